@@ -1,0 +1,167 @@
+// The Python face of the kernels. Every entry point checks shape, dtype and layout before it touches memory; index ranges
+// were checked when the Pattern was built, and a Pattern cannot be changed afterwards.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <complex>
+
+#include "pattern.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using lorank::Factor;
+using lorank::Pattern;
+
+namespace {
+
+template <class T>
+struct Scalar {
+  using real = T;
+  static constexpr bool complex = false;
+};
+template <class T>
+struct Scalar<std::complex<T>> {
+  using real = T;
+  static constexpr bool complex = true;
+};
+
+template <class T>
+using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+void require(bool ok, const char *what, std::int64_t got, std::int64_t expected) {
+  if (!ok)
+    throw std::invalid_argument(std::string(what) + ": got " + std::to_string(got) + ", expected " + std::to_string(expected));
+}
+
+template <class A>
+void require_size(const A &a, const char *name, std::int64_t expected) {
+  require(static_cast<std::int64_t>(a.shape(0)) == expected, name, a.shape(0), expected);
+}
+
+template <class A>
+void require_shape(const A &a, const char *name, std::int64_t rows, std::int64_t width) {
+  require(static_cast<std::int64_t>(a.shape(0)) == rows, name, a.shape(0), rows);
+  require(static_cast<std::int64_t>(a.shape(1)) == width, name, a.shape(1), width);
+}
+
+template <class T>
+void bind(nb::class_<Pattern> &cls) {
+  using R = typename Scalar<T>::real;
+  constexpr bool C = Scalar<T>::complex;
+  auto factor = [](const Matrix<const T> &a) {
+    return Factor<R>{reinterpret_cast<const R *>(a.data()), static_cast<std::int64_t>(a.shape(0)),
+                     static_cast<std::int64_t>(a.shape(1))};
+  };
+  auto in = [](const Vector<const T> &a) { return reinterpret_cast<const R *>(a.data()); };
+
+  cls.def(
+      "gradient",
+      [factor, in](const Pattern &p, bool columns, Matrix<const T> own, Vector<const R> scale, Matrix<const T> other,
+                   Vector<const T> values, Matrix<T> sums, Vector<double> squares) {
+        const std::int64_t majors = columns ? p.n2 : p.n1, minors = columns ? p.n1 : p.n2, width = own.shape(1);
+        require(width > 0, "own: columns", width, 1);
+        require_shape(own, "own", majors, width);
+        require_shape(other, "other", minors, width);
+        require_size(scale, "scale", width);
+        require_size(values, "values", p.m);
+        require_shape(sums, "sums", majors, width);
+        require_size(squares, "squares", majors);
+        nb::gil_scoped_release nogil;
+        p.gradient<R, C>(columns, factor(own), scale.data(), factor(other), in(values), reinterpret_cast<R *>(sums.data()),
+                         squares.data());
+      },
+      "columns"_a, "own"_a.noconvert(), "scale"_a.noconvert(), "other"_a.noconvert(), "values"_a.noconvert(),
+      "sums"_a.noconvert(), "squares"_a.noconvert());
+
+  cls.def(
+      "sample",
+      [factor, in](const Pattern &p, Matrix<const T> left1, Matrix<const T> right1, Matrix<const T> left2,
+                   Matrix<const T> right2, Vector<const T> weights, Vector<T> sampled) {
+        const std::int64_t w1 = left1.shape(1), w2 = left2.shape(1);
+        require(w1 > 0, "left1: columns", w1, 1);
+        require_shape(left1, "left1", p.n1, w1);
+        require_shape(right1, "right1", p.n2, w1);
+        require_shape(left2, "left2", p.n1, w2);
+        require_shape(right2, "right2", p.n2, w2);
+        const bool weighted = weights.shape(0) != 0, stored = sampled.shape(0) != 0;
+        if (weighted) require_size(weights, "weights", p.m);
+        if (stored) require_size(sampled, "sampled", p.m);
+        double inner = 0, squares = 0;
+        nb::gil_scoped_release nogil;
+        p.sample<R, C>(factor(left1), factor(right1), factor(left2), factor(right2), weighted ? in(weights) : nullptr,
+                       stored ? reinterpret_cast<R *>(sampled.data()) : nullptr, inner, squares);
+        return std::pair<double, double>(inner, squares);
+      },
+      "left1"_a.noconvert(), "right1"_a.noconvert(), "left2"_a.noconvert(), "right2"_a.noconvert(), "weights"_a.noconvert(),
+      "sampled"_a.noconvert());
+
+  cls.def(
+      "times",
+      [factor, in](const Pattern &p, bool columns, Vector<const T> values, Matrix<const T> other, Matrix<T> sums) {
+        const std::int64_t majors = columns ? p.n2 : p.n1, minors = columns ? p.n1 : p.n2, width = other.shape(1);
+        require(width > 0, "other: columns", width, 1);
+        require_size(values, "values", p.m);
+        require_shape(other, "other", minors, width);
+        require_shape(sums, "sums", majors, width);
+        nb::gil_scoped_release nogil;
+        p.times<R, C>(columns, in(values), factor(other), reinterpret_cast<R *>(sums.data()));
+      },
+      "columns"_a, "values"_a.noconvert(), "other"_a.noconvert(), "sums"_a.noconvert());
+
+  cls.def(
+      "to_columns",
+      [in](const Pattern &p, Vector<const T> values, Vector<T> out) {
+        require_size(values, "values", p.m);
+        require_size(out, "out", p.m);
+        nb::gil_scoped_release nogil;
+        p.to_columns<R, C>(in(values), reinterpret_cast<R *>(out.data()));
+      },
+      "values"_a.noconvert(), "out"_a.noconvert());
+}
+
+template <class I>
+void bind_order(nb::module_ &m) {
+  m.def(
+      "row_major_order",
+      [](Vector<const I> rows, Vector<const I> cols, std::int64_t n1, std::int64_t n2, Vector<std::int64_t> order) {
+        require_size(cols, "cols", rows.shape(0));
+        require_size(order, "order", rows.shape(0));
+        require(n1 >= 0, "n1", n1, 0);
+        require(n2 >= 0, "n2", n2, 0);
+        nb::gil_scoped_release nogil;
+        lorank::row_major_order(rows.data(), cols.data(), static_cast<std::int64_t>(rows.shape(0)), n1, n2, order.data());
+      },
+      "rows"_a.noconvert(), "cols"_a.noconvert(), "n1"_a, "n2"_a, "order"_a.noconvert());
+}
+
+}  // namespace
+
+NB_MODULE(_kernels, m) {
+  m.doc() = "Passes over the observed entries (see src/kernels).";
+  nb::class_<Pattern> cls(m, "Pattern");
+  cls.def(
+      "__init__",
+      [](Pattern *self, Vector<const std::int64_t> indptr, Vector<const std::int32_t> indices, std::int64_t n2) {
+        require(indptr.shape(0) > 0, "indptr", indptr.shape(0), 1);
+        nb::gil_scoped_release nogil;
+        new (self) Pattern(indptr.data(), static_cast<std::int64_t>(indptr.shape(0)) - 1, indices.data(),
+                           static_cast<std::int64_t>(indices.shape(0)), n2);
+      },
+      "indptr"_a.noconvert(), "indices"_a.noconvert(), "n2"_a);
+  cls.def_ro("n1", &Pattern::n1).def_ro("n2", &Pattern::n2).def_ro("m", &Pattern::m);
+  bind<double>(cls);
+  bind<float>(cls);
+  bind<std::complex<double>>(cls);
+  bind<std::complex<float>>(cls);
+  bind_order<std::int64_t>(m);
+  bind_order<std::int32_t>(m);
+  m.def("instruction_set", &lorank::instruction_set, "The instruction set in use.");
+  m.def("instruction_sets", &lorank::instruction_sets, "Those that this machine can run, plainest first.");
+  m.def("use_instruction_set", &lorank::use_instruction_set, "name"_a);
+  m.def("threads", &lorank::threads, "Threads that a pass uses (OMP_NUM_THREADS, threadpoolctl).");
+}

@@ -1,0 +1,294 @@
+// The passes over the observed entries. This file is compiled once per instruction set (see CMakeLists.txt), with
+// LORANK_PASSES naming the function that hands out the table and LORANK_VECTOR_BYTES the register width.
+// Everything here has internal linkage and uses no library templates: see passes.h for why.
+#include "passes.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace lorank {
+namespace {
+
+#if defined(__GNUC__) || defined(__clang__)
+template <class R>
+struct Simd {
+  typedef R type __attribute__((vector_size(LORANK_VECTOR_BYTES)));
+  typedef R half __attribute__((vector_size(LORANK_VECTOR_BYTES / 2)));
+  static constexpr int lanes = LORANK_VECTOR_BYTES / sizeof(R);
+};
+inline void prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
+#else  // a compiler without vector extensions: plain loops over a short array
+template <class R>
+struct Simd {
+  static constexpr int lanes = LORANK_VECTOR_BYTES / sizeof(R);
+  struct type {
+    R x[lanes];
+    type &operator+=(const type &b) {
+      for (int i = 0; i < lanes; ++i) x[i] += b.x[i];
+      return *this;
+    }
+    type &operator-=(const type &b) {
+      for (int i = 0; i < lanes; ++i) x[i] -= b.x[i];
+      return *this;
+    }
+    friend type operator*(type a, const type &b) {
+      for (int i = 0; i < lanes; ++i) a.x[i] *= b.x[i];
+      return a;
+    }
+    friend type operator*(R a, type b) {
+      for (int i = 0; i < lanes; ++i) b.x[i] *= a;
+      return b;
+    }
+    R operator[](int i) const { return x[i]; }
+  };
+};
+inline void prefetch(const void *) {}
+#endif
+
+template <class R>
+using V = typename Simd<R>::type;
+
+template <class R>
+inline V<R> load(const R *p) {
+  V<R> v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+template <class R>
+inline R sum_lanes(const V<R> &v) {
+  constexpr int n = Simd<R>::lanes;
+  R a[n];
+  std::memcpy(a, &v, sizeof a);
+  for (int width = n / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) a[i] += a[i + width];
+  return a[0];
+}
+
+#if (defined(__GNUC__) || defined(__clang__)) && LORANK_VECTOR_BYTES >= 32
+// Halving by registers: the compiler turns these copies into extracts.
+template <class R, int BYTES>
+struct Sum {
+  typedef R full __attribute__((vector_size(BYTES)));
+  typedef R half __attribute__((vector_size(BYTES / 2)));
+  static inline R of(full v) {
+    half lo, hi;
+    std::memcpy(&lo, &v, BYTES / 2);
+    std::memcpy(&hi, reinterpret_cast<const char *>(&v) + BYTES / 2, BYTES / 2);
+    return Sum<R, BYTES / 2>::of(lo + hi);
+  }
+};
+template <class R>
+struct Sum<R, 16> {
+  typedef R full __attribute__((vector_size(16)));
+  static inline R of(full v) {
+    if (sizeof(R) == 8) return v[0] + v[1];
+    return (v[0] + v[2 % (16 / sizeof(R))]) + (v[1] + v[3 % (16 / sizeof(R))]);
+  }
+};
+template <>
+inline float sum_lanes<float>(const V<float> &v) {
+  return Sum<float, LORANK_VECTOR_BYTES>::of(v);
+}
+template <>
+inline double sum_lanes<double>(const V<double> &v) {
+  return Sum<double, LORANK_VECTOR_BYTES>::of(v);
+}
+#endif
+
+// LINES > 0: the row's length in cache lines a plane, known at compile time, so that accumulators live in registers.
+// LINES = 0: any length, accumulators in a scratch row.
+template <class R, bool COMPLEX, int LINES>
+struct Kernel {
+  static constexpr int planes = COMPLEX ? 2 : 1;
+  static constexpr int lanes = Simd<R>::lanes;
+  static constexpr int per_line = kLineBytes / LORANK_VECTOR_BYTES;
+  static constexpr int fixed = LINES * per_line * planes;  // vectors a row
+
+  static inline std::int64_t vectors(const Job<R> &job) { return LINES ? LINES * per_line : job.lines * per_line; }
+
+  static inline void fetch(const R *row, std::int64_t bytes) {
+    const std::int64_t limit = bytes < 512 ? bytes : 512;  // the hardware prefetcher takes over on long rows
+    for (std::int64_t b = 0; b < limit; b += kLineBytes) prefetch(reinterpret_cast<const char *>(row) + b);
+  }
+
+  // own . conj(other), real part and imaginary part
+  static inline void dot(const V<R> *u, const R *v, std::int64_t nv, R &re, R &im) {
+    if (!COMPLEX) {
+      V<R> s = u[0] * load(v);
+      for (std::int64_t i = 1; i < nv; ++i) s += u[i] * load(v + i * lanes);
+      re = sum_lanes<R>(s);
+      im = 0;
+    } else {
+      const R *w = v + nv * lanes;
+      V<R> a = u[0] * load(v), b = u[nv] * load(v);
+      a += u[nv] * load(w);
+      b -= u[0] * load(w);
+      for (std::int64_t i = 1; i < nv; ++i) {
+        const V<R> x = load(v + i * lanes), y = load(w + i * lanes);
+        a += u[i] * x;
+        a += u[nv + i] * y;
+        b += u[nv + i] * x;
+        b -= u[i] * y;
+      }
+      re = sum_lanes<R>(a);
+      im = sum_lanes<R>(b);
+    }
+  }
+
+  // sums += (re + i im) other
+  static inline void axpy(V<R> *g, const R *v, std::int64_t nv, R re, R im) {
+    if (!COMPLEX) {
+      for (std::int64_t i = 0; i < nv; ++i) g[i] += re * load(v + i * lanes);
+    } else {
+      const R *w = v + nv * lanes;
+      for (std::int64_t i = 0; i < nv; ++i) {
+        const V<R> x = load(v + i * lanes), y = load(w + i * lanes);
+        g[i] += re * x;
+        g[i] -= im * y;
+        g[nv + i] += re * y;
+        g[nv + i] += im * x;
+      }
+    }
+  }
+
+  static inline void store(const V<R> *g, R *out, std::int64_t width, std::int64_t nv) {
+    const R *a = reinterpret_cast<const R *>(g);
+    if (!COMPLEX) {
+      std::memcpy(out, a, width * sizeof(R));
+    } else {
+      for (std::int64_t k = 0; k < width; ++k) {
+        out[2 * k] = a[k];
+        out[2 * k + 1] = a[nv * lanes + k];
+      }
+    }
+  }
+
+  // A row of accumulators: on the stack (in registers, once unrolled) where the length is known.
+  struct Row {
+    V<R> fixed_row[fixed ? fixed : 1];
+    void *heap = nullptr;
+    V<R> *g;
+    explicit Row(std::int64_t n) {
+      if (LINES) {
+        g = fixed_row;
+      } else {
+        heap = std::malloc(n * sizeof(V<R>) + kLineBytes);
+        g = reinterpret_cast<V<R> *>((reinterpret_cast<std::uintptr_t>(heap) + kLineBytes - 1) / kLineBytes * kLineBytes);
+      }
+    }
+    ~Row() { std::free(heap); }
+  };
+
+  static void gradient(const Job<R> &job) {
+    const std::int64_t nv = vectors(job), stride = nv * lanes * planes, bytes = stride * sizeof(R);
+    Row row(nv * planes);
+    for (std::int64_t a = job.first; a < job.last; ++a) {
+      V<R> *g = LINES ? row.fixed_row : row.g;
+      const V<R> *u = reinterpret_cast<const V<R> *>(job.own + a * stride);
+      for (std::int64_t i = 0; i < nv * planes; ++i) g[i] = V<R>{};
+      double squares = 0;
+      for (std::int64_t k = job.indptr[a]; k < job.indptr[a + 1]; ++k) {
+        fetch(job.other + job.index[k + kPrefetch] * stride, bytes);
+        const R *v = job.other + job.index[k] * stride;
+        R re, im;
+        dot(u, v, nv, re, im);
+        re -= job.values[planes * k];
+        squares += double(re) * double(re);
+        if (COMPLEX) {
+          im -= job.values[planes * k + 1];
+          squares += double(im) * double(im);
+        }
+        axpy(g, v, nv, re, im);
+      }
+      store(g, job.sums + a * job.width * planes, job.width, nv);
+      job.squares[a] = squares;
+    }
+  }
+
+  static void times(const Job<R> &job) {
+    const std::int64_t nv = vectors(job), stride = nv * lanes * planes, bytes = stride * sizeof(R);
+    Row row(nv * planes);
+    for (std::int64_t a = job.first; a < job.last; ++a) {
+      V<R> *g = LINES ? row.fixed_row : row.g;
+      for (std::int64_t i = 0; i < nv * planes; ++i) g[i] = V<R>{};
+      for (std::int64_t k = job.indptr[a]; k < job.indptr[a + 1]; ++k) {
+        fetch(job.other + job.index[k + kPrefetch] * stride, bytes);
+        const R *v = job.other + job.index[k] * stride;
+        axpy(g, v, nv, job.values[planes * k], COMPLEX ? job.values[planes * k + 1] : R(0));
+      }
+      store(g, job.sums + a * job.width * planes, job.width, nv);
+    }
+  }
+
+  static void sample(const Job<R> &job) {
+    const std::int64_t nv = vectors(job), stride = nv * lanes * planes, bytes = stride * sizeof(R);
+    for (std::int64_t a = job.first; a < job.last; ++a) {
+      const V<R> *u = reinterpret_cast<const V<R> *>(job.own + a * stride);
+      double squares = 0, inner = 0;
+      for (std::int64_t k = job.indptr[a]; k < job.indptr[a + 1]; ++k) {
+        fetch(job.other + job.index[k + kPrefetch] * stride, bytes);
+        R re, im;
+        dot(u, job.other + job.index[k] * stride, nv, re, im);
+        if (job.sampled) {
+          job.sampled[planes * k] = re;
+          if (COMPLEX) job.sampled[planes * k + 1] = im;
+        }
+        squares += double(re) * double(re);
+        if (COMPLEX) squares += double(im) * double(im);
+        if (job.values) {
+          inner += double(re) * double(job.values[planes * k]);
+          if (COMPLEX) inner += double(im) * double(job.values[planes * k + 1]);
+        }
+      }
+      if (job.squares) job.squares[a] = squares;
+      if (job.inner) job.inner[a] = inner;
+    }
+  }
+};
+
+enum class Kind { gradient, times, sample };
+
+template <class R, bool COMPLEX, int LINES, Kind KIND>
+inline void run(const Job<R> &job) {
+  using K = Kernel<R, COMPLEX, LINES>;
+  if (KIND == Kind::gradient) K::gradient(job);
+  if (KIND == Kind::times) K::times(job);
+  if (KIND == Kind::sample) K::sample(job);
+}
+
+template <class R, bool COMPLEX, Kind KIND>
+void choose(const Job<R> &job) {
+  switch (job.lines) {
+    case 1: return run<R, COMPLEX, 1, KIND>(job);
+    case 2: return run<R, COMPLEX, 2, KIND>(job);
+    case 3: return run<R, COMPLEX, 3, KIND>(job);
+    case 4: return run<R, COMPLEX, 4, KIND>(job);
+    default: break;
+  }
+  if (!COMPLEX) switch (job.lines) {
+      case 5: return run<R, COMPLEX, 5, KIND>(job);
+      case 6: return run<R, COMPLEX, 6, KIND>(job);
+      case 7: return run<R, COMPLEX, 7, KIND>(job);
+      case 8: return run<R, COMPLEX, 8, KIND>(job);
+      default: break;
+    }
+  run<R, COMPLEX, 0, KIND>(job);
+}
+
+template <class R>
+constexpr Table<R> table() {
+  return {{choose<R, false, Kind::gradient>, choose<R, true, Kind::gradient>},
+          {choose<R, false, Kind::times>, choose<R, true, Kind::times>},
+          {choose<R, false, Kind::sample>, choose<R, true, Kind::sample>}};
+}
+
+#define LORANK_TEXT_(x) #x
+#define LORANK_TEXT(x) LORANK_TEXT_(x)
+const Passes kPasses = {LORANK_TEXT(LORANK_ISA), table<float>(), table<double>()};
+
+}  // namespace
+
+const Passes *LORANK_PASSES() { return &kPasses; }
+
+}  // namespace lorank

@@ -1,0 +1,54 @@
+// One pass over the observed entries, and the table of passes that each instruction set supplies.
+//
+// A pass walks the observations of each major index (a row in CSR order, a column in CSC order). `own` is the factor that
+// belongs to the major index and stays in registers; `other` is the factor whose rows are gathered. Both are packed: each row
+// is `lines` cache lines long, zero-padded; complex factors hold the real plane first, then the imaginary plane, each of
+// `lines` cache lines. Only plain data crosses this border, so that nothing compiled for a newer instruction set can leak
+// into code that runs on an older one.
+#pragma once
+#include <cstdint>
+
+namespace lorank {
+
+constexpr int kLineBytes = 64;
+constexpr int kPrefetch = 24;  // observations ahead; index arrays carry this much padding at their end
+
+template <class R>
+struct Job {
+  const std::int64_t *indptr;  // major pointers
+  const std::int32_t *index;   // minor indices, padded by kPrefetch entries
+  std::int64_t first, last;    // range of major indices
+  std::int64_t width;          // columns of the factors, unpadded
+  std::int64_t lines;          // cache lines a plane
+  const R *own;                // packed, one row a major index (gradient, sample)
+  const R *other;              // packed, gathered
+  const R *values;             // one a observation, complex interleaved: data (gradient), weights (times, sample or null)
+  R *sampled;                  // sample: one a observation, or null
+  R *sums;                     // gradient, times: (majors, width), unpadded, complex interleaved
+  double *squares;             // gradient, sample: one a major index, or null
+  double *inner;               // sample: Re <weights, sampled> a major index, or null
+};
+
+template <class R>
+struct Table {
+  // d = own . conj(other) - values;  sums = sum_k d_k other_k;  squares = sum_k |d_k|^2
+  void (*gradient[2])(const Job<R> &);
+  // sums = sum_k values_k other_k
+  void (*times[2])(const Job<R> &);
+  // z = own . conj(other);  squares = sum_k |z_k|^2;  inner = sum_k Re(conj(values_k) z_k)
+  void (*sample[2])(const Job<R> &);
+};  // index 0: real, 1: complex
+
+struct Passes {
+  const char *name;
+  Table<float> f32;
+  Table<double> f64;
+};
+
+const Passes *passes_baseline();
+#ifdef LORANK_X86_LEVELS
+const Passes *passes_avx2();
+const Passes *passes_avx512();
+#endif
+
+}  // namespace lorank

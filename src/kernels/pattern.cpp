@@ -1,0 +1,303 @@
+#include "pattern.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace lorank {
+
+namespace {
+
+std::vector<const Passes *> available() {
+  std::vector<const Passes *> list{passes_baseline()};
+#ifdef LORANK_X86_LEVELS
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    list.push_back(passes_avx2());
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw"))
+      list.push_back(passes_avx512());
+  }
+#endif
+  return list;
+}
+
+const Passes *&active() {
+  static const Passes *chosen = available().back();
+  return chosen;
+}
+
+inline const Table<float> &table(float) { return active()->f32; }
+inline const Table<double> &table(double) { return active()->f64; }
+
+std::int64_t lines_for(std::int64_t width, std::size_t size) {
+  const std::int64_t lanes = kLineBytes / size;
+  return std::max<std::int64_t>(1, (width + lanes - 1) / lanes);
+}
+
+constexpr std::int64_t kGrain = 16384;  // observations a thread at the least
+
+}  // namespace
+
+// Scratch memory that outlives the call, so that an iteration does not fault its pages in anew; one set a calling thread.
+template <class R>
+struct Packed {
+  R *data = nullptr;
+  std::size_t capacity = 0;
+  std::unique_ptr<char[]> memory;
+
+  void reserve(std::size_t count) {
+    if (count <= capacity) return;
+    memory.reset();  // before the new one: a factor can be most of what there is
+    memory.reset(new char[count * sizeof(R) + kLineBytes]);
+    data = reinterpret_cast<R *>((reinterpret_cast<std::uintptr_t>(memory.get()) + kLineBytes - 1) / kLineBytes * kLineBytes);
+    capacity = count;
+  }
+
+  // Two factors side by side, the first with its columns scaled, as padded rows.
+  template <bool COMPLEX>
+  void pack(Factor<R> a, const R *scale, Factor<R> b, std::int64_t lines) {
+    const std::int64_t plane = lines * kLineBytes / sizeof(R), stride = plane * (COMPLEX ? 2 : 1), wa = a.width, wb = b.width;
+    reserve(static_cast<std::size_t>(a.rows) * stride);
+    R *out = data;
+#pragma omp parallel for schedule(static) if (a.rows * stride > 1 << 16)
+    for (std::int64_t i = 0; i < a.rows; ++i) {
+      R *row = out + i * stride;
+      if (!COMPLEX) {
+        const R *x = a.data + i * wa;
+        if (scale)
+          for (std::int64_t k = 0; k < wa; ++k) row[k] = x[k] * scale[k];
+        else
+          std::memcpy(row, x, wa * sizeof(R));
+        if (wb) std::memcpy(row + wa, b.data + i * wb, wb * sizeof(R));
+      } else {
+        for (std::int64_t k = 0; k < wa; ++k) {
+          const R c = scale ? scale[k] : R(1);
+          row[k] = a.data[2 * (i * wa + k)] * c;
+          row[plane + k] = a.data[2 * (i * wa + k) + 1] * c;
+        }
+        for (std::int64_t k = 0; k < wb; ++k) {
+          row[wa + k] = b.data[2 * (i * wb + k)];
+          row[plane + wa + k] = b.data[2 * (i * wb + k) + 1];
+        }
+        std::memset(row + plane + wa + wb, 0, (plane - wa - wb) * sizeof(R));
+      }
+      std::memset(row + wa + wb, 0, (plane - wa - wb) * sizeof(R));
+    }
+  }
+};
+
+namespace {
+template <class R>
+Packed<R> &scratch(int which) {
+  thread_local Packed<R> buffers[2];
+  return buffers[which];
+}
+}  // namespace
+
+int threads() {
+#ifdef _OPENMP
+  return omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+
+const char *instruction_set() { return active()->name; }
+
+std::vector<std::string> instruction_sets() {
+  std::vector<std::string> names;
+  for (const Passes *p : available()) names.emplace_back(p->name);
+  return names;
+}
+
+void use_instruction_set(const std::string &name) {
+  for (const Passes *p : available())
+    if (name == p->name) {
+      active() = p;
+      return;
+    }
+  throw std::invalid_argument("instruction set '" + name + "' is not available on this machine");
+}
+
+Pattern::Pattern(const std::int64_t *indptr, std::int64_t rows, const std::int32_t *indices, std::int64_t count,
+                 std::int64_t cols)
+    : n1(rows), n2(cols), m(count) {
+  if (n2 < 0 || n2 > INT32_MAX || n1 > INT32_MAX)
+    throw std::invalid_argument("a pattern has at most 2147483647 rows and columns");
+  if (indptr[0] != 0 || indptr[n1] != m) throw std::invalid_argument("indptr must start at 0 and end at the number of indices");
+  for (std::int64_t i = 0; i < n1; ++i)
+    if (indptr[i] > indptr[i + 1]) throw std::invalid_argument("indptr decreases at row " + std::to_string(i));
+  for (std::int64_t i = 0; i < n1; ++i)
+    for (std::int64_t k = indptr[i]; k < indptr[i + 1]; ++k) {
+      if (indices[k] < 0 || indices[k] >= n2)
+        throw std::invalid_argument("column index " + std::to_string(indices[k]) + " in row " + std::to_string(i) +
+                                    " is outside 0 .. " + std::to_string(n2 - 1));
+      if (k > indptr[i] && indices[k] <= indices[k - 1])
+        throw std::invalid_argument("column indices must increase within a row: row " + std::to_string(i));
+    }
+  row_ptr_.assign(indptr, indptr + n1 + 1);
+  col_index_.assign(m + kPrefetch, 0);
+  std::copy(indices, indices + m, col_index_.begin());
+
+  col_ptr_.assign(n2 + 1, 0);
+  for (std::int64_t k = 0; k < m; ++k) ++col_ptr_[indices[k] + 1];
+  for (std::int64_t j = 0; j < n2; ++j) col_ptr_[j + 1] += col_ptr_[j];
+  row_index_.assign(m + kPrefetch, 0);
+  const bool small = m <= INT32_MAX;
+  if (small)
+    order32_.resize(m);
+  else
+    order64_.resize(m);
+  std::vector<std::int64_t> next(col_ptr_.begin(), col_ptr_.end() - 1);
+  for (std::int64_t i = 0; i < n1; ++i)
+    for (std::int64_t k = indptr[i]; k < indptr[i + 1]; ++k) {
+      const std::int64_t at = next[indices[k]]++;
+      row_index_[at] = static_cast<std::int32_t>(i);
+      if (small)
+        order32_[at] = static_cast<std::int32_t>(k);
+      else
+        order64_[at] = k;
+    }
+}
+
+// Each thread takes a contiguous range of majors with an equal share of the observations. A major index belongs to one
+// thread, so results do not depend on the number of threads.
+template <class R>
+void Pattern::run(bool columns, void (*pass)(const Job<R> &), Job<R> job) const {
+  const std::vector<std::int64_t> &ptr = columns ? col_ptr_ : row_ptr_;
+  const std::int64_t majors = static_cast<std::int64_t>(ptr.size()) - 1;
+  job.indptr = ptr.data();
+  job.index = columns ? row_index_.data() : col_index_.data();
+  const int count = static_cast<int>(std::min<std::int64_t>(threads(), 1 + (m + majors) / kGrain));
+#pragma omp parallel for num_threads(count) schedule(static, 1) if (count > 1)
+  for (int t = 0; t < count; ++t) {
+    // split by observations + majors, so that long runs of empty rows are shared too
+    auto bound = [&](std::int64_t share) {
+      std::int64_t lo = 0, hi = majors;
+      while (lo < hi) {
+        const std::int64_t mid = (lo + hi) / 2;
+        if (ptr[mid] + mid < share)
+          lo = mid + 1;
+        else
+          hi = mid;
+      }
+      return lo;
+    };
+    Job<R> mine = job;
+    mine.first = t == 0 ? 0 : bound((m + majors) * t / count);
+    mine.last = t + 1 == count ? majors : bound((m + majors) * (t + 1) / count);
+    pass(mine);
+  }
+}
+
+template <class R, bool COMPLEX>
+void Pattern::gradient(bool columns, Factor<R> own, const R *scale, Factor<R> other, const R *values, R *sums,
+                       double *squares) const {
+  Job<R> job{};
+  job.width = own.width;
+  job.lines = lines_for(own.width, sizeof(R));
+  Packed<R> &a = scratch<R>(0), &b = scratch<R>(1);
+  a.template pack<COMPLEX>(own, scale, Factor<R>{nullptr, own.rows, 0}, job.lines);
+  b.template pack<COMPLEX>(other, nullptr, Factor<R>{nullptr, other.rows, 0}, job.lines);
+  job.own = a.data;
+  job.other = b.data;
+  job.values = values;
+  job.sums = sums;
+  job.squares = squares;
+  run(columns, table(R()).gradient[COMPLEX], job);
+}
+
+template <class R, bool COMPLEX>
+void Pattern::sample(Factor<R> left1, Factor<R> right1, Factor<R> left2, Factor<R> right2, const R *weights, R *sampled,
+                     double &inner, double &squares) const {
+  Job<R> job{};
+  job.width = left1.width + left2.width;
+  job.lines = lines_for(job.width, sizeof(R));
+  Packed<R> &a = scratch<R>(0), &b = scratch<R>(1);
+  a.template pack<COMPLEX>(left1, nullptr, left2, job.lines);
+  b.template pack<COMPLEX>(right1, nullptr, right2, job.lines);
+  std::vector<double> sums(2 * n1);
+  job.own = a.data;
+  job.other = b.data;
+  job.values = weights;
+  job.sampled = sampled;
+  job.squares = sums.data();
+  job.inner = sums.data() + n1;
+  run(false, table(R()).sample[COMPLEX], job);
+  inner = squares = 0;
+  for (std::int64_t i = 0; i < n1; ++i) {
+    squares += sums[i];
+    inner += sums[n1 + i];
+  }
+}
+
+template <class R, bool COMPLEX>
+void Pattern::times(bool columns, const R *values, Factor<R> other, R *sums) const {
+  Job<R> job{};
+  job.width = other.width;
+  job.lines = lines_for(other.width, sizeof(R));
+  Packed<R> &b = scratch<R>(1);
+  b.template pack<COMPLEX>(other, nullptr, Factor<R>{nullptr, other.rows, 0}, job.lines);
+  job.other = b.data;
+  job.values = values;
+  job.sums = sums;
+  run(columns, table(R()).times[COMPLEX], job);
+}
+
+template <class R, bool COMPLEX>
+void Pattern::to_columns(const R *values, R *out) const {
+  auto copy = [&](const auto &order) {
+#pragma omp parallel for schedule(static) if (m > 1 << 18)
+    for (std::int64_t k = 0; k < m; ++k) {
+      if (!COMPLEX) {
+        out[k] = values[order[k]];
+      } else {
+        out[2 * k] = values[2 * static_cast<std::int64_t>(order[k])];
+        out[2 * k + 1] = -values[2 * static_cast<std::int64_t>(order[k]) + 1];
+      }
+    }
+  };
+  if (order64_.empty())
+    copy(order32_);
+  else
+    copy(order64_);
+}
+
+template <class I>
+void row_major_order(const I *rows, const I *cols, std::int64_t m, std::int64_t n1, std::int64_t n2, std::int64_t *order) {
+  std::vector<std::int64_t> by_col(m);
+  auto sort = [m](const I *key, std::int64_t n, const std::int64_t *in, std::int64_t *out) {
+    std::vector<std::int64_t> next(n + 1, 0);
+    for (std::int64_t k = 0; k < m; ++k) ++next[static_cast<std::int64_t>(key[k]) + 1];
+    for (std::int64_t j = 0; j < n; ++j) next[j + 1] += next[j];
+    for (std::int64_t k = 0; k < m; ++k) {
+      const std::int64_t at = in ? in[k] : k;
+      out[next[key[at]]++] = at;
+    }
+  };
+  for (std::int64_t k = 0; k < m; ++k)
+    if (rows[k] < 0 || static_cast<std::int64_t>(rows[k]) >= n1 || cols[k] < 0 || static_cast<std::int64_t>(cols[k]) >= n2)
+      throw std::invalid_argument("index out of range at observation " + std::to_string(k));
+  sort(cols, n2, nullptr, by_col.data());
+  sort(rows, n1, by_col.data(), order);
+}
+
+#define LORANK_INSTANTIATE(R, C)                                                                                          \
+  template void Pattern::gradient<R, C>(bool, Factor<R>, const R *, Factor<R>, const R *, R *, double *) const;           \
+  template void Pattern::sample<R, C>(Factor<R>, Factor<R>, Factor<R>, Factor<R>, const R *, R *, double &, double &)     \
+      const;                                                                                                              \
+  template void Pattern::times<R, C>(bool, const R *, Factor<R>, R *) const;                                              \
+  template void Pattern::to_columns<R, C>(const R *, R *) const;
+LORANK_INSTANTIATE(float, false)
+LORANK_INSTANTIATE(float, true)
+LORANK_INSTANTIATE(double, false)
+LORANK_INSTANTIATE(double, true)
+template void row_major_order(const std::int32_t *, const std::int32_t *, std::int64_t, std::int64_t, std::int64_t, std::int64_t *);
+template void row_major_order(const std::int64_t *, const std::int64_t *, std::int64_t, std::int64_t, std::int64_t, std::int64_t *);
+
+}  // namespace lorank

@@ -1,0 +1,67 @@
+// The pattern of observed entries in both orders, checked once when it is built, and the passes over it.
+#pragma once
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "passes.h"
+
+namespace lorank {
+
+// A dense C-contiguous factor as it comes from Python: complex numbers interleaved.
+template <class R>
+struct Factor {
+  const R *data;
+  std::int64_t rows, width;
+};
+
+template <class R>
+struct Packed;  // a factor in padded rows (pattern.cpp)
+
+class Pattern {
+ public:
+  // indptr: (n1 + 1), indices: (m), strictly increasing within each row. Throws std::invalid_argument.
+  Pattern(const std::int64_t *indptr, std::int64_t n1, const std::int32_t *indices, std::int64_t m, std::int64_t n2);
+
+  std::int64_t n1, n2, m;
+
+  // Rows: d = (own diag(s)) other^H on the pattern - values, sums = D other. The columns' twin expects conj(values) in
+  // column order, and computes D^H other from the same product.
+  template <class R, bool COMPLEX>
+  void gradient(bool columns, Factor<R> own, const R *scale, Factor<R> other, const R *values, R *sums, double *squares) const;
+
+  // sampled = (left1 right1^H + left2 right2^H) on the pattern, in row order; returns through squares/inner the two sums of
+  // a line search, Re <weights, sampled> and |sampled|^2. sampled and weights may be null.
+  template <class R, bool COMPLEX>
+  void sample(Factor<R> left1, Factor<R> right1, Factor<R> left2, Factor<R> right2, const R *weights, R *sampled,
+              double &inner, double &squares) const;
+
+  // sums = P other, with P the sparse matrix of `values` in the order asked for.
+  template <class R, bool COMPLEX>
+  void times(bool columns, const R *values, Factor<R> other, R *sums) const;
+
+  // Values from row order to column order, conjugated.
+  template <class R, bool COMPLEX>
+  void to_columns(const R *values, R *out) const;
+
+ private:
+  std::vector<std::int64_t> row_ptr_, col_ptr_;
+  std::vector<std::int32_t> col_index_, row_index_;  // padded by kPrefetch
+  std::vector<std::int32_t> order32_;                // column order -> row order, where m fits
+  std::vector<std::int64_t> order64_;
+
+  template <class R>
+  void run(bool columns, void (*pass)(const Job<R> &), Job<R> job) const;
+};
+
+// Stable counting sort of (row, col) pairs into row-major order. Throws std::invalid_argument on an index out of range.
+template <class I>
+void row_major_order(const I *rows, const I *cols, std::int64_t m, std::int64_t n1, std::int64_t n2, std::int64_t *order);
+
+const char *instruction_set();                   // the one in use
+std::vector<std::string> instruction_sets();     // those that this machine can run
+void use_instruction_set(const std::string &name);
+int threads();
+
+}  // namespace lorank

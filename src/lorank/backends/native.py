@@ -1,0 +1,83 @@
+"""The native backend: the passes over the observations in C++ (src/kernels), everything else in NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import _kernels  # type: ignore[attr-defined]
+from .dense import Array
+from .reference import Reference, ReferenceObservations
+
+
+class Native(Reference):
+    """C++ kernels for the observations."""
+
+    name = "native"
+
+    def row_major_order(self, rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+        rows, cols = (np.ascontiguousarray(a, a.dtype if a.dtype in (np.int32, np.int64) else np.int64) for a in (rows, cols))
+        if rows.dtype != cols.dtype:
+            rows, cols = rows.astype(np.int64, copy=False), cols.astype(np.int64, copy=False)
+        order = np.empty(len(rows), np.int64)
+        _kernels.row_major_order(rows, cols, *shape, order)
+        return order
+
+    def observations(self, indptr: np.ndarray, indices: np.ndarray, values: Array, n2: int) -> Any:
+        return NativeObservations(indptr, indices, values, n2)
+
+
+class NativeObservations(ReferenceObservations):
+    """The same passes as the reference, fused and vectorised. Results do not depend on the number of threads."""
+
+    def _check(self) -> None:
+        self._pattern = _kernels.Pattern(self.indptr, self.indices, self.shape[1])
+        self._column_values = self._columns(self.values)
+
+    def _columns(self, p: np.ndarray) -> np.ndarray:
+        """The entries ``p`` conjugated, in column order."""
+        out = np.empty_like(p)
+        self._pattern.to_columns(p, out)
+        return out
+
+    def _pass(self, columns: bool, own: Array, s: Array, other: Array, values: Array) -> tuple[Array, np.ndarray]:
+        own, other = _c(own, self.values.dtype), _c(other, self.values.dtype)
+        sums, squares = np.empty_like(own), np.empty(len(own))
+        self._pattern.gradient(columns, own, _c(s, self.values.real.dtype), other, values, sums, squares)
+        return sums, squares
+
+    def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, np.ndarray]:
+        return self._pass(False, u, s, v, self.values)
+
+    def gradient_cols(self, u: Array, s: Array, v: Array) -> tuple[Array, np.ndarray]:
+        # The residual is sampled again from the factors: u is gathered anyway, and reading a stored residual in column
+        # order would cost one more cache miss an observation.
+        return self._pass(True, v, s, u, self._column_values)
+
+    def sample(self, left: Array, right: Array) -> Array:
+        out = np.empty(self.m, self.values.dtype)
+        left, right = _c(left, out.dtype), _c(right, out.dtype)
+        self._pattern.sample(left, right, left[:, :0].copy(), right[:, :0].copy(), out[:0], out)
+        return out
+
+    def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], weights: Array | None) -> tuple[float, float]:
+        none = self.values[:0]
+        (l1, r1), (l2, r2) = (tuple(_c(a, none.dtype) for a in pair) for pair in blocks)
+        return self._pattern.sample(l1, r1, l2, r2, none if weights is None else weights, none.copy())
+
+    def times(self, p: Array, v: Array) -> Array:
+        return self._times(False, p, v)
+
+    def adjoint_times(self, p: Array, u: Array) -> Array:
+        return self._times(True, self._columns(p), u)
+
+    def _times(self, columns: bool, p: Array, other: Array) -> Array:
+        other = _c(other, p.dtype)
+        sums = np.empty((self.shape[1 if columns else 0], other.shape[1]), p.dtype)
+        self._pattern.times(columns, p, other, sums)
+        return sums
+
+
+def _c(a: Array, dtype: Any) -> np.ndarray:
+    return np.ascontiguousarray(a, dtype)

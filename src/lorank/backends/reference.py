@@ -1,0 +1,115 @@
+"""The reference backend: NumPy and SciPy only. The plain twin of the C++ kernels, and what serves without them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .dense import Array, Dense
+
+BLOCK = 1 << 16  # observations sampled at a time: bounds the memory of gathered factors
+
+
+class Reference(Dense):
+    """NumPy/SciPy for everything."""
+
+    name = "reference"
+
+    def row_major_order(self, rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+        """The stable permutation that sorts observations by row, then by column."""
+        return np.lexsort((cols, rows))
+
+    def observations(self, indptr: np.ndarray, indices: np.ndarray, values: Array, n2: int) -> Any:
+        """The observed entries in CSR order, with the passes over them."""
+        return ReferenceObservations(indptr, indices, values, n2)
+
+
+class ReferenceObservations:
+    """Observed entries y of an n1 x n2 matrix, and the passes that solvers make over them.
+
+    Observations are kept in row-major order; every vector of length m that comes in or goes out has that order.
+
+    Parameters
+    ----------
+    indptr : (n1 + 1,) int64 array
+    indices : (m,) int32 array
+        Strictly increasing within each row.
+    values : (m,) array
+    n2 : int
+    """
+
+    def __init__(self, indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, n2: int) -> None:
+        self.indptr, self.indices, self.values = indptr, indices, values
+        self.shape = (len(indptr) - 1, n2)
+        self.m = len(values)
+        self._check()
+
+    def _check(self) -> None:
+        ptr, index = self.indptr, self.indices
+        if ptr[0] != 0 or ptr[-1] != len(index) or len(index) != self.m or (np.diff(ptr) < 0).any():
+            raise ValueError("indptr must rise from 0 to the number of indices")
+        if self.m and (index.min() < 0 or index.max() >= self.shape[1]):
+            raise ValueError(f"column indices must lie in 0 .. {self.shape[1] - 1}")
+        inside = np.ones(self.m, bool)
+        inside[ptr[:-1][np.diff(ptr) > 0]] = False
+        if (np.diff(index, prepend=0) <= 0)[inside].any():
+            raise ValueError("column indices must increase within a row")
+
+    @property
+    def rows(self) -> np.ndarray:
+        return np.repeat(np.arange(self.shape[0], dtype=np.int32), np.diff(self.indptr))
+
+    @property
+    def cols(self) -> np.ndarray:
+        return self.indices
+
+    def matrix(self, p: Array) -> Any:
+        """The sparse matrix with the entries ``p``, as SciPy CSR."""
+        import scipy.sparse
+
+        return scipy.sparse.csr_array((p, self.indices, self.indptr), shape=self.shape)
+
+    # -- the fused passes of a gradient at X = u diag(s) v^H: G = (X - y) on the pattern ------------------------------
+    def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, np.ndarray]:
+        """``G v`` and the squared row norms of G."""
+        d = self.sample(u * s, v) - self.values
+        return self.times(d, v), self.squares(d)[0]
+
+    def gradient_cols(self, u: Array, s: Array, v: Array) -> tuple[Array, np.ndarray]:
+        """``G^H u`` and the squared column norms of G."""
+        d = self.sample(u * s, v) - self.values
+        return self.adjoint_times(d, u), self.squares(d)[1]
+
+    # -- single passes ----------------------------------------------------------------------------------------------
+    def sample(self, left: Array, right: Array) -> Array:
+        """Entries of ``left right^H`` on the pattern."""
+        out = np.empty(self.m, np.result_type(left, right))
+        rows = self.rows
+        for k in range(0, self.m, BLOCK):
+            part = slice(k, k + BLOCK)
+            out[part] = np.einsum("ij,ij->i", left[rows[part]], right[self.indices[part]].conj())
+        return out
+
+    def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], weights: Array | None) -> tuple[float, float]:
+        """``Re <weights, z>`` and ``|z|^2`` for z the sampled sum of the two blocks ``left right^H``."""
+        (l1, r1), (l2, r2) = blocks
+        z = self.sample(l1, r1) + self.sample(l2, r2)
+        double = z.astype(np.result_type(z, np.float64))
+        inner = 0.0 if weights is None else float(np.vdot(weights, double).real)
+        return inner, float(np.vdot(double, double).real)
+
+    def times(self, p: Array, v: Array) -> Array:
+        """``P v`` for P the sparse matrix of the entries ``p``."""
+        return self.matrix(p) @ v
+
+    def adjoint_times(self, p: Array, u: Array) -> Array:
+        """``P^H u``."""
+        return np.ascontiguousarray(self.matrix(p).conj().T @ u)
+
+    def squares(self, p: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Squared norms of the rows and of the columns of P, in double precision."""
+        q = np.abs(p.astype(np.result_type(p, np.float64))) ** 2
+        n1, n2 = self.shape
+        rows = np.bincount(self.rows, weights=q, minlength=n1)
+        return rows, np.bincount(self.indices, weights=q, minlength=n2)

@@ -1,0 +1,144 @@
+"""A point of the manifold: a matrix of rank r in factored form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backends.dense import Array, Dense
+
+DENSE_LIMIT = 50_000_000  # entries; 400 MB in float64
+BLOCK = 1 << 16
+
+
+class FixedRank:
+    """``X = U diag(s) V^H`` with orthonormal columns in U and V.
+
+    Parameters
+    ----------
+    U : (n1, r) array
+    s : (r,) array
+        Real, non-negative, decreasing.
+    V : (n2, r) array
+    backend : Dense, optional
+        Who computes with the arrays; NumPy by default.
+
+    Notes
+    -----
+    The constructor trusts its input; :meth:`from_factors` and :meth:`from_dense` make a point from any matrix.
+    """
+
+    __slots__ = ("U", "V", "backend", "s")
+
+    def __init__(self, U: Array, s: Array, V: Array, backend: Dense | None = None) -> None:
+        self.U, self.s, self.V = U, s, V
+        self.backend = Dense() if backend is None else backend
+
+    @classmethod
+    def from_factors(cls, left: Array, right: Array, rank: int | None = None, backend: Dense | None = None) -> FixedRank:
+        """The point ``left right^H``, truncated to ``rank`` (by default the factors' width)."""
+        backend = Dense() if backend is None else backend
+        q1, k1 = backend.qr(left)
+        q2, k2 = backend.qr(right)
+        u, s, v = backend.svd(k1 @ k2.conj().T)
+        r = left.shape[1] if rank is None else rank
+        return cls(q1 @ u[:, :r], s[:r], q2 @ v[:, :r], backend)
+
+    @classmethod
+    def from_dense(cls, a: Array, rank: int, backend: Dense | None = None) -> FixedRank:
+        """The best approximation of rank ``rank`` to a dense matrix."""
+        backend = Dense() if backend is None else backend
+        u, s, v = backend.svd(backend.asarray(a))
+        return cls(np.ascontiguousarray(u[:, :rank]), s[:rank], np.ascontiguousarray(v[:, :rank]), backend)
+
+    @classmethod
+    def zero(cls, shape: tuple[int, int], rank: int, dtype: Any, backend: Dense | None = None) -> FixedRank:
+        """The zero matrix, with the first unit vectors as its factors."""
+        u, v = (np.eye(n, rank, dtype=dtype) for n in shape)
+        return cls(u, np.zeros(rank, u.real.dtype), v, backend)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.U.shape[0], self.V.shape[0]
+
+    @property
+    def rank(self) -> int:
+        return int(self.s.shape[0])
+
+    @property
+    def dtype(self) -> Any:
+        return self.U.dtype
+
+    @property
+    def H(self) -> FixedRank:
+        """The conjugate transpose."""
+        return FixedRank(self.V, self.s, self.U, self.backend)
+
+    def is_finite(self) -> bool:
+        """Whether no factor holds nan or inf."""
+        return bool(np.isfinite(self.s).all() and np.isfinite(self.U).all() and np.isfinite(self.V).all())
+
+    def norm(self) -> float:
+        """Frobenius norm."""
+        return self.backend.norm(self.s)
+
+    def entries(self, rows: Any, cols: Any) -> np.ndarray:
+        """The entries at the index pairs (rows[k], cols[k])."""
+        rows, cols = _indices(rows, self.shape[0], "rows"), _indices(cols, self.shape[1], "cols")
+        if rows.shape != cols.shape:
+            raise ValueError(f"rows and cols must be alike in length: got {rows.size} and {cols.size}")
+        shape, rows, cols = rows.shape, rows.ravel(), cols.ravel()
+        left, out = self.U * self.s, np.empty(rows.size, self.dtype)
+        for k in range(0, rows.size, BLOCK):
+            part = slice(k, k + BLOCK)
+            out[part] = np.einsum("ij,ij->i", left[rows[part]], self.V[cols[part]].conj())
+        return out.reshape(shape)
+
+    def to_dense(self, limit: int | None = DENSE_LIMIT) -> np.ndarray:
+        """The whole matrix as an array.
+
+        Parameters
+        ----------
+        limit : int or None
+            Refuse to make more entries than this; None makes any number.
+        """
+        n1, n2 = self.shape
+        if limit is not None and n1 * n2 > limit:
+            raise ValueError(
+                f"a dense {n1} x {n2} matrix has {n1 * n2:,} entries ({n1 * n2 * self.U.itemsize / 1e9:.1f} GB), over the "
+                f"limit of {limit:,}: use .entries(rows, cols), or pass limit=None if you mean it"
+            )
+        return (self.U * self.s) @ self.V.conj().T
+
+    def distance(self, other: FixedRank) -> float:
+        """``|X - Y|_F`` from the factors, accurate to rounding in ``|X|_F`` however close the two are.
+
+        With ``U' = U A + E``, ``V' = V B + F`` (E, F orthogonal to U, V) the difference splits into four blocks that are
+        orthogonal to each other, so that their squares add up without cancellation.
+        """
+        gram, norm = self.backend.gram, self.backend.norm
+        a, b = gram(self.U, other.U), gram(self.V, other.V)
+        e, f = other.U - self.U @ a, other.V - self.V @ b
+        a_s = a * other.s
+        core = self.backend.add_diagonal(a_s @ b.conj().T, -self.s)
+        e_s, f_s = e * other.s, f * other.s
+        across = (gram(e_s, e_s) * gram(f, f).T).sum().real
+        parts = (norm(core) ** 2, norm(e_s @ b.conj().T) ** 2, norm(f_s @ a.conj().T) ** 2, max(float(across), 0.0))
+        return float(np.sqrt(sum(parts)))
+
+    def __repr__(self) -> str:
+        n1, n2 = self.shape
+        return f"FixedRank({n1} x {n2}, rank {self.rank}, {self.dtype})"
+
+
+def _indices(a: Any, n: int, name: str) -> np.ndarray:
+    a = np.asarray(a)
+    if a.dtype.kind not in "iu":
+        if a.size:
+            raise ValueError(f"{name} must be integers, got {a.dtype}")
+        a = a.astype(np.int64)
+    if a.size and (a.min() < 0 or a.max() >= n):
+        k = int(np.flatnonzero((a.ravel() < 0) | (a.ravel() >= n))[0])
+        raise ValueError(f"{name}[{k}] = {a.ravel()[k]} is outside 0 .. {n - 1}")
+    return a

@@ -1,0 +1,141 @@
+"""Tangent vectors, the Riemannian gradient in a metric, and the retraction by truncated SVD."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Protocol
+
+from ..backends.dense import Array
+from .point import FixedRank
+from .weights import Weight, Weights
+
+
+class Cotangent(Protocol):
+    """What the geometry needs of an ambient gradient G at ``X = U diag(s) V^H``: two thin products."""
+
+    @property
+    def GV(self) -> Array:
+        """``G V``, n1 x r."""
+        ...
+
+    @property
+    def GhU(self) -> Array:
+        """``G^H U``, n2 x r."""
+        ...
+
+
+class Tangent:
+    """``xi = U M V^H + Up V^H + U Vp^H`` with ``U^H Up = 0`` and ``V^H Vp = 0``.
+
+    Parameters
+    ----------
+    X : FixedRank
+        The foot point.
+    M : (r, r) array
+    Up : (n1, r) array
+    Vp : (n2, r) array
+    """
+
+    def __init__(self, X: FixedRank, M: Array, Up: Array, Vp: Array) -> None:
+        self.X, self.M, self.Up, self.Vp = X, M, Up, Vp
+
+    @classmethod
+    def project(cls, X: FixedRank, left: Array, right: Array, core: Array | None = None) -> Tangent:
+        """The tangent vector ``left V^H + U right^H - U core V^H`` in normal form."""
+        gram = X.backend.gram
+        a, b = gram(X.U, left), gram(X.V, right)
+        M = a + b.conj().T
+        return cls(X, M if core is None else M - core, left - X.U @ a, right - X.V @ b)
+
+    def __mul__(self, c: float) -> Tangent:
+        return Tangent(self.X, c * self.M, c * self.Up, c * self.Vp)
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: Tangent) -> Tangent:
+        return Tangent(self.X, self.M + other.M, self.Up + other.Up, self.Vp + other.Vp)
+
+    def __neg__(self) -> Tangent:
+        return -1.0 * self
+
+    def norm(self) -> float:
+        """Frobenius norm."""
+        norm = self.X.backend.norm
+        return math.hypot(norm(self.M), norm(self.Up), norm(self.Vp))
+
+    def inner(self, G: Cotangent) -> float:
+        """``Re <G, xi>``: the slope along xi where G is the gradient."""
+        inner, gram = self.X.backend.inner, self.X.backend.gram
+        return inner(gram(self.X.U, G.GV), self.M) + inner(G.GV, self.Up) + inner(G.GhU, self.Vp)
+
+    def blocks(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """Two pairs (left, right) with ``xi = left_1 right_1^H + left_2 right_2^H``."""
+        X = self.X
+        return (X.U, self.Vp + X.V @ self.M.conj().T), (self.Up, X.V)
+
+    def factors(self) -> tuple[Array, Array]:
+        """``left`` (n1 x 2r) and ``right`` (n2 x 2r) with ``xi = left right^H``."""
+        (l1, r1), (l2, r2) = self.blocks()
+        return self.X.backend.concat([l1, l2]), self.X.backend.concat([r1, r2])
+
+    def to_dense(self) -> Array:
+        left, right = self.factors()
+        return left @ right.conj().T
+
+    @functools.cached_property
+    def bases(self) -> tuple[Array, Array, Array, Array] | None:
+        """Orthonormal Q2, K2, Q1, K1 with ``Up = Q2 K2``, ``Vp = Q1 K1``; kept, so that another step length is cheap."""
+        left = self.X.backend.extend_basis(self.X.U, self.Up)
+        right = None if left is None else self.X.backend.extend_basis(self.X.V, self.Vp)
+        return None if left is None or right is None else (*left, *right)
+
+
+def riemannian_gradient(X: FixedRank, G: Cotangent, weights: Weights) -> Tangent:
+    """The gradient in the metric ``<Z, Y>_W = <L Z R, Y>``: the paper's projection of ``L^-1 G R^-1``.
+
+    With ``M1 = U^H L U`` and ``M2 = V^H R V``::
+
+        xi = U M1^-1 (G^H U)^H R^-1 + L^-1 (G V) M2^-1 V^H - U M1^-1 (U^H G V) M2^-1 V^H
+    """
+    m1, m2 = _inverse_gram(X, weights.left, X.U), _inverse_gram(X, weights.right, X.V)
+    core = X.backend.gram(X.U, G.GV)
+    left, right = weights.left.solve(G.GV), weights.right.solve(G.GhU)
+    if m1 is not None:
+        core, right = m1 @ core, right @ m1
+    if m2 is not None:
+        core, left = core @ m2, left @ m2
+    return Tangent.project(X, left, right, core)
+
+
+def _inverse_gram(X: FixedRank, weight: Weight, u: Array) -> Array | None:
+    """``(u^H W u)^-1``; None where that is the identity."""
+    m = weight.gram(X.backend, u)
+    return None if m is None else X.backend.inverse(m)
+
+
+def retract(xi: Tangent, alpha: float) -> FixedRank:
+    """``H_r(X + alpha xi)``: the best approximation of rank r, by two thin QRs and an SVD of a 2r x 2r matrix."""
+    X, backend, r = xi.X, xi.X.backend, xi.X.rank
+    core = backend.add_diagonal(alpha * xi.M, X.s)
+    bases = xi.bases
+    if bases is None:
+        return _retract_safely(xi, core, alpha)
+    Q2, K2, Q1, K1 = bases
+    middle = backend.zeros((2 * r, 2 * r), core.dtype)
+    middle[:r, :r], middle[:r, r:], middle[r:, :r] = core, alpha * K1.conj().T, alpha * K2
+    p, s, q = backend.svd(middle)
+    return FixedRank(X.U @ p[:r, :r] + Q2 @ p[r:, :r], s[:r], X.V @ q[:r, :r] + Q1 @ q[r:, :r], backend)
+
+
+def _retract_safely(xi: Tangent, core: Array, alpha: float) -> FixedRank:
+    """The same by Householder QR of ``[U, Up]`` and ``[V, Vp]``, which no dependence among columns can harm."""
+    X, backend, r = xi.X, xi.X.backend, xi.X.rank
+    q2, k2 = backend.qr(backend.concat([X.U, xi.Up]))
+    q1, k1 = backend.qr(backend.concat([X.V, xi.Vp]))
+    middle = backend.zeros((2 * r, 2 * r), core.dtype)
+    middle[:r, :r] = core
+    off = alpha * backend.eye(r, core.dtype)
+    middle[:r, r:], middle[r:, :r] = off, off
+    p, s, q = backend.svd(k2 @ middle @ k1.conj().T)
+    return FixedRank(q2 @ p[:, :r], s[:r], q1 @ q[:, :r], backend)

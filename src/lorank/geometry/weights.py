@@ -1,0 +1,89 @@
+"""Metrics on a tangent space as a pair of weights, one on rows and one on columns: ``<Z, Y>_W = <L Z R, Y>``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..backends.dense import Array, Dense
+
+
+class Weight(Protocol):
+    """A Hermitian positive definite weight W on C^n."""
+
+    def gram(self, backend: Dense, u: Array) -> Array | None:
+        """``u^H W u``; None where it is the identity for orthonormal u."""
+        ...
+
+    def apply(self, a: Array) -> Array:
+        """``W a``."""
+        ...
+
+    def solve(self, a: Array) -> Array:
+        """``W^-1 a``."""
+        ...
+
+
+@dataclass(frozen=True)
+class Identity:
+    """No weight."""
+
+    def gram(self, backend: Dense, u: Array) -> Array | None:
+        return None
+
+    def apply(self, a: Array) -> Array:
+        return a
+
+    def solve(self, a: Array) -> Array:
+        return a
+
+
+@dataclass(frozen=True)
+class DiagonalWeight:
+    """``W = diag(w)``."""
+
+    w: Array  # (n,) positive
+
+    def gram(self, backend: Dense, u: Array) -> Array | None:
+        return backend.gram(u, self.apply(u))
+
+    def apply(self, a: Array) -> Array:
+        return a * self.w[:, None]
+
+    def solve(self, a: Array) -> Array:
+        return a / self.w[:, None]
+
+
+@dataclass(frozen=True)
+class DenseWeight:
+    """A full matrix W, with its inverse."""
+
+    w: Array  # (n, n)
+    inverse: Array  # (n, n)
+
+    def gram(self, backend: Dense, u: Array) -> Array | None:
+        return backend.gram(u, self.apply(u))
+
+    def apply(self, a: Array) -> Array:
+        return self.w @ a
+
+    def solve(self, a: Array) -> Array:
+        return self.inverse @ a
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A metric at a point.
+
+    Attributes
+    ----------
+    left, right : Weight
+        The paper's L^(1/4) and R^(1/4).
+    low, high : float
+        Bounds on the products of a left and a right weight, the paper's nu and mu: steps are measured in them.
+    """
+
+    left: Weight = Identity()
+    right: Weight = Identity()
+    low: float = 1.0
+    high: float = 1.0

@@ -1,0 +1,9 @@
+"""Metrics: each turns the gradient into weights on rows and columns. RGD, PRGD and Shampoo differ only in this."""
+
+from .base import Metric
+from .canonical import Canonical
+from .epsilon import Epsilon, Fixed, Median, RelativeMax, Theory
+from .row_column import RowColumn
+from .shampoo import FullShampoo, Shampoo
+
+__all__ = ["Canonical", "Epsilon", "Fixed", "FullShampoo", "Median", "Metric", "RelativeMax", "RowColumn", "Shampoo", "Theory"]

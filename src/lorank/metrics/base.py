@@ -1,0 +1,20 @@
+"""What a metric is to a solver."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ..geometry import Weights
+from ..operators import Gradient
+
+
+class Metric(Protocol):
+    """Turns gradients into weights; what it remembers between iterations travels with the solver's state."""
+
+    def start(self, G: Gradient) -> Any:
+        """The memory before the first iteration."""
+        ...
+
+    def weights(self, G: Gradient, memory: Any) -> tuple[Weights, Any]:
+        """The weights at the point where G was taken, and the memory for the next iteration."""
+        ...

@@ -1,0 +1,81 @@
+"""Policies for the paper's epsilon_t, which keeps the weights of rows with a small gradient away from zero.
+
+Every policy scales with the data: if y is multiplied by c, epsilon is multiplied by c^2 and the iterates by c.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ..operators import Gradient
+
+
+class Epsilon(Protocol):
+    """A policy: one number from the first gradient, one for each iteration from that and the gradient there."""
+
+    def start(self, G: Gradient) -> float: ...
+
+    def at(self, G: Gradient, start: float) -> float: ...
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A given number."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        if not self.value > 0:
+            raise ValueError(f"epsilon must be positive, got {self.value!r}")
+
+    def start(self, G: Gradient) -> float:
+        return self.value
+
+    def at(self, G: Gradient, start: float) -> float:
+        return start
+
+
+@dataclass(frozen=True)
+class Median:
+    """The median of the squared row and column norms of the first gradient (those that are not zero)."""
+
+    factor: float = 1.0
+
+    def start(self, G: Gradient) -> float:
+        norms = np.concatenate([G.row_squares, G.col_squares])
+        norms = norms[norms > 0]
+        return _positive(self.factor * float(np.median(norms))) if len(norms) else 1.0
+
+    def at(self, G: Gradient, start: float) -> float:
+        return start
+
+
+@dataclass(frozen=True)
+class RelativeMax:
+    """``factor |G_0|_v^2``: relative to the largest row or column norm of the first gradient."""
+
+    factor: float = 1e-3
+
+    def start(self, G: Gradient) -> float:
+        return _positive(self.factor * G.max_norm**2)
+
+    def at(self, G: Gradient, start: float) -> float:
+        return start
+
+
+@dataclass(frozen=True)
+class Theory:
+    """``epsilon_t = |G_t|_v^2``, the choice in the proof of Theorem 1: the weights then differ by at most sqrt(2)."""
+
+    def start(self, G: Gradient) -> float:
+        return 0.0
+
+    def at(self, G: Gradient, start: float) -> float:
+        return _positive(G.max_norm**2)
+
+
+def _positive(value: float) -> float:
+    return max(value, float(np.finfo(np.float64).tiny))

@@ -1,0 +1,37 @@
+"""The paper's metric: rows and columns weighted by the norms that the gradient has there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..geometry import DiagonalWeight, Weights
+from ..operators import Gradient
+from .epsilon import Epsilon, Median
+
+
+@dataclass(frozen=True)
+class RowColumn:
+    """``L_t = eps_t I + diag(G_t G_t^H)``, ``R_t = eps_t I + diag(G_t^H G_t)``, weights ``L_t^(1/4)``, ``R_t^(1/4)``."""
+
+    epsilon: Epsilon = field(default_factory=Median)
+
+    def start(self, G: Gradient) -> float:
+        return self.epsilon.start(G)
+
+    def weights(self, G: Gradient, memory: float) -> tuple[Weights, float]:
+        epsilon = self.epsilon.at(G, memory)
+        return diagonal_weights(epsilon, G.row_squares, G.col_squares, G.X.s.dtype), memory
+
+
+def diagonal_weights(epsilon: float, row_squares: np.ndarray, col_squares: np.ndarray, dtype: np.dtype) -> Weights:
+    """Fourth roots of ``epsilon + squares``. Their products lie between sqrt(epsilon) and sqrt(epsilon + largest)."""
+    left, right = ((epsilon + squares) ** 0.25 for squares in (row_squares, col_squares))
+    largest = max(row_squares.max(), col_squares.max())
+    return Weights(
+        DiagonalWeight(left.astype(dtype, copy=False)),
+        DiagonalWeight(right.astype(dtype, copy=False)),
+        low=float(np.sqrt(epsilon)),
+        high=float(np.sqrt(epsilon + largest)),
+    )

@@ -1,0 +1,70 @@
+"""Shampoo's metric: what the gradients of all iterations so far add up to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..geometry import DenseWeight, Weights
+from ..operators import Gradient
+from .epsilon import Epsilon, Median
+from .row_column import diagonal_weights
+
+FULL_LIMIT = 3000  # rows or columns; an eigendecomposition of that size takes seconds, each iteration
+
+
+@dataclass(frozen=True)
+class Shampoo:
+    """The diagonals of Shampoo's matrices, at any size: ``L_t = eps I + sum_i diag(G_i G_i^H)``, ``R_t`` likewise."""
+
+    epsilon: Epsilon = field(default_factory=Median)
+
+    def start(self, G: Gradient) -> tuple[float, np.ndarray, np.ndarray]:
+        n1, n2 = G.X.shape
+        return self.epsilon.start(G), np.zeros(n1), np.zeros(n2)
+
+    def weights(
+        self, G: Gradient, memory: tuple[float, np.ndarray, np.ndarray]
+    ) -> tuple[Weights, tuple[float, np.ndarray, np.ndarray]]:
+        start, rows, cols = memory
+        rows, cols = rows + G.row_squares, cols + G.col_squares
+        return diagonal_weights(self.epsilon.at(G, start), rows, cols, G.X.s.dtype), (start, rows, cols)
+
+
+@dataclass(frozen=True)
+class FullShampoo:
+    """Shampoo as published: ``L_t = eps I + sum_i G_i G_i^H`` and ``R_t = eps I + sum_i G_i^H G_i``, for small matrices."""
+
+    epsilon: Epsilon = field(default_factory=Median)
+    limit: int = FULL_LIMIT
+
+    def start(self, G: Gradient) -> tuple[float, np.ndarray, np.ndarray]:
+        n1, n2 = G.X.shape
+        if max(n1, n2) > self.limit:
+            raise ValueError(
+                f"full Shampoo keeps dense {n1} x {n1} and {n2} x {n2} matrices and takes their eigenvectors in each "
+                f"iteration: it is limited to {self.limit} rows and columns. Use solver='shampoo', which keeps diagonals"
+            )
+        dtype = np.result_type(G.X.dtype, np.float64)
+        return self.epsilon.start(G), np.zeros((n1, n1), dtype), np.zeros((n2, n2), dtype)
+
+    def weights(
+        self, G: Gradient, memory: tuple[float, np.ndarray, np.ndarray]
+    ) -> tuple[Weights, tuple[float, np.ndarray, np.ndarray]]:
+        start, rows, cols = memory
+        by_rows, by_cols = G.outer()
+        rows, cols = rows + by_rows, cols + by_cols
+        epsilon = self.epsilon.at(G, start)
+        left, left_range = _fourth_root(rows, epsilon, G.X.dtype)
+        right, right_range = _fourth_root(cols, epsilon, G.X.dtype)
+        low, high = left_range[0] * right_range[0], left_range[1] * right_range[1]
+        return Weights(left, right, low, high), (start, rows, cols)
+
+
+def _fourth_root(a: np.ndarray, epsilon: float, dtype: np.dtype) -> tuple[DenseWeight, tuple[float, float]]:
+    """``(epsilon I + a)^(1/4)``, its inverse, and its smallest and largest eigenvalue."""
+    values, vectors = np.linalg.eigh(a)
+    roots = (epsilon + np.maximum(values, 0)) ** 0.25
+    w, inverse = ((vectors * d) @ vectors.conj().T for d in (roots, 1 / roots))
+    return DenseWeight(w.astype(dtype), inverse.astype(dtype)), (float(roots[0]), float(roots[-1]))

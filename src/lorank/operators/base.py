@@ -1,0 +1,180 @@
+"""What a measurement model is, and the gradient it gives."""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from ..backends import Reference, get_backend
+from ..backends.dense import Array
+from ..geometry import FixedRank, Tangent
+
+
+class Problem(ABC):
+    """Find X of low rank with ``A X = y``.
+
+    A measurement model is a subclass with two methods, :meth:`forward` and :meth:`adjoint`; a fast one also overrides
+    :meth:`gradient` and :meth:`energy`.
+
+    Parameters
+    ----------
+    y : (m,) array
+        The measurements.
+    shape : (int, int)
+        The shape of X.
+    gain : float
+        About ``|A Z|^2 / |Z|_F^2`` for a typical Z of low rank: m / (n1 n2) for completion, m for Gaussian matrices of
+        unit variance, 1 for an operator with the restricted isometry property. Constant steps are measured in 1 / gain.
+    backend : str, backend or None
+    """
+
+    blas_threads: int | None = 1  # while a solver runs; None leaves them alone
+
+    def __init__(self, y: Array, shape: tuple[int, int], *, gain: float = 1.0, backend: str | Reference | None = None) -> None:
+        self.backend = get_backend(backend)
+        self.y = y
+        self.shape = (int(shape[0]), int(shape[1]))
+        self.gain = float(gain)
+        self.y_norm = self.backend.norm(y)
+
+    @property
+    def m(self) -> int:
+        """Number of measurements."""
+        return int(self.y.shape[0])
+
+    @property
+    def dtype(self) -> Any:
+        return self.y.dtype
+
+    @abstractmethod
+    def forward(self, left: Array, right: Array) -> Array:
+        """``A (left right^H)``, an (m,) array."""
+
+    @abstractmethod
+    def adjoint(self, p: Array) -> Any:
+        """``A* p``: a dense or SciPy sparse n1 x n2 matrix, or a :class:`scipy.sparse.linalg.LinearOperator`."""
+
+    def gradient(self, X: FixedRank) -> Gradient:
+        """``G = A*(A X - y)``, as far as solvers need it."""
+        return Gradient(self, X)
+
+    def energy(self, xi: Tangent) -> float:
+        """``|A xi|^2``."""
+        return self.backend.norm(self.forward(*xi.factors())) ** 2
+
+    def dof(self, rank: int) -> int:
+        """Degrees of freedom of a rank-``rank`` matrix of this shape."""
+        return (self.shape[0] + self.shape[1] - rank) * rank
+
+    def check_rank(self, rank: Any) -> int:
+        """The rank as an int, or a ValueError that says what is wrong with it; warns when data are too few for it."""
+        top = min(self.shape)
+        if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)):
+            raise ValueError(f"rank must be an integer from 1 to {top}, got {rank!r}")
+        if not 1 <= rank <= top:
+            raise ValueError(
+                f"rank must lie between 1 and {top}, the smaller side of a {self.shape[0]} x {self.shape[1]} matrix: got {rank}"
+            )
+        if self.m < self.dof(int(rank)):
+            warnings.warn(
+                f"{self.m:,} measurements are fewer than the {self.dof(int(rank)):,} degrees of freedom of a rank-{rank} "
+                f"matrix of this shape: many matrices fit; lower the rank or measure more",
+                stacklevel=3,
+            )
+        return int(rank)
+
+    def restrict(self, X: FixedRank) -> FixedRank:
+        """X without what the measurements cannot see at all (nothing, unless a model says otherwise)."""
+        return X
+
+    def __repr__(self) -> str:
+        n1, n2 = self.shape
+        return f"{type(self).__name__}({n1} x {n2}, {self.m:,} measurements, {self.dtype}, {self.backend.name})"
+
+
+class Gradient:
+    """``G = A*(A X - y)`` seen from X: thin products and norms, each computed when first asked for.
+
+    G itself is never formed as a dense n1 x n2 array, unless the model's ``adjoint`` makes one.
+    """
+
+    def __init__(self, problem: Problem, X: FixedRank) -> None:
+        self.problem, self.X = problem, X
+
+    @functools.cached_property
+    def residual(self) -> Array:
+        """``A X - y``."""
+        return self.problem.forward(self.X.U * self.X.s, self.X.V) - self.problem.y
+
+    @functools.cached_property
+    def residual_norm(self) -> float:
+        return self.problem.backend.norm(self.residual)
+
+    @functools.cached_property
+    def matrix(self) -> Any:
+        """G as the model's adjoint gives it."""
+        return self.problem.adjoint(self.residual)
+
+    @functools.cached_property
+    def GV(self) -> Array:
+        """``G V``."""
+        return self.times(self.X.V)
+
+    @functools.cached_property
+    def GhU(self) -> Array:
+        """``G^H U``."""
+        return self.adjoint_times(self.X.U)
+
+    @functools.cached_property
+    def row_squares(self) -> np.ndarray:
+        """Squared norms of the rows of G."""
+        return _squares(self._entries(), 1)
+
+    @functools.cached_property
+    def col_squares(self) -> np.ndarray:
+        """Squared norms of the columns of G."""
+        return _squares(self._entries(), 0)
+
+    def times(self, v: Array) -> Array:
+        """``G v``."""
+        return self.matrix @ v
+
+    def adjoint_times(self, u: Array) -> Array:
+        """``G^H u``."""
+        g = self.matrix
+        return g.rmatmat(u) if hasattr(g, "rmatmat") else g.conj().T @ u
+
+    def outer(self) -> tuple[np.ndarray, np.ndarray]:
+        """``G G^H`` and ``G^H G`` as dense arrays: only for metrics that ask for them on small problems."""
+        g = self._entries()
+        h = g.conj().T
+        return _dense(g @ h), _dense(h @ g)
+
+    @property
+    def max_norm(self) -> float:
+        """The paper's ``|G|_v``: the largest norm of a row or column."""
+        return math.sqrt(max(self.row_squares.max(), self.col_squares.max()))
+
+    def _entries(self) -> Any:
+        g = self.matrix
+        if hasattr(g, "rmatmat"):
+            raise TypeError(
+                f"{type(self.problem).__name__}.adjoint returns a LinearOperator, which does not show its entries: a metric "
+                "with row and column weights needs them. Return an array or a sparse matrix, or use solver='rgd'"
+            )
+        return g
+
+
+def _squares(g: Any, axis: int) -> np.ndarray:
+    if isinstance(g, np.ndarray):
+        return (np.abs(g.astype(np.result_type(g, np.float64))) ** 2).sum(axis)
+    return np.asarray(abs(g).power(2).sum(axis=axis), dtype=float).ravel()
+
+
+def _dense(a: Any) -> np.ndarray:
+    return a if isinstance(a, np.ndarray) else a.toarray()

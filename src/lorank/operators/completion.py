@@ -1,0 +1,273 @@
+"""Matrix completion: some entries of X are observed."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+
+from ..backends import Reference
+from ..backends.dense import Array
+from ..geometry import FixedRank, Tangent
+from .base import Gradient, Problem
+
+Duplicates = Literal["error", "mean", "last", "sum"]
+
+
+class Completion(Problem):
+    """Observed entries ``X[rows[k], cols[k]] = values[k]`` of an n1 x n2 matrix.
+
+    Parameters
+    ----------
+    rows, cols : (m,) integer arrays
+    values : (m,) array
+        Real or complex; float32 and complex64 are computed with as they are, integers as float64.
+    shape : (int, int), optional
+        By default just large enough for the indices.
+    duplicates : {"error", "mean", "last", "sum"}
+        What to make of a pair that occurs more than once.
+    backend : {"native", "reference"}, optional
+        By default the C++ kernels where they were built.
+
+    Notes
+    -----
+    Observations are kept in row-major order: ``problem.rows``, ``problem.cols`` and ``problem.y`` have that order, and so
+    has every residual. Rows and columns without any observation cannot be recovered: they come back as zeros, and a
+    warning says how many there are.
+    """
+
+    def __init__(
+        self,
+        rows: Any,
+        cols: Any,
+        values: Any,
+        shape: tuple[int, int] | None = None,
+        *,
+        duplicates: Duplicates = "error",
+        backend: str | Reference | None = None,
+    ) -> None:
+        from ..backends import get_backend
+
+        backend = get_backend(backend)
+        rows, cols, values = _index_array(rows, "rows"), _index_array(cols, "cols"), _value_array(values)
+        if not len(rows) == len(cols) == len(values):
+            raise ValueError(
+                f"rows, cols and values must be alike in length: got {len(rows):,}, {len(cols):,} and {len(values):,}"
+            )
+        if not len(rows):
+            raise ValueError("no observations: rows, cols and values are empty, so there is nothing to complete from")
+        shape = _check_shape(shape, rows, cols)
+        _check_range(rows, shape[0], "rows")
+        _check_range(cols, shape[1], "cols")
+        _check_finite(values, rows, cols)
+
+        order = backend.row_major_order(rows, cols, shape)
+        indptr = np.zeros(shape[0] + 1, np.int64)
+        np.cumsum(np.bincount(rows, minlength=shape[0]), out=indptr[1:])
+        indices = cols[order].astype(np.int32)
+        y = values[order]
+        repeated = np.flatnonzero((np.diff(indices) == 0) & ~_row_starts(indptr, len(indices))[1:])
+        if len(repeated):
+            indptr, indices, y = _merge(duplicates, repeated, indptr, indices, y, order)
+        del order
+        self.observations = backend.observations(indptr, indices, y, shape[1])
+        super().__init__(y, shape, gain=len(y) / (shape[0] * shape[1]), backend=backend)
+        self._empty_rows = np.flatnonzero(np.diff(indptr) == 0)
+        self._empty_cols = np.flatnonzero(np.bincount(indices, minlength=shape[1]) == 0)
+        self._warn_about_empty()
+
+    @classmethod
+    def from_sparse(cls, S: Any, **options: Any) -> Completion:
+        """The stored entries of a SciPy sparse matrix, explicit zeros included, are observed."""
+        coo = S.tocoo()
+        return cls(coo.row, coo.col, coo.data, coo.shape, **options)
+
+    @classmethod
+    def from_dense(cls, a: Any, **options: Any) -> Completion:
+        """The entries of an array that are not nan are observed."""
+        a = np.asarray(a)
+        if a.ndim != 2:
+            raise ValueError(f"a matrix has two dimensions, got an array of shape {a.shape}")
+        rows, cols = np.nonzero(~np.isnan(a))
+        return cls(rows, cols, a[rows, cols], a.shape, **options)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Row indices in row-major order."""
+        return self.observations.rows
+
+    @property
+    def cols(self) -> np.ndarray:
+        """Column indices in row-major order."""
+        return self.observations.cols
+
+    def forward(self, left: Array, right: Array) -> Array:
+        return self.observations.sample(left, right)
+
+    def adjoint(self, p: Array) -> Any:
+        return self.observations.matrix(p)
+
+    def gradient(self, X: FixedRank) -> Gradient:
+        return SampledGradient(self, X)
+
+    def energy(self, xi: Tangent) -> float:
+        return self.observations.line_sums(xi.blocks(), None)[1]
+
+    def restrict(self, X: FixedRank) -> FixedRank:
+        """X with zeros in the rows and columns that were never observed."""
+        if not (X.U[self._empty_rows].any() or X.V[self._empty_cols].any()):
+            return X
+        left, right = X.U * X.s, X.V.copy()
+        left[self._empty_rows], right[self._empty_cols] = 0, 0
+        return FixedRank.from_factors(left, right, backend=X.backend)
+
+    def _warn_about_empty(self) -> None:
+        for empty, name in ((self._empty_rows, "row"), (self._empty_cols, "column")):
+            if len(empty):
+                first = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
+                one = len(empty) == 1
+                warnings.warn(
+                    f"{len(empty):,} {name}{' has' if one else 's have'} no observation ({first}) and cannot be recovered: "
+                    f"{'it comes' if one else 'they come'} back as zeros",
+                    stacklevel=4,
+                )
+
+
+class SampledGradient(Gradient):
+    """The gradient of completion, by fused passes: one gives ``G V`` and row norms, the other ``G^H U`` and column norms."""
+
+    problem: Completion
+
+    @functools.cached_property
+    def _by_rows(self) -> tuple[Array, np.ndarray]:
+        return self.problem.observations.gradient_rows(self.X.U, self.X.s, self.X.V)
+
+    @functools.cached_property
+    def _by_cols(self) -> tuple[Array, np.ndarray]:
+        return self.problem.observations.gradient_cols(self.X.U, self.X.s, self.X.V)
+
+    @property
+    def GV(self) -> Array:  # type: ignore[override]
+        return self._by_rows[0]
+
+    @property
+    def row_squares(self) -> np.ndarray:  # type: ignore[override]
+        return self._by_rows[1]
+
+    @property
+    def GhU(self) -> Array:  # type: ignore[override]
+        return self._by_cols[0]
+
+    @property
+    def col_squares(self) -> np.ndarray:  # type: ignore[override]
+        return self._by_cols[1]
+
+    @functools.cached_property
+    def residual_norm(self) -> float:
+        return float(np.sqrt(self.row_squares.sum()))
+
+    def times(self, v: Array) -> Array:
+        return self.problem.observations.times(self.residual, v)
+
+    def adjoint_times(self, u: Array) -> Array:
+        return self.problem.observations.adjoint_times(self.residual, u)
+
+
+# -- input -----------------------------------------------------------------------------------------------------------
+def _index_array(a: Any, name: str) -> np.ndarray:
+    a = np.asarray(a)
+    if a.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {a.shape}")
+    if a.dtype.kind in "iu":
+        return a if a.dtype.itemsize <= 8 and a.dtype.kind == "i" else a.astype(np.int64)
+    if a.dtype.kind == "f" and a.size:
+        bad = np.flatnonzero(~(a == np.floor(a)) | np.isinf(a))
+        if len(bad):
+            raise ValueError(f"{name}[{bad[0]}] = {a[bad[0]]} is not a whole number: indices must be integers")
+        return a.astype(np.int64)
+    if not a.size:
+        return a.astype(np.int64)
+    raise ValueError(f"{name} must be integers, got {a.dtype}: map other ids to 0 .. n-1 first, e.g. with numpy.unique")
+
+
+def _value_array(a: Any) -> np.ndarray:
+    if np.ma.isMaskedArray(a):
+        raise ValueError("values is a masked array: pass the observed entries alone, e.g. values.compressed()")
+    a = np.asarray(a)
+    if a.ndim != 1:
+        raise ValueError(f"values must be one-dimensional, got shape {a.shape}")
+    if a.dtype in (np.float32, np.float64, np.complex64, np.complex128):
+        return a
+    if a.dtype.kind in "biuf":
+        return a.astype(np.float64)
+    if a.dtype.kind == "c":
+        return a.astype(np.complex128)
+    if not a.size:
+        return np.empty(0)
+    raise ValueError(f"values must be numbers, got {a.dtype}")
+
+
+def _check_shape(shape: Any, rows: np.ndarray, cols: np.ndarray) -> tuple[int, int]:
+    if shape is None:
+        return int(rows.max()) + 1, int(cols.max()) + 1
+    try:
+        n1, n2 = (int(n) for n in shape)
+    except (TypeError, ValueError):
+        raise ValueError(f"shape must be a pair of integers (n1, n2), got {shape!r}") from None
+    if n1 < 1 or n2 < 1 or (n1, n2) != tuple(shape):
+        raise ValueError(f"shape must be a pair of positive integers, got {shape!r}")
+    if max(n1, n2) >= 2**31:
+        raise ValueError(f"shape {n1} x {n2} is too large: at most 2147483647 rows and columns")
+    return n1, n2
+
+
+def _check_range(a: np.ndarray, n: int, name: str) -> None:
+    low, high = a.min(), a.max()
+    if low < 0 or high >= n:
+        k = int(np.flatnonzero((a < 0) | (a >= n))[0])
+        hint = "indices count from 0" if a[k] == n else "fix the index or enlarge shape"
+        hint = "negative indices are not wrapped" if a[k] < 0 else hint
+        raise ValueError(f"{name}[{k}] = {a[k]} is outside 0 .. {n - 1}: {hint}")
+
+
+def _check_finite(values: np.ndarray, rows: np.ndarray, cols: np.ndarray) -> None:
+    if np.isfinite(values).all():
+        return
+    k = int(np.flatnonzero(~np.isfinite(values))[0])
+    raise ValueError(
+        f"values[{k}] = {values[k]} (row {rows[k]}, column {cols[k]}) is not finite: leave unobserved entries out, or use "
+        "Completion.from_dense for a table with nan"
+    )
+
+
+def _row_starts(indptr: np.ndarray, m: int) -> np.ndarray:
+    starts = np.zeros(m + 1, bool)
+    starts[indptr] = True
+    return starts[:m]
+
+
+def _merge(
+    how: Duplicates, repeated: np.ndarray, indptr: np.ndarray, indices: np.ndarray, y: np.ndarray, order: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One observation for each pair. The order is stable, so the last of a run is the last one given."""
+    if how == "error":
+        k = int(repeated[0])
+        row = int(np.searchsorted(indptr, k, side="right")) - 1
+        raise ValueError(
+            f"the pair (row {row}, column {indices[k]}) is observed more than once (places {order[k]} and {order[k + 1]}; "
+            f"{len(repeated):,} repetitions in all): pass duplicates='mean', 'last' or 'sum' to say what they mean"
+        )
+    if how not in ("mean", "last", "sum"):
+        raise ValueError(f"duplicates must be 'error', 'mean', 'last' or 'sum', got {how!r}")
+    first = np.ones(len(y), bool)
+    first[repeated + 1] = False
+    starts = np.flatnonzero(first)
+    if how == "last":
+        merged = y[np.append(starts[1:], len(y)) - 1]
+    else:
+        merged = np.add.reduceat(y, starts)
+        if how == "mean":
+            merged = (merged / np.diff(np.append(starts, len(y)))).astype(y.dtype)
+    return np.concatenate([[0], np.cumsum(first)])[indptr], indices[starts], merged

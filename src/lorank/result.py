@@ -1,0 +1,124 @@
+"""What a solver returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .geometry import FixedRank
+
+
+class Status(str):
+    """How a run ended: a short name that compares as a string, with a sentence of advice.
+
+    Examples
+    --------
+    >>> status = Status("interrupted", advice="Stopped by Ctrl-C.", success=False)
+    >>> status == "interrupted", status.advice
+    (True, 'Stopped by Ctrl-C.')
+    """
+
+    advice: str
+    success: bool
+
+    def __new__(cls, name: str, *, advice: str = "", success: bool = False) -> Status:
+        status = super().__new__(cls, name)
+        status.advice, status.success = advice, success
+        return status
+
+    def __repr__(self) -> str:
+        return f"<{self}: {self.advice}>"
+
+
+class History:
+    """What happened in each iteration, as arrays: ``iteration``, ``seconds``, ``residual``, ``step``.
+
+    The residual is relative, ``|A X_t - y| / |y|``; the step is the one that led to X_t (nan for the start).
+    """
+
+    columns = ("iteration", "seconds", "residual", "step")
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, float, float, float]] = []
+
+    def append(self, iteration: int, seconds: float, residual: float, step: float) -> None:
+        self._rows.append((iteration, seconds, residual, step))
+
+    def _column(self, k: int, dtype: type) -> np.ndarray:
+        return np.array([row[k] for row in self._rows], dtype)
+
+    @property
+    def iteration(self) -> np.ndarray:
+        return self._column(0, int)
+
+    @property
+    def seconds(self) -> np.ndarray:
+        return self._column(1, float)
+
+    @property
+    def residual(self) -> np.ndarray:
+        return self._column(2, float)
+
+    @property
+    def step(self) -> np.ndarray:
+        return self._column(3, float)
+
+    def recent(self, count: int) -> list[float]:
+        """The last residuals, at most ``count``, oldest first."""
+        return [row[2] for row in self._rows[-count:]]
+
+    @property
+    def first_residual(self) -> float:
+        return self._rows[0][2]
+
+    def to_dict(self) -> dict[str, np.ndarray]:
+        return {name: getattr(self, name) for name in self.columns}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        if not self._rows:
+            return "History(empty)"
+        return f"History({len(self)} entries, residual {self._rows[0][2]:.2e} -> {self._rows[-1][2]:.2e})"
+
+
+@dataclass
+class Result:
+    """The recovered matrix and how it was found.
+
+    Attributes
+    ----------
+    X : FixedRank
+        ``X.U``, ``X.s``, ``X.V``; ``X.entries(rows, cols)``; ``X.to_dense()``.
+    status : Status
+        Compares as a string; ``status.advice`` says what to do next.
+    n_iter : int
+    seconds : float
+        The start included, callbacks not.
+    residual : float
+        ``|A X - y| / |y|`` at X.
+    history : History
+    solver : object
+        The solver with all its settings; its repr says which metric, epsilon policy and step rule were used.
+    """
+
+    X: FixedRank
+    status: Status
+    n_iter: int
+    seconds: float
+    residual: float
+    history: History = field(repr=False)
+    solver: Any = field(repr=False)
+
+    @property
+    def converged(self) -> bool:
+        return self.status.success
+
+    def __str__(self) -> str:
+        return (
+            f"{self.status} after {self.n_iter} iterations, {self.seconds:.3g} s, relative residual {self.residual:.2e}\n"
+            f"{self.status.advice}\n{self.X} by {self.solver}"
+        )

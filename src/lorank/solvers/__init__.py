@@ -1,0 +1,8 @@
+"""Solvers: one loop, one algorithm per file."""
+
+from .niht import IHT, NIHT
+from .rgd import RGD
+from .safeguard import Safeguard
+from .solve import SOLVERS, solve
+
+__all__ = ["IHT", "NIHT", "RGD", "SOLVERS", "Safeguard", "solve"]

@@ -1,0 +1,142 @@
+"""The loop that every solver runs in, and what travels through it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from ..callbacks import Callback
+from ..geometry import FixedRank
+from ..operators import Gradient, Problem
+from ..result import History, Status
+from ..stopping import Rule
+
+
+class Clock:
+    """A stopwatch that can stand still."""
+
+    def __init__(self) -> None:
+        self._begin, self._paused, self._depth = time.perf_counter(), 0.0, 0
+
+    @property
+    def seconds(self) -> float:
+        now = self._stopped if self._depth else time.perf_counter()
+        return now - self._begin - self._paused
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        if self._depth == 0:
+            self._stopped = time.perf_counter()
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if self._depth == 0:
+                self._paused += time.perf_counter() - self._stopped
+
+
+@dataclass(frozen=True)
+class State:
+    """One iterate.
+
+    Attributes
+    ----------
+    iteration : int
+    X : FixedRank
+    gradient : Gradient
+        At X.
+    residual : float
+        ``|A X - y| / |y|``.
+    step : float
+        The step that led here; nan for the start.
+    previous : FixedRank or None
+        The iterate before.
+    memory : object
+        What the solver carries from one iteration to the next.
+    """
+
+    iteration: int
+    X: FixedRank
+    gradient: Gradient
+    residual: float
+    step: float = float("nan")
+    previous: FixedRank | None = None
+    memory: Any = None
+
+    @classmethod
+    def at(cls, problem: Problem, X: FixedRank) -> State:
+        """The state at a starting point."""
+        G = problem.gradient(X)
+        return cls(0, X, G, relative(problem, G))
+
+    def next(self, problem: Problem, X: FixedRank, step: float, memory: Any = None) -> State:
+        """The state after a step to X."""
+        G = problem.gradient(X)
+        return State(self.iteration + 1, X, G, relative(problem, G), step, self.X, memory)
+
+    def remember(self, memory: Any) -> State:
+        """The same state with that memory."""
+        return replace(self, memory=memory)
+
+
+def relative(problem: Problem, G: Gradient) -> float:
+    """``|A X - y| / |y|``; the absolute residual where y is zero."""
+    return G.residual_norm / (problem.y_norm or 1.0)
+
+
+class Solver(Protocol):
+    """An algorithm: a memory at the start, and a step."""
+
+    def start(self, problem: Problem, state: State) -> Any:
+        """The solver's memory before the first step."""
+        ...
+
+    def step(self, problem: Problem, state: State) -> State:
+        """The next state."""
+        ...
+
+
+INTERRUPTED = Status("interrupted", advice="Stopped by Ctrl-C; X is the best point so far. Continue with start=result.X.")
+
+
+def run(
+    problem: Problem,
+    solver: Solver,
+    X: FixedRank,
+    stop: Rule,
+    callbacks: Sequence[Callback],
+    clock: Clock,
+    history: History,
+) -> tuple[State, Status, int]:
+    """Iterate until a rule, a callback or Ctrl-C ends it. Returns the state, the status and the number of iterations.
+
+    The state is the last one after a success, and the one with the smallest residual otherwise.
+    """
+    state = State.at(problem, X)
+    best = state
+    status: Status | None = None
+    try:
+        state = state.remember(solver.start(problem, state))
+        while True:
+            history.append(state.iteration, clock.seconds, state.residual, state.step)
+            if state.residual < best.residual:
+                best = state
+            status = stop.check(problem, state, history, clock) or _call(callbacks, problem, state, clock)
+            if status is not None:
+                break
+            state = solver.step(problem, state)
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    return (state if status.success else best), status, state.iteration
+
+
+def _call(callbacks: Sequence[Callback], problem: Problem, state: State, clock: Clock) -> Status | None:
+    with clock.paused():
+        for callback in callbacks:
+            if callback(problem, state, clock) is True:
+                return Status("callback", advice=f"{callback!r} asked to stop.")
+    return None

@@ -1,0 +1,82 @@
+"""Iterative hard thresholding: a full gradient step, then the best approximation of rank r.
+
+``X_t - alpha G`` is a sparse plus a low-rank matrix; its truncated SVD is found from products with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..backends.dense import Array
+from ..geometry import FixedRank
+from ..linalg import truncated_svd
+from ..operators import Gradient, Problem
+from .loop import State
+from .safeguard import Safeguard, Trust
+
+
+@dataclass(frozen=True)
+class IHT:
+    """``X_{t+1} = H_r(X_t - alpha G_t)`` with a constant step ``alpha = factor / gain``.
+
+    Parameters
+    ----------
+    factor : float
+    accuracy : float
+        Of the truncated SVD, relative to the length of the step.
+    safeguard : Safeguard or None
+        Shortens steps after which the residual grows (its fallback rule is not used here).
+    """
+
+    factor: float = 0.75
+    accuracy: float = 1e-2
+    safeguard: Safeguard | None = field(default_factory=Safeguard)
+
+    def start(self, problem: Problem, state: State) -> Trust:
+        return Trust(best=state.residual)
+
+    def alpha(self, problem: Problem, X: FixedRank, G: Gradient) -> float:
+        return self.factor / problem.gain
+
+    def step(self, problem: Problem, state: State) -> State:
+        alpha = self.alpha(problem, state.X, state.gradient)
+
+        def candidate(step: float) -> FixedRank:
+            return hard_threshold(state.X, state.gradient, step, self.accuracy)
+
+        if self.safeguard is None:
+            return state.next(problem, candidate(alpha), alpha)
+        new, trust = self.safeguard.advance(problem, state, state.memory, alpha, candidate)
+        return new.remember(trust)
+
+
+@dataclass(frozen=True)
+class NIHT(IHT):
+    """Normalised IHT: the exact step along G projected on the column space of X_t (Tanner and Wei).
+
+    ``alpha = |U U^H G|^2 / |A(U U^H G)|^2``.
+    """
+
+    factor: float = field(default=1.0)
+
+    def alpha(self, problem: Problem, X: FixedRank, G: Gradient) -> float:
+        squares = X.backend.norm(G.GhU) ** 2
+        energy = X.backend.norm(problem.forward(X.U, G.GhU)) ** 2
+        return self.factor * squares / energy if energy > 0 else 0.0
+
+
+def hard_threshold(X: FixedRank, G: Any, alpha: float, accuracy: float) -> FixedRank:
+    """``H_r(X - alpha G)``, from the products of X and G with thin matrices, starting at X's own singular vectors."""
+    backend = X.backend
+    gram = backend.gram
+
+    def times(v: Array) -> Array:
+        return (X.U * X.s) @ gram(X.V, v) - alpha * G.times(v)
+
+    def adjoint_times(u: Array) -> Array:
+        return (X.V * X.s) @ gram(X.U, u) - alpha * G.adjoint_times(u)
+
+    length = alpha * G.residual_norm
+    tol = accuracy * length / (X.norm() + length)
+    return truncated_svd(times, adjoint_times, X.V, X.rank, backend, tol=tol, depth=2)

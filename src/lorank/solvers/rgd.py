@@ -1,0 +1,57 @@
+"""Riemannian gradient descent in a metric. PRGD, RGD and Shampoo are compositions of it.
+
+The paper's Algorithm 1 is :meth:`RGD.step` with the metric :class:`~lorank.metrics.RowColumn`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..geometry import retract, riemannian_gradient
+from ..metrics import Canonical, Metric
+from ..operators import Problem
+from ..steps import Constant, StepRule
+from .loop import State
+from .safeguard import Safeguard, Trust
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What RGD carries from one iteration to the next: the metric's memory and the safeguard's."""
+
+    metric: Any
+    trust: Trust
+
+
+@dataclass(frozen=True)
+class RGD:
+    """Riemannian gradient descent.
+
+    Parameters
+    ----------
+    metric : Metric
+        ``Canonical()`` gives RGD, ``RowColumn()`` PRGD, ``Shampoo()`` Shampoo.
+    step_rule : StepRule
+        ``Constant(factor)``, ``Exact(relaxation)``, ``Theory()``.
+    safeguard : Safeguard or None
+        None takes every step as the rule says.
+    """
+
+    metric: Metric = field(default_factory=Canonical)
+    step_rule: StepRule = field(default_factory=Constant)
+    safeguard: Safeguard | None = field(default_factory=Safeguard)
+
+    def start(self, problem: Problem, state: State) -> Memory:
+        return Memory(self.metric.start(state.gradient), Trust(best=state.residual))
+
+    def step(self, problem: Problem, state: State) -> State:
+        X, G, memory = state.X, state.gradient, state.memory  # G_t = A*(A X_t - y)
+        weights, metric = self.metric.weights(G, memory.metric)  # eps_t, L_t, R_t
+        xi = riemannian_gradient(X, G, weights)  # P~_T(L^-1/4 G R^-1/4)
+        if self.safeguard is None:
+            alpha = self.step_rule(problem, xi, G, weights)  # alpha_t
+            return state.next(problem, retract(xi, -alpha), alpha, Memory(metric, memory.trust))  # X_{t+1} = H_r(W_t)
+        alpha = self.safeguard.rule(self.step_rule, memory.trust)(problem, xi, G, weights)
+        new, trust = self.safeguard.advance(problem, state, memory.trust, alpha, lambda step: retract(xi, -step))
+        return new.remember(Memory(metric, trust))

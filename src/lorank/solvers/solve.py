@@ -1,0 +1,138 @@
+"""The front door: :func:`solve`, and the solvers that go by a name."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..callbacks import Callback, Progress
+from ..geometry import FixedRank
+from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
+from ..operators import Problem
+from ..result import History, Result, Status
+from ..starts import resolve_start
+from ..steps import Constant, Exact
+from ..stopping import Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
+from .loop import INTERRUPTED, Clock, Solver, run
+from .niht import IHT, NIHT
+from .rgd import RGD
+
+SOLVERS: dict[str, Callable[[], Solver]] = {
+    "auto": lambda: RGD(RowColumn(), Constant(0.7)),
+    "prgd": lambda: RGD(RowColumn(), Constant(0.7)),
+    "adaptive-prgd": lambda: RGD(RowColumn(), Exact()),
+    "rgd": lambda: RGD(Canonical(), Constant(0.5)),
+    "adaptive-rgd": lambda: RGD(Canonical(), Exact()),
+    "shampoo": lambda: RGD(Shampoo(RelativeMax(1.0)), Constant(0.7)),
+    "niht": NIHT,
+    "iht": IHT,
+}
+
+
+def solve(
+    problem: Problem,
+    rank: int,
+    solver: str | Solver = "auto",
+    *,
+    tol: float = 1e-6,
+    max_iter: int = 500,
+    start: Any = None,
+    stop: Rule | None = None,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = False,
+    seed: int = 0,
+) -> Result:
+    """Recover a matrix of rank ``rank`` from its measurements.
+
+    Parameters
+    ----------
+    problem : Problem
+        For example :class:`~lorank.Completion`.
+    rank : int
+    solver : str or Solver
+        One of ``"auto"``, ``"prgd"``, ``"adaptive-prgd"``, ``"rgd"``, ``"adaptive-rgd"``, ``"shampoo"``, ``"niht"``,
+        ``"iht"``, or an object such as ``RGD(RowColumn(), Constant(0.7))``.
+    tol : float
+        Success when ``|A X - y| <= tol |y|``.
+    max_iter : int
+    start : str, FixedRank, (U, s, V) or callable, optional
+        ``"spectral"`` by default.
+    stop : Rule, optional
+        Replaces the rule on the residual (and on stalls); limits on iterations and divergence remain.
+    callbacks : sequence of callables ``callback(problem, state, clock)``
+        Called after the start and after each iteration, outside the measured time. Return True to end the run.
+    progress : bool
+        Show a progress bar.
+    seed : int
+        For the random start of singular vector computations. Same seed: same bits, whatever the number of threads.
+
+    Returns
+    -------
+    Result
+        Ctrl-C returns the best point so far, with status ``"interrupted"``.
+    """
+    algorithm = _resolve_solver(solver)
+    rank = problem.check_rank(rank)
+    if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 0:
+        raise ValueError(f"max_iter must be a whole number, 0 or more: got {max_iter!r}")
+    begin = resolve_start(start, problem, rank)
+    rule = (RelativeResidual(tol) | Stall()) if stop is None else stop
+    rule = rule | Divergence() | RankCollapse() | Iterations(int(max_iter))
+    callbacks, clock, history = list(callbacks), Clock(), History()
+    if problem.y_norm == 0:
+        return _zero(problem, rank, algorithm, clock, history)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_limited_blas(problem.blas_threads))
+        if progress:
+            name = solver if isinstance(solver, str) else type(solver).__name__
+            callbacks.append(stack.enter_context(Progress(tol, int(max_iter), name)))
+        try:
+            X = begin if isinstance(begin, FixedRank) else begin(problem, rank, np.random.default_rng(seed))
+            X = problem.restrict(X)
+        except KeyboardInterrupt:
+            X = FixedRank.zero(problem.shape, rank, problem.dtype, problem.backend)
+            return Result(X, INTERRUPTED, 0, clock.seconds, 1.0, history, algorithm)
+        state, status, count = run(problem, algorithm, X, rule, callbacks, clock, history)
+    return Result(state.X, status, count, clock.seconds, state.residual, history, algorithm)
+
+
+def _resolve_solver(solver: str | Solver) -> Solver:
+    if isinstance(solver, str):
+        if solver not in SOLVERS:
+            raise ValueError(
+                f"unknown solver {solver!r}: choose one of {', '.join(map(repr, SOLVERS))}, or pass a solver object"
+            )
+        return SOLVERS[solver]()
+    if not callable(getattr(solver, "step", None)) or not callable(getattr(solver, "start", None)):
+        raise ValueError(f"solver must be a name or an object with start and step, got {type(solver).__name__}")
+    return solver
+
+
+def _zero(problem: Problem, rank: int, algorithm: Solver, clock: Clock, history: History) -> Result:
+    """All measurements are zero, and so is the smallest matrix that fits them."""
+    status = Status("converged", advice="All measurements are zero, and so is X.", success=True)
+    history.append(0, clock.seconds, 0.0, float("nan"))
+    X = FixedRank.zero(problem.shape, rank, problem.dtype, problem.backend)
+    return Result(X, status, 0, clock.seconds, 0.0, history, algorithm)
+
+
+@functools.cache
+def _controller() -> Any:
+    import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be seen)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+@contextlib.contextmanager
+def _limited_blas(threads: int | None) -> Iterator[None]:
+    """BLAS on so many threads: on tall and thin arrays its threads only get in the way of the kernels'."""
+    if threads is None:
+        yield
+    else:
+        with _controller().limit(limits=threads, user_api="blas"):
+            yield

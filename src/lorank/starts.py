@@ -1,0 +1,94 @@
+"""Starting points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from .backends.dense import Array
+from .geometry import FixedRank
+from .linalg import truncated_svd
+from .operators import Problem
+
+
+class Start(Protocol):
+    def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank: ...
+
+
+@dataclass(frozen=True)
+class Spectral:
+    """``X_0 = H_r(A* y) / gain``: one step of iterative hard thresholding from zero, as in the paper.
+
+    Parameters
+    ----------
+    tol : float
+        Accuracy of the singular vectors, relative to the largest singular value.
+    restarts : int
+        The most restarts of the Krylov method.
+    """
+
+    tol: float = 1e-3
+    restarts: int = 6
+
+    def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
+        zero = FixedRank.zero(problem.shape, rank, problem.dtype, problem.backend)
+        G = problem.gradient(zero)  # at zero, G = -A* y
+
+        def times(v: Array) -> Array:
+            return -G.times(v)
+
+        def adjoint_times(u: Array) -> Array:
+            return -G.adjoint_times(u)
+
+        block = min(rank + max(5, rank // 4), *problem.shape)
+        # Through the operator once, so that rows and columns without data are zero from the start.
+        first = adjoint_times(problem.backend.normal(rng, (problem.shape[0], block), problem.dtype))
+        X = truncated_svd(times, adjoint_times, first, rank, problem.backend, tol=self.tol, restarts=self.restarts)
+        return FixedRank(X.U, X.s / X.s.dtype.type(problem.gain), X.V, problem.backend)
+
+
+STARTS: dict[str, type[Spectral]] = {"spectral": Spectral}
+
+
+def resolve_start(start: Any, problem: Problem, rank: int) -> Start | FixedRank:
+    """A start from a name, a callable or a point."""
+    if start is None:
+        return Spectral()
+    if isinstance(start, str):
+        if start not in STARTS:
+            raise ValueError(f"unknown start {start!r}: choose one of {', '.join(map(repr, STARTS))}, or pass a point")
+        return STARTS[start]()
+    if isinstance(start, tuple) and len(start) == 3:
+        U, s, V = (np.asarray(a) for a in start)
+        start = FixedRank(U, s, V)
+    if isinstance(start, FixedRank):
+        return _check_point(start, problem, rank)
+    if callable(start):
+        return start
+    raise ValueError(f"start must be a name, a FixedRank point or a triple (U, s, V), got {type(start).__name__}")
+
+
+def _check_point(X: FixedRank, problem: Problem, rank: int) -> FixedRank:
+    if X.shape != problem.shape:
+        raise ValueError(
+            f"start is a {X.shape[0]} x {X.shape[1]} matrix, the problem's is {problem.shape[0]} x {problem.shape[1]}"
+        )
+    if X.rank != rank:
+        raise ValueError(f"start has rank {X.rank}, asked for is rank {rank}")
+    if not X.is_finite():
+        raise ValueError("start holds nan or inf")
+    if np.iscomplexobj(X.U) and problem.dtype.kind != "c":
+        raise ValueError("start is complex and the problem is real")
+    for name, factor in (("U", X.U), ("V", X.V)):
+        off = np.abs(problem.backend.gram(factor, factor) - np.eye(rank)).max()
+        if off > 1e-3:
+            raise ValueError(
+                f"start.{name} has no orthonormal columns (off by {off:.1e}): make a point with "
+                "FixedRank.from_factors(left, right)"
+            )
+    backend, real = problem.backend, np.zeros(0, problem.dtype).real.dtype
+    return FixedRank(
+        backend.asarray(X.U, problem.dtype), backend.asarray(X.s, real), backend.asarray(X.V, problem.dtype), backend
+    )

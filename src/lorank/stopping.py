@@ -1,0 +1,208 @@
+"""Stopping rules: immutable values, joined by ``|`` (either) and ``&`` (both). Each says whether it means success."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .geometry import FixedRank
+from .operators import Problem
+from .result import History, Status
+
+if TYPE_CHECKING:
+    from .solvers.loop import Clock, State
+
+
+class Rule:
+    """A stopping rule. :meth:`check` returns a status when the run should end, else None."""
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        raise NotImplementedError
+
+    def __or__(self, other: Rule) -> Rule:
+        return Either(self, other)
+
+    def __and__(self, other: Rule) -> Rule:
+        return Both(self, other)
+
+
+@dataclass(frozen=True)
+class Either(Rule):
+    """The first of two rules that asks to stop. Both are checked; a success wins over a failure."""
+
+    first: Rule
+    second: Rule
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        found = [s for rule in (self.first, self.second) if (s := rule.check(problem, state, history, clock)) is not None]
+        return next((s for s in found if s.success), found[0] if found else None)
+
+    def __repr__(self) -> str:
+        return f"({self.first!r} | {self.second!r})"
+
+
+@dataclass(frozen=True)
+class Both(Rule):
+    """Stops when both rules ask for it; a success only if both are."""
+
+    first: Rule
+    second: Rule
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        a = self.first.check(problem, state, history, clock)
+        b = self.second.check(problem, state, history, clock)
+        if a is None or b is None:
+            return None
+        return a if not a.success or b.success else b
+
+    def __repr__(self) -> str:
+        return f"({self.first!r} & {self.second!r})"
+
+
+@dataclass(frozen=True)
+class RelativeResidual(Rule):
+    """``|A X - y| <= tol |y|``."""
+
+    tol: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if not self.tol >= 0:
+            raise ValueError(f"tol must not be negative, got {self.tol!r}")
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        if state.residual <= self.tol:
+            return Status(
+                "converged", advice=f"The data are fitted to {state.residual:.1e} (asked: {self.tol:.1e}).", success=True
+            )
+        return None
+
+
+@dataclass(frozen=True)
+class RelativeChange(Rule):
+    """``|X_{t+1} - X_t|_F <= tol max(1, |X_t|_F)``: the paper's rule for noisy data."""
+
+    tol: float = 1e-5
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        if state.previous is None:
+            return None
+        change = state.previous.distance(state.X)
+        if change <= self.tol * max(1.0, state.previous.norm()):
+            return Status(
+                "settled",
+                advice=f"The last step changed X by {change:.1e} in norm (asked: {self.tol:.1e} of it).",
+                success=True,
+            )
+        return None
+
+
+@dataclass(frozen=True)
+class TruthDistance(Rule):
+    """``|X_t - X|_F <= tol |X|_F`` for a known X: for experiments. The clock stands still while it is computed."""
+
+    truth: FixedRank
+    tol: float = 1e-4
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        with clock.paused():
+            distance = self.truth.distance(state.X) / self.truth.norm()
+        if distance <= self.tol:
+            return Status(
+                "recovered", advice=f"Within {distance:.1e} of the known solution (asked: {self.tol:.1e}).", success=True
+            )
+        return None
+
+    def __repr__(self) -> str:
+        return f"TruthDistance(tol={self.tol})"
+
+
+@dataclass(frozen=True)
+class Iterations(Rule):
+    """At most so many iterations."""
+
+    most: int = 500
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        if state.iteration < self.most:
+            return None
+        return Status(
+            "max_iter",
+            advice=f"Stopped after {state.iteration} iterations at relative residual {state.residual:.1e}: raise max_iter if "
+            "it was still falling, or loosen tol if the data are noisy.",
+        )
+
+
+@dataclass(frozen=True)
+class Seconds(Rule):
+    """At most so much time, callbacks not counted."""
+
+    most: float
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        if clock.seconds < self.most:
+            return None
+        return Status(
+            "time",
+            advice=f"Stopped after {clock.seconds:.1f} s at relative residual {state.residual:.1e}: allow more "
+            "time, or continue with start=result.X.",
+        )
+
+
+@dataclass(frozen=True)
+class Stall(Rule):
+    """The best residual of the last ``window`` iterations is hardly below the best before them."""
+
+    window: int = 50
+    improvement: float = 1e-3
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        recent = history.recent(2 * self.window)
+        if len(recent) < 2 * self.window:
+            return None
+        before, after = min(recent[: self.window]), min(recent[self.window :])
+        if after <= (1 - self.improvement) * before:
+            return None
+        rank = state.X.rank
+        return Status(
+            "stalled",
+            advice=f"The relative residual has stayed near {after:.1e} for {self.window} iterations: noise in the data, a rank "
+            f"that is too low ({rank}), too few measurements ({problem.m / problem.dof(rank):.2g} a degree of freedom) or "
+            f"{'single' if np.finfo(problem.dtype).bits == 32 else 'double'} precision may not allow less.",
+        )
+
+
+@dataclass(frozen=True)
+class Divergence(Rule):
+    """The residual is not finite, or ``factor`` times the first one."""
+
+    factor: float = 100.0
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        if math.isfinite(state.residual) and state.residual <= self.factor * max(history.first_residual, 1.0):
+            return None
+        return Status(
+            "diverged",
+            advice="The residual grew without bound; X is the best point seen. Take shorter steps, or a "
+            "solver with a safeguard such as 'auto'.",
+        )
+
+
+@dataclass(frozen=True)
+class RankCollapse(Rule):
+    """The smallest singular value has vanished to rounding while the data are not fitted."""
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        s: Any = np.asarray(state.X.s)
+        if state.iteration == 0 or state.residual == 0:
+            return None
+        left = int((s > np.finfo(s.dtype).eps * s[0]).sum())
+        if left == len(s):
+            return None
+        return Status(
+            "rank_collapsed",
+            advice=f"Only {left} of {len(s)} singular values are left at relative residual "
+            f"{state.residual:.1e}: solve with rank={max(left, 1)}, or from another start.",
+        )

@@ -1,0 +1,96 @@
+"""Checks for a measurement model of your own: run them in your tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .geometry import FixedRank, Weights, retract, riemannian_gradient
+from .operators import Problem
+
+__all__ = ["check_gradient", "dot_test"]
+
+
+def dot_test(problem: Problem, *, rank: int = 2, seed: int = 0, rtol: float | None = None) -> float:
+    """Check that ``forward`` and ``adjoint`` belong together: ``<A(L R^H), p> = <L R^H, A* p>``.
+
+    Parameters
+    ----------
+    problem : Problem
+    rank : int
+        Width of the random factors.
+    seed : int
+    rtol : float, optional
+        By default the square root of the dtype's precision.
+
+    Returns
+    -------
+    float
+        The relative difference of the two sides.
+
+    Raises
+    ------
+    AssertionError
+        When they differ by more than ``rtol``, or when a shape or dtype is off.
+    """
+    rng, backend = np.random.default_rng(seed), problem.backend
+    n1, n2 = problem.shape
+    left, right = (backend.normal(rng, (n, rank), problem.dtype) for n in (n1, n2))
+    p = backend.normal(rng, (problem.m,), problem.dtype)
+    image = problem.forward(left, right)
+    if image.shape != (problem.m,):
+        raise AssertionError(f"forward gives an array of shape {image.shape}, expected ({problem.m},)")
+    matrix = problem.adjoint(p)
+    if tuple(matrix.shape) != (n1, n2):
+        raise AssertionError(f"adjoint gives a matrix of shape {tuple(matrix.shape)}, expected {(n1, n2)}")
+    one = np.vdot(p, image)  # <p, A(L R^H)>
+    other = np.vdot(backend.to_numpy(matrix @ right), left)  # <(A* p) R, L>
+    scale = max(backend.norm(p) * backend.norm(image), np.finfo(float).tiny)
+    off = float(abs(one - other) / scale)
+    tolerance = _precision(problem) if rtol is None else rtol
+    if not off <= tolerance:
+        raise AssertionError(f"<A X, p> = {one:.6g} but <X, A* p> = {other:.6g}: forward and adjoint do not match")
+    return off
+
+
+def check_gradient(problem: Problem, rank: int, *, seed: int = 0) -> float:
+    """Check the Riemannian gradient by the order of its first-order model's error, which must be 2.
+
+    The misfit ``f(X) = |A X - y|^2 / 2`` is compared with ``f(X) + t <grad, xi>`` along a curve through a random X, for a
+    range of t; the slope of the error in a log-log plot is returned.
+
+    Raises
+    ------
+    AssertionError
+        When the slope is not 2 within 0.1.
+    """
+    rng, backend = np.random.default_rng(seed), problem.backend
+    n1, n2 = problem.shape
+    X = FixedRank.from_factors(
+        backend.normal(rng, (n1, rank), problem.dtype), backend.normal(rng, (n2, rank), problem.dtype), backend=backend
+    )
+    G = problem.gradient(X)
+    gradient = riemannian_gradient(X, G, Weights())
+    other = problem.gradient(FixedRank.from_factors(backend.normal(rng, (n1, rank), problem.dtype), X.V, backend=backend))
+    direction = gradient + riemannian_gradient(X, _Moved(other.times(X.V), other.adjoint_times(X.U)), Weights())
+    direction = (X.norm() / direction.norm()) * direction
+    slope = direction.inner(G)
+    f = G.residual_norm**2 / 2
+    lengths = np.logspace(-1, -3 if np.finfo(problem.dtype).bits == 32 else -5, 15)
+    errors = np.array([abs(problem.gradient(retract(direction, t)).residual_norm ** 2 / 2 - f - t * slope) for t in lengths])
+    precision = 100 * np.finfo(problem.dtype).eps * (f + abs(slope))
+    usable = errors > precision
+    if usable.sum() < 3:  # linear to rounding
+        return 2.0
+    order = float(np.polyfit(np.log(lengths[usable]), np.log(errors[usable]), 1)[0])
+    if not abs(order - 2) < 0.1:
+        raise AssertionError(f"the first-order model's error falls with order {order:.2f}, expected 2: the gradient is wrong")
+    return order
+
+
+class _Moved:
+    def __init__(self, GV: np.ndarray, GhU: np.ndarray) -> None:
+        self.GV, self.GhU = GV, GhU
+
+
+def _precision(problem: Problem) -> float:
+    return float(np.sqrt(np.finfo(problem.dtype).eps))
