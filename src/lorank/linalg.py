@@ -38,41 +38,69 @@ def truncated_svd(
     restarts : int
         The most Rayleigh-Ritz steps. Clustered trailing values may not have settled by then, which costs nothing in the
         approximation error.
+
+    Notes
+    -----
+    Block Golub-Kahan bidiagonalisation with full reorthogonalisation and thick restarts: ``W V = U T`` with orthonormal
+    U, V of ``b (depth + 1)`` columns and a small T, whose singular triples give those of W.
     """
-    block, v = start.shape[1], backend.orthonormalize(start)
-    wv = times(v)
+    b = start.shape[1]
+    v = backend.orthonormalize(start)
+    tol = max(tol, 10 * float(np.finfo(v.dtype).eps))  # further restarts would only add rounding
+    y = times(v)
+    n1, n2, width = y.shape[0], v.shape[0], b * (depth + 1)
+    if n2 <= width:  # as thin as the bases would be: no need to iterate
+        return _thin_svd(times(backend.eye(n2, y.dtype)), rank, backend)
+    if n1 <= width:
+        return _thin_svd(adjoint_times(backend.eye(n1, y.dtype)), rank, backend).H
+    V, U = backend.zeros((n2, width), v.dtype), backend.zeros((n1, width), y.dtype)
+    T = backend.zeros((width, width), y.dtype)
+    V[:, :b] = v
+    U[:, :b], T[:b, :b] = backend.qr(y)
+    del v, y
     for _ in range(restarts):
-        bases, images = [v], [wv]
-        for _ in range(depth):
-            new = _orthogonal(backend, bases, adjoint_times(images[-1]))
-            if new is None:  # the space is exhausted: what is there is exact
-                break
-            bases.append(new)
-            images.append(times(new))
-        basis, image = (bases[0], images[0]) if len(bases) == 1 else (backend.concat(bases), backend.concat(images))
-        q, k = backend.qr(image)
-        p, s, z = backend.svd(k)
-        u, s, v = q @ p[:, :block], s[:block], basis @ z[:, :block]
-        wv = u * s
-        wu = adjoint_times(u[:, :rank])
-        if len(bases) == 1 or not backend.norm(wu - v[:, :rank] * s[:rank]) > tol * s[0]:
+        end = b
+        z = _without(backend, V[:, :b], adjoint_times(U[:, :b]))[0]
+        while end < width and backend.norm(z) > 4 * np.finfo(z.dtype).eps * backend.norm(T[:end, :end]):
+            old, new = slice(0, end), slice(end, end + b)
+            V[:, new] = _orthonormal(backend, V[:, old], z)[0]
+            y, T[old, new] = _without(backend, U[:, old], times(V[:, new]))
+            U[:, new], T[new, new] = _orthonormal(backend, U[:, old], y)
+            del y
+            end += b
+            z = _without(backend, V[:, :end], adjoint_times(U[:, new]))[0]
+        p, s, q = backend.svd(T[:end, :end])
+        # W^H u - sigma v = z p_last, since W^H of all blocks but the last lies in the span of V
+        off = backend.norm(z @ p[end - b :, :rank])
+        U[:, :b], V[:, :b] = U[:, :end] @ p[:, :b], V[:, :end] @ q[:, :b]
+        T[...] = 0
+        backend.add_diagonal(T[:b, :b], s[:b])
+        if end == b or not off > tol * s[0]:
             break
-    return FixedRank(backend.asarray(u[:, :rank]), s[:rank], backend.asarray(v[:, :rank]), backend)
+    return FixedRank(backend.asarray(U[:, :rank].copy()), s[:rank], backend.asarray(V[:, :rank].copy()), backend)
 
 
-def _orthogonal(backend: Dense, bases: list[Array], y: Array) -> Array | None:
-    """An orthonormal basis of y's part outside the bases; None where (numerically) nothing is left."""
-    known = bases[0] if len(bases) == 1 else backend.concat(bases)
-    if known.shape[0] < known.shape[1] + y.shape[1]:
-        return None
-    before = backend.norm(y)
-    for _ in range(2):
-        y = y - known @ backend.gram(known, y)
-    if not backend.norm(y) > 100 * np.finfo(y.dtype).eps * before:
-        return None
-    extended = backend.extend_basis(known, y)
+def _thin_svd(a: Array, rank: int, backend: Dense) -> FixedRank:
+    q, k = backend.qr(a)
+    u, s, v = backend.svd(k)
+    return FixedRank(q @ u[:, :rank], s[:rank], backend.asarray(v[:, :rank]), backend)
+
+
+def _without(backend: Dense, basis: Array, y: Array) -> tuple[Array, Array]:
+    """``y`` without its part in the span of the basis, and the coefficients of that part."""
+    first = backend.gram(basis, y)
+    y = y - basis @ first
+    second = backend.gram(basis, y)
+    y -= basis @ second
+    return y, first + second
+
+
+def _orthonormal(backend: Dense, basis: Array, y: Array) -> tuple[Array, Array]:
+    """``y = q k`` with q orthonormal and orthogonal to the basis, for y orthogonal to the basis."""
+    extended = backend.extend_basis(basis, y)
     if extended is not None:
-        return extended[0]
-    q = backend.qr(y)[0]  # dependent columns: take any completion, made orthogonal once more
-    q = q - known @ backend.gram(known, q)
-    return backend.qr(q)[0]
+        return extended
+    q, k = backend.qr(y)  # dependent columns: where k is zero, q may be anything that is orthogonal to the rest
+    q = _without(backend, basis, q)[0]
+    q, change = backend.qr(q)
+    return q, change @ k

@@ -21,6 +21,8 @@ class Start(Protocol):
 class Spectral:
     """``X_0 = H_r(A* y) / gain``: one step of iterative hard thresholding from zero, as in the paper.
 
+    Where that fits the data worse than the zero matrix does (far too few measurements), X_0 is scaled down to the best fit.
+
     Parameters
     ----------
     tol : float
@@ -42,11 +44,15 @@ class Spectral:
         def adjoint_times(u: Array) -> Array:
             return -G.adjoint_times(u)
 
-        block = min(rank + max(5, rank // 4), *problem.shape)
+        block = min(rank + min(rank, max(5, rank // 4)), *problem.shape)
         # Through the operator once, so that rows and columns without data are zero from the start.
         first = adjoint_times(problem.backend.normal(rng, (problem.shape[0], block), problem.dtype))
         X = truncated_svd(times, adjoint_times, first, rank, problem.backend, tol=self.tol, restarts=self.restarts)
-        return FixedRank(X.U, X.s / X.s.dtype.type(problem.gain), X.V, problem.backend)
+        s = X.s / X.s.dtype.type(problem.gain)
+        image = problem.forward(X.U * s, X.V)
+        if problem.backend.norm(image - problem.y) > problem.y_norm:
+            s = s * s.dtype.type(problem.backend.inner(image, problem.y) / problem.backend.norm(image) ** 2)
+        return FixedRank(X.U, s, X.V, problem.backend)
 
 
 STARTS: dict[str, type[Spectral]] = {"spectral": Spectral}

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..backends import Reference
+from ..backends import Reference, get_backend
 from ..backends.dense import Array
 from ..geometry import FixedRank, Tangent
 from .base import Gradient, Problem
@@ -48,8 +48,6 @@ class Completion(Problem):
         duplicates: Duplicates = "error",
         backend: str | Reference | None = None,
     ) -> None:
-        from ..backends import get_backend
-
         backend = get_backend(backend)
         rows, cols, values = _index_array(rows, "rows"), _index_array(cols, "cols"), _value_array(values)
         if not len(rows) == len(cols) == len(values):
@@ -81,6 +79,8 @@ class Completion(Problem):
     @classmethod
     def from_sparse(cls, S: Any, **options: Any) -> Completion:
         """The stored entries of a SciPy sparse matrix, explicit zeros included, are observed."""
+        if not hasattr(S, "tocoo"):
+            raise ValueError(f"from_sparse takes a SciPy sparse matrix, got {type(S).__name__}: see also from_dense")
         coo = S.tocoo()
         return cls(coo.row, coo.col, coo.data, coo.shape, **options)
 
@@ -90,6 +90,8 @@ class Completion(Problem):
         a = np.asarray(a)
         if a.ndim != 2:
             raise ValueError(f"a matrix has two dimensions, got an array of shape {a.shape}")
+        if a.dtype.kind not in "biufc":
+            raise ValueError(f"from_dense takes an array of numbers with nan for the gaps, got {a.dtype}")
         rows, cols = np.nonzero(~np.isnan(a))
         return cls(rows, cols, a[rows, cols], a.shape, **options)
 
@@ -131,7 +133,7 @@ class Completion(Problem):
                 warnings.warn(
                     f"{len(empty):,} {name}{' has' if one else 's have'} no observation ({first}) and cannot be recovered: "
                     f"{'it comes' if one else 'they come'} back as zeros",
-                    stacklevel=4,
+                    stacklevel=3,
                 )
 
 

@@ -116,16 +116,17 @@ def run(
 
     The state is the last one after a success, and the one with the smallest residual otherwise.
     """
-    state = State.at(problem, X)
-    best = state
+    state = best = State(0, X, problem.gradient(X), float("inf"))
     status: Status | None = None
     try:
+        state = State.at(problem, X)
         state = state.remember(solver.start(problem, state))
         while True:
             history.append(state.iteration, clock.seconds, state.residual, state.step)
             if state.residual < best.residual:
                 best = state
-            status = stop.check(problem, state, history, clock) or _call(callbacks, problem, state, clock)
+            asked = _call(callbacks, problem, state, clock)
+            status = stop.check(problem, state, history, clock) or asked
             if status is not None:
                 break
             state = solver.step(problem, state)

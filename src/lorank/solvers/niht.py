@@ -29,7 +29,7 @@ class IHT:
         Shortens steps after which the residual grows (its fallback rule is not used here).
     """
 
-    factor: float = 0.75
+    factor: float = 0.5
     accuracy: float = 1e-2
     safeguard: Safeguard | None = field(default_factory=Safeguard)
 

@@ -75,6 +75,11 @@ def solve(
     Result
         Ctrl-C returns the best point so far, with status ``"interrupted"``.
     """
+    if not isinstance(problem, Problem):
+        raise ValueError(
+            f"problem must be a measurement model such as lorank.Completion, got {type(problem).__name__}: for a table with "
+            "gaps use Completion.from_dense(array_with_nan), for a sparse matrix Completion.from_sparse(S)"
+        )
     algorithm = _resolve_solver(solver)
     rank = problem.check_rank(rank)
     if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 0:
@@ -107,8 +112,8 @@ def _resolve_solver(solver: str | Solver) -> Solver:
                 f"unknown solver {solver!r}: choose one of {', '.join(map(repr, SOLVERS))}, or pass a solver object"
             )
         return SOLVERS[solver]()
-    if not callable(getattr(solver, "step", None)) or not callable(getattr(solver, "start", None)):
-        raise ValueError(f"solver must be a name or an object with start and step, got {type(solver).__name__}")
+    if isinstance(solver, type) or not callable(getattr(solver, "step", None)) or not callable(getattr(solver, "start", None)):
+        raise ValueError(f"solver must be a name or an object with start and step, such as RGD(RowColumn()): got {solver!r}")
     return solver
 
 

@@ -1,0 +1,31 @@
+"""Fixtures and settings that all tests share."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from helpers import DTYPES
+from lorank.backends import get_backend
+
+# Derandomized: the same examples in every run, so that a failure in CI is a failure here.
+settings.register_profile(
+    "lorank", derandomize=True, deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("lorank")
+
+
+# Session scope, so that a hypothesis test may use it: it holds no state that examples could share.
+@pytest.fixture(scope="session", params=["native", "reference"])
+def backend(request):
+    """Each backend in turn."""
+    try:
+        return get_backend(request.param)
+    except ValueError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session", params=DTYPES, ids=lambda dtype: dtype.name)
+def dtype(request):
+    """Each dtype that the library computes in."""
+    return request.param

@@ -1,0 +1,186 @@
+"""Completion: what goes in, what is refused, and the dense twin of what comes out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import lorank as lr
+
+ROWS, COLS, VALUES = [0, 0, 1, 2, 2], [0, 2, 1, 0, 1], [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_observations_are_kept_in_row_major_order(backend):
+    order = [3, 0, 4, 2, 1]
+    rows, cols, values = (np.array(a)[order] for a in (ROWS, COLS, VALUES))
+    problem = lr.Completion(rows, cols, values, (3, 3), backend=backend)
+    np.testing.assert_array_equal(problem.rows, ROWS)
+    np.testing.assert_array_equal(problem.cols, COLS)
+    np.testing.assert_array_equal(problem.y, VALUES)
+    assert problem.m == 5
+    assert problem.shape == (3, 3)
+    assert problem.gain == pytest.approx(5 / 9)
+
+
+def test_the_shape_may_be_left_out():
+    assert lr.Completion(ROWS, COLS, VALUES).shape == (3, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+def test_floats_keep_their_precision(dtype):
+    assert lr.Completion(ROWS, COLS, np.array(VALUES, dtype), (3, 3)).dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint16, bool, np.float16])
+def test_other_numbers_become_float64(dtype):
+    assert lr.Completion(ROWS, COLS, np.array(VALUES).astype(dtype), (3, 3)).dtype == np.float64
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int32, np.int64, np.uint8, np.uint64, np.float64])
+def test_any_integral_index_type_will_do(dtype, backend):
+    problem = lr.Completion(np.array(ROWS, dtype), np.array(COLS, np.int32), VALUES, (3, 3), backend=backend)
+    np.testing.assert_array_equal(problem.rows, ROWS)
+    np.testing.assert_array_equal(problem.cols, COLS)
+
+
+def test_from_sparse_takes_explicit_zeros_as_observed():
+    S = scipy.sparse.coo_array(([1.0, 0.0, 3.0], ([0, 1, 1], [0, 0, 1])), shape=(2, 2)).tocsr()
+    problem = lr.Completion.from_sparse(S)
+    assert problem.m == 3
+    np.testing.assert_array_equal(problem.y, [1, 0, 3])
+
+
+def test_from_dense_takes_nan_as_gaps():
+    problem = lr.Completion.from_dense(np.array([[1.0, np.nan], [np.nan, 4.0]]))
+    np.testing.assert_array_equal(problem.rows, [0, 1])
+    np.testing.assert_array_equal(problem.cols, [0, 1])
+    np.testing.assert_array_equal(problem.y, [1, 4])
+
+
+def test_input_arrays_are_not_kept():
+    values = np.array(VALUES)
+    problem = lr.Completion(ROWS, COLS, values, (3, 3))
+    values[:] = 0
+    np.testing.assert_array_equal(problem.y, VALUES)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rows": [0, 0, 1, 2]}, r"alike in length: got 4, 5 and 5"),
+        ({"values": VALUES[:3]}, r"alike in length: got 5, 5 and 3"),
+        ({"rows": [0, 0, 1, 3, 2]}, r"rows\[3\] = 3 is outside 0 \.\. 2: indices count from 0"),
+        ({"cols": [0, 2, 1, 9, 1]}, r"cols\[3\] = 9 is outside 0 \.\. 2: fix the index or enlarge shape"),
+        ({"cols": [0, 2, -1, 0, 1]}, r"cols\[2\] = -1 is outside 0 \.\. 2: negative indices are not wrapped"),
+        ({"rows": [0, 0.5, 1, 2, 2]}, r"rows\[1\] = 0\.5 is not a whole number"),
+        ({"rows": [0, np.nan, 1, 2, 2]}, r"rows\[1\] = nan is not a whole number"),
+        ({"rows": list("aabbc")}, r"rows must be integers.*numpy\.unique"),
+        ({"rows": [[0, 0, 1, 2, 2]]}, r"rows must be one-dimensional, got shape \(1, 5\)"),
+        ({"values": [[1.0], [2.0], [3.0], [4.0], [5.0]]}, r"values must be one-dimensional"),
+        ({"values": [1, 2, np.nan, 4, np.inf]}, r"values\[2\] = nan \(row 1, column 1\) is not finite.*from_dense"),
+        ({"values": [1, 2, 3, np.inf, 5]}, r"values\[3\] = inf \(row 2, column 0\) is not finite"),
+        ({"values": list("abcde")}, r"values must be numbers"),
+        ({"values": np.ma.masked_equal(VALUES, 2.0)}, r"masked array"),
+        ({"shape": (3,)}, r"shape must be a pair of integers"),
+        ({"shape": (3, -3)}, r"shape must be a pair of positive integers"),
+        ({"shape": (3.5, 3)}, r"shape must be a pair of positive integers"),
+        ({"shape": (3, 2**31)}, r"too large"),
+        ({"rows": [], "cols": [], "values": []}, r"no observations"),
+        ({"backend": "cuda"}, r"unknown backend 'cuda'"),
+    ],
+)
+def test_bad_input_names_the_culprit(change, message):
+    arguments = {"rows": ROWS, "cols": COLS, "values": VALUES, "shape": (3, 3)} | change
+    with pytest.raises(ValueError, match=message):
+        lr.Completion(**arguments)
+
+
+def test_other_containers_are_refused_with_a_hint():
+    with pytest.raises(ValueError, match="from_sparse takes a SciPy sparse matrix, got ndarray"):
+        lr.Completion.from_sparse(np.eye(3))
+    with pytest.raises(ValueError, match="two dimensions"):
+        lr.Completion.from_dense(np.ones(3))
+    with pytest.raises(ValueError, match="array of numbers"):
+        lr.Completion.from_dense(np.array([["a", "b"]]))
+
+
+@pytest.mark.parametrize(("how", "expected"), [("mean", 4.0), ("last", 6.0), ("sum", 12.0)])
+def test_duplicates_are_merged_as_told(how, expected, backend):
+    rows, cols, values = [1, 0, 1, 0, 1], [1, 0, 1, 1, 1], [2.0, 1.0, 4.0, 7.0, 6.0]
+    problem = lr.Completion(rows, cols, values, (2, 2), duplicates=how, backend=backend)
+    np.testing.assert_array_equal(problem.rows, [0, 0, 1])
+    np.testing.assert_array_equal(problem.cols, [0, 1, 1])
+    np.testing.assert_allclose(problem.y, [1.0, 7.0, expected])
+
+
+def test_duplicates_are_an_error_by_default_and_the_message_tells_the_way_out():
+    with pytest.raises(ValueError, match=r"places 0 and 2; 1 repetitions in all\).*duplicates='mean'"):
+        lr.Completion([1, 0, 1], [1, 0, 1], [1.0, 2.0, 3.0], (2, 2))
+    with pytest.raises(ValueError, match="duplicates must be"):
+        lr.Completion([1, 0, 1], [1, 0, 1], [1.0, 2.0, 3.0], (2, 2), duplicates="first")
+
+
+@pytest.mark.filterwarnings("ignore:1 column has no")
+def test_equal_columns_in_neighbouring_rows_are_no_duplicates():
+    assert lr.Completion([0, 1, 2], [1, 1, 1], [1.0, 2.0, 3.0], (3, 2), duplicates="error").m == 3
+
+
+def test_rows_and_columns_without_observations_warn():
+    with pytest.warns(UserWarning, match="no observation") as caught:
+        lr.Completion([0, 9], [0, 1], [1.0, 2.0], (10, 3))
+    messages = [str(w.message) for w in caught]
+    assert any("8 rows have no observation (1, 2, 3, 4, 5, ...)" in text for text in messages)
+    assert any("1 column has no observation (2)" in text and "zeros" in text for text in messages)
+    assert all(w.filename == __file__ for w in caught)
+
+
+@pytest.mark.filterwarnings("ignore:.*no observation")
+@pytest.mark.parametrize("solver", ["prgd", "adaptive-rgd", "niht"])
+def test_rows_and_columns_without_observations_come_back_as_zeros(solver, backend):
+    problem, truth = lr.datasets.random_completion(40, 30, 2, oversampling=6, seed=2)
+    keep = (problem.rows != 7) & (problem.cols != 3)
+    problem = lr.Completion(problem.rows[keep], problem.cols[keep], problem.y[keep], (40, 30), backend=backend)
+    start = None
+    if solver == "prgd":  # also from a start that is not zero there
+        start = lr.FixedRank.from_factors(truth.U + 0.05, truth.V * truth.s + 0.05)
+    X = lr.solve(problem, 2, solver, start=start, max_iter=2000).X.to_dense()
+    assert np.abs(X[7]).max() < 1e-12
+    assert np.abs(X[:, 3]).max() < 1e-12
+    rows, cols = np.delete(np.arange(40), 7), np.delete(np.arange(30), 3)
+    error = X[np.ix_(rows, cols)] - truth.to_dense()[np.ix_(rows, cols)]
+    assert np.linalg.norm(error) < 1e-4 * truth.norm()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_gradient_against_its_dense_twin(dtype, backend):
+    problem, _ = lr.datasets.random_completion(12, 9, 2, oversampling=1.5, dtype=dtype, seed=4, backend=backend)
+    other, X = lr.datasets.random_completion(12, 9, 2, dtype=dtype, seed=5)
+    assert other.shape == problem.shape
+    dense = np.zeros((12, 9), dtype)
+    dense[problem.rows, problem.cols] = X.to_dense()[problem.rows, problem.cols] - problem.y
+    G = problem.gradient(X)
+    np.testing.assert_allclose(G.GV, dense @ X.V, atol=1e-12)
+    np.testing.assert_allclose(G.GhU, dense.conj().T @ X.U, atol=1e-12)
+    np.testing.assert_allclose(G.row_squares, (abs(dense) ** 2).sum(1), atol=1e-12)
+    np.testing.assert_allclose(G.col_squares, (abs(dense) ** 2).sum(0), atol=1e-12)
+    np.testing.assert_allclose(G.residual, dense[problem.rows, problem.cols], atol=1e-12)
+    assert G.residual_norm == pytest.approx(np.linalg.norm(dense))
+    assert G.max_norm == pytest.approx(max(np.linalg.norm(dense, axis=0).max(), np.linalg.norm(dense, axis=1).max()))
+    np.testing.assert_allclose(G.times(np.eye(9, dtype=dtype)), dense, atol=1e-12)
+    np.testing.assert_allclose(G.adjoint_times(np.eye(12, dtype=dtype)), dense.conj().T, atol=1e-12)
+    by_rows, by_cols = G.outer()
+    np.testing.assert_allclose(by_rows, dense @ dense.conj().T, atol=1e-12)
+    np.testing.assert_allclose(by_cols, dense.conj().T @ dense, atol=1e-12)
+
+
+def test_the_residual_sums_of_a_line_search_agree_with_the_slope(backend):
+    problem, _ = lr.datasets.random_completion(30, 20, 3, seed=6, backend=backend)
+    _, X = lr.datasets.random_completion(30, 20, 3, seed=7)
+    from lorank.geometry import Weights, riemannian_gradient
+
+    G = problem.gradient(X)
+    xi = riemannian_gradient(X, G, Weights())
+    inner, squares = problem.observations.line_sums(xi.blocks(), G.residual)
+    assert inner == pytest.approx(xi.inner(G))  # <A X - y, A xi> = <G, xi>
+    assert squares == pytest.approx(problem.energy(xi))

@@ -1,0 +1,303 @@
+"""The front door: arguments, endings, callbacks."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+
+import lorank as lr
+from lorank import stopping
+from lorank.metrics import RowColumn
+from lorank.solvers.loop import Clock
+from lorank.steps import Constant
+
+
+@pytest.fixture(scope="module")
+def easy():
+    return lr.datasets.random_completion(60, 50, 2, oversampling=6, factors="gaussian", seed=3)
+
+
+def test_the_contract_of_a_result(easy):
+    problem, _ = easy
+    result = lr.solve(problem, rank=2)
+    assert result.converged is True
+    assert result.status == "converged"
+    assert result.status.advice
+    X = result.X
+    assert X.U.shape == (60, 2)
+    assert X.V.shape == (50, 2)
+    np.testing.assert_allclose(X.U.T @ X.U, np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(X.V.T @ X.V, np.eye(2), atol=1e-12)
+    assert X.s[0] >= X.s[1] > 0
+    np.testing.assert_allclose(X.entries([3, 4], [5, 6]), X.to_dense()[[3, 4], [5, 6]])
+    history = result.history
+    assert len(history.iteration) == len(history.seconds) == len(history.residual) == len(history.step) == result.n_iter + 1
+    np.testing.assert_array_equal(history.iteration, np.arange(result.n_iter + 1))
+    assert (np.diff(history.seconds) >= 0).all()
+    assert math.isnan(history.step[0])
+    assert (history.step[1:] > 0).all()
+    misfit = np.linalg.norm(X.entries(problem.rows, problem.cols) - problem.y) / np.linalg.norm(problem.y)
+    assert history.residual[-1] == pytest.approx(misfit, rel=1e-6)
+    assert result.residual == history.residual[-1] <= 1e-6
+    assert 0 < history.seconds[-1] <= result.seconds
+    assert "RowColumn(epsilon=Median" in repr(result.solver)
+    assert "converged after" in str(result)
+    assert set(history.to_dict()) == {"iteration", "seconds", "residual", "step"}
+
+
+@pytest.mark.parametrize("rank", [0, -1, 51, 2.0, True, "2", None])
+def test_bad_ranks(easy, rank):
+    with pytest.raises(ValueError, match=r"rank must (lie between|be an integer from) 1 (and|to) 50"):
+        lr.solve(easy[0], rank)
+
+
+def test_too_few_measurements_warn():
+    with pytest.warns(UserWarning, match=r"1,272 measurements are fewer than the 1,800 degrees of freedom.*lower the rank"):
+        lr.solve(lr.datasets.random_completion(60, 50, 12, oversampling=1.0818, seed=1)[0], 20, max_iter=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"solver": "newton"}, "unknown solver 'newton': choose one of 'auto', 'prgd'"),
+        ({"solver": 3}, "solver must be a name or an object"),
+        ({"solver": lr.RGD}, "solver must be a name or an object"),
+        ({"start": "random"}, "unknown start 'random': choose one of 'spectral'"),
+        ({"start": 3}, "start must be a name, a FixedRank point"),
+        ({"start": lr.FixedRank.zero((5, 5), 2, float)}, "start is a 5 x 5 matrix, the problem's is 60 x 50"),
+        ({"start": lr.FixedRank.zero((60, 50), 3, float)}, "start has rank 3, asked for is rank 2"),
+        ({"start": lr.FixedRank.zero((60, 50), 2, complex)}, "start is complex and the problem is real"),
+        ({"start": (np.ones((60, 2)), np.ones(2), np.ones((50, 2)))}, r"start\.U has no orthonormal columns.*from_factors"),
+        ({"start": (np.full((60, 2), np.nan), np.ones(2), np.ones((50, 2)))}, "start holds nan or inf"),
+        ({"max_iter": -1}, "max_iter must be a whole number"),
+        ({"max_iter": 2.5}, "max_iter must be a whole number"),
+        ({"tol": -1.0}, "tol must not be negative"),
+        ({"tol": float("nan")}, "tol must not be negative"),
+    ],
+)
+def test_bad_options(easy, options, message):
+    with pytest.raises(ValueError, match=message):
+        lr.solve(easy[0], 2, **options)
+
+
+def test_a_plain_array_is_refused_with_a_hint():
+    with pytest.raises(ValueError, match=r"got ndarray: for a table with gaps use Completion\.from_dense"):
+        lr.solve(np.eye(3), 1)
+
+
+def test_zero_data_have_the_zero_matrix():
+    problem = lr.Completion([0, 1, 2], [0, 1, 2], np.zeros(3), (3, 3))
+    with pytest.warns(UserWarning, match="fewer than"):
+        result = lr.solve(problem, 2)
+    assert result.converged
+    assert not result.X.to_dense().any()
+
+
+def test_a_run_goes_on_from_a_point(easy):
+    problem, _ = easy
+    first = lr.solve(problem, 2, max_iter=20)
+    assert first.status == "max_iter"
+    second = lr.solve(problem, 2, start=first.X)
+    assert second.converged
+    assert second.history.residual[0] == pytest.approx(first.residual)
+    third = lr.solve(problem, 2, start=(first.X.U, first.X.s, first.X.V))
+    np.testing.assert_array_equal(third.X.U, second.X.U)
+
+
+def test_an_exact_start_is_recognised(easy):
+    problem, truth = easy
+    result = lr.solve(problem, 2, start=truth)
+    assert result.converged
+    assert result.n_iter == 0
+
+
+def test_without_iterations_the_start_comes_back(easy):
+    result = lr.solve(easy[0], 2, max_iter=0)
+    assert result.n_iter == 0
+    assert result.status == "max_iter"
+
+
+def test_spectral_start_against_the_dense_svd(easy, backend):
+    problem, _ = easy
+    problem = lr.Completion(problem.rows, problem.cols, problem.y, problem.shape, backend=backend)
+    dense = np.zeros(problem.shape)
+    dense[problem.rows, problem.cols] = problem.y
+    expected = lr.FixedRank.from_dense(dense / problem.gain, 2)
+    start = lr.starts.Spectral(tol=1e-10, restarts=50)(problem, 2, np.random.default_rng(0))
+    assert expected.distance(start) < 1e-7 * expected.norm()
+
+
+@pytest.mark.filterwarnings("ignore:.*no observation")
+def test_spectral_start_is_never_worse_than_zero():
+    problem, _ = lr.datasets.random_completion(200, 200, 4, oversampling=0.3, factors="gaussian", seed=0)
+    start = lr.starts.Spectral()(problem, 4, np.random.default_rng(0))
+    assert problem.gradient(start).residual_norm <= problem.y_norm
+
+
+def test_divergence_ends_with_a_status_and_the_best_point(easy):
+    problem, _ = easy
+    result = lr.solve(problem, 2, lr.RGD(step_rule=Constant(20.0), safeguard=None))
+    assert result.status == "diverged"
+    assert not result.converged
+    assert result.X.is_finite()
+    assert result.residual == np.nanmin(result.history.residual)
+
+
+def test_overflow_ends_with_a_status_too(easy):
+    problem, _ = easy
+    huge = lr.Completion(problem.rows, problem.cols, (problem.y * 1e30).astype(np.float32), problem.shape)
+    with np.errstate(all="ignore"):
+        result = lr.solve(huge, 2, lr.RGD(step_rule=Constant(1e30), safeguard=None))
+    assert result.status == "diverged"
+    assert result.X.is_finite()
+
+
+@pytest.mark.parametrize("name", list(lr.solvers.SOLVERS))
+@pytest.mark.filterwarnings("ignore:.*(no observation|fewer than)")
+def test_degenerate_data_never_raise_or_give_nan(name):
+    eye = np.eye(6)
+    cases = [
+        lr.Completion([0], [0], [5.0], (6, 6)),
+        lr.Completion(*np.nonzero(eye), np.ones(6), (6, 6)),
+        lr.Completion.from_dense(np.ones((6, 6))),
+        lr.Completion.from_dense(np.diag([1.0, 1e-200, 0, 0, 0, 0])),
+        lr.Completion.from_dense(1e-150 * np.arange(36.0).reshape(6, 6)),
+        lr.Completion([0, 1], [0, 0], [1.0, 1.0], (2, 1)),
+    ]
+    for problem in cases:
+        for rank in {1, min(3, *problem.shape), min(problem.shape)}:
+            result = lr.solve(problem, rank, name, max_iter=150)
+            assert result.X.is_finite(), (name, problem, rank, result)
+            assert result.status.advice
+
+
+def test_rank_collapse_is_a_status():
+    # a start of rank 1 in rank 2's clothing, at a point where the second direction has no gradient either
+    problem = lr.Completion.from_dense(np.outer([1.0, 2, 3, 4], [1.0, 1, 2, 2]))
+    start = lr.FixedRank.from_dense(2 * np.outer([1.0, 2, 3, 4], [1.0, 1, 2, 2]), 2)
+    result = lr.solve(problem, 2, "rgd", start=start, tol=1e-9)
+    assert result.status == "rank_collapsed"
+    assert "rank=1" in result.status.advice
+
+
+class Interrupt:
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+    def __call__(self, problem, state, clock):
+        if state.iteration == self.at:
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_returns_the_best_point_so_far(easy):
+    result = lr.solve(easy[0], 2, callbacks=[Interrupt(7)])
+    assert result.status == "interrupted"
+    assert not result.converged
+    assert result.n_iter == 7
+    assert result.residual == min(result.history.residual)
+
+
+def test_ctrl_c_inside_a_step(easy):
+    class Broken(lr.RGD):
+        def step(self, problem, state):
+            if state.iteration == 3:
+                raise KeyboardInterrupt
+            return super().step(problem, state)
+
+    result = lr.solve(easy[0], 2, Broken(RowColumn()))
+    assert result.status == "interrupted"
+    assert result.n_iter == 3
+    assert result.residual == min(result.history.residual)
+
+
+def test_ctrl_c_during_the_start(easy):
+    def start(problem, rank, rng):
+        raise KeyboardInterrupt
+
+    result = lr.solve(easy[0], 2, start=start)
+    assert result.status == "interrupted"
+    assert result.X.shape == (60, 50)
+
+
+def test_callbacks_see_problem_state_and_clock(easy):
+    problem, truth = easy
+    seen = []
+
+    def callback(given, state, clock):
+        assert given is problem
+        assert isinstance(clock, Clock)
+        seen.append((state.iteration, state.residual, clock.seconds))
+
+    result = lr.solve(problem, 2, callbacks=[callback], max_iter=5)
+    assert [row[0] for row in seen] == list(range(6))
+    np.testing.assert_array_equal([row[1] for row in seen], result.history.residual)
+    errors = lr.callbacks.TruthError(truth)
+    result = lr.solve(problem, 2, callbacks=[errors])
+    assert errors.error[-1] == pytest.approx(truth.distance(result.X) / truth.norm())
+    assert len(errors.iteration) == len(errors.seconds) == result.n_iter + 1
+
+
+def test_a_callback_can_end_the_run(easy):
+    result = lr.solve(easy[0], 2, callbacks=[lambda problem, state, clock: state.iteration == 4])
+    assert result.status == "callback"
+    assert result.n_iter == 4
+
+
+def test_the_clock_stands_still_during_callbacks(easy):
+    problem, _ = easy
+
+    def slow(problem, state, clock):
+        before = clock.seconds
+        time.sleep(0.05)
+        assert clock.seconds == before
+
+    result = lr.solve(problem, 2, callbacks=[slow], max_iter=10)
+    assert result.seconds < 0.5  # 11 calls slept 0.55 s
+
+
+def test_the_clock_stands_still_once_when_pauses_are_nested():
+    clock = Clock()
+    with clock.paused():
+        at = clock.seconds
+        with clock.paused():
+            time.sleep(0.01)
+        assert clock.seconds == at
+    assert clock.seconds >= at
+
+
+def test_truth_as_a_stopping_rule(easy):
+    problem, truth = easy
+    result = lr.solve(problem, 2, stop=stopping.TruthDistance(truth, 1e-3))
+    assert result.status == "recovered"
+    assert 1e-4 < truth.distance(result.X) / truth.norm() <= 1e-3
+
+
+def test_progress_is_shown_on_stderr(easy, capsys):
+    lr.solve(easy[0], 2, progress=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "auto" in err
+    assert "residual" in err
+
+
+def test_progress_without_rich(easy, capsys, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    lr.solve(easy[0], 2, progress=True, max_iter=12)
+    assert "iteration 10, residual" in capsys.readouterr().err
+
+
+def test_blas_threads_are_limited_while_it_runs_and_restored(easy):
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+
+    def counts():
+        return [lib["num_threads"] for lib in threadpoolctl.threadpool_info() if lib["user_api"] == "blas"]
+
+    before, during = counts(), []
+    lr.solve(easy[0], 2, callbacks=[lambda *_: during.extend(counts())], max_iter=1)
+    assert set(during) == {1}
+    assert counts() == before
