@@ -27,6 +27,7 @@ types: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/iteration.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/convergence.py
 
 sanitize: $(STAMP)
 	PYTHON=$(CURDIR)/$(BIN)/python sh tools/sanitize.sh

@@ -116,8 +116,19 @@ struct Kernel {
   static inline void dot(const V<R> *u, const R *v, std::int64_t nv, R &re, R &im) {
     if (!COMPLEX) {
       V<R> s = u[0] * load(v);
-      for (std::int64_t i = 1; i < nv; ++i) s += u[i] * load(v + i * lanes);
-      re = sum_lanes<R>(s);
+      if (nv == 1) {
+        re = sum_lanes<R>(s);
+      } else {  // two chains: a long one would wait for its own latency
+        V<R> t = u[1] * load(v + lanes);
+        std::int64_t i = 2;
+        for (; i + 1 < nv; i += 2) {
+          s += u[i] * load(v + i * lanes);
+          t += u[i + 1] * load(v + (i + 1) * lanes);
+        }
+        if (i < nv) s += u[i] * load(v + i * lanes);
+        s += t;
+        re = sum_lanes<R>(s);
+      }
       im = 0;
     } else {
       const R *w = v + nv * lanes;

@@ -39,7 +39,7 @@ std::int64_t lines_for(std::int64_t width, std::size_t size) {
   return std::max<std::int64_t>(1, (width + lanes - 1) / lanes);
 }
 
-constexpr std::int64_t kGrain = 16384;  // observations a thread at the least
+constexpr std::int64_t kGrain = 65536;  // observations a thread at the least: below that, waking it costs more than it does
 
 }  // namespace
 
@@ -165,8 +165,8 @@ Pattern::Pattern(const std::int64_t *indptr, std::int64_t rows, const std::int32
     }
 }
 
-// Each thread takes a contiguous range of majors with an equal share of the observations. A major index belongs to one
-// thread, so results do not depend on the number of threads.
+// Ranges of majors with an equal share of the observations, several a thread, so that a thread that is held up does not keep
+// the others waiting. A major index belongs to one range, so results do not depend on the number of threads.
 template <class R>
 void Pattern::run(bool columns, void (*pass)(const Job<R> &), Job<R> job) const {
   const std::vector<std::int64_t> &ptr = columns ? col_ptr_ : row_ptr_;
@@ -174,8 +174,9 @@ void Pattern::run(bool columns, void (*pass)(const Job<R> &), Job<R> job) const 
   job.indptr = ptr.data();
   job.index = columns ? row_index_.data() : col_index_.data();
   const int count = static_cast<int>(std::min<std::int64_t>(threads(), 1 + (m + majors) / kGrain));
-#pragma omp parallel for num_threads(count) schedule(static, 1) if (count > 1)
-  for (int t = 0; t < count; ++t) {
+  const int ranges = count > 1 ? 8 * count : 1;
+#pragma omp parallel for num_threads(count) schedule(dynamic, 1) if (count > 1)
+  for (int t = 0; t < ranges; ++t) {
     // split by observations + majors, so that long runs of empty rows are shared too
     auto bound = [&](std::int64_t share) {
       std::int64_t lo = 0, hi = majors;
@@ -189,8 +190,8 @@ void Pattern::run(bool columns, void (*pass)(const Job<R> &), Job<R> job) const 
       return lo;
     };
     Job<R> mine = job;
-    mine.first = t == 0 ? 0 : bound((m + majors) * t / count);
-    mine.last = t + 1 == count ? majors : bound((m + majors) * (t + 1) / count);
+    mine.first = t == 0 ? 0 : bound((m + majors) * t / ranges);
+    mine.last = t + 1 == ranges ? majors : bound((m + majors) * (t + 1) / ranges);
     pass(mine);
   }
 }

@@ -56,3 +56,22 @@ class Exact:
     def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
         energy = problem.energy(xi)
         return self.relaxation * xi.inner(G) / energy if energy > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Polyak:
+    """``alpha = factor |A X - y|^2 / <G, xi>``: Polyak's step for data that can be fitted exactly. Needs no pass over them.
+
+    Each step brings X closer to the solution rather than the residual down, which may rise on the way. On noisy data the steps
+    grow without bound near the end: a safeguard's fallback has to take over there.
+    """
+
+    factor: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.factor < 2:
+            raise ValueError(f"a Polyak step's factor must lie between 0 and 2, got {self.factor!r}")
+
+    def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
+        slope = xi.inner(G)
+        return self.factor * G.residual_norm**2 / slope if slope > 0 else 0.0

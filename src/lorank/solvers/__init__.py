@@ -2,7 +2,7 @@
 
 from .niht import IHT, NIHT
 from .rgd import RGD
-from .safeguard import Safeguard
+from .safeguard import Fallback, Safeguard
 from .solve import SOLVERS, solve
 
-__all__ = ["IHT", "NIHT", "RGD", "SOLVERS", "Safeguard", "solve"]
+__all__ = ["IHT", "NIHT", "RGD", "SOLVERS", "Fallback", "Safeguard", "solve"]

@@ -13,7 +13,7 @@ from ..geometry import FixedRank
 from ..linalg import truncated_svd
 from ..operators import Gradient, Problem
 from .loop import State
-from .safeguard import Safeguard, Trust
+from .safeguard import UNGUARDED, Safeguard, Trust
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class IHT:
     accuracy : float
         Of the truncated SVD, relative to the length of the step.
     safeguard : Safeguard or None
-        Shortens steps after which the residual grows (its fallback rule is not used here).
+        Shortens steps after which the residual grows (fallbacks are not used here).
     """
 
     factor: float = 0.5
     accuracy: float = 1e-2
-    safeguard: Safeguard | None = field(default_factory=Safeguard)
+    safeguard: Safeguard | None = field(default_factory=lambda: Safeguard(fallbacks=()))
 
     def start(self, problem: Problem, state: State) -> Trust:
         return Trust(best=state.residual)
@@ -45,9 +45,7 @@ class IHT:
         def candidate(step: float) -> FixedRank:
             return hard_threshold(state.X, state.gradient, step, self.accuracy)
 
-        if self.safeguard is None:
-            return state.next(problem, candidate(alpha), alpha)
-        new, trust = self.safeguard.advance(problem, state, state.memory, alpha, candidate)
+        new, trust = (self.safeguard or UNGUARDED).advance(problem, state, state.memory, alpha, candidate)
         return new.remember(trust)
 
 
@@ -58,7 +56,7 @@ class NIHT(IHT):
     ``alpha = |U U^H G|^2 / |A(U U^H G)|^2``.
     """
 
-    factor: float = field(default=1.0)
+    factor: float = 1.0
 
     def alpha(self, problem: Problem, X: FixedRank, G: Gradient) -> float:
         squares = X.backend.norm(G.GhU) ** 2

@@ -13,7 +13,7 @@ from ..metrics import Canonical, Metric
 from ..operators import Problem
 from ..steps import Constant, StepRule
 from .loop import State
-from .safeguard import Safeguard, Trust
+from .safeguard import UNGUARDED, Safeguard, Trust
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class RGD:
     metric : Metric
         ``Canonical()`` gives RGD, ``RowColumn()`` PRGD, ``Shampoo()`` Shampoo.
     step_rule : StepRule
-        ``Constant(factor)``, ``Exact(relaxation)``, ``Theory()``.
+        ``Constant(factor)``, ``Exact(relaxation)``, ``Polyak(factor)``, ``Theory()``.
     safeguard : Safeguard or None
         None takes every step as the rule says.
     """
@@ -49,9 +49,8 @@ class RGD:
         X, G, memory = state.X, state.gradient, state.memory  # G_t = A*(A X_t - y)
         weights, metric = self.metric.weights(G, memory.metric)  # eps_t, L_t, R_t
         xi = riemannian_gradient(X, G, weights)  # P~_T(L^-1/4 G R^-1/4)
-        if self.safeguard is None:
-            alpha = self.step_rule(problem, xi, G, weights)  # alpha_t
-            return state.next(problem, retract(xi, -alpha), alpha, Memory(metric, memory.trust))  # X_{t+1} = H_r(W_t)
-        alpha = self.safeguard.rule(self.step_rule, memory.trust)(problem, xi, G, weights)
-        new, trust = self.safeguard.advance(problem, state, memory.trust, alpha, lambda step: retract(xi, -step))
+        guard = self.safeguard or UNGUARDED
+        alpha = guard.rule(self.step_rule, memory.trust)(problem, xi, G, weights)  # alpha_t
+        # X_{t+1} = H_r(X_t - alpha_t xi), with a shorter alpha_t where the safeguard asks for it
+        new, trust = guard.advance(problem, state, memory.trust, alpha, lambda alpha: retract(xi, -alpha))
         return new.remember(Memory(metric, trust))

@@ -1,56 +1,84 @@
-"""What keeps constant steps from going wrong."""
+"""What keeps steps that nobody tuned from going wrong."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 
 from ..geometry import FixedRank
 from ..operators import Problem
-from ..steps import Exact, StepRule
+from ..steps import Exact, Polyak, StepRule
 from .loop import State
 
 
 @dataclass(frozen=True)
 class Trust:
-    """The safeguard's memory: how much of a step to take, the best residual, and how long ago that was."""
+    """The safeguard's memory: the best residual, the stage, and for that stage how much of a step to take, how long ago the
+    best residual was, and how many steps were rejected.
+    """
 
+    best: float
+    stage: int = 0
     fraction: float = 1.0
-    best: float = float("inf")
     waited: int = 0
+    rejected: int = 0
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """Another step rule, with the growth that it is allowed and the patience it is given."""
+
+    rule: StepRule
+    growth: float
+    patience: float
+    rejections: float
+
+
+FALLBACKS = (Fallback(Polyak(0.7), 10.0, 20, 10), Fallback(Exact(0.9), 1.05, math.inf, math.inf))
 
 
 @dataclass(frozen=True)
 class Safeguard:
-    """Backs off when the residual grows, and changes to exact steps when constant ones lead nowhere.
+    """Backs off when the residual grows, and tries other step rules when one leads nowhere.
 
-    A residual may rise a little above the best one so far: on spiky gradients the way down leads over small hills, and a
-    monotone rule would never leave the valley. More than that, and the step is halved until it fits; later ones grow back
-    slowly. After ``patience`` iterations without a new best residual, the fallback rule takes over for the rest of the run.
+    A residual may rise a little above the best so far: on spiky gradients the way down leads over small hills, and a monotone
+    rule would never leave the valley. More than that, and the step is halved until it fits; later ones grow back slowly. After
+    ``rejections`` such steps, or ``patience`` iterations without a new best residual, the next rule takes over for good.
 
     Parameters
     ----------
     growth : float
-        Accept a residual of at most ``growth`` times the best so far.
+        Accept a residual of at most ``growth`` times the best so far, or at most the current one.
+    patience : int
+        Iterations without a new best before the first fallback takes over.
+    rejections : int
+        Rejected steps before the first fallback takes over.
+    fallbacks : tuple of Fallback
+        Polyak's step walks over larger hills and gets through badly scaled data; the exact step, slower and surer, settles
+        what noise keeps Polyak's from settling.
     shrink, regrow : float
         Factors on the step after a rejection, and after a success (never beyond the rule's own step).
-    patience : int
-        Iterations without a new best before the fallback takes over.
-    fallback : StepRule
     most : int
         Rejections in one iteration before the step is taken as it is.
     """
 
     growth: float = 1.05
+    patience: int = 10
+    rejections: int = 3
+    fallbacks: tuple[Fallback, ...] = FALLBACKS
     shrink: float = 0.5
     regrow: float = 1.02
-    patience: int = 10
-    fallback: StepRule = field(default_factory=lambda: Exact(0.9))
     most: int = 30
 
+    def __repr__(self) -> str:
+        """Only what differs from the defaults."""
+        changed = [f"{f.name}={v!r}" for f in fields(self) if (v := getattr(self, f.name)) != f.default]
+        return f"Safeguard({', '.join(changed)})"
+
     def rule(self, rule: StepRule, trust: Trust) -> StepRule:
-        """The step rule in force."""
-        return rule if trust.waited < self.patience else self.fallback
+        """The step rule in force: the solver's own, or a fallback."""
+        return self.fallbacks[trust.stage - 1].rule if trust.stage else rule
 
     def advance(
         self,
@@ -61,12 +89,18 @@ class Safeguard:
         candidate: Callable[[float], FixedRank],
     ) -> tuple[State, Trust]:
         """The state at ``candidate(step)`` for the longest acceptable step up to ``trust.fraction * alpha``."""
-        fraction = trust.fraction
+        current = self.fallbacks[trust.stage - 1] if trust.stage else self
+        bound = max(current.growth * trust.best, state.residual)
+        fraction, rejected = trust.fraction, trust.rejected
         for _ in range(self.most):
             new = state.next(problem, candidate(fraction * alpha), fraction * alpha)
-            if new.residual <= self.growth * trust.best:
+            if new.residual <= bound:
                 break
-            fraction *= self.shrink
-        # waited stops counting once the fallback has taken over, so that it stays
-        waited = 0 if new.residual < trust.best and trust.waited < self.patience else trust.waited + 1
-        return new, Trust(min(1.0, fraction * self.regrow), min(trust.best, new.residual), waited)
+            fraction, rejected = fraction * self.shrink, rejected + 1
+        best, waited = min(trust.best, new.residual), 0 if new.residual < trust.best else trust.waited + 1
+        if trust.stage < len(self.fallbacks) and (waited >= current.patience or rejected >= current.rejections):
+            return new, Trust(best, trust.stage + 1)
+        return new, Trust(best, trust.stage, min(1.0, fraction * self.regrow), waited, rejected)
+
+
+UNGUARDED = Safeguard(growth=math.inf, fallbacks=(), most=1)  # takes every step as the rule says

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -87,11 +87,12 @@ def solve(
     begin = resolve_start(start, problem, rank)
     rule = (RelativeResidual(tol) | Stall()) if stop is None else stop
     rule = rule | Divergence() | RankCollapse() | Iterations(int(max_iter))
+    limited = _limited_blas(problem.blas_threads)  # before the clock starts: its first call loads libraries
     callbacks, clock, history = list(callbacks), Clock(), History()
     if problem.y_norm == 0:
         return _zero(problem, rank, algorithm, clock, history)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_limited_blas(problem.blas_threads))
+        stack.enter_context(limited)
         if progress:
             name = solver if isinstance(solver, str) else type(solver).__name__
             callbacks.append(stack.enter_context(Progress(tol, int(max_iter), name)))
@@ -133,11 +134,17 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-@contextlib.contextmanager
-def _limited_blas(threads: int | None) -> Iterator[None]:
+def _limited_blas(threads: int | None) -> contextlib.AbstractContextManager[Any]:
     """BLAS on so many threads: on tall and thin arrays its threads only get in the way of the kernels'."""
-    if threads is None:
-        yield
-    else:
-        with _controller().limit(limits=threads, user_api="blas"):
-            yield
+    return contextlib.nullcontext() if threads is None else _Limited(_controller(), threads)
+
+
+class _Limited:
+    def __init__(self, controller: Any, threads: int) -> None:
+        self.controller, self.threads = controller, threads
+
+    def __enter__(self) -> None:
+        self.limiter = self.controller.limit(limits=self.threads, user_api="blas")
+
+    def __exit__(self, *exc: object) -> None:
+        self.limiter.restore_original_limits()

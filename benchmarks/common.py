@@ -1,0 +1,26 @@
+"""What every benchmark prints beside its figures."""
+
+from __future__ import annotations
+
+import platform
+
+import numpy as np
+import scipy
+
+import lorank as lr
+
+
+def versions() -> str:
+    """One line: versions, instruction set and threads."""
+    from lorank import _kernels
+
+    return (
+        f"lorank {lr.__version__}, numpy {np.__version__}, scipy {scipy.__version__}, Python {platform.python_version()}, "
+        f"{_kernels.instruction_set()}, {_kernels.threads()} kernel thread(s), BLAS limited to 1"
+    )
+
+
+def spread(values: list[float]) -> str:
+    """Median and range, in milliseconds."""
+    low, mid, high = np.percentile(values, [0, 50, 100]) * 1e3
+    return f"{mid:7.2f} ({low:.2f} .. {high:.2f})"

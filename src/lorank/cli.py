@@ -1,0 +1,68 @@
+"""The command line: ``lorank demo``.
+
+typer, rich and matplotlib are an extra, ``lorank[cli]``, and are imported only when a command needs them.
+"""
+# No "from __future__ import annotations" here: typer reads the annotations, and is known only where they are written.
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+NEEDS = ("typer", "rich", "matplotlib")
+BAD_INPUT, INTERRUPTED = 2, 130
+
+
+def main() -> None:
+    """The console entry point."""
+    missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f'lorank: the command line needs {" and ".join(missing)}: pip install "lorank[cli]"', file=sys.stderr)
+        sys.exit(BAD_INPUT)
+    try:
+        build_app()()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def build_app() -> Any:
+    """The typer application."""
+    import typer
+
+    app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+    def show_version(wanted: bool) -> None:
+        if wanted:
+            from . import __version__
+
+            print(f"lorank {__version__}")
+            raise typer.Exit
+
+    @app.callback()
+    def lorank(
+        version: Annotated[
+            bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and leave.")
+        ] = False,
+    ) -> None:
+        """Recover a low-rank matrix from a few of its entries or from indirect measurements."""
+
+    @app.command()
+    def demo(
+        n: Annotated[int, typer.Option("--n", help="Rows and columns of the matrix.")] = 3000,
+        rank: Annotated[int, typer.Option(help="Its rank.")] = 10,
+        oversampling: Annotated[float, typer.Option(help="Observed entries for each degree of freedom.")] = 5.0,
+        seed: Annotated[int, typer.Option(help="Same seed, same problem.")] = 0,
+        tol: Annotated[float, typer.Option(help="Stop at this relative error, |X_t - X| / |X|.")] = 1e-4,
+        max_iter: Annotated[int, typer.Option(help="The most iterations of a solver.")] = 500,
+        max_seconds: Annotated[float, typer.Option(help="The most seconds of a solver.")] = 10.0,
+        out: Annotated[Path, typer.Option(help="Where the plot goes, a PNG.")] = Path("lorank-demo.png"),
+        as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    ) -> None:
+        """Recover a random matrix from a few of its entries with five solvers, and compare them."""
+        from .report.demo import Demo, run_demo
+
+        status = run_demo(Demo(n, rank, oversampling, seed, tol, max_iter, max_seconds, out), as_json=as_json)
+        if status:
+            raise typer.Exit(status)
+
+    return app
