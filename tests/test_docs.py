@@ -1,0 +1,95 @@
+"""The texts say what is true: their Python runs, and the names in them exist."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import lorank
+from lorank.solvers import SOLVERS
+
+ROOT = Path(__file__).parents[1]
+LINKED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/notation.md")
+
+
+def python_blocks(name: str) -> list[str]:
+    """The Python blocks of a text, each at its own line number, so that a traceback points into the text."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    found = re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return ["\n" * (text[: block.start(1)].count("\n")) + block[1] for block in found]
+
+
+def execute(name: str, blocks: list[str]) -> dict:
+    space: dict = {"__name__": "text"}
+    for block in blocks:
+        exec(compile(block, str(ROOT / name), "exec", dont_inherit=True), space)
+    return space
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_readme_runs():
+    """From top to bottom, as a reader would."""
+    blocks = python_blocks("README.md")
+    assert len(blocks) >= 4
+    blocks.insert(1, "first = result")
+    space = execute("README.md", blocks)
+    assert space["first"].converged
+    assert abs(space["first"].X.to_dense() - space["truth"]).max() < 1e-3
+    assert abs(space["filled"] - space["truth"]).max() < 1e-3
+    assert space["result"].converged
+
+
+@pytest.mark.parametrize("block", python_blocks("CONTRIBUTING.md"), ids=["model", "metric", "step_rule"])
+def test_contributing_runs(block):
+    """Each section on its own."""
+    execute("CONTRIBUTING.md", [block])
+
+
+def test_readme_lists_every_solver_as_it_is():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = dict(re.findall(r"^\| `([\w-]+)` \| `([^`]+)` \|", text, re.MULTILINE))
+    assert list(table) == list(SOLVERS)
+    names = {**vars(lorank.metrics), **vars(lorank.steps), **vars(lorank)}
+    for name, composition in table.items():
+        assert eval(composition, names) == SOLVERS[name](), name
+
+
+def test_names_in_the_notation_exist():
+    names = re.findall(r"`(lorank(?:\.\w+)+)`", (ROOT / "docs/notation.md").read_text(encoding="utf-8"))
+    assert len(names) > 20
+    for name in names:
+        assert resolve(name) is not None, name
+
+
+def resolve(name: str) -> object:
+    """The object behind a dotted name."""
+    parts = name.split(".")
+    thing: object = lorank
+    for k, part in enumerate(parts[1:], 1):
+        if not hasattr(thing, part):
+            importlib.import_module(".".join(parts[: k + 1]))
+        thing = getattr(thing, part)
+    return thing
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_links_lead_somewhere(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#\s]+)", text):
+        if not target.startswith("http"):
+            assert ((ROOT / name).parent / target).exists(), target
+
+
+def test_version_is_the_same_everywhere():
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["version"] == lorank.__version__
+    assert lorank.__version__ in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
