@@ -12,6 +12,8 @@ from lorank.backends import get_backend
 settings.register_profile(
     "lorank", derandomize=True, deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
 )
+# pytest --hypothesis-profile=thorough: many more, and others in every run. For a search, not for CI.
+settings.register_profile("thorough", settings.get_profile("lorank"), derandomize=False, max_examples=500)
 settings.load_profile("lorank")
 
 

@@ -38,13 +38,22 @@ void require(bool ok, const char *what, std::int64_t got, std::int64_t expected)
     throw std::invalid_argument(std::string(what) + ": got " + std::to_string(got) + ", expected " + std::to_string(expected));
 }
 
+// nanobind looks at dtype and layout, not at the address.
+template <class A>
+void require_aligned(const A &a, const char *name) {
+  if (reinterpret_cast<std::uintptr_t>(a.data()) % alignof(typename A::Scalar) != 0)
+    throw std::invalid_argument(std::string(name) + ": the array is not aligned");
+}
+
 template <class A>
 void require_size(const A &a, const char *name, std::int64_t expected) {
+  require_aligned(a, name);
   require(static_cast<std::int64_t>(a.shape(0)) == expected, name, a.shape(0), expected);
 }
 
 template <class A>
 void require_shape(const A &a, const char *name, std::int64_t rows, std::int64_t width) {
+  require_aligned(a, name);
   require(static_cast<std::int64_t>(a.shape(0)) == rows, name, a.shape(0), rows);
   require(static_cast<std::int64_t>(a.shape(1)) == width, name, a.shape(1), width);
 }
@@ -129,10 +138,11 @@ void bind_order(nb::module_ &m) {
   m.def(
       "row_major_order",
       [](Vector<const I> rows, Vector<const I> cols, std::int64_t n1, std::int64_t n2, Vector<std::int64_t> order) {
+        require_aligned(rows, "rows");
         require_size(cols, "cols", rows.shape(0));
         require_size(order, "order", rows.shape(0));
-        require(n1 >= 0, "n1", n1, 0);
-        require(n2 >= 0, "n2", n2, 0);
+        require(n1 >= 0 && n1 <= INT32_MAX, "n1: at most", n1, INT32_MAX);
+        require(n2 >= 0 && n2 <= INT32_MAX, "n2: at most", n2, INT32_MAX);
         nb::gil_scoped_release nogil;
         lorank::row_major_order(rows.data(), cols.data(), static_cast<std::int64_t>(rows.shape(0)), n1, n2, order.data());
       },
@@ -148,6 +158,8 @@ NB_MODULE(_kernels, m) {
       "__init__",
       [](Pattern *self, Vector<const std::int64_t> indptr, Vector<const std::int32_t> indices, std::int64_t n2) {
         require(indptr.shape(0) > 0, "indptr", indptr.shape(0), 1);
+        require_aligned(indptr, "indptr");
+        require_aligned(indices, "indices");
         nb::gil_scoped_release nogil;
         new (self) Pattern(indptr.data(), static_cast<std::int64_t>(indptr.shape(0)) - 1, indices.data(),
                            static_cast<std::int64_t>(indices.shape(0)), n2);

@@ -17,9 +17,8 @@ class Native(Reference):
     name = "native"
 
     def row_major_order(self, rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-        rows, cols = (np.ascontiguousarray(a, a.dtype if a.dtype in (np.int32, np.int64) else np.int64) for a in (rows, cols))
-        if rows.dtype != cols.dtype:
-            rows, cols = rows.astype(np.int64, copy=False), cols.astype(np.int64, copy=False)
+        dtype = np.int32 if rows.dtype == cols.dtype == np.int32 else np.int64
+        rows, cols = _c(rows, dtype), _c(cols, dtype)
         order = np.empty(len(rows), np.int64)
         _kernels.row_major_order(rows, cols, *shape, order)
         return order
@@ -80,4 +79,5 @@ class NativeObservations(ReferenceObservations):
 
 
 def _c(a: Array, dtype: Any) -> np.ndarray:
-    return np.ascontiguousarray(a, dtype)
+    """As the kernels take it: that dtype, contiguous, aligned; a copy only where it is not."""
+    return np.require(a, dtype, ["C", "A"])

@@ -111,5 +111,5 @@ class ReferenceObservations:
         """Squared norms of the rows and of the columns of P, in double precision."""
         q = np.abs(p.astype(np.result_type(p, np.float64))) ** 2
         n1, n2 = self.shape
-        rows = np.bincount(self.rows, weights=q, minlength=n1)
-        return rows, np.bincount(self.indices, weights=q, minlength=n2)
+        rows, cols = np.bincount(self.rows, weights=q, minlength=n1), np.bincount(self.indices, weights=q, minlength=n2)
+        return rows.astype(float, copy=False), cols.astype(float, copy=False)  # of nothing, bincount makes integers

@@ -49,6 +49,7 @@ class Tangent:
         return cls(X, M if core is None else M - core, left - X.U @ a, right - X.V @ b)
 
     def __mul__(self, c: float) -> Tangent:
+        c = float(c)  # a NumPy scalar would turn single precision into double
         return Tangent(self.X, c * self.M, c * self.Up, c * self.Vp)
 
     __rmul__ = __mul__
@@ -116,7 +117,7 @@ def _inverse_gram(X: FixedRank, weight: Weight, u: Array) -> Array | None:
 
 def retract(xi: Tangent, alpha: float) -> FixedRank:
     """``H_r(X + alpha xi)``: the best approximation of rank r, by two thin QRs and an SVD of a 2r x 2r matrix."""
-    X, backend, r = xi.X, xi.X.backend, xi.X.rank
+    X, backend, r, alpha = xi.X, xi.X.backend, xi.X.rank, float(alpha)
     core = backend.add_diagonal(alpha * xi.M, X.s)
     bases = xi.bases
     if bases is None:

@@ -1,0 +1,172 @@
+"""Choosing a backend, and the dense operations that every backend shares."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lorank.backends as backends
+from helpers import assert_close, assert_orthonormal, double, eps, random_array, random_point, real_dtype, seeds
+from lorank.backends import get_backend
+
+
+# -- choice ------------------------------------------------------------------------------------------------------------
+def test_names(backend):
+    assert get_backend(backend.name) is backend
+    assert get_backend(backend) is backend
+
+
+def test_unknown_name():
+    with pytest.raises(ValueError, match="unknown backend 'cuda': choose 'native' or 'reference'"):
+        get_backend("cuda")
+
+
+@pytest.fixture
+def no_extension(monkeypatch):
+    monkeypatch.setattr(backends, "_native", lambda: None)
+    backends._best.cache_clear()
+    yield
+    backends._best.cache_clear()
+
+
+def test_without_the_extension(no_extension):
+    with pytest.raises(ValueError, match="without its C\\+\\+ extension"):
+        get_backend("native")
+    with pytest.warns(RuntimeWarning, match="reference path"):
+        assert get_backend().name == "reference"
+
+
+# -- dense operations --------------------------------------------------------------------------------------------------
+@given(n=st.integers(1, 30), a=st.integers(1, 5), b=st.integers(1, 5), seed=seeds)
+def test_gram_concat_inner_norm(n, a, b, seed, dtype, backend):
+    rng = np.random.default_rng(seed)
+    x, y, z = (random_array(rng, (n, k), dtype) for k in (a, b, a))
+    scale = np.linalg.norm(x) * np.linalg.norm(y)
+    assert_close(backend.gram(x, y), double(x).conj().T @ y, dtype, scale=scale)
+    np.testing.assert_array_equal(backend.concat([x, y]), np.hstack([x, y]))
+    assert_close(backend.inner(x, z), (double(x).conj() * z).sum().real, dtype, scale=np.linalg.norm(x) * np.linalg.norm(z))
+    assert_close(backend.norm(x), np.sqrt((np.abs(double(x)) ** 2).sum()), dtype)
+
+
+def test_norm_does_not_overflow_in_single_precision(backend):
+    assert backend.norm(np.array([3e30, 4e30], np.float32)) == pytest.approx(5e30, rel=1e-6)
+    assert backend.norm(np.array([3e30 + 4e30j], np.complex64)) == pytest.approx(5e30, rel=1e-6)
+
+
+@given(n=st.integers(8, 40), r=st.integers(1, 4), spread=st.integers(0, 8), seed=seeds)
+def test_extend_basis(n, r, spread, seed, dtype, backend):
+    """Columns of very different lengths are no trouble: ``y = q k``, q orthonormal and orthogonal to u."""
+    rng = np.random.default_rng(seed)
+    u = random_point(rng, (n, n), r, dtype).U
+    y = random_array(rng, (n, r), dtype)
+    y = (y - u @ (u.conj().T @ y)) * np.logspace(0, -spread, r).astype(real_dtype(dtype))
+    extended = backend.extend_basis(u, y)
+    if extended is None:  # too close to dependent, by chance
+        assert np.linalg.cond(y / np.linalg.norm(y, axis=0)) > 20
+        return
+    q, k = extended
+    assert q.dtype == k.dtype == dtype
+    assert_orthonormal(np.hstack([u, q]))
+    for column, expected in zip((double(q) @ k).T, double(y).T, strict=True):  # each relative to its own length
+        assert_close(column, expected, dtype, 100, np.linalg.norm(expected))
+
+
+@given(power=st.floats(0, 1.3), r=st.integers(2, 4), seed=seeds)
+def test_extend_basis_gives_up_or_is_right(power, r, seed, dtype, backend):
+    """Columns ever closer to dependent, up to where only rounding tells them apart: one Cholesky pass loses its accuracy on
+    the way, the second makes up for it, until both would be wrong.
+    """
+    rng = np.random.default_rng(seed)
+    u = random_point(rng, (20, 20), r, dtype).U
+    y = random_array(rng, (20, 1), np.complex128 if dtype.kind == "c" else np.float64)
+    y = (y + eps(dtype) ** power * random_array(rng, (20, r), y.dtype)).astype(dtype)
+    y -= u @ (u.conj().T @ y)
+    extended = backend.extend_basis(u, y)
+    if extended is None:
+        assert power > 0.2
+    else:
+        assert_orthonormal(np.hstack([u, extended[0]]))
+        assert_close(double(extended[0]) @ extended[1], double(y), dtype)
+
+
+@pytest.mark.parametrize("case", ["zero column", "repeated column", "nearly repeated", "nan", "infinite"])
+def test_extend_basis_of_special_columns(case, dtype, backend):
+    rng = np.random.default_rng(0)
+    u = random_point(rng, (20, 20), 3, dtype).U
+    y = random_array(rng, (20, 3), dtype)
+    y -= u @ (u.conj().T @ y)
+    if case == "zero column":
+        y[:, 1] = 0
+    elif case == "repeated column":
+        y[:, 2] = y[:, 0]
+    elif case == "nearly repeated":
+        y[:, 2] = y[:, 0] * (1 + 4 * eps(dtype)) + (2 * eps(dtype)) * y[:, 1]
+    else:
+        y[0, 0] = np.nan if case == "nan" else np.inf
+    with np.errstate(invalid="ignore"):
+        extended = backend.extend_basis(u, y)
+    if case in ("zero column", "nan", "infinite"):
+        assert extended is None
+    elif extended is not None:
+        assert_orthonormal(np.hstack([u, extended[0]]))
+        assert_close(double(extended[0]) @ extended[1], double(y), dtype)
+
+
+@given(n=st.integers(1, 30), b=st.integers(1, 8), deficient=st.booleans(), seed=seeds)
+def test_orthonormalize_spans_the_columns(n, b, deficient, seed, dtype, backend):
+    rng = np.random.default_rng(seed)
+    y = random_array(rng, (n, b), dtype)
+    if deficient:
+        y[:, -1] = y[:, 0]
+    q = backend.orthonormalize(y)
+    assert q.shape == (n, min(n, b))
+    assert_orthonormal(q)
+    assert_close(double(q) @ (double(q).conj().T @ y), double(y), dtype, scale=np.linalg.norm(y))
+
+
+@given(n1=st.integers(1, 8), n2=st.integers(1, 8), seed=seeds)
+def test_svd(n1, n2, seed, dtype, backend):
+    a = random_array(np.random.default_rng(seed), (n1, n2), dtype)
+    u, s, v = backend.svd(a)
+    assert_orthonormal(u)
+    assert_orthonormal(v)
+    assert_close((double(u) * s) @ double(v).conj().T, double(a), dtype, scale=np.linalg.norm(a))
+    assert (np.diff(s) <= 0).all()
+
+
+def test_svd_of_nan_is_nan(dtype, backend):
+    u, s, v = backend.svd(np.full((3, 2), np.nan, dtype))
+    assert (u.shape, s.shape, v.shape) == ((3, 2), (2,), (2, 2))
+    assert (u.dtype, s.dtype, v.dtype) == (dtype, real_dtype(dtype), dtype)
+    assert all(np.isnan(a).all() for a in (u, s, v))
+
+
+def test_svd_takes_the_surer_driver_where_the_fast_one_gives_up(monkeypatch, backend):
+    def give_up(*args, **options):
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    a = random_array(np.random.default_rng(1), (4, 3), np.complex128)
+    monkeypatch.setattr(np.linalg, "svd", give_up)
+    u, s, v = backend.svd(a)
+    np.testing.assert_allclose((u * s) @ v.conj().T, a, atol=1e-13)
+
+
+def test_inverse_and_diagonal(dtype, backend):
+    rng = np.random.default_rng(2)
+    a = random_array(rng, (4, 4), dtype)
+    m = (a @ a.conj().T + 4 * np.eye(4)).astype(dtype)
+    assert_close(double(backend.inverse(m)) @ m, np.eye(4), dtype, 500)
+    assert np.isnan(backend.inverse(np.zeros((2, 2), dtype))).all()
+    d = np.arange(1, 5).astype(real_dtype(dtype))
+    np.testing.assert_array_equal(backend.add_diagonal(a.copy(), d), a + np.diag(d).astype(dtype))
+
+
+def test_normal_fills_both_parts(dtype, backend):
+    a = backend.normal(np.random.default_rng(3), (2000,), dtype)
+    assert a.dtype == dtype
+    parts = [a.real, a.imag] if dtype.kind == "c" else [a]
+    for part in parts:
+        assert abs(part.mean()) < 0.1
+        assert abs(part.std() - 1) < 0.1

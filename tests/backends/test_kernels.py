@@ -1,0 +1,595 @@
+"""The passes over the observations: C++ and reference against dense, and what the C++ entry points refuse.
+
+Everything that aims at the kernels is in this file, so that ``make sanitize`` runs it alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
+
+from helpers import assert_close, double, random_array, real_dtype, seeds
+from lorank.backends import get_backend
+
+try:
+    from lorank import _kernels
+except ImportError:
+    _kernels = None
+
+native_only = pytest.mark.skipif(_kernels is None, reason="lorank was installed without its C++ extension")
+SETS = _kernels.instruction_sets() if _kernels else ["none"]
+
+
+@pytest.fixture(params=SETS)
+def instruction_set(request):
+    """Each instruction set that this machine can run, in turn."""
+    before = _kernels.instruction_set()
+    _kernels.use_instruction_set(request.param)
+    try:
+        yield request.param
+    finally:
+        _kernels.use_instruction_set(before)
+
+
+# -- data --------------------------------------------------------------------------------------------------------------
+class Case:
+    """A pattern with its values, as CSR arrays and as dense ones."""
+
+    def __init__(self, rng, mask, dtype):
+        self.rng, self.mask, self.dtype, self.shape = rng, mask, np.dtype(dtype), mask.shape
+        rows, cols = np.nonzero(mask)
+        self.indptr = np.concatenate([[0], np.cumsum(mask.sum(1))]).astype(np.int64)
+        self.indices, self.rows, self.cols = cols.astype(np.int32), rows, cols
+        self.m = len(rows)
+        self.values = self.vector()
+
+    def vector(self):
+        return random_array(self.rng, self.m, self.dtype)
+
+    def factors(self, width):
+        return [random_array(self.rng, (n, width), self.dtype) for n in self.shape]
+
+    def singular_values(self, width):
+        return self.rng.uniform(0.5, 2, width).astype(real_dtype(self.dtype))
+
+    def observations(self, backend):
+        return backend.observations(self.indptr, self.indices, self.values, self.shape[1])
+
+    def matrix(self, p) -> np.ndarray:
+        """The entries p as a dense matrix."""
+        dense = np.zeros(self.shape, np.result_type(self.dtype, np.float64))
+        dense[self.mask] = p
+        return dense
+
+
+def random_case(rng, shape, dtype, density=0.5, empty_rows=(), empty_cols=()) -> Case:
+    mask = rng.random(shape) < density
+    mask[list(empty_rows)], mask[:, list(empty_cols)] = False, False
+    return Case(rng, mask, dtype)
+
+
+def check_gradient(case, passes, width):
+    u, v = case.factors(width)
+    s = case.singular_values(width)
+    X = (double(u) * s) @ double(v).conj().T
+    D = np.where(case.mask, X, 0) - case.matrix(case.values)
+    # what rounding acts on: the sums of absolute values, not what is left after cancellation
+    size = np.where(case.mask, (np.abs(u) * s) @ np.abs(v).T, 0) + np.abs(case.matrix(case.values))
+
+    GV, row_squares = passes.gradient_rows(u, s, v)
+    assert GV.dtype == case.dtype
+    assert_close(GV, D @ v, case.dtype, 20, (size @ np.abs(v)).max(initial=0))
+    assert_close(row_squares, (np.abs(D) ** 2).sum(1), case.dtype, 20, (size**2).sum(1).max(initial=0))
+
+    GhU, col_squares = passes.gradient_cols(u, s, v)
+    assert GhU.dtype == case.dtype
+    assert_close(GhU, D.conj().T @ u, case.dtype, 20, (size.T @ np.abs(u)).max(initial=0))
+    assert_close(col_squares, (np.abs(D) ** 2).sum(0), case.dtype, 20, (size**2).sum(0).max(initial=0))
+    if case.m:  # see test_squares_of_nothing_are_double
+        assert row_squares.dtype == col_squares.dtype == np.float64
+
+
+def check_sample(case, passes, width):
+    left, right = case.factors(width)
+    expected = (double(left) @ double(right).conj().T)[case.mask]
+    size = (np.abs(left) @ np.abs(right).T)[case.mask]
+    sampled = passes.sample(left, right)
+    assert sampled.dtype == case.dtype
+    assert_close(sampled, expected, case.dtype, 20, size.max(initial=0))
+
+
+def check_line_sums(case, passes, width):
+    one, two = case.factors(width), case.factors(max(1, width // 2))
+    weights = case.vector()
+    z = sum(double(left) @ double(right).conj().T for left, right in (one, two))[case.mask]
+    size = sum(np.abs(left) @ np.abs(right).T for left, right in (one, two))[case.mask]
+    inner, squares = passes.line_sums((one, two), weights)
+    assert_close(inner, np.vdot(double(weights), z).real, case.dtype, 20, np.abs(weights) @ size)
+    assert_close(squares, np.vdot(z, z).real, case.dtype, 20, size @ size)
+    assert passes.line_sums((one, two), None) == (0.0, squares)
+
+
+def check_times(case, passes, width):
+    p = case.vector()
+    P = case.matrix(p)
+    u, v = case.factors(width)
+    assert_close(passes.times(p, v), P @ v, case.dtype, 20, (np.abs(P) @ np.abs(v)).max(initial=0))
+    assert_close(passes.adjoint_times(p, u), P.conj().T @ u, case.dtype, 20, (np.abs(P).T @ np.abs(u)).max(initial=0))
+    rows, cols = passes.squares(p)
+    assert_close(rows, (np.abs(P) ** 2).sum(1), np.float64)
+    assert_close(cols, (np.abs(P) ** 2).sum(0), np.float64)
+    np.testing.assert_array_equal(passes.matrix(p).toarray(), P.astype(case.dtype))
+
+
+CHECKS = [check_gradient, check_sample, check_line_sums, check_times]
+
+
+# -- the passes against dense ------------------------------------------------------------------------------------------
+# Rows of 1 to 8 cache lines are unrolled (real; 1 to 4 in complex) and longer ones are not: 64 columns of float64, 128 of
+# float32.
+WIDTHS = [*range(1, 71), 127, 128, 129, 150]
+
+
+@native_only
+@pytest.mark.parametrize("check", CHECKS)
+def test_every_width_on_every_instruction_set(check, instruction_set, dtype):
+    rng = np.random.default_rng(0)
+    case = random_case(rng, (7, 9), dtype, empty_rows=[2], empty_cols=[0, 8])
+    passes = case.observations(get_backend("native"))
+    for width in WIDTHS:
+        check(case, passes, width)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@given(
+    shape=st.tuples(st.integers(1, 40), st.integers(1, 40)),
+    width=st.integers(1, 20),
+    density=st.sampled_from([0.02, 0.2, 0.7, 1.0]),
+    seed=seeds,
+)
+def test_against_dense(check, shape, width, density, seed, dtype, backend):
+    case = random_case(np.random.default_rng(seed), shape, dtype, density)
+    check(case, case.observations(backend), width)
+
+
+PATTERNS = {
+    "one row": np.ones((1, 13), bool),
+    "one column": np.ones((13, 1), bool),
+    "one observation": np.arange(35).reshape(5, 7) == 17,
+    "one entry": np.ones((1, 1), bool),
+    "first row and column empty": np.pad(np.ones((4, 5), bool), ((1, 0), (1, 0))),
+    "last rows and columns empty": np.pad(np.ones((4, 5), bool), ((0, 3), (0, 3))),
+    "one full row among empty ones": np.arange(6)[:, None] == np.full((1, 60), 3),
+    "nothing": np.zeros((4, 5), bool),
+}
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("check", CHECKS)
+def test_special_patterns(check, name, dtype, backend):
+    case = Case(np.random.default_rng(1), PATTERNS[name], dtype)
+    passes = case.observations(backend)
+    for width in (1, 3, 16, 70):
+        check(case, passes, width)
+
+
+# Completion refuses an empty problem, so no user sees it yet.
+def test_squares_of_nothing_are_double(backend):
+    passes = Case(np.random.default_rng(1), PATTERNS["nothing"], np.float64).observations(backend)
+    assert all(a.dtype == np.float64 for a in passes.squares(np.empty(0)))
+
+
+def test_factors_of_any_layout_and_dtype_are_taken(dtype, backend):
+    """Fortran order, strided views and other precisions are converted, not refused."""
+    case = random_case(np.random.default_rng(2), (7, 9), dtype)
+    passes = case.observations(backend)
+    u, v = case.factors(4)
+    s = case.singular_values(4)
+    wide = np.zeros((7, 8), dtype)
+    wide[:, ::2] = u
+    plain = passes.gradient_rows(u, s, v)
+    for other in (np.asfortranarray(u), wide[:, ::2]):
+        for a, b in zip(plain, passes.gradient_rows(other, s, v), strict=True):
+            assert_close(a, double(b), dtype)
+
+
+def test_inputs_are_left_alone(dtype, backend):
+    case = random_case(np.random.default_rng(3), (7, 9), dtype)
+    passes = case.observations(backend)
+    u, v = case.factors(3)
+    s, p = case.singular_values(3), case.vector()
+    inputs = [u, s, v, p, case.values, case.indptr, case.indices]
+    before = [a.copy() for a in inputs]
+    passes.gradient_rows(u, s, v), passes.gradient_cols(u, s, v), passes.sample(u, v)
+    passes.line_sums(((u, v), (u, v)), p), passes.times(p, v), passes.adjoint_times(p, u), passes.squares(p)
+    for a, b in zip(inputs, before, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_reference_samples_in_blocks(monkeypatch):
+    monkeypatch.setattr("lorank.backends.reference.BLOCK", 5)
+    case = random_case(np.random.default_rng(4), (7, 9), np.complex128)
+    check_sample(case, case.observations(get_backend("reference")), 3)
+
+
+@native_only
+def test_patterns_do_not_share_scratch_memory():
+    """The packed factors live on between calls: a small problem after a large one must not see what the large one left."""
+    rng = np.random.default_rng(5)
+    for shape, width in [((30, 40), 40), ((3, 4), 2), ((50, 6), 9), ((2, 2), 70)]:
+        case = random_case(rng, shape, np.float64)
+        passes = case.observations(get_backend("native"))
+        for check in CHECKS:
+            check(case, passes, width)
+
+
+# -- independence of the number of threads -----------------------------------------------------------------------------
+@native_only
+def test_bits_do_not_depend_on_the_number_of_threads(instruction_set, dtype):
+    """Enough observations that three threads share each pass (65 536 each at the least, 2^18 to be put in column order)."""
+    case = random_case(np.random.default_rng(6), (900, 700), dtype, density=0.55, empty_rows=range(100, 200))
+    assert case.m > 1 << 18
+    passes = case.observations(get_backend("native"))
+    u, v = case.factors(9)
+    s, p = case.singular_values(9), case.vector()
+
+    def all_passes():
+        columns = np.empty_like(p)
+        passes._pattern.to_columns(p, columns)
+        return [
+            *passes.gradient_rows(u, s, v),
+            *passes.gradient_cols(u, s, v),
+            passes.sample(u, v),
+            *passes.line_sums(((u, v), (u, v)), p),
+            passes.times(p, v),
+            passes.adjoint_times(p, u),
+            columns,
+        ]
+
+    results = {}
+    for threads in (1, 2, 3):
+        with threadpool_limits(threads, user_api="openmp"):
+            if _kernels.threads() != threads:
+                pytest.skip("the kernels were built without OpenMP")
+            results[threads] = all_passes()
+    for threads, (one, other) in itertools.product((2, 3), enumerate(results[1])):
+        np.testing.assert_array_equal(results[threads][one], other)
+
+
+# -- order -------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("index", ["int16", "int32", "int64", "uint32"])
+@given(n1=st.integers(1, 30), n2=st.integers(1, 30), m=st.integers(0, 200), seed=seeds)
+def test_row_major_order_is_stable(index, n1, n2, m, seed, backend):
+    """Pairs repeat here, and equal pairs keep the order in which they came."""
+    rng = np.random.default_rng(seed)
+    rows, cols = (rng.integers(0, n, m).astype(index) for n in (n1, n2))
+    order = backend.row_major_order(rows, cols, (n1, n2))
+    expected = sorted(range(m), key=lambda k: (rows[k], cols[k], k))
+    np.testing.assert_array_equal(order, np.array(expected, np.int64))
+
+
+def test_row_major_order_of_mixed_index_types(backend):
+    rows, cols = np.array([1, 0, 1], np.int32), np.array([0, 1, 1], np.int64)
+    np.testing.assert_array_equal(backend.row_major_order(rows, cols, (2, 2)), [1, 0, 2])
+
+
+# -- patterns that are refused -----------------------------------------------------------------------------------------
+BAD_PATTERNS = {
+    "indptr does not start at 0": ([1, 2, 3], [0, 1, 2]),
+    "indptr does not end at m": ([0, 2, 4], [0, 1, 2]),
+    "indptr ends before m": ([0, 1, 2], [0, 1, 2]),
+    "indptr decreases": ([0, 3, 1, 3], [0, 1, 2]),
+    "indptr rises past m on the way": ([0, 5, 3], [0, 1, 2]),
+    "indptr goes below 0": ([0, -2, 3], [0, 1, 2]),
+    "negative index": ([0, 2, 3], [-1, 1, 2]),
+    "index too large": ([0, 2, 3], [0, 4, 2]),
+    "indices decrease": ([0, 2, 3], [1, 0, 2]),
+    "index twice in a row": ([0, 2, 3], [1, 1, 2]),
+}
+
+
+@pytest.mark.parametrize("name", BAD_PATTERNS)
+def test_bad_patterns_are_refused(name, backend):
+    indptr, indices = BAD_PATTERNS[name]
+    with pytest.raises(ValueError, match=r"indptr|index|indices"):
+        backend.observations(np.array(indptr, np.int64), np.array(indices, np.int32), np.ones(3), 4)
+
+
+def test_too_few_or_too_many_values_are_refused(backend):
+    indptr, indices = np.array([0, 2, 3]), np.array([0, 1, 2], np.int32)
+    for count in (0, 2, 4):
+        with pytest.raises(ValueError, match=r"values|indptr"):
+            backend.observations(indptr, indices, np.ones(count), 4)
+
+
+@native_only
+@pytest.mark.parametrize(
+    ("indptr", "indices", "n2"),
+    [
+        (np.zeros(0, np.int64), np.zeros(0, np.int32), 4),
+        (np.array([0, 2, 3], np.int32), np.array([0, 1, 2], np.int32), 4),
+        (np.array([0, 2, 3], np.float64), np.array([0, 1, 2], np.int32), 4),
+        (np.array([0, 2, 3]), np.array([0, 1, 2], np.int64), 4),
+        (np.array([0, 2, 3]), np.array([0, 1, 2], np.uint32), 4),
+        (np.array([0, 0, 2, 2, 3, 3])[::2], np.array([0, 1, 2], np.int32), 4),
+        (np.array([0, 2, 3]), np.array([0, 9, 1, 9, 2, 9], np.int32)[::2], 4),
+        (np.array([[0, 2, 3]]), np.array([0, 1, 2], np.int32), 4),
+        ([0, 2, 3], np.array([0, 1, 2], np.int32), 4),
+        (np.array([0, 2, 3]), None, 4),
+        (np.array([0, 2, 3]), np.array([0, 1, 2], np.int32), -1),
+        (np.array([0, 2, 3]), np.array([0, 1, 2], np.int32), 2**31),
+        (np.array([0, 2, 3]), np.array([0, 1, 2], np.int32), 2**70),
+        (np.array([0, 2, 3]), np.array([0, 1, 2], np.int32), 4.0),
+        (np.array([0, 2, 3], ">i8"), np.array([0, 1, 2], np.int32), 4),
+    ],
+)
+def test_pattern_arguments_are_checked(indptr, indices, n2):
+    with pytest.raises((TypeError, ValueError)):
+        _kernels.Pattern(indptr, indices, n2)
+
+
+@native_only
+def test_a_pattern_keeps_its_own_copy():
+    """Changing the arrays afterwards must not lead the kernels out of bounds."""
+    case = random_case(np.random.default_rng(7), (7, 9), np.float64)
+    indptr, indices = case.indptr.copy(), case.indices.copy()
+    pattern = _kernels.Pattern(indptr, indices, 9)
+    indptr[:], indices[:] = 10**9, 10**9
+    u, v = case.factors(3)
+    sampled, none = np.empty(case.m), np.empty(0)
+    pattern.sample(u, v, u[:, :0].copy(), v[:, :0].copy(), none, sampled)
+    assert_close(sampled, (u @ v.T)[case.mask], np.float64, scale=10)
+
+
+# -- calls that are refused --------------------------------------------------------------------------------------------
+def valid_calls(case):
+    """For each method the arguments of a valid call, with those that may not be changed at their front."""
+    u, v = case.factors(4)
+    u2, v2 = case.factors(3)
+    s, p, m = case.singular_values(4), case.values, case.m
+    n1, n2 = case.shape
+    return {
+        "gradient rows": ("gradient", (False,), [u, s, v, p, np.empty((n1, 4), case.dtype), np.empty(n1)]),
+        "gradient columns": ("gradient", (True,), [v, s, u, p, np.empty((n2, 4), case.dtype), np.empty(n2)]),
+        "sample": ("sample", (), [u, v, u2, v2, p.copy(), np.empty(m, case.dtype)]),
+        "times rows": ("times", (False,), [p, v, np.empty((n1, 4), case.dtype)]),
+        "times columns": ("times", (True,), [p, u, np.empty((n2, 4), case.dtype)]),
+        "to_columns": ("to_columns", (), [p, np.empty(m, case.dtype)]),
+    }
+
+
+def refuses(call, *arguments) -> bool:
+    try:
+        call(*arguments)
+    except (TypeError, ValueError):
+        return True
+    return False
+
+
+def longer(a):
+    return np.concatenate([a, a[:1]])
+
+
+def shorter(a):
+    return a[:-1].copy()
+
+
+def wider(a):
+    return np.concatenate([a, a[:, :1]], axis=1)
+
+
+def narrower(a):
+    return a[:, 1:].copy()
+
+
+def no_columns(a):
+    return a[:, :0].copy()
+
+
+def transposed(a):
+    return np.ascontiguousarray(a.T)
+
+
+def column_order(a):
+    return np.asfortranarray(a)
+
+
+def strided(a):
+    return np.repeat(a, 2, axis=0)[::2]
+
+
+def backwards(a):
+    return a[::-1]
+
+
+def one_more_dimension(a):
+    return a[None]
+
+
+def other_precision(a):
+    return a.astype({"f": "d", "d": "f", "F": "D", "D": "F"}[a.dtype.char])
+
+
+def other_kind(a):
+    return a.real.copy() if a.dtype.kind == "c" else a.astype(np.complex128)
+
+
+def integers(a):
+    return np.zeros(a.shape, np.int64)
+
+
+def byte_swapped(a):
+    return a.astype(a.dtype.newbyteorder())
+
+
+def a_list(a):
+    return a.tolist()
+
+
+def nothing(a):
+    return None
+
+
+SPOILERS = [longer, shorter, strided, backwards, one_more_dimension, other_precision, other_kind, integers, byte_swapped]
+SPOILERS += [a_list, nothing]
+MATRIX_SPOILERS = [wider, narrower, no_columns, transposed, column_order]
+CALLS = ["gradient rows", "gradient columns", "sample", "times rows", "times columns", "to_columns"]
+
+
+@native_only
+@pytest.mark.parametrize("call", CALLS)
+def test_spoiled_arguments_are_refused(call, dtype):
+    """Each argument in turn is spoiled in each way: an exception, no crash, and the pattern works on."""
+    case = random_case(np.random.default_rng(8), (7, 9), dtype)
+    pattern = _kernels.Pattern(case.indptr, case.indices, 9)
+    method, fixed, arguments = valid_calls(case)[call]
+    for k, good in enumerate(arguments):
+        for spoil in SPOILERS + (MATRIX_SPOILERS if good.ndim == 2 else []):
+            bad = [*arguments[:k], spoil(good), *arguments[k + 1 :]]
+            assert refuses(getattr(pattern, method), *fixed, *bad), f"{method} took argument {k} although {spoil.__name__}"
+    getattr(pattern, method)(*fixed, *arguments)
+
+
+@native_only
+@pytest.mark.parametrize("call", [call for call in CALLS if call != "sample"])
+def test_read_only_outputs_are_refused(call, dtype):
+    case = random_case(np.random.default_rng(9), (7, 9), dtype)
+    pattern = _kernels.Pattern(case.indptr, case.indices, 9)
+    method, fixed, arguments = valid_calls(case)[call]
+    for a in arguments[:-1] if method != "gradient" else arguments[:-2]:
+        a.flags.writeable = False  # inputs may be
+    getattr(pattern, method)(*fixed, *arguments)
+    arguments[-1].flags.writeable = False
+    with pytest.raises((TypeError, ValueError)):
+        getattr(pattern, method)(*fixed, *arguments)
+
+
+@native_only
+def test_patterns_of_other_shapes_are_refused_by_every_pass():
+    """Factors that belong to the transposed problem."""
+    case = random_case(np.random.default_rng(10), (7, 9), np.float64)
+    passes = case.observations(get_backend("native"))
+    u, v = case.factors(3)
+    s, p = case.singular_values(3), case.vector()
+    calls = [
+        lambda: passes.gradient_rows(v, s, u),
+        lambda: passes.gradient_cols(v, s, u),
+        lambda: passes.gradient_rows(u, s[:2], v),
+        lambda: passes.sample(v, u),
+        lambda: passes.sample(u, v[:, :2]),
+        lambda: passes.line_sums(((u, v), (v, u)), p),
+        lambda: passes.line_sums(((u, v), (u, v)), p[1:]),
+        lambda: passes.times(p, u),
+        lambda: passes.times(p[1:], v),
+        lambda: passes.adjoint_times(p, v),
+        lambda: passes.adjoint_times(p[1:], u),
+    ]
+    for call in calls:
+        with pytest.raises((TypeError, ValueError)):
+            call()
+
+
+@native_only
+@pytest.mark.parametrize(
+    ("rows", "cols", "n1", "n2", "size"),
+    [
+        ([0, 1], [0, -1], 2, 2, 2),
+        ([-1, 1], [0, 0], 2, 2, 2),
+        ([0, 2], [0, 0], 2, 2, 2),
+        ([0, 1], [0, 2], 2, 2, 2),
+        ([0, 2**40], [0, 0], 2, 2, 2),
+        ([0, -(2**40)], [0, 0], 2, 2, 2),
+        ([0, 1, 1], [0, 0], 2, 2, 3),
+        ([0, 1], [0, 0, 1], 2, 2, 2),
+        ([0, 1], [0, 0], 2, 2, 1),
+        ([0, 1], [0, 0], 2, 2, 3),
+        ([0, 1], [0, 0], -1, 2, 2),
+        ([0, 1], [0, 0], 2, -1, 2),
+        ([0, 1], [0, 0], 0, 0, 2),
+        ([0, 1], [0, 0], 2**70, 2, 2),
+    ],
+)
+def test_row_major_order_checks_its_arguments(rows, cols, n1, n2, size):
+    with pytest.raises((TypeError, ValueError)):
+        _kernels.row_major_order(np.array(rows, np.int64), np.array(cols, np.int64), n1, n2, np.empty(size, np.int64))
+
+
+@native_only
+@pytest.mark.parametrize("spoil", [strided, backwards, one_more_dimension, a_list, nothing, byte_swapped, np.float64, np.int16])
+def test_row_major_order_checks_its_arrays(spoil):
+    arrays = [np.array([0, 1, 1]), np.array([0, 0, 1]), np.empty(3, np.int64)]
+    for k in range(3):
+        rows, cols, order = [spoil(a) if i == k else a for i, a in enumerate(arrays)]
+        with pytest.raises((TypeError, ValueError)):
+            _kernels.row_major_order(rows, cols, 2, 2, order)
+
+
+@native_only
+def test_mixed_index_types_are_refused_by_the_kernel():
+    with pytest.raises(TypeError):
+        _kernels.row_major_order(np.zeros(3, np.int32), np.zeros(3, np.int64), 2, 2, np.empty(3, np.int64))
+
+
+# -- arrays that are not aligned: contiguous, but at an odd address, as from numpy.frombuffer(..., offset=1) ---------------
+# They are taken as they are, which is undefined behaviour (harmless on x86 so far; the sanitizer build ends there, hence
+# run=False). The kernels should refuse them, and the Python side should copy them: numpy.ascontiguousarray does not.
+def unaligned(a):
+    raw = np.empty(a.nbytes + 1, np.uint8)[1:]
+    raw[:] = np.frombuffer(a.tobytes(), np.uint8)
+    out = raw.view(a.dtype).reshape(a.shape)
+    assert out.flags.c_contiguous
+    assert not out.flags.aligned
+    return out
+
+
+@native_only
+@pytest.mark.parametrize("call", CALLS)
+def test_unaligned_arrays_are_refused(call):
+    case = random_case(np.random.default_rng(11), (7, 9), np.float64)
+    pattern = _kernels.Pattern(case.indptr, case.indices, 9)
+    method, fixed, arguments = valid_calls(case)[call]
+    for k, good in enumerate(arguments):
+        assert refuses(getattr(pattern, method), *fixed, *arguments[:k], unaligned(good), *arguments[k + 1 :])
+
+
+@native_only
+def test_unaligned_indices_are_copied():
+    rows, cols = np.array([1, 0, 1]), np.array([0, 1, 1])
+    order = get_backend("native").row_major_order(unaligned(rows), unaligned(cols), (2, 2))
+    np.testing.assert_array_equal(order, [1, 0, 2])
+    with pytest.raises((TypeError, ValueError)):
+        _kernels.row_major_order(unaligned(rows), cols, 2, 2, np.empty(3, np.int64))
+
+
+# n + 1 overflows in the counting sort: undefined behaviour, though std::vector refuses the size that comes out of it.
+@native_only
+@pytest.mark.parametrize("shape", [(2**63 - 1, 2), (2, 2**63 - 1)])
+def test_row_major_order_refuses_a_shape_beyond_int32(shape):
+    with pytest.raises(ValueError, match="2147483647"):
+        _kernels.row_major_order(np.zeros(2, np.int64), np.zeros(2, np.int64), *shape, np.empty(2, np.int64))
+
+
+# -- instruction sets --------------------------------------------------------------------------------------------------
+@native_only
+def test_unknown_instruction_set_is_refused():
+    before = _kernels.instruction_set()
+    with pytest.raises(ValueError, match="not available"):
+        _kernels.use_instruction_set("avx1024")
+    assert _kernels.instruction_set() == before
+
+
+@native_only
+def test_instruction_sets_can_be_chosen(instruction_set):
+    assert _kernels.instruction_set() == instruction_set
+    assert SETS[0] == "baseline"
+
+
+@native_only
+def test_threads_follow_threadpoolctl():
+    with threadpool_limits(1, user_api="openmp"):
+        assert _kernels.threads() == 1
