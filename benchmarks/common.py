@@ -8,15 +8,20 @@ import numpy as np
 import scipy
 
 import lorank as lr
+from lorank.backends import get_backend
 
 
 def versions() -> str:
     """One line: versions, instruction set and threads."""
-    from lorank import _kernels
+    backend = get_backend()
+    kernels = "reference path"
+    if backend.name == "native":
+        from lorank import _kernels
 
+        kernels = f"{_kernels.instruction_set()}, {_kernels.threads()} kernel thread(s)"
     return (
         f"lorank {lr.__version__}, numpy {np.__version__}, scipy {scipy.__version__}, Python {platform.python_version()}, "
-        f"{_kernels.instruction_set()}, {_kernels.threads()} kernel thread(s), BLAS limited to 1"
+        f"{kernels}, BLAS limited to 1"
     )
 
 

@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, settings
 from helpers import DTYPES
 from lorank.backends import get_backend
 
-# Derandomized: the same examples in every run, so that a failure in CI is a failure here.
+# Derandomized: the same examples in every run on the same sources, so that a failure in CI is a failure here. (Hypothesis
+# draws on the constants in the sources, so an edit elsewhere may bring up other examples.)
 settings.register_profile(
     "lorank", derandomize=True, deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -127,10 +127,10 @@ def test_same_bits_whatever_the_threads():
     np.testing.assert_array_equal(results[0].X.V, results[1].X.V)
 
 
-def test_backends_walk_the_same_path():
+def test_backends_walk_the_same_path(backend):
     one, two = (
         lr.solve(lr.datasets.random_completion(80, 70, 3, seed=2, backend=name)[0], 3, "adaptive-prgd", max_iter=10, tol=0)
-        for name in ("native", "reference")
+        for name in (backend, "reference")
     )
     np.testing.assert_allclose(one.history.residual, two.history.residual, rtol=1e-6)
     assert one.X.distance(two.X) < 1e-6 * one.X.norm()

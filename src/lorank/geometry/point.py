@@ -49,6 +49,8 @@ class FixedRank:
     def from_dense(cls, a: Array, rank: int, backend: Dense | None = None) -> FixedRank:
         """The best approximation of rank ``rank`` to a dense matrix."""
         backend = Dense() if backend is None else backend
+        if not 1 <= rank <= min(a.shape):
+            raise ValueError(f"rank must lie between 1 and {min(a.shape)}, got {rank}")
         u, s, v = backend.svd(backend.asarray(a))
         return cls(np.ascontiguousarray(u[:, :rank]), s[:rank], np.ascontiguousarray(v[:, :rank]), backend)
 

@@ -1,6 +1,6 @@
 """Policies for the paper's epsilon_t, which keeps the weights of rows with a small gradient away from zero.
 
-Every policy scales with the data: if y is multiplied by c, epsilon is multiplied by c^2 and the iterates by c.
+Every policy but ``Fixed`` scales with the data: if y is multiplied by c, epsilon is multiplied by c^2 and the iterates by c.
 """
 
 from __future__ import annotations
