@@ -13,14 +13,16 @@ from . import callbacks, datasets, metrics, solvers, starts, steps, stopping, te
 from .geometry import FixedRank
 from .operators import Completion, Gradient, Problem
 from .result import History, Result, Status
-from .solvers import IHT, NIHT, RGD, Safeguard, solve
+from .solvers import IHT, NIHT, RCG, RGD, Auto, Safeguard, solve
 
 __version__ = "0.1.0"
 
 __all__ = [
     "IHT",
     "NIHT",
+    "RCG",
     "RGD",
+    "Auto",
     "Completion",
     "FixedRank",
     "Gradient",

@@ -35,16 +35,20 @@ class Status(str):
 class History:
     """What happened in each iteration, as arrays: ``iteration``, ``seconds``, ``residual``, ``step``.
 
-    The residual is relative, ``|A X_t - y| / |y|``; the step is the one that led to X_t (nan for the start).
+    The residual is relative, ``|A X_t - y| / |y|``; the step is the one that led to X_t (nan for a start). ``notes`` maps
+    iterations to what a solver said there.
     """
 
     columns = ("iteration", "seconds", "residual", "step")
 
     def __init__(self) -> None:
         self._rows: list[tuple[int, float, float, float]] = []
+        self.notes: dict[int, str] = {}
 
-    def append(self, iteration: int, seconds: float, residual: float, step: float) -> None:
+    def append(self, iteration: int, seconds: float, residual: float, step: float, note: str = "") -> None:
         self._rows.append((iteration, seconds, residual, step))
+        if note:
+            self.notes[iteration] = note
 
     def _column(self, k: int, dtype: type) -> np.ndarray:
         return np.array([row[k] for row in self._rows], dtype)
@@ -66,8 +70,9 @@ class History:
         return self._column(3, float)
 
     def recent(self, count: int) -> list[float]:
-        """The last residuals, at most ``count``, oldest first."""
-        return [row[2] for row in self._rows[-count:]]
+        """The last residuals, at most ``count``, oldest first, and none from before the last note: there a solver began anew."""
+        begun = max(self.notes, default=0)
+        return [row[2] for row in self._rows[-count:] if row[0] >= begun]
 
     @property
     def first_residual(self) -> float:

@@ -55,17 +55,64 @@ class Spectral:
         return FixedRank(X.U, s, X.V, problem.backend)
 
 
-STARTS: dict[str, type[Spectral]] = {"spectral": Spectral}
+@dataclass(frozen=True)
+class Staged:
+    """Rank 1 first, then the rest at once: the leading singular pairs of what rank 1 leaves over.
+
+    Where one direction dominates (a mean, say), the trailing singular vectors of ``A* y`` are mostly that direction's sampling
+    noise. Fitted first, it leaves a residual that shows the others.
+
+    Parameters
+    ----------
+    iterations : int
+        Conjugate gradient steps at rank 1.
+    """
+
+    iterations: int = 3
+
+    def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
+        from .solvers.loop import State
+        from .solvers.rcg import RCG
+
+        X = Spectral(tol=1e-2, restarts=2)(problem, 1, rng)
+        if rank == 1:
+            return X
+        solver, state = RCG(), State.at(problem, X)
+        state = state.remember(solver.start(problem, state))
+        for _ in range(self.iterations):
+            state = solver.step(problem, state)
+        return grow(problem, state.X, rank - 1, rng)
+
+
+def grow(problem: Problem, X: FixedRank, more: int, rng: np.random.Generator) -> FixedRank:
+    """X with ``more`` further singular pairs: the leading ones of the negative gradient, with the step that fits them best."""
+    backend, G = problem.backend, problem.gradient(X)
+
+    def times(v: Array) -> Array:
+        return -G.times(v)
+
+    def adjoint_times(u: Array) -> Array:
+        return -G.adjoint_times(u)
+
+    block = min(more + min(more, 5), *problem.shape)
+    first = adjoint_times(backend.normal(rng, (problem.shape[0], block), problem.dtype))
+    Y = truncated_svd(times, adjoint_times, first, more, backend, tol=0.1, restarts=3)
+    left = Y.U * Y.s
+    image = problem.forward(left, Y.V)
+    energy = backend.norm(image) ** 2
+    step = -backend.inner(image, G.residual) / energy if energy > 0 else 0.0
+    return FixedRank.from_factors(backend.concat([X.U * X.s, left * step]), backend.concat([X.V, Y.V]), backend=backend)
+
+
+STARTS: dict[str, Start] = {"spectral": Spectral(), "staged": Staged()}
 
 
 def resolve_start(start: Any, problem: Problem, rank: int) -> Start | FixedRank:
     """A start from a name, a callable or a point."""
-    if start is None:
-        return Spectral()
     if isinstance(start, str):
         if start not in STARTS:
             raise ValueError(f"unknown start {start!r}: choose one of {', '.join(map(repr, STARTS))}, or pass a point")
-        return STARTS[start]()
+        return STARTS[start]
     if isinstance(start, tuple) and len(start) == 3:
         U, s, V = (np.asarray(a) for a in start)
         start = FixedRank(U, s, V)

@@ -43,9 +43,15 @@ def test_the_contract_of_a_result(easy):
     assert history.residual[-1] == pytest.approx(misfit, rel=1e-6)
     assert result.residual == history.residual[-1] <= 1e-6
     assert 0 < history.seconds[-1] <= result.seconds
-    assert "RowColumn(epsilon=Median" in repr(result.solver)
     assert "converged after" in str(result)
     assert set(history.to_dict()) == {"iteration", "seconds", "residual", "step"}
+
+
+def test_a_result_records_its_settings(easy):
+    result = lr.solve(easy[0], 2, "prgd", max_iter=1)
+    assert repr(result.solver) == (
+        "RGD(metric=RowColumn(epsilon=Median(factor=1.0)), step_rule=Constant(factor=0.7), safeguard=Safeguard())"
+    )
 
 
 @pytest.mark.parametrize("rank", [0, -1, 51, 2.0, True, "2", None])
@@ -62,7 +68,7 @@ def test_too_few_measurements_warn():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"solver": "newton"}, "unknown solver 'newton': choose one of 'auto', 'prgd'"),
+        ({"solver": "newton"}, "unknown solver 'newton': choose one of 'auto', 'rcg', 'prgd'"),
         ({"solver": 3}, "solver must be a name or an object"),
         ({"solver": lr.RGD}, "solver must be a name or an object"),
         ({"start": "random"}, "unknown start 'random': choose one of 'spectral'"),
@@ -98,7 +104,7 @@ def test_zero_data_have_the_zero_matrix():
 
 def test_a_run_goes_on_from_a_point(easy):
     problem, _ = easy
-    first = lr.solve(problem, 2, max_iter=20)
+    first = lr.solve(problem, 2, max_iter=8)
     assert first.status == "max_iter"
     second = lr.solve(problem, 2, start=first.X)
     assert second.converged

@@ -77,6 +77,20 @@ class FixedRank:
         """The conjugate transpose."""
         return FixedRank(self.V, self.s, self.U, self.backend)
 
+    def padded(self, rank: int) -> FixedRank:
+        """The same matrix with singular values of zero up to ``rank``."""
+        if rank <= self.rank:
+            return self
+        backend, more = self.backend, rank - self.rank
+        rng = np.random.default_rng(0)
+        u, v = (
+            backend.qr(backend.concat([a, backend.normal(rng, (a.shape[0], more), a.dtype)]))[0][:, self.rank :]
+            for a in (self.U, self.V)
+        )
+        zeros = backend.zeros((more,), self.s.dtype)
+        s = np.concatenate([self.s, zeros])
+        return FixedRank(backend.concat([self.U, u]), s, backend.concat([self.V, v]), backend)
+
     def is_finite(self) -> bool:
         """Whether no factor holds nan or inf."""
         return bool(np.isfinite(self.s).all() and np.isfinite(self.U).all() and np.isfinite(self.V).all())

@@ -115,6 +115,15 @@ def _inverse_gram(X: FixedRank, weight: Weight, u: Array) -> Array | None:
     return None if m is None else X.backend.inverse(m)
 
 
+def transport(xi: Tangent, X: FixedRank) -> Tangent:
+    """The vector xi moved to the tangent space at X, by orthogonal projection."""
+    gram = X.backend.gram
+    (l1, r1), (l2, r2) = xi.blocks()
+    times_v = l1 @ gram(r1, X.V) + l2 @ gram(r2, X.V)  # xi V
+    adjoint_u = r1 @ gram(l1, X.U) + r2 @ gram(l2, X.U)  # xi^H U
+    return Tangent.project(X, times_v, adjoint_u, gram(X.U, times_v))
+
+
 def retract(xi: Tangent, alpha: float) -> FixedRank:
     """``H_r(X + alpha xi)``: the best approximation of rank r, by two thin QRs and an SVD of a 2r x 2r matrix."""
     X, backend, r, alpha = xi.X, xi.X.backend, xi.X.rank, float(alpha)

@@ -1,8 +1,10 @@
 """Solvers: one loop, one algorithm per file."""
 
+from .auto import Auto
 from .niht import IHT, NIHT
+from .rcg import RCG
 from .rgd import RGD
 from .safeguard import Fallback, Safeguard
 from .solve import SOLVERS, solve
 
-__all__ = ["IHT", "NIHT", "RGD", "SOLVERS", "Fallback", "Safeguard", "solve"]
+__all__ = ["IHT", "NIHT", "RCG", "RGD", "SOLVERS", "Auto", "Fallback", "Safeguard", "solve"]

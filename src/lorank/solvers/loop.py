@@ -57,6 +57,8 @@ class State:
         The iterate before.
     memory : object
         What the solver carries from one iteration to the next.
+    note : str
+        What the solver did here that a reader should know; usually nothing.
     """
 
     iteration: int
@@ -66,6 +68,7 @@ class State:
     step: float = float("nan")
     previous: FixedRank | None = None
     memory: Any = None
+    note: str = ""
 
     @classmethod
     def at(cls, problem: Problem, X: FixedRank) -> State:
@@ -122,7 +125,7 @@ def run(
         state = State.at(problem, X)
         state = state.remember(solver.start(problem, state))
         while True:
-            history.append(state.iteration, clock.seconds, state.residual, state.step)
+            history.append(state.iteration, clock.seconds, state.residual, state.step, state.note)
             if state.residual < best.residual:
                 best = state
             asked = _call(callbacks, problem, state, clock)

@@ -14,15 +14,18 @@ from ..geometry import FixedRank
 from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
 from ..operators import Problem
 from ..result import History, Result, Status
-from ..starts import resolve_start
+from ..starts import Spectral, resolve_start
 from ..steps import Constant, Exact
 from ..stopping import Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
+from .auto import Auto
 from .loop import INTERRUPTED, Clock, Solver, run
 from .niht import IHT, NIHT
+from .rcg import RCG
 from .rgd import RGD
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
-    "auto": lambda: RGD(RowColumn(), Constant(0.7)),
+    "auto": Auto,
+    "rcg": RCG,
     "prgd": lambda: RGD(RowColumn(), Constant(0.7)),
     "adaptive-prgd": lambda: RGD(RowColumn(), Exact()),
     "rgd": lambda: RGD(Canonical(), Constant(0.5)),
@@ -54,13 +57,13 @@ def solve(
         For example :class:`~lorank.Completion`.
     rank : int
     solver : str or Solver
-        One of ``"auto"``, ``"prgd"``, ``"adaptive-prgd"``, ``"rgd"``, ``"adaptive-rgd"``, ``"shampoo"``, ``"niht"``,
+        One of ``"auto"``, ``"rcg"``, ``"prgd"``, ``"adaptive-prgd"``, ``"rgd"``, ``"adaptive-rgd"``, ``"shampoo"``, ``"niht"``,
         ``"iht"``, or an object such as ``RGD(RowColumn(), Constant(0.7))``.
     tol : float
         Success when ``|A X - y| <= tol |y|``.
     max_iter : int
     start : str, FixedRank, (U, s, V) or callable, optional
-        ``"spectral"`` by default.
+        ``"spectral"`` or ``"staged"``; by default what suits the solver.
     stop : Rule, optional
         Replaces the rule on the residual (and on stalls); limits on iterations and divergence remain.
     callbacks : sequence of callables ``callback(problem, state, clock)``
@@ -84,6 +87,8 @@ def solve(
     rank = problem.check_rank(rank)
     if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 0:
         raise ValueError(f"max_iter must be a whole number, 0 or more: got {max_iter!r}")
+    if start is None:
+        start = getattr(algorithm, "default_start", Spectral())
     begin = resolve_start(start, problem, rank)
     rule = (RelativeResidual(tol) | Stall()) if stop is None else stop
     rule = rule | Divergence() | RankCollapse() | Iterations(int(max_iter))
@@ -103,7 +108,10 @@ def solve(
             X = FixedRank.zero(problem.shape, rank, problem.dtype, problem.backend)
             return Result(X, INTERRUPTED, 0, clock.seconds, 1.0, history, algorithm)
         state, status, count = run(problem, algorithm, X, rule, callbacks, clock, history)
-    return Result(state.X, status, count, clock.seconds, state.residual, history, algorithm)
+    if history.notes:
+        said = "; ".join(f"iteration {k}: {note}" for k, note in history.notes.items())
+        status = Status(status, advice=f"{status.advice} On the way: {said}.", success=status.success)
+    return Result(state.X.padded(rank), status, count, clock.seconds, state.residual, history, algorithm)
 
 
 def _resolve_solver(solver: str | Solver) -> Solver:
