@@ -70,7 +70,7 @@ class History:
         return self._column(3, float)
 
     def recent(self, count: int) -> list[float]:
-        """The last residuals, at most ``count``, oldest first, and none from before the last note: there a solver began anew."""
+        """The last residuals, at most ``count``, oldest first; none from before the last note, where a solver began anew."""
         begun = max(self.notes, default=0)
         return [row[2] for row in self._rows[-count:] if row[0] >= begun]
 
