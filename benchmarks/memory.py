@@ -15,7 +15,7 @@ CASES = [  # n1, n2, observations, rank, iterations
     (100_000, 100_000, 12_000_000, 10, 3),
     (2_000_000, 1_500_000, 200_000, 2, 3),
 ]
-SOLVERS = ("prgd", "adaptive-prgd", "rgd", "shampoo", "niht")
+SOLVERS = ("auto", "prgd", "adaptive-prgd", "rgd", "shampoo", "niht")
 
 CHILD = """
 import json, resource, sys, warnings

@@ -27,7 +27,7 @@ def test_a_problem_that_any_dense_array_would_kill():
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
-@pytest.mark.parametrize("solver", ["prgd", "niht"])
+@pytest.mark.parametrize("solver", ["auto", "prgd", "niht"])
 def test_peak_memory_keeps_to_its_bound(solver):
     path = Path(__file__).parents[1] / "benchmarks" / "memory.py"
     spec = importlib.util.spec_from_file_location("benchmarks_memory", path)

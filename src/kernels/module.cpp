@@ -175,5 +175,6 @@ NB_MODULE(_kernels, m) {
   m.def("instruction_set", &lorank::instruction_set, "The instruction set in use.");
   m.def("instruction_sets", &lorank::instruction_sets, "Those that this machine can run, plainest first.");
   m.def("use_instruction_set", &lorank::use_instruction_set, "name"_a);
+  m.def("release_scratch", &lorank::release_scratch, "Give back the memory that passes of this thread keep for the next.");
   m.def("threads", &lorank::threads, "Threads that a pass uses (OMP_NUM_THREADS, threadpoolctl).");
 }

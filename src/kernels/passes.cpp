@@ -3,7 +3,6 @@
 // Everything here has internal linkage and uses no library templates: see passes.h for why.
 #include "passes.h"
 
-#include <cstdlib>
 #include <cstring>
 
 namespace lorank {
@@ -13,7 +12,6 @@ namespace {
 template <class R>
 struct Simd {
   typedef R type __attribute__((vector_size(LORANK_VECTOR_BYTES)));
-  typedef R half __attribute__((vector_size(LORANK_VECTOR_BYTES / 2)));
   static constexpr int lanes = LORANK_VECTOR_BYTES / sizeof(R);
 };
 inline void prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
@@ -97,7 +95,7 @@ inline double sum_lanes<double>(const V<double> &v) {
 #endif
 
 // LINES > 0: the row's length in cache lines a plane, known at compile time, so that accumulators live in registers.
-// LINES = 0: any length, accumulators in a scratch row.
+// LINES = 0: any length, accumulators in the job's scratch row.
 template <class R, bool COMPLEX, int LINES>
 struct Kernel {
   static constexpr int planes = COMPLEX ? 2 : 1;
@@ -175,27 +173,11 @@ struct Kernel {
     }
   }
 
-  // A row of accumulators: on the stack (in registers, once unrolled) where the length is known.
-  struct Row {
-    V<R> fixed_row[fixed ? fixed : 1];
-    void *heap = nullptr;
-    V<R> *g;
-    explicit Row(std::int64_t n) {
-      if (LINES) {
-        g = fixed_row;
-      } else {
-        heap = std::malloc(n * sizeof(V<R>) + kLineBytes);
-        g = reinterpret_cast<V<R> *>((reinterpret_cast<std::uintptr_t>(heap) + kLineBytes - 1) / kLineBytes * kLineBytes);
-      }
-    }
-    ~Row() { std::free(heap); }
-  };
-
   static void gradient(const Job<R> &job) {
     const std::int64_t nv = vectors(job), stride = nv * lanes * planes, bytes = stride * sizeof(R);
-    Row row(nv * planes);
+    V<R> registers[LINES ? fixed : 1];
     for (std::int64_t a = job.first; a < job.last; ++a) {
-      V<R> *g = LINES ? row.fixed_row : row.g;
+      V<R> *g = LINES ? registers : reinterpret_cast<V<R> *>(job.row);
       const V<R> *u = reinterpret_cast<const V<R> *>(job.own + a * stride);
       for (std::int64_t i = 0; i < nv * planes; ++i) g[i] = V<R>{};
       double squares = 0;
@@ -219,9 +201,9 @@ struct Kernel {
 
   static void times(const Job<R> &job) {
     const std::int64_t nv = vectors(job), stride = nv * lanes * planes, bytes = stride * sizeof(R);
-    Row row(nv * planes);
+    V<R> registers[LINES ? fixed : 1];
     for (std::int64_t a = job.first; a < job.last; ++a) {
-      V<R> *g = LINES ? row.fixed_row : row.g;
+      V<R> *g = LINES ? registers : reinterpret_cast<V<R> *>(job.row);
       for (std::int64_t i = 0; i < nv * planes; ++i) g[i] = V<R>{};
       for (std::int64_t k = job.indptr[a]; k < job.indptr[a + 1]; ++k) {
         fetch(job.other + job.index[k + kPrefetch] * stride, bytes);

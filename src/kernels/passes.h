@@ -25,6 +25,7 @@ struct Job {
   const R *values;             // one a observation, complex interleaved: data (gradient), weights (times, sample or null)
   R *sampled;                  // sample: one a observation, or null
   R *sums;                     // gradient, times: (majors, width), unpadded, complex interleaved
+  R *row;                      // scratch, aligned: the accumulators of one row, both planes
   double *squares;             // gradient, sample: one a major index, or null
   double *inner;               // sample: Re <weights, sampled> a major index, or null
 };

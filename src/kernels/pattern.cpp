@@ -39,6 +39,14 @@ std::int64_t lines_for(std::int64_t width, std::size_t size) {
   return std::max<std::int64_t>(1, (width + lanes - 1) / lanes);
 }
 
+int thread_number() {
+#ifdef _OPENMP
+  return omp_get_thread_num();
+#else
+  return 0;
+#endif
+}
+
 constexpr std::int64_t kGrain = 65536;  // observations a thread at the least: below that, waking it costs more than it does
 
 }  // namespace
@@ -52,10 +60,16 @@ struct Packed {
 
   void reserve(std::size_t count) {
     if (count <= capacity) return;
-    memory.reset();  // before the new one: a factor can be most of what there is
+    release();  // before the new one: a factor can be most of what there is
     memory.reset(new char[count * sizeof(R) + kLineBytes]);
     data = reinterpret_cast<R *>((reinterpret_cast<std::uintptr_t>(memory.get()) + kLineBytes - 1) / kLineBytes * kLineBytes);
     capacity = count;
+  }
+
+  void release() {
+    memory.reset();
+    data = nullptr;
+    capacity = 0;
   }
 
   // Two factors side by side, the first with its columns scaled, as padded rows.
@@ -98,6 +112,13 @@ Packed<R> &scratch(int which) {
   return buffers[which];
 }
 }  // namespace
+
+void release_scratch() {
+  for (int k = 0; k < 2; ++k) {
+    scratch<float>(k).release();
+    scratch<double>(k).release();
+  }
+}
 
 int threads() {
 #ifdef _OPENMP
@@ -175,6 +196,10 @@ void Pattern::run(bool columns, void (*pass)(const Job<R> &), Job<R> job) const 
   job.index = columns ? row_index_.data() : col_index_.data();
   const int count = static_cast<int>(std::min<std::int64_t>(threads(), 1 + (m + majors) / kGrain));
   const int ranges = count > 1 ? 8 * count : 1;
+  // a row of accumulators a thread, made here because nothing may throw in the parallel region
+  const std::int64_t row_bytes = (job.lines * 2 + 1) * kLineBytes;
+  std::vector<char> rows(count * row_bytes + kLineBytes);
+  const std::uintptr_t base = (reinterpret_cast<std::uintptr_t>(rows.data()) + kLineBytes - 1) / kLineBytes * kLineBytes;
 #pragma omp parallel for num_threads(count) schedule(dynamic, 1) if (count > 1)
   for (int t = 0; t < ranges; ++t) {
     // split by observations + majors, so that long runs of empty rows are shared too
@@ -190,6 +215,7 @@ void Pattern::run(bool columns, void (*pass)(const Job<R> &), Job<R> job) const 
       return lo;
     };
     Job<R> mine = job;
+    mine.row = reinterpret_cast<R *>(base + thread_number() * row_bytes);
     mine.first = t == 0 ? 0 : bound((m + majors) * t / ranges);
     mine.last = t + 1 == ranges ? majors : bound((m + majors) * (t + 1) / ranges);
     pass(mine);

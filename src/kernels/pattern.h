@@ -63,5 +63,6 @@ const char *instruction_set();                   // the one in use
 std::vector<std::string> instruction_sets();     // those that this machine can run
 void use_instruction_set(const std::string &name);
 int threads();
+void release_scratch();                          // the calling thread's
 
 }  // namespace lorank

@@ -10,7 +10,7 @@ import numpy as np
 from .backends.dense import Array
 from .geometry import FixedRank
 from .linalg import truncated_svd
-from .operators import Problem
+from .operators import Gradient, Problem
 
 
 class Start(Protocol):
@@ -36,18 +36,7 @@ class Spectral:
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         zero = FixedRank.zero(problem.shape, rank, problem.dtype, problem.backend)
-        G = problem.gradient(zero)  # at zero, G = -A* y
-
-        def times(v: Array) -> Array:
-            return -G.times(v)
-
-        def adjoint_times(u: Array) -> Array:
-            return -G.adjoint_times(u)
-
-        block = min(rank + min(rank, max(5, rank // 4)), *problem.shape)
-        # Through the operator once, so that rows and columns without data are zero from the start.
-        first = adjoint_times(problem.backend.normal(rng, (problem.shape[0], block), problem.dtype))
-        X = truncated_svd(times, adjoint_times, first, rank, problem.backend, tol=self.tol, restarts=self.restarts)
+        X = _leading(problem, problem.gradient(zero), rank, rng, self.tol, self.restarts)  # at zero, G = -A* y
         s = X.s / X.s.dtype.type(problem.gain)
         image = problem.forward(X.U * s, X.V)
         if problem.backend.norm(image - problem.y) > problem.y_norm:
@@ -87,6 +76,16 @@ class Staged:
 def grow(problem: Problem, X: FixedRank, more: int, rng: np.random.Generator) -> FixedRank:
     """X with ``more`` further singular pairs: the leading ones of the negative gradient, with the step that fits them best."""
     backend, G = problem.backend, problem.gradient(X)
+    Y = _leading(problem, G, more, rng, tol=0.1, restarts=3)
+    left = Y.U * Y.s
+    image = problem.forward(left, Y.V)
+    energy = backend.norm(image) ** 2
+    step = -backend.inner(image, G.residual) / energy if energy > 0 else 0.0
+    return FixedRank.from_factors(backend.concat([X.U * X.s, left * step]), backend.concat([X.V, Y.V]), backend=backend)
+
+
+def _leading(problem: Problem, G: Gradient, rank: int, rng: np.random.Generator, tol: float, restarts: int) -> FixedRank:
+    """The leading singular triples of ``-G``."""
 
     def times(v: Array) -> Array:
         return -G.times(v)
@@ -94,14 +93,10 @@ def grow(problem: Problem, X: FixedRank, more: int, rng: np.random.Generator) ->
     def adjoint_times(u: Array) -> Array:
         return -G.adjoint_times(u)
 
-    block = min(more + min(more, 5), *problem.shape)
+    backend, block = problem.backend, min(rank + min(rank, max(5, rank // 4)), *problem.shape)
+    # Through the operator once, so that rows and columns without data are zero from the start.
     first = adjoint_times(backend.normal(rng, (problem.shape[0], block), problem.dtype))
-    Y = truncated_svd(times, adjoint_times, first, more, backend, tol=0.1, restarts=3)
-    left = Y.U * Y.s
-    image = problem.forward(left, Y.V)
-    energy = backend.norm(image) ** 2
-    step = -backend.inner(image, G.residual) / energy if energy > 0 else 0.0
-    return FixedRank.from_factors(backend.concat([X.U * X.s, left * step]), backend.concat([X.V, Y.V]), backend=backend)
+    return truncated_svd(times, adjoint_times, first, rank, backend, tol=tol, restarts=restarts)
 
 
 STARTS: dict[str, Start] = {"spectral": Spectral(), "staged": Staged()}
@@ -117,23 +112,33 @@ def resolve_start(start: Any, problem: Problem, rank: int) -> Start | FixedRank:
         U, s, V = (np.asarray(a) for a in start)
         start = FixedRank(U, s, V)
     if isinstance(start, FixedRank):
-        return _check_point(start, problem, rank)
-    if callable(start):
+        return check_point(start, problem, rank)
+    if callable(start) and not isinstance(start, type):
         return start
     raise ValueError(f"start must be a name, a FixedRank point or a triple (U, s, V), got {type(start).__name__}")
 
 
-def _check_point(X: FixedRank, problem: Problem, rank: int) -> FixedRank:
+def check_point(X: Any, problem: Problem, rank: int) -> FixedRank:
+    """The point in the problem's dtype and backend, or a ValueError that says what is wrong with it."""
+    if not isinstance(X, FixedRank):
+        raise ValueError(f"a start must give a FixedRank point, got {type(X).__name__}")
+    if np.ndim(X.U) != 2 or np.ndim(X.V) != 2 or np.ndim(X.s) != 1:
+        shapes = ", ".join(str(np.shape(a)) for a in (X.U, X.s, X.V))
+        raise ValueError(f"a point is U (n1 x r), s (r) and V (n2 x r), got shapes {shapes}")
+    if any(np.asarray(a).dtype.kind not in "fciu" for a in (X.U, X.s, X.V)):
+        raise ValueError("start must hold numbers")
     if X.shape != problem.shape:
         raise ValueError(
             f"start is a {X.shape[0]} x {X.shape[1]} matrix, the problem's is {problem.shape[0]} x {problem.shape[1]}"
         )
-    if X.rank != rank:
-        raise ValueError(f"start has rank {X.rank}, asked for is rank {rank}")
+    if not X.rank == X.U.shape[1] == X.V.shape[1] == rank:
+        raise ValueError(f"start has rank {X.rank} (U {X.U.shape[1]}, V {X.V.shape[1]} columns), asked for is rank {rank}")
     if not X.is_finite():
         raise ValueError("start holds nan or inf")
-    if np.iscomplexobj(X.U) and problem.dtype.kind != "c":
+    if any(np.iscomplexobj(a) for a in (X.U, X.V)) and problem.dtype.kind != "c":
         raise ValueError("start is complex and the problem is real")
+    if np.iscomplexobj(X.s) or (X.s < 0).any() or (np.diff(X.s) > 0).any():
+        raise ValueError("start.s must be real, not negative and in decreasing order: see FixedRank.from_factors")
     for name, factor in (("U", X.U), ("V", X.V)):
         off = np.abs(problem.backend.gram(factor, factor) - np.eye(rank)).max()
         if off > 1e-3:

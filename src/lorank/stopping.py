@@ -69,8 +69,8 @@ class RelativeResidual(Rule):
     tol: float = 1e-6
 
     def __post_init__(self) -> None:
-        if not self.tol >= 0:
-            raise ValueError(f"tol must not be negative, got {self.tol!r}")
+        if not isinstance(self.tol, (int, float, np.number)) or not self.tol >= 0:
+            raise ValueError(f"tol must be a number and not negative, got {self.tol!r}")
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
         if state.residual <= self.tol:
@@ -157,6 +157,10 @@ class Stall(Rule):
 
     window: int = 50
     improvement: float = 1e-3
+
+    def __post_init__(self) -> None:
+        if self.window < 1:
+            raise ValueError(f"window must be at least 1, got {self.window!r}")
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
         recent = history.recent(2 * self.window)

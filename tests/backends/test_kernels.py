@@ -6,6 +6,10 @@ Everything that aims at the kernels is in this file, so that ``make sanitize`` r
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -593,3 +597,32 @@ def test_instruction_sets_can_be_chosen(instruction_set):
 def test_threads_follow_threadpoolctl():
     with threadpool_limits(1, user_api="openmp"):
         assert _kernels.threads() == 1
+
+
+@native_only
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
+@pytest.mark.skipif("ASAN_OPTIONS" in os.environ, reason="AddressSanitizer's own memory leaves no room for a limit")
+def test_a_failed_allocation_leaves_nothing_behind():
+    """Out of memory in a wide pass, a narrow one must still work: its scratch memory may not be what was given up."""
+    code = """
+import resource
+import numpy as np
+from lorank import _kernels
+n = 200_000
+pattern = _kernels.Pattern(np.arange(n + 1, dtype=np.int64), np.zeros(n, np.int32), 1)
+def times(factor):
+    out = np.zeros((1, factor.shape[1]))
+    pattern.times(True, np.ones(n), factor, out)
+    return out
+narrow, wide = np.ones((n, 16)), np.ones((n, 400))
+times(narrow)
+now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (now + 100 * 2**20, resource.RLIM_INFINITY))
+try:
+    times(wide)
+except MemoryError:
+    print("out of memory")
+print(times(narrow)[0, 0])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split("\n")[:2] == ["out of memory", "200000.0"], done.stderr

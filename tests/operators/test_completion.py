@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -58,6 +61,25 @@ def test_from_dense_takes_nan_as_gaps():
     np.testing.assert_array_equal(problem.y, [1, 4])
 
 
+def test_from_dense_takes_masked_entries_as_gaps():
+    problem = lr.Completion.from_dense(np.ma.masked_equal([[1.0, -999.0], [np.nan, 4.0]], -999.0))
+    np.testing.assert_array_equal(problem.y, [1, 4])
+
+
+@pytest.mark.parametrize("dtype", [">f8", ">f4", ">c16", ">c8"])
+def test_foreign_byte_order(dtype, backend):
+    problem = lr.Completion(np.array(ROWS, ">i8"), np.array(COLS, ">i4"), np.array(VALUES, dtype), (3, 3), backend=backend)
+    assert problem.dtype == np.dtype(dtype).newbyteorder("=")
+    np.testing.assert_array_equal(problem.y, VALUES)
+    np.testing.assert_array_equal(problem.cols, COLS)
+
+
+def test_problems_can_be_pickled_and_copied(backend):
+    problem, _ = lr.datasets.random_completion(30, 20, 2, seed=1, backend=backend)
+    for twin in (pickle.loads(pickle.dumps(problem)), copy.deepcopy(problem)):
+        np.testing.assert_array_equal(lr.solve(twin, 2).X.U, lr.solve(problem, 2).X.U)
+
+
 def test_input_arrays_are_not_kept():
     values = np.array(VALUES)
     problem = lr.Completion(ROWS, COLS, values, (3, 3))
@@ -72,7 +94,13 @@ def test_input_arrays_are_not_kept():
         ({"values": VALUES[:3]}, r"alike in length: got 5, 5 and 3"),
         ({"rows": [0, 0, 1, 3, 2]}, r"rows\[3\] = 3 is outside 0 \.\. 2: indices count from 0"),
         ({"cols": [0, 2, 1, 9, 1]}, r"cols\[3\] = 9 is outside 0 \.\. 2: fix the index or enlarge shape"),
-        ({"cols": [0, 2, -1, 0, 1]}, r"cols\[2\] = -1 is outside 0 \.\. 2: negative indices are not wrapped"),
+        ({"cols": [0, 2, -1, 0, 1]}, r"cols\[2\] = -1 is no index: negative indices are not wrapped"),
+        ({"rows": [0, 0, -5, 2, 2], "shape": None}, r"rows\[2\] = -5 is no index: negative"),
+        ({"rows": [0, 0, 2**31, 2, 2], "shape": None}, r"rows\[2\] = 2147483648 is no index: at most 2,147,483,647 rows"),
+        ({"rows": np.array([0, 0, 2**64 - 1, 2, 2], np.uint64)}, r"rows\[2\] = 18446744073709551615 is no index"),
+        ({"rows": [0, 0, 1e30, 2, 2]}, r"rows\[2\] = 1e\+30 is no index"),
+        ({"rows": np.ma.masked_equal(ROWS, 2)}, r"rows is a masked array"),
+        ({"duplicates": "first"}, r"duplicates must be 'error', 'mean', 'last' or 'sum', got 'first'"),
         ({"rows": [0, 0.5, 1, 2, 2]}, r"rows\[1\] = 0\.5 is not a whole number"),
         ({"rows": [0, np.nan, 1, 2, 2]}, r"rows\[1\] = nan is not a whole number"),
         ({"rows": list("aabbc")}, r"rows must be integers.*numpy\.unique"),
@@ -136,7 +164,7 @@ def test_rows_and_columns_without_observations_warn():
 
 
 @pytest.mark.filterwarnings("ignore:.*no observation")
-@pytest.mark.parametrize("solver", ["prgd", "adaptive-rgd", "niht"])
+@pytest.mark.parametrize("solver", ["auto", "prgd", "adaptive-rgd", "niht"])
 def test_rows_and_columns_without_observations_come_back_as_zeros(solver, backend):
     problem, truth = lr.datasets.random_completion(40, 30, 2, oversampling=6, seed=2)
     keep = (problem.rows != 7) & (problem.cols != 3)
@@ -144,6 +172,8 @@ def test_rows_and_columns_without_observations_come_back_as_zeros(solver, backen
     start = None
     if solver == "prgd":  # also from a start that is not zero there
         start = lr.FixedRank.from_factors(truth.U + 0.05, truth.V * truth.s + 0.05)
+    if solver == "niht":  # and from one whose factors are not, though the matrix is
+        start = lr.FixedRank(np.eye(40, 2, -7), np.zeros(2), np.eye(30, 2, -3))
     X = lr.solve(problem, 2, solver, start=start, max_iter=2000).X.to_dense()
     assert np.abs(X[7]).max() < 1e-12
     assert np.abs(X[:, 3]).max() < 1e-12

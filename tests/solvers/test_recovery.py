@@ -118,7 +118,7 @@ def test_same_seed_same_bits(name):
 def test_same_bits_whatever_the_threads():
     threadpoolctl = pytest.importorskip("threadpoolctl")
     problem, _ = lr.datasets.random_completion(2000, 1500, 4, seed=8)
-    assert problem.m > 40_000  # enough for two threads
+    assert problem.m + 1500 > 65536  # enough for two threads
     results = []
     for threads in (1, 2):
         with threadpoolctl.threadpool_limits(threads, user_api="openmp"):

@@ -40,6 +40,9 @@ class Dense:
     def to_numpy(self, a: Array) -> np.ndarray:
         return np.asarray(a)
 
+    def release(self) -> None:
+        """Give back memory kept from one pass to the next; called when a run ends."""
+
     # -- tall arrays -----------------------------------------------------------------------------------------------
     def gram(self, a: Array, b: Array) -> Array:
         """``a^H b``, a small array."""
@@ -50,15 +53,15 @@ class Dense:
         return np.concatenate(blocks, axis=1)
 
     def norm(self, a: Array) -> float:
-        """Euclidean (Frobenius) norm, without overflow in the squares of float32."""
-        a = np.asarray(a)
-        if a.dtype in (np.float32, np.complex64):
-            a = a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
-        return float(np.linalg.norm(a.ravel()))
+        """Euclidean (Frobenius) norm in double precision. Not by BLAS, whose threads may change the last bits."""
+        a = _double(a).ravel()
+        if a.dtype.kind == "c":
+            a = a.view(np.float64)
+        return float(np.sqrt(np.einsum("i,i->", a, a)))
 
     def inner(self, a: Array, b: Array) -> float:
-        """``Re <a, b>``."""
-        return float(np.vdot(a, b).real)
+        """``Re <a, b>``, in double precision."""
+        return float(np.vdot(_double(a), _double(b)).real)
 
     def qr(self, a: Array) -> tuple[Array, Array]:
         """Thin QR by Householder reflections: always safe."""
@@ -121,6 +124,11 @@ class Dense:
         """``m + diag(d)``, in place."""
         m[np.diag_indices(len(d))] += d
         return m
+
+
+def _double(a: Array) -> np.ndarray:
+    a = np.asarray(a)
+    return a.astype(np.result_type(a, np.float64), copy=False)
 
 
 def _cholesky(a: np.ndarray) -> np.ndarray | None:

@@ -26,13 +26,23 @@ class Native(Reference):
     def observations(self, indptr: np.ndarray, indices: np.ndarray, values: Array, n2: int) -> Any:
         return NativeObservations(indptr, indices, values, n2)
 
+    def release(self) -> None:
+        _kernels.release_scratch()
+
 
 class NativeObservations(ReferenceObservations):
     """The same passes as the reference, fused and vectorised. Results do not depend on the number of threads."""
 
-    def _check(self) -> None:
+    def _build(self) -> None:
         self._pattern = _kernels.Pattern(self.indptr, self.indices, self.shape[1])
         self._column_values = self._columns(self.values)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_pattern"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._build()
 
     def _columns(self, p: np.ndarray) -> np.ndarray:
         """The entries ``p`` conjugated, in column order."""

@@ -43,9 +43,10 @@ class ReferenceObservations:
         self.indptr, self.indices, self.values = indptr, indices, values
         self.shape = (len(indptr) - 1, n2)
         self.m = len(values)
-        self._check()
+        self._build()
 
-    def _check(self) -> None:
+    def _build(self) -> None:
+        """Check the pattern (and make of it what a backend needs)."""
         ptr, index = self.indptr, self.indices
         if ptr[0] != 0 or ptr[-1] != len(index) or len(index) != self.m or (np.diff(ptr) < 0).any():
             raise ValueError("indptr must rise from 0 to the number of indices")

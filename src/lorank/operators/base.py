@@ -37,6 +37,9 @@ class Problem(ABC):
 
     def __init__(self, y: Array, shape: tuple[int, int], *, gain: float = 1.0, backend: str | Reference | None = None) -> None:
         self.backend = get_backend(backend)
+        y = np.asarray(y) if isinstance(y, (list, tuple)) else y
+        if not bool(np.isfinite(y).all()):
+            raise ValueError(f"y[{int(np.flatnonzero(~np.isfinite(y))[0])}] is not finite: leave out what was not measured")
         self.y = y
         self.shape = (int(shape[0]), int(shape[1]))
         self.gain = float(gain)
@@ -87,6 +90,16 @@ class Problem(ABC):
                 stacklevel=3,
             )
         return int(rank)
+
+    def check_scale(self) -> None:
+        """A ValueError where the squares of the measurements would leave the range of their dtype."""
+        top = float(abs(self.y).max()) if self.m else 0.0
+        low, high = (1e-15, 1e15) if np.finfo(self.dtype).bits == 32 else (1e-120, 1e120)
+        if top and not low <= top <= high:
+            raise ValueError(
+                f"the largest measurement is {top:.1e} in size, and {self.dtype} computes safely from {low:.0e} to {high:.0e}: "
+                f"divide the measurements by {top:.0e} first, and multiply the result by it"
+            )
 
     def restrict(self, X: FixedRank) -> FixedRank:
         """X without what the measurements cannot see at all (nothing, unless a model says otherwise)."""

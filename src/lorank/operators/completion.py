@@ -13,6 +13,7 @@ from ..backends.dense import Array
 from ..geometry import FixedRank, Tangent
 from .base import Gradient, Problem
 
+LIMIT = 2**31 - 1  # rows and columns: indices are kept in 32 bits
 Duplicates = Literal["error", "mean", "last", "sum"]
 
 
@@ -54,6 +55,8 @@ class Completion(Problem):
             raise ValueError(
                 f"rows, cols and values must be alike in length: got {len(rows):,}, {len(cols):,} and {len(values):,}"
             )
+        if duplicates not in ("error", "mean", "last", "sum"):
+            raise ValueError(f"duplicates must be 'error', 'mean', 'last' or 'sum', got {duplicates!r}")
         if not len(rows):
             raise ValueError("no observations: rows, cols and values are empty, so there is nothing to complete from")
         shape = _check_shape(shape, rows, cols)
@@ -86,13 +89,13 @@ class Completion(Problem):
 
     @classmethod
     def from_dense(cls, a: Any, **options: Any) -> Completion:
-        """The entries of an array that are not nan are observed."""
-        a = np.asarray(a)
+        """The entries of an array that are not nan (and not masked) are observed."""
+        mask, a = np.ma.getmaskarray(a) if np.ma.isMaskedArray(a) else False, np.asarray(a)
         if a.ndim != 2:
             raise ValueError(f"a matrix has two dimensions, got an array of shape {a.shape}")
         if a.dtype.kind not in "biufc":
             raise ValueError(f"from_dense takes an array of numbers with nan for the gaps, got {a.dtype}")
-        rows, cols = np.nonzero(~np.isnan(a))
+        rows, cols = np.nonzero(~(np.isnan(a) | mask))
         return cls(rows, cols, a[rows, cols], a.shape, **options)
 
     @property
@@ -179,16 +182,22 @@ class SampledGradient(Gradient):
 
 # -- input -----------------------------------------------------------------------------------------------------------
 def _index_array(a: Any, name: str) -> np.ndarray:
+    if np.ma.isMaskedArray(a):
+        raise ValueError(f"{name} is a masked array: pass the observed pairs alone, e.g. {name}.compressed()")
     a = np.asarray(a)
     if a.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {a.shape}")
-    if a.dtype.kind in "iu":
-        return a if a.dtype.itemsize <= 8 and a.dtype.kind == "i" else a.astype(np.int64)
     if a.dtype.kind == "f" and a.size:
         bad = np.flatnonzero(~(a == np.floor(a)) | np.isinf(a))
         if len(bad):
             raise ValueError(f"{name}[{bad[0]}] = {a[bad[0]]} is not a whole number: indices must be integers")
-        return a.astype(np.int64)
+    if a.dtype.kind in "iuf" and a.size:
+        outside = a.min() < 0 or a.max() >= LIMIT
+        if outside:
+            k = int(np.flatnonzero((a < 0) | (a >= LIMIT))[0])
+            hint = "negative indices are not wrapped" if a[k] < 0 else f"at most {LIMIT:,} rows and columns"
+            raise ValueError(f"{name}[{k}] = {a[k]} is no index: {hint}")
+        return a if a.dtype in (np.int32, np.int64) and a.dtype.isnative else a.astype(np.int64)
     if not a.size:
         return a.astype(np.int64)
     raise ValueError(f"{name} must be integers, got {a.dtype}: map other ids to 0 .. n-1 first, e.g. with numpy.unique")
@@ -200,8 +209,10 @@ def _value_array(a: Any) -> np.ndarray:
     a = np.asarray(a)
     if a.ndim != 1:
         raise ValueError(f"values must be one-dimensional, got shape {a.shape}")
-    if a.dtype in (np.float32, np.float64, np.complex64, np.complex128):
+    if a.dtype in (np.float32, np.float64, np.complex64, np.complex128) and a.dtype.isnative:
         return a
+    if a.dtype in (np.dtype(">f4"), np.dtype("<f4"), np.dtype(">c8"), np.dtype("<c8")):
+        return a.astype(a.dtype.newbyteorder("="))
     if a.dtype.kind in "biuf":
         return a.astype(np.float64)
     if a.dtype.kind == "c":
@@ -220,17 +231,15 @@ def _check_shape(shape: Any, rows: np.ndarray, cols: np.ndarray) -> tuple[int, i
         raise ValueError(f"shape must be a pair of integers (n1, n2), got {shape!r}") from None
     if n1 < 1 or n2 < 1 or (n1, n2) != tuple(shape):
         raise ValueError(f"shape must be a pair of positive integers, got {shape!r}")
-    if max(n1, n2) >= 2**31:
-        raise ValueError(f"shape {n1} x {n2} is too large: at most 2147483647 rows and columns")
+    if max(n1, n2) > LIMIT:
+        raise ValueError(f"shape {n1} x {n2} is too large: at most {LIMIT:,} rows and columns")
     return n1, n2
 
 
 def _check_range(a: np.ndarray, n: int, name: str) -> None:
-    low, high = a.min(), a.max()
-    if low < 0 or high >= n:
-        k = int(np.flatnonzero((a < 0) | (a >= n))[0])
+    if a.max() >= n:
+        k = int(np.flatnonzero(a >= n)[0])
         hint = "indices count from 0" if a[k] == n else "fix the index or enlarge shape"
-        hint = "negative indices are not wrapped" if a[k] < 0 else hint
         raise ValueError(f"{name}[{k}] = {a[k]} is outside 0 .. {n - 1}: {hint}")
 
 
@@ -261,8 +270,6 @@ def _merge(
             f"the pair (row {row}, column {indices[k]}) is observed more than once (places {order[k]} and {order[k + 1]}; "
             f"{len(repeated):,} repetitions in all): pass duplicates='mean', 'last' or 'sum' to say what they mean"
         )
-    if how not in ("mean", "last", "sum"):
-        raise ValueError(f"duplicates must be 'error', 'mean', 'last' or 'sum', got {how!r}")
     first = np.ones(len(y), bool)
     first[repeated + 1] = False
     starts = np.flatnonzero(first)

@@ -50,17 +50,20 @@ class Auto:
 
     def step(self, problem: Problem, state: State) -> State:
         memory = state.memory
-        if memory.phase == FULL and self._slow(memory.residuals):
+        if memory.phase == FULL and memory.rank > 1 and self._slow(memory.residuals, state.X.dtype):
             return self._regrow(problem, state)
         if memory.phase == GROWING and self._settled(memory.residuals):
             return self._grow(problem, state)
         new = self.solver.step(problem, replace(state, memory=memory.inner))
-        new = new.remember(replace(memory, inner=new.memory, residuals=(*memory.residuals, new.residual)))
+        recent = (*memory.residuals, new.residual)[-1 - max(self.window, self.most) :]
+        new = new.remember(replace(memory, inner=new.memory, residuals=recent))
         # On the way up, a small change from one point to the next says nothing about the end.
         return replace(new, previous=None) if memory.phase == GROWING else new
 
-    def _slow(self, residuals: tuple[float, ...]) -> bool:
-        return len(residuals) > self.window and residuals[-1] > self.fall * residuals[-1 - self.window]
+    def _slow(self, residuals: tuple[float, ...], dtype: Any) -> bool:
+        if len(residuals) <= self.window or residuals[-1] < 100 * np.finfo(dtype).eps:  # too early, or as good as it gets
+            return False
+        return residuals[-1] > self.fall * residuals[-1 - self.window]
 
     def _settled(self, residuals: tuple[float, ...]) -> bool:
         count = len(residuals) - 1
@@ -68,9 +71,8 @@ class Auto:
 
     def _regrow(self, problem: Problem, state: State) -> State:
         X = problem.restrict(Spectral(tol=1e-2, restarts=2)(problem, 1, np.random.default_rng(0)))
-        phase = GROWING if state.memory.rank > 1 else GROWN
         note = f"the residual stayed near {state.residual:.1e} at rank {state.memory.rank}: started again, rank by rank"
-        return self._at(problem, state, X, phase, note)
+        return self._at(problem, state, X, GROWING, note)
 
     def _grow(self, problem: Problem, state: State) -> State:
         X = grow(problem, state.X, 1, np.random.default_rng(state.X.rank))

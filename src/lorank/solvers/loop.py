@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import numpy as np
+
 from ..callbacks import Callback
 from ..geometry import FixedRank
 from ..operators import Gradient, Problem
@@ -141,6 +143,7 @@ def run(
 def _call(callbacks: Sequence[Callback], problem: Problem, state: State, clock: Clock) -> Status | None:
     with clock.paused():
         for callback in callbacks:
-            if callback(problem, state, clock) is True:
+            asked = callback(problem, state, clock)
+            if isinstance(asked, (bool, np.bool_)) and asked:
                 return Status("callback", advice=f"{callback!r} asked to stop.")
     return None

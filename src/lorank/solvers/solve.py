@@ -14,7 +14,7 @@ from ..geometry import FixedRank
 from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
 from ..operators import Problem
 from ..result import History, Result, Status
-from ..starts import Spectral, resolve_start
+from ..starts import Spectral, check_point, resolve_start
 from ..steps import Constant, Exact
 from ..stopping import Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
 from .auto import Auto
@@ -90,28 +90,36 @@ def solve(
     if start is None:
         start = getattr(algorithm, "default_start", Spectral())
     begin = resolve_start(start, problem, rank)
+    if stop is not None and not isinstance(stop, Rule):
+        raise ValueError(f"stop must be a rule such as lorank.stopping.RelativeChange(1e-5), got {stop!r}")
+    if callable(callbacks) or not all(map(callable, callbacks)):
+        raise ValueError("callbacks must be a list of functions of problem, state and clock")
+    problem.check_scale()
     rule = (RelativeResidual(tol) | Stall()) if stop is None else stop
     rule = rule | Divergence() | RankCollapse() | Iterations(int(max_iter))
-    limited = _limited_blas(problem.blas_threads)  # before the clock starts: its first call loads libraries
-    callbacks, clock, history = list(callbacks), Clock(), History()
+    callbacks, history = list(callbacks), History()
+    zero = FixedRank.zero(problem.shape, rank, problem.dtype, problem.backend)
     if problem.y_norm == 0:
-        return _zero(problem, rank, algorithm, clock, history)
+        return _zero(zero, algorithm, history)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(limited)
+        stack.callback(problem.backend.release)
+        stack.enter_context(_limited_blas(problem.blas_threads))
         if progress:
             name = solver if isinstance(solver, str) else type(solver).__name__
             callbacks.append(stack.enter_context(Progress(tol, int(max_iter), name)))
+        clock = Clock()
         try:
-            X = begin if isinstance(begin, FixedRank) else begin(problem, rank, np.random.default_rng(seed))
-            X = problem.restrict(X)
+            if not isinstance(begin, FixedRank):
+                begin = check_point(begin(problem, rank, np.random.default_rng(seed)), problem, rank)
+            X = problem.restrict(begin)
         except KeyboardInterrupt:
-            X = FixedRank.zero(problem.shape, rank, problem.dtype, problem.backend)
-            return Result(X, INTERRUPTED, 0, clock.seconds, 1.0, history, algorithm)
+            return Result(zero, INTERRUPTED, 0, clock.seconds, 1.0, history, algorithm)
         state, status, count = run(problem, algorithm, X, rule, callbacks, clock, history)
+        X = problem.restrict(state.X.padded(rank))
     if history.notes:
         said = "; ".join(f"iteration {k}: {note}" for k, note in history.notes.items())
         status = Status(status, advice=f"{status.advice} On the way: {said}.", success=status.success)
-    return Result(state.X.padded(rank), status, count, clock.seconds, state.residual, history, algorithm)
+    return Result(X, status, count, clock.seconds, state.residual, history, algorithm)
 
 
 def _resolve_solver(solver: str | Solver) -> Solver:
@@ -126,12 +134,11 @@ def _resolve_solver(solver: str | Solver) -> Solver:
     return solver
 
 
-def _zero(problem: Problem, rank: int, algorithm: Solver, clock: Clock, history: History) -> Result:
+def _zero(X: FixedRank, algorithm: Solver, history: History) -> Result:
     """All measurements are zero, and so is the smallest matrix that fits them."""
     status = Status("converged", advice="All measurements are zero, and so is X.", success=True)
-    history.append(0, clock.seconds, 0.0, float("nan"))
-    X = FixedRank.zero(problem.shape, rank, problem.dtype, problem.backend)
-    return Result(X, status, 0, clock.seconds, 0.0, history, algorithm)
+    history.append(0, 0.0, 0.0, float("nan"))
+    return Result(X, status, 0, 0.0, 0.0, history, algorithm)
 
 
 @functools.cache
