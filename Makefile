@@ -26,6 +26,7 @@ types: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/iteration.py
+	$(BIN)/python benchmarks/solve.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/convergence.py
 

@@ -55,10 +55,10 @@ def convergence_plot(runs: Sequence[Run], path: str | os.PathLike[str], *, tol: 
         (left, "iterations", [run.iteration for run in runs]),
         (right, "seconds", [run.seconds for run in runs]),
     ):
+        _log_x(axes, ways)
         for k, (run, x) in enumerate(zip(runs, ways, strict=True)):
             _curve(axes, x, run, k)
         _dress(axes, name, tol)
-        axes.set_xlim(0, 1.04 * max((x.max() for x in ways if len(x)), default=0) or 1)
     left.set_ylabel("relative error", color=INK, fontsize=11)
     handles, labels = left.get_legend_handles_labels()
     if handles:
@@ -69,6 +69,17 @@ def convergence_plot(runs: Sequence[Run], path: str | os.PathLike[str], *, tol: 
     picture = io.BytesIO()
     figure.savefig(picture, format="png")
     return write_atomically(Path(path), picture.getvalue())
+
+
+def _log_x(axes: Any, ways: Sequence[np.ndarray]) -> None:
+    """A logarithmic axis, so that solvers a hundred times apart can all be read; starts stand at its left edge."""
+    values = np.concatenate([np.ravel(x) for x in ways]) if ways else np.empty(0)
+    values = values[np.isfinite(values) & (values > 0)]
+    if not len(values):
+        return
+    axes.set_xscale("log")
+    axes.set_xlim(0.8 * values.min(), 1.3 * values.max())
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
 
 
 def _curve(axes: Any, x: np.ndarray, run: Run, k: int) -> None:
