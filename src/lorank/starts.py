@@ -73,6 +73,19 @@ class Staged:
         return grow(problem, state.X, rank - 1, rng)
 
 
+@dataclass(frozen=True)
+class BalancedStart:
+    """A start in the units of the balanced problem, where there is one (:meth:`Problem.balanced`)."""
+
+    start: Start = Staged()
+
+    def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
+        balanced = problem.balanced()
+        if balanced is None:
+            return self.start(problem, rank, rng)
+        return balanced.back(self.start(balanced.problem, rank, rng))
+
+
 def grow(problem: Problem, X: FixedRank, more: int, rng: np.random.Generator) -> FixedRank:
     """X with ``more`` further singular pairs: the leading ones of the negative gradient, with the step that fits them best."""
     backend, G = problem.backend, problem.gradient(X)
@@ -99,7 +112,7 @@ def _leading(problem: Problem, G: Gradient, rank: int, rng: np.random.Generator,
     return truncated_svd(times, adjoint_times, first, rank, backend, tol=tol, restarts=restarts)
 
 
-STARTS: dict[str, Start] = {"spectral": Spectral(), "staged": Staged()}
+STARTS: dict[str, Start] = {"spectral": Spectral(), "staged": Staged(), "balanced": BalancedStart()}
 
 
 def resolve_start(start: Any, problem: Problem, rank: int) -> Start | FixedRank:

@@ -214,3 +214,42 @@ def test_the_residual_sums_of_a_line_search_agree_with_the_slope(backend):
     inner, squares = problem.observations.line_sums(xi.blocks(), G.residual)
     assert inner == pytest.approx(xi.inner(G))  # <A X - y, A xi> = <G, xi>
     assert squares == pytest.approx(problem.energy(xi))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+def test_balancing_against_its_definition(dtype, backend):
+    problem, truth = lr.datasets.random_completion(
+        60, 50, 2, oversampling=6, factors="ill-scaled", spread=1.5, dtype=dtype, seed=1, backend=backend
+    )
+    balanced = problem.balanced()
+    twin = balanced.problem
+    np.testing.assert_array_equal(twin.rows, problem.rows)
+    expected = problem.y / (balanced.rows[problem.rows] * balanced.cols[problem.cols])
+    np.testing.assert_allclose(twin.y, expected, rtol=1e-5)
+    for index, n in ((problem.rows, 60), (problem.cols, 50)):
+        sizes = np.sqrt(np.bincount(index, np.abs(twin.y) ** 2, n) / np.bincount(index, minlength=n))
+        assert 0.8 < sizes.min() <= sizes.max() < 1.25
+    X = balanced.into(truth)
+    np.testing.assert_allclose(
+        X.to_dense(), truth.to_dense() / np.outer(balanced.rows, balanced.cols), atol=1e-4 * np.abs(X.to_dense()).max()
+    )
+    assert balanced.back(X).distance(truth) < 1e-5 * truth.norm()
+    # the same exact solution: the residual vanishes there, in the passes of both orders
+    G = twin.gradient(X)
+    precision = 1e-4 if dtype == np.float32 else 1e-11
+    assert G.residual_norm < precision * twin.y_norm
+    assert np.linalg.norm(G.GhU) < precision * twin.y_norm * 10
+    np.testing.assert_array_equal(problem.y, problem.observations.values)  # and the original is as it was
+
+
+def test_nothing_to_balance():
+    assert lr.datasets.random_completion(100, 90, 8, factors="uniform", seed=1)[0].balanced() is None
+
+
+@pytest.mark.filterwarnings("ignore:.*no observation")
+def test_balancing_with_empty_and_zero_rows():
+    problem = lr.Completion([0, 0, 1, 1, 3], [0, 1, 0, 1, 2], [1e6, 2e6, 1.0, 2.0, 0.0], (5, 4))
+    balanced = problem.balanced()
+    assert np.isfinite(balanced.rows).all()
+    assert np.isfinite(balanced.problem.y).all()
+    assert (balanced.rows > 0).all()

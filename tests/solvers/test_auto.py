@@ -90,3 +90,29 @@ def test_it_can_be_interrupted_while_it_grows():
 def test_a_given_start_is_used():
     problem, truth = lr.datasets.random_completion(100, 90, 2, seed=1)
     assert lr.solve(problem, 2, start=truth).n_iter == 0
+
+
+@pytest.mark.parametrize("spread", [1.0, 2.0])
+@pytest.mark.parametrize("backend_name", ["native", "reference"])
+def test_badly_scaled_rows_are_no_trouble(spread, backend_name):
+    if backend_name == "native":
+        pytest.importorskip("lorank._kernels", reason="lorank was installed without its C++ extension")
+    problem, truth = lr.datasets.random_completion(
+        300, 250, 4, oversampling=5, factors="ill-scaled", spread=spread, seed=1, backend=backend_name
+    )
+    result = lr.solve(problem, 4, tol=1e-9)
+    assert result.converged, result
+    assert result.n_iter < 60
+    assert truth.distance(result.X) < 1e-7 * truth.norm()
+    # the history is in the units of the data
+    misfit = np.linalg.norm(result.X.entries(problem.rows, problem.cols) - problem.y) / np.linalg.norm(problem.y)
+    assert result.residual == pytest.approx(misfit, rel=1e-3)
+
+
+def test_noise_on_badly_scaled_rows_ends_in_the_units_of_the_data():
+    problem, _ = lr.datasets.random_completion(
+        200, 150, 3, oversampling=6, factors="ill-scaled", spread=1.0, noise=0.02, seed=1
+    )
+    result = lr.solve(problem, 3, max_iter=1000)
+    reference = lr.solve(problem, 3, "rcg", start=result.X, max_iter=1000)
+    assert result.residual < 1.05 * reference.residual  # nearly a minimiser of the misfit that was asked for

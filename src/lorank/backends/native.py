@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,16 @@ class NativeObservations(ReferenceObservations):
     def _build(self) -> None:
         self._pattern = _kernels.Pattern(self.indptr, self.indices, self.shape[1])
         self._column_values = self._columns(self.values)
+
+    def with_values(self, values: Array) -> NativeObservations:
+        twin = copy.copy(self)
+        twin.values, twin._column_values = values, self._columns(values)
+        return twin
+
+    def __copy__(self) -> NativeObservations:
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)  # a pattern does not change, so it can be shared
+        return twin
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "_pattern"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,12 @@ class ReferenceObservations:
         inside[ptr[:-1][np.diff(ptr) > 0]] = False
         if (np.diff(index, prepend=0) <= 0)[inside].any():
             raise ValueError("column indices must increase within a row")
+
+    def with_values(self, values: Array) -> ReferenceObservations:
+        """The same pattern with other values."""
+        twin = copy.copy(self)
+        twin.values = values
+        return twin
 
     @property
     def rows(self) -> np.ndarray:

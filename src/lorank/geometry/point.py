@@ -77,6 +77,11 @@ class FixedRank:
         """The conjugate transpose."""
         return FixedRank(self.V, self.s, self.U, self.backend)
 
+    def scaled(self, rows: Array, cols: Array) -> FixedRank:
+        """``diag(rows) X diag(cols)``."""
+        left, right = self.U * self.s * rows[:, None], self.V * cols[:, None]
+        return FixedRank.from_factors(left, right, backend=self.backend)
+
     def padded(self, rank: int) -> FixedRank:
         """The same matrix with singular values of zero up to ``rank``."""
         if rank <= self.rank:

@@ -6,6 +6,7 @@ import functools
 import math
 import warnings
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -105,9 +106,30 @@ class Problem(ABC):
         """X without what the measurements cannot see at all (nothing, unless a model says otherwise)."""
         return X
 
+    def balanced(self) -> Balanced | None:
+        """The problem in units in which rows and columns are alike in size; None where there is no such thing, or no need."""
+        return None
+
     def __repr__(self) -> str:
         n1, n2 = self.shape
         return f"{type(self).__name__}({n1} x {n2}, {self.m:,} measurements, {self.dtype}, {self.backend.name})"
+
+
+@dataclass(frozen=True)
+class Balanced:
+    """A problem for ``diag(rows)^-1 X diag(cols)^-1`` that has the same exact solutions."""
+
+    problem: Problem
+    rows: np.ndarray
+    cols: np.ndarray
+
+    def into(self, X: FixedRank) -> FixedRank:
+        """X in the balanced problem's units."""
+        return X.scaled(1 / self.rows, 1 / self.cols)
+
+    def back(self, X: FixedRank) -> FixedRank:
+        """X in the units of the data."""
+        return X.scaled(self.rows, self.cols)
 
 
 class Gradient:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import warnings
 from typing import Any, Literal
@@ -11,7 +12,7 @@ import numpy as np
 from ..backends import Reference, get_backend
 from ..backends.dense import Array
 from ..geometry import FixedRank, Tangent
-from .base import Gradient, Problem
+from .base import Balanced, Gradient, Problem
 
 LIMIT = 2**31 - 1  # rows and columns: indices are kept in 32 bits
 Duplicates = Literal["error", "mean", "last", "sum"]
@@ -128,6 +129,27 @@ class Completion(Problem):
         left[self._empty_rows], right[self._empty_cols] = 0, 0
         return FixedRank.from_factors(left, right, backend=X.backend)
 
+    def balanced(self) -> Balanced | None:
+        """The problem with rows and columns scaled to observed entries of about unit size.
+
+        Without noise it has the same solutions, but heavy rows no longer drown the others: where sizes differ much, few things
+        help more. None where they are alike within a factor of four.
+        """
+        rows, cols = self.rows, self.cols
+        squares = np.abs(self.y).astype(np.float64) ** 2
+        left, right = np.ones(self.shape[0]), np.ones(self.shape[1])
+        for _ in range(3):  # alternately: the two sides need each other's scales
+            left = _sizes(rows, squares / right[cols] ** 2, self.shape[0])
+            right = _sizes(cols, squares / left[rows] ** 2, self.shape[1])
+        if max(_spread(left, self._empty_rows), _spread(right, self._empty_cols)) < 4:
+            return None
+        real = self.y.real.dtype
+        values = (self.y / (left[rows] * right[cols])).astype(self.dtype)
+        twin = copy.copy(self)
+        twin.observations = self.observations.with_values(values)
+        Problem.__init__(twin, values, self.shape, gain=self.gain, backend=self.backend)
+        return Balanced(twin, left.astype(real), right.astype(real))
+
     def _warn_about_empty(self) -> None:
         for empty, name in ((self._empty_rows, "row"), (self._empty_cols, "column")):
             if len(empty):
@@ -138,6 +160,18 @@ class Completion(Problem):
                     f"{'it comes' if one else 'they come'} back as zeros",
                     stacklevel=3,
                 )
+
+
+def _sizes(index: np.ndarray, squares: np.ndarray, n: int) -> np.ndarray:
+    """Root mean squares of the observations of each row (column); 1 where there are none, or all are zero."""
+    mean = np.bincount(index, squares, n) / np.maximum(np.bincount(index, minlength=n), 1)
+    return np.sqrt(np.where(mean > 0, mean, 1.0))
+
+
+def _spread(sizes: np.ndarray, empty: np.ndarray) -> float:
+    """The ratio of large to small sizes, extremes left out."""
+    low, high = np.percentile(np.delete(sizes, empty), [5, 95])
+    return float(high / low)
 
 
 class SampledGradient(Gradient):

@@ -63,7 +63,7 @@ def solve(
         Success when ``|A X - y| <= tol |y|``.
     max_iter : int
     start : str, FixedRank, (U, s, V) or callable, optional
-        ``"spectral"`` or ``"staged"``; by default what suits the solver.
+        ``"spectral"``, ``"staged"`` or ``"balanced"``; by default what suits the solver.
     stop : Rule, optional
         Replaces the rule on the residual (and on stalls); limits on iterations and divergence remain.
     callbacks : sequence of callables ``callback(problem, state, clock)``
