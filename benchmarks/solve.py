@@ -33,6 +33,7 @@ def main() -> None:
             seconds, iterations = defaultdict(list), {}
             for turn in range(args.rounds + 1):
                 for solver in args.solvers:
+                    vars(problem).pop("_balanced", None)  # what a problem keeps from one run to the next
                     result = lr.solve(problem, args.rank, solver, stop=lr.stopping.TruthDistance(truth), max_iter=500)
                     iterations[solver] = f"{result.n_iter}" if result.converged else "not reached"
                     if turn:  # the first round warms up

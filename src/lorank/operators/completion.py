@@ -135,14 +135,18 @@ class Completion(Problem):
         Without noise it has the same solutions, but heavy rows no longer drown the others: where sizes differ much, few things
         help more. None where they are alike within a factor of four.
         """
+        return self._balanced
+
+    @functools.cached_property
+    def _balanced(self) -> Balanced | None:
         rows, cols = self.rows, self.cols
         squares = np.abs(self.y).astype(np.float64) ** 2
-        left, right = np.ones(self.shape[0]), np.ones(self.shape[1])
-        for _ in range(3):  # alternately: the two sides need each other's scales
-            left = _sizes(rows, squares / right[cols] ** 2, self.shape[0])
-            right = _sizes(cols, squares / left[rows] ** 2, self.shape[1])
+        left, right = _sizes(rows, squares, self.shape[0]), _sizes(cols, squares, self.shape[1])
         if max(_spread(left, self._empty_rows), _spread(right, self._empty_cols)) < 4:
             return None
+        for _ in range(3):  # alternately: the two sides need each other's scales
+            right = _sizes(cols, squares / left[rows] ** 2, self.shape[1])
+            left = _sizes(rows, squares / right[cols] ** 2, self.shape[0])
         real = self.y.real.dtype
         values = (self.y / (left[rows] * right[cols])).astype(self.dtype)
         twin = copy.copy(self)
