@@ -248,8 +248,15 @@ def test_nothing_to_balance():
 
 @pytest.mark.filterwarnings("ignore:.*no observation")
 def test_balancing_with_empty_and_zero_rows():
-    problem = lr.Completion([0, 0, 1, 1, 3], [0, 1, 0, 1, 2], [1e6, 2e6, 1.0, 2.0, 0.0], (5, 4))
-    balanced = problem.balanced()
+    table = np.outer([1e6, 1.0, np.nan, 0.0, 2.0, 3e4], [1.0, 2.0, 3.0, 1.0, 2.0, 1.0, 2.0])
+    table[:, 4] = np.nan
+    balanced = lr.Completion.from_dense(table).balanced()
     assert np.isfinite(balanced.rows).all()
     assert np.isfinite(balanced.problem.y).all()
     assert (balanced.rows > 0).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*no observation")
+def test_too_few_observations_to_tell_sizes_from():
+    problem, _ = lr.datasets.random_completion(100, 90, 1, oversampling=1.2, factors="ill-scaled", spread=2.0, seed=1)
+    assert problem.balanced() is None

@@ -133,12 +133,16 @@ class Completion(Problem):
         """The problem with rows and columns scaled to observed entries of about unit size.
 
         Without noise it has the same solutions, but heavy rows no longer drown the others: where sizes differ much, few things
-        help more. None where they are alike within a factor of four.
+        help more. None where they are alike within a factor of four, or where rows or columns have fewer than five
+        observations on average, too few to tell a size from.
         """
         return self._balanced
 
     @functools.cached_property
     def _balanced(self) -> Balanced | None:
+        seen = max(self.shape[0] - len(self._empty_rows), self.shape[1] - len(self._empty_cols))
+        if self.m < 5 * seen:
+            return None
         rows, cols = self.rows, self.cols
         squares = np.abs(self.y).astype(np.float64) ** 2
         left, right = _sizes(rows, squares, self.shape[0]), _sizes(cols, squares, self.shape[1])

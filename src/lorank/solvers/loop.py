@@ -128,8 +128,8 @@ def run(
         state = state.remember(solver.start(problem, state))
         while True:
             history.append(state.iteration, clock.seconds, state.residual, state.step, state.note)
-            if state.residual < best.residual:
-                best = state
+            if state.residual < best.residual:  # the point alone: its products and memories need not be kept
+                best = State(state.iteration, state.X, problem.gradient(state.X), state.residual, state.step)
             asked = _call(callbacks, problem, state, clock)
             status = stop.check(problem, state, history, clock) or asked
             if status is not None:

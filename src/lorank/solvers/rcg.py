@@ -55,6 +55,7 @@ class RCG:
         energy = problem.energy(direction)
         alpha = -downhill / energy if energy > 0 else 0.0
         new, trust = self.safeguard.advance(problem, state, memory.trust, alpha, lambda alpha: retract(direction, alpha))
+        vars(direction).pop("bases", None)  # not needed any more, and as large as the direction itself
         return new.remember(Memory(metric, trust, xi, slope, direction))
 
     def _direction(self, xi: Tangent, slope: float, memory: Memory, X: Any, G: Any) -> Tangent:
