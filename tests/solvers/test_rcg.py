@@ -79,3 +79,11 @@ def test_fewer_iterations_than_gradient_descent():
     assert cg.converged
     assert descent.converged
     assert 2 * cg.n_iter < descent.n_iter
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_restarts_do_not_depend_on_the_scale_of_the_data(scale):
+    problem, _ = lr.datasets.random_completion(80, 70, 3, oversampling=3, seed=1)
+    scaled = lr.Completion(problem.rows, problem.cols, scale * problem.y, problem.shape)
+    one, two = (lr.solve(p, 3, lr.RCG(RowColumn()), max_iter=15, tol=0).history.residual for p in (problem, scaled))
+    np.testing.assert_allclose(one, two, rtol=1e-5)

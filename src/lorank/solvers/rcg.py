@@ -31,7 +31,8 @@ class RCG:
     ----------
     metric : Metric
     restart : float
-        Start again from the gradient where the cosine of the direction's angle with it falls below this.
+        Start again from the gradient where the direction, length for length, descends less than this share of what the
+        gradient does (the cosine of their angle, in the canonical metric).
     safeguard : Safeguard
         Shortens steps after which the residual grows (its fallbacks are not used here).
     """
@@ -60,12 +61,12 @@ class RCG:
 
     def _direction(self, xi: Tangent, slope: float, memory: Memory, X: Any, G: Any) -> Tangent:
         """``-xi + beta T(d)``: in products with G alone, since ``<xi, z>`` in the metric is ``<G, z>``."""
-        if memory.gradient is None or memory.direction is None or memory.slope <= 0:
+        if memory.gradient is None or memory.direction is None or min(slope, memory.slope) <= 0:
             return -xi
         beta = (slope - transport(memory.gradient, X).inner(G)) / memory.slope
         if not beta > 0:
             return -xi
         moved = transport(memory.direction, X)
         direction = -xi + beta * moved
-        cosine = -direction.inner(G) / (slope**0.5 * direction.norm()) if slope > 0 else 0.0
-        return direction if cosine > self.restart * xi.norm() / slope**0.5 else -xi
+        enough = self.restart * slope * direction.norm() / xi.norm()
+        return direction if -direction.inner(G) > enough else -xi
