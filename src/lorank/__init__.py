@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from . import callbacks, datasets, metrics, solvers, starts, steps, stopping, testing
 from .geometry import FixedRank
-from .operators import Completion, Gradient, Problem
+from .operators import Completion, Gradient, PhaseRetrieval, Problem, Sensing, phase_distance
 from .result import History, Result, Status
 from .solvers import IHT, NIHT, RCG, RGD, Auto, Safeguard, solve
 
@@ -27,13 +27,16 @@ __all__ = [
     "FixedRank",
     "Gradient",
     "History",
+    "PhaseRetrieval",
     "Problem",
     "Result",
     "Safeguard",
+    "Sensing",
     "Status",
     "callbacks",
     "datasets",
     "metrics",
+    "phase_distance",
     "solve",
     "solvers",
     "starts",

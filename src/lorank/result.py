@@ -108,6 +108,8 @@ class Result:
     history : History
     solver : object
         The solver with all its settings; its repr says which metric, epsilon policy and step rule were used.
+    signal : array or None
+        In phase retrieval the signal x of ``X = x x^H``, up to a global phase.
     """
 
     X: FixedRank
@@ -117,6 +119,7 @@ class Result:
     residual: float
     history: History = field(repr=False)
     solver: Any = field(repr=False)
+    signal: Any = field(repr=False, default=None)
 
     @property
     def converged(self) -> bool:

@@ -113,6 +113,14 @@ class Dense:
                 return _nan_svd(a)
         return u, s, vh.conj().T
 
+    def eigh(self, a: Array) -> tuple[Array, Array]:
+        """Eigenvalues, in decreasing order, and eigenvectors of a small Hermitian matrix; nan where that fails."""
+        try:
+            values, vectors = np.linalg.eigh(a)
+        except np.linalg.LinAlgError:
+            return np.full(len(a), np.nan, a.real.dtype), np.full_like(a, np.nan)
+        return values[::-1], vectors[:, ::-1]
+
     def inverse(self, m: Array) -> Array:
         """``m^-1`` for a small Hermitian positive definite ``m``; nan where it is singular."""
         try:

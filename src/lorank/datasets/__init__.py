@@ -1,5 +1,15 @@
 """Problems to try things on."""
 
-from .synthetic import FACTORS, random_completion, sample_pattern
+from .movielens import MovieLens, load_movielens
+from .synthetic import FACTORS, random_completion, random_diffraction, random_phase, random_sensing, sample_pattern
 
-__all__ = ["FACTORS", "random_completion", "sample_pattern"]
+__all__ = [
+    "FACTORS",
+    "MovieLens",
+    "load_movielens",
+    "random_completion",
+    "random_diffraction",
+    "random_phase",
+    "random_sensing",
+    "sample_pattern",
+]

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..backends import Reference
 from ..geometry import FixedRank
-from ..operators import Completion
+from ..operators import Completion, PhaseRetrieval, Sensing
+from ..operators.phase import RowNorms
 
 Factors = Literal["uniform", "gaussian", "ill-scaled"]
 
@@ -78,10 +79,143 @@ def random_completion(
     m = min(round(oversampling * (n1 + n2 - rank) * rank), n1 * n2)
     rows, cols = sample_pattern(rng, (n1, n2), m)
     values = truth.entries(rows, cols)
-    if noise:
-        w = rng.standard_normal(m) if dtype.kind != "c" else rng.standard_normal(m) + 1j * rng.standard_normal(m)
-        values = values + noise * np.linalg.norm(values) / np.linalg.norm(w) * w
-    return Completion(rows, cols, values.astype(dtype), (n1, n2), backend=backend), truth
+    return Completion(rows, cols, _noisy(rng, values, noise).astype(dtype), (n1, n2), backend=backend), truth
+
+
+def random_sensing(
+    n1: int,
+    n2: int,
+    rank: int,
+    *,
+    m: int | None = None,
+    oversampling: float = 3.0,
+    normalized: bool = False,
+    noise: float = 0.0,
+    dtype: Any = np.float64,
+    seed: int = 0,
+    backend: str | Reference | None = None,
+) -> tuple[Sensing, FixedRank]:
+    """Gaussian measurements of a matrix with Gaussian factors.
+
+    Parameters
+    ----------
+    n1, n2, rank : int
+    m : int, optional
+        The number of measurements; by default ``oversampling`` (the paper's 1/q) for each degree of freedom.
+    normalized : bool
+        Entries of the measuring matrices have variance 1/m, as the restricted isometry property asks, instead of 1, as in
+        the paper's experiments.
+    noise : float
+        Relative: ``noise |A X|`` is the norm of what is added to the measurements.
+    dtype : dtype
+    seed : int
+
+    Returns
+    -------
+    problem : Sensing
+    truth : FixedRank
+    """
+    rng, dtype = np.random.default_rng(seed), np.dtype(dtype)
+    m = round(oversampling * (n1 + n2 - rank) * rank) if m is None else m
+    truth = FixedRank.from_factors(_normal(rng, (n1, rank), dtype), _normal(rng, (n2, rank), dtype))
+    A = _normal(rng, (m, n1 * n2), dtype)
+    if dtype.kind == "c":
+        A /= np.sqrt(2).astype(A.real.dtype)  # unit variance
+    if normalized:
+        A /= np.sqrt(m).astype(A.real.dtype)
+    y = A.conj() @ truth.to_dense(limit=None).ravel()
+    return Sensing(A, _noisy(rng, y, noise), (n1, n2), backend=backend), truth
+
+
+def random_phase(
+    n: int,
+    *,
+    m: int | None = None,
+    oversampling: float = 6.0,
+    noise: float = 0.0,
+    dtype: Any = np.float64,
+    seed: int = 0,
+    row_norms: RowNorms = "auto",
+    backend: str | Reference | None = None,
+) -> tuple[PhaseRetrieval, np.ndarray]:
+    """Intensities ``|A x|^2`` of a Gaussian signal behind a Gaussian A of unit variance.
+
+    Parameters
+    ----------
+    n : int
+        The length of the signal.
+    m : int, optional
+        The number of measurements; by default ``oversampling * n``.
+    noise : float
+        Relative; intensities that it would make negative are set to zero.
+    dtype : dtype
+        Complex types make A and x complex.
+    seed : int
+    row_norms
+        See :class:`~lorank.PhaseRetrieval`.
+
+    Returns
+    -------
+    problem : PhaseRetrieval
+    x : (n,) array
+    """
+    rng, dtype = np.random.default_rng(seed), np.dtype(dtype)
+    m = round(oversampling * n) if m is None else m
+    A, x = _normal(rng, (m, n), dtype), _normal(rng, (n,), dtype)
+    if dtype.kind == "c":
+        A /= np.sqrt(2).astype(A.real.dtype)
+    y = np.maximum(_noisy(rng, np.abs(A @ x) ** 2, noise), 0)
+    return PhaseRetrieval(A, y, row_norms=row_norms, backend=backend), x
+
+
+def random_diffraction(
+    signal: Any,
+    *,
+    masks: int = 8,
+    noise: float = 0.0,
+    seed: int = 0,
+    row_norms: RowNorms = "auto",
+    backend: str | Reference | None = None,
+) -> tuple[PhaseRetrieval, np.ndarray]:
+    """Coded diffraction patterns of a signal or image behind random octanary masks.
+
+    An entry of a mask is b1 b2 with b1 one of 1, -1, i, -i and b2 either sqrt(1/2), four times in five, or sqrt(3).
+
+    Parameters
+    ----------
+    signal : (n,) or (h, w) array, or the shape of one
+        For a shape, a complex Gaussian signal is drawn.
+    masks : int
+        How many patterns.
+    """
+    rng = np.random.default_rng(seed)
+    if isinstance(signal, (int, np.integer, tuple)):
+        shape = signal if isinstance(signal, tuple) else (int(signal),)
+        x = _normal(rng, shape, np.dtype(np.complex128))
+    else:
+        x = np.asarray(signal)
+        x = x.astype(np.result_type(x, np.complex64))
+        shape = x.shape
+    D = rng.choice(np.array([1, -1, 1j, -1j]), (masks, *shape))
+    D *= rng.choice(np.sqrt([0.5, 3.0]), D.shape, p=[0.8, 0.2])
+    D = D.astype(x.dtype)
+    y = np.abs(np.fft.fftn(D * x, axes=tuple(range(1, D.ndim)))) ** 2
+    y = np.maximum(_noisy(rng, y, noise), 0).astype(x.real.dtype)
+    return PhaseRetrieval.coded_diffraction(D, y, row_norms=row_norms, backend=backend), x
+
+
+def _normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Standard normal entries; complex ones in both parts."""
+    real = np.zeros(0, dtype).real.dtype.type
+    a = rng.standard_normal(shape, real)
+    return a if dtype.kind != "c" else (a + 1j * rng.standard_normal(shape, real)).astype(dtype)
+
+
+def _noisy(rng: np.random.Generator, y: np.ndarray, noise: float) -> np.ndarray:
+    if not noise:
+        return y
+    w = _normal(rng, y.shape, y.dtype)
+    return y + (noise * np.linalg.norm(y) / np.linalg.norm(w) * w).astype(y.dtype)
 
 
 def sample_pattern(rng: np.random.Generator, shape: tuple[int, int], m: int) -> tuple[np.ndarray, np.ndarray]:

@@ -60,6 +60,21 @@ class FixedRank:
         u, v = (np.eye(n, rank, dtype=dtype) for n in shape)
         return cls(u, np.zeros(rank, u.real.dtype), v, backend)
 
+    @classmethod
+    def semidefinite(cls, factor: Array, rank: int | None = None, backend: Dense | None = None) -> FixedRank:
+        """The Hermitian point ``factor factor^H``, truncated to ``rank``. It holds one factor for both sides."""
+        backend = Dense() if backend is None else backend
+        q, k = backend.qr(factor)
+        u, s, _ = backend.svd(k)
+        r = factor.shape[1] if rank is None else rank
+        U = q @ u[:, :r]
+        return cls(U, s[:r] ** 2, U, backend)
+
+    @property
+    def hermitian(self) -> bool:
+        """Whether the matrix is Hermitian positive semidefinite and kept as such: one factor for both sides."""
+        return self.V is self.U
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.U.shape[0], self.V.shape[0]
@@ -88,13 +103,14 @@ class FixedRank:
             return self
         backend, more = self.backend, rank - self.rank
         rng = np.random.default_rng(0)
-        u, v = (
-            backend.qr(backend.concat([a, backend.normal(rng, (a.shape[0], more), a.dtype)]))[0][:, self.rank :]
-            for a in (self.U, self.V)
-        )
-        zeros = backend.zeros((more,), self.s.dtype)
-        s = np.concatenate([self.s, zeros])
-        return FixedRank(backend.concat([self.U, u]), s, backend.concat([self.V, v]), backend)
+
+        def filled(a: Array) -> Array:
+            added = backend.qr(backend.concat([a, backend.normal(rng, (a.shape[0], more), a.dtype)]))[0][:, self.rank :]
+            return backend.concat([a, added])
+
+        s = np.concatenate([self.s, backend.zeros((more,), self.s.dtype)])
+        U = filled(self.U)
+        return FixedRank(U, s, U if self.hermitian else filled(self.V), backend)
 
     def is_finite(self) -> bool:
         """Whether no factor holds nan or inf."""

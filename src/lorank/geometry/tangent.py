@@ -6,7 +6,7 @@ import functools
 import math
 from typing import Protocol
 
-from ..backends.dense import Array
+from ..backends.dense import Array, Dense
 from .point import FixedRank
 from .weights import Weight, Weights
 
@@ -44,18 +44,27 @@ class Tangent:
     def project(cls, X: FixedRank, left: Array, right: Array, core: Array | None = None) -> Tangent:
         """The tangent vector ``left V^H + U right^H - U core V^H`` in normal form."""
         gram = X.backend.gram
-        a, b = gram(X.U, left), gram(X.V, right)
+        a = gram(X.U, left)
+        Up = left - X.U @ a
+        b, Vp = (a, Up) if X.hermitian and right is left else (gram(X.V, right), None)
         M = a + b.conj().T
-        return cls(X, M if core is None else M - core, left - X.U @ a, right - X.V @ b)
+        return cls(X, M if core is None else M - core, Up, right - X.V @ b if Vp is None else Vp)
+
+    @property
+    def hermitian(self) -> bool:
+        """Whether this is a Hermitian vector at a Hermitian point that holds one factor for both sides."""
+        return self.X.hermitian and self.Vp is self.Up
 
     def __mul__(self, c: float) -> Tangent:
         c = float(c)  # a NumPy scalar would turn single precision into double
-        return Tangent(self.X, c * self.M, c * self.Up, c * self.Vp)
+        Up = c * self.Up
+        return Tangent(self.X, c * self.M, Up, Up if self.hermitian else c * self.Vp)
 
     __rmul__ = __mul__
 
     def __add__(self, other: Tangent) -> Tangent:
-        return Tangent(self.X, self.M + other.M, self.Up + other.Up, self.Vp + other.Vp)
+        Up = self.Up + other.Up
+        return Tangent(self.X, self.M + other.M, Up, Up if self.hermitian and other.hermitian else self.Vp + other.Vp)
 
     def __neg__(self) -> Tangent:
         return -1.0 * self
@@ -88,6 +97,8 @@ class Tangent:
     def bases(self) -> tuple[Array, Array, Array, Array] | None:
         """Orthonormal Q2, K2, Q1, K1 with ``Up = Q2 K2``, ``Vp = Q1 K1``; kept, so that another step length is cheap."""
         left = self.X.backend.extend_basis(self.X.U, self.Up)
+        if self.hermitian:
+            return None if left is None else (*left, *left)
         right = None if left is None else self.X.backend.extend_basis(self.X.V, self.Vp)
         return None if left is None or right is None else (*left, *right)
 
@@ -99,8 +110,13 @@ def riemannian_gradient(X: FixedRank, G: Cotangent, weights: Weights) -> Tangent
 
         xi = U M1^-1 (G^H U)^H R^-1 + L^-1 (G V) M2^-1 V^H - U M1^-1 (U^H G V) M2^-1 V^H
     """
-    m1, m2 = _inverse_gram(X, weights.left, X.U), _inverse_gram(X, weights.right, X.V)
     core = X.backend.gram(X.U, G.GV)
+    if X.hermitian and G.GhU is G.GV and weights.right is weights.left:  # one factor, one side
+        m = _inverse_gram(X, weights.left, X.U)
+        both = weights.left.solve(G.GV)
+        core, both = (core, both) if m is None else (m @ core @ m, both @ m)
+        return Tangent.project(X, both, both, core)
+    m1, m2 = _inverse_gram(X, weights.left, X.U), _inverse_gram(X, weights.right, X.V)
     left, right = weights.left.solve(G.GV), weights.right.solve(G.GhU)
     if m1 is not None:
         core, right = m1 @ core, right @ m1
@@ -120,12 +136,18 @@ def transport(xi: Tangent, X: FixedRank) -> Tangent:
     gram = X.backend.gram
     (l1, r1), (l2, r2) = xi.blocks()
     times_v = l1 @ gram(r1, X.V) + l2 @ gram(r2, X.V)  # xi V
+    if xi.hermitian and X.hermitian:
+        return Tangent.project(X, times_v, times_v, gram(X.U, times_v))
     adjoint_u = r1 @ gram(l1, X.U) + r2 @ gram(l2, X.U)  # xi^H U
     return Tangent.project(X, times_v, adjoint_u, gram(X.U, times_v))
 
 
 def retract(xi: Tangent, alpha: float) -> FixedRank:
-    """``H_r(X + alpha xi)``: the best approximation of rank r, by two thin QRs and an SVD of a 2r x 2r matrix."""
+    """``H_r(X + alpha xi)``: the best approximation of rank r, by two thin QRs and an SVD of a 2r x 2r matrix.
+
+    Hermitian vectors at Hermitian points take one QR and an eigendecomposition, and give the best approximation that is
+    positive semidefinite.
+    """
     X, backend, r, alpha = xi.X, xi.X.backend, xi.X.rank, float(alpha)
     core = backend.add_diagonal(alpha * xi.M, X.s)
     bases = xi.bases
@@ -134,6 +156,10 @@ def retract(xi: Tangent, alpha: float) -> FixedRank:
     Q2, K2, Q1, K1 = bases
     middle = backend.zeros((2 * r, 2 * r), core.dtype)
     middle[:r, :r], middle[:r, r:], middle[r:, :r] = core, alpha * K1.conj().T, alpha * K2
+    if xi.hermitian:
+        p, s = _semidefinite(backend, middle, r)
+        U = X.U @ p[:r] + Q2 @ p[r:]
+        return FixedRank(U, s, U, backend)
     p, s, q = backend.svd(middle)
     return FixedRank(X.U @ p[:r, :r] + Q2 @ p[r:, :r], s[:r], X.V @ q[:r, :r] + Q1 @ q[r:, :r], backend)
 
@@ -142,10 +168,21 @@ def _retract_safely(xi: Tangent, core: Array, alpha: float) -> FixedRank:
     """The same by Householder QR of ``[U, Up]`` and ``[V, Vp]``, which no dependence among columns can harm."""
     X, backend, r = xi.X, xi.X.backend, xi.X.rank
     q2, k2 = backend.qr(backend.concat([X.U, xi.Up]))
-    q1, k1 = backend.qr(backend.concat([X.V, xi.Vp]))
+    q1, k1 = (q2, k2) if xi.hermitian else backend.qr(backend.concat([X.V, xi.Vp]))
     middle = backend.zeros((2 * r, 2 * r), core.dtype)
     middle[:r, :r] = core
     off = alpha * backend.eye(r, core.dtype)
     middle[:r, r:], middle[r:, :r] = off, off
+    if xi.hermitian:
+        p, s = _semidefinite(backend, k2 @ middle @ k2.conj().T, r)
+        U = q2 @ p
+        return FixedRank(U, s, U, backend)
     p, s, q = backend.svd(k2 @ middle @ k1.conj().T)
     return FixedRank(q2 @ p[:, :r], s[:r], q1 @ q[:, :r], backend)
+
+
+def _semidefinite(backend: Dense, a: Array, rank: int) -> tuple[Array, Array]:
+    """The leading eigenvectors of a small Hermitian matrix, and their eigenvalues with zeros for negative ones."""
+    values, vectors = backend.eigh(a)
+    s = values[:rank]
+    return vectors[:, :rank], s * (s > 0)

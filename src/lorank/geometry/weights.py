@@ -38,6 +38,9 @@ class Identity:
         return a
 
 
+NO_WEIGHT = Identity()
+
+
 @dataclass(frozen=True)
 class DiagonalWeight:
     """``W = diag(w)``."""
@@ -83,7 +86,7 @@ class Weights:
         Bounds on the products of a left and a right weight, the paper's nu and mu: steps are measured in them.
     """
 
-    left: Weight = Identity()
-    right: Weight = Identity()
+    left: Weight = NO_WEIGHT
+    right: Weight = NO_WEIGHT
     low: float = 1.0
     high: float = 1.0

@@ -27,11 +27,14 @@ class RowColumn:
 
 def diagonal_weights(epsilon: float, row_squares: np.ndarray, col_squares: np.ndarray, dtype: np.dtype) -> Weights:
     """Fourth roots of ``epsilon + squares``. Their products lie between sqrt(epsilon) and sqrt(epsilon + largest)."""
-    left, right = ((epsilon + squares) ** 0.25 for squares in (row_squares, col_squares))
+    left = DiagonalWeight(((epsilon + row_squares) ** 0.25).astype(dtype, copy=False))
+    right = left  # where G is Hermitian: one weight for both sides
+    if col_squares is not row_squares:
+        right = DiagonalWeight(((epsilon + col_squares) ** 0.25).astype(dtype, copy=False))
     largest = max(row_squares.max(), col_squares.max())
     return Weights(
-        DiagonalWeight(left.astype(dtype, copy=False)),
-        DiagonalWeight(right.astype(dtype, copy=False)),
+        left,
+        right,
         low=float(np.sqrt(epsilon)),
         high=float(np.sqrt(epsilon + largest)),
     )

@@ -22,13 +22,15 @@ class Shampoo:
 
     def start(self, G: Gradient) -> tuple[float, np.ndarray, np.ndarray]:
         n1, n2 = G.X.shape
-        return self.epsilon.start(G), np.zeros(n1), np.zeros(n2)
+        rows = np.zeros(n1)
+        return self.epsilon.start(G), rows, rows if n1 == n2 else np.zeros(n2)
 
     def weights(
         self, G: Gradient, memory: tuple[float, np.ndarray, np.ndarray]
     ) -> tuple[Weights, tuple[float, np.ndarray, np.ndarray]]:
         start, rows, cols = memory
-        rows, cols = rows + G.row_squares, cols + G.col_squares
+        alike = cols is rows and G.col_squares is G.row_squares  # Hermitian all along
+        rows, cols = (both := rows + G.row_squares), both if alike else cols + G.col_squares
         return diagonal_weights(self.epsilon.at(G, start), rows, cols, G.X.s.dtype), (start, rows, cols)
 
 

@@ -2,5 +2,7 @@
 
 from .base import Balanced, Gradient, Problem
 from .completion import Completion
+from .phase import PhaseRetrieval, phase_distance
+from .sensing import Sensing
 
-__all__ = ["Balanced", "Completion", "Gradient", "Problem"]
+__all__ = ["Balanced", "Completion", "Gradient", "PhaseRetrieval", "Problem", "Sensing", "phase_distance"]

@@ -106,6 +106,10 @@ class Problem(ABC):
         """X without what the measurements cannot see at all (nothing, unless a model says otherwise)."""
         return X
 
+    def signal(self, X: FixedRank) -> Array | None:
+        """What X stands for, where a model looks for something else than a matrix; None otherwise."""
+        return None
+
     def balanced(self) -> Balanced | None:
         """The problem in units in which rows and columns are alike in size; None where there is no such thing, or no need."""
         return None

@@ -100,7 +100,7 @@ def solve(
     callbacks, history = list(callbacks), History()
     zero = FixedRank.zero(problem.shape, rank, problem.dtype, problem.backend)
     if problem.y_norm == 0:
-        return _zero(zero, algorithm, history)
+        return _zero(problem, zero, algorithm, history)
     with contextlib.ExitStack() as stack:
         stack.callback(problem.backend.release)
         stack.enter_context(_limited_blas(problem.blas_threads))
@@ -113,13 +113,13 @@ def solve(
                 begin = check_point(begin(problem, rank, np.random.default_rng(seed)), problem, rank)
             X = problem.restrict(begin)
         except KeyboardInterrupt:
-            return Result(zero, INTERRUPTED, 0, clock.seconds, 1.0, history, algorithm)
+            return Result(zero, INTERRUPTED, 0, clock.seconds, 1.0, history, algorithm, problem.signal(zero))
         state, status, count = run(problem, algorithm, X, rule, callbacks, clock, history)
         X = problem.restrict(state.X.padded(rank))
     if history.notes:
         said = "; ".join(f"iteration {k}: {note}" for k, note in history.notes.items())
         status = Status(status, advice=f"{status.advice} On the way: {said}.", success=status.success)
-    return Result(X, status, count, clock.seconds, state.residual, history, algorithm)
+    return Result(X, status, count, clock.seconds, state.residual, history, algorithm, problem.signal(X))
 
 
 def _resolve_solver(solver: str | Solver) -> Solver:
@@ -134,11 +134,11 @@ def _resolve_solver(solver: str | Solver) -> Solver:
     return solver
 
 
-def _zero(X: FixedRank, algorithm: Solver, history: History) -> Result:
+def _zero(problem: Problem, X: FixedRank, algorithm: Solver, history: History) -> Result:
     """All measurements are zero, and so is the smallest matrix that fits them."""
     status = Status("converged", advice="All measurements are zero, and so is X.", success=True)
     history.append(0, 0.0, 0.0, float("nan"))
-    return Result(X, status, 0, 0.0, 0.0, history, algorithm)
+    return Result(X, status, 0, 0.0, 0.0, history, algorithm, problem.signal(X))
 
 
 @functools.cache

@@ -1,0 +1,138 @@
+"""The MovieLens ratings: read from a folder, or downloaded from their publisher.
+
+They are free for research and may not be passed on (https://grouplens.org/datasets/movielens/), so lorank does not bring them.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+Size = Literal["100k", "1m"]
+FOLDER = "LORANK_DATA"  # the environment variable that names a folder with the files
+SOURCE = "https://files.grouplens.org/datasets/movielens/"
+
+
+@dataclass(frozen=True)
+class _Edition:
+    """One of the data sets: its archive, the file of ratings in it, what separates the columns, and the archive's checksum."""
+
+    archive: str
+    ratings: str
+    separator: str
+    md5: str  # the publisher's; a copy in a folder may be packed differently
+
+
+EDITIONS = {
+    "100k": _Edition("ml-100k.zip", "ml-100k/u.data", "\t", "0e33842e24a9c977be4e0107933c0723"),
+    "1m": _Edition("ml-1m.zip", "ml-1m/ratings.dat", "::", "c4d9eecfca2ab87c1945afe126590906"),
+}
+
+
+@dataclass(frozen=True)
+class MovieLens:
+    """Ratings of movies by users: user ``rows[k]`` gave movie ``cols[k]`` the rating ``ratings[k]``.
+
+    Attributes
+    ----------
+    rows, cols : (m,) integer arrays
+        Users and rated movies, numbered from 0 without gaps.
+    ratings : (m,) float array
+        From 1 to 5.
+    users, movies : integer arrays
+        The publisher's ids: row i is user ``users[i]``, column j movie ``movies[j]``.
+    """
+
+    rows: np.ndarray
+    cols: np.ndarray
+    ratings: np.ndarray
+    users: np.ndarray
+    movies: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Users and rated movies."""
+        return len(self.users), len(self.movies)
+
+    def __repr__(self) -> str:
+        n1, n2 = self.shape
+        return f"MovieLens({len(self.ratings):,} ratings of {n2:,} movies by {n1:,} users)"
+
+
+def load_movielens(size: Size = "1m") -> MovieLens:
+    """The MovieLens ratings, 100 000 or a million of them.
+
+    They are looked for in the folder that the environment variable ``LORANK_DATA`` names (``ml-1m.zip`` or ``ml-100k.zip``, or
+    either unpacked). Where it is not set they are downloaded, once, with pooch.
+
+    Parameters
+    ----------
+    size : {"100k", "1m"}
+    """
+    if size not in EDITIONS:
+        raise ValueError(f"size must be one of {', '.join(map(repr, EDITIONS))}, got {size!r}")
+    edition = EDITIONS[size]
+    folder = os.environ.get(FOLDER)
+    content = _from_folder(Path(folder), edition) if folder else _from_archive(_download(edition), edition)
+    return _parse(content, edition)
+
+
+def _from_folder(folder: Path, edition: _Edition) -> bytes:
+    for unpacked in (folder / edition.ratings, folder / Path(edition.ratings).name):
+        if unpacked.is_file():
+            return unpacked.read_bytes()
+    archive = folder / edition.archive
+    if not archive.is_file():
+        raise FileNotFoundError(
+            f"{FOLDER} is {folder}, and there is no {edition.archive} in it: put it there (from {SOURCE}{edition.archive}), or "
+            f"unset {FOLDER} and it will be downloaded"
+        )
+    return _from_archive(archive, edition)
+
+
+def _from_archive(path: Path, edition: _Edition) -> bytes:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.read(edition.ratings)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise ValueError(f"{path} is not the MovieLens archive, which holds {edition.ratings}: {error}") from None
+
+
+def _download(edition: _Edition) -> Path:
+    try:
+        import pooch  # type: ignore[import-untyped]
+    except ImportError:
+        raise ImportError(
+            f'downloading MovieLens needs pooch: pip install "lorank[cli]"; or set {FOLDER} to a folder with {edition.archive}'
+        ) from None
+    try:
+        return Path(
+            pooch.retrieve(
+                SOURCE + edition.archive, known_hash=f"md5:{edition.md5}", fname=edition.archive, path=pooch.os_cache("lorank")
+            )
+        )
+    except Exception as error:  # whatever the network, or the libraries between it and us, may raise
+        raise OSError(
+            f"could not download {SOURCE}{edition.archive} ({type(error).__name__}): get the file some other way and set "
+            f"{FOLDER} to the folder that holds it"
+        ) from error
+
+
+def _parse(content: bytes, edition: _Edition) -> MovieLens:
+    """Columns user, movie, rating, timestamp."""
+    text = content.decode("latin-1").replace(edition.separator, " ")
+    try:
+        table: Any = np.loadtxt(io.StringIO(text), dtype=np.int64, usecols=(0, 1, 2), ndmin=2)
+    except ValueError as error:
+        raise ValueError(f"{edition.ratings} does not hold columns of whole numbers: {error}") from None
+    if not len(table):
+        raise ValueError(f"{edition.ratings} holds no ratings")
+    users, rows = np.unique(table[:, 0], return_inverse=True)
+    movies, cols = np.unique(table[:, 1], return_inverse=True)
+    return MovieLens(rows, cols, table[:, 2].astype(np.float64), users, movies)

@@ -1,0 +1,40 @@
+"""Checks of what users pass in, shared by the measurement models that take arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+FLOATS = (np.float32, np.float64, np.complex64, np.complex128)
+
+
+def finite_array(a: Any, name: str) -> np.ndarray:
+    """A floating-point array without nan and inf, or a ValueError that says where the first one is."""
+    if np.ma.isMaskedArray(a):
+        raise ValueError(f"{name} is a masked array: leave out what was not measured")
+    if hasattr(a, "tocoo"):
+        raise ValueError(f"{name} is a sparse matrix: pass {name}.toarray() if that fits in memory, or use from_functions")
+    a = np.asarray(a)
+    if a.dtype.kind not in "biufc":
+        raise ValueError(f"{name} must be numbers, got {a.dtype}")
+    if not a.size:
+        raise ValueError(f"{name} is empty, of shape {a.shape}")
+    if not a.dtype.isnative:
+        a = a.astype(a.dtype.newbyteorder("="))
+    if a.dtype not in FLOATS:
+        a = a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
+    with np.errstate(all="ignore"):
+        fine = np.isfinite(np.sum(a))  # first, for it needs no array of flags
+    if not fine and not np.isfinite(a).all():
+        place = ", ".join(str(k) for k in np.argwhere(~np.isfinite(a))[0])
+        raise ValueError(f"{name}[{place}] is not finite: leave out what was not measured")
+    return a
+
+
+def measurement_vector(y: Any) -> np.ndarray:
+    """The measurements as a one-dimensional floating-point array."""
+    y = finite_array(y, "y")
+    if y.ndim != 1:
+        raise ValueError(f"y must be one-dimensional, got shape {y.shape}: pass the measurements themselves, one number each")
+    return y

@@ -1,0 +1,149 @@
+"""The linear maps behind phase retrieval: x -> A x for an array, for coded diffraction by FFT, for a user's functions.
+
+A frame maps columns: ``apply`` takes an (n, k) array to (m, k), ``adjoint`` an (m, k) array to (n, k).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..backends.dense import Array
+
+BLOCK = 1 << 22  # entries of an (m, k) block while row norms are computed
+
+
+class Frame(Protocol):
+    """What phase retrieval needs of A."""
+
+    m: int
+    n: int
+    dtype: Any
+
+    def apply(self, v: Array) -> Array:
+        """``A v``."""
+        ...
+
+    def adjoint(self, w: Array) -> Array:
+        """``A^H w``."""
+        ...
+
+    def fourth_power(self) -> float:
+        """``sum_i |a_i|^4`` over the rows of A."""
+        ...
+
+    def row_squares(self, d: Array) -> np.ndarray:
+        """Squared row norms of ``A^H diag(d) A``, exactly."""
+        ...
+
+
+class MatrixFrame:
+    """A as an array."""
+
+    def __init__(self, A: np.ndarray) -> None:
+        self.A = A
+        self.m, self.n = A.shape
+        self.dtype = A.dtype
+
+    def apply(self, v: Array) -> Array:
+        return self.A @ v
+
+    def adjoint(self, w: Array) -> Array:
+        # (w^H A)^H: the same product without a conjugated copy of A.
+        return (w.conj().T @ self.A).conj().T if self.dtype.kind == "c" else self.A.T @ w
+
+    def fourth_power(self) -> float:
+        return float((np.einsum("ij,ij->i", self.A, self.A.conj()).real.astype(np.float64) ** 2).sum())
+
+    def row_squares(self, d: Array) -> np.ndarray:
+        """By columns of ``G = A^H diag(d) A``, a block at a time."""
+        squares, step = np.zeros(self.n), max(1, BLOCK // self.m)
+        for k in range(0, self.n, step):
+            g = self.adjoint(d[:, None] * self.A[:, k : k + step])
+            squares += np.einsum("ij,ij->i", g, g.conj()).real
+        return squares
+
+
+class DiffractionFrame:
+    """Coded diffraction: ``A x = (F (D_1 x), ..., F (D_L x))`` with masks D_l and the Fourier transform F, in 1-D or 2-D."""
+
+    def __init__(self, masks: np.ndarray) -> None:
+        self.masks = masks  # (L, *signal)
+        self.signal = masks.shape[1:]
+        self.axes = tuple(range(-len(self.signal), 0))
+        self.n = int(np.prod(self.signal))
+        self.m = masks.shape[0] * self.n
+        self.dtype = np.result_type(masks, np.complex64)
+
+    def apply(self, v: Array) -> Array:
+        import scipy.fft
+
+        columns = v.T.reshape(-1, 1, *self.signal) * self.masks
+        return scipy.fft.fftn(columns, axes=self.axes, overwrite_x=True).reshape(-1, self.m).T
+
+    def adjoint(self, w: Array) -> Array:
+        import scipy.fft
+
+        columns = w.T.reshape(-1, len(self.masks), *self.signal)
+        back = scipy.fft.ifftn(columns, axes=self.axes, norm="forward")  # F^H, not F^-1
+        return (back * self.masks.conj()).sum(1).reshape(-1, self.n).T
+
+    def fourth_power(self) -> float:
+        squares = (np.abs(self.masks.astype(np.complex128)) ** 2).reshape(len(self.masks), -1).sum(1)
+        return float(self.n * (squares**2).sum())
+
+    def row_squares(self, d: Array) -> np.ndarray:
+        """Exactly, by FFTs: ``G(i, j) = n sum_l conj(D_l(i)) D_l(j) c_l(i - j)`` with ``c_l = F^-1 d_l``, so that
+
+        ``|G(i, :)|^2 = n^2 sum_(l, l') conj(D_l(i)) D_l'(i) [(c_l conj(c_l')) * (D_l conj(D_l'))](i)``,
+
+        ``*`` a circular convolution. One pair of masks at a time, each once: the sum is Hermitian in (l, l').
+        """
+        import scipy.fft
+
+        fft, ifft, masks = scipy.fft.fftn, scipy.fft.ifftn, self.masks
+        c = ifft(d.reshape(masks.shape), axes=self.axes, norm="forward")  # n F^-1
+        squares = np.zeros(self.signal)
+        for k in range(len(masks)):
+            for other in range(k, len(masks)):
+                spectrum = fft(c[k] * c[other].conj(), axes=self.axes) * fft(masks[k] * masks[other].conj(), axes=self.axes)
+                part = (masks[k].conj() * masks[other] * ifft(spectrum, axes=self.axes)).real
+                squares += part if k == other else 2 * part
+        return np.maximum(squares, 0.0).ravel()
+
+
+class FunctionFrame:
+    """A user's pair of functions."""
+
+    def __init__(self, apply: Callable[[Array], Array], adjoint: Callable[[Array], Array], m: int, n: int, dtype: Any) -> None:
+        self._apply, self._adjoint = apply, adjoint
+        self.m, self.n, self.dtype = m, n, np.dtype(dtype)
+
+    def apply(self, v: Array) -> Array:
+        return self._checked(self._apply(v), (self.m, v.shape[1]), v.dtype, "apply")
+
+    def adjoint(self, w: Array) -> Array:
+        return self._checked(self._adjoint(w), (self.n, w.shape[1]), w.dtype, "adjoint")
+
+    def _checked(self, a: Any, shape: tuple[int, int], dtype: Any, name: str) -> Array:
+        a = np.asarray(a)
+        if a.shape != shape:
+            raise ValueError(f"{name} gives an array of shape {a.shape}, expected {shape}: columns are mapped one by one")
+        if a.dtype.kind == "c" and self.dtype.kind != "c":
+            raise ValueError(f"{name} gives complex numbers, and dtype says {self.dtype}: pass dtype=complex")
+        return a.astype(np.result_type(self.dtype, dtype), copy=False)
+
+    def fourth_power(self) -> float:
+        """By the mean of ``|a_i^H z|^4`` over random unit vectors z: 3 |a_i|^4 / (n (n + 2)), or 2 |a_i|^4 / (n (n + 1))."""
+        rng, n, trials = np.random.default_rng(0), self.n, 8
+        z, factor = rng.standard_normal((n, trials)), n * (n + 2) / 3
+        if self.dtype.kind == "c":
+            z, factor = z + 1j * rng.standard_normal(z.shape), n * (n + 1) / 2
+        z /= np.linalg.norm(z, axis=0)
+        fourth = np.abs(self.apply(z.astype(self.dtype))).astype(np.float64) ** 4
+        return factor * float(fourth.sum()) / trials
+
+    def row_squares(self, d: Array) -> np.ndarray:
+        raise NotImplementedError("functions do not show the rows of A: row norms come from probes")

@@ -1,0 +1,392 @@
+"""Phase retrieval: magnitudes of linear measurements of a signal."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..backends import Reference
+from ..backends.dense import Array
+from ..geometry import FixedRank, Tangent
+from .base import Gradient, Problem
+from .checks import FLOATS, finite_array
+from .frames import DiffractionFrame, Frame, FunctionFrame, MatrixFrame
+
+EXACT_UP_TO = 64  # unknowns: below that all of G costs no more than the probes
+PROBES = 16
+REFRESH = 25  # images put together from earlier ones, before A is applied afresh
+
+RowNorms = Literal["auto", "exact"] | int
+
+
+class PhaseRetrieval(Problem):
+    """Magnitudes ``y = |A x|^2`` of a signal x, as measurements ``<a_i a_i^H, X>`` of ``X = x x^H``.
+
+    X is kept as Hermitian and positive semidefinite, one factor for both sides. An iteration makes two products with A, and
+    the gradient ``G = A^H diag(A X - y) A`` is never formed. ``result.signal`` is x, up to a global phase.
+
+    Parameters
+    ----------
+    A : (m, n) array
+        Real or complex.
+    y : (m,) array
+        Not negative.
+    row_norms : {"auto", "exact"} or int
+        How metrics with row weights (PRGD) get the row norms of G: exactly, which costs m n^2 operations for an array and
+        L^2 Fourier transforms for L masks, or from so many random probes, batched with the product that is made anyway.
+        ``"auto"`` is exact for small arrays and for up to 16 masks, and takes 16 probes otherwise.
+    seed : int
+        For the probes.
+    backend : str or backend, optional
+    """
+
+    blas_threads = None
+    signal_shape: tuple[int, ...]
+
+    def __init__(
+        self,
+        A: Any,
+        y: Any,
+        *,
+        row_norms: RowNorms = "auto",
+        seed: int = 0,
+        backend: str | Reference | None = None,
+    ) -> None:
+        A = finite_array(A, "A")
+        if A.ndim != 2:
+            raise ValueError(f"A must be an (m, n) array, one measurement a row: got shape {A.shape}")
+        y = finite_array(y, "y")
+        # In the precision of y where that is higher, once: BLAS would convert A in every product.
+        frame = MatrixFrame(np.ascontiguousarray(A, np.result_type(A, y.real)))
+        self._set_up(frame, y, (A.shape[1],), row_norms, seed, backend)
+
+    @classmethod
+    def coded_diffraction(
+        cls,
+        masks: Any,
+        y: Any,
+        *,
+        row_norms: RowNorms = "auto",
+        seed: int = 0,
+        backend: str | Reference | None = None,
+    ) -> PhaseRetrieval:
+        """Diffraction patterns ``y_l = |F (D_l x)|^2`` behind masks D_l, F the discrete Fourier transform; no A is stored.
+
+        Parameters
+        ----------
+        masks : (L, n) or (L, h, w) array
+            Real or complex; a signal of length n or an image of h x w pixels lies behind them.
+        y : array of the shape of ``masks``, or flat
+            Intensities, the zero frequency first, as ``numpy.fft`` has it.
+        """
+        masks = finite_array(masks, "masks")
+        if masks.ndim not in (2, 3):
+            raise ValueError(f"masks must be an (L, n) array for signals or (L, h, w) for images, got shape {masks.shape}")
+        y = finite_array(y, "y")
+        if y.size != masks.size:
+            raise ValueError(
+                f"y has shape {y.shape} and masks {masks.shape}: there is one intensity for each mask and frequency"
+            )
+        if y.ndim > 1 and y.shape != masks.shape:
+            raise ValueError(f"y must have the shape of masks, {masks.shape}, or be flat: got {y.shape}")
+        self = cls.__new__(cls)
+        self._set_up(DiffractionFrame(np.ascontiguousarray(masks)), y.ravel(), masks.shape[1:], row_norms, seed, backend)
+        return self
+
+    @classmethod
+    def from_functions(
+        cls,
+        apply: Callable[[Array], Array],
+        adjoint: Callable[[Array], Array],
+        y: Any,
+        n: int,
+        *,
+        dtype: Any = np.complex128,
+        check: bool = False,
+        row_norms: RowNorms = "auto",
+        seed: int = 0,
+        backend: str | Reference | None = None,
+    ) -> PhaseRetrieval:
+        """A user's own A: ``apply`` maps the columns of an (n, k) array by A, ``adjoint`` those of an (m, k) array by A^H.
+
+        With ``check`` a pair that does not pass the dot test is refused.
+        """
+        if not (callable(apply) and callable(adjoint)):
+            raise ValueError("apply and adjoint must be functions, of an (n, k) and of an (m, k) array")
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+            raise ValueError(f"n, the length of the signal, must be a positive integer: got {n!r}")
+        with contextlib.suppress(TypeError):  # a name may stand for a type
+            dtype = np.dtype(dtype)
+        if dtype not in FLOATS:
+            raise ValueError(f"dtype must be float32, float64, complex64 or complex128, got {dtype!r}")
+        y = finite_array(y, "y")
+        self = cls.__new__(cls)
+        self._set_up(FunctionFrame(apply, adjoint, y.size, int(n), dtype), y, (int(n),), row_norms, seed, backend)
+        if check:
+            from ..testing import dot_test
+
+            try:
+                dot_test(self, rank=1)
+            except AssertionError as error:
+                raise ValueError(str(error)) from None
+        return self
+
+    def _set_up(
+        self, frame: Frame, y: Any, signal_shape: tuple[int, ...], row_norms: RowNorms, seed: int, backend: Any
+    ) -> None:
+        y = finite_array(y, "y")
+        if y.ndim != 1:
+            raise ValueError(f"y must be one-dimensional, got shape {y.shape}")
+        if y.dtype.kind == "c":
+            raise ValueError("y is complex: phase retrieval takes intensities |A x|^2, which are real")
+        if len(y) != frame.m:
+            raise ValueError(f"A makes {frame.m:,} measurements and y has {len(y):,}: there must be one for each")
+        if (y < 0).any():
+            k = int(np.flatnonzero(y < 0)[0])
+            raise ValueError(
+                f"y[{k}] = {y[k]:.3g} is negative, and |A x|^2 cannot be: if noise did this, clip with numpy.maximum(y, 0)"
+            )
+        self.frame, self.signal_shape = frame, tuple(int(k) for k in signal_shape)
+        real = np.result_type(np.zeros(0, frame.dtype).real, y)
+        self._dtype = np.result_type(frame.dtype, real)
+        n, complex_ = frame.n, self._dtype.kind == "c"
+        # The mean of |a^H z|^4 over unit vectors z. For Gaussian A that makes 3 m (real) or 2 m (complex).
+        with np.errstate(over="ignore"):
+            gain = frame.fourth_power() * (2 / (n * (n + 1)) if complex_ else 3 / (n * (n + 2)))
+        if gain == 0:
+            raise ValueError("A is zero: nothing is measured")
+        if not math.isfinite(gain):
+            raise ValueError("A gives nan, inf or numbers whose fourth powers overflow: divide A by c, and y by c^2")
+        super().__init__(y.astype(real, copy=False), (n, n), gain=gain, backend=backend)
+        self.probes = self._draw(row_norms, seed)
+        self._last: _Image | None = None
+        self._line: _Line | None = None
+
+    def with_row_norms(self, row_norms: RowNorms, seed: int = 0) -> PhaseRetrieval:
+        """The same problem with row norms found in another way; A is shared."""
+        twin = copy.copy(self)
+        vars(twin).pop("probe_image", None)
+        twin.probes = self._draw(row_norms, seed)
+        return twin
+
+    def _draw(self, row_norms: RowNorms, seed: int) -> np.ndarray | None:
+        """Probes with entries of modulus 1, for which ``E |(G z)_i|^2`` is row i's squared norm; None for exact norms."""
+        n, possible = self.shape[0], not isinstance(self.frame, FunctionFrame)
+        if row_norms == "exact":
+            if not possible:
+                raise ValueError("row_norms='exact' needs A as an array or as masks: give a number of probes instead")
+            return None
+        if row_norms == "auto":
+            if possible and (len(self.frame.masks) <= PROBES if isinstance(self.frame, DiffractionFrame) else n <= EXACT_UP_TO):
+                return None
+            row_norms = PROBES
+        if isinstance(row_norms, bool) or not isinstance(row_norms, (int, np.integer)) or row_norms < 1:
+            raise ValueError(f"row_norms must be 'auto', 'exact' or a number of probes, got {row_norms!r}")
+        rng = np.random.default_rng(seed)
+        choices = np.array([1, 1j, -1, -1j] if self._dtype.kind == "c" else [1, -1])
+        return rng.choice(choices, (n, int(row_norms))).astype(self._dtype)
+
+    @functools.cached_property
+    def probe_image(self) -> Array | None:
+        """A times the probes: the same ones in every iteration, so that this is computed once."""
+        return None if self.probes is None else self.frame.apply(self.probes)
+
+    @property
+    def dtype(self) -> Any:
+        """Of X and x; the measurements are real."""
+        return self._dtype
+
+    def dof(self, rank: int) -> int:
+        """Real unknowns of a semidefinite matrix of that rank: n at rank 1, and 2 n - 1 where x is complex."""
+        n = self.shape[0]
+        return 2 * n * rank - rank**2 if self.dtype.kind == "c" else n * rank - rank * (rank - 1) // 2
+
+    # -- the model ---------------------------------------------------------------------------------------------------
+    def forward(self, left: Array, right: Array) -> Array:
+        """``A (left right^H)``: complex numbers where A is complex, though real in value for Hermitian matrices."""
+        image = self.frame.apply(left)
+        return (image * (image if right is left else self.frame.apply(right)).conj()).sum(1)
+
+    def adjoint(self, p: Array) -> Any:
+        """``A^H diag(p) A`` as a LinearOperator."""
+        import scipy.sparse.linalg
+
+        def times(v: Array) -> Array:
+            return self._times(p, v.reshape(len(v), -1)).reshape(v.shape)
+
+        def adjoint_times(u: Array) -> Array:
+            return self._times(p.conj(), u.reshape(len(u), -1)).reshape(u.shape)
+
+        return scipy.sparse.linalg.LinearOperator(
+            self.shape, matvec=times, rmatvec=adjoint_times, matmat=times, rmatmat=adjoint_times, dtype=self.dtype
+        )
+
+    def _times(self, d: Array, v: Array) -> Array:
+        return self.frame.adjoint(d[:, None] * self.frame.apply(v))
+
+    def gradient(self, X: FixedRank) -> Gradient:
+        return PhaseGradient(self, X)
+
+    def energy(self, xi: Tangent) -> float:
+        if not xi.hermitian:
+            return super().energy(xi)
+        AU, AP = self.image(xi.X.U), self.frame.apply(xi.Up)
+        self._line = _Line(xi.X.U, AU, xi.Up, AP, self._last.age if self._last else 0)
+        image = (AU.conj() * (AU @ xi.M + 2 * AP)).sum(1).real  # a^H (U M U^H + P U^H + U P^H) a
+        return self.backend.norm(image) ** 2
+
+    def image(self, U: Array) -> Array:
+        """``A U``, from earlier products where U lies in the span of a point and a step from there, as after a retraction.
+
+        Whether it does is checked, not assumed; and A is applied afresh now and then, so that rounding cannot pile up.
+        """
+        last, line = self._last, self._line
+        if last is not None and last.U is U:
+            return last.AU
+        image = line.combine(U, self.backend) if line is not None and line.age < REFRESH else None
+        age = 0 if image is None or line is None else line.age + 1
+        self._last = _Image(U, self.frame.apply(U) if image is None else image, age)
+        return self._last.AU
+
+    def restrict(self, X: FixedRank) -> FixedRank:
+        """The best approximation to X that is Hermitian and positive semidefinite."""
+        self._last = self._line = None  # runs begin and end here: none may depend on the images of another
+        if X.hermitian:
+            return X
+        basis = self.backend.orthonormalize(self.backend.concat([X.U, X.V]))
+        left, right = self.backend.gram(basis, X.U), self.backend.gram(basis, X.V)
+        core = (left * X.s) @ right.conj().T
+        values, vectors = self.backend.eigh((core + core.conj().T) / 2)
+        s, U = values[: X.rank], basis @ vectors[:, : X.rank]
+        return FixedRank(U, (s * (s > 0)).astype(X.s.dtype), U, X.backend)
+
+    def signal(self, X: FixedRank) -> Array:
+        """The x of ``X = x x^H``, in the shape of a signal or image; of the leading singular pair where X has more of them."""
+        return (math.sqrt(float(X.s[0])) * X.U[:, 0]).astype(self.dtype, copy=False).reshape(self.signal_shape)
+
+    def check_rank(self, rank: Any) -> int:
+        rank = super().check_rank(rank)
+        if rank > 1:
+            warnings.warn(
+                f"phase retrieval looks for one signal, X of rank 1: at rank {rank}, result.signal is its leading part alone",
+                stacklevel=3,
+            )
+        return rank
+
+
+@dataclass(frozen=True)
+class _Image:
+    """A factor U and A U, put together from earlier images ``age`` times in a row."""
+
+    U: Array
+    AU: Array
+    age: int
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A factor U and the last step from there, P, with their images."""
+
+    U: Array
+    AU: Array
+    P: Array
+    AP: Array
+    age: int
+
+    def combine(self, U: Array, backend: Reference) -> Array | None:
+        """``A U`` as a combination of the images; None where U is not in the span of U and P to rounding."""
+        if U.shape != self.U.shape:
+            return None
+        gram = backend.gram
+        inverse, rest = backend.inverse(gram(self.P, self.P)), U
+        a = b = backend.zeros((U.shape[1], U.shape[1]), U.dtype)
+        for _ in range(2):  # U and P are orthogonal to each other, and U to itself, only to some rounding that adds up
+            more = gram(self.U, rest)
+            a, rest = a + more, rest - self.U @ more
+            more = inverse @ gram(self.P, rest)
+            b, rest = b + more, rest - self.P @ more
+        if not np.abs(rest).max() <= 20 * np.finfo(U.dtype).eps * np.abs(U).max():  # also where the inverse is nan
+            return None
+        return self.AU @ a + self.AP @ b
+
+
+class PhaseGradient(Gradient):
+    """``G = A^H diag(d) A`` with ``d = A X - y``, seen through ``G U``: Hermitian where X is."""
+
+    problem: PhaseRetrieval
+
+    @functools.cached_property
+    def residual(self) -> Array:
+        X = self.X
+        if X.hermitian:
+            image = self.problem.image(X.U)
+            return (image.real**2 + image.imag**2 if np.iscomplexobj(image) else image**2) @ X.s - self.problem.y
+        return self.problem.forward(X.U * X.s, X.V) - self.problem.y
+
+    @property
+    def _image(self) -> Array:
+        return self.problem.image(self.X.V) if self.X.hermitian else self.problem.frame.apply(self.X.V)
+
+    @functools.cached_property
+    def _batched(self) -> tuple[Array, Array]:
+        """``G V`` and G times the probes, in one product with A^H."""
+        both = np.concatenate([self._image, self.problem.probe_image], axis=1)
+        both = self.problem.frame.adjoint(self.residual[:, None] * both)
+        return np.ascontiguousarray(both[:, : self.X.rank]), both[:, self.X.rank :]
+
+    @functools.cached_property
+    def GV(self) -> Array:
+        if "_batched" in vars(self):  # a metric has asked for row norms before
+            return self._batched[0]
+        return self.problem.frame.adjoint(self.residual[:, None] * self._image)
+
+    @functools.cached_property
+    def GhU(self) -> Array:
+        return self.GV if self.X.hermitian else self.adjoint_times(self.X.U)
+
+    @functools.cached_property
+    def row_squares(self) -> np.ndarray:
+        if self.problem.probes is None:
+            return self.problem.frame.row_squares(self.residual)
+        return _mean_squares(self._batched[1])
+
+    @functools.cached_property
+    def col_squares(self) -> np.ndarray:
+        if not np.iscomplexobj(self.residual):
+            return self.row_squares  # G is Hermitian
+        d = self.residual.conj()
+        if self.problem.probes is None:
+            return self.problem.frame.row_squares(d)
+        return _mean_squares(self.problem.frame.adjoint(d[:, None] * self.problem.probe_image))
+
+    def times(self, v: Array) -> Array:
+        return self.problem._times(self.residual, v)
+
+    def adjoint_times(self, u: Array) -> Array:
+        return self.problem._times(self.residual.conj(), u)
+
+
+def _mean_squares(products: Array) -> np.ndarray:
+    """The mean of ``|(G z)_i|^2`` over the probes z."""
+    return (np.abs(products.astype(np.result_type(products, np.float64))) ** 2).mean(1)
+
+
+def phase_distance(x: Any, truth: Any) -> float:
+    """``min |x - c truth| / |truth|`` over all c of modulus 1: the distance up to a global phase (or sign)."""
+    x, truth = np.ravel(x), np.ravel(truth)
+    if x.shape != truth.shape:
+        raise ValueError(f"the signals have {x.size} and {truth.size} entries")
+    size = float(np.linalg.norm(truth))
+    if size == 0:
+        raise ValueError("the true signal is zero: no distance is relative to it")
+    overlap = np.vdot(truth, x)
+    c = overlap / abs(overlap) if overlap != 0 else 1.0
+    return float(np.linalg.norm(x - c * truth)) / size

@@ -1,0 +1,240 @@
+"""Matrix sensing: inner products of X with known matrices."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..backends import Reference
+from ..backends.dense import Array
+from .base import Gradient, Problem
+from .checks import finite_array, measurement_vector
+
+BLOCK = 8 << 20  # bytes of A that one step of a pass takes: read once from memory, used twice from the cache
+
+
+class Sensing(Problem):
+    """Measurements ``y_i = <A_i, X>``, that is ``sum(conj(A_i) * X)``.
+
+    Parameters
+    ----------
+    A : (m, n1, n2) or (m, n1 n2) array
+        The measuring matrices, real or complex. Kept as it is, without a copy where it is contiguous.
+    y : (m,) array
+        The measurements.
+    shape : (int, int), optional
+        The shape of X; needed where A is a table of flattened matrices.
+    gain : float, optional
+        About ``|A Z|^2 / |Z|_F^2``: by default the mean over all directions, ``|A|_F^2 / (n1 n2)``.
+    backend : str or backend, optional
+
+    Notes
+    -----
+    For a large structured operator write a pair of functions, :meth:`from_functions`, or a subclass of
+    :class:`~lorank.Problem`: neither needs an array of all A_i.
+    """
+
+    blas_threads = None  # products with all of A are large: BLAS may use what threads it has
+
+    def __init__(
+        self,
+        A: Any,
+        y: Any,
+        shape: tuple[int, int] | None = None,
+        *,
+        gain: float | None = None,
+        backend: str | Reference | None = None,
+    ) -> None:
+        A = finite_array(A, "A")
+        y = measurement_vector(y)
+        if A.ndim == 3:
+            if shape is not None and _shape(shape) != A.shape[1:]:
+                raise ValueError(f"A holds {A.shape[1]} x {A.shape[2]} matrices, but shape says {shape!r}")
+            shape = A.shape[1:]
+        elif A.ndim != 2:
+            raise ValueError(f"A must be an (m, n1, n2) or (m, n1 n2) array, got shape {A.shape}")
+        elif shape is None:
+            raise ValueError(f"A has shape {A.shape}, one flattened matrix a row: say shape=(n1, n2) as well")
+        n1, n2 = _shape(shape)
+        if A.ndim == 2 and A.shape[1] != n1 * n2:
+            raise ValueError(f"a row of A has {A.shape[1]:,} entries, a {n1} x {n2} matrix has {n1 * n2:,}")
+        if len(A) != len(y):
+            raise ValueError(f"A holds {len(A):,} matrices and y {len(y):,} measurements: there must be one for each")
+        dtype = np.result_type(A, y)
+        self.A = np.ascontiguousarray(A, dtype).reshape(len(A), n1 * n2)
+        if gain is None:
+            gain = sum(float(np.linalg.norm(part)) ** 2 for part in self._blocks()) / (n1 * n2)
+        super().__init__(np.ascontiguousarray(y, dtype), (n1, n2), gain=_gain(gain), backend=backend)
+
+    @classmethod
+    def from_functions(
+        cls,
+        forward: Callable[[Array, Array], Array],
+        adjoint: Callable[[Array], Any],
+        y: Any,
+        shape: tuple[int, int],
+        *,
+        gain: float | None = None,
+        check: bool = False,
+        backend: str | Reference | None = None,
+    ) -> FunctionSensing:
+        """Sensing by a pair of functions.
+
+        Parameters
+        ----------
+        forward : callable
+            ``forward(left, right)`` gives ``A(left right^H)``, an (m,) array, for thin factors left (n1 x k), right (n2 x k).
+        adjoint : callable
+            ``adjoint(p)`` gives ``A* p``: an n1 x n2 array, SciPy sparse matrix or LinearOperator.
+        y : (m,) array
+            The measurements.
+        shape : (int, int)
+            The shape of X.
+        gain : float, optional
+            By default estimated from a few random matrices of rank 1.
+        check : bool
+            Run the dot test, and refuse a pair that does not match.
+
+        Examples
+        --------
+        The sums over the rows and over the columns of X, and its diagonal:
+
+        >>> import numpy as np, scipy.sparse as sp, lorank as lr
+        >>> n, rng = 40, np.random.default_rng(0)
+        >>> def forward(left, right):
+        ...     rows, cols = left @ right.sum(0).conj(), right.conj() @ left.sum(0)
+        ...     return np.concatenate([rows, cols, (left * right.conj()).sum(1)])
+        >>> def adjoint(p):
+        ...     rows, cols, diagonal = p.reshape(3, n)
+        ...     return rows[:, None] + cols[None, :] + np.diag(diagonal)
+        >>> u = rng.random((n, 1))
+        >>> problem = lr.Sensing.from_functions(forward, adjoint, forward(u, u), (n, n), check=True)
+        """
+        return FunctionSensing(forward, adjoint, y, shape, gain=gain, check=check, backend=backend)
+
+    def forward(self, left: Array, right: Array) -> Array:
+        return self._apply((left @ right.conj().T).ravel())
+
+    def adjoint(self, p: Array) -> Array:
+        return (self.backend.asarray(p) @ self.A).reshape(self.shape)
+
+    def gradient(self, X: Any) -> Gradient:
+        return SensingGradient(self, X)
+
+    def _apply(self, x: Array) -> Array:
+        """``conj(A) x``."""
+        return (self.A @ x.conj()).conj() if np.iscomplexobj(self.A) else self.A @ x
+
+    def _blocks(self) -> Any:
+        step = max(1, BLOCK // max(self.A.strides[0], 1))
+        return (self.A[k : k + step] for k in range(0, len(self.A), step))
+
+    def residual_and_adjoint(self, x: Array) -> tuple[Array, Array]:
+        """``A x - y`` and ``A*(A x - y)`` in one pass over A, which is what costs time here."""
+        residual, g, k = np.empty_like(self.y), np.zeros_like(self.A[0]), 0
+        for part in self._blocks():
+            stop = k + len(part)
+            image = (part @ x.conj()).conj() if np.iscomplexobj(part) else part @ x
+            residual[k:stop] = image - self.y[k:stop]
+            g += residual[k:stop] @ part
+            k = stop
+        return residual, g.reshape(self.shape)
+
+
+class SensingGradient(Gradient):
+    """The gradient of dense sensing: the residual and G, a small n1 x n2 matrix, from one pass over A."""
+
+    problem: Sensing
+
+    @functools.cached_property
+    def _pass(self) -> tuple[Array, Array]:
+        X = self.X
+        return self.problem.residual_and_adjoint(((X.U * X.s) @ X.V.conj().T).ravel())
+
+    @property
+    def residual(self) -> Array:  # type: ignore[override]
+        return self._pass[0]
+
+    @property
+    def matrix(self) -> Array:  # type: ignore[override]
+        return self._pass[1]
+
+
+class FunctionSensing(Problem):
+    """Sensing by a user's pair of functions; see :meth:`Sensing.from_functions`."""
+
+    blas_threads = None
+
+    def __init__(
+        self,
+        forward: Callable[[Array, Array], Array],
+        adjoint: Callable[[Array], Any],
+        y: Any,
+        shape: tuple[int, int],
+        *,
+        gain: float | None = None,
+        check: bool = False,
+        backend: str | Reference | None = None,
+    ) -> None:
+        for name, function in (("forward", forward), ("adjoint", adjoint)):
+            if not callable(function):
+                raise ValueError(f"{name} must be a function, got {type(function).__name__}")
+        self._forward, self._adjoint = forward, adjoint
+        super().__init__(measurement_vector(y), _shape(shape), gain=1.0, backend=backend)
+        self.gain = self._estimate() if gain is None else _gain(gain)
+        if check:
+            from ..testing import dot_test
+
+            try:
+                dot_test(self, rank=min(2, *self.shape))
+            except AssertionError as error:
+                raise ValueError(str(error)) from None
+
+    def forward(self, left: Array, right: Array) -> Array:
+        image = np.asarray(self._forward(left, right))
+        if image.shape != self.y.shape:
+            raise ValueError(f"forward gives an array of shape {image.shape}, and y has shape {self.y.shape}")
+        return self._cast(image, "forward")
+
+    def adjoint(self, p: Array) -> Any:
+        matrix = self._adjoint(p)
+        if tuple(getattr(matrix, "shape", ())) != self.shape:
+            raise ValueError(f"adjoint gives a {type(matrix).__name__} of shape {np.shape(matrix)}, expected {self.shape}")
+        return self._cast(matrix, "adjoint") if hasattr(matrix, "astype") else matrix  # a LinearOperator has no entries
+
+    def _cast(self, a: Any, name: str) -> Any:
+        """In the problem's precision: double in one function would make everything double."""
+        if a.dtype.kind == "c" and self.dtype.kind != "c":
+            raise ValueError(f"{name} gives complex numbers, and y is real: take the real part, or pass y.astype(complex)")
+        return a if a.dtype == self.dtype else a.astype(self.dtype)
+
+    def _estimate(self, trials: int = 8) -> float:
+        """The mean of ``|A Z|^2 / |Z|_F^2`` over a few random Z of rank 1."""
+        rng, total = np.random.default_rng(0), 0.0
+        for _ in range(trials):
+            left, right = (self.backend.normal(rng, (n, 1), self.dtype) for n in self.shape)
+            total += (self.backend.norm(self.forward(left, right)) / self.backend.norm(left) / self.backend.norm(right)) ** 2
+        if not (math.isfinite(total) and total > 0):
+            raise ValueError(f"forward gives {'zero' if total == 0 else 'nan or inf'} for random matrices: nothing is measured")
+        return total / trials
+
+
+def _shape(shape: Any) -> tuple[int, int]:
+    try:
+        n1, n2 = (operator.index(n) for n in shape)
+    except (TypeError, ValueError):
+        raise ValueError(f"shape must be a pair of integers (n1, n2), got {shape!r}") from None
+    if n1 < 1 or n2 < 1:
+        raise ValueError(f"shape must be a pair of positive integers, got {shape!r}")
+    return n1, n2
+
+
+def _gain(gain: float) -> float:
+    if isinstance(gain, str) or not (math.isfinite(gain) and gain > 0):
+        raise ValueError(f"gain must be a positive number, got {gain!r}{': is A zero?' if gain == 0 else ''}")
+    return float(gain)
