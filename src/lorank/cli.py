@@ -1,4 +1,4 @@
-"""The command line: ``lorank demo``.
+"""The command line: ``lorank demo`` and ``lorank reproduce``.
 
 typer, rich and matplotlib are an extra, ``lorank[cli]``, and are imported only when a command needs them.
 """
@@ -62,6 +62,26 @@ def build_app() -> Any:
         from .report.demo import Demo, run_demo
 
         status = run_demo(Demo(n, rank, oversampling, seed, tol, max_iter, max_seconds, out), as_json=as_json)
+        if status:
+            raise typer.Exit(status)
+
+    @app.command()
+    def reproduce(
+        names: Annotated[
+            list[str] | None, typer.Argument(metavar="[NAME ...|all]", help="Experiments; all by default.")
+        ] = None,
+        scale: Annotated[str, typer.Option(help="quick: about ten minutes for all; paper: hours.")] = "quick",
+        out: Annotated[Path, typer.Option(help="The folder for results, figures and the page.")] = Path("lorank-reproduction"),
+        threads: Annotated[int, typer.Option(help="Threads of the kernels and of BLAS.")] = 1,
+        only_render: Annotated[
+            bool, typer.Option("--only-render", help="Run nothing: tables, figures and page from what is stored.")
+        ] = False,
+        show: Annotated[bool, typer.Option("--list", help="List the experiments and leave.")] = False,
+    ) -> None:
+        """Run the paper's experiments again. What is stored in the folder is not run twice: an interrupted call can go on."""
+        from .experiments.command import Request, run_reproduce
+
+        status = run_reproduce(Request(tuple(names or ["all"]), scale, out, threads, only_render, show))
         if status:
             raise typer.Exit(status)
 

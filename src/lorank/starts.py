@@ -49,7 +49,8 @@ class Staged:
     """Rank 1 first, then the rest at once: the leading singular pairs of what rank 1 leaves over.
 
     Where one direction dominates (a mean, say), the trailing singular vectors of ``A* y`` are mostly that direction's sampling
-    noise. Fitted first, it leaves a residual that shows the others.
+    noise. Fitted first, it leaves a residual that shows the others. Where the measurements see all directions alike
+    (:attr:`Problem.isotropic`) there is nothing to gain, and this is the spectral start.
 
     Parameters
     ----------
@@ -63,6 +64,8 @@ class Staged:
         from .solvers.loop import State
         from .solvers.rcg import RCG
 
+        if problem.isotropic:
+            return Spectral()(problem, rank, rng)
         X = Spectral(tol=1e-2, restarts=2)(problem, 1, rng)
         if rank == 1:
             return X

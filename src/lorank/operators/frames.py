@@ -137,7 +137,7 @@ class FunctionFrame:
 
     def fourth_power(self) -> float:
         """By the mean of ``|a_i^H z|^4`` over random unit vectors z: 3 |a_i|^4 / (n (n + 2)), or 2 |a_i|^4 / (n (n + 1))."""
-        rng, n, trials = np.random.default_rng(0), self.n, 8
+        rng, n, trials = np.random.default_rng(0), self.n, 16
         z, factor = rng.standard_normal((n, trials)), n * (n + 2) / 3
         if self.dtype.kind == "c":
             z, factor = z + 1j * rng.standard_normal(z.shape), n * (n + 1) / 2

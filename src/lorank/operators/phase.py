@@ -48,6 +48,7 @@ class PhaseRetrieval(Problem):
     backend : str or backend, optional
     """
 
+    isotropic = True
     blas_threads = None
     signal_shape: tuple[int, ...]
 

@@ -39,6 +39,7 @@ class Sensing(Problem):
     :class:`~lorank.Problem`: neither needs an array of all A_i.
     """
 
+    isotropic = True
     blas_threads = None  # products with all of A are large: BLAS may use what threads it has
 
     def __init__(

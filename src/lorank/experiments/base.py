@@ -1,0 +1,266 @@
+"""What an experiment is: points, the methods compared there, and how one run is made and measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..callbacks import Callback
+from ..geometry import FixedRank
+from ..operators import Problem
+from ..result import Result, Status
+from ..solvers import solve
+from ..stopping import Rule, Seconds, TruthDistance
+
+SCALES = ("tiny", "quick", "paper")  # tiny is for tests
+PARAMETERS = ("n1", "n2", "rank", "oversampling", "m", "noise", "field")  # what tells points apart, as in the tables
+TUNING_SEEDS = (1000, 1001)  # settings are chosen on these, and never reported on
+REPORTED = range(1000)  # seeds of reported runs lie here
+TRACED = ("iteration", "seconds", "residual", "error", "heldout_rmse")
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of the comparison.
+
+    Parameters
+    ----------
+    name : str
+    grid : tuple
+        The settings that tuning chooses from, the likely best first: solvers such as ``RGD(RowColumn(), Constant(0.7))``, or
+        their names. One entry needs no tuning.
+    max_seconds : float or None
+        A cap for this method where the point's is too generous.
+    more_seeds : tuple of int
+        Further tuning seeds, for a method that fails on one problem in ten with a setting that is the fastest on the others.
+    """
+
+    name: str
+    grid: tuple[Any, ...]
+    max_seconds: float | None = None
+    more_seeds: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting of the parameters, at which all methods run on all seeds.
+
+    Parameters
+    ----------
+    params : mapping
+        Among :data:`PARAMETERS`.
+    methods : sequence of Method
+    seeds : sequence of int
+        Of the reported runs, from :data:`REPORTED`.
+    max_iter, max_seconds
+        Caps on one run. A run that meets one is reported as capped.
+    tuning_seeds : sequence of int
+    tuning_seconds : float
+        A cap on one run of tuning, where the point's own is too generous.
+    tuned_at : mapping or None
+        The parameters of another point whose chosen settings are used here, where tuning would cost too much.
+    traced : sequence of int
+        Seeds whose runs are stored with their way there, iteration by iteration.
+    extra : object
+        What :meth:`Experiment.instance` needs beside the parameters.
+    """
+
+    params: Mapping[str, Any]
+    methods: Sequence[Method]
+    seeds: Sequence[int] = (0, 1, 2, 3, 4)
+    max_iter: int = 1000
+    max_seconds: float = 60.0
+    tuning_seeds: Sequence[int] = TUNING_SEEDS
+    tuning_seconds: float = math.inf
+    tuned_at: Mapping[str, Any] | None = None
+    traced: Sequence[int] = ()
+    extra: Any = None
+
+    def __post_init__(self) -> None:
+        unknown = set(self.params) - set(PARAMETERS)
+        if unknown:
+            raise ValueError(f"unknown parameters {sorted(unknown)}: the tables have {', '.join(PARAMETERS)}")
+        if not all(seed in REPORTED for seed in self.seeds):
+            raise ValueError(f"reported seeds lie in 0 .. {len(REPORTED) - 1}, the others are for tuning: got {self.seeds}")
+        if any(seed in REPORTED for seed in self.tuning_seeds):
+            raise ValueError(f"tuning seeds must not be seeds of reported runs (0 .. {len(REPORTED) - 1}): {self.tuning_seeds}")
+
+    def cap(self, method: Method, *, tuning: bool = False) -> float:
+        """Seconds that a run of the method may take."""
+        own = math.inf if method.max_seconds is None else method.max_seconds
+        return min(self.max_seconds, own, self.tuning_seconds if tuning else math.inf)
+
+    @property
+    def size(self) -> float:
+        """About what an iteration costs, in units of its own: for estimates of time alone."""
+        get = self.params.get
+        return float(get("m") or get("n1") or 1) * (10 + float(get("rank") or 1))
+
+    def label(self) -> str:
+        """For people."""
+        return ", ".join(
+            f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
+            for name, value in self.params.items()
+            if name not in ("n2", "m")
+        )
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A problem to solve: with its solution where that is known, and with whatever else its experiment measures by."""
+
+    problem: Problem
+    rank: int
+    truth: FixedRank | None = None
+    extra: Any = None
+
+
+@dataclass
+class Outcome:
+    """What one run gave. A number that does not apply is None."""
+
+    setting: str
+    iterations: int
+    seconds: float
+    residual: float
+    status: str
+    reached: bool
+    capped: bool
+    error: float | None = None
+    heldout_rmse: float | None = None
+    trace: dict[str, list[Any]] | None = None
+
+    @property
+    def merit(self) -> float:
+        """The error, or the residual where no truth is known; infinite where it is not a number."""
+        value = self.residual if self.error is None else self.error
+        return value if math.isfinite(value) else math.inf
+
+
+class Experiment:
+    """One experiment of the paper.
+
+    A subclass gives ``name``, ``title``, :meth:`points` and :meth:`instance`, and overrides what is special about it. By
+    default a run ends at a relative error of ``tol``, and the setting with the fewest iterations to it is the best.
+    """
+
+    name: str
+    title: str
+    tol: float = 1e-4
+    race: bool = True  # tuning may stop a candidate that needs more iterations than the best so far
+    kept: int = 2  # instances of a point that stay in memory at a time
+
+    def points(self, scale: str) -> Sequence[Point]:
+        """The points at ``"tiny"``, ``"quick"`` or ``"paper"`` scale."""
+        raise NotImplementedError
+
+    def instance(self, point: Point, seed: int) -> Instance:
+        """The problem for that seed."""
+        raise NotImplementedError
+
+    def missing(self, scale: str) -> str | None:
+        """Why the experiment cannot run here, if so."""
+        return None
+
+    def stop(self, point: Point, instance: Instance) -> Rule:
+        """When a run has done what was asked of it."""
+        assert instance.truth is not None
+        return TruthDistance(instance.truth, self.tol)
+
+    def measure(self, point: Point, instance: Instance, X: FixedRank) -> dict[str, float]:
+        """``error`` and ``heldout_rmse`` of X, as far as they apply: for traces, and for a run's last point."""
+        return {} if instance.truth is None else {"error": instance.truth.distance(X) / instance.truth.norm()}
+
+    def better(self, new: Sequence[Outcome], best: Sequence[Outcome]) -> bool:
+        """Whether one candidate's tuning runs, one a seed, are better than another's.
+
+        More seeds recovered; then fewer iterations; then, where none was recovered, a smaller error.
+        """
+        return _score(new) < _score(best)
+
+    def run(
+        self,
+        point: Point,
+        instance: Instance,
+        solver: Any,
+        *,
+        max_iter: int,
+        max_seconds: float,
+        traced: bool = False,
+        callbacks: Sequence[Callback] = (),
+    ) -> Outcome:
+        """Solve the instance and measure. Raises KeyboardInterrupt after Ctrl-C."""
+        vars(instance.problem).pop("_balanced", None)  # what a problem keeps from one run would spare the next one time
+        trace = Trace(lambda X: self.measure(point, instance, X)) if traced else None
+        result = solve(
+            instance.problem,
+            instance.rank,
+            solver,
+            stop=self.stop(point, instance) | Seconds(max_seconds),
+            max_iter=max_iter,
+            callbacks=[*callbacks, *([trace] if trace else [])],
+        )
+        if result.status == "interrupted":
+            raise KeyboardInterrupt
+        return self.outcome(point, instance, result, trace)
+
+    def outcome(self, point: Point, instance: Instance, result: Result, trace: Trace | None) -> Outcome:
+        """A finished run in numbers."""
+        found = self.measure(point, instance, result.X)
+        return Outcome(
+            setting=repr(result.solver),
+            iterations=result.n_iter,
+            seconds=result.seconds,
+            residual=result.residual,
+            status=str(result.status),
+            reached=result.status.success,
+            capped=str(result.status) in ("max_iter", "time"),
+            error=found.get("error"),
+            heldout_rmse=found.get("heldout_rmse"),
+            trace=trace.columns() if trace else None,
+        )
+
+
+def _score(outcomes: Sequence[Outcome]) -> tuple[int, int, float]:
+    reached = [outcome.reached for outcome in outcomes]
+    iterations = sum(outcome.iterations for outcome in outcomes) if all(reached) else 0
+    return -sum(reached), iterations, max(outcome.merit for outcome in outcomes)
+
+
+class Trace:
+    """A callback that keeps the way of a run: residuals, and what the experiment measures of X."""
+
+    def __init__(self, measure: Callable[[FixedRank], Mapping[str, float]]) -> None:
+        self._measure = measure
+        self._rows: list[dict[str, float]] = []
+
+    def __call__(self, problem: Problem, state: Any, clock: Any) -> None:
+        row = {"iteration": state.iteration, "seconds": clock.seconds, "residual": state.residual}
+        self._rows.append(row | dict(self._measure(state.X)))
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The columns that apply, to six digits."""
+        present = [name for name in TRACED if any(name in row for row in self._rows)]
+        return {name: [_short(row.get(name)) for row in self._rows] for name in present}
+
+
+def _short(value: float | None) -> float | int | None:
+    if value is None or isinstance(value, (int, np.integer)):
+        return None if value is None else int(value)
+    return float(f"{value:.6g}")
+
+
+@dataclass(frozen=True)
+class Planned(Rule):
+    """So many iterations, and to have made them is the aim: for experiments that compare curves."""
+
+    most: int
+
+    def check(self, problem: Problem, state: Any, history: Any, clock: Any) -> Status | None:
+        if state.iteration < self.most:
+            return None
+        return Status("done", advice=f"Made {self.most} iterations, as planned.", success=True)

@@ -1,0 +1,151 @@
+"""What is running, how far it is, and how long the rest may take."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+REDRAW = 0.5  # seconds between two pictures on a terminal
+
+Cost = tuple[str, float, float]  # the sort of a job, its size, and the most seconds that it can take
+
+
+class Estimate:
+    """Seconds that jobs still to be done may take, from what similar ones took for each unit of size."""
+
+    def __init__(self) -> None:
+        self._done: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        self._left: list[Cost] = []
+
+    def expect(self, cost: Cost) -> None:
+        self._left.append(cost)
+
+    def done(self, cost: Cost, seconds: float | None) -> None:
+        """A job has ended after so many seconds; None for one that was not made."""
+        if cost in self._left:
+            self._left.remove(cost)
+        if seconds is not None:
+            self._done[cost[0]].append((cost[1], seconds))
+
+    def one(self, cost: Cost) -> float | None:
+        """The expected time of a job: by jobs of its sort of the nearest size, else by all jobs; None if there were none."""
+        sort, size, most = cost
+        known = self._done.get(sort) or [entry for entries in self._done.values() for entry in entries]
+        if not known:
+            return None
+        near = min(abs(other / size - 1) for other, _ in known)
+        rates = [seconds / other for other, seconds in known if abs(other / size - 1) <= near * (1 + 1e-9)]
+        return min(size * sum(rates) / len(rates), most)
+
+    def left(self) -> float | None:
+        times = [self.one(cost) for cost in self._left]
+        known = [seconds for seconds in times if seconds is not None]
+        return sum(known) if len(known) == len(times) else None
+
+
+class Progress:
+    """For logs and pipes: a line when a job ends."""
+
+    def __init__(self, name: str, console: Any) -> None:
+        self.name, self.console = name, console
+        self.estimate = Estimate()
+        self.count = self.total = 0
+
+    def begin(self, jobs: Sequence[tuple[Cost, float | None]]) -> None:
+        """The jobs with the seconds that those took which are stored."""
+        self.total = len(jobs)
+        stored = [(cost, seconds) for cost, seconds in jobs if seconds is not None]
+        for cost, seconds in stored:
+            self.estimate.done(cost, seconds)
+        for cost, done in jobs:
+            if done is None:
+                self.estimate.expect(cost)
+        self.count = len(stored)
+        self.note(f"{self.total} runs" + (f", {self.count} of them stored" if self.count else ""))
+
+    def start(self, label: str) -> None:
+        self.label = label
+
+    def watch(self, problem: Any, state: Any, clock: Any) -> None:
+        """A callback, called in each iteration."""
+
+    def end(self, cost: Cost, seconds: float, summary: str) -> None:
+        self.count += 1
+        self.estimate.done(cost, seconds)
+        self.note(f"{self.count}/{self.total}  {self.label}: {summary}  [{self.time_left()}]")
+
+    def skip(self, cost: Cost, message: str) -> None:
+        self.count += 1
+        self.estimate.done(cost, None)
+        self.note(f"{self.count}/{self.total}  {message}")
+
+    def note(self, text: str) -> None:
+        self.console.print(f"{self.name}  {text}", markup=False, soft_wrap=True)
+
+    def time_left(self) -> str:
+        seconds = self.estimate.left()
+        return "time left not known yet" if seconds is None else f"about {duration(seconds)} left"
+
+
+class LiveProgress(Progress):
+    """For a terminal: a bar below the lines. Redrawn from the callbacks, while the solvers' clock stands still."""
+
+    def __init__(self, name: str, console: Any) -> None:
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as Bars
+
+        super().__init__(name, console)
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}  {task.fields[state]}"),
+            console=console,
+            auto_refresh=False,
+            transient=True,
+        )
+        self._task = self._bars.add_task(name, total=0, state="")
+        self._last = 0.0
+
+    def __enter__(self) -> LiveProgress:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._bars.stop()
+
+    def begin(self, jobs: Sequence[tuple[Cost, float | None]]) -> None:
+        super().begin(jobs)
+        self._bars.update(self._task, total=self.total, completed=self.count, refresh=True)
+
+    def start(self, label: str) -> None:
+        super().start(label)
+        self._draw("")
+
+    def watch(self, problem: Any, state: Any, clock: Any) -> None:
+        if time.monotonic() - self._last >= REDRAW:
+            self._draw(f"  iteration {state.iteration}, residual {state.residual:.1e}")
+
+    def _draw(self, more: str) -> None:
+        self._last = time.monotonic()
+        self._bars.update(self._task, completed=self.count, state=f"{self.time_left()}  {self.label}{more}", refresh=True)
+
+
+@contextmanager
+def follow(name: str, console: Any) -> Iterator[Progress]:
+    """Progress of an experiment on that rich console."""
+    if console.is_terminal and not console.is_dumb_terminal:
+        with LiveProgress(name, console) as progress:
+            yield progress
+    else:
+        yield Progress(name, console)
+
+
+def duration(seconds: float) -> str:
+    """For people: 40 s, 12 min, 1 h 05 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -1,0 +1,202 @@
+"""Where runs are kept: one line of JSON each, written as they end, and the tables made of them.
+
+``OUT/runs/NAME.jsonl`` is the record; ``results.csv``, ``traces.csv`` and ``tuning.csv`` are made from it anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ..report.plots import write_atomically
+from . import EXPERIMENTS
+from .base import PARAMETERS, TRACED
+
+SCHEMA = 1
+RESULTS = (
+    *("experiment", "scale", "method", "setting", *PARAMETERS, "seed"),
+    *("iterations", "seconds", "error", "residual", "heldout_rmse", "reached", "capped", "status"),
+    *("threads", "date", "lorank", "numpy", "scipy", "python", "machine"),
+)
+TRACES = ("experiment", "method", *(name for name in PARAMETERS if name != "noise"), "seed", *TRACED)
+TUNING = ("experiment", "method", *PARAMETERS, "seed", "candidate", "iterations", "seconds", "error", "reached", "chosen")
+
+Record = dict[str, Any]
+
+
+def key(kind: str, params: Mapping[str, Any], method: str, seed: int | None = None) -> str:
+    """What a run is known by within its experiment's file."""
+    return json.dumps(_plain([kind, {name: params[name] for name in PARAMETERS if name in params}, method, seed]))
+
+
+class Store:
+    """The finished runs of one experiment at one scale. Use as a context manager: it holds the file open, and locked."""
+
+    def __init__(self, out: Path, experiment: str, scale: str) -> None:
+        self.path = out / "runs" / f"{experiment}.jsonl"
+        self.experiment, self.scale = experiment, scale
+        self.records: dict[str, Record] = {}
+
+    def __enter__(self) -> Store:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = open(self.path, "a+b")
+        try:
+            _lock(self._file, self.path)
+            good = _drop_torn_line(self._file)
+            if good:
+                header, records = read(self.path)
+                check_header(self.path, header, self.scale)
+                self.records = {record["key"]: record for record in records}
+            else:
+                self._write({"schema": SCHEMA, "experiment": self.experiment, "scale": self.scale})
+        except BaseException:
+            self._file.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self._file.close()
+
+    def get(self, kind: str, params: Mapping[str, Any], method: str, seed: int | None = None) -> Record | None:
+        """The record of that run, if it is there."""
+        return self.records.get(key(kind, params, method, seed))
+
+    def add(self, kind: str, params: Mapping[str, Any], method: str, seed: int | None, values: Mapping[str, Any]) -> Record:
+        """Keep a finished run; it is on the disk when this returns."""
+        name = key(kind, params, method, seed)
+        record = {"key": name, "kind": kind, "method": method, "params": dict(params), "seed": seed, **values}
+        self._write(record)
+        self.records[name] = record
+        return record
+
+    def _write(self, record: Record) -> None:
+        line = json.dumps(_plain(record), allow_nan=False) + "\n"
+        self._file.write(line.encode())
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no nan and no inf, and knows nothing of NumPy."""
+    if isinstance(value, Mapping):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _lock(file: Any, path: Path) -> None:
+    """Two processes must not write the same runs; where the system knows no such locks, it is left to the user."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise ValueError(f"{path} is in use: another run of this experiment writes there") from None
+
+
+def _drop_torn_line(file: Any) -> int:
+    """Cut off a last line that a killed process left unfinished. Returns the bytes that stay."""
+    file.seek(0)
+    content = file.read()
+    good = content.rfind(b"\n") + 1
+    if good < len(content):
+        file.truncate(good)
+        file.seek(0, os.SEEK_END)
+    return good
+
+
+def read(path: Path) -> tuple[Record, list[Record]]:
+    """The header and the records of a file; an unfinished last line is passed over."""
+    lines = path.read_bytes().split(b"\n")[:-1]
+    found = []
+    for number, line in enumerate(lines, 1):
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            raise ValueError(f"{path}, line {number}, is damaged: remove the line, and its run will be made again") from None
+    if not found or "schema" not in found[0]:
+        raise ValueError(f"{path} does not begin as a file of runs should: remove it, or choose another --out")
+    return found[0], found[1:]
+
+
+def check_header(path: Path, header: Record, scale: str | None) -> None:
+    """Raise a ValueError where a file was written by another version or at another scale."""
+    if header["schema"] != SCHEMA:
+        raise ValueError(
+            f"{path} was written by another version of lorank (format {header['schema']}, this one reads {SCHEMA}): "
+            "choose another --out"
+        )
+    if scale is not None and header["scale"] != scale:
+        raise ValueError(f"{path} holds runs at --scale {header['scale']}, not {scale}: choose another --out")
+
+
+def check_folder(out: Path, scale: str | None) -> str | None:
+    """Raise a ValueError where some runs in the folder are of another scale. Returns the scale of what is there."""
+    for _, path in _files(out):
+        header, _ = read(path)
+        check_header(path, header, scale)
+        scale = header["scale"]
+    return scale
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+def write_tables(out: Path) -> list[Path]:
+    """Make the tables of all that is stored in the folder."""
+    results: list[Record] = []
+    traces: list[Record] = []
+    tuning: list[Record] = []
+    for name, path in _files(out):
+        header, records = read(path)
+        for record in records:
+            base = {"experiment": name, "scale": header["scale"], **record["params"], **record}
+            if record["kind"] == "tuning":
+                tuning += [base | candidate for candidate in record["candidates"]]
+                continue
+            results.append(base)
+            trace = record.get("trace") or {}
+            rows = zip(*trace.values(), strict=True)
+            traces += [base | dict(zip(trace, row, strict=True)) for row in rows]
+    return [
+        write_atomically(out / name, _csv(columns, rows).encode())
+        for name, columns, rows in (
+            ("results.csv", RESULTS, results),
+            ("traces.csv", TRACES, traces),
+            ("tuning.csv", TUNING, tuning),
+        )
+    ]
+
+
+def _files(out: Path) -> Iterator[tuple[str, Path]]:
+    """The files of runs that hold a header, in the experiments' order."""
+    for name in EXPERIMENTS:
+        path = out / "runs" / f"{name}.jsonl"
+        with contextlib.suppress(FileNotFoundError):
+            if b"\n" in path.read_bytes():
+                yield name, path
+
+
+def _csv(columns: Iterable[str], rows: Iterable[Record]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(columns), extrasaction="ignore", restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return float(f"{value:.8g}") if isinstance(value, float) else value

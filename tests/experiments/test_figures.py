@@ -1,0 +1,121 @@
+"""Figures drawn from tables."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import made_up
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from lorank.experiments.figures import AT_LEAST, FAILED, FEWER, FIGURES, MEDIAN, draw_all, mark, spaced, success_map
+from lorank.experiments.styles import METHODS, ordered, style
+from lorank.experiments.tables import average, load
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    return made_up.everything(tmp_path_factory.mktemp("everything"))
+
+
+def pixels_like(path, colour) -> int:
+    from matplotlib import colors, image
+
+    pixels = image.imread(path)[80:, :, :3]  # below the legend
+    return int((np.abs(pixels - colors.to_rgb(colour)).max(axis=2) < 0.02).sum())
+
+
+def test_a_figure_for_each_experiment(everything):
+    written = draw_all(everything)
+    assert [path.stem for path in written] == list(FIGURES)
+    assert sorted(os.listdir(everything / "figures")) == sorted(f"{name}.png" for name in FIGURES)
+    assert all(path.read_bytes().startswith(PNG) for path in written)
+
+    def seen(name, *methods):
+        return [pixels_like(everything / "figures" / f"{name}.png", style(method).colour) > 40 for method in methods]
+
+    assert all(seen("completion-size", "prgd", "rgd", "shampoo", "niht", "auto"))
+    assert all(seen("completion-oversampling", "prgd", "rgd", "shampoo", "niht", "auto"))
+    assert all(seen("completion-noise", "rgd", "shampoo", "niht"))
+    assert all(seen("movielens", "prgd", "rgd", "shampoo", "niht"))
+    assert all(seen("sensing-oversampling", "prgd", "adaptive-rgd", "niht", "shampoo", "rcg", "rgd-relaxed"))
+    assert all(seen("phase-real", "prgd", "adaptive-prgd", "rgd", "adaptive-rgd", "fisher-rcg"))
+    assert not any(seen("phase-real", "shampoo", "niht"))
+
+
+def test_experiments_without_rows_are_skipped(tmp_path):
+    assert draw_all(tmp_path) == []
+    assert os.listdir(tmp_path) == []
+    made_up.write(tmp_path, made_up.runs("sensing-oversampling", "prgd", 50, n1=150, rank=10, oversampling=1.2))
+    assert [path.stem for path in draw_all(tmp_path)] == ["sensing-oversampling"]
+
+
+def test_runs_without_traces_draw_no_curves(tmp_path):
+    made_up.write(tmp_path, made_up.runs("phase-real", "rgd", 50, n1=128))
+    assert draw_all(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "more", [{"error": float("nan")}, {"error": 0.0}, {"reached": False}, {"iterations": 0, "seconds": 0.0}]
+)
+def test_odd_numbers_can_be_drawn(more, tmp_path):
+    where = {"n1": 1000, "rank": 10, "oversampling": 5.0}
+    rows = [made_up.run("completion-noise", "prgd", 50, noise=1e-3, **where) | more]
+    rows += made_up.runs("completion-noise", "an unknown method", 70, noise=1e-2, **where)
+    assert len(draw_all(made_up.write(tmp_path, rows))) == 1
+
+
+def test_points_are_marked(tmp_path):
+    where = {"n1": 1000}
+    rows = [
+        *made_up.runs("completion-size", "prgd", 50, **where),
+        *made_up.runs("completion-size", "rgd", 50, tests=2, **where),
+        *made_up.runs("completion-size", "niht", 50, reached=False, capped=True, **where),
+        *made_up.runs("completion-size", "shampoo", 50, reached=False, **where),
+    ]
+    (means,) = average(load(made_up.write(tmp_path, rows)).results).values()
+    assert [mark(means[name], 5) for name in ("prgd", "rgd", "niht", "shampoo")] == ["", FEWER, AT_LEAST, FAILED]
+    some = [row | {"reached": False, "capped": True} if row["seed"] == 1 else row for row in rows[:5]]
+    (few,) = average(load(made_up.write(tmp_path, some)).results).values()
+    assert mark(few["prgd"], 5) == MEDIAN
+    assert mark(means["niht"], 5, "error") == ""  # the error of a run cut short is no lower bound
+
+
+def test_the_map_of_success_rates(everything):
+    points = average(load(everything).of("sensing-success"))
+    grid, ranks, numbers = success_map(points, "prgd")
+    assert ranks == [2, 4, 6, 8, 10, 12]
+    assert numbers == list(range(100, 1001, 100))
+    assert grid[0, -1] == 100
+    assert grid[-1, 0] == 0
+    assert set(np.unique(grid)) <= set(range(0, 101, 10))
+
+
+def test_labels_keep_apart():
+    assert spaced([1000, 2000, 4000, 6000, 8000, 10_000, 15_000, 20_000]) == [1000, 2000, 4000, 6000, 10_000, 20_000]
+    assert spaced([5, 5]) == [5]
+
+
+def test_every_method_has_its_own_look():
+    assert len({(look.colour, look.dash) for look in METHODS.values()}) == len(METHODS)
+    assert len({look.colour for look in METHODS.values()}) == len(METHODS)
+    assert len({look.dark for look in METHODS.values()}) == len(METHODS)
+    assert ordered(["zzz", "auto", "prgd"]) == ["prgd", "auto", "zzz"]
+    assert style("zzz").label == "zzz"
+
+
+def test_no_global_state_and_no_window(tmp_path):
+    made_up.write(tmp_path, made_up.runs("sensing-oversampling", "prgd", 50, n1=150, rank=10, oversampling=1.2))
+    code = (
+        "import sys, pathlib, lorank.experiments.figures as figures\n"
+        "assert 'matplotlib' not in sys.modules and 'plotly' not in sys.modules\n"
+        f"assert len(figures.draw_all(pathlib.Path({str(tmp_path)!r}))) == 1\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,233 @@
+"""The page: what it says, what it escapes, and that it works in a browser."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import made_up
+import pytest
+
+pytest.importorskip("plotly")
+
+from lorank.experiments.claims import CLAIMS
+from lorank.experiments.page import render, write_page
+from lorank.experiments.page_plots import MOST, PANELS, panels, thin
+from lorank.experiments.page_texts import BRIEF, TEXTS
+from lorank.experiments.tables import load
+
+CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+VOID = {"meta", "link", "col", "br", "path"}
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    return made_up.everything(tmp_path_factory.mktemp("everything"))
+
+
+@pytest.fixture(scope="module")
+def page(everything):
+    return write_page(everything)
+
+
+class Outline(HTMLParser):
+    """The elements of a page, which must be closed in turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.tags: list[tuple[str, dict]] = []
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.tags.append((tag, found))
+        self.ids += [found["id"]] if "id" in found else []
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+def outline(text: str) -> Outline:
+    found = Outline()
+    found.feed(text)
+    assert found.open == []
+    assert len(found.ids) == len(set(found.ids))
+    return found
+
+
+def test_the_page_holds_all_it_needs(page, everything):
+    text = page.read_text(encoding="utf-8")
+    found = outline(text)
+    assert page == everything / "index.html"
+    assert {"claims", *TEXTS} <= set(found.ids)
+    assert text.count("plotly.js v") >= 1
+    for tag, attributes in found.tags:
+        assert "src" not in attributes, tag
+        link = attributes.get("href", "#")
+        assert link.startswith(("#", "data:")) or "/" not in link or link.startswith("figures/"), link
+        assert not link.startswith("#") or link == "#" or link[1:] in found.ids, link
+    assert "a made-up machine" in text
+    assert "2026-01-02" in text
+    for one in CLAIMS:
+        assert html.escape(one.quote) in text
+
+
+def test_texts_belong_to_experiments_and_claims():
+    assert list(TEXTS) == list(PANELS)
+    assert {key for key, _ in BRIEF} <= {claim.key for claim in CLAIMS}
+    assert {claim.experiment for claim in CLAIMS} <= set(TEXTS)
+
+
+def test_a_page_of_nothing(tmp_path):
+    text = write_page(tmp_path).read_text(encoding="utf-8")
+    assert f"0 of {len(CLAIMS)} sentences could be judged" in text
+
+
+def test_all_that_comes_from_the_tables_is_escaped(tmp_path):
+    evil = "<script>alert(1)</script><b class='x'>&\""
+    rows = made_up.runs(
+        "sensing-oversampling", evil, 50, n1=150, oversampling=1.2, setting=evil, machine=evil, scale=evil, date=evil
+    )
+    rows += made_up.runs("sensing-oversampling", "prgd", 50, n1=150, oversampling=1.2, field=evil)
+    tuned = [{"experiment": "sensing-oversampling", "method": evil, "candidate": evil, "iterations": 5, "chosen": "true"}]
+    way = made_up.trace("phase-real", evil, [0.5, 0.1], n1=128)
+    rows += made_up.runs("phase-real", evil, 50, n1=128)
+    text = render(load(made_up.write(tmp_path, rows, way, tuned)))
+    scripts = re.compile(r"<script[^>]*>.*?</script>", re.DOTALL)
+    assert len(scripts.findall(text)) == 4
+    assert "alert(1)" in scripts.sub("", text)
+    assert "<script>alert" not in text
+    assert "<b class=" not in text.lower().replace('<b class="tile', "")
+    outline(scripts.sub("", text))
+    # Plotly reads simple markup in its texts: there it must arrive escaped, too.
+    plots = json.loads(re.search(r'id="plots">(.*?)</script>', text, re.DOTALL)[1])
+    for figure in plots.values():
+        for trace in figure["data"]:
+            shown = json.dumps([trace.get("customdata"), trace.get("hovertemplate"), trace.get("name")])
+            assert "<script" not in shown
+
+
+def test_long_curves_are_thinned(tmp_path):
+    way = [0.5 * 0.999**t for t in range(5000)]
+    made_up.write(tmp_path, traces=made_up.trace("phase-real", "rgd", way, n1=128))
+    for panel in panels(load(tmp_path), "phase-real"):
+        (trace,) = panel.figure["data"]
+        assert len(trace["x"]) <= MOST
+        assert trace["y"][0] == 0.5
+        assert trace["y"][-1] == pytest.approx(way[-1], rel=1e-4)
+    assert thin(3).tolist() == [0, 1, 2]
+
+
+def test_the_same_colour_for_a_method_everywhere(page):
+    text = page.read_text(encoding="utf-8")
+    chips = re.findall(r'data-key="([^"]+)"[^>]*style="--c:(#\w+);--d:(#\w+)"', text)
+    colours = {}
+    for key, light, dark in chips:
+        assert colours.setdefault(key, (light, dark)) == (light, dark)
+    looks = json.loads(re.search(r'id="looks">(.*?)</script>', text, re.DOTALL)[1])
+    assert {key: (look["light"], look["dark"]) for key, look in looks.items()} == {
+        html.unescape(k): v for k, v in colours.items()
+    }
+
+
+# -- in a browser ------------------------------------------------------------------------------------------------------
+WATCH = """<script>
+window.said = [];
+for (const kind of ["error", "warn"]) {
+  const old = console[kind];
+  console[kind] = (...all) => { window.said.push(kind + ": " + all.join(" ")); old.apply(console, all); };
+}
+window.addEventListener("error", (event) => window.said.push("error: " + event.message));
+window.addEventListener("unhandledrejection", (event) => window.said.push("rejected: " + event.reason));
+</script>"""
+
+PROBE = """<script>
+(async function () {
+  const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+  const $ = (selector) => Array.from(document.querySelectorAll(selector));
+  const lines = () => $("#completion-size .plot .scatterlayer .trace .js-line").length;
+  const shown = () => $(".claims > tbody > tr").filter((row) => row.getClientRects().length).length;
+  const out = {};
+  for (let k = 0; k < 200 && document.documentElement.dataset.drawn !== "yes"; k++) await wait(50);
+  out.plots = $(".plot").length;
+  out.drawn = $(".plot").filter((plot) => plot.querySelector("svg .scatterlayer path, svg .heatmaplayer image")).length;
+  out.inside = $(".plot").every((plot) => plot.getBoundingClientRect().right <= document.documentElement.clientWidth + 1);
+  out.wide = document.documentElement.scrollWidth > document.documentElement.clientWidth;
+
+  out.lines = lines();
+  const chip = document.querySelector('#completion-size .chip[data-key="rgd"]');
+  chip.click(); await wait(300);
+  out.off = [chip.getAttribute("aria-pressed"), lines()];
+  chip.click(); await wait(300);
+  out.on = [chip.getAttribute("aria-pressed"), lines()];
+  chip.dispatchEvent(new MouseEvent("dblclick", { bubbles: true })); await wait(300);
+  out.alone = lines();
+
+  const plot = document.querySelector("#completion-size .plot");
+  out.log = plot.layout.yaxis.type;
+  document.querySelector('#completion-size .switch button[data-axis="yaxis"][data-type="linear"]').click(); await wait(300);
+  out.linear = plot.layout.yaxis.type;
+
+  const map = document.querySelector('#sensing-success .chip[data-key="prgd"]');
+  map.click(); await wait(300);
+  out.maps = $("#sensing-success .panel").filter((panel) => !panel.hidden).length;
+
+  out.claims = shown();
+  document.querySelector('.tile[data-verdict="not"]').click();
+  out.filtered = [shown(), $('.claims > tbody > tr[data-verdict="not"]').length];
+  document.querySelector('.tile[data-verdict="not"]').click();
+  out.back = shown();
+
+  out.said = window.said;
+  const probe = document.createElement("pre");
+  probe.id = "probe";
+  probe.textContent = JSON.stringify(out);
+  document.body.appendChild(probe);
+})();
+</script>"""
+
+
+def browse(page, folder, *options: str) -> dict:
+    """Open the page in headless Chromium, play with it, and return what was seen."""
+    text = page.read_text(encoding="utf-8").replace("<head>", "<head>" + WATCH, 1)
+    copy = folder / "probed.html"
+    copy.write_text(text.replace("</body></html>", PROBE + "</body></html>"), encoding="utf-8")
+    command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
+    command += [f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=60000", *options, "--dump-dom", copy.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    found = re.search(r'<pre id="probe">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert found, f"the browser gave no answer: {done.stderr[-2000:]}"
+    return json.loads(html.unescape(found[1]))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on this machine")
+@pytest.mark.parametrize(
+    "options",
+    [("--window-size=1400,900",), ("--window-size=500,800", "--blink-settings=preferredColorScheme=0")],
+    ids=["laptop", "small-dark"],
+)
+def test_in_a_browser(page, tmp_path, options):
+    seen = browse(page, tmp_path, *options)
+    assert seen["said"] == []  # no errors, no warnings
+    assert seen["plots"] == seen["drawn"] > 20
+    assert seen["inside"]
+    assert not seen["wide"]  # nothing sticks out to the right
+
+    panels_of_sizes = 4
+    assert seen["lines"] == 5 * panels_of_sizes
+    assert seen["off"] == ["false", 4 * panels_of_sizes]
+    assert seen["on"] == ["true", 5 * panels_of_sizes]
+    assert seen["alone"] == panels_of_sizes
+    assert (seen["log"], seen["linear"]) == ("log", "linear")
+    assert seen["maps"] == 3
+
+    assert seen["claims"] == seen["back"] == len(CLAIMS)
+    assert seen["filtered"][0] == seen["filtered"][1] < len(CLAIMS)
