@@ -19,6 +19,7 @@ from ..steps import Constant, Exact
 from ..stopping import Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
 from .auto import Auto
 from .loop import INTERRUPTED, Clock, Solver, run
+from .newton import GaussNewton
 from .niht import IHT, NIHT
 from .rcg import RCG
 from .rgd import RGD
@@ -26,6 +27,7 @@ from .rgd import RGD
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "auto": Auto,
     "rcg": RCG,
+    "gauss-newton": GaussNewton,
     "prgd": lambda: RGD(RowColumn(), Constant(0.7)),
     "adaptive-prgd": lambda: RGD(RowColumn(), Exact()),
     "rgd": lambda: RGD(Canonical(), Constant(0.5)),
