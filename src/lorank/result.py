@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -90,6 +90,14 @@ class History:
         return f"History({len(self)} entries, residual {self._rows[0][2]:.2e} -> {self._rows[-1][2]:.2e})"
 
 
+class RankTrial(NamedTuple):
+    """A rank that was tried, the relative residual there, and the relative error on measurements held back (nan: none)."""
+
+    rank: int
+    residual: float
+    held_out: float
+
+
 @dataclass
 class Result:
     """The recovered matrix and how it was found.
@@ -108,6 +116,8 @@ class Result:
     history : History
     solver : object
         The solver with all its settings; its repr says which metric, epsilon policy and step rule were used.
+    rank_path : tuple of RankTrial
+        With ``rank="auto"``: what was tried.
     """
 
     X: FixedRank
@@ -117,6 +127,7 @@ class Result:
     residual: float
     history: History = field(repr=False)
     solver: Any = field(repr=False)
+    rank_path: tuple[RankTrial, ...] = field(default=(), repr=False)
 
     @property
     def converged(self) -> bool:

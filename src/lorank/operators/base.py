@@ -100,7 +100,7 @@ class Problem(ABC):
         """The rank as an int, or a ValueError that says what is wrong with it; warns when data are too few for it."""
         top = min(self.shape)
         if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)):
-            raise ValueError(f"rank must be an integer from 1 to {top}, got {rank!r}")
+            raise ValueError(f"rank must be 'auto' or an integer from 1 to {top}, got {rank!r}")
         if not 1 <= rank <= top:
             raise ValueError(
                 f"rank must lie between 1 and {top}, the smaller side of a {self.shape[0]} x {self.shape[1]} matrix: got {rank}"

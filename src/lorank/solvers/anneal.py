@@ -19,9 +19,12 @@ FREE = 0.1  # a direction whose damping is this share of the gain is as good as 
 
 @dataclass(frozen=True)
 class Memory:
-    """The smoothing epsilon, its values so far, how many directions stand out from it, and whether the way is at its end."""
+    """The smoothing epsilon, the point with the extra directions, the last values of epsilon, how many directions stand out
+    from it, and whether the way is at its end.
+    """
 
     epsilon: float
+    point: FixedRank | None = None
     past: tuple[float, ...] = ()
     active: int = 0
     done: bool = False
@@ -32,14 +35,16 @@ class Annealing:
     """Reweighted least squares for the smoothed log-determinant, with a smoothing epsilon that falls slowly.
 
     ``sum log max(s_i, epsilon)`` counts the singular values above epsilon. It is majorised by a quadratic with the weights
-    ``1 / (s_i s_j)``, every s at least epsilon; its minimiser among the matrices that fit the data is ``xi + A*(y - A xi)`` with
-    xi in the tangent space at X, a damped least squares problem there. While epsilon is large only the strongest directions
-    can move; the others are freed one after the other as it falls, each before noise or a few loud rows can take its place.
-    That the fall is slow is what gets through where a jump ends in a local minimum: with ``rate=0.95`` problems with 1.5
-    measurements a degree of freedom are solved, with epsilon set to the first singular value beyond the rank hardly those with 2.
+    ``1 / (s_i s_j)``, every s at least epsilon; its minimiser among the matrices that fit the data is ``xi + A*(y - A xi)``
+    with xi in the tangent space at X, a damped least squares problem there. While epsilon is large only the strongest
+    directions can move; the others are freed one after the other as it falls, each before noise or a few loud rows can take
+    its place. That it falls slowly is what gets through where a jump ends in a local minimum: with ``rate=0.95`` problems with
+    1.5 measurements a degree of freedom are solved, with epsilon at the first singular value beyond the rank hardly those
+    with 2.
 
-    Begins from scratch, at the leading singular pairs of ``A* y``; the start's point is not used. It brings X near the solution,
-    and is at its end (``memory.done``) when no direction is held back any more: then :class:`GaussNewton` finishes the work.
+    Begins from scratch, at the leading singular pairs of ``A* y``; the start's point is not used. It brings X near the
+    solution, and is at its end (``memory.done``) when no direction is held back any more: then :class:`GaussNewton` finishes
+    the work.
 
     Parameters
     ----------
@@ -47,6 +52,8 @@ class Annealing:
         The factor on epsilon from one step to the next.
     tol, most : float, int
         Accuracy and number of the inner conjugate gradient steps.
+    extra : int
+        Directions beyond the rank that take part; X is without them. What a few rows insist on goes there instead of bending X.
     window : int
         Ends when epsilon has not fallen by a tenth in so many steps: noise, or a matrix of higher rank.
     """
@@ -54,6 +61,7 @@ class Annealing:
     rate: float = 0.95
     tol: float = 1e-2
     most: int = 100
+    extra: int = 2
     window: int = 12
 
     default_start = "spectral"
@@ -70,24 +78,22 @@ class Annealing:
             )
         if state.X.rank >= min(problem.shape):
             raise ValueError(
-                f"annealing looks at the first singular value beyond the rank, and a {problem.shape[0]} x {problem.shape[1]} matrix "
-                f"has none beyond {state.X.rank}: lower the rank or use another solver"
+                f"annealing looks at the first singular value beyond the rank, and a {problem.shape[0]} x {problem.shape[1]} "
+                f"matrix has none beyond {state.X.rank}: lower the rank or use another solver"
             )
         return Memory(float("inf"))
 
     def step(self, problem: Problem, state: State) -> State:
         memory, rank = state.memory, state.X.rank
-        if memory.past:
-            xi = self._smoothed(problem, state.X, memory.epsilon)
-            Y = _leading(problem, xi, rank + 1, state.X)
-        else:
-            Y = _leading(problem, None, rank + 1, state.X)
+        width = min(rank + self.extra, min(problem.shape) - 1)
+        xi = None if memory.point is None else self._smoothed(problem, memory.point, memory.epsilon)
+        Y = _leading(problem, xi, width + 1)
         epsilon, active = self._lower(Y.s, memory.epsilon, problem)
-        X = FixedRank(Y.U[:, :rank].copy(), Y.s[:rank].copy(), Y.V[:, :rank].copy(), problem.backend)
-        past = (*memory.past, epsilon)
-        stuck = len(past) > self.window and epsilon > 0.9 * past[-1 - self.window]
+        past = (*memory.past, epsilon)[-self.window - 1 :]
+        stuck = len(past) > self.window and epsilon > 0.9 * past[0]
         free = epsilon < FREE * problem.gain / _frame(problem) * float(Y.s[rank - 1])
-        return state.next(problem, X, epsilon, Memory(epsilon, past[-self.window - 1 :], active, stuck or free))
+        memory = Memory(epsilon, _first(Y, width), past, min(active, rank), stuck or free)
+        return state.next(problem, _first(Y, rank), epsilon, memory)
 
     def _smoothed(self, problem: Problem, X: FixedRank, epsilon: float) -> Tangent:
         """The tangent part of the next iterate: ``|A xi - y|^2`` with each direction damped as its weight says."""
@@ -110,8 +116,8 @@ class Annealing:
         return epsilon, int((s > 3 * epsilon).sum())
 
 
-def _leading(problem: Problem, xi: Tangent | None, count: int, X: FixedRank) -> FixedRank:
-    """The leading singular triples of ``xi + A*(y - A xi)``, beginning from the span of X."""
+def _leading(problem: Problem, xi: Tangent | None, count: int) -> FixedRank:
+    """The leading singular triples of ``xi + A*(y - A xi)``, beginning from where xi stands."""
     backend, c = problem.backend, _frame(problem)
     rng = np.random.default_rng(count)
     if xi is None:
@@ -120,9 +126,9 @@ def _leading(problem: Problem, xi: Tangent | None, count: int, X: FixedRank) -> 
         return truncated_svd(times, adjoint_times, start, count, backend, tol=1e-2, restarts=6)
     left, right = xi.factors()
     rest, adjoint_rest = problem.products((problem.y - problem.forward(left, right)) / c)
-    more = min(count + 3, *problem.shape) - X.rank
+    more = min(count + 3, *problem.shape) - xi.X.rank
     # Through the operator once, so that rows and columns without data stay zero.
-    start = backend.concat([X.V, adjoint_rest(backend.normal(rng, (problem.shape[0], more), problem.dtype))])
+    start = backend.concat([xi.X.V, adjoint_rest(backend.normal(rng, (problem.shape[0], more), problem.dtype))])
 
     def times_sum(v: Array) -> Array:
         return left @ backend.gram(right, v) + rest(v)
@@ -131,6 +137,11 @@ def _leading(problem: Problem, xi: Tangent | None, count: int, X: FixedRank) -> 
         return right @ backend.gram(left, u) + adjoint_rest(u)
 
     return truncated_svd(times_sum, adjoint_sum, start, count, backend, tol=1e-7, restarts=1)
+
+
+def _first(X: FixedRank, rank: int) -> FixedRank:
+    """The leading ``rank`` singular triples of X."""
+    return FixedRank(X.U[:, :rank].copy(), X.s[:rank].copy(), X.V[:, :rank].copy(), X.backend)
 
 
 def _frame(problem: Problem) -> float:

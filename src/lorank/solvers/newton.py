@@ -37,7 +37,7 @@ class GaussNewton:
 
     tol: float = 1e-3
     most: int = 300
-    tries: int = 4
+    tries: int = 3
 
     default_start = "staged"
 
