@@ -193,7 +193,7 @@ def report(args: argparse.Namespace) -> None:
         "",
         "*covered*: each row and column is observed at least r times, as in the published experiments; *uniform*: patterns as",
         "they come. *determined*: the share of instances that counting allows to recover at all: where rows or columns with",
-        "fewer than r entries are left after those with just r are peeled off, nobody can. They are in the medians all the same.",
+        "fewer than r entries are left after those with just r are peeled off, nobody can. They count in the medians.",
         "",
         f"| {' | '.join(rows[0])} |",
         f"|{'---|' * len(rows[0])}",
