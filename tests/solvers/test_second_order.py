@@ -108,7 +108,9 @@ def test_the_solution_against_dense_least_squares(dtype, blocks, monkeypatch):
     system, basis = TangentSystem(problem, X, damping), coordinates(X)
     matrix = np.array([[inner(system.apply(b), c) for c in basis] for b in basis])
     rhs = system.pull_back(problem.y)
-    dense = sum(c * dense_tangent(b) for c, b in zip(np.linalg.solve(matrix, [inner(rhs, b) for b in basis]), basis, strict=True))
+    dense = sum(
+        c * dense_tangent(b) for c, b in zip(np.linalg.solve(matrix, [inner(rhs, b) for b in basis]), basis, strict=True)
+    )
     xi, count = system.solve(rhs, tol=1e-12, most=500)
     np.testing.assert_allclose(dense_tangent(xi), dense, atol=1e-9)
     again, few = system.solve(rhs, xi, tol=1e-1)  # from the solution there is little to do
@@ -192,7 +194,7 @@ def test_gauss_newton_on_a_model_of_ones_own():
 
 
 def dense_reweighted(problem, X, epsilon):
-    """The minimiser of ``sum |(U^H Z V)_ij|^2 / (s_i s_j)``, s at least epsilon and U, V complete, among Z that fit the data."""
+    """The minimiser of ``sum |(U^H Z V)_ij|^2 / (s_i s_j)``, s at least epsilon, U, V complete, among Z that fit."""
     n1, n2 = problem.shape
     U, V = (np.linalg.svd(a, full_matrices=True)[0] for a in (X.U, X.V))
     U[:, : X.rank], V[:, : X.rank] = X.U, X.V
