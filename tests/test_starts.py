@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.starts import STARTS, Staged, grow
+from lorank.starts import STARTS, Continuation, Spectral, Staged, fit, grow
 
 
 def dense_residual(problem, X):
@@ -59,3 +59,58 @@ def test_staged_at_rank_one_and_at_full_rank():
         X = Staged()(problem, rank, np.random.default_rng(0))
         assert X.rank == rank
         assert X.is_finite()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_continuation_of_a_full_table_is_the_truncated_svd(dtype, backend):
+    """With every entry observed each rank's best fit is known: the leading singular triples."""
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((20, 15)) + (1j * rng.standard_normal((20, 15)) if dtype == np.complex128 else 0)
+    u, _, vh = np.linalg.svd(a, full_matrices=False)
+    a = (u * np.geomspace(100, 1e-3, 15)) @ vh
+    problem = lr.Completion.from_dense(a.astype(dtype), backend=backend)
+    X = Continuation()(problem, 4, np.random.default_rng(1))
+    best = lr.FixedRank.from_dense(a, 4)
+    assert X.rank == 4
+    for k in range(3):  # fitted; the last pair is only begun
+        assert X.s[k] == pytest.approx(best.s[k], rel=1e-3)
+        assert abs(np.vdot(X.U[:, k], best.U[:, k])) > 1 - 1e-3
+        assert abs(np.vdot(X.V[:, k], best.V[:, k])) > 1 - 1e-3
+    assert X.s[3] == pytest.approx(best.s[3], rel=0.1)
+
+
+def test_continuation_is_growing_and_fitting_in_turn():
+    problem, _ = lr.datasets.random_completion(40, 30, 3, oversampling=4, seed=1)
+    rng = np.random.default_rng(0)
+    X = Spectral(tol=1e-2, restarts=2)(problem, 1, rng)
+    for _ in range(2):
+        X = grow(problem, fit(problem, X, 5, 30), 1, rng)
+    Y = Continuation()(problem, 3, np.random.default_rng(0))
+    np.testing.assert_array_equal(X.to_dense(), Y.to_dense())
+
+
+def test_continuation_recovers_what_staged_does_not():
+    rng = np.random.default_rng(1000)
+    u, v = (np.linalg.qr(rng.standard_normal((300, 5)))[0] for _ in range(2))
+    truth = lr.FixedRank(u, np.geomspace(300, 3e-2, 5), v)
+    rows, cols = lr.datasets.sample_pattern(rng, (300, 300), 4 * 5 * 595)
+    problem = lr.Completion(rows, cols, truth.entries(rows, cols), (300, 300))
+    results = [lr.solve(problem, 5, "rcg", start=name, tol=1e-9) for name in ("staged", "continuation")]
+    assert [r.converged for r in results] == [False, True]
+    assert truth.distance(results[1].X) < 1e-7 * truth.norm()
+
+
+def test_fitting_stops_when_it_is_told_to():
+    problem, truth = lr.datasets.random_completion(60, 50, 2, oversampling=5, factors="gaussian", seed=1)
+    start = STARTS["spectral"](problem, 2, np.random.default_rng(0))
+
+    def misfit(X):
+        return problem.gradient(X).residual_norm / problem.y_norm
+
+    assert misfit(fit(problem, start, 5, 200, tol=1e-4)) <= 1e-4
+    assert misfit(fit(problem, start, 5, 200, tol=1e-4)) > 1e-6  # and not much further
+    assert truth.distance(fit(problem, truth, 5, 200)) < 1e-12 * truth.norm()  # nothing to do
+    low = fit(problem, lr.FixedRank(truth.U[:, :1].copy(), truth.s[:1], truth.V[:, :1].copy()), 5, 200)
+    G = problem.gradient(low)
+    slope = lr.geometry.riemannian_gradient(low, G, lr.geometry.Weights())
+    assert slope.norm() < 0.05 * G.residual_norm  # settled: hardly a slope is left

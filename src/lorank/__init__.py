@@ -13,7 +13,7 @@ from . import callbacks, datasets, metrics, solvers, starts, steps, stopping, te
 from .geometry import FixedRank
 from .operators import Completion, Gradient, PhaseRetrieval, Problem, Sensing, phase_distance
 from .result import History, Result, Status
-from .solvers import IHT, NIHT, RCG, RGD, Auto, Safeguard, solve
+from .solvers import IHT, NIHT, RCG, RGD, Annealing, Auto, GaussNewton, Safeguard, solve
 
 __version__ = "0.1.0"
 
@@ -22,9 +22,11 @@ __all__ = [
     "NIHT",
     "RCG",
     "RGD",
+    "Annealing",
     "Auto",
     "Completion",
     "FixedRank",
+    "GaussNewton",
     "Gradient",
     "History",
     "PhaseRetrieval",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -90,6 +90,14 @@ class History:
         return f"History({len(self)} entries, residual {self._rows[0][2]:.2e} -> {self._rows[-1][2]:.2e})"
 
 
+class RankTrial(NamedTuple):
+    """A rank that was tried, the relative residual there, and the relative error on measurements held back (nan: none)."""
+
+    rank: int
+    residual: float
+    held_out: float
+
+
 @dataclass
 class Result:
     """The recovered matrix and how it was found.
@@ -110,6 +118,8 @@ class Result:
         The solver with all its settings; its repr says which metric, epsilon policy and step rule were used.
     signal : array or None
         In phase retrieval the signal x of ``X = x x^H``, up to a global phase.
+    rank_path : tuple of RankTrial
+        With ``rank="auto"``: what was tried.
     """
 
     X: FixedRank
@@ -120,6 +130,7 @@ class Result:
     history: History = field(repr=False)
     solver: Any = field(repr=False)
     signal: Any = field(repr=False, default=None)
+    rank_path: tuple[RankTrial, ...] = field(default=(), repr=False)
 
     @property
     def converged(self) -> bool:

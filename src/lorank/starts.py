@@ -36,7 +36,7 @@ class Spectral:
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         zero = FixedRank.zero(problem.shape, rank, problem.dtype, problem.backend)
-        X = _leading(problem, problem.gradient(zero), rank, rng, self.tol, self.restarts)  # at zero, G = -A* y
+        X = leading(problem, problem.gradient(zero), rank, rng, self.tol, self.restarts)  # at zero, G = -A* y
         s = X.s / X.s.dtype.type(problem.gain)
         image = problem.forward(X.U * s, X.V)
         if problem.backend.norm(image - problem.y) > problem.y_norm:
@@ -61,19 +61,37 @@ class Staged:
     iterations: int = 3
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
-        from .solvers.loop import State
-        from .solvers.rcg import RCG
-
         if problem.isotropic:
             return Spectral()(problem, rank, rng)
         X = Spectral(tol=1e-2, restarts=2)(problem, 1, rng)
         if rank == 1:
             return X
-        solver, state = RCG(), State.at(problem, X)
-        state = state.remember(solver.start(problem, state))
-        for _ in range(self.iterations):
-            state = solver.step(problem, state)
-        return grow(problem, state.X, rank - 1, rng)
+        return grow(problem, fit(problem, X, self.iterations, self.iterations), rank - 1, rng)
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """Rank by rank: each rank fitted until it settles, then the leading singular pair of what it leaves over.
+
+    Dearer than :class:`Staged`, and surer where singular values differ much in size: a small one stands out only once all
+    larger ones are fitted well.
+
+    Parameters
+    ----------
+    settle : int
+        A rank is settled when its residual has fallen by less than a tenth over so many conjugate gradient steps,
+    most : int
+        or after so many.
+    """
+
+    settle: int = 5
+    most: int = 30
+
+    def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
+        X = Spectral(tol=1e-2, restarts=2)(problem, 1, rng)
+        while X.rank < rank:
+            X = grow(problem, fit(problem, X, self.settle, self.most), 1, rng)
+        return X
 
 
 @dataclass(frozen=True)
@@ -89,10 +107,28 @@ class BalancedStart:
         return balanced.back(self.start(balanced.problem, rank, rng))
 
 
+def fit(problem: Problem, X: FixedRank, settle: int, most: int, *, tol: float = 0.0, fall: float = 0.9) -> FixedRank:
+    """X after conjugate gradient steps at its rank: until ``settle`` of them leave more than ``fall`` of the residual, or the
+    relative residual is ``tol`` or rounding, and at most ``most``.
+    """
+    from .solvers.loop import State
+    from .solvers.rcg import RCG
+
+    solver, state = RCG(), State.at(problem, X)
+    state = state.remember(solver.start(problem, state))
+    residuals, tol = [state.residual], max(tol, 100 * float(np.finfo(X.dtype).eps))
+    while residuals[-1] > tol and len(residuals) <= most:
+        if len(residuals) > settle and residuals[-1] > fall * residuals[-1 - settle]:
+            break
+        state = solver.step(problem, state)
+        residuals.append(state.residual)
+    return state.X
+
+
 def grow(problem: Problem, X: FixedRank, more: int, rng: np.random.Generator) -> FixedRank:
     """X with ``more`` further singular pairs: the leading ones of the negative gradient, with the step that fits them best."""
     backend, G = problem.backend, problem.gradient(X)
-    Y = _leading(problem, G, more, rng, tol=0.1, restarts=3)
+    Y = leading(problem, G, more, rng, tol=0.1, restarts=3)
     left = Y.U * Y.s
     image = problem.forward(left, Y.V)
     energy = backend.norm(image) ** 2
@@ -100,7 +136,7 @@ def grow(problem: Problem, X: FixedRank, more: int, rng: np.random.Generator) ->
     return FixedRank.from_factors(backend.concat([X.U * X.s, left * step]), backend.concat([X.V, Y.V]), backend=backend)
 
 
-def _leading(problem: Problem, G: Gradient, rank: int, rng: np.random.Generator, tol: float, restarts: int) -> FixedRank:
+def leading(problem: Problem, G: Gradient, rank: int, rng: np.random.Generator, tol: float, restarts: int) -> FixedRank:
     """The leading singular triples of ``-G``."""
 
     def times(v: Array) -> Array:
@@ -115,7 +151,12 @@ def _leading(problem: Problem, G: Gradient, rank: int, rng: np.random.Generator,
     return truncated_svd(times, adjoint_times, first, rank, backend, tol=tol, restarts=restarts)
 
 
-STARTS: dict[str, Start] = {"spectral": Spectral(), "staged": Staged(), "balanced": BalancedStart()}
+STARTS: dict[str, Start] = {
+    "spectral": Spectral(),
+    "staged": Staged(),
+    "continuation": Continuation(),
+    "balanced": BalancedStart(),
+}
 
 
 def resolve_start(start: Any, problem: Problem, rank: int) -> Start | FixedRank:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import lorank as lr
+from lorank.solvers.auto import looks_like_noise
+from lorank.solvers.loop import State
 
 
 def ill_conditioned(n, rank, oversampling, kappa, seed, noise=0.0):
@@ -28,17 +30,93 @@ def test_well_sampled_data_take_a_few_steps():
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_it_escalates_where_the_first_way_stalls(seed):
-    problem, truth = ill_conditioned(300, 5, 4.0, 1e4, seed)
-    first = lr.solve(problem, 5, "rcg", tol=1e-10)
+    problem, truth = ill_conditioned(200, 4, 4.0, 1e4, seed)
+    first = lr.solve(problem, 4, "rcg", tol=1e-10)
     assert not first.converged  # the problem is built so
+    result = lr.solve(problem, 4, tol=1e-10)
+    assert result.converged, result
+    assert truth.distance(result.X) < 1e-8 * truth.norm()
+    assert "annealing" in result.status.advice
+    notes = list(result.history.notes.values())
+    assert "started again" in notes[0]
+    assert "directions stand out" in notes[1]
+    assert "second order" in notes[-1]
+
+
+@pytest.mark.parametrize("kappa", [10.0, 1e4])
+def test_barely_sampled_data(kappa):
+    """Rows and columns are all seen at least twice the rank: fewer would leave some of them to chance."""
+    rng = np.random.default_rng(7)
+    n, rank = 200, 3
+    u, v = (np.linalg.qr(rng.standard_normal((n, rank)))[0] for _ in range(2))
+    truth = lr.FixedRank(u, np.geomspace(n, n / kappa, rank), v)
+    band = (np.arange(n)[:, None] + np.array([0, 17, 41, 78, 120, 167])) % n  # a pattern of 6 a row and a column
+    keys = np.unique(np.concatenate([(np.arange(n)[:, None] * n + band).ravel(), rng.integers(0, n * n, 800)]))
+    rows, cols = np.divmod(keys, n)
+    problem = lr.Completion(rows, cols, truth.entries(rows, cols), (n, n))
+    assert problem.m < 1.7 * problem.dof(rank)
+    result = lr.solve(problem, rank, tol=1e-11)
+    assert result.converged, result
+    assert truth.distance(result.X) < 1e-7 * truth.norm()
+    assert not lr.solve(problem, rank, "rcg", tol=1e-11).converged  # the problem is built so
+
+
+class Plain(lr.Completion):
+    """A model that says nothing about itself beyond forward and adjoint."""
+
+    tight = None
+
+    def blocks(self, X):
+        return None
+
+    def balanced(self):
+        return None
+
+
+def test_a_model_that_cannot_be_annealed_goes_rank_by_rank():
+    problem, truth = ill_conditioned(300, 5, 4.0, 1e4, 0)
+    problem = Plain(problem.rows, problem.cols, problem.y, problem.shape)
     result = lr.solve(problem, 5, tol=1e-10)
     assert result.converged, result
     assert truth.distance(result.X) < 1e-8 * truth.norm()
-    assert "rank by rank" in result.status.advice
     notes = list(result.history.notes.values())
-    assert "started again" in notes[0]
-    assert [note[:6] for note in notes[1:]] == ["rank 2", "rank 3", "rank 4", "rank 5"]
-    assert all(np.isnan(result.history.step[k]) for k in result.history.notes)
+    assert "rank by rank" in notes[0]
+    assert [note[:6] for note in notes[1:5]] == ["rank 2", "rank 3", "rank 4", "rank 5"]
+    assert all(np.isnan(result.history.step[k]) for k in list(result.history.notes)[:5])
+
+
+def test_noise_is_not_chased():
+    problem, _ = lr.datasets.random_completion(200, 150, 3, oversampling=6, noise=0.05, factors="gaussian", seed=1)
+    result = lr.solve(problem, 3)
+    (note,) = result.history.notes.values()
+    assert "looks like noise" in note
+    assert result.n_iter < 200
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_escalating_never_returns_a_worse_point(seed):
+    """More structure than the rank allows: it does not look like noise, so everything is tried, and in vain."""
+    problem, _ = lr.datasets.random_completion(80, 70, 6, oversampling=3, factors="gaussian", seed=seed)
+    result = lr.solve(problem, 3, max_iter=1000)
+    assert not result.converged
+    assert result.n_iter < 1000
+    assert any("second order" in note for note in result.history.notes.values())
+    first = min(result.history.notes)
+    assert result.residual <= result.history.residual[:first].min()
+    assert result.residual == result.history.residual.min()
+    misfit = np.linalg.norm(result.X.entries(problem.rows, problem.cols) - problem.y) / np.linalg.norm(problem.y)
+    assert result.residual == pytest.approx(misfit, rel=1e-6)
+
+
+def test_white_noise_and_structure_are_told_apart():
+    rng = np.random.default_rng(0)
+    rows, cols = lr.datasets.sample_pattern(rng, (150, 120), 4000)
+    X = lr.FixedRank.from_factors(rng.standard_normal((150, 2)), rng.standard_normal((120, 2)))
+    clean, noise = X.entries(rows, cols), rng.standard_normal(4000)
+    other = lr.FixedRank.from_factors(rng.standard_normal((150, 1)), rng.standard_normal((120, 1))).entries(rows, cols)
+    for rest, expected in ((noise, True), (other, False), (noise + 0.8 * other, False)):
+        problem = lr.Completion(rows, cols, clean + rest, (150, 120))
+        assert looks_like_noise(problem, State.at(problem, X)) is expected
 
 
 def test_a_smaller_rank_that_fits_is_padded():
@@ -78,7 +156,7 @@ def test_it_can_be_interrupted_while_it_grows():
     problem, _ = ill_conditioned(300, 5, 4.0, 1e4, 0)
 
     def interrupt(problem, state, clock):
-        if state.note.startswith("rank 3"):
+        if "3 of 5" in state.note:
             raise KeyboardInterrupt
 
     result = lr.solve(problem, 5, tol=1e-10, callbacks=[interrupt])

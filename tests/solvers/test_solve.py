@@ -56,7 +56,7 @@ def test_a_result_records_its_settings(easy):
 
 @pytest.mark.parametrize("rank", [0, -1, 51, 2.0, True, "2", None])
 def test_bad_ranks(easy, rank):
-    with pytest.raises(ValueError, match=r"rank must (lie between|be an integer from) 1 (and|to) 50"):
+    with pytest.raises(ValueError, match=r"rank must (lie between|be 'auto' or an integer from) 1 (and|to) 50"):
         lr.solve(easy[0], rank)
 
 
@@ -68,7 +68,7 @@ def test_too_few_measurements_warn():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"solver": "newton"}, "unknown solver 'newton': choose one of 'auto', 'rcg', 'prgd'"),
+        ({"solver": "newton"}, "unknown solver 'newton': choose one of 'auto', 'rcg', 'gauss-newton', 'prgd'"),
         ({"solver": 3}, "solver must be a name or an object"),
         ({"solver": lr.RGD}, "solver must be a name or an object"),
         ({"start": "random"}, "unknown start 'random': choose one of 'spectral'"),

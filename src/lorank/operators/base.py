@@ -6,6 +6,7 @@ import functools
 import math
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,7 @@ class Problem(ABC):
 
     blas_threads: int | None = 1  # while a solver runs; None leaves them alone
     isotropic: bool = False  # whether A* y / gain is a fair picture of X in all directions, so that no start needs stages
+    tight: float | None = None  # c where A A* = c I; None where there is no such c, or nobody knows
 
     def __init__(self, y: Array, shape: tuple[int, int], *, gain: float = 1.0, backend: str | Reference | None = None) -> None:
         self.backend = get_backend(backend)
@@ -72,6 +74,25 @@ class Problem(ABC):
         """``|A xi|^2``."""
         return self.backend.norm(self.forward(*xi.factors())) ** 2
 
+    def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        """The functions ``v -> (A* p) v`` and ``u -> (A* p)^H u`` of thin arrays."""
+        g = self.adjoint(p)
+        return (lambda v: g @ v), (lambda u: g.rmatmat(u) if hasattr(g, "rmatmat") else g.conj().T @ u)
+
+    def blocks(self, X: FixedRank) -> tuple[Array, Array] | None:
+        """What A*A does to a row of L in ``L V^H`` and to a row of R in ``U R^H``: n1 and n2 small Hermitian matrices.
+
+        Returns arrays of shapes (n1, r, r) and (n2, r, r), to be multiplied from the right: they precondition second order
+        methods. None where there is nothing cheap to say.
+        """
+        return None
+
+    def split(self, rng: np.random.Generator, share: float) -> tuple[Problem, Problem]:
+        """The problem on all measurements but a random ``share`` of them, and the problem on those."""
+        raise NotImplementedError(
+            f"{type(self).__name__} cannot hold measurements back (it has no method split): give the rank as a number"
+        )
+
     def dof(self, rank: int) -> int:
         """Degrees of freedom of a rank-``rank`` matrix of this shape."""
         return (self.shape[0] + self.shape[1] - rank) * rank
@@ -80,7 +101,7 @@ class Problem(ABC):
         """The rank as an int, or a ValueError that says what is wrong with it; warns when data are too few for it."""
         top = min(self.shape)
         if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)):
-            raise ValueError(f"rank must be an integer from 1 to {top}, got {rank!r}")
+            raise ValueError(f"rank must be 'auto' or an integer from 1 to {top}, got {rank!r}")
         if not 1 <= rank <= top:
             raise ValueError(
                 f"rank must lie between 1 and {top}, the smaller side of a {self.shape[0]} x {self.shape[1]} matrix: got {rank}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import warnings
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..backends.dense import Array
 from ..geometry import FixedRank, Tangent
 from .base import Balanced, Gradient, Problem
 
+BLOCK_RANK = 20  # n r^2 numbers of a preconditioner are to stay a few times the n r of a point
 LIMIT = 2**31 - 1  # rows and columns: indices are kept in 32 bits
 Duplicates = Literal["error", "mean", "last", "sum"]
 
@@ -39,6 +41,8 @@ class Completion(Problem):
     has every residual. Rows and columns without any observation cannot be recovered: they come back as zeros, and a
     warning says how many there are.
     """
+
+    tight = 1.0  # sampling: A A* p = p
 
     def __init__(
         self,
@@ -120,6 +124,35 @@ class Completion(Problem):
 
     def energy(self, xi: Tangent) -> float:
         return self.observations.line_sums(xi.blocks(), None)[1]
+
+    def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        return functools.partial(self.observations.times, p), functools.partial(self.observations.adjoint_times, p)
+
+    def blocks(self, X: FixedRank) -> tuple[Array, Array] | None:
+        """Sums of ``V_j^H V_j`` over the columns j observed in each row, and of ``U_i^H U_i`` over the rows in each column."""
+        if X.rank > BLOCK_RANK:
+            return None
+        times, adjoint_times = self.products(np.ones_like(self.y))
+        by_rows = np.stack([times(X.V[:, [k]].conj() * X.V) for k in range(X.rank)], axis=1)
+        by_cols = np.stack([adjoint_times(X.U[:, [k]].conj() * X.U) for k in range(X.rank)], axis=1)
+        return by_rows, by_cols
+
+    def split(self, rng: np.random.Generator, share: float) -> tuple[Completion, Completion]:
+        """All observations but a random ``share`` of them, and those; the last ones of a row or column are not taken away."""
+        taken = np.zeros(self.m, bool)
+        taken[rng.permutation(self.m)[: max(1, round(share * self.m))]] = True
+        for index, n in ((self.rows, self.shape[0]), (self.cols, self.shape[1])):
+            left = np.bincount(index, ~taken, n)
+            taken &= left[index] > 0
+        if not taken.any():
+            raise ValueError(f"{self.m:,} observations are too few to hold some back: give the rank as a number")
+        rows, cols = self.rows, self.cols
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of rows without observations the user was told when this problem was made
+            kept, held = (
+                Completion(rows[mask], cols[mask], self.y[mask], self.shape, backend=self.backend) for mask in (~taken, taken)
+            )
+        return kept, held
 
     def restrict(self, X: FixedRank) -> FixedRank:
         """X with zeros in the rows and columns that were never observed."""

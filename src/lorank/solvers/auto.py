@@ -1,7 +1,8 @@
-"""The default: conjugate gradients from a staged start, in balanced units, and where they stall, rank by rank."""
+"""The default: conjugate gradients from a staged start, in balanced units, and where they stall, annealing and Gauss-Newton."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,22 +10,33 @@ import numpy as np
 
 from ..geometry import FixedRank
 from ..operators import Balanced, Problem
-from ..starts import Spectral, grow
+from ..starts import Spectral, grow, leading
+from .anneal import Annealing
 from .loop import Solver, State
+from .newton import GaussNewton
 from .rcg import RCG
 
-FULL, GROWING, GROWN = "at full rank", "growing", "grown"
+FULL, ANNEALING, GROWING, GROWN = "at full rank", "annealing", "growing", "grown"
+NEWTON, LAST = "second order", "last"
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The balanced problem if there is one, the state there, the rank asked for, the phase, and its residuals so far."""
+    """The phase and its solver, the balanced problem if that is where it runs, the state there and its residuals so far.
 
-    balanced: Balanced | None
+    ``rank`` is the rank asked for, ``stalled`` the residual at which each way so far got stuck, and ``best`` the best point of
+    that rank with its residual. ``noted`` is what annealing said last: how many directions, and when.
+    """
+
+    solver: Solver
     inner: State
     rank: int
+    balanced: Balanced | None = None
     phase: str = FULL
     residuals: tuple[float, ...] = ()
+    stalled: tuple[float, ...] = ()
+    best: tuple[FixedRank, float] | None = None
+    noted: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -33,18 +45,27 @@ class Auto:
 
     1. Conjugate gradients at full rank from a staged start: some ten steps on well-sampled data. Where rows or columns differ
        much in size, this happens in units in which they do not (:meth:`~lorank.Problem.balanced`).
-    2. Where the residual has not fallen to ``fall`` of itself within ``window`` steps: back to rank 1, and on rank by rank,
-       each time from the leading singular pair of what is left over. This gets through ill-conditioned and barely sampled
-       problems; in the units of the data, where one pair stands out from the next.
+    2. Where the residual has not fallen to ``fall`` of itself within ``window`` steps, and does not look like noise
+       (:func:`looks_like_noise`): annealing (:class:`Annealing`) from scratch. It gets through ill-conditioned and barely
+       sampled problems. For models that it is not made for: back to rank 1 and on rank by rank, each time from the leading
+       singular pair of what is left over.
+    3. Then second order (:class:`GaussNewton`), until it fits or no longer gains.
+    4. Where that ends elsewhere than step 1 did, and data are still not fitted, a second and slower annealing. Two ways that
+       end at the same residual tell that there is no better one, and conjugate gradients go on from the best point.
 
     What it did is told in ``result.status.advice`` and ``result.history.notes``.
     """
 
     solver: Solver = field(default_factory=RCG)
+    rates: tuple[float, ...] = (0.9, 0.95, 0.98)  # of annealing; the first only with ``ample`` measurements a degree of freedom
+    ample: float = 1.8
+    newton: GaussNewton = field(default_factory=GaussNewton)
     window: int = 25
     fall: float = 0.3
     settle: int = 5  # steps over which a rank's residual must still fall by a tenth, or the next rank is tried
-    most: int = 30  # steps at each rank
+    most: int = 30  # steps at each rank, and of second order
+    idle: int = 3  # steps of second order in a row that gain nothing
+    attempts: int = 2  # annealings
 
     default_start = "balanced"
 
@@ -52,27 +73,102 @@ class Auto:
         balanced = problem.balanced()
         inner = state if balanced is None else State.at(balanced.problem, balanced.into(state.X))
         inner = inner.remember(self.solver.start(balanced.problem if balanced else problem, inner))
-        return Memory(balanced, inner, state.X.rank, residuals=(inner.residual,))
+        return Memory(self.solver, inner, state.X.rank, balanced, residuals=(inner.residual,))
 
     def step(self, problem: Problem, state: State) -> State:
         memory = state.memory
-        if memory.phase == FULL and memory.rank > 1 and self._slow(memory.residuals, state.X.dtype):
-            X = problem.restrict(Spectral(tol=1e-2, restarts=2)(problem, 1, np.random.default_rng(0)))
-            note = f"the residual stayed near {state.residual:.1e} at rank {memory.rank}: started again, rank by rank"
-            return self._begin(problem, state, X, GROWING, note)
-        if memory.phase == GROWING and self._settled(memory.residuals):
-            X = grow(problem, state.X, 1, np.random.default_rng(state.X.rank))
-            phase = GROWING if X.rank < memory.rank else GROWN
-            return self._begin(problem, state, X, phase, f"rank {X.rank} from residual {state.residual:.1e}")
-        inner = self.solver.step(memory.balanced.problem if memory.balanced else problem, memory.inner)
+        if state.X.rank == memory.rank and (memory.best is None or state.residual < memory.best[1]):
+            memory = replace(memory, best=(state.X, state.residual))
+        turn = self._turn(problem, state, memory)
+        if turn is not None:
+            return turn
+        inner = memory.solver.step(memory.balanced.problem if memory.balanced else problem, memory.inner)
         recent = (*memory.residuals, inner.residual)[-1 - max(self.window, self.most) :]
-        return self._outer(problem, state, replace(memory, inner=inner, residuals=recent))
+        new = self._outer(problem, state, replace(memory, inner=inner, residuals=recent))
+        if memory.phase != ANNEALING or inner.memory.done:
+            return new
+        active = inner.memory.active  # a note also tells the rule against stalls that this flat stretch is meant to be
+        if active <= memory.noted[0] and state.iteration < memory.noted[1] + 40:
+            return new
+        note = f"smoothing {inner.memory.epsilon:.1e}: {active} of {memory.rank} directions stand out"
+        noted = (max(active, memory.noted[0]), state.iteration)
+        return replace(new, note=note, memory=replace(new.memory, noted=noted))
 
-    def _begin(self, problem: Problem, state: State, X: FixedRank, phase: str, note: str) -> State:
-        """Begin anew at X, in the units of the data."""
+    def _turn(self, problem: Problem, state: State, memory: Memory) -> State | None:
+        """The first state of the next phase, where it is time for one."""
+        phase, inner, level = memory.phase, memory.inner.memory, f"{state.residual:.1e}"
+        if phase == FULL and self._slow(memory.residuals, state.X.dtype):
+            stuck = replace(memory, stalled=(state.residual,))
+            if looks_like_noise(problem, state):
+                note = f"the residual stayed near {level} and looks like noise: nothing else was tried"
+                return self._begin(problem, state, stuck, LAST, self.solver, note)
+            said = f"the residual stayed near {level} at rank {memory.rank}: started again, "
+            if problem.tight is not None and memory.rank < min(problem.shape):
+                return self._begin(problem, state, stuck, ANNEALING, self._annealing(problem, stuck), said + "by annealing")
+            if memory.rank > 1:
+                return self._begin(
+                    problem,
+                    state,
+                    stuck,
+                    GROWING,
+                    self.solver,
+                    said + "rank by rank",
+                    lambda: Spectral(tol=1e-2, restarts=2)(problem, 1, np.random.default_rng(0)),
+                )
+            return self._begin(problem, state, stuck, NEWTON, self.newton, f"the residual stayed near {level}: second order")
+        if phase == ANNEALING and inner.done:
+            return self._begin(problem, state, memory, NEWTON, self.newton, f"annealed to {level}: second order")
+        if phase == GROWING and self._settled(memory.residuals):
+            rank = state.X.rank + 1
+            return self._begin(
+                problem,
+                state,
+                memory,
+                GROWING if rank < memory.rank else GROWN,
+                self.solver,
+                f"rank {rank} from residual {level}",
+                lambda: grow(problem, state.X, 1, np.random.default_rng(state.X.rank)),
+            )
+        if phase == GROWN and self._slow(memory.residuals, state.X.dtype):
+            return self._begin(problem, state, memory, NEWTON, self.newton, f"the residual stayed near {level}: second order")
+        if phase == NEWTON and (inner.idle >= self.idle or len(memory.residuals) > self.most):
+            return self._after_newton(problem, state, memory)
+        return None
+
+    def _after_newton(self, problem: Problem, state: State, memory: Memory) -> State:
+        """Again, more slowly, where there is hope; else on from the best point."""
+        tried, again = len(memory.stalled), replace(memory, stalled=(*memory.stalled, state.residual))
+        alike = any(abs(state.residual - other) < 0.02 * other for other in memory.stalled)
+        fitted = state.residual < 1e3 * np.finfo(state.X.dtype).eps
+        can = problem.tight is not None and memory.rank < min(problem.shape)
+        if can and tried < self.attempts and not alike and not fitted and not looks_like_noise(problem, state):
+            note = f"second order ended at {state.residual:.1e}: annealing once more, slower"
+            return self._begin(problem, state, again, ANNEALING, self._annealing(problem, again), note)
+        assert memory.best is not None
+        X, residual = memory.best
+        return self._begin(problem, state, again, LAST, self.solver, f"on from the best point, {residual:.1e}", lambda: X)
+
+    def _annealing(self, problem: Problem, memory: Memory) -> Annealing:
+        """Slower the fewer the measurements, and the more often it was tried."""
+        first = 0 if problem.m >= self.ample * problem.dof(memory.rank) else 1
+        return Annealing(self.rates[min(first + len(memory.stalled) - 1, len(self.rates) - 1)])
+
+    def _begin(
+        self,
+        problem: Problem,
+        state: State,
+        memory: Memory,
+        phase: str,
+        solver: Solver,
+        note: str,
+        where: Callable[[], FixedRank] | None = None,
+    ) -> State:
+        """Begin a phase, in the units of the data, where the last one ended or at another point."""
+        X = state.X if where is None else problem.restrict(where())
         inner = state.next(problem, X, float("nan"))
-        inner = inner.remember(self.solver.start(problem, inner))
-        memory = Memory(None, inner, state.memory.rank, phase, (inner.residual,))
+        inner = inner.remember(solver.start(problem, inner))
+        memory = replace(memory, solver=solver, inner=inner, balanced=None, phase=phase, residuals=(inner.residual,))
+        memory = replace(memory, noted=(0, inner.iteration))
         return replace(self._outer(problem, state, memory), note=note, previous=None)
 
     def _outer(self, problem: Problem, state: State, memory: Memory) -> State:
@@ -83,7 +179,7 @@ class Auto:
         else:
             new = state.next(problem, memory.balanced.back(inner.X), inner.step, memory)
         # On the way up, a small change from one point to the next says nothing about the end.
-        return replace(new, previous=None) if memory.phase == GROWING else new
+        return replace(new, previous=None) if memory.phase in (GROWING, ANNEALING) else new
 
     def _slow(self, residuals: tuple[float, ...], dtype: Any) -> bool:
         if len(residuals) <= self.window or residuals[-1] < 100 * np.finfo(dtype).eps:  # too early, or as good as it gets
@@ -93,3 +189,17 @@ class Auto:
     def _settled(self, residuals: tuple[float, ...]) -> bool:
         count = len(residuals) - 1
         return count >= self.most or (count >= self.settle and residuals[-1] > 0.9 * residuals[-1 - self.settle])
+
+
+def looks_like_noise(problem: Problem, state: State) -> bool:
+    """Whether the residual at X has no direction that stands out: the largest singular value of ``A*(A X - y)`` is about that
+    of white noise of the same size, ``|A X - y| sqrt(c) (n1^-1/2 + n2^-1/2)``.
+
+    Measured on completion: 1.0 to 1.25 times that at the end of a fit to noisy data, 1.9 and more where exact data got stuck.
+    """
+    if problem.tight is None:
+        return False
+    G = state.gradient
+    top = leading(problem, G, 1, np.random.default_rng(0), tol=1e-2, restarts=5).s[0]
+    n1, n2 = problem.shape
+    return bool(top < 1.5 * G.residual_norm * (problem.tight**0.5) * (n1**-0.5 + n2**-0.5))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,19 +13,22 @@ from ..callbacks import Callback, Progress
 from ..geometry import FixedRank
 from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
 from ..operators import Problem
-from ..result import History, Result, Status
+from ..result import History, RankTrial, Result, Status
 from ..starts import Spectral, check_point, resolve_start
 from ..steps import Constant, Exact
 from ..stopping import Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
 from .auto import Auto
 from .loop import INTERRUPTED, Clock, Solver, run
+from .newton import GaussNewton
 from .niht import IHT, NIHT
+from .rank import find_rank, told
 from .rcg import RCG
 from .rgd import RGD
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "auto": Auto,
     "rcg": RCG,
+    "gauss-newton": GaussNewton,
     "prgd": lambda: RGD(RowColumn(), Constant(0.7)),
     "adaptive-prgd": lambda: RGD(RowColumn(), Exact()),
     "rgd": lambda: RGD(Canonical(), Constant(0.5)),
@@ -38,7 +41,7 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
 
 def solve(
     problem: Problem,
-    rank: int,
+    rank: int | Literal["auto"],
     solver: str | Solver = "auto",
     *,
     tol: float = 1e-6,
@@ -55,15 +58,17 @@ def solve(
     ----------
     problem : Problem
         For example :class:`~lorank.Completion`.
-    rank : int
+    rank : int or "auto"
+        ``"auto"`` tries 1, 2, 3, ... until the residual vanishes or, on noisy data, until measurements held back are predicted
+        no better; then solves with all of them. ``result.rank_path`` shows what it tried.
     solver : str or Solver
-        One of ``"auto"``, ``"rcg"``, ``"prgd"``, ``"adaptive-prgd"``, ``"rgd"``, ``"adaptive-rgd"``, ``"shampoo"``, ``"niht"``,
-        ``"iht"``, or an object such as ``RGD(RowColumn(), Constant(0.7))``.
+        One of ``"auto"``, ``"rcg"``, ``"gauss-newton"``, ``"prgd"``, ``"adaptive-prgd"``, ``"rgd"``, ``"adaptive-rgd"``,
+        ``"shampoo"``, ``"niht"``, ``"iht"``, or an object such as ``RGD(RowColumn(), Constant(0.7))``.
     tol : float
         Success when ``|A X - y| <= tol |y|``.
     max_iter : int
     start : str, FixedRank, (U, s, V) or callable, optional
-        ``"spectral"``, ``"staged"`` or ``"balanced"``; by default what suits the solver.
+        ``"spectral"``, ``"staged"``, ``"continuation"`` or ``"balanced"``; by default what suits the solver.
     stop : Rule, optional
         Replaces the rule on the residual (and on stalls); limits on iterations and divergence remain.
     callbacks : sequence of callables ``callback(problem, state, clock)``
@@ -84,6 +89,15 @@ def solve(
             "gaps use Completion.from_dense(array_with_nan), for a sparse matrix Completion.from_sparse(S)"
         )
     algorithm = _resolve_solver(solver)
+    path: tuple[RankTrial, ...] = ()
+    searching = Clock()
+    if isinstance(rank, str) and rank == "auto":
+        problem.check_scale()
+        with contextlib.ExitStack() as stack:
+            stack.callback(problem.backend.release)
+            stack.enter_context(_limited_blas(problem.blas_threads))
+            rank, path = find_rank(problem, tol, np.random.default_rng(seed))
+    searched = searching.seconds if path else 0.0
     rank = problem.check_rank(rank)
     if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 0:
         raise ValueError(f"max_iter must be a whole number, 0 or more: got {max_iter!r}")
@@ -119,7 +133,9 @@ def solve(
     if history.notes:
         said = "; ".join(f"iteration {k}: {note}" for k, note in history.notes.items())
         status = Status(status, advice=f"{status.advice} On the way: {said}.", success=status.success)
-    return Result(X, status, count, clock.seconds, state.residual, history, algorithm, problem.signal(X))
+    if path:
+        status = Status(status, advice=f"{status.advice} {told(path, rank, tol)}", success=status.success)
+    return Result(X, status, count, searched + clock.seconds, state.residual, history, algorithm, problem.signal(X), path)
 
 
 def _resolve_solver(solver: str | Solver) -> Solver:

@@ -1,0 +1,153 @@
+"""Annealing: the rank made smooth, and the smoothing lowered step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..backends.dense import Array
+from ..geometry import FixedRank, Tangent
+from ..linalg import truncated_svd
+from ..operators import Problem
+from .loop import State
+from .tangent_system import Damping, TangentSystem
+
+FREE = 0.1  # a direction whose damping is this share of the gain is as good as undamped
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The smoothing epsilon, the point with the extra directions, the last values of epsilon, how many directions stand out
+    from it, and whether the way is at its end.
+    """
+
+    epsilon: float
+    point: FixedRank | None = None
+    past: tuple[float, ...] = ()
+    active: int = 0
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class Annealing:
+    """Reweighted least squares for the smoothed log-determinant, with a smoothing epsilon that falls slowly.
+
+    ``sum log max(s_i, epsilon)`` counts the singular values above epsilon. It is majorised by a quadratic with the weights
+    ``1 / (s_i s_j)``, every s at least epsilon; its minimiser among the matrices that fit the data is ``xi + A*(y - A xi)``
+    with xi in the tangent space at X, a damped least squares problem there. While epsilon is large only the strongest
+    directions can move; the others are freed one after the other as it falls, each before noise or a few loud rows can take
+    its place. That it falls slowly is what gets through where a jump ends in a local minimum: with ``rate=0.95`` problems with
+    1.5 measurements a degree of freedom are solved, with epsilon at the first singular value beyond the rank hardly those
+    with 2.
+
+    Begins from scratch, at the leading singular pairs of ``A* y``; the start's point is not used. It brings X near the
+    solution, and is at its end (``memory.done``) when no direction is held back any more: then :class:`GaussNewton` finishes
+    the work.
+
+    Parameters
+    ----------
+    rate : float
+        The factor on epsilon from one step to the next.
+    tol, most : float, int
+        Accuracy and number of the inner conjugate gradient steps.
+    extra : int
+        Directions beyond the rank that take part; X is without them. What a few rows insist on goes there instead of bending X.
+    window : int
+        Ends when epsilon has not fallen by a tenth in so many steps: noise, or a matrix of higher rank.
+    """
+
+    rate: float = 0.95
+    tol: float = 1e-2
+    most: int = 100
+    extra: int = 2
+    window: int = 12
+
+    default_start = "spectral"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate < 1:
+            raise ValueError(f"rate must lie between 0 and 1, got {self.rate!r}")
+
+    def start(self, problem: Problem, state: State) -> Memory:
+        if problem.tight is None:
+            raise TypeError(
+                f"annealing needs measurements with A A* = c I, and {type(problem).__name__} does not say that it has them "
+                "(its attribute tight is None): use solver='rcg' or solver='gauss-newton'"
+            )
+        if state.X.rank >= min(problem.shape):
+            raise ValueError(
+                f"annealing looks at the first singular value beyond the rank, and a {problem.shape[0]} x {problem.shape[1]} "
+                f"matrix has none beyond {state.X.rank}: lower the rank or use another solver"
+            )
+        return Memory(float("inf"))
+
+    def step(self, problem: Problem, state: State) -> State:
+        memory, rank = state.memory, state.X.rank
+        width = min(rank + self.extra, min(problem.shape) - 1)
+        xi = None if memory.point is None else self._smoothed(problem, memory.point, memory.epsilon)
+        Y = _leading(problem, xi, width + 1)
+        epsilon, active = self._lower(Y.s, memory.epsilon, problem)
+        past = (*memory.past, epsilon)[-self.window - 1 :]
+        stuck = len(past) > self.window and epsilon > 0.9 * past[0]
+        free = epsilon < FREE * problem.gain / _frame(problem) * float(Y.s[rank - 1])
+        memory = Memory(epsilon, _first(Y, width), past, min(active, rank), stuck or free)
+        return state.next(problem, _first(Y, rank), epsilon, memory)
+
+    def _smoothed(self, problem: Problem, X: FixedRank, epsilon: float) -> Tangent:
+        """The tangent part of the next iterate: ``|A xi - y|^2`` with each direction damped as its weight says."""
+        c = _frame(problem)
+        s = np.maximum(np.asarray(X.s, float), 1.001 * epsilon)
+        core, side = epsilon**2 / (np.outer(s, s) - epsilon**2), epsilon / (s - epsilon)
+        system = TangentSystem(problem, X, Damping(_like(X, c * core), _like(X, c * side)))
+        here = Tangent(X, np.diag(X.s).astype(X.dtype), 0 * X.U, 0 * X.V)
+        return system.solve(system.pull_back(problem.y), here, tol=self.tol, most=self.most)[0]
+
+    def _lower(self, s: Array, epsilon: float, problem: Problem) -> tuple[float, int]:
+        """The next epsilon, and how many singular values stand well above it."""
+        if not np.isfinite(epsilon):
+            return float(s[-1]), 0
+        above = s[s > epsilon]
+        lower = self.rate * epsilon
+        if len(above) < len(s) and (not len(above) or epsilon < FREE * problem.gain / _frame(problem) * above[-1]):
+            lower = min(lower, 1.05 * float(s[len(above)]))  # nothing happens before the next direction is reached
+        epsilon = max(lower, float(s[-1]))
+        return epsilon, int((s > 3 * epsilon).sum())
+
+
+def _leading(problem: Problem, xi: Tangent | None, count: int) -> FixedRank:
+    """The leading singular triples of ``xi + A*(y - A xi)``, beginning from where xi stands."""
+    backend, c = problem.backend, _frame(problem)
+    rng = np.random.default_rng(count)
+    if xi is None:
+        times, adjoint_times = problem.products(problem.y / c)
+        start = adjoint_times(backend.normal(rng, (problem.shape[0], min(count + 5, *problem.shape)), problem.dtype))
+        return truncated_svd(times, adjoint_times, start, count, backend, tol=1e-2, restarts=6)
+    left, right = xi.factors()
+    rest, adjoint_rest = problem.products((problem.y - problem.forward(left, right)) / c)
+    more = min(count + 3, *problem.shape) - xi.X.rank
+    # Through the operator once, so that rows and columns without data stay zero.
+    start = backend.concat([xi.X.V, adjoint_rest(backend.normal(rng, (problem.shape[0], more), problem.dtype))])
+
+    def times_sum(v: Array) -> Array:
+        return left @ backend.gram(right, v) + rest(v)
+
+    def adjoint_sum(u: Array) -> Array:
+        return right @ backend.gram(left, u) + adjoint_rest(u)
+
+    return truncated_svd(times_sum, adjoint_sum, start, count, backend, tol=1e-7, restarts=1)
+
+
+def _first(X: FixedRank, rank: int) -> FixedRank:
+    """The leading ``rank`` singular triples of X."""
+    return FixedRank(X.U[:, :rank].copy(), X.s[:rank].copy(), X.V[:, :rank].copy(), X.backend)
+
+
+def _frame(problem: Problem) -> float:
+    assert problem.tight is not None
+    return problem.tight
+
+
+def _like(X: FixedRank, a: np.ndarray) -> Any:
+    return a.astype(X.s.dtype)

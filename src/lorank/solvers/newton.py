@@ -1,0 +1,58 @@
+"""Gauss-Newton on the fixed-rank manifold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..geometry import Weights, retract, riemannian_gradient
+from ..operators import Problem
+from .loop import State
+from .tangent_system import Damping, TangentSystem
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The damping in units of the gain, and how many steps in a row were as good as nothing."""
+
+    damping: float = 0.0
+    idle: int = 0
+
+
+@dataclass(frozen=True)
+class GaussNewton:
+    """Each step minimises the misfit ``|A (X + xi) - y|`` over the whole tangent space, by conjugate gradients inside.
+
+    Near a solution that fits the data each step squares the error, however few the measurements and however ill-conditioned X.
+    Where a step makes the misfit larger it is damped (Levenberg and Marquardt) until it does not.
+
+    Parameters
+    ----------
+    tol : float
+        Accuracy of the inner solution.
+    most : int
+        The most inner steps.
+    tries : int
+        Dampings to try in one step before X is left as it is.
+    """
+
+    tol: float = 1e-3
+    most: int = 300
+    tries: int = 3
+
+    default_start = "staged"
+
+    def start(self, problem: Problem, state: State) -> Memory:
+        return Memory()
+
+    def step(self, problem: Problem, state: State) -> State:
+        X, damping = state.X, state.memory.damping
+        rhs = -riemannian_gradient(X, state.gradient, Weights())
+        for _ in range(self.tries):
+            system = TangentSystem(problem, X, Damping.constant(X, damping * problem.gain))
+            xi, _ = system.solve(rhs, tol=self.tol, most=self.most)
+            new = state.next(problem, retract(xi, 1.0), 1.0)
+            if new.residual < state.residual:
+                idle = state.memory.idle + 1 if new.residual > 0.9 * state.residual else 0
+                return new.remember(Memory(damping / 10 if damping > 1e-4 else 0.0, idle))
+            damping = max(10 * damping, 1e-3)
+        return replace(state, iteration=state.iteration + 1, memory=Memory(damping, state.memory.idle + 1))

@@ -1,0 +1,111 @@
+"""Linear least squares on a tangent space, by preconditioned conjugate gradients: the inside of second order methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..backends.dense import Array
+from ..geometry import FixedRank, Tangent
+from ..operators import Problem
+
+
+@dataclass(frozen=True)
+class Damping:
+    """The penalty ``sum core_ij |M_ij|^2 + sum side_j (|Up_j|^2 + |Vp_j|^2)`` on a tangent vector.
+
+    Attributes
+    ----------
+    core : (r, r) array
+    side : (r,) array
+        One number for each column of Up and of Vp.
+    """
+
+    core: Array
+    side: Array
+
+    @classmethod
+    def constant(cls, X: FixedRank, value: float) -> Damping:
+        return cls(np.full((X.rank, X.rank), value, X.s.dtype), np.full(X.rank, value, X.s.dtype))
+
+    def __call__(self, xi: Tangent) -> Tangent:
+        return Tangent(xi.X, xi.M * self.core, xi.Up * self.side, xi.Vp * self.side)
+
+
+class TangentSystem:
+    """Minimises ``|A xi - b|^2`` plus a damping over the tangent vectors xi at X.
+
+    The preconditioner is the inverse of what stands on the diagonal: ``gain`` plus the damping or, where the problem knows
+    them (:meth:`Problem.blocks`), a small matrix for each row and each column, which evens out rows with many and with few
+    measurements.
+    """
+
+    def __init__(self, problem: Problem, X: FixedRank, damping: Damping) -> None:
+        self.problem, self.X, self.damping = problem, X, damping
+        blocks = problem.blocks(X)
+        self._inverses = None if blocks is None else tuple(_inverses(b, damping.side, problem.gain) for b in blocks)
+
+    def pull_back(self, p: Array) -> Tangent:
+        """``P_T A* p``."""
+        X = self.X
+        times, adjoint_times = self.problem.products(p)
+        left = times(X.V)
+        return Tangent.project(X, left, adjoint_times(X.U), X.backend.gram(X.U, left))
+
+    def apply(self, xi: Tangent) -> Tangent:
+        """``P_T A* A xi`` plus the damping."""
+        return self.pull_back(self.problem.forward(*xi.factors())) + self.damping(xi)
+
+    def precondition(self, xi: Tangent) -> Tangent:
+        """An approximate inverse of :meth:`apply`, Hermitian and positive definite."""
+        gain, d, X = self.problem.gain, self.damping, self.X
+        M = xi.M / (gain + d.core)
+        if self._inverses is None:
+            return Tangent(X, M, xi.Up / (gain + d.side), xi.Vp / (gain + d.side))
+        up, vp = (np.matmul(a[:, None, :], b)[:, 0, :] for a, b in zip((xi.Up, xi.Vp), self._inverses, strict=True))
+        gram = X.backend.gram
+        return Tangent(X, M, up - X.U @ gram(X.U, up), vp - X.V @ gram(X.V, vp))
+
+    def solve(self, rhs: Tangent, xi: Tangent | None = None, *, tol: float = 1e-2, most: int = 300) -> tuple[Tangent, int]:
+        """The solution of ``apply(xi) = rhs`` and the number of steps.
+
+        Parameters
+        ----------
+        rhs : Tangent
+        xi : Tangent, optional
+            Where to begin; zero by default.
+        tol : float
+            Ends when the residual, in the preconditioner's norm, is that share of the first one.
+        most : int
+            The most steps.
+        """
+        left = rhs if xi is None else rhs + -self.apply(xi)
+        xi = 0.0 * rhs if xi is None else xi
+        z = direction = self.precondition(left)
+        size = first = inner(left, z)
+        count = 0
+        while count < most and size > tol**2 * first:
+            image = self.apply(direction)
+            curvature = inner(direction, image)
+            if not curvature > 0:  # rounding, or nothing left to do
+                break
+            alpha = size / curvature
+            xi, left = xi + alpha * direction, left + -alpha * image
+            z = self.precondition(left)
+            new = inner(left, z)
+            direction, size, count = z + (new / size) * direction, new, count + 1
+        return xi, count
+
+
+def inner(a: Tangent, b: Tangent) -> float:
+    """``Re <a, b>`` for tangent vectors at the same point."""
+    dot = a.X.backend.inner
+    return dot(a.M, b.M) + dot(a.Up, b.Up) + dot(a.Vp, b.Vp)
+
+
+def _inverses(blocks: Array, side: Array, gain: float) -> Any:
+    """Inverses of the blocks with the damping added, and a little more: rows with few measurements have singular ones."""
+    floor = gain * (1e-3 if np.finfo(blocks.dtype).bits == 32 else 1e-6)
+    return np.linalg.inv(blocks + np.diag(side + floor).astype(side.dtype))
