@@ -15,6 +15,14 @@ constexpr int kBatch = 4;  // observations added to the matrix at a time: each o
 
 inline std::int64_t line_start(std::int64_t k) { return k / kLanes * kLanes; }
 
+#if defined(__GNUC__) || defined(__clang__)
+inline void fetch(const double *p, std::int64_t count) {
+  for (std::int64_t d = 0; d < count; d += kLanes) __builtin_prefetch(p + d, 0, 3);
+}
+#else
+inline void fetch(const double *, std::int64_t) {}
+#endif
+
 struct Scratch {
   double *A, *U, *inverse, *b, *x, *y, *triangle;
 };
@@ -102,6 +110,11 @@ void one(const NormalJob &job, std::int64_t i, const Scratch &s) {
       const double c = w[j] * job.values[k];
       total += c * job.values[k];
       for (std::int64_t d = 0; d < stride; ++d) s.b[d] += c * y[j][d];
+    }
+    for (int j = 0; j < kBatch; ++j) {  // the batch after the next: rows of the other side lie anywhere
+      const std::int64_t ahead = job.index[t + 2 * kBatch + j];  // indices are padded beyond the last one
+      fetch(job.other + ahead * stride, stride);
+      if (job.moments) fetch(job.moments + ahead * size, size);
     }
     add_outer(s.A, width, stride, y, w);
     if (job.moments) {

@@ -72,6 +72,8 @@ class Alternating:
         often than others.
     weights : (m,) array, optional
         Weights of the observations, in the problem's order.
+    initial : Factors, optional
+        Go on from there.
     """
 
     regularization: float = 1.0
@@ -80,9 +82,10 @@ class Alternating:
     shrinkage: float = 5.0
     scaling: float = 0.0
     weights: np.ndarray | None = None
+    initial: Factors | None = None
 
     def start(self, problem: Problem, state: State) -> Factors:
-        return begin(problem, state, self.offsets)
+        return self.initial or begin(problem, state, self.offsets)
 
     def step(self, problem: Problem, state: State) -> State:
         assert isinstance(problem, Completion)

@@ -32,15 +32,23 @@ class Variational:
         one for each row times one for each column.
     weights : (m,) array, optional
         Weights of the observations, in the problem's order.
+    initial : Factors, optional
+        Go on from there.
     """
 
     offsets: bool = False
     caution: float = 1.0
     noise: Literal["one", "columns", "both"] = "one"
     weights: np.ndarray | None = None
+    initial: Factors | None = None
 
     def start(self, problem: Problem, state: State) -> Factors:
-        factors = begin(problem, state, self.offsets)
+        if self.initial is not None:
+            return self.initial
+        return self.widen(problem, begin(problem, state, self.offsets))
+
+    def widen(self, problem: Problem, factors: Factors) -> Factors:
+        """The same factors with priors from before anything is known."""
         k, scale = factors.rows.shape[1], problem.y_norm / np.sqrt(max(problem.m, 1)) or 1.0
         # Factors of size sqrt(scale) make values of size scale; before anything is known, most of it may be noise.
         P = np.eye(k) * (5.0 / scale)
@@ -60,7 +68,8 @@ class Variational:
         col_prior = self._learn(cols, col_cov, True)
         col_noise = self._sizes(problem, by_col, True, old)
         count = problem.m if self.weights is None else self.weights.sum()
-        noise = float(count / max(by_col.sum(), 1e-12 * problem.y_norm**2))
+        unit = problem.y_norm**2 / problem.m or 1.0
+        noise = float(count / max(by_col.sum(), 1e-10 * count * unit))  # data without noise leave a little
         new = Factors(rows, cols, row_prior, col_prior, noise, row_cov, col_cov, row_noise, col_noise)
         return advance(problem, state, new, by_col)
 
