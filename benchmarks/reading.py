@@ -23,7 +23,7 @@ data = read_ratings(sys.argv[1])
 seconds = time.perf_counter() - begin
 peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 arrays = sum(a.nbytes for a in (data.rows, data.cols, data.values)) / 2**20
-print(f"{len(data.values):,} rows in {seconds:.1f} s; peak {peak:.0f} MB for arrays of {arrays:.0f} MB: {peak / arrays:.2f} times")
+print(f"{len(data.values):,} rows in {seconds:.1f} s; peak {peak:.0f} MB, {peak / arrays:.2f} times {arrays:.0f} MB")
 """
 
 
