@@ -313,6 +313,8 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
             raise ValueError(f"holdout must lie between 0 and 1, got {self.holdout!r}")
         top = min(shape)
         rank = check_rank(self.rank, top)
+        if rank == 0 and not self.biases:
+            raise ValueError("rank=0 without biases leaves nothing to fit: allow biases, or a rank of 1")
         ranks = None
         if rank == "auto":
             most = max(1, min(top, m // (2 * sum(shape)) + 2, RANKS[-1]))

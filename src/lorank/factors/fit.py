@@ -146,10 +146,13 @@ def fit_factors(
         _, status, count = run(problem, solver, X, rule, [keep, *callbacks], clock, history)
     factors: Factors = last[0].memory
     noise = factors.noise
-    if settings.regularization is not None:
+    prior = factors
+    if settings.regularization is not None:  # a penalty is a prior in units of the noise
         noise = 1 / max((last[0].residual * problem.y_norm) ** 2 / problem.m, 1e-300)
+        row, col = ((noise * P, noise * h) for P, h in (factors.row_prior, factors.col_prior))
+        prior = replace(factors, row_prior=row, col_prior=col)
     counts = np.bincount(problem.rows, minlength=problem.shape[0]), np.bincount(problem.cols, minlength=problem.shape[1])
-    model = FactorModel.of(factors, mean, settings.offsets, noise, counts)
+    model = FactorModel.of(prior, mean, settings.offsets, noise, counts)
     return Fit(model, factors, status, count, history)
 
 

@@ -162,7 +162,7 @@ def test_fold_in_against_a_dense_ridge_regression(data):
     model = lr.MatrixCompletion(rank=2, regularization=3.0, biases=False).fit(pairs, values)
     cols, new = np.array([3, 10, 20]), np.array([1.0, 4.0, 2.0])
     V = model.model_.cols[cols]
-    x = np.linalg.solve(V.T @ V * model.model_.noise + 3 * np.eye(2), V.T @ (new - model.mean_) * model.model_.noise)
+    x = np.linalg.solve(V.T @ V + 3 * np.eye(2), V.T @ (new - model.mean_))
     np.testing.assert_allclose(model.fold_in(cols, new).factors, x, rtol=1e-9)
 
 
@@ -235,6 +235,7 @@ def test_fit_warns_where_parts_cannot_be_related():
         ({"solver": "sgd"}, "solver must be one of"),
         ({"solver": "variational", "regularization": 2.0}, "learns its regularization"),
         ({"solver": "alternating", "regularization": "learned"}, "needs a strength"),
+        ({"rank": 0, "biases": False}, "nothing to fit"),
         ({"bounds": (5, 1)}, "low < high"),
         ({"holdout": 1.5}, "holdout"),
         ({"shape": (3, 3)}, "does not hold row"),
