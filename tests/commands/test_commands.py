@@ -190,6 +190,17 @@ def test_the_report_draws_in_a_browser(folder, width, tmp_path):
     assert done.stdout.count("main-svg") >= 8
 
 
+def test_a_missing_package_is_named_with_its_remedy(folder, monkeypatch):
+    import sys
+
+    for name in [m for m in sys.modules if m.startswith("lorank.estimators")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "sklearn.base", None)
+    done = run("complete", folder / "ratings.csv")
+    assert done.exit_code == 2
+    assert 'this needs sklearn.base: pip install "lorank[files]"' in done.stderr
+
+
 def test_titles_cannot_carry_markup(folder):
     from lorank.report.page import build_page
 

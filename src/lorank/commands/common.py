@@ -28,6 +28,9 @@ def for_people() -> Iterator[None]:
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = show
             yield
+    except ModuleNotFoundError as error:
+        print(f'lorank: this needs {error.name}: pip install "lorank[files]"', file=sys.stderr)
+        raise typer.Exit(BAD_INPUT) from None
     except (ValueError, ImportError, MemoryError, OSError) as error:
         print(f"lorank: {error or type(error).__name__}", file=sys.stderr)
         raise typer.Exit(BAD_INPUT) from None
