@@ -12,7 +12,7 @@ import lorank
 from lorank.solvers import SOLVERS
 
 ROOT = Path(__file__).parents[1]
-LINKED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/notation.md")
+LINKED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/notation.md", "docs/ratings.md", "docs/tables.md")
 
 
 def python_blocks(name: str) -> list[str]:
@@ -36,6 +36,7 @@ def _elsewhere(tmp_path, monkeypatch):
 
 def test_readme_runs():
     """From top to bottom, as a reader would."""
+    pytest.importorskip("sklearn")
     blocks = python_blocks("README.md")
     assert len(blocks) >= 4
     blocks.insert(1, "first = result")
@@ -44,6 +45,15 @@ def test_readme_runs():
     assert abs(space["first"].X.to_dense() - space["truth"]).max() < 1e-3
     assert abs(space["filled"] - space["truth"]).max() < 1e-3
     assert space["result"].converged
+    assert space["model"].rank_ in (2, 3)
+    assert space["newcomer"].predictions.shape == (150,)
+
+
+@pytest.mark.parametrize("name", ["docs/ratings.md", "docs/tables.md"])
+def test_pages_run(name):
+    """Each page from top to bottom."""
+    pytest.importorskip("sklearn")
+    execute(name, python_blocks(name))
 
 
 @pytest.mark.parametrize("block", python_blocks("CONTRIBUTING.md"), ids=["model", "metric", "step_rule"])

@@ -133,6 +133,48 @@ void bind(nb::class_<Pattern> &cls) {
       "values"_a.noconvert(), "out"_a.noconvert());
 }
 
+void bind_normal(nb::class_<Pattern> &cls) {
+  cls.def(
+      "normal",
+      [](const Pattern &p, bool columns, Matrix<const double> other, Matrix<const double> moments, Vector<const double> values,
+         Vector<const double> weights, Matrix<const double> prior, Vector<const double> shift, Vector<const double> scale,
+         std::int64_t fixed, double noise, Matrix<double> mean, Matrix<double> covariance, Vector<double> squares) {
+        const std::int64_t majors = columns ? p.n2 : p.n1, minors = columns ? p.n1 : p.n2, width = other.shape(1);
+        const std::int64_t size = width * (width + 1) / 2;
+        require(width > 0, "other: columns", width, 1);
+        require(fixed >= -1 && fixed < width, "fixed: below", fixed, width);
+        require_shape(other, "other", minors, width);
+        const bool moment = moments.shape(0) != 0, weighted = weights.shape(0) != 0, scaled = scale.shape(0) != 0,
+                   wanted = covariance.shape(0) != 0;
+        if (moment) require_shape(moments, "moments", minors, size);
+        if (weighted) require_size(weights, "weights", p.m);
+        if (scaled) require_size(scale, "scale", majors);
+        if (wanted) require_shape(covariance, "covariance", majors, size);
+        require_size(values, "values", p.m);
+        require_shape(prior, "prior", width, width);
+        require_size(shift, "shift", width);
+        require_shape(mean, "mean", majors, width);
+        require_size(squares, "squares", majors);
+        lorank::NormalJob job{};
+        job.moments = moment ? moments.data() : nullptr;
+        job.values = values.data();
+        job.weights = weighted ? weights.data() : nullptr;
+        job.prior = prior.data();
+        job.shift = shift.data();
+        job.scale = scaled ? scale.data() : nullptr;
+        job.fixed = fixed;
+        job.noise = noise;
+        job.mean = mean.data();
+        job.covariance = wanted ? covariance.data() : nullptr;
+        job.squares = squares.data();
+        nb::gil_scoped_release nogil;
+        p.normal(columns, Factor<double>{other.data(), minors, width}, job);
+      },
+      "columns"_a, "other"_a.noconvert(), "moments"_a.noconvert(), "values"_a.noconvert(), "weights"_a.noconvert(),
+      "prior"_a.noconvert(), "shift"_a.noconvert(), "scale"_a.noconvert(), "fixed"_a, "noise"_a, "mean"_a.noconvert(),
+      "covariance"_a.noconvert(), "squares"_a.noconvert());
+}
+
 template <class I>
 void bind_order(nb::module_ &m) {
   m.def(
@@ -170,6 +212,7 @@ NB_MODULE(_kernels, m) {
   bind<float>(cls);
   bind<std::complex<double>>(cls);
   bind<std::complex<float>>(cls);
+  bind_normal(cls);
   bind_order<std::int64_t>(m);
   bind_order<std::int32_t>(m);
   m.def("instruction_set", &lorank::instruction_set, "The instruction set in use.");

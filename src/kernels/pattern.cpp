@@ -186,20 +186,17 @@ Pattern::Pattern(const std::int64_t *indptr, std::int64_t rows, const std::int32
     }
 }
 
+int Pattern::share(bool columns, std::int64_t load) const {
+  return static_cast<int>(std::min<std::int64_t>(threads(), 1 + (m + load * (columns ? n2 : n1)) / kGrain));
+}
+
 // Ranges of majors with an equal share of the observations, several a thread, so that a thread that is held up does not keep
 // the others waiting. A major index belongs to one range, so results do not depend on the number of threads.
-template <class R>
-void Pattern::run(bool columns, void (*pass)(const Job<R> &), Job<R> job) const {
+template <class F>
+void Pattern::split(bool columns, std::int64_t load, int count, const F &pass) const {
   const std::vector<std::int64_t> &ptr = columns ? col_ptr_ : row_ptr_;
-  const std::int64_t majors = static_cast<std::int64_t>(ptr.size()) - 1;
-  job.indptr = ptr.data();
-  job.index = columns ? row_index_.data() : col_index_.data();
-  const int count = static_cast<int>(std::min<std::int64_t>(threads(), 1 + (m + majors) / kGrain));
+  const std::int64_t majors = static_cast<std::int64_t>(ptr.size()) - 1, total = m + load * majors;
   const int ranges = count > 1 ? 8 * count : 1;
-  // a row of accumulators a thread, made here because nothing may throw in the parallel region
-  const std::int64_t row_bytes = (job.lines * 2 + 1) * kLineBytes;
-  std::vector<char> rows(count * row_bytes + kLineBytes);
-  const std::uintptr_t base = (reinterpret_cast<std::uintptr_t>(rows.data()) + kLineBytes - 1) / kLineBytes * kLineBytes;
 #pragma omp parallel for num_threads(count) schedule(dynamic, 1) if (count > 1)
   for (int t = 0; t < ranges; ++t) {
     // split by observations + majors, so that long runs of empty rows are shared too
@@ -207,19 +204,68 @@ void Pattern::run(bool columns, void (*pass)(const Job<R> &), Job<R> job) const 
       std::int64_t lo = 0, hi = majors;
       while (lo < hi) {
         const std::int64_t mid = (lo + hi) / 2;
-        if (ptr[mid] + mid < share)
+        if (ptr[mid] + load * mid < share)
           lo = mid + 1;
         else
           hi = mid;
       }
       return lo;
     };
-    Job<R> mine = job;
-    mine.row = reinterpret_cast<R *>(base + thread_number() * row_bytes);
-    mine.first = t == 0 ? 0 : bound((m + majors) * t / ranges);
-    mine.last = t + 1 == ranges ? majors : bound((m + majors) * (t + 1) / ranges);
-    pass(mine);
+    pass(t == 0 ? 0 : bound(total * t / ranges), t + 1 == ranges ? majors : bound(total * (t + 1) / ranges), thread_number());
   }
+}
+
+template <class R>
+void Pattern::run(bool columns, void (*pass)(const Job<R> &), Job<R> job) const {
+  job.indptr = (columns ? col_ptr_ : row_ptr_).data();
+  job.index = columns ? row_index_.data() : col_index_.data();
+  const int count = share(columns, 1);
+  // a row of accumulators a thread, made here because nothing may throw in the parallel region
+  const std::int64_t row_bytes = (job.lines * 2 + 1) * kLineBytes;
+  std::vector<char> rows(count * row_bytes + kLineBytes);
+  const std::uintptr_t base = (reinterpret_cast<std::uintptr_t>(rows.data()) + kLineBytes - 1) / kLineBytes * kLineBytes;
+  split(columns, 1, count, [&](std::int64_t first, std::int64_t last, int thread) {
+    Job<R> mine = job;
+    mine.row = reinterpret_cast<R *>(base + thread * row_bytes);
+    mine.first = first;
+    mine.last = last;
+    pass(mine);
+  });
+}
+
+namespace {
+NormalPass normal_pass() {
+#ifdef LORANK_X86_LEVELS
+  const std::string name = instruction_set();
+  if (name == "avx512") return normal_avx512;
+  if (name == "avx2") return normal_avx2;
+#endif
+  return normal_baseline;
+}
+}  // namespace
+
+void Pattern::normal(bool columns, Factor<double> other, NormalJob job) const {
+  job.indptr = (columns ? col_ptr_ : row_ptr_).data();
+  job.index = columns ? row_index_.data() : col_index_.data();
+  job.width = other.width;
+  const std::int64_t lines = lines_for(other.width, sizeof(double));
+  job.stride = lines * kLineBytes / static_cast<std::int64_t>(sizeof(double));
+  Packed<double> &b = scratch<double>(1);
+  b.pack<false>(other, nullptr, Factor<double>{nullptr, other.rows, 0}, lines);
+  job.other = b.data;
+  const std::int64_t load = 1 + job.width;  // solving takes about as long as adding that many observations
+  const int count = share(columns, load);
+  const std::int64_t size = normal_scratch(job.width, job.stride);
+  Packed<double> &memory = scratch<double>(0);
+  memory.reserve(static_cast<std::size_t>(count) * size);
+  const NormalPass pass = normal_pass();
+  split(columns, load, count, [&](std::int64_t first, std::int64_t last, int thread) {
+    NormalJob mine = job;
+    mine.first = first;
+    mine.last = last;
+    mine.scratch = memory.data + thread * size;
+    pass(mine);
+  });
 }
 
 template <class R, bool COMPLEX>

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "normal.h"
 #include "passes.h"
 
 namespace lorank {
@@ -41,6 +42,10 @@ class Pattern {
   template <class R, bool COMPLEX>
   void times(bool columns, const R *values, Factor<R> other, R *sums) const;
 
+  // The normal equations of each row (column), solved: see normal.h. `other` is unpadded; the job's other fields that belong
+  // to the pattern or to memory are filled in here.
+  void normal(bool columns, Factor<double> other, NormalJob job) const;
+
   // Values from row order to column order, conjugated.
   template <class R, bool COMPLEX>
   void to_columns(const R *values, R *out) const;
@@ -53,6 +58,10 @@ class Pattern {
 
   template <class R>
   void run(bool columns, void (*pass)(const Job<R> &), Job<R> job) const;
+  // pass(first, last, thread) over ranges of majors; `load` is the work of a major index in units of an observation
+  template <class F>
+  void split(bool columns, std::int64_t load, int count, const F &pass) const;
+  int share(bool columns, std::int64_t load) const;  // threads that are worth waking
 };
 
 // Stable counting sort of (row, col) pairs into row-major order. Throws std::invalid_argument on an index out of range.

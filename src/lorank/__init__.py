@@ -9,13 +9,51 @@ True
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from . import callbacks, datasets, metrics, solvers, starts, steps, stopping, testing
 from .geometry import FixedRank
 from .operators import Completion, Gradient, PhaseRetrieval, Problem, Sensing, phase_distance
 from .result import History, Result, Status
 from .solvers import IHT, NIHT, RCG, RGD, Annealing, Auto, GaussNewton, Safeguard, solve
 
+if TYPE_CHECKING:
+    from .diagnosis import diagnose
+    from .estimators import LowRankImputer, MatrixCompletion
+    from .estimators.files import load_estimator as load
+
 __version__ = "0.1.0"
+
+# Imported when first asked for: scikit-learn is an extra, and slow to import.
+_LATER = {
+    "LowRankImputer": ("estimators", "LowRankImputer"),
+    "MatrixCompletion": ("estimators", "MatrixCompletion"),
+    "diagnose": ("diagnosis", "diagnose"),
+    "load": ("estimators.files", "load_estimator"),
+}
+
+
+if not TYPE_CHECKING:  # a type checker sees the imports above
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import importlib
+
+        module, attribute = _LATER[name]
+        try:
+            value = getattr(importlib.import_module(f".{module}", __name__), attribute)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in ("sklearn", "joblib"):
+                raise
+            raise ImportError(f'lorank.{name} needs scikit-learn: pip install "lorank[sklearn]"') from None
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
+
 
 __all__ = [
     "IHT",
@@ -29,6 +67,8 @@ __all__ = [
     "GaussNewton",
     "Gradient",
     "History",
+    "LowRankImputer",
+    "MatrixCompletion",
     "PhaseRetrieval",
     "Problem",
     "Result",
@@ -37,6 +77,8 @@ __all__ = [
     "Status",
     "callbacks",
     "datasets",
+    "diagnose",
+    "load",
     "metrics",
     "phase_distance",
     "solve",

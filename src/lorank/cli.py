@@ -1,4 +1,4 @@
-"""The command line: ``lorank demo`` and ``lorank reproduce``.
+"""The command line: ``lorank demo``, ``lorank reproduce``, and the commands for files in :mod:`lorank.commands`.
 
 typer, rich and matplotlib are an extra, ``lorank[cli]``, and are imported only when a command needs them.
 """
@@ -85,4 +85,8 @@ def build_app() -> Any:
         if status:
             raise typer.Exit(status)
 
+    from .commands import ratings, tables
+
+    ratings.register(app)
+    tables.register(app)
     return app

@@ -92,6 +92,42 @@ class NativeObservations(ReferenceObservations):
     def adjoint_times(self, p: Array, u: Array) -> Array:
         return self._times(True, self._columns(p), u)
 
+    def normal(
+        self,
+        columns: bool,
+        other: Array,
+        prior: Array,
+        shift: Array,
+        *,
+        moments: Array | None = None,
+        weights: Array | None = None,
+        scale: Array | None = None,
+        fixed: int = -1,
+        noise: float = 1.0,
+        covariance: bool = False,
+    ) -> tuple[Array, Array | None, np.ndarray]:
+        if weights is not None and columns:
+            weights = self._columns(_c(weights, np.float64))
+        n, k = self.shape[1 if columns else 0], other.shape[1]
+        mean, squares = np.empty((n, k)), np.empty(n)
+        cov = np.empty((n if covariance else 0, k * (k + 1) // 2))
+        self._pattern.normal(
+            columns,
+            _c(other, np.float64),
+            cov[:0] if moments is None else _c(moments, np.float64),
+            _c(self._column_values if columns else self.values, np.float64),
+            squares[:0] if weights is None else _c(weights, np.float64),
+            _c(prior, np.float64),
+            _c(shift, np.float64),
+            squares[:0] if scale is None else _c(scale, np.float64),
+            fixed,
+            float(noise),
+            mean,
+            cov,
+            squares,
+        )
+        return mean, cov if covariance else None, squares
+
     def _times(self, columns: bool, p: Array, other: Array) -> Array:
         other = _c(other, p.dtype)
         sums = np.empty((self.shape[1 if columns else 0], other.shape[1]), p.dtype)

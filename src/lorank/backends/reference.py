@@ -115,6 +115,86 @@ class ReferenceObservations:
         """``P^H u``."""
         return np.ascontiguousarray(self.matrix(p).conj().T @ u)
 
+    def normal(
+        self,
+        columns: bool,
+        other: Array,
+        prior: Array,
+        shift: Array,
+        *,
+        moments: Array | None = None,
+        weights: Array | None = None,
+        scale: Array | None = None,
+        fixed: int = -1,
+        noise: float = 1.0,
+        covariance: bool = False,
+    ) -> tuple[Array, Array | None, np.ndarray]:
+        """The normal equations of each row (column), solved: one half of a sweep of alternating least squares.
+
+        For a row with values r_t at columns whose factors are y_t, with covariances S_t::
+
+            A = sum_t w_t (y_t y_t^T + S_t),   b = sum_t w_t r_t y_t,   (noise A + scale P) x = noise b + scale h
+
+        Parameters
+        ----------
+        columns : bool
+            Solve for the columns' factors instead.
+        other : (n, k) array
+            The other side's factors. Real, as everything here, and in double precision.
+        prior : (k, k) array
+            P, the prior's precision.
+        shift : (k,) array
+            h, the precision times the prior's mean.
+        moments : (n, k (k + 1) / 2) array, optional
+            S_t, the upper triangles row by row.
+        weights : (m,) array, optional
+            In row-major order.
+        scale : array, optional
+            A factor on the prior for each row.
+        fixed : int
+            The coordinate that is held at 1; none by default.
+        noise : float
+            The precision of the values.
+        covariance : bool
+            Whether to return the inverses of the matrices.
+
+        Returns
+        -------
+        mean : (rows, k) array
+        covariance : (rows, k (k + 1) / 2) array or None
+            Zero in the fixed coordinate.
+        squares : (rows,) array
+            The expectation of ``sum_t w_t (r_t - x y_t)^2``.
+        """
+        n, k = self.shape[1 if columns else 0], other.shape[1]
+        upper = np.triu_indices(k)
+        major, minor = (self.indices, self.rows) if columns else (self.rows, self.indices)
+        order = np.argsort(major, kind="stable")
+        ends = np.cumsum(np.bincount(major, minlength=n))
+        minor, r = minor[order], self.values[order]
+        w = np.ones(self.m) if weights is None else weights[order]
+        mean, squares = np.empty((n, k)), np.empty(n)
+        cov = np.empty((n, len(upper[0]))) if covariance else None
+        for i, end in enumerate(ends):
+            part = slice(ends[i - 1] if i else 0, end)
+            y, wy = other[minor[part]], w[part, None] * other[minor[part]]
+            A, b = wy.T @ y, wy.T @ r[part]
+            if moments is not None:
+                A[upper] += w[part] @ moments[minor[part]]
+                A = np.triu(A) + np.triu(A, 1).T
+            c = 1.0 if scale is None else scale[i]
+            M, h = noise * A + c * prior, noise * b + c * shift
+            free = np.arange(k) != fixed
+            x, S = np.ones(k), np.zeros((k, k))
+            S[np.ix_(free, free)] = np.linalg.inv(M[np.ix_(free, free)])
+            x[free] = S[np.ix_(free, free)] @ (h[free] - M[free][:, ~free].sum(1))
+            mean[i] = x
+            squares[i] = w[part] @ r[part] ** 2 - 2 * x @ b + x @ A @ x
+            if cov is not None:
+                cov[i] = S[upper]
+                squares[i] += (A * S).sum()
+        return mean, cov, squares
+
     def squares(self, p: Array) -> tuple[np.ndarray, np.ndarray]:
         """Squared norms of the rows and of the columns of P, in double precision."""
         q = np.abs(p.astype(np.result_type(p, np.float64))) ** 2

@@ -1,5 +1,6 @@
 """Solvers: one loop, one algorithm per file."""
 
+from .alternating import Alternating
 from .anneal import Annealing
 from .auto import Auto
 from .newton import GaussNewton
@@ -8,5 +9,20 @@ from .rcg import RCG
 from .rgd import RGD
 from .safeguard import Fallback, Safeguard
 from .solve import SOLVERS, solve
+from .variational import Variational
 
-__all__ = ["IHT", "NIHT", "RCG", "RGD", "SOLVERS", "Annealing", "Auto", "Fallback", "GaussNewton", "Safeguard", "solve"]
+__all__ = [
+    "IHT",
+    "NIHT",
+    "RCG",
+    "RGD",
+    "SOLVERS",
+    "Alternating",
+    "Annealing",
+    "Auto",
+    "Fallback",
+    "GaussNewton",
+    "Safeguard",
+    "Variational",
+    "solve",
+]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from ..callbacks import Callback, Progress
+from ..checkpoint import Checkpoint
 from ..geometry import FixedRank
 from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
 from ..operators import Problem
@@ -51,6 +53,8 @@ def solve(
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
     seed: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = 60.0,
 ) -> Result:
     """Recover a matrix of rank ``rank`` from its measurements.
 
@@ -77,6 +81,11 @@ def solve(
         Show a progress bar.
     seed : int
         For the random start of singular vector computations. Same seed: same bits, whatever the number of threads.
+    checkpoint : path, optional
+        A file for the best point so far. Where it is there already and belongs to the same problem, rank and solver, the run
+        goes on from it; where it belongs to another, it is refused.
+    checkpoint_every : float
+        Seconds between writes.
 
     Returns
     -------
@@ -109,9 +118,14 @@ def solve(
     if callable(callbacks) or not all(map(callable, callbacks)):
         raise ValueError("callbacks must be a list of functions of problem, state and clock")
     problem.check_scale()
+    callbacks, keeper = list(callbacks), None
+    if checkpoint is not None:
+        keeper = Checkpoint(checkpoint, checkpoint_every, problem, rank, repr(algorithm))
+        begin = keeper.resume(problem) or begin
+        callbacks.append(keeper)
     rule = (RelativeResidual(tol) | Stall()) if stop is None else stop
     rule = rule | Divergence() | RankCollapse() | Iterations(int(max_iter))
-    callbacks, history = list(callbacks), History()
+    history = History()
     zero = FixedRank.zero(problem.shape, rank, problem.dtype, problem.backend)
     if problem.y_norm == 0:
         return _zero(problem, zero, algorithm, history)
@@ -130,6 +144,8 @@ def solve(
             return Result(zero, INTERRUPTED, 0, clock.seconds, 1.0, history, algorithm, problem.signal(zero))
         state, status, count = run(problem, algorithm, X, rule, callbacks, clock, history)
         X = problem.restrict(state.X.padded(rank))
+        if keeper is not None and count:
+            keeper.write(problem, X, count, state.residual)
     if history.notes:
         said = "; ".join(f"iteration {k}: {note}" for k, note in history.notes.items())
         status = Status(status, advice=f"{status.advice} On the way: {said}.", success=status.success)

@@ -1,0 +1,1 @@
+"""Groups of commands for the command line; each module registers its own."""

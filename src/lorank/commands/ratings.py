@@ -1,0 +1,287 @@
+"""``lorank complete``, ``predict``, ``recommend``, ``diagnose`` and ``inspect``."""
+# No "from __future__ import annotations" here: typer reads the annotations, and is known only where they are written.
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+
+from .common import busy, for_people, number_or, show_json, table, whole_or
+
+if TYPE_CHECKING:
+    import typer
+
+
+def register(app: "typer.Typer") -> None:
+    """Add the commands to a typer application."""
+    import typer
+
+    Row = Annotated[str | None, typer.Option("--row", help="The column with rows (users, say).")]
+    Col = Annotated[str | None, typer.Option("--col", help="The column with columns (movies, say).")]
+    Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+    Model = Annotated[Path, typer.Argument(help="A model that complete wrote.")]
+
+    @app.command()
+    def complete(
+        file: Annotated[Path, typer.Argument(help="Ratings: CSV, TSV, Parquet, Matrix Market or NPZ.")],
+        row: Row = None,
+        col: Col = None,
+        value: Annotated[str | None, typer.Option("--value", help="The column with values (ratings, say).")] = None,
+        rank: Annotated[str, typer.Option(help="Factors of each row and column, or auto.")] = "auto",
+        regularization: Annotated[str, typer.Option(help="A strength, learned or auto.")] = "auto",
+        out: Annotated[Path | None, typer.Option("-o", "--out", help="Where the model goes.")] = None,
+        report: Annotated[Path | None, typer.Option("--report", help="Where a page about it goes, an HTML file.")] = None,
+        seed: Annotated[int, typer.Option(help="Same seed, same model.")] = 0,
+        as_json: Json = False,
+    ) -> None:
+        """Fit a model to ratings: predicts any row and column, with intervals."""
+        with for_people():
+            run_complete(file, row, col, value, rank, regularization, out, report, seed, as_json)
+
+    @app.command()
+    def predict(
+        model: Model,
+        file: Annotated[Path, typer.Argument(help="Pairs of row and column to predict at.")],
+        out: Annotated[Path, typer.Option("-o", "--out", help="Where predictions go, a CSV file.")],
+        row: Row = None,
+        col: Col = None,
+        interval: Annotated[float | None, typer.Option(help="Also bounds with this coverage, e.g. 0.9.")] = None,
+        as_json: Json = False,
+    ) -> None:
+        """Predict at pairs of row and column."""
+        with for_people():
+            run_predict(model, file, out, row, col, interval, as_json)
+
+    @app.command()
+    def recommend(
+        model: Model,
+        row: Annotated[str, typer.Option("--row", help="Whom for: an id as in the ratings.")],
+        n: Annotated[int, typer.Option("-n", help="How many.")] = 10,
+        seen: Annotated[bool, typer.Option("--seen", help="Also what the row has observations of.")] = False,
+        as_json: Json = False,
+    ) -> None:
+        """The columns with the largest predictions for a row."""
+        with for_people():
+            run_recommend(model, row, n, seen, as_json)
+
+    @app.command()
+    def diagnose(
+        file: Annotated[Path, typer.Argument(help="Ratings, as for complete.")],
+        row: Row = None,
+        col: Col = None,
+        value: Annotated[str | None, typer.Option("--value", help="The column with values.")] = None,
+        rank: Annotated[int, typer.Option(help="At this rank.")] = 10,
+        as_json: Json = False,
+    ) -> None:
+        """Say what ratings allow, without fitting anything."""
+        with for_people():
+            run_diagnose(file, row, col, value, rank, as_json)
+
+    @app.command()
+    def inspect(model: Annotated[Path, typer.Argument(help="A model file.")], as_json: Json = False) -> None:
+        """Say what a model file holds."""
+        with for_people():
+            run_inspect(model, as_json)
+
+
+def run_complete(
+    file: Path,
+    row: str | None,
+    col: str | None,
+    value: str | None,
+    rank: str,
+    regularization: str,
+    out: Path | None,
+    report: Path | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Read, diagnose, fit, say how well, and write what was asked for."""
+    from ..datafiles import read_ratings
+    from ..estimators import MatrixCompletion
+
+    options = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto", "learned"), "regularization")
+    for path in (out, report):
+        if path is not None and not path.parent.is_dir():
+            raise ValueError(f"{path}: the folder {path.parent} does not exist")
+    begin = time.perf_counter()
+    with busy("reading"):
+        data = read_ratings(file, row, col, value)
+    distinct = np.unique(data.values[: 1 << 20])
+    bounds = (float(data.values.min()), float(data.values.max())) if 1 < len(distinct) <= 20 else None
+    model = MatrixCompletion(*options, bounds=bounds, intervals=True, random_state=seed)
+    with busy("fitting"):
+        model.fit(data.pairs, data.values)
+    model.ids_ = {"rows": data.row_ids, "cols": data.col_ids}
+    model.labels_ = {"row": data.columns.row, "col": data.columns.col, "value": data.columns.value}
+    summary = summarize(model)
+    summary |= {"file": str(file), "seconds": time.perf_counter() - begin}
+    if out is not None:
+        model.save(out)
+        summary["model"] = str(out)
+    if report is not None:
+        from ..report.page import write_page
+
+        with busy("writing the report"):
+            write_page(report, model, data.rows, data.cols, data.values, title=file.name)
+        summary["report"] = str(report)
+    if as_json:
+        show_json(summary)
+        return
+    held = summary["heldout"]
+    print(model.diagnosis_)
+    print(f"rank {model.rank_}, regularization {_short(model.regularization_)}, {model.n_iter_} sweeps")
+    print(
+        f"on held-out values: RMSE {held['rmse']:.4f}, MAE {held['mae']:.4f} "
+        f"(the mean alone: RMSE {held['rmse_of_the_mean']:.4f})"
+    )
+    for key, what in (("model", "model"), ("report", "report")):
+        if key in summary:
+            print(f"{what}: {summary[key]}")
+
+
+def run_predict(
+    model: Path, file: Path, out: Path, row: str | None, col: str | None, interval: float | None, as_json: bool
+) -> None:
+    """Predict at the pairs of a file."""
+    from ..datafiles import read_pairs
+    from ..datafiles.text import polars
+    from ..files import atomic
+
+    pl, fitted = polars(), load_ratings(model)
+    labels = getattr(fitted, "labels_", {})
+    names = _columns(file) if row is None or col is None else []
+    row = row or (labels.get("row") if labels.get("row") in names else None)
+    col = col or (labels.get("col") if labels.get("col") in names else None)
+    rows, cols, found = read_pairs(file, row, col)
+    pairs = np.column_stack([_places(fitted, "rows", rows), _places(fitted, "cols", cols)])
+    columns = {found.row: rows, found.col: cols, "prediction": fitted.predict(pairs)}
+    if interval is not None:
+        columns["low"], columns["high"] = fitted.predict_interval(pairs, interval)
+    columns["known"] = fitted.known(pairs)
+    with atomic(out) as temporary:
+        pl.DataFrame(columns).write_csv(temporary)
+    unknown = int((~columns["known"]).sum())
+    if as_json:
+        show_json({"predictions": len(rows), "unknown": unknown, "out": str(out)})
+    else:
+        print(f"{len(rows):,} predictions in {out}" + (f", {unknown:,} of rows or columns never observed" if unknown else ""))
+
+
+def run_recommend(model: Path, row: str, n: int, seen: bool, as_json: bool) -> None:
+    """The best columns of a row."""
+    fitted = load_ratings(model)
+    at = _places(fitted, "rows", np.array([row]))
+    if at[0] >= fitted.model_.shape[0]:
+        raise ValueError(f"{row!r} is no row of the model: see lorank inspect {model} for some that are")
+    best, scores = fitted.recommend(at, n, exclude_seen=not seen)
+    keep = best[0] >= 0
+    ids, values = _ids(fitted, "cols")[best[0][keep]], scores[0][keep]
+    if as_json:
+        show_json({"row": row, "recommendations": [{"col": c, "prediction": v} for c, v in zip(ids, values, strict=True)]})
+    else:
+        table(
+            ["", getattr(fitted, "labels_", {}).get("col", "col"), "prediction"],
+            [[k + 1, c, f"{v:.3f}"] for k, (c, v) in enumerate(zip(ids, values, strict=True))],
+        )
+
+
+def run_diagnose(file: Path, row: str | None, col: str | None, value: str | None, rank: int, as_json: bool) -> None:
+    """What the ratings of a file allow."""
+    import scipy.sparse
+
+    from ..datafiles import read_ratings
+    from ..diagnosis import diagnose
+
+    data = read_ratings(file, row, col, value)
+    shape = len(data.row_ids), len(data.col_ids)
+    found = diagnose(scipy.sparse.coo_array((data.values, (data.rows, data.cols)), shape), min(rank, *shape))
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        print(found)
+
+
+def run_inspect(path: Path, as_json: bool) -> None:
+    """What a model file holds."""
+    from ..estimators.completion import MatrixCompletion
+    from ..estimators.files import load_estimator
+
+    model = load_estimator(path)
+    if isinstance(model, MatrixCompletion):
+        summary = summarize(model)
+        summary["some_rows"] = _ids(model, "rows")[:5]
+        summary["labels"] = getattr(model, "labels_", None)
+    else:
+        names = getattr(model, "feature_names_in_", None)
+        summary = {"class": "LowRankImputer", "columns": len(model.means_), "rank": model.rank_, "names": names}
+    if as_json:
+        show_json(summary)
+        return
+    for key, content in summary.items():
+        if content is not None and key not in ("curve", "diagnosis"):
+            print(f"{key:>16}  {', '.join(map(str, content)) if isinstance(content, (list, np.ndarray)) else content}")
+
+
+def summarize(model: Any) -> dict[str, Any]:
+    """A fitted MatrixCompletion in numbers."""
+    from .. import __version__
+
+    summary: dict[str, Any] = {
+        "lorank": __version__,
+        "class": "MatrixCompletion",
+        "shape": list(model.model_.shape),
+        "observations": model.diagnosis_.observations,
+        "rank": model.rank_,
+        "regularization": model.regularization_,
+        "sweeps": model.n_iter_,
+        "bounds": list(model.bounds) if model.bounds else None,
+        "intervals": bool(len(model.calibration_)),
+        "diagnosis": model.diagnosis_.to_dict(),
+        "curve": [vars(c) for c in model.curve_],
+    }
+    if model.heldout_ is not None:
+        truth, guess, _ = model.heldout_
+        summary["heldout"] = {
+            "observations": len(truth),
+            "rmse": float(np.sqrt(np.mean((truth - guess) ** 2))),
+            "mae": float(np.mean(np.abs(truth - guess))),
+            "rmse_of_the_mean": float(np.sqrt(np.mean((truth - model.mean_) ** 2))),
+        }
+    return summary
+
+
+def load_ratings(path: Path) -> Any:
+    """A MatrixCompletion from a file."""
+    from ..estimators.completion import MatrixCompletion
+    from ..estimators.files import load_estimator
+    from ..files import FileError
+
+    model = load_estimator(path)
+    if not isinstance(model, MatrixCompletion):
+        raise FileError(f"{path} is a model of a table, not of ratings")
+    return model
+
+
+def _columns(file: Path) -> list[str]:
+    """The names of a file's columns, where it is text."""
+    from ..datafiles.ratings import TEXT
+    from ..datafiles.text import head
+
+    return head(file, None)[1] if any(s.lower() in TEXT for s in file.suffixes) else []
+
+
+def _ids(model: Any, side: str) -> np.ndarray:
+    ids = getattr(model, "ids_", {}).get(side)
+    return np.arange(model.model_.shape[side == "cols"]) if ids is None else ids
+
+
+def _places(model: Any, side: str, ids: np.ndarray) -> np.ndarray:
+    from ..datafiles.ratings import places
+
+    return places(ids, _ids(model, side))
+
+
+def _short(strength: Any) -> str:
+    return strength if isinstance(strength, str) else f"{strength:.3g}"

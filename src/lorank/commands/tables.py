@@ -1,0 +1,56 @@
+"""``lorank impute``."""
+# No "from __future__ import annotations" here: typer reads the annotations, and is known only where they are written.
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+
+from .common import busy, for_people, number_or, show_json, whole_or
+
+if TYPE_CHECKING:
+    import typer
+
+
+def register(app: "typer.Typer") -> None:
+    """Add the command to a typer application."""
+    import typer
+
+    @app.command()
+    def impute(
+        file: Annotated[Path, typer.Argument(help="A table: CSV, TSV or Parquet.")],
+        out: Annotated[Path, typer.Option("-o", "--out", help="Where the filled table goes.")],
+        rank: Annotated[str, typer.Option(help="Factors, or auto.")] = "auto",
+        regularization: Annotated[str, typer.Option(help="A strength, learned or auto.")] = "auto",
+        model: Annotated[Path | None, typer.Option("--model", help="Where the model goes, for new rows.")] = None,
+        seed: Annotated[int, typer.Option(help="Same seed, same numbers.")] = 0,
+        as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    ) -> None:
+        """Fill the gaps of a table of numbers; columns of text stay as they are."""
+        with for_people():
+            run_impute(file, out, rank, regularization, model, seed, as_json)
+
+
+def run_impute(file: Path, out: Path, rank: str, regularization: str, model: Path | None, seed: int, as_json: bool) -> None:
+    """Read, fill, write."""
+    from ..datafiles import read_table
+    from ..estimators import LowRankImputer
+
+    options = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto", "learned"), "regularization")
+    table = read_table(file)
+    imputer = LowRankImputer(*options, random_state=seed)
+    with busy("fitting"):
+        filled = imputer.fit_transform(table.values)
+    table.write(out, filled)
+    if model is not None:
+        imputer.feature_names_in_ = np.array(table.numbers, object)
+        imputer.save(model)
+    gaps = int(np.isnan(table.values).sum())
+    left = [name for name in table.names if name not in table.numbers]
+    if as_json:
+        summary = {"rows": len(filled), "columns": len(table.numbers), "gaps": gaps, "rank": imputer.rank_, "out": str(out)}
+        show_json(summary | {"left_alone": left, "model": None if model is None else str(model)})
+    else:
+        print(f"{gaps:,} gaps of {filled.size:,} cells filled at rank {imputer.rank_}: {out}")
+        if left:
+            print(f"left as they are: {', '.join(left)}")

@@ -1,0 +1,6 @@
+"""Ratings and tables from files. polars is an extra, ``lorank[files]``."""
+
+from .ratings import Columns, Ratings, read_pairs, read_ratings
+from .tables import Table, read_table
+
+__all__ = ["Columns", "Ratings", "Table", "read_pairs", "read_ratings", "read_table"]

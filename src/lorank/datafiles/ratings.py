@@ -1,0 +1,260 @@
+"""Observations from a file: who, what, how much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..files import FileError
+from .text import complain, head, polars, read_columns, whole
+
+ROWS = ("user", "row", "customer", "reader", "member", "person", "account", "i")
+COLS = ("item", "movie", "col", "column", "product", "book", "song", "track", "artist", "business", "isbn", "asin", "j")
+VALUES = ("rating", "value", "score", "stars", "y", "x", "count", "plays", "ratings", "values")
+TEXT = (".csv", ".tsv", ".txt", ".tab", ".dat", ".data")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of the columns with rows, columns and values."""
+
+    row: str
+    col: str
+    value: str | None
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """Observations: ``values[k]`` in row ``row_ids[rows[k]]`` and column ``col_ids[cols[k]]``.
+
+    Attributes
+    ----------
+    rows, cols : (m,) int64 arrays
+        Numbered from 0 without gaps.
+    values : (m,) array
+    row_ids, col_ids : arrays
+        The file's names, whole numbers or text, in rising order.
+    columns : Columns
+    """
+
+    rows: np.ndarray
+    cols: np.ndarray
+    values: np.ndarray
+    row_ids: np.ndarray
+    col_ids: np.ndarray
+    columns: Columns
+
+    @property
+    def pairs(self) -> np.ndarray:
+        return np.column_stack([self.rows, self.cols])
+
+
+def read_ratings(path: str | Path, row: str | None = None, col: str | None = None, value: str | None = None) -> Ratings:
+    """Read observations from CSV, TSV, Parquet, Matrix Market or NPZ.
+
+    Parameters
+    ----------
+    path : path
+        ``.csv``, ``.tsv``, ``.txt`` (each also ``.gz``), ``.parquet``, ``.mtx``, or ``.npz`` as SciPy writes sparse matrices.
+    row, col, value : str, optional
+        Names of columns; guessed where they are obvious.
+
+    Raises
+    ------
+    FileError
+        With the line, the column and the value that would not parse.
+    """
+    path = Path(path)
+    kind = _kind(path)
+    if kind in ("mtx", "npz"):
+        return _matrix(path, kind)
+    series, names = _read(path, kind, row, col, value, with_values=True)
+    values = series[str(names.value)].to_numpy().astype(np.float64, copy=False)
+    del series[str(names.value)]
+    rows, row_ids = _codes(series.pop(names.row))
+    cols, col_ids = _codes(series.pop(names.col))
+    if not len(values):
+        raise FileError(f"{path} has no observations")
+    return Ratings(rows, cols, values, row_ids, col_ids, names)
+
+
+def read_pairs(path: str | Path, row: str | None = None, col: str | None = None) -> tuple[np.ndarray, np.ndarray, Columns]:
+    """Read pairs of ids to predict at: two arrays of whole numbers or of text, and the names of their columns."""
+    path = Path(path)
+    kind = _kind(path)
+    if kind in ("mtx", "npz"):
+        found = _matrix(path, kind)
+        return found.row_ids[found.rows], found.col_ids[found.cols], found.columns
+    series, names = _read(path, kind, row, col, None, with_values=False)
+    rows, cols = (series[name].to_numpy() for name in (names.row, names.col))
+    return rows, cols, names
+
+
+def places(ids: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Where ids stand among the known ones (in rising order); beyond the last where they do not."""
+    if ids.dtype.kind != known.dtype.kind:  # numbers written as text, or text where numbers were: compare as text
+        if known.dtype.kind in "iu":
+            ids = np.array([int(x) if isinstance(x, str) and whole(x) else -(2**62) for x in ids.tolist()], np.int64)
+        else:
+            ids = np.array([str(x) for x in ids.tolist()], known.dtype if not len(ids) else None)
+    at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    return np.where(known[at] == ids, at, len(known)).astype(np.int64)
+
+
+def _kind(path: Path) -> str:
+    suffixes = [s.lower() for s in path.suffixes]
+    last = suffixes[-1] if suffixes else ""
+    if last == ".gz" and len(suffixes) > 1:
+        last = suffixes[-2]
+    if last in TEXT:
+        return "text"
+    if last in (".mtx", ".npz", ".parquet"):
+        return last[1:]
+    raise FileError(f"{path}: unknown kind of file; give it one of the endings .csv, .tsv, .txt, .parquet, .mtx or .npz")
+
+
+def _read(
+    path: Path, kind: str, row: str | None, col: str | None, value: str | None, *, with_values: bool
+) -> tuple[dict[str, Any], Columns]:
+    if kind == "parquet":
+        return _parquet(path, row, col, value, with_values)
+    separator = "\t" if {".tsv", ".tab"} & {s.lower() for s in path.suffixes} else None
+    separator, names, named, sample = head(path, separator)
+    found = _guess(path, names, row, col, value, with_values)
+    kinds = {}
+    for name in (found.row, found.col):
+        at = names.index(name)
+        kinds[name] = "whole" if all(len(r) <= at or whole(r[at]) for r in sample) and sample else "text"
+    if found.value is not None:
+        kinds[found.value] = "number"
+    try:
+        return read_columns(path, separator, names, named, kinds), found
+    except FileError:
+        if "whole" not in kinds.values():
+            raise
+        # ids that began as numbers and went on as something else are text
+        return read_columns(path, separator, names, named, {k: "text" if v == "whole" else v for k, v in kinds.items()}), found
+
+
+def _parquet(
+    path: Path, row: str | None, col: str | None, value: str | None, with_values: bool
+) -> tuple[dict[str, Any], Columns]:
+    pl = polars()
+    if not path.exists():
+        raise FileError(f"{path} does not exist")
+    try:
+        names = list(pl.read_parquet_schema(path))
+        found = _guess(path, names, row, col, value, with_values)
+        wanted = [n for n in (found.row, found.col, found.value) if n is not None]
+        frame = pl.read_parquet(path, columns=wanted)
+    except FileError:
+        raise
+    except (pl.exceptions.PanicException, Exception) as error:
+        raise FileError(f"{path} is no Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
+    out = {}
+    for name in wanted:
+        series = frame.get_column(name)
+        if name == found.value:
+            if not series.dtype.is_numeric():
+                raise FileError(f"{path}, column {name!r}: holds {series.dtype}, not numbers")
+            series = series.cast(pl.Float64)
+        elif series.dtype.is_integer():
+            series = series.cast(pl.Int64, strict=False)
+        elif series.dtype in (pl.String, pl.Categorical) or isinstance(series.dtype, pl.Enum):
+            series = series.cast(pl.String)
+        else:
+            raise FileError(f"{path}, column {name!r}: ids must be whole numbers or text, not {series.dtype}")
+        bad = series.is_null() if name != found.value else series.is_null() | ~series.is_finite().fill_null(False)
+        if bad.any():
+            k = int(bad.arg_true()[0])
+            raise FileError(f"{path}, row {k + 1}, column {name!r}: {frame.get_column(name)[k]!r} cannot be used")
+        out[name] = series
+    return out, found
+
+
+def _matrix(path: Path, kind: str) -> Ratings:
+    import scipy.io
+    import scipy.sparse
+
+    if not path.exists():
+        raise FileError(f"{path} does not exist")
+    try:
+        S = scipy.io.mmread(path) if kind == "mtx" else scipy.sparse.load_npz(path)
+        coo = scipy.sparse.coo_array(S)
+        values = np.asarray(coo.data)
+        if values.dtype.kind not in "biuf":
+            raise ValueError(f"values are {values.dtype}, not real numbers")
+        rows, cols, values = coo.row.astype(np.int64), coo.col.astype(np.int64), values.astype(np.float64)
+    except (Exception, MemoryError) as error:
+        what = {"mtx": "Matrix Market file", "npz": "sparse matrix as scipy.sparse.save_npz writes it"}[kind]
+        raise FileError(f"{path} is no {what}: {error}") from None
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise FileError(f"{path}: entry ({rows[bad[0]] + 1}, {cols[bad[0]] + 1}) is {values[bad[0]]}")
+    if not len(values):
+        raise FileError(f"{path} has no observations")
+    row_ids, rows = np.unique(rows, return_inverse=True)
+    col_ids, cols = np.unique(cols, return_inverse=True)
+    return Ratings(rows.ravel(), cols.ravel(), values, row_ids, col_ids, Columns("row", "col", "value"))
+
+
+def _guess(path: Path, names: list[str], row: str | None, col: str | None, value: str | None, with_values: bool) -> Columns:
+    """The columns asked for, or those whose names give them away, or the first ones of a file that has no others."""
+    given = [name for name in (row, col, value) if name is not None]
+    for name in given:
+        if name not in names:
+            raise FileError(f"{path} has no column {name!r}: its columns are {', '.join(map(repr, names))}")
+    if len(set(given)) != len(given):
+        raise FileError(f"the column {given[0]!r} is asked for twice")
+    found: list[str | None] = [row, col, value]
+    hints = (ROWS, COLS, VALUES)[: 3 if with_values else 2]
+    for k, words in enumerate(hints):
+        if found[k] is None:
+            match = [n for n in names if _plain(n) in words and n not in found]
+            found[k] = min(match, key=lambda n: words.index(_plain(n))) if match else None
+    left = [n for n in names if n not in found]
+    missing = [k for k in range(len(hints)) if found[k] is None]
+    if missing and (len(names) == len(hints) or names[0] == "column_1"):  # nothing else it could be
+        for k in missing:
+            if left:
+                found[k] = left.pop(0)
+    missing = [k for k in range(len(hints)) if found[k] is None]
+    if missing:
+        options = " ".join(f"--{('row', 'col', 'value')[k]} NAME" for k in missing)
+        raise FileError(f"{path}: which column is which? Say so with {options}; its columns are {', '.join(map(repr, names))}")
+    return Columns(str(found[0]), str(found[1]), found[2])
+
+
+def _plain(name: str) -> str:
+    """``userId``, ``USER_ID`` and ``user`` are the same."""
+    name = name.lower().replace("_", "").replace("-", "").replace(" ", "")
+    return name[:-2] if name.endswith("id") and len(name) > 2 else name
+
+
+def _codes(series: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers from 0 without gaps, and what they stand for, in rising order."""
+    pl = polars()
+    if series.dtype == pl.Int64:
+        a = series.to_numpy()
+        low, high = (int(a.min()), int(a.max())) if len(a) else (0, -1)
+        if high - low < 4 * len(a) + 1000:  # a table of places is smaller than a sort
+            place = np.zeros(high - low + 1, np.int64)
+            place[a - low] = 1
+            ids = np.flatnonzero(place) + low
+            place[ids - low] = np.arange(len(ids))
+            return place[a - low], ids.astype(np.int64)
+        ids, codes = np.unique(a, return_inverse=True)
+        return codes.ravel().astype(np.int64), ids
+    unique = series.unique().sort()
+    codes = series.cast(pl.Enum(unique)).to_physical().to_numpy().astype(np.int64)
+    ids = np.array(unique.to_list(), dtype=np.str_)
+    order = np.argsort(ids, kind="stable")  # code points, as searchsorted compares
+    inverse = np.empty(len(ids), np.int64)
+    inverse[order] = np.arange(len(ids))
+    return inverse[codes], ids[order]
+
+
+__all__ = ["Columns", "Ratings", "complain", "places", "read_pairs", "read_ratings"]

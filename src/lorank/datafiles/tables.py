@@ -1,0 +1,117 @@
+"""Tables with gaps from a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..files import FileError, atomic
+from .text import head, number, polars, records
+
+GAPS = ("", "na", "nan", "null", "none", "n/a", "?", "-")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of numbers with nan in its gaps, and the columns beside them that hold something else.
+
+    Attributes
+    ----------
+    names : list of str
+        All columns, in the file's order.
+    numbers : list of str
+        Those that hold numbers.
+    values : (n, len(numbers)) array
+    frame : polars.DataFrame
+        The whole table as it was read.
+    """
+
+    names: list[str]
+    numbers: list[str]
+    values: np.ndarray
+    frame: Any
+
+    def write(self, path: str | Path, values: np.ndarray) -> None:
+        """Write the table with other numbers, as CSV or Parquet, in one go."""
+        pl = polars()
+        path = Path(path)
+        new = {name: pl.Series(name, values[:, k]) for k, name in enumerate(self.numbers)}
+        frame = self.frame.with_columns(**new) if new else self.frame
+        with atomic(path) as temporary:
+            if path.suffix.lower() == ".parquet":
+                frame.write_parquet(temporary)
+            else:
+                frame.write_csv(temporary, separator="\t" if path.suffix.lower() in (".tsv", ".tab") else ",")
+
+
+def read_table(path: str | Path) -> Table:
+    """Read a table from CSV, TSV or Parquet; ``""``, NA, nan, null, none, n/a, ? and - are gaps.
+
+    Columns of which no cell is a number are left as they are. A column with both is an error that says where.
+    """
+    path = Path(path)
+    pl = polars()
+    if path.suffix.lower() == ".parquet":
+        if not path.exists():
+            raise FileError(f"{path} does not exist")
+        try:
+            frame = pl.read_parquet(path)
+        except (pl.exceptions.PanicException, Exception) as error:
+            raise FileError(f"{path} is no Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
+        numbers = [name for name in frame.columns if frame.schema[name].is_numeric()]
+        return _table(path, frame, numbers)
+    separator = "\t" if path.suffix.lower() in (".tsv", ".tab") else None
+    separator, names, named, _ = head(path, separator)
+    try:
+        frame = pl.read_csv(
+            path,
+            separator=separator,
+            has_header=named,
+            schema=dict.fromkeys(names, pl.String),
+            raise_if_empty=False,
+        )
+    except (pl.exceptions.PanicException, pl.exceptions.PolarsError, OSError, ValueError) as error:
+        for line, record in records(path, separator):
+            if len(record) != len(names):
+                raise FileError(f"{path}, line {line}: {len(record)} fields where the first line has {len(names)}") from None
+        raise FileError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+    numbers, columns = [], {}
+    for name in names:
+        cells = frame.get_column(name).fill_null("").str.strip_chars()
+        gap = cells.str.to_lowercase().is_in(list(GAPS))
+        value = cells.set(gap, None).cast(pl.Float64, strict=False)
+        bad = (value.is_null() | ~value.is_finite().fill_null(True)) & ~gap
+        if not bad.any():
+            numbers.append(name)
+            columns[name] = value
+        elif bad.sum() < (~gap).sum():
+            _blame(path, separator, names, named, name)
+    return _table(path, frame.with_columns(**columns), numbers)
+
+
+def _table(path: Path, frame: Any, numbers: list[str]) -> Table:
+    pl = polars()
+    if not len(frame):
+        raise FileError(f"{path} has no rows")
+    if not numbers:
+        raise FileError(f"{path} has no column of numbers")
+    values = frame.select([pl.col(n).cast(pl.Float64) for n in numbers]).to_numpy().astype(np.float64)
+    if np.isinf(values).any():
+        i, j = np.argwhere(np.isinf(values))[0]
+        raise FileError(f"{path}, row {i + 1}, column {numbers[j]!r}: infinite")
+    return Table(list(frame.columns), numbers, values, frame)
+
+
+def _blame(path: Path, separator: str, names: list[str], named: bool, name: str) -> None:
+    at, skip = names.index(name), named
+    for line, record in records(path, separator):
+        if skip:
+            skip = False
+            continue
+        cell = record[at].strip() if at < len(record) else ""
+        if cell.lower() not in GAPS and number(cell) is None:
+            raise FileError(f"{path}, line {line}, column {name!r}: {cell!r} is no number, but others in this column are")
+    raise FileError(f"{path}, column {name!r}: some cells are no numbers, but others are")

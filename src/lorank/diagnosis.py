@@ -1,0 +1,176 @@
+"""What the pattern of the observations allows, before anything is fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .operators import Completion
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What :func:`diagnose` found.
+
+    Attributes
+    ----------
+    shape : (int, int)
+    observations : int
+    rank : int
+    oversampling : float
+        Observations for each degree of freedom of a matrix of that rank, 1/q; below 1 there are fewer than unknowns.
+    empty_rows, empty_cols : int
+        Rows and columns without any observation.
+    thin_rows, thin_cols : int
+        Rows and columns with fewer observations than the rank (but some).
+    components : int
+        Parts of the data that share no row or column with each other.
+    largest : float
+        The largest part's share of the observations.
+    duplicates : int
+        Observations of a pair that is there already.
+    outliers : int
+        Values further from the median than 20 times the middle half of the values is wide.
+    unique : bool
+        Whether nothing here rules out that the data determine the matrix.
+    """
+
+    shape: tuple[int, int]
+    observations: int
+    rank: int
+    oversampling: float
+    empty_rows: int
+    empty_cols: int
+    thin_rows: int
+    thin_cols: int
+    components: int
+    largest: float
+    duplicates: int
+    outliers: int
+
+    @property
+    def unique(self) -> bool:
+        thin = self.empty_rows or self.empty_cols or self.thin_rows or self.thin_cols
+        return self.oversampling >= 1 and self.components <= 1 and not thin
+
+    @property
+    def findings(self) -> list[str]:
+        """What was found, a sentence each, the gravest first."""
+        r, said = self.rank, []
+        if self.oversampling < 1:
+            said.append(
+                f"There are only {self.oversampling:.2g} observations for each degree of freedom at rank {r}: lower the rank."
+            )
+        elif self.oversampling < 2:
+            said.append(
+                f"With {self.oversampling:.2g} observations for each degree of freedom, rank {r} needs luck or regularisation."
+            )
+        if self.components > 1:
+            said.append(
+                f"The data fall into {self.components:,} parts that share no row or column, the largest with "
+                f"{self.largest:.1%} of the observations: what one part says about another is the average alone."
+            )
+        for empty, thin, name in ((self.empty_rows, self.thin_rows, "row"), (self.empty_cols, self.thin_cols, "column")):
+            if empty:
+                said.append(f"{_count(empty, name)} no observation and can only get an average.")
+            if thin:
+                said.append(f"{_count(thin, name)} fewer than {r} observations, too few for {r} factors of their own.")
+        if self.duplicates:
+            said.append(f"{self.duplicates:,} observations repeat a pair.")
+        if self.outliers:
+            said.append(f"{self.outliers:,} values lie far from all others: check their units.")
+        return said
+
+    @property
+    def verdict(self) -> str:
+        """In a word or two, then the findings."""
+        if not self.findings:
+            return f"Good: {self.oversampling:.3g} observations for each degree of freedom at rank {self.rank}."
+        head = "Usable, with care." if self.oversampling >= 1 and self.largest > 0.5 else "Too few data."
+        return " ".join([head, *self.findings])
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**vars(self), "shape": list(self.shape), "unique": self.unique, "verdict": self.verdict}
+
+    def __str__(self) -> str:
+        n1, n2 = self.shape
+        share = self.observations / (n1 * n2)
+        return f"{n1:,} x {n2:,}, {self.observations:,} observations ({share:.2%}). {self.verdict}"
+
+
+def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0) -> Diagnosis:
+    """Say what the observations allow at a rank.
+
+    Parameters
+    ----------
+    problem : Completion, (m, 2) array of index pairs, SciPy sparse matrix or 2-D array with nan
+    rank : int
+    duplicates : int
+        Repetitions that were merged before; those in an array of pairs are counted.
+    """
+    values: np.ndarray
+    if isinstance(problem, Completion):
+        rows, cols, values, shape = problem.rows, problem.cols, np.asarray(problem.y), problem.shape
+    elif hasattr(problem, "tocoo"):
+        coo = problem.tocoo()
+        rows, cols, values, shape = coo.row, coo.col, coo.data, coo.shape
+    else:
+        a = np.asarray(problem)
+        if a.ndim == 2 and a.shape[1] == 2 and a.dtype.kind in "iu":
+            if not len(a):
+                raise ValueError("no observations: the array of pairs is empty")
+            rows, cols, values, shape = a[:, 0], a[:, 1], np.zeros(0), tuple(a.max(0) + 1)
+        elif a.ndim == 2 and a.dtype.kind in "fiu":
+            rows, cols = np.nonzero(~np.isnan(a))
+            values, shape = a[rows, cols], a.shape
+        else:
+            raise ValueError(
+                f"diagnose takes a Completion problem, pairs, a sparse matrix or a table with nan: got {problem!r}"
+            )
+    return _diagnose(rows, cols, values, (int(shape[0]), int(shape[1])), int(rank), duplicates)
+
+
+def _diagnose(rows: Any, cols: Any, values: np.ndarray, shape: tuple[int, int], rank: int, duplicates: int) -> Diagnosis:
+    import scipy.sparse
+    from scipy.sparse.csgraph import connected_components
+
+    n1, n2 = shape
+    if not 1 <= rank <= min(shape):
+        raise ValueError(f"rank must lie between 1 and {min(shape)}, got {rank}")
+    by_row, by_col = np.bincount(rows, minlength=n1), np.bincount(cols, minlength=n2)
+    pattern = scipy.sparse.csr_array((np.ones(len(rows), np.int8), (rows, cols)), shape=shape)
+    pattern.sum_duplicates()
+    graph = scipy.sparse.coo_array(pattern)
+    edges = (np.ones(len(graph.row), np.int8), (graph.row, graph.col + n1))
+    _, label = connected_components(scipy.sparse.csr_array(edges, shape=(n1 + n2, n1 + n2)), directed=False)
+    sizes = np.bincount(label[rows]) if len(rows) else np.zeros(1, int)
+    return Diagnosis(
+        shape,
+        len(rows),
+        rank,
+        pattern.nnz / ((n1 + n2 - rank) * rank),
+        int((by_row == 0).sum()),
+        int((by_col == 0).sum()),
+        int(((by_row > 0) & (by_row < rank)).sum()),
+        int(((by_col > 0) & (by_col < rank)).sum()),
+        int((sizes > 0).sum()),
+        float(sizes.max() / max(len(rows), 1)),
+        duplicates + len(rows) - int(pattern.nnz),
+        _outliers(values),
+    )
+
+
+def _outliers(values: np.ndarray) -> int:
+    if len(values) < 10 or values.dtype.kind == "c":
+        return 0
+    low, middle, high = np.percentile(values, [25, 50, 75])
+    if high == low:
+        return 0
+    return int((np.abs(values - middle) > 20 * (high - low)).sum())
+
+
+def _count(n: int, name: str) -> str:
+    return f"One {name} has" if n == 1 else f"{n:,} {name}s have"

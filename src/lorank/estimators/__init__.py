@@ -1,0 +1,9 @@
+"""The scikit-learn face: :class:`MatrixCompletion` for index pairs, :class:`LowRankImputer` for tables with gaps.
+
+scikit-learn is an extra, ``lorank[sklearn]``; importing :mod:`lorank` does not import this.
+"""
+
+from .completion import FoldIn, MatrixCompletion
+from .imputer import LowRankImputer
+
+__all__ = ["FoldIn", "LowRankImputer", "MatrixCompletion"]

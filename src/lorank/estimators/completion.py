@@ -1,0 +1,376 @@
+"""A regressor on index pairs."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, check_random_state
+
+from ..diagnosis import diagnose
+from ..factors import FactorModel, Settings, choose, fit_factors, observations
+from ..factors.choose import RANKS, clipped
+from ..result import History
+from .checks import check_bounds, check_choice, check_pairs, check_rank, check_strength, check_values, check_weights
+
+SOLVERS = ("auto", "variational", "alternating")
+QUANTILES = 2001
+
+
+class FoldIn(NamedTuple):
+    """A new row: its factors (k,), and predictions for all columns (n2,)."""
+
+    factors: np.ndarray
+    predictions: np.ndarray
+
+
+class MatrixCompletion(RegressorMixin, BaseEstimator):
+    """Predict the entries of a matrix at index pairs from others that were observed, noise and all.
+
+    Values are the sum of a mean, offsets of row and column, and a product of ``rank`` factors of each.
+
+    Parameters
+    ----------
+    rank : int or "auto"
+        Factors of each row and column. ``"auto"`` tries 0, 1, 2, 3, 5, 8, ... on held-out observations.
+    regularization : float, "learned" or "auto"
+        A number is the strength of ``penalty``. ``"learned"`` finds priors of the factors and the noise of each row and column
+        by variational Bayes: no strength to choose. ``"auto"`` compares that with a path of strengths on held-out
+        observations, and takes what predicts best.
+    penalty : {"nuclear", "frobenius"}
+        What a strength multiplies: the sum of the singular values, or half the sum of their squares.
+    count_scaling : float
+        Penalise rows and columns in proportion to their number of observations to this power.
+    biases : bool
+        Whether rows and columns have offsets.
+    bounds : (float, float), optional
+        Clip predictions to these.
+    solver : {"auto", "variational", "alternating"}
+        ``"variational"`` learns priors and takes no strength; ``"alternating"`` minimises the penalty; ``"auto"`` is what the
+        regularization asks for.
+    intervals : bool
+        Hold out observations for :meth:`predict_interval` even where nothing is chosen by them: a second fit.
+    holdout : float
+        The share of the observations held out to choose and to calibrate.
+    cv : int
+        From 2 on: that many folds instead of one held-out share.
+    n_jobs : int, optional
+        Processes for the folds.
+    shape : (int, int), optional
+        Of the matrix; by default just large enough for the pairs.
+    random_state : int, RandomState or None
+    tol : float
+        Stop when a sweep changes the matrix by less than this, relatively.
+    max_iter : int
+        The most sweeps.
+
+    Attributes
+    ----------
+    U_, s_, V_ : arrays
+        The factors without offsets, ``U diag(s) V^T``.
+    row_bias_, col_bias_ : arrays
+    mean_ : float
+    rank_ : int
+    regularization_ : float or "learned"
+    n_iter_ : int
+    history_ : History
+    curve_ : list of Candidate
+        Rank, strength and held-out error of everything that was tried; empty where nothing was chosen.
+    diagnosis_ : Diagnosis
+    model_ : FactorModel
+    """
+
+    def __init__(
+        self,
+        rank: int | str = "auto",
+        regularization: float | str = "auto",
+        *,
+        penalty: str = "nuclear",
+        count_scaling: float = 0.0,
+        biases: bool = True,
+        bounds: tuple[float, float] | None = None,
+        solver: str = "auto",
+        intervals: bool = False,
+        holdout: float = 0.1,
+        cv: int = 1,
+        n_jobs: int | None = None,
+        shape: tuple[int, int] | None = None,
+        random_state: Any = 0,
+        tol: float = 1e-2,
+        max_iter: int = 50,
+    ) -> None:
+        self.rank = rank
+        self.regularization = regularization
+        self.penalty = penalty
+        self.count_scaling = count_scaling
+        self.biases = biases
+        self.bounds = bounds
+        self.solver = solver
+        self.intervals = intervals
+        self.holdout = holdout
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.shape = shape
+        self.random_state = random_state
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MatrixCompletion:
+        """Fit to observed entries.
+
+        Parameters
+        ----------
+        X : (m, 2) array of whole numbers, or a SciPy sparse matrix
+            Row and column of each observation; of a sparse matrix, the stored entries are observed.
+        y : (m,) array
+            The values; not given with a sparse matrix.
+        sample_weight : (m,) array, optional
+            An observation of weight 2 counts like two.
+        """
+        if hasattr(X, "tocoo") and y is None:
+            coo = X.tocoo()
+            shape = coo.shape if self.shape is None else self.shape
+            pairs, values = np.column_stack([coo.row, coo.col]).astype(np.int64), np.asarray(coo.data, float)
+        else:
+            values, pairs, shape = check_values(y), check_pairs(X), self.shape
+        if len(pairs) < 2:
+            raise ValueError(f"found {len(pairs)} sample(s): at least 2 observations are needed to fit anything")
+        if len(pairs) != len(values):
+            raise ValueError(f"X and y must be alike in length: got {len(pairs):,} pairs and {len(values):,} values")
+        rows, cols = pairs[:, 0], pairs[:, 1]
+        shape = self._shape(rows, cols, shape)
+        weights = check_weights(sample_weight, len(values))
+        settings, ranks, strengths = self._plan(shape, len(values))
+        self.n_features_in_ = 2
+        self.calibration_ = np.empty(0)
+        problem, w, mean = observations(rows, cols, values, shape, weights)
+        start, self.curve_, self.heldout_ = None, [], None
+        if ranks is not None or strengths != "given" or self.intervals:
+            choice = choose(
+                rows,
+                cols,
+                values,
+                shape,
+                settings,
+                weights=weights,
+                ranks=ranks,
+                strengths=strengths,
+                folds=self.cv,
+                share=self.holdout,
+                n_jobs=self.n_jobs,
+                bounds=self.bounds,
+            )
+            settings, start, self.curve_ = choice.settings, choice.factors, choice.curve
+            self.heldout_ = np.stack([choice.values, choice.predictions, choice.spreads])
+            self.calibration_ = np.quantile(choice.scores, np.linspace(0, 1, min(QUANTILES, len(choice.scores))))
+            self.calibration_size_ = len(choice.scores)
+        fit = fit_factors(problem, mean, settings, w, start)
+        self.diagnosis_ = diagnose(problem, max(settings.rank, 1), duplicates=len(values) - problem.m)
+        if settings.rank > 1 and (self.diagnosis_.oversampling < 1 or self.diagnosis_.components > 1):
+            warnings.warn(f"recovery cannot be unique here. {self.diagnosis_.verdict}", UserWarning, stacklevel=2)
+        self._seen = problem.observations.indptr, problem.observations.indices
+        self._set_model(fit.model)
+        self.history_, self.n_iter_, self.status_ = fit.history, fit.n_iter, fit.status
+        self.regularization_ = "learned" if settings.regularization is None else settings.regularization
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The entries at index pairs.
+
+        A row or column that was not observed in ``fit`` is predicted as an average one, from the offsets (and what factors
+        average rows have); a warning says how often, and :meth:`known` where.
+        """
+        rows, cols = self._pairs(X)
+        unknown = len(rows) - int(self.model_.known(rows, cols).sum())
+        if unknown:
+            warnings.warn(
+                f"{unknown:,} of {len(rows):,} pairs have a row or column that was never observed: predicted as an average one "
+                "(see known)",
+                UserWarning,
+                stacklevel=2,
+            )
+        return clipped(self.model_.predict(rows, cols), self.bounds)
+
+    def known(self, X: Any) -> np.ndarray:
+        """Whether the row and the column of each pair were observed in ``fit``."""
+        return self.model_.known(*self._pairs(X))
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds between which a share ``coverage`` of new observations falls.
+
+        Split conformal prediction: the errors of held-out observations, each in units of its predicted spread, say how many
+        spreads wide an interval has to be. They were predicted by a fit to the other observations; the model itself is
+        fitted to all of them, so that intervals are if anything a little too wide.
+
+        Returns
+        -------
+        low, high : (m,) arrays
+        """
+        check_is_fitted(self)
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
+        if not len(self.calibration_):
+            raise ValueError("no observations were held out to calibrate intervals: fit with intervals=True")
+        rows, cols = self._pairs(X)
+        level = min(1.0, np.ceil((self.calibration_size_ + 1) * coverage) / self.calibration_size_)
+        width = float(np.interp(level, np.linspace(0, 1, len(self.calibration_)), self.calibration_))
+        middle = clipped(self.model_.predict(rows, cols), self.bounds)
+        half = width * self.model_.spread(rows, cols)
+        return clipped(middle - half, self.bounds), clipped(middle + half, self.bounds)
+
+    def fold_in(self, cols: Any, values: Any) -> FoldIn:
+        """A new row from some of its entries, without fitting again.
+
+        Parameters
+        ----------
+        cols : (m,) integer array
+        values : (m,) array
+        """
+        check_is_fitted(self)
+        cols, values = np.atleast_1d(np.asarray(cols)), check_values(values)
+        if cols.dtype.kind not in "iu" or cols.ndim != 1 or len(cols) != len(values):
+            raise ValueError("fold_in takes a list of column numbers and as many values")
+        if len(cols) and (cols.min() < 0 or cols.max() >= self.model_.shape[1]):
+            raise ValueError(f"columns must lie in 0 .. {self.model_.shape[1] - 1}, got {cols.min()} .. {cols.max()}")
+        cols, group = np.unique(cols, return_inverse=True)
+        values = np.bincount(group, values) / np.bincount(group) if len(cols) else values
+        factors = self.model_.fold_in(np.array([0, len(cols)]), cols, values)[0]
+        return FoldIn(factors, clipped(self.model_.mean + self.model_.cols @ factors, self.bounds))
+
+    def recommend(self, rows: Any, n: int = 10, exclude_seen: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """The columns with the largest predictions for each row, best first.
+
+        Columns that were never observed are not recommended. Rows are taken in blocks, so that the matrix is never there as a
+        whole.
+
+        Parameters
+        ----------
+        rows : int or (k,) integer array
+        n : int
+        exclude_seen : bool
+            Leave out what the row has observations of.
+
+        Returns
+        -------
+        cols : (k, n) integer array
+            -1 where fewer than n columns are left.
+        predictions : (k, n) array
+            nan there.
+        """
+        check_is_fitted(self)
+        rows = np.atleast_1d(np.asarray(rows))
+        if rows.dtype.kind not in "iu" or rows.ndim != 1 or (len(rows) and rows.min() < 0):
+            raise ValueError("rows must be whole numbers from 0 on")
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+            raise ValueError(f"n must be a whole number from 1 on, got {n!r}")
+        n1, n2 = self.model_.shape
+        n = int(n)
+        best, scores = np.full((len(rows), n), -1, np.int64), np.full((len(rows), n), np.nan)
+        never, take = self.model_.col_counts == 0, min(n, n2)
+        indptr, indices = self._seen
+        step = max(1, (1 << 22) // max(n2, 1))
+        for k in range(0, len(rows), step):
+            part = rows[k : k + step]
+            block = self.model_.block(part)
+            block[:, never] = -np.inf
+            if exclude_seen:
+                for i, row in enumerate(part):
+                    if row < n1:
+                        block[i, indices[indptr[row] : indptr[row + 1]]] = -np.inf
+            top = np.argpartition(-block, take - 1, axis=1)[:, :take]
+            value = np.take_along_axis(block, top, axis=1)
+            order = np.argsort(-value, axis=1, kind="stable")
+            top, value = np.take_along_axis(top, order, axis=1), np.take_along_axis(value, order, axis=1)
+            left = np.isfinite(value)
+            best[k : k + step, :take] = np.where(left, top, -1)
+            scores[k : k + step, :take] = np.where(left, clipped(value, self.bounds), np.nan)
+        return best, scores
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the model to a file that :func:`lorank.load` reads. No pickle; written in one go."""
+        from .files import save_estimator
+
+        return save_estimator(self, path)
+
+    def _plan(self, shape: tuple[int, int], m: int) -> tuple[Settings, list[int] | None, str]:
+        """The settings, the ranks to try (None: the given one), and which strengths to try."""
+        check_choice(self.solver, SOLVERS, "solver")
+        check_choice(self.penalty, ("nuclear", "frobenius"), "penalty")
+        check_bounds(self.bounds)
+        strength = check_strength(self.regularization)
+        if self.solver == "variational" and isinstance(strength, float):
+            raise ValueError(
+                f"solver='variational' learns its regularization: leave it at 'auto' or 'learned', or use solver='alternating' "
+                f"with {strength}"
+            )
+        if self.solver == "alternating" and strength == "learned":
+            raise ValueError("solver='alternating' needs a strength: a number, or regularization='auto'")
+        if not 0 < self.holdout < 1:
+            raise ValueError(f"holdout must lie between 0 and 1, got {self.holdout!r}")
+        top = min(shape)
+        rank = check_rank(self.rank, top)
+        if rank == 0 and not self.biases:
+            raise ValueError("rank=0 without biases leaves nothing to fit: allow biases, or a rank of 1")
+        ranks = None
+        if rank == "auto":
+            most = max(1, min(top, m // (2 * sum(shape)) + 2, RANKS[-1]))
+            ranks = [r for r in RANKS if (r or self.biases) and r <= most]
+        learned = isinstance(strength, str) and self.solver != "alternating"
+        strengths = "given"
+        if strength == "auto":
+            strengths = "both" if learned and self.solver == "auto" else "given" if learned else "path"
+        if strengths == "path" and ranks is not None:  # a path of penalties finds the rank by itself
+            rank, ranks = ranks[-1], None
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        settings = Settings(
+            rank if isinstance(rank, int) else 1,
+            None if learned else 0.0 if isinstance(strength, str) else float(strength),
+            "nuclear" if self.penalty == "nuclear" else "frobenius",
+            float(self.count_scaling),
+            bool(self.biases),
+            tol=float(self.tol),
+            max_iter=int(self.max_iter),
+            seed=int(seed),
+        )
+        return settings, ranks, strengths
+
+    def _shape(self, rows: np.ndarray, cols: np.ndarray, shape: Any) -> tuple[int, int]:
+        n1, n2 = int(rows.max()) + 1, int(cols.max()) + 1
+        if shape is not None:
+            if tuple(shape) < (1, 1) or shape[0] < n1 or shape[1] < n2:
+                raise ValueError(f"shape {tuple(shape)} does not hold row {n1 - 1} and column {n2 - 1}")
+            n1, n2 = int(shape[0]), int(shape[1])
+        if max(n1, n2) > 1000 + 100 * len(rows):
+            raise ValueError(
+                f"indices reach {max(n1, n2) - 1:,} for {len(rows):,} observations: map ids to 0 .. n-1 first, e.g. with "
+                "numpy.unique(ids, return_inverse=True)"
+            )
+        return n1, n2
+
+    def _pairs(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        check_is_fitted(self)
+        pairs = check_pairs(X)
+        return pairs[:, 0], pairs[:, 1]
+
+    def _set_model(self, model: FactorModel) -> None:
+        self.model_ = model
+        self.mean_, self.rank_ = model.mean, model.rank
+        self.row_bias_, self.col_bias_ = model.row_offset(), model.col_offset()
+        point = model.point()
+        n1, n2 = model.shape
+        if point is None:
+            self.U_, self.s_, self.V_ = np.zeros((n1, 0)), np.zeros(0), np.zeros((n2, 0))
+        else:
+            self.U_, self.s_, self.V_ = point.U, point.s, point.V
+        if not hasattr(self, "history_"):
+            self.history_ = History()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.regressor_tags.poor_score = True  # the checks' data are not index pairs
+        return tags

@@ -1,0 +1,130 @@
+"""Estimators to and from model files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..diagnosis import Diagnosis
+from ..factors import Candidate, FactorModel
+from ..files import FileError, read_archive, write_archive
+from ..result import History, Status
+from .completion import MatrixCompletion
+from .imputer import LowRankImputer
+
+CLASSES: dict[str, type] = {"MatrixCompletion": MatrixCompletion, "LowRankImputer": LowRankImputer}
+SCALARS = ("mean", "offsets", "noise")
+
+
+def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> Path:
+    """Write a fitted estimator."""
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(estimator)
+    model: FactorModel | None = estimator.model_
+    arrays: dict[str, np.ndarray] = {}
+    meta: dict[str, Any] = {
+        "class": type(estimator).__name__,
+        "parameters": _plain(estimator.get_params(deep=False)),
+        "n_iter": estimator.n_iter_,
+        "regularization": estimator.regularization_,
+        "curve": [asdict(c) for c in estimator.curve_],
+        "labels": _plain(getattr(estimator, "labels_", None)),
+        "features": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
+    }
+    if model is not None:
+        for name, value in model.arrays().items():
+            if name in SCALARS:
+                meta[f"model.{name}"] = value
+            else:
+                arrays[f"model.{name}"] = value
+    history = estimator.history_
+    arrays.update({f"history.{name}": value for name, value in history.to_dict().items()})
+    if isinstance(estimator, MatrixCompletion):
+        arrays["seen.indptr"], arrays["seen.indices"] = estimator._seen
+        arrays["calibration"] = estimator.calibration_
+        meta["calibration_size"] = int(getattr(estimator, "calibration_size_", 0))
+        meta["diagnosis"] = {f.name: getattr(estimator.diagnosis_, f.name) for f in fields(Diagnosis)}
+        meta["status"] = {
+            "name": str(estimator.status_),
+            "advice": estimator.status_.advice,
+            "success": estimator.status_.success,
+        }
+        for side, names in getattr(estimator, "ids_", {}).items():
+            arrays[f"ids.{side}"] = names
+    else:
+        arrays["means"], arrays["scales"] = estimator.means_, estimator.scales_
+    return write_archive(path, "model", meta, arrays)
+
+
+def load_estimator(path: str | os.PathLike[str]) -> Any:
+    """Read a fitted estimator."""
+    _, meta, arrays = read_archive(path, "model")
+    try:
+        return _build(meta, arrays)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise FileError(f"{path} is not complete, or from another version of lorank: {error!r}") from None
+
+
+def _build(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in meta["parameters"].items()}
+    estimator = CLASSES[meta["class"]](**parameters)
+    model = None
+    if "model.rows" in arrays:
+        given: dict[str, Any] = {f.name: arrays[f"model.{f.name}"] for f in fields(FactorModel) if f"model.{f.name}" in arrays}
+        model = FactorModel(**given, **{name: meta[f"model.{name}"] for name in SCALARS})
+        _check(model)
+    estimator.history_ = history = History()
+    for row in zip(*(arrays[f"history.{name}"].tolist() for name in History.columns), strict=True):
+        history.append(*row)
+    estimator.n_iter_, estimator.regularization_ = meta["n_iter"], meta["regularization"]
+    estimator.curve_ = [Candidate(**c) for c in meta["curve"]]
+    if meta["features"]:
+        estimator.feature_names_in_ = np.array(meta["features"], object)
+    if isinstance(estimator, MatrixCompletion):
+        if model is None:
+            raise KeyError("model.rows")
+        estimator.n_features_in_ = 2
+        estimator._seen = arrays["seen.indptr"], arrays["seen.indices"]
+        estimator.calibration_, estimator.calibration_size_ = arrays["calibration"], meta["calibration_size"]
+        found = meta["diagnosis"]
+        estimator.diagnosis_ = Diagnosis(**{**found, "shape": tuple(found["shape"])})
+        status = meta["status"]
+        estimator.status_ = Status(status["name"], advice=status["advice"], success=status["success"])
+        estimator.heldout_ = None
+        estimator._set_model(model)
+        ids = {side: arrays[f"ids.{side}"] for side in ("rows", "cols") if f"ids.{side}" in arrays}
+        if ids:
+            estimator.ids_ = ids
+    else:
+        estimator.means_, estimator.scales_ = arrays["means"], arrays["scales"]
+        estimator.n_features_in_ = len(estimator.means_)
+        estimator._keep(model)
+    if meta["labels"] is not None:
+        estimator.labels_ = meta["labels"]
+    return estimator
+
+
+def _check(model: FactorModel) -> None:
+    k = model.rows.shape[1]
+    right = model.rows.ndim == model.cols.ndim == 2 and model.cols.shape[1] == k and model.row_precision.shape == (k, k)
+    counts = len(model.row_counts) == len(model.rows) and len(model.col_counts) == len(model.cols)
+    if not right or not counts or model.col_precision.shape != (k, k):
+        raise ValueError("its arrays do not fit together")
+
+
+def _plain(value: Any) -> Any:
+    """As JSON takes it."""
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise ValueError(f"a model file holds numbers and text, not {value!r}: set that parameter to a number")

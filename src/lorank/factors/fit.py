@@ -1,0 +1,188 @@
+"""Fit a factor model to observations with noise."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from ..callbacks import Callback
+from ..geometry import FixedRank
+from ..operators import Completion
+from ..result import History, Status
+from ..solvers.alternating import Alternating, Factors, Penalty
+from ..solvers.loop import Clock, State, run
+from ..solvers.variational import Variational
+from ..starts import Spectral
+from ..starts import _leading as leading
+from ..stopping import Divergence, Iterations, RelativeChange
+from .model import FactorModel
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to fit.
+
+    Attributes
+    ----------
+    rank : int
+        0 with offsets fits these alone.
+    regularization : float or None
+        The strength of the penalty; None learns priors from the data instead.
+    penalty, scaling : see :class:`~lorank.solvers.Alternating`
+    offsets : bool
+    noise : {"one", "columns", "both"}
+        See :class:`~lorank.solvers.Variational`.
+    tol : float
+        Stop when a sweep changes X by less than this, relatively.
+    max_iter : int
+    seed : int
+    """
+
+    rank: int
+    regularization: float | None = None
+    penalty: Penalty = "nuclear"
+    scaling: float = 0.0
+    offsets: bool = True
+    noise: Literal["one", "columns", "both"] = "both"
+    tol: float = 1e-2
+    max_iter: int = 50
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted model with the way to it."""
+
+    model: FactorModel
+    factors: Factors
+    status: Status
+    n_iter: int
+    history: History
+
+
+def observations(
+    rows: np.ndarray, cols: np.ndarray, values: np.ndarray, shape: tuple[int, int], weights: np.ndarray | None = None
+) -> tuple[Completion, np.ndarray | None, float]:
+    """The problem of the values less their mean, the weights in its order, and the mean.
+
+    A pair that occurs more than once becomes its weighted mean, with the sum of the weights. Observations of weight zero are
+    left out.
+    """
+    if weights is not None and (weights == 0).any():
+        keep = weights > 0
+        rows, cols, values, weights = rows[keep], cols[keep], values[keep], weights[keep]
+    keys = rows.astype(np.int64) * shape[1] + cols
+    order = np.argsort(keys, kind="stable")
+    first = np.ones(len(keys), bool)
+    first[1:] = np.diff(keys[order]) != 0
+    if not first.all():
+        group = np.cumsum(first) - 1
+        w = np.ones(len(keys)) if weights is None else weights
+        total = np.bincount(group, w[order])
+        values = np.bincount(group, (w * values)[order]) / total
+        rows, cols, weights = rows[order][first], cols[order][first], total
+    elif weights is not None:
+        rows, cols, values, weights = rows[order], cols[order], values[order], weights[order]
+    mean = float(np.average(values, weights=weights))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*no observation")  # they have the factors of their prior
+        problem = Completion(rows, cols, np.asarray(values, float) - mean, shape)
+    problem.check_scale()
+    return problem, weights, mean
+
+
+def fit_factors(
+    problem: Completion,
+    mean: float,
+    settings: Settings,
+    weights: np.ndarray | None = None,
+    start: Factors | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Fit:
+    """Fit by alternating sweeps.
+
+    Parameters
+    ----------
+    problem : Completion
+        Of the values less their mean.
+    mean : float
+    settings : Settings
+    weights : (m,) array, optional
+        In the problem's order.
+    start : Factors, optional
+        From another fit to go on from; of a smaller rank, they are widened.
+    callbacks : sequence of callables
+    """
+    solver: Any
+    common: dict[str, Any] = {"offsets": settings.offsets, "weights": weights}
+    if settings.regularization is None:
+        solver = Variational(noise=settings.noise, **common)
+    else:
+        solver = Alternating(settings.regularization, settings.penalty, scaling=settings.scaling, **common)
+    rng = np.random.default_rng(settings.seed)
+    if start is None and settings.rank == 0:
+        start = _none(problem.shape)
+    if start is not None:
+        wide = _widen(start, settings, problem, rng)
+        if isinstance(solver, Variational) and (wide is not start or wide.row_cov is None):
+            wide = solver.widen(problem, wide)
+        X, solver = wide.point(), replace(solver, initial=wide)
+    else:
+        X = _start(problem, settings.rank, rng)
+    last: list[State] = []
+    clock, history = Clock(), History()
+    rule = RelativeChange(settings.tol) | Divergence() | Iterations(settings.max_iter)
+
+    def keep(problem: Any, state: State, clock: Clock) -> None:
+        last[:] = [state]
+
+    from ..solvers.solve import _limited_blas
+
+    with _limited_blas(problem.blas_threads):
+        _, status, count = run(problem, solver, X, rule, [keep, *callbacks], clock, history)
+    factors: Factors = last[0].memory
+    noise = factors.noise
+    prior = factors
+    if settings.regularization is not None:  # a penalty is a prior in units of the noise
+        noise = 1 / max((last[0].residual * problem.y_norm) ** 2 / problem.m, 1e-300)
+        row, col = ((noise * P, noise * h) for P, h in (factors.row_prior, factors.col_prior))
+        prior = replace(factors, row_prior=row, col_prior=col)
+    counts = np.bincount(problem.rows, minlength=problem.shape[0]), np.bincount(problem.cols, minlength=problem.shape[1])
+    model = FactorModel.of(prior, mean, settings.offsets, noise, counts)
+    return Fit(model, factors, status, count, history)
+
+
+def _start(problem: Completion, rank: int, rng: np.random.Generator) -> FixedRank:
+    """A tenth of the spectral start: its directions, at a size from which offsets and priors find theirs."""
+    if problem.y_norm == 0:
+        return FixedRank.zero(problem.shape, rank, np.float64)
+    X = Spectral(tol=0.1, restarts=2)(problem, rank, rng)
+    return FixedRank(X.U, X.s * 0.1, X.V, X.backend)
+
+
+def _none(shape: tuple[int, int]) -> Factors:
+    """Offsets of zero, and nothing else."""
+    rows, cols = (np.zeros((n, 2)) for n in shape)
+    rows[:, 1] = cols[:, 0] = 1
+    prior = (np.eye(2), np.zeros(2))
+    return Factors(rows, cols, prior, prior)
+
+
+def _widen(start: Factors, settings: Settings, problem: Completion, rng: np.random.Generator) -> Factors:
+    """Factors of the rank asked for: beside those that are there, directions of what they leave over."""
+    offsets = 2 * settings.offsets
+    at = start.rows.shape[1] - offsets
+    more = settings.rank - at
+    if not more:
+        return start
+    if more < 0:
+        raise ValueError(f"start has rank {at}, more than the {settings.rank} asked for")
+    X = leading(problem, problem.gradient(start.point()), more, rng, tol=0.1, restarts=2)
+    size = np.sqrt(0.1 * X.s / problem.gain)
+    rows, cols = (np.insert(a, [at] * more, b * size, axis=1) for a, b in ((start.rows, X.U), (start.cols, X.V)))
+    k = rows.shape[1]
+    return Factors(rows, cols, (np.eye(k), np.zeros(k)), (np.eye(k), np.zeros(k)), start.noise)

@@ -1,0 +1,245 @@
+"""One HTML page about a fitted model: the data, the choice, the fit, the intervals. Nothing is loaded from elsewhere."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..files import FileError, atomic
+
+BLUE, ORANGE, GREEN = "#3b82c4", "#d9772b", "#3f9d6d"
+LEVELS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --paper: #ffffff; --card: #f5f7fa; --line: #dde3ea; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e9ee; --soft: #9aa5b4; --paper: #14181f; --card: #1d232d; --line: #303947; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 1080px; padding: 24px 20px 60px; background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 1.6rem; margin: 0 0 4px; } h2 { font-size: 1.15rem; margin: 36px 0 10px; } p { margin: 6px 0 10px; }
+.soft { color: var(--soft); }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; margin: 18px 0; }
+.card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 12px 14px; }
+.card b { display: block; font-size: 1.35rem; font-weight: 600; }
+.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); gap: 14px; }
+.plot { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 10px 8px 4px; min-width: 0; }
+.plot h3 { font-size: .98rem; font-weight: 600; margin: 2px 8px 0; } .plot p { font-size: .88rem; margin: 2px 8px 0; }
+.chart { width: 100%; height: 290px; }
+table { border-collapse: collapse; width: 100%; font-size: .93rem; }
+td, th { border-bottom: 1px solid var(--line); padding: 5px 8px; text-align: left; vertical-align: top; }
+li { margin: 4px 0; }
+@media (max-width: 520px) { body { padding: 16px 12px 40px; font-size: 15px; } .chart { height: 240px; } }
+"""
+
+SCRIPT = """
+const dark = matchMedia('(prefers-color-scheme: dark)');
+function draw() {
+  const ink = dark.matches ? '#e6e9ee' : '#1d2430', line = dark.matches ? '#303947' : '#dde3ea';
+  for (const [id, plot] of Object.entries(PLOTS)) {
+    const axis = {gridcolor: line, zerolinecolor: line, linecolor: line, automargin: true};
+    const layout = {paper_bgcolor: 'rgba(0,0,0,0)', plot_bgcolor: 'rgba(0,0,0,0)', font: {color: ink, size: 12.5},
+      margin: {l: 46, r: 14, t: 14, b: 40}, showlegend: plot.data.length > 1, legend: {orientation: 'h', y: 1.16, x: 0},
+      bargap: 0.04, xaxis: {...axis, ...plot.x}, yaxis: {...axis, ...plot.y}};
+    Plotly.react(id, plot.data, layout, {responsive: true, displayModeBar: false});
+  }
+  document.body.dataset.drawn = Object.keys(PLOTS).length;
+}
+dark.addEventListener('change', draw);
+draw();
+"""
+
+
+def write_page(path: str | Path, model: Any, rows: np.ndarray, cols: np.ndarray, values: np.ndarray, title: str) -> Path:
+    """Write the page.
+
+    Parameters
+    ----------
+    path : path
+    model : MatrixCompletion
+        Fitted.
+    rows, cols, values : (m,) arrays
+        The observations.
+    title : str
+    """
+    content = build_page(model, rows, cols, values, title)
+    with atomic(path) as temporary:
+        temporary.write_text(content, encoding="utf-8")
+    return Path(path)
+
+
+def build_page(model: Any, rows: np.ndarray, cols: np.ndarray, values: np.ndarray, title: str) -> str:
+    """The page as text."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise FileError('a report needs plotly: pip install "lorank[files]"') from None
+    found, plots = model.diagnosis_, _plots(model, rows, cols, values)
+    cards = [
+        (f"{found.observations:,}", "observations"),
+        (f"{found.shape[0]:,} by {found.shape[1]:,}", "rows by columns"),
+        (str(model.rank_), "factors (rank)"),
+    ]
+    if model.heldout_ is not None:
+        truth, guess, _ = model.heldout_
+        cards.append((f"{np.sqrt(np.mean((truth - guess) ** 2)):.4g}", "error (RMSE) on held-out values"))
+        cards.append((f"{np.sqrt(np.mean((truth - model.mean_) ** 2)):.4g}", "the same for the mean alone"))
+    body = [
+        f"<h1>{html.escape(title)}</h1>",
+        f'<p class="soft">{html.escape(found.verdict)}</p>',
+        '<div class="cards">' + "".join(f'<div class="card"><b>{a}</b>{b}</div>' for a, b in cards) + "</div>",
+    ]
+    for heading, names in (
+        ("The data", ("values", "rows", "cols")),
+        ("The model", ("choice", "strength", "way", "spectrum")),
+        ("Predictions", ("scatter", "coverage")),
+    ):
+        shown = [name for name in names if name in plots]
+        if shown:
+            body.append(f'<h2>{heading}</h2><div class="plots">{"".join(_frame(name, plots[name]) for name in shown)}</div>')
+    body.append(
+        "<h2>Diagnostics</h2><ul>" + "".join(f"<li>{html.escape(s)}</li>" for s in found.findings or [found.verdict]) + "</ul>"
+    )
+    body.append("<h2>Settings and versions</h2>" + _settings(model))
+    data = json.dumps({f"plot-{k}": {key: p[key] for key in ("data", "x", "y")} for k, p in plots.items()}).replace(
+        "<", "\\u003c"
+    )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{html.escape(title)}</title><style>{STYLE}</style></head><body>{''.join(body)}"
+        f"<script>{get_plotlyjs()}</script><script>const PLOTS = {data};{SCRIPT}</script></body></html>"
+    )
+
+
+def _frame(name: str, plot: dict[str, Any]) -> str:
+    said = f'<p class="soft">{html.escape(plot["said"])}</p>' if plot.get("said") else ""
+    return f'<div class="plot"><h3>{html.escape(plot["title"])}</h3>{said}<div class="chart" id="plot-{name}"></div></div>'
+
+
+def _plots(model: Any, rows: np.ndarray, cols: np.ndarray, values: np.ndarray) -> dict[str, dict[str, Any]]:
+    plots = {"values": _histogram(values)}
+    for name, index, n in (("rows", rows, model.model_.shape[0]), ("cols", cols, model.model_.shape[1])):
+        plots[name] = _counts(np.bincount(index, minlength=n), {"rows": "row", "cols": "column"}[name])
+    learned = [c for c in model.curve_ if c.regularization is None]
+    if len(learned) > 1:
+        plots["choice"] = _plot(
+            "Held-out error along the rank",
+            [_line([c.rank for c in learned], [c.error for c in learned], BLUE, "learned priors", "lines+markers")],
+            {"title": {"text": "rank"}},
+            {"title": {"text": "RMSE"}},
+            f"Rank {model.rank_} was chosen.",
+        )
+    path = [c for c in model.curve_ if c.regularization is not None]
+    if len(path) > 1:
+        plots["strength"] = _plot(
+            "Held-out error along the regularization",
+            [_line([c.regularization for c in path], [c.error for c in path], ORANGE, "nuclear norm", "lines+markers")],
+            {"title": {"text": "strength"}, "type": "log"},
+            {"title": {"text": "RMSE"}},
+            "A penalty instead of learned priors, for comparison.",
+        )
+    history = model.history_
+    plots["way"] = _plot(
+        "Convergence",
+        [_line(history.iteration.tolist(), history.residual.tolist(), BLUE, "residual", "lines+markers")],
+        {"title": {"text": "sweep"}},
+        {"title": {"text": "relative residual"}},
+        f"{model.status_.advice}",
+    )
+    if model.rank_:
+        plots["spectrum"] = _plot(
+            "Spectrum",
+            [{"type": "bar", "x": list(range(1, model.rank_ + 1)), "y": model.s_.tolist(), "marker": {"color": BLUE}}],
+            {"title": {"text": "factor"}},
+            {"title": {"text": "singular value"}},
+        )
+    if model.heldout_ is not None:
+        plots["scatter"], plots["coverage"] = _residuals(model), _coverage(model)
+    return plots
+
+
+def _residuals(model: Any) -> dict[str, Any]:
+    truth, guess, _ = model.heldout_
+    off = truth - guess
+    low, high = np.percentile(off, [0.1, 99.9])
+    count, edges = np.histogram(off, 60, (low, high) if low < high else None)
+    bars = {"type": "bar", "x": ((edges[1:] + edges[:-1]) / 2).tolist(), "y": count.tolist(), "marker": {"color": GREEN}}
+    return _plot(
+        "Errors on held-out values", [bars], {"title": {"text": "value less prediction"}}, {"title": {"text": "count"}}
+    )
+
+
+def _coverage(model: Any) -> dict[str, Any]:
+    """Calibrated on one half of the held-out observations, checked on the other."""
+    truth, guess, spread = model.heldout_
+    score = np.abs(truth - guess) / spread
+    half = np.random.default_rng(0).permutation(len(score))
+    first, second = score[half[::2]], score[half[1::2]]
+    actual = [float(np.mean(second <= np.quantile(first, level))) if len(second) else float("nan") for level in LEVELS]
+    near = [round(100 * level) for level in LEVELS]
+    lines = [
+        _line(near, near, "#8a94a3", "as asked for", "lines", "dot"),
+        _line(near, [100 * a for a in actual], BLUE, "found", "lines+markers"),
+    ]
+    said = f"{100 * actual[4]:.1f} % of one half of the held-out values lie in 90 % intervals calibrated on the other half."
+    x, y = ({"title": {"text": text}, "ticksuffix": " %"} for text in ("coverage asked for", "coverage found"))
+    return _plot("Calibration of intervals", lines, x, y, said)
+
+
+def _histogram(values: np.ndarray) -> dict[str, Any]:
+    distinct = np.unique(values[: 1 << 20])
+    if len(distinct) <= 40:
+        x, y = np.unique(values, return_counts=True)
+    else:
+        y, edges = np.histogram(values, 50)
+        x = (edges[1:] + edges[:-1]) / 2
+    bars = {"type": "bar", "x": x.tolist(), "y": y.tolist(), "marker": {"color": BLUE}}
+    said = f"Mean {values.mean():.4g}, standard deviation {values.std():.3g}."
+    return _plot("Values", [bars], {"title": {"text": "value"}}, {"title": {"text": "count"}}, said)
+
+
+def _counts(counts: np.ndarray, name: str) -> dict[str, Any]:
+    """How many rows have how many observations, in bins that double."""
+    top = max(int(counts.max()), 1)
+    edges = np.unique(np.concatenate([[0, 1], 2 ** np.arange(1, int(np.log2(top)) + 2)]))
+    count, _ = np.histogram(counts, np.append(edges, top + 1) if edges[-1] <= top else edges)
+    labels = ["0" if a == 0 else "1" if a == 1 else f"{a}-{b - 1}" for a, b in itertools.pairwise(edges)]
+    bars = {"type": "bar", "x": labels[: len(count)], "y": count[: len(labels)].tolist(), "marker": {"color": ORANGE}}
+    said = f"Median {np.median(counts):.0f}, fewest {counts.min():,}, most {counts.max():,}."
+    x = {"title": {"text": "observations"}, "type": "category"}
+    return _plot(f"Observations per {name}", [bars], x, {"title": {"text": f"{name}s"}}, said)
+
+
+def _settings(model: Any) -> str:
+    import scipy
+    import sklearn
+
+    from .. import __version__
+
+    lines = {name: repr(value) for name, value in model.get_params().items()}
+    lines |= {"chosen rank": str(model.rank_), "chosen regularization": str(model.regularization_)}
+    lines["versions"] = (
+        f"lorank {__version__}, NumPy {np.__version__}, SciPy {scipy.__version__}, scikit-learn {sklearn.__version__}, "
+        f"Python {platform.python_version()}"
+    )
+    return (
+        "<table>"
+        + "".join(f"<tr><td>{html.escape(k)}</td><td>{html.escape(v)}</td></tr>" for k, v in lines.items())
+        + "</table>"
+    )
+
+
+def _line(x: list[Any], y: list[Any], colour: str, name: str, mode: str, dash: str = "solid") -> dict[str, Any]:
+    line = {"color": colour, "dash": dash}
+    return {"type": "scatter", "x": x, "y": y, "mode": mode, "name": name, "line": line, "marker": {"size": 7}}
+
+
+def _plot(title: str, data: list[Any], x: dict[str, Any], y: dict[str, Any], said: str = "") -> dict[str, Any]:
+    return {"title": title, "data": data, "x": x, "y": y, "said": said}

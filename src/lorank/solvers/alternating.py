@@ -1,0 +1,153 @@
+"""Regularised alternating least squares, for data with noise: rows given columns, then columns given rows.
+
+X is written as a product of factors, ``X = L R^T``. With offsets, ``L = [U, b, 1]`` and ``R = [V, 1, c]``, so that
+``X = U V^T + b 1^T + 1 c^T``: offsets are factors like any other, with one coordinate held at 1 on the other side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..geometry import FixedRank
+from ..operators import Completion, Problem
+from .loop import State
+
+Penalty = Literal["nuclear", "frobenius"]
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What alternating solvers carry along.
+
+    Attributes
+    ----------
+    rows, cols : (n1, k) and (n2, k) arrays
+        L and R: with offsets, k is the rank + 2.
+    row_cov, col_cov : arrays of k (k + 1) / 2 columns, or None
+        Upper triangles of the covariances, where the solver knows them.
+    row_prior, col_prior : (precision, shift)
+        The last priors: a (k, k) matrix, and it times the prior's mean.
+    noise : float
+        The precision of the values, one over their noise's variance.
+    row_noise, col_noise : arrays or None
+        Factors on it for each row and each column, where the solver tells them apart.
+    """
+
+    rows: np.ndarray
+    cols: np.ndarray
+    row_prior: tuple[np.ndarray, np.ndarray]
+    col_prior: tuple[np.ndarray, np.ndarray]
+    noise: float = 1.0
+    row_cov: np.ndarray | None = None
+    col_cov: np.ndarray | None = None
+    row_noise: np.ndarray | None = None
+    col_noise: np.ndarray | None = None
+
+    def point(self) -> FixedRank:
+        """``L R^T``."""
+        return FixedRank.from_factors(self.rows, self.cols)
+
+
+@dataclass(frozen=True)
+class Alternating:
+    """Minimise ``sum_t w_t (X - y)_t^2 / 2`` plus a penalty, exactly in each factor in turn.
+
+    Parameters
+    ----------
+    regularization : float
+        lambda.
+    penalty : {"nuclear", "frobenius"}
+        ``lambda (|U|_F^2 + |V|_F^2) / 2``, whose least value over all factors of X is the nuclear norm ``lambda sum(s)``; or
+        ``lambda |X|_F^2 / 2``.
+    offsets : bool
+        Whether rows and columns have offsets.
+    shrinkage : float
+        The offsets' own penalty, ``shrinkage (|b|^2 + |c|^2) / 2``: that many observations of zero for each.
+    scaling : float
+        Rows are penalised in proportion to (their number of observations / the mean number) to this power, and so are columns.
+        At 1/2, with the nuclear norm, this is the weighted trace norm, which suits data where some rows are seen far more
+        often than others.
+    weights : (m,) array, optional
+        Weights of the observations, in the problem's order.
+    initial : Factors, optional
+        Go on from there.
+    """
+
+    regularization: float = 1.0
+    penalty: Penalty = "nuclear"
+    offsets: bool = False
+    shrinkage: float = 5.0
+    scaling: float = 0.0
+    weights: np.ndarray | None = None
+    initial: Factors | None = None
+
+    def start(self, problem: Problem, state: State) -> Factors:
+        return self.initial or begin(problem, state, self.offsets)
+
+    def step(self, problem: Problem, state: State) -> State:
+        assert isinstance(problem, Completion)
+        old: Factors = state.memory
+        row_scale, col_scale = scales(problem, self.scaling)
+        row_prior = self._prior(old.cols, col_scale, 1)
+        rows, _, _ = self._half(problem, False, old.cols, row_prior, row_scale)
+        col_prior = self._prior(rows, row_scale, 0)
+        cols, _, squares = self._half(problem, True, rows, col_prior, col_scale)
+        return advance(problem, state, Factors(rows, cols, row_prior, col_prior), squares)
+
+    def _half(self, problem: Completion, columns: bool, other: np.ndarray, prior: Any, scale: Any) -> Any:
+        fixed = held(other.shape[1], columns, self.offsets)
+        return problem.observations.normal(columns, other, *prior, weights=self.weights, scale=scale, fixed=fixed)
+
+    def _prior(self, other: np.ndarray, scale: np.ndarray | None, offset: int) -> tuple[np.ndarray, np.ndarray]:
+        """The penalty on one side's factors as a prior: ``lambda I``, or ``lambda V^T V``."""
+        k = other.shape[1]
+        rank, tiny = k - 2 * self.offsets, 1e-9
+        P = np.zeros((k, k))
+        if self.penalty == "nuclear":
+            P[:rank, :rank] = max(self.regularization, tiny) * np.eye(rank)
+        else:
+            v = other[:, :rank] if scale is None else other[:, :rank] * np.sqrt(scale)[:, None]
+            P[:rank, :rank] = self.regularization * (v.T @ v)
+            P[:rank, :rank] += tiny * max(1.0, float(np.trace(P)) / max(rank, 1)) * np.eye(rank)
+        if self.offsets:  # [U, b, 1] and [V, 1, c]
+            at = rank if offset else rank + 1
+            P[at, at] = max(self.shrinkage, tiny)
+        return P, np.zeros(k)
+
+
+def begin(problem: Problem, state: State, offsets: bool) -> Factors:
+    """Factors of the starting point, balanced; with offsets of zero beside them where asked for."""
+    X = state.X
+    root = np.sqrt(np.asarray(X.s, float))
+    rows, cols = (np.asarray(a, float) * root for a in (X.U, X.V))
+    if offsets:
+        n1, n2 = X.shape
+        rows = np.concatenate([rows, np.zeros((n1, 1)), np.ones((n1, 1))], axis=1)
+        cols = np.concatenate([cols, np.ones((n2, 1)), np.zeros((n2, 1))], axis=1)
+    k = rows.shape[1]
+    prior = (np.eye(k), np.zeros(k))
+    return Factors(rows, cols, prior, prior)
+
+
+def held(width: int, columns: bool, offsets: bool) -> int:
+    """The coordinate that is held at 1; -1 for none."""
+    return -1 if not offsets else width - 2 if columns else width - 1
+
+
+def scales(problem: Completion, power: float) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Factors on the penalties of rows and of columns."""
+    if power == 0:
+        return None, None
+    counts = (np.bincount(index, minlength=n) for index, n in zip((problem.rows, problem.cols), problem.shape, strict=True))
+    rows, cols = ((np.maximum(c, 1) / max(c[c > 0].mean(), 1)) ** power for c in counts)
+    return rows, cols
+
+
+def advance(problem: Problem, state: State, factors: Factors, squares: np.ndarray) -> State:
+    """The state at new factors; ``squares`` are the squared residuals of each column."""
+    X = factors.point()
+    residual = float(np.sqrt(max(squares.sum(), 0.0))) / (problem.y_norm or 1.0)
+    return State(state.iteration + 1, X, problem.gradient(X), residual, float("nan"), state.X, factors)

@@ -1,0 +1,129 @@
+"""Factors with priors that are learned from the data: regularisation without a number to choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ..operators import Completion, Problem
+from .alternating import Factors, advance, begin, held
+from .loop import State
+
+
+@dataclass(frozen=True)
+class Variational:
+    """Variational Bayes for ``y = X + noise``, the factors of rows and of columns each drawn from one normal distribution.
+
+    Alternating least squares with two changes. The uncertainty of one side's factors enters the equations of the other as a
+    covariance: factors that the data say little about pull less. And after each half of a sweep the prior of that side (mean
+    and full covariance, offsets included) and the variance of the noise are set to what fits best, so that there is no
+    strength of regularisation to choose, and components that the data do not support fade away.
+
+    Parameters
+    ----------
+    offsets : bool
+        Whether rows and columns have offsets.
+    caution : float
+        Observations' worth of belief in the starting priors, in units of the number of coordinates.
+    noise : {"one", "columns", "both"}
+        One variance for all values; one for each column, as in factor analysis, for tables whose columns are not alike; or
+        one for each row times one for each column.
+    weights : (m,) array, optional
+        Weights of the observations, in the problem's order.
+    initial : Factors, optional
+        Go on from there.
+    """
+
+    offsets: bool = False
+    caution: float = 1.0
+    noise: Literal["one", "columns", "both"] = "one"
+    weights: np.ndarray | None = None
+    initial: Factors | None = None
+
+    def start(self, problem: Problem, state: State) -> Factors:
+        if self.initial is not None:
+            return self.initial
+        return self.widen(problem, begin(problem, state, self.offsets))
+
+    def widen(self, problem: Problem, factors: Factors) -> Factors:
+        """The same factors with priors from before anything is known."""
+        k, scale = factors.rows.shape[1], problem.y_norm / np.sqrt(max(problem.m, 1)) or 1.0
+        # Factors of size sqrt(scale) make values of size scale; before anything is known, most of it may be noise.
+        P = np.eye(k) * (5.0 / scale)
+        if self.offsets:
+            P[[k - 2, k - 1], [k - 2, k - 1]] = 5.0 / scale**2
+        prior = (P, np.zeros(k))
+        return Factors(factors.rows, factors.cols, prior, prior, noise=1.5 / scale**2)
+
+    def step(self, problem: Problem, state: State) -> State:
+        assert isinstance(problem, Completion)
+        old: Factors = state.memory
+        weights = self._weights(problem, old)
+        rows, row_cov, by_row = self._half(problem, False, old.cols, old.col_cov, old.row_prior, old.noise, weights)
+        row_prior = self._learn(rows, row_cov, False)
+        row_noise = self._sizes(problem, by_row, False, old)
+        cols, col_cov, by_col = self._half(problem, True, rows, row_cov, old.col_prior, old.noise, weights)
+        col_prior = self._learn(cols, col_cov, True)
+        col_noise = self._sizes(problem, by_col, True, old)
+        count = problem.m if self.weights is None else self.weights.sum()
+        unit = problem.y_norm**2 / problem.m or 1.0
+        noise = float(count / max(by_col.sum(), 1e-10 * count * unit))  # data without noise leave a little
+        new = Factors(rows, cols, row_prior, col_prior, noise, row_cov, col_cov, row_noise, col_noise)
+        return advance(problem, state, new, by_col)
+
+    def _weights(self, problem: Completion, old: Factors) -> np.ndarray | None:
+        """Weights of the observations, the precisions of their rows and columns included."""
+        weights = self.weights
+        for noise, index in ((old.row_noise, problem.rows), (old.col_noise, problem.cols)):
+            if noise is not None:
+                weights = noise[index] if weights is None else weights * noise[index]
+        return weights
+
+    def _sizes(self, problem: Completion, squares: np.ndarray, columns: bool, old: Factors) -> np.ndarray | None:
+        """Precisions of rows (columns) relative to the mean, shrunk towards it where observations are few."""
+        if self.noise == "one" or (self.noise == "columns" and not columns):
+            return None
+        index, n = (problem.cols, problem.shape[1]) if columns else (problem.rows, problem.shape[0])
+        count = np.bincount(index, self.weights, n)
+        before = old.col_noise if columns else old.row_noise
+        squares = squares if before is None else squares / before  # the pass has weighted them
+        mean, belief = squares.sum() / count.sum(), 20.0
+        own = np.log((squares + 1e-3 * mean) / (count + 1e-3))
+        middle = np.average(own, weights=count)
+        size = np.exp(-(count * own + belief * middle) / (count + belief))  # in logarithms: sizes may differ by orders
+        return np.asarray(size / np.average(size, weights=count))
+
+    def _half(
+        self,
+        problem: Completion,
+        columns: bool,
+        other: np.ndarray,
+        moments: np.ndarray | None,
+        prior: tuple[np.ndarray, np.ndarray],
+        noise: float,
+        weights: np.ndarray | None,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        fixed = held(other.shape[1], columns, self.offsets)
+        mean, cov, squares = problem.observations.normal(
+            columns, other, *prior, moments=moments, weights=weights, fixed=fixed, noise=noise, covariance=True
+        )
+        return mean, cov, squares
+
+    def _learn(self, mean: np.ndarray, cov: np.ndarray, columns: bool) -> tuple[np.ndarray, np.ndarray]:
+        """The prior that best explains these factors."""
+        n, k = mean.shape
+        free = np.arange(k) != held(k, columns, self.offsets)
+        upper = np.triu_indices(k)
+        spread = np.zeros((k, k))
+        spread[upper] = cov.mean(0)
+        spread = spread + np.triu(spread, 1).T
+        centre = mean.mean(0)
+        spread += (mean - centre).T @ (mean - centre) / n
+        inside = np.ix_(free, free)
+        S, belief = spread[inside], self.caution * len(spread)
+        S = (n * S + belief * np.diag(np.diag(S))) / (n + belief)
+        P = np.zeros((k, k))
+        P[inside] = np.linalg.inv(S + 1e-12 * np.trace(S) / len(S) * np.eye(len(S)))
+        return P, P @ np.where(free, centre, 0.0)

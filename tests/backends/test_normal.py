@@ -1,0 +1,142 @@
+"""The normal equations of alternating least squares: the kernel against the reference, and both against dense algebra."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+import lorank as lr
+from lorank.backends import get_backend
+
+try:
+    from lorank import _kernels
+except ImportError:
+    _kernels = None
+
+SHAPE = (23, 31)
+
+
+def triangle(S: np.ndarray) -> np.ndarray:
+    return S[(slice(None), *np.triu_indices(S.shape[-1]))]
+
+
+def full(packed: np.ndarray, k: int) -> np.ndarray:
+    S = np.zeros((len(packed), k, k))
+    S[(slice(None), *np.triu_indices(k))] = packed
+    return S + np.triu(S, 1).transpose(0, 2, 1)
+
+
+def case(k, columns, seed=0, shape=SHAPE):
+    """A pattern with an empty row and an empty column, and arguments of every kind."""
+    rng = np.random.default_rng(seed)
+    mask = rng.random(shape) < 0.4
+    mask[3], mask[:, 5] = False, False
+    rows, cols = np.nonzero(mask)
+    values, weights = rng.standard_normal(len(rows)), rng.random(len(rows))
+    n, other = shape[::-1] if columns else shape
+    y = rng.standard_normal((other, k))
+    root = rng.standard_normal((other, k, k))
+    P = rng.standard_normal((k, k))
+    arguments = {
+        "other": y,
+        "prior": P @ P.T + np.eye(k),
+        "shift": rng.standard_normal(k),
+        "moments": triangle(root @ root.transpose(0, 2, 1)),
+        "weights": weights,
+        "scale": rng.random(n) + 0.1,
+        "noise": 1.7,
+    }
+    return rows, cols, values, arguments
+
+
+@pytest.mark.filterwarnings("ignore:.*no observation")
+@pytest.mark.parametrize("fixed", [-1, 0, 1])
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("k", [2, 7, 8, 9, 20])
+def test_against_dense_algebra(backend, k, columns, fixed):
+    rows, cols, values, arguments = case(k, columns)
+    problem = lr.Completion(rows, cols, values, SHAPE, backend=backend)
+    mean, cov, squares = problem.observations.normal(columns, fixed=fixed, covariance=True, **arguments)
+    major, minor = (cols, rows) if columns else (rows, cols)
+    S, free = full(arguments["moments"], k), np.arange(k) != fixed
+    got = full(cov, k)
+    for i in range(len(mean)):
+        at = major == i
+        y, r, w, Sy = arguments["other"][minor[at]], values[at], arguments["weights"][at], S[minor[at]]
+        A = np.einsum("t,ti,tj->ij", w, y, y) + np.einsum("t,tij->ij", w, Sy)
+        M = 1.7 * A + arguments["scale"][i] * arguments["prior"]
+        h = 1.7 * np.einsum("t,t,ti->i", w, r, y) + arguments["scale"][i] * arguments["shift"]
+        x, C = np.ones(k), np.zeros((k, k))
+        x[free] = np.linalg.solve(M[free][:, free], h[free] - M[free][:, ~free].sum(1))
+        C[np.ix_(free, free)] = np.linalg.inv(M[free][:, free])
+        np.testing.assert_allclose(mean[i], x, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(got[i], C, rtol=1e-9, atol=1e-10)
+        # E (r - x y)^2, term by term
+        expected = (r - y @ x) ** 2 + np.einsum("ti,ij,tj->t", y, C, y) + np.einsum("i,tij,j->t", x, Sy, x)
+        expected += np.einsum("ij,tij->t", C, Sy)
+        np.testing.assert_allclose(squares[i], w @ expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:.*no observation")
+@pytest.mark.parametrize("columns", [False, True])
+def test_defaults_are_ones(backend, columns):
+    rows, cols, values, arguments = case(4, columns)
+    passes = lr.Completion(rows, cols, values, SHAPE, backend=backend).observations
+    short = {key: arguments[key] for key in ("other", "prior", "shift")}
+    n = SHAPE[1 if columns else 0]
+    same = passes.normal(columns, weights=np.ones(len(rows)), scale=np.ones(n), **short)
+    mean, cov, squares = passes.normal(columns, **short)
+    assert cov is None
+    np.testing.assert_allclose(mean, same[0], rtol=1e-12)
+    np.testing.assert_allclose(squares, same[2], rtol=1e-12)
+
+
+@pytest.mark.skipif(_kernels is None, reason="no extension")
+def test_threads_and_instruction_sets_agree():
+    shape = (3000, 400)
+    rows, cols, values, arguments = case(6, False, shape=shape)
+    with pytest.warns(UserWarning, match="no observation"):
+        passes = lr.Completion(rows, cols, values, shape, backend=get_backend("native")).observations
+    before = _kernels.instruction_set()
+    try:
+        for name in _kernels.instruction_sets():
+            _kernels.use_instruction_set(name)
+            with threadpool_limits(1, user_api="openmp"):
+                one = passes.normal(False, covariance=True, **arguments)
+            two = passes.normal(False, covariance=True, **arguments)
+            for a, b in zip(one, two, strict=True):
+                np.testing.assert_array_equal(a, b)
+            if name == "baseline":
+                base = one
+            for a, b in zip(one, base, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
+    finally:
+        _kernels.use_instruction_set(before)
+
+
+@pytest.mark.skipif(_kernels is None, reason="no extension")
+def test_the_kernel_refuses_arrays_that_do_not_fit():
+    rows, cols, values = np.array([0, 0, 1]), np.array([0, 1, 1]), np.ones(3)
+    pattern = lr.Completion(rows, cols, values, (2, 2), backend="native").observations._pattern
+    none = np.empty(0)
+    good = [np.ones((2, 2)), np.empty((0, 3)), values, none, np.eye(2), np.zeros(2), none, -1, 1.0]
+    good += [np.empty((2, 2)), np.empty((0, 3)), np.empty(2)]
+    pattern.normal(False, *good)
+    spoiled = {
+        0: [np.ones((3, 2)), np.ones((2, 0)), np.ones(2)],
+        1: [np.ones((1, 3)), np.ones((2, 2))],
+        2: [np.ones(2), np.ones(3, np.float32)],
+        3: [np.ones(2)],
+        4: [np.eye(3)],
+        5: [np.zeros(3)],
+        6: [np.ones(3)],
+        7: [2, -2],
+        9: [np.empty((1, 2)), np.empty((2, 3))],
+        10: [np.empty((2, 2)), np.empty((1, 3))],
+        11: [np.empty(1)],
+    }
+    for k, bads in spoiled.items():
+        for bad in bads:
+            with pytest.raises((TypeError, ValueError)):
+                pattern.normal(False, *good[:k], bad, *good[k + 1 :])

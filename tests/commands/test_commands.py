@@ -1,0 +1,201 @@
+"""The commands for files, on small ones."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("polars")
+pytest.importorskip("sklearn")
+pytest.importorskip("plotly")
+
+from typer.testing import CliRunner
+
+import lorank as lr
+from lorank import cli
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.build_app(), [str(a) for a in arguments])
+
+
+def read(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Ratings with text and number ids, a model, and a report."""
+    path = tmp_path_factory.mktemp("files")
+    rng = np.random.default_rng(0)
+    truth = 3 + 0.8 * rng.standard_normal((60, 2)) @ rng.standard_normal((2, 40)) + 0.5 * rng.standard_normal((60, 1))
+    rows, cols = np.nonzero(rng.random((60, 40)) < 0.5)
+    lines = [f"u{i},{100 + j},{round(float(np.clip(truth[i, j], 1, 5)) * 2) / 2}" for i, j in zip(rows, cols, strict=True)]
+    (path / "ratings.csv").write_text("user,movie,rating\n" + "\n".join(lines) + "\n")
+    done = run("complete", path / "ratings.csv", "-o", path / "m.lorank", "--report", path / "r.html", "--json")
+    assert done.exit_code == 0, done.output
+    (path / "summary.json").write_text(done.stdout)
+    return path
+
+
+def test_complete_says_how_well(folder):
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["shape"] == [60, 40]
+    assert summary["rank"] >= 1
+    assert summary["heldout"]["rmse"] < 0.7 * summary["heldout"]["rmse_of_the_mean"]
+    assert summary["bounds"] == [1.0, 5.0]
+    assert summary["diagnosis"]["components"] == 1
+    assert len(summary["curve"]) > 2
+    done = run("complete", folder / "ratings.csv", "--rank", "2", "--regularization", "learned")
+    assert done.exit_code == 0, done.output
+    assert "on held-out values: RMSE" in done.stdout
+    assert "rank 2, regularization learned" in done.stdout
+
+
+def test_predict_is_what_the_model_predicts(folder, tmp_path):
+    (tmp_path / "pairs.csv").write_text("movie,user\n100,u3\n117,u59\n100,nobody\n")
+    done = run(
+        "predict", folder / "m.lorank", tmp_path / "pairs.csv", "-o", tmp_path / "out.csv", "--interval", "0.8", "--json"
+    )
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout) == {"predictions": 3, "unknown": 1, "out": str(tmp_path / "out.csv")}
+    out = read(tmp_path / "out.csv")
+    model = lr.load(folder / "m.lorank")
+    at = [model.ids_["rows"].tolist().index("u3"), model.ids_["cols"].tolist().index(100)]
+    assert float(out[0]["prediction"]) == pytest.approx(model.predict([at])[0])
+    assert float(out[0]["low"]) < float(out[0]["prediction"]) < float(out[0]["high"])
+    assert [line["known"] for line in out] == ["true", "true", "false"]
+    assert "never observed" in done.stderr
+    assert sorted(os.listdir(tmp_path)) == ["out.csv", "pairs.csv"]
+
+
+def test_recommend_leaves_out_what_was_seen(folder):
+    done = run("recommend", folder / "m.lorank", "--row", "u5", "-n", "4", "--json")
+    assert done.exit_code == 0, done.output
+    best = json.loads(done.stdout)["recommendations"]
+    seen = {int(line["movie"]) for line in read(folder / "ratings.csv") if line["user"] == "u5"}
+    assert len(best) == 4
+    assert not seen & {one["col"] for one in best}
+    assert [one["prediction"] for one in best] == sorted((one["prediction"] for one in best), reverse=True)
+    assert "movie" in run("recommend", folder / "m.lorank", "--row", "u5").stdout
+    wrong = run("recommend", folder / "m.lorank", "--row", "u99")
+    assert (wrong.exit_code, "no row of the model" in wrong.stderr) == (2, True)
+
+
+def test_diagnose_and_inspect(folder):
+    done = run("diagnose", folder / "ratings.csv", "--rank", "2", "--json")
+    assert json.loads(done.stdout)["shape"] == [60, 40]
+    assert "60 x 40" in run("diagnose", folder / "ratings.csv", "--rank", "2").stdout
+    told = json.loads(run("inspect", folder / "m.lorank", "--json").stdout)
+    assert (told["shape"], told["some_rows"][0]) == ([60, 40], "u0")
+    assert "MatrixCompletion" in run("inspect", folder / "m.lorank").stdout
+
+
+def test_impute_fills_and_keeps_text(tmp_path):
+    rng = np.random.default_rng(0)
+    whole = rng.standard_normal((80, 1)) @ rng.standard_normal((1, 5)) + 0.05 * rng.standard_normal((80, 5))
+    gaps = np.where(rng.random(whole.shape) < 0.2, np.nan, whole)
+    lines = [",".join([f"n{i}", *("" if np.isnan(x) else repr(float(x)) for x in row)]) for i, row in enumerate(gaps)]
+    (tmp_path / "t.csv").write_text("name,a,b,c,d,e\n" + "\n".join(lines) + "\n")
+    done = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--model", tmp_path / "i.lorank", "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["gaps"], told["left_alone"]) == (int(np.isnan(gaps).sum()), ["name"])
+    out = read(tmp_path / "o.csv")
+    filled = np.array([[float(line[c]) for c in "abcde"] for line in out])
+    assert [line["name"] for line in out] == [f"n{i}" for i in range(80)]
+    np.testing.assert_array_equal(filled[~np.isnan(gaps)], whole[~np.isnan(gaps)])
+    assert np.sqrt(np.mean((filled - whole)[np.isnan(gaps)] ** 2)) < 0.3
+    assert "LowRankImputer" in run("inspect", tmp_path / "i.lorank").stdout
+    wrong = run("recommend", tmp_path / "i.lorank", "--row", "1")
+    assert (wrong.exit_code, "of a table" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["complete", "bad.csv", "-o", "m"], "line 3, column 'rating': 'x' is no number"),
+        (["complete", "none.csv"], "none.csv does not exist"),
+        (["complete", "good.csv", "--rank", "many"], "--rank must be a whole number or auto"),
+        (["complete", "good.csv", "--regularization", "much"], "--regularization must be a number"),
+        (["complete", "good.csv", "-o", "no/where"], "folder no does not exist"),
+        (["predict", "bad.csv", "bad.csv", "-o", "o.csv"], "no lorank file"),
+        (["impute", "none.csv", "-o", "o.csv"], "does not exist"),
+        (["inspect", "good.csv"], "no lorank file"),
+        (["diagnose", "bad.csv"], "line 3"),
+    ],
+)
+def test_what_goes_wrong_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.csv").write_text("user,item,rating\n1,2,3\n1,3,x\n")
+    (tmp_path / "good.csv").write_text("user,item,rating\n1,2,3\n1,3,2\n2,2,1\n2,3,1\n")
+    done = run(*arguments)
+    assert done.exit_code == 2, done.output
+    assert said in done.stderr
+    assert "Traceback" not in done.output
+    assert sorted(os.listdir(tmp_path)) == ["bad.csv", "good.csv"]
+
+
+def test_the_report_is_one_file_that_needs_nothing_else(folder):
+    page = (folder / "r.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "prefers-color-scheme: dark" in page
+    head, _, script = page.partition("<script>")
+    assert "src=" not in head
+    assert "href=" not in head
+    for text in (
+        "Held-out error along the rank",
+        "Calibration of intervals",
+        "Spectrum",
+        "Diagnostics",
+        "Settings and versions",
+    ):
+        assert text in head
+    data = json.loads(script.rpartition("const PLOTS = ")[2].partition(";\nconst dark")[0].replace("\\u003c", "<"))
+    assert {"plot-values", "plot-rows", "plot-choice", "plot-way", "plot-spectrum", "plot-coverage"} <= set(data)
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+@pytest.mark.parametrize("width", [1280, 500])
+def test_the_report_draws_in_a_browser(folder, width, tmp_path):
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", f"--window-size={width},2000"]
+    command = [CHROMIUM, *options, "--virtual-time-budget=10000", "--dump-dom", f"file://{folder / 'r.html'}"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    except subprocess.TimeoutExpired:
+        pytest.skip("Chromium did not finish in five minutes: the machine is too busy")
+    assert 'data-drawn="' in done.stdout, done.stderr[-2000:]
+    assert done.stdout.count("main-svg") >= 8
+
+
+def test_a_missing_package_is_named_with_its_remedy(folder, monkeypatch):
+    import sys
+
+    for name in [m for m in sys.modules if m.startswith("lorank.estimators")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "sklearn.base", None)
+    done = run("complete", folder / "ratings.csv")
+    assert done.exit_code == 2
+    assert 'this needs sklearn.base: pip install "lorank[files]"' in done.stderr
+
+
+def test_titles_cannot_carry_markup(folder):
+    from lorank.report.page import build_page
+
+    model = lr.MatrixCompletion(rank=1, regularization="learned")
+    pairs = np.argwhere(np.ones((6, 5)))
+    values = np.arange(30.0)
+    page = build_page(model.fit(pairs, values), pairs[:, 0], pairs[:, 1], values, "<script>alert(1)</script>")
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page

@@ -1,0 +1,69 @@
+"""What the pattern of the observations allows."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import lorank as lr
+
+
+def test_good_data_are_good():
+    problem, _ = lr.datasets.random_completion(60, 50, 2, oversampling=5, seed=0)
+    found = lr.diagnose(problem, 2)
+    assert found.unique
+    assert found.oversampling == pytest.approx(5, rel=0.01)
+    assert found.verdict.startswith("Good")
+    assert "60 x 50" in str(found)
+    assert json.loads(json.dumps(found.to_dict()))["unique"] is True
+
+
+def test_parts_that_share_nothing():
+    a = np.full((6, 8), np.nan)
+    a[:3, :4], a[3:, 4:] = 1.0, 2.0
+    found = lr.diagnose(a, 1)
+    assert found.components == 2
+    assert found.largest == 0.5
+    assert not found.unique
+    assert "2 parts" in found.verdict
+    a[0, 7] = 1.0
+    assert lr.diagnose(a, 1).components == 1
+
+
+def test_thin_and_empty_rows_and_columns():
+    pairs = np.array([(i, j) for i in range(5) for j in range(6)] + [(6, 0), (6, 1), (0, 7)])
+    found = lr.diagnose(pairs, 3)
+    assert (found.empty_rows, found.empty_cols, found.thin_rows, found.thin_cols) == (1, 1, 1, 1)
+    assert "One row has no observation" in found.verdict
+    assert "One column has fewer than 3" in found.verdict
+
+
+def test_duplicates_and_outliers():
+    pairs = np.array([(i, j) for i in range(5) for j in range(6)])
+    assert lr.diagnose(np.concatenate([pairs, pairs[:4]]), 1).duplicates == 4
+    rng = np.random.default_rng(0)
+    S = scipy.sparse.csr_array(rng.random((20, 20)))
+    assert lr.diagnose(S, 1).outliers == 0
+    S.data[3] = 1e6
+    assert lr.diagnose(S, 1).outliers == 1
+    assert "units" in lr.diagnose(S, 1).verdict
+
+
+def test_too_few():
+    rng = np.random.default_rng(0)
+    rows, cols = lr.datasets.sample_pattern(rng, (50, 50), 150)
+    found = lr.diagnose(np.column_stack([rows, cols]), 5)
+    assert found.oversampling < 1
+    assert found.verdict.startswith("Too few data")
+
+
+def test_what_it_takes():
+    with pytest.raises(ValueError, match="between 1 and"):
+        lr.diagnose(np.ones((3, 3)), 4)
+    with pytest.raises(ValueError, match="diagnose takes"):
+        lr.diagnose("ratings.csv")
+    with pytest.raises(ValueError, match="empty"):
+        lr.diagnose(np.zeros((0, 2), int))
