@@ -1,4 +1,4 @@
-"""Error, iterations and time against the noise in the observed entries (the paper's Figures 3 and 5).
+"""Error, iterations and time against the noise in the observed entries (the paper's Figures 3 and 4).
 
 ``noise`` is the paper's sigma, the norm of the noise relative to that of the observed entries. Runs end when a step changes X
 by less than 1e-5 of its norm. A short step may do that far from the solution, so the setting with the fewest iterations is

@@ -1,4 +1,4 @@
-"""Fitting error against iterations on MovieLens, and the error on held-out ratings beside it (the paper's Figure 4).
+"""Fitting error against iterations on MovieLens, and the error on held-out ratings beside it (the paper's Figure 5).
 
 Nine tenths of the ratings are fitted, drawn at random by the seed; the others are held out. All methods make the same number
 of iterations. ``residual`` is the fitting error ``|P(X_t) - y| / |y|`` as the paper defines it; its "10^-1.4" is in reach only
