@@ -16,8 +16,7 @@ from ..result import History, Status
 from ..solvers.alternating import Alternating, Factors, Penalty
 from ..solvers.loop import Clock, State, run
 from ..solvers.variational import Variational
-from ..starts import Spectral
-from ..starts import _leading as leading
+from ..starts import Spectral, leading
 from ..stopping import Divergence, Iterations, RelativeChange
 from .model import FactorModel
 
