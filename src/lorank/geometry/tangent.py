@@ -43,12 +43,12 @@ class Tangent:
     @classmethod
     def project(cls, X: FixedRank, left: Array, right: Array, core: Array | None = None) -> Tangent:
         """The tangent vector ``left V^H + U right^H - U core V^H`` in normal form."""
-        gram = X.backend.gram
+        gram, minus = X.backend.gram, X.backend.minus
         a = gram(X.U, left)
-        Up = left - X.U @ a
+        Up = minus(left, X.U, a)
         b, Vp = (a, Up) if X.hermitian and right is left else (gram(X.V, right), None)
         M = a + b.conj().T
-        return cls(X, M if core is None else M - core, Up, right - X.V @ b if Vp is None else Vp)
+        return cls(X, M if core is None else M - core, Up, minus(right, X.V, b) if Vp is None else Vp)
 
     @property
     def hermitian(self) -> bool:
@@ -71,13 +71,13 @@ class Tangent:
 
     def norm(self) -> float:
         """Frobenius norm."""
-        norm = self.X.backend.norm
-        return math.hypot(norm(self.M), norm(self.Up), norm(self.Vp))
+        return math.hypot(*self.X.backend.norms([self.M, self.Up, self.Vp]))
 
     def inner(self, G: Cotangent) -> float:
         """``Re <G, xi>``: the slope along xi where G is the gradient."""
-        inner, gram = self.X.backend.inner, self.X.backend.gram
-        return inner(gram(self.X.U, G.GV), self.M) + inner(G.GV, self.Up) + inner(G.GhU, self.Vp)
+        core = self.X.backend.gram(self.X.U, G.GV)
+        a, b, c = self.X.backend.inners([(core, self.M), (G.GV, self.Up), (G.GhU, self.Vp)])
+        return a + b + c
 
     def blocks(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         """Two pairs (left, right) with ``xi = left_1 right_1^H + left_2 right_2^H``."""
@@ -96,11 +96,9 @@ class Tangent:
     @functools.cached_property
     def bases(self) -> tuple[Array, Array, Array, Array] | None:
         """Orthonormal Q2, K2, Q1, K1 with ``Up = Q2 K2``, ``Vp = Q1 K1``; kept, so that another step length is cheap."""
-        left = self.X.backend.extend_basis(self.X.U, self.Up)
-        if self.hermitian:
-            return None if left is None else (*left, *left)
-        right = None if left is None else self.X.backend.extend_basis(self.X.V, self.Vp)
-        return None if left is None or right is None else (*left, *right)
+        pairs = [(self.X.U, self.Up)] if self.hermitian else [(self.X.U, self.Up), (self.X.V, self.Vp)]
+        found = self.X.backend.extend_bases(pairs)
+        return None if found is None else (*found[0], *found[-1])
 
 
 def riemannian_gradient(X: FixedRank, G: Cotangent, weights: Weights) -> Tangent:
@@ -133,12 +131,12 @@ def _inverse_gram(X: FixedRank, weight: Weight, u: Array) -> Array | None:
 
 def transport(xi: Tangent, X: FixedRank) -> Tangent:
     """The vector xi moved to the tangent space at X, by orthogonal projection."""
-    gram = X.backend.gram
+    gram, plus = X.backend.gram, X.backend.plus
     (l1, r1), (l2, r2) = xi.blocks()
-    times_v = l1 @ gram(r1, X.V) + l2 @ gram(r2, X.V)  # xi V
+    times_v = plus(l1, gram(r1, X.V), l2, gram(r2, X.V))  # xi V
     if xi.hermitian and X.hermitian:
         return Tangent.project(X, times_v, times_v, gram(X.U, times_v))
-    adjoint_u = r1 @ gram(l1, X.U) + r2 @ gram(l2, X.U)  # xi^H U
+    adjoint_u = plus(r1, gram(l1, X.U), r2, gram(l2, X.U))  # xi^H U
     return Tangent.project(X, times_v, adjoint_u, gram(X.U, times_v))
 
 
@@ -150,18 +148,19 @@ def retract(xi: Tangent, alpha: float) -> FixedRank:
     """
     X, backend, r, alpha = xi.X, xi.X.backend, xi.X.rank, float(alpha)
     core = backend.add_diagonal(alpha * xi.M, X.s)
+    plus, dtype = backend.plus, X.dtype
     bases = xi.bases
     if bases is None:
         return _retract_safely(xi, core, alpha)
     Q2, K2, Q1, K1 = bases
-    middle = backend.zeros((2 * r, 2 * r), core.dtype)
+    middle = backend.zeros((2 * r, 2 * r), dtype)
     middle[:r, :r], middle[:r, r:], middle[r:, :r] = core, alpha * K1.conj().T, alpha * K2
     if xi.hermitian:
         p, s = _semidefinite(backend, middle, r)
-        U = X.U @ p[:r] + Q2 @ p[r:]
+        U = plus(X.U, p[:r], Q2, p[r:])
         return FixedRank(U, s, U, backend)
     p, s, q = backend.svd(middle)
-    return FixedRank(X.U @ p[:r, :r] + Q2 @ p[r:, :r], s[:r], X.V @ q[:r, :r] + Q1 @ q[r:, :r], backend)
+    return FixedRank(plus(X.U, p[:r, :r], Q2, p[r:, :r]), s[:r], plus(X.V, q[:r, :r], Q1, q[r:, :r]), backend)
 
 
 def _retract_safely(xi: Tangent, core: Array, alpha: float) -> FixedRank:
@@ -169,9 +168,9 @@ def _retract_safely(xi: Tangent, core: Array, alpha: float) -> FixedRank:
     X, backend, r = xi.X, xi.X.backend, xi.X.rank
     q2, k2 = backend.qr(backend.concat([X.U, xi.Up]))
     q1, k1 = (q2, k2) if xi.hermitian else backend.qr(backend.concat([X.V, xi.Vp]))
-    middle = backend.zeros((2 * r, 2 * r), core.dtype)
+    middle = backend.zeros((2 * r, 2 * r), X.dtype)
     middle[:r, :r] = core
-    off = alpha * backend.eye(r, core.dtype)
+    off = alpha * backend.eye(r, X.dtype)
     middle[:r, r:], middle[r:, :r] = off, off
     if xi.hermitian:
         p, s = _semidefinite(backend, k2 @ middle @ k2.conj().T, r)

@@ -48,6 +48,7 @@ def solve(
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
     seed: int = 0,
+    device: Any = None,
 ) -> Result:
     """Recover a matrix of rank ``rank`` from its measurements.
 
@@ -72,6 +73,9 @@ def solve(
         Show a progress bar.
     seed : int
         For the random start of singular vector computations. Same seed: same bits, whatever the number of threads.
+    device : str or torch.device, optional
+        Compute with PyTorch on that device, ``"cuda"`` for example. By default where the problem's data are: problems built from
+        tensors stay on their device. The result's arrays are then tensors there; ``result.numpy()`` brings them back.
 
     Returns
     -------
@@ -85,6 +89,8 @@ def solve(
         )
     algorithm = _resolve_solver(solver)
     rank = problem.check_rank(rank)
+    if device is not None:
+        problem = problem.to(device)
     if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 0:
         raise ValueError(f"max_iter must be a whole number, 0 or more: got {max_iter!r}")
     if start is None:
