@@ -56,25 +56,25 @@ def truncated_svd(
     if n1 <= width:
         return _thin_svd(adjoint_times(backend.eye(n1, dtype)), rank, backend).H
     V, U = backend.zeros((n2, width), backend.dtype(v)), backend.zeros((n1, width), dtype)
-    T = backend.zeros((width, width), dtype)
+    T = np.zeros((width, width), dtype)
     V[:, :b] = v
     U[:, :b], T[:b, :b] = backend.qr(y)
     del v, y
     for _ in range(restarts):
         end = b
-        z = _without(backend, V[:, :b], adjoint_times(U[:, :b]))[0]
+        z = backend.without(V[:, :b], adjoint_times(U[:, :b]))[0]
         while end < width and backend.norm(z) > 4 * rounding * backend.norm(T[:end, :end]):
             old, new = slice(0, end), slice(end, end + b)
             V[:, new] = _orthonormal(backend, V[:, old], z)[0]
-            y, T[old, new] = _without(backend, U[:, old], times(V[:, new]))
+            y, T[old, new] = backend.without(U[:, old], times(V[:, new]))
             U[:, new], T[new, new] = _orthonormal(backend, U[:, old], y)
             del y
             end += b
-            z = _without(backend, V[:, :end], adjoint_times(U[:, new]))[0]
+            z = backend.without(V[:, :end], adjoint_times(U[:, new]))[0]
         p, s, q = backend.svd(T[:end, :end])
         # W^H u - sigma v = z p_last, since W^H of all blocks but the last lies in the span of V
-        off = backend.norm(z @ p[end - b :, :rank])
-        U[:, :b], V[:, :b] = U[:, :end] @ p[:, :b], V[:, :end] @ q[:, :b]
+        off = backend.norm(backend.product(z, p[end - b :, :rank]))
+        U[:, :b], V[:, :b] = backend.settled(backend.product(U[:, :end], p[:, :b]), backend.product(V[:, :end], q[:, :b]))
         T[...] = 0
         backend.add_diagonal(T[:b, :b], s[:b])
         if end == b or not off > tol * s[0]:
@@ -86,23 +86,16 @@ def truncated_svd(
 def _thin_svd(a: Array, rank: int, backend: Dense) -> FixedRank:
     q, k = backend.qr(a)
     u, s, v = backend.svd(k)
-    return FixedRank(q @ u[:, :rank], s[:rank], backend.asarray(v[:, :rank]), backend)
-
-
-def _without(backend: Dense, basis: Array, y: Array) -> tuple[Array, Array]:
-    """``y`` without its part in the span of the basis, and the coefficients of that part."""
-    first = backend.gram(basis, y)
-    y = backend.minus(y, basis, first)
-    second = backend.gram(basis, y)
-    return backend.minus(y, basis, second, overwrite=True), first + second
+    (U,) = backend.settled(backend.product(q, u[:, :rank]))
+    return FixedRank(U, s[:rank], backend.asarray(v[:, :rank]), backend)
 
 
 def _orthonormal(backend: Dense, basis: Array, y: Array) -> tuple[Array, Array]:
     """``y = q k`` with q orthonormal and orthogonal to the basis, for y orthogonal to the basis."""
     extended = backend.extend_basis(basis, y)
     if extended is not None:
-        return extended
+        return backend.settled(extended[0])[0], extended[1]
     q, k = backend.qr(y)  # dependent columns: where k is zero, q may be anything that is orthogonal to the rest
-    q = _without(backend, basis, q)[0]
+    q = backend.without(basis, q)[0]
     q, change = backend.qr(q)
     return q, change @ k

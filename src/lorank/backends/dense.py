@@ -1,7 +1,8 @@
 """Tall and small dense arrays: everything the geometry asks of them.
 
-A tall array (n x r, n large) is touched only by what stands here and by what NumPy-like arrays share (``+ - * / ** @ abs``,
-comparisons, slicing, ``.conj()``, ``.T``, ``.real``, ``.sum()``, ``.max()``, ``.any()``, ``.all()``, ``.reshape()``).
+A tall array (n x r, n large) is touched only by what stands here and by what NumPy-like arrays share (``+ - * / ** abs``,
+comparisons, slicing, ``.conj()``, ``.T``, ``.real``, ``.sum()``, ``.max()``, ``.any()``, ``.all()``, ``.reshape()``). Small arrays
+(r x r, as Gram products give them) are NumPy's for every backend, so a product of a tall and a small one stands here, too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ class Dense:
     """Dense operations on NumPy arrays."""
 
     name = "numpy"
+    lazy = False  # whether tall arrays may be kept as combinations of others until somebody reads them
 
     # -- making arrays ---------------------------------------------------------------------------------------------
     def asarray(self, a: Array, dtype: Any = None) -> Array:
@@ -100,16 +102,32 @@ class Dense:
         return scipy.fft.ifftn(a, axes=axes, norm="forward" if adjoint else "backward")
 
     # -- tall arrays -----------------------------------------------------------------------------------------------
-    def minus(self, y: Array, u: Array, a: Array, *, overwrite: bool = False) -> Array:
-        """``y - u a`` for tall y, u and a small a; in the place of y where that may be overwritten."""
-        if not overwrite:
-            return y - u @ a
-        y -= u @ a
-        return y
+    def product(self, u: Array, a: Array) -> Array:
+        """``u a`` for a tall u and a small a."""
+        return u @ a
+
+    def minus(self, y: Array, u: Array, a: Array) -> Array:
+        """``y - u a`` for tall y, u and a small a."""
+        return y - u @ a
 
     def plus(self, u: Array, a: Array, v: Array, b: Array) -> Array:
         """``u a + v b`` for tall u, v and small a, b."""
         return u @ a + v @ b
+
+    def settled(self, *arrays: Array) -> tuple[Array, ...]:
+        """Tall arrays as they stand in memory: what ``product``, ``minus`` and ``plus`` have left uncomputed is computed here."""
+        return arrays
+
+    def prepare(self, *sides: Sequence[Array]) -> None:
+        """Says that Gram products among the tall arrays of each side will be asked for: some backends make them together."""
+
+    def without(self, basis: Array, y: Array) -> tuple[Array, Array]:
+        """``y`` without its part in the span of the basis, and the coefficients of that part. Twice, for the sake of rounding."""
+        first = self.gram(basis, y)
+        y = y - basis @ first
+        second = self.gram(basis, y)
+        y -= basis @ second
+        return y, first + second
 
     def gram(self, a: Array, b: Array) -> Array:
         """``a^H b``, a small array."""
@@ -183,6 +201,14 @@ class Dense:
         return self.qr(y)[0] if extended is None else extended[0]
 
     # -- small arrays ----------------------------------------------------------------------------------------------
+    def small(self, a: Array) -> np.ndarray:
+        """A small array (singular values, say) as NumPy has it."""
+        return a
+
+    def values(self, s: Array) -> Array:
+        """Singular values as a point keeps them: on the device of its factors."""
+        return s
+
     def svd(self, a: Array) -> tuple[Array, Array, Array]:
         """``a = u diag(s) v^H``; returns u, s, v. Never raises LinAlgError: a failure comes back as nan."""
         if not np.isfinite(a).all():

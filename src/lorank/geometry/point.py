@@ -32,8 +32,8 @@ class FixedRank:
     __slots__ = ("U", "V", "backend", "s")
 
     def __init__(self, U: Array, s: Array, V: Array, backend: Dense | None = None) -> None:
-        self.U, self.s, self.V = U, s, V
         self.backend = dense_backend(U) if backend is None else backend
+        self.U, self.s, self.V = U, self.backend.values(s), V
 
     @classmethod
     def from_factors(cls, left: Array, right: Array, rank: int | None = None, backend: Dense | None = None) -> FixedRank:
@@ -43,7 +43,7 @@ class FixedRank:
         q2, k2 = backend.qr(right)
         u, s, v = backend.svd(k1 @ k2.conj().T)
         r = left.shape[1] if rank is None else rank
-        return cls(q1 @ u[:, :r], s[:r], q2 @ v[:, :r], backend)
+        return cls(*_with_values(backend, s[:r], backend.product(q1, u[:, :r]), backend.product(q2, v[:, :r])), backend)
 
     @classmethod
     def from_dense(cls, a: Array, rank: int, backend: Dense | None = None) -> FixedRank:
@@ -68,7 +68,7 @@ class FixedRank:
         q, k = backend.qr(factor)
         u, s, _ = backend.svd(k)
         r = factor.shape[1] if rank is None else rank
-        U = q @ u[:, :r]
+        (U,) = backend.settled(backend.product(q, u[:, :r]))
         return cls(U, s[:r] ** 2, U, backend)
 
     @property
@@ -165,17 +165,23 @@ class FixedRank:
         """
         backend, gram = self.backend, self.backend.gram
         a, b = gram(self.U, other.U), gram(self.V, other.V)
-        e, f = backend.minus(other.U, self.U, a), backend.minus(other.V, self.V, b)
-        a_s = a * other.s
-        core = backend.add_diagonal(a_s @ b.conj().T, -self.s)
+        e, f = backend.settled(backend.minus(other.U, self.U, a), backend.minus(other.V, self.V, b))  # not from gram: tiny
         e_s, f_s = e * other.s, f * other.s
+        s, t = backend.small(self.s), backend.small(other.s)
+        core = backend.add_diagonal((a * t) @ b.conj().T, -s)
         across = (gram(e_s, e_s) * gram(f, f).T).sum().real
-        parts = [norm**2 for norm in backend.norms([core, e_s @ b.conj().T, f_s @ a.conj().T])]
+        b_h, a_h = b.conj().T, a.conj().T
+        parts = [norm**2 for norm in backend.norms([core, backend.product(e_s, b_h), backend.product(f_s, a_h)])]
         return float(np.sqrt(sum((*parts, max(float(across), 0.0)))))
 
     def __repr__(self) -> str:
         n1, n2 = self.shape
         return f"FixedRank({n1} x {n2}, rank {self.rank}, {self.dtype})"
+
+
+def _with_values(backend: Dense, s: Array, U: Array, V: Array) -> tuple[Array, Array, Array]:
+    U, V = backend.settled(U, V)
+    return U, s, V
 
 
 def _indices(a: Any, n: int, name: str) -> np.ndarray:

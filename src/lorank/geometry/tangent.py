@@ -6,6 +6,8 @@ import functools
 import math
 from typing import Protocol
 
+import numpy as np
+
 from ..backends.dense import Array, Dense
 from .point import FixedRank
 from .weights import Weight, Weights
@@ -82,7 +84,7 @@ class Tangent:
     def blocks(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         """Two pairs (left, right) with ``xi = left_1 right_1^H + left_2 right_2^H``."""
         X = self.X
-        return (X.U, self.Vp + X.V @ self.M.conj().T), (self.Up, X.V)
+        return (X.U, self.Vp + X.backend.product(X.V, self.M.conj().T)), (self.Up, X.V)
 
     def factors(self) -> tuple[Array, Array]:
         """``left`` (n1 x 2r) and ``right`` (n2 x 2r) with ``xi = left right^H``."""
@@ -112,14 +114,14 @@ def riemannian_gradient(X: FixedRank, G: Cotangent, weights: Weights) -> Tangent
     if X.hermitian and G.GhU is G.GV and weights.right is weights.left:  # one factor, one side
         m = _inverse_gram(X, weights.left, X.U)
         both = weights.left.solve(G.GV)
-        core, both = (core, both) if m is None else (m @ core @ m, both @ m)
+        core, both = (core, both) if m is None else (m @ core @ m, X.backend.product(both, m))
         return Tangent.project(X, both, both, core)
     m1, m2 = _inverse_gram(X, weights.left, X.U), _inverse_gram(X, weights.right, X.V)
     left, right = weights.left.solve(G.GV), weights.right.solve(G.GhU)
     if m1 is not None:
-        core, right = m1 @ core, right @ m1
+        core, right = m1 @ core, X.backend.product(right, m1)
     if m2 is not None:
-        core, left = core @ m2, left @ m2
+        core, left = core @ m2, X.backend.product(left, m2)
     return Tangent.project(X, left, right, core)
 
 
@@ -147,20 +149,21 @@ def retract(xi: Tangent, alpha: float) -> FixedRank:
     positive semidefinite.
     """
     X, backend, r, alpha = xi.X, xi.X.backend, xi.X.rank, float(alpha)
-    core = backend.add_diagonal(alpha * xi.M, X.s)
-    plus, dtype = backend.plus, X.dtype
+    core = backend.add_diagonal(alpha * xi.M, backend.small(X.s))
+    plus = backend.plus
     bases = xi.bases
     if bases is None:
         return _retract_safely(xi, core, alpha)
     Q2, K2, Q1, K1 = bases
-    middle = backend.zeros((2 * r, 2 * r), dtype)
+    middle = np.zeros((2 * r, 2 * r), core.dtype)
     middle[:r, :r], middle[:r, r:], middle[r:, :r] = core, alpha * K1.conj().T, alpha * K2
     if xi.hermitian:
         p, s = _semidefinite(backend, middle, r)
-        U = plus(X.U, p[:r], Q2, p[r:])
+        (U,) = backend.settled(plus(X.U, p[:r], Q2, p[r:]))
         return FixedRank(U, s, U, backend)
     p, s, q = backend.svd(middle)
-    return FixedRank(plus(X.U, p[:r, :r], Q2, p[r:, :r]), s[:r], plus(X.V, q[:r, :r], Q1, q[r:, :r]), backend)
+    U, V = backend.settled(plus(X.U, p[:r, :r], Q2, p[r:, :r]), plus(X.V, q[:r, :r], Q1, q[r:, :r]))
+    return FixedRank(U, s[:r], V, backend)
 
 
 def _retract_safely(xi: Tangent, core: Array, alpha: float) -> FixedRank:
@@ -168,16 +171,17 @@ def _retract_safely(xi: Tangent, core: Array, alpha: float) -> FixedRank:
     X, backend, r = xi.X, xi.X.backend, xi.X.rank
     q2, k2 = backend.qr(backend.concat([X.U, xi.Up]))
     q1, k1 = (q2, k2) if xi.hermitian else backend.qr(backend.concat([X.V, xi.Vp]))
-    middle = backend.zeros((2 * r, 2 * r), X.dtype)
+    middle = np.zeros((2 * r, 2 * r), core.dtype)
     middle[:r, :r] = core
-    off = alpha * backend.eye(r, X.dtype)
+    off = alpha * np.eye(r, dtype=core.dtype)
     middle[:r, r:], middle[r:, :r] = off, off
     if xi.hermitian:
         p, s = _semidefinite(backend, k2 @ middle @ k2.conj().T, r)
-        U = q2 @ p
+        (U,) = backend.settled(backend.product(q2, p))
         return FixedRank(U, s, U, backend)
     p, s, q = backend.svd(k2 @ middle @ k1.conj().T)
-    return FixedRank(q2 @ p[:, :r], s[:r], q1 @ q[:, :r], backend)
+    U, V = backend.settled(backend.product(q2, p[:, :r]), backend.product(q1, q[:, :r]))
+    return FixedRank(U, s[:r], V, backend)
 
 
 def _semidefinite(backend: Dense, a: Array, rank: int) -> tuple[Array, Array]:

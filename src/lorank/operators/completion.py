@@ -133,6 +133,8 @@ class Completion(Problem):
         return SampledGradient(self, X)
 
     def energy(self, xi: Tangent) -> float:
+        if self.backend.lazy:
+            _ = xi.bases  # first, and kept: the blocks are then made from them in one pass
         return self.observations.line_sums(xi.blocks(), None)[1]
 
     def restrict(self, X: FixedRank) -> FixedRank:

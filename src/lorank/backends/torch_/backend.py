@@ -1,7 +1,7 @@
 """Dense operations on PyTorch tensors.
 
-Tall arrays stay on the device. Small factorisations (Cholesky, SVD of a few columns) are made by NumPy on the host: for such
-sizes a transfer there and back takes less time than a solver's launches on a GPU.
+Tall arrays stay on the device, small ones are NumPy's on the host: an operation on a few numbers takes less time there than a launch
+does on a GPU. What is linear in tall arrays is put off until somebody reads it (:mod:`.tall`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from ..dense import Array, Dense, first_pass, second_pass
 from ..reference import Reference
 from .observations import TorchObservations
+from .tall import Grams, Tall, settle
 
 DTYPES = {
     np.dtype(name): getattr(torch, name)
@@ -22,9 +23,6 @@ DTYPES = {
 }
 NAMES = {kind: dtype for dtype, kind in DTYPES.items()}
 FROM_HOST = 1 << 18  # random numbers: as many come from NumPy's generator, so that all backends start alike
-TALL = 1 << 16  # rows from which a Gram matrix is added up in parts
-PARTS = 256
-ON_HOST = 512  # columns up to which a factorisation is NumPy's
 
 _NUMPY = Dense()
 
@@ -51,8 +49,10 @@ def find_device(name: str) -> torch.device:
 class Torch(Reference):
     """PyTorch on one device."""
 
+    lazy = True
+
     def __init__(self, device: torch.device) -> None:
-        self.device = device
+        self.device, self.grams = device, Grams()
         self.name = "torch" if device.type == "cpu" else f"torch:{device}"
 
     def __reduce__(self) -> Any:
@@ -63,6 +63,8 @@ class Torch(Reference):
     # -- making arrays ---------------------------------------------------------------------------------------------
     def asarray(self, a: Array, dtype: Any = None) -> Array:
         kind = None if dtype is None else DTYPES[np.dtype(dtype)]
+        if isinstance(a, Tall):
+            a = a.tensor()
         if not isinstance(a, torch.Tensor):
             a = np.ascontiguousarray(a)
             a = torch.from_numpy(a if a.flags.writeable else a.copy())
@@ -78,7 +80,7 @@ class Torch(Reference):
         return a if a.dtype in (torch.int32, torch.int64) else a.long()
 
     def dtype(self, a: Array) -> np.dtype:
-        return NAMES[a.dtype] if isinstance(a, torch.Tensor) else np.asarray(a).dtype
+        return NAMES[a.dtype] if isinstance(a, (torch.Tensor, Tall)) else np.asarray(a).dtype
 
     def astype(self, a: Array, dtype: Any) -> Array:
         return a.to(DTYPES[np.dtype(dtype)])
@@ -103,6 +105,18 @@ class Torch(Reference):
 
     def to_numpy(self, a: Array) -> np.ndarray:
         return a.detach().resolve_conj().cpu().numpy() if isinstance(a, torch.Tensor) else np.asarray(a)
+
+    def small(self, a: Array) -> np.ndarray:
+        """Singular values remember what they were on the host."""
+        known = getattr(a, "host", None)
+        return known[1] if known is not None and known[0] == a._version else self.to_numpy(a)
+
+    def values(self, s: Array) -> Array:
+        if isinstance(s, torch.Tensor):
+            return s
+        tensor = self.asarray(s)
+        tensor.host = tensor._version, s
+        return tensor
 
     # -- entries and indices ---------------------------------------------------------------------------------------
     def all_finite(self, a: Array) -> bool:
@@ -135,25 +149,36 @@ class Torch(Reference):
         return torch.fft.ifftn(a, dim=axes, norm="forward" if adjoint else "backward")
 
     # -- tall arrays -----------------------------------------------------------------------------------------------
-    def minus(self, y: Array, u: Array, a: Array, *, overwrite: bool = False) -> Array:
-        if overwrite:
-            return y.addmm_(u, a, alpha=-1)
-        return torch.addmm(y, u, a, alpha=-1)
+    def product(self, u: Array, a: Array) -> Array:
+        return Tall.of(u).times(a)
+
+    def minus(self, y: Array, u: Array, a: Array) -> Array:
+        return Tall.of(y) + Tall.of(u).times(-a)
 
     def plus(self, u: Array, a: Array, v: Array, b: Array) -> Array:
-        return (u @ a).addmm_(v, b)
+        return Tall.of(u).times(a) + Tall.of(v).times(b)
+
+    def settled(self, *arrays: Array) -> tuple[Array, ...]:
+        return tuple(settle([Tall.of(a) for a in arrays]))
+
+    def prepare(self, *sides: Sequence[Array]) -> None:
+        pairs: list[tuple[Array, Array]] = []
+        for side in sides:
+            tensors = list({id(t): t for a in side for t, _ in Tall.of(a).terms}.values())
+            pairs += [(t, u) for k, t in enumerate(tensors) for u in tensors[k:]]
+        self.grams.require(pairs)
 
     def gram(self, a: Array, b: Array) -> Array:
-        n = len(a)
-        if self.device.type == "cpu" or n < TALL:
-            return a.mH @ b
-        # One product would leave most of the GPU idle: its result is a single tile.
-        k = n // PARTS
-        head = torch.bmm(a[: k * PARTS].unflatten(0, (PARTS, k)).mH, b[: k * PARTS].unflatten(0, (PARTS, k))).sum(0)
-        return head if k * PARTS == n else head.addmm_(a[k * PARTS :].mH, b[k * PARTS :])
+        return self.grams.product(Tall.of(a), Tall.of(b)).astype(self.dtype(b), copy=False)
+
+    def without(self, basis: Array, y: Array) -> tuple[Array, Array]:
+        first = basis.mH @ y
+        y = torch.addmm(y, basis, first, alpha=-1)
+        second = basis.mH @ y
+        return y.addmm_(basis, second, alpha=-1), self.to_numpy(first.add_(second))
 
     def concat(self, blocks: Sequence[Array], axis: int = 1) -> Array:
-        return torch.cat(list(blocks), dim=axis)
+        return torch.cat(self.settled(*blocks) if axis == 1 else list(blocks), dim=axis)
 
     def entries(self, left: Array, right: Array, rows: Array, cols: Array) -> Array:
         step = 1 << (16 if self.device.type == "cpu" else 22)
@@ -163,84 +188,87 @@ class Torch(Reference):
         return torch.cat(parts)
 
     def norm(self, a: Array) -> float:
-        return float(_norm(a))
+        return self.norms([a])[0]
 
     def norms(self, arrays: Sequence[Array]) -> list[float]:
-        return torch.stack([_norm(a) for a in arrays]).tolist()
+        combined = [a for a in arrays if isinstance(a, Tall) and len(a.terms) > 1]
+        if combined:
+            self.grams.require([(t, u) for a in combined for t, _ in a.terms for u, _ in a.terms])
+        return _floats([self._square(a) if isinstance(a, Tall) and len(a.terms) > 1 else _norm(a) for a in arrays])
+
+    def _square(self, a: Tall) -> float:
+        return float(np.sqrt(max(np.trace(self.grams.product(a, a)).real, 0.0)))
 
     def inner(self, a: Array, b: Array) -> float:
-        return float(_inner(a, b))
+        return self.inners([(a, b)])[0]
 
     def inners(self, pairs: Sequence[tuple[Array, Array]]) -> list[float]:
-        return torch.stack([_inner(a, b) for a, b in pairs]).tolist()
+        combined = [(a, b) for a, b in pairs if isinstance(a, Tall) or isinstance(b, Tall)]
+        if combined:
+            self.grams.require([(t, u) for a, b in combined for t, _ in Tall.of(a).terms for u, _ in Tall.of(b).terms])
+        return _floats([self._inner(a, b) for a, b in pairs])
+
+    def _inner(self, a: Array, b: Array) -> Any:
+        if isinstance(a, Tall) or isinstance(b, Tall):
+            return float(np.trace(self.grams.product(Tall.of(a), Tall.of(b))).real)
+        return _inner(a, b)
 
     def qr(self, a: Array) -> tuple[Array, Array]:
         """By two Gram/Cholesky passes where that is safe, by Householder reflections otherwise."""
+        (a,) = self.settled(a)
         extended = self.extend_basis(a[:, :0], a)
         if extended is not None:
-            return extended
+            return self.settled(extended[0])[0], extended[1]
         if not self.all_finite(a):
             k = min(a.shape)
-            return torch.full_like(a[:, :k], torch.nan), torch.full((k, a.shape[1]), torch.nan, dtype=a.dtype, device=a.device)
-        q, k = torch.linalg.qr(a)
-        return q, k
+            return torch.full_like(a[:, :k], torch.nan), np.full((k, a.shape[1]), np.nan, self.dtype(a))
+        q, r = torch.linalg.qr(a)
+        return q, self.to_numpy(r)
 
     def extend_basis(self, u: Array, y: Array) -> tuple[Array, Array] | None:
         found = self.extend_bases([(u, y)])
         return None if found is None else found[0]
 
     def extend_bases(self, pairs: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array]] | None:
-        """The Gram matrices of all pairs travel to the host together, and the small factors back."""
+        """The factors q are combinations of u and a first, about orthonormal q that is computed here; y is one of that, too."""
         if any(y.shape[0] < y.shape[1] for _, y in pairs):
             return None
-        dtype = pairs[0][1].dtype
-        firsts = [first_pass(g) for g in self._fetch([self.gram(y, y) for _, y in pairs])]
+        ys = [Tall.of(y) for _, y in pairs]
+        self.grams.require([(t, v) for y in ys for t, _ in y.terms for v, _ in y.terms])
+        firsts = [first_pass(self.grams.product(y, y)) for y in ys]
         if any(f is None for f in firsts):
             return None
-        inverses = self._send([f[1] for f in firsts if f is not None], dtype)
-        qs = [y @ inverse for (_, y), inverse in zip(pairs, inverses, strict=True)]
-        for k, (u, _) in enumerate(pairs):
+        ks, inverses = zip(*(f for f in firsts if f is not None), strict=True)
+        qs = settle([y.times(inverse) for y, inverse in zip(ys, inverses, strict=True)])
+        self.grams.require([(a, q) for (u, _), q in zip(pairs, qs, strict=True) for a in (u, q) if a.shape[1]])
+        found = []
+        for (u, y), q, k in zip(pairs, qs, ks, strict=True):
+            squares = self.grams.product(Tall.of(q), Tall.of(q))
+            overlap = self.grams.product(Tall.of(u), Tall.of(q)) if u.shape[1] else np.zeros((0, len(k)))
+            second = second_pass(squares - overlap.conj().T @ overlap)  # the Gram matrix of q without its part in u
+            if second is None:
+                return None
+            factor, inverse = second
+            if isinstance(y, Tall):
+                y.terms = ((q, k),)
+            orthonormal = Tall.of(q).times(inverse)
             if u.shape[1]:
-                qs[k] = self.minus(qs[k], u, self.gram(u, qs[k]), overwrite=True)
-        seconds = [second_pass(g) for g in self._fetch([self.gram(q, q) for q in qs])]
-        if any(s is None for s in seconds):
-            return None
-        small = [a for f, s in zip(firsts, seconds, strict=True) if f is not None and s is not None for a in (s[1], s[0] @ f[0])]
-        sent = self._send(small, dtype)
-        return [(q @ sent[2 * k], sent[2 * k + 1]) for k, q in enumerate(qs)]
+                orthonormal = orthonormal + Tall.of(u).times(-overlap @ inverse)
+            found.append((orthonormal, (factor @ k).astype(self.dtype(q), copy=False)))
+        return found
+
+    def orthonormalize(self, y: Array) -> Array:
+        return self.qr(y)[0]
 
     # -- small arrays ----------------------------------------------------------------------------------------------
-    def _fetch(self, arrays: Sequence[Array]) -> list[np.ndarray]:
-        """Small matrices to the host, in one transfer."""
-        if len(arrays) == 1 or self.device.type == "cpu":
-            return [self.to_numpy(a) for a in arrays]
-        flat = self.to_numpy(torch.cat([a.reshape(-1) for a in arrays]))
-        ends = np.cumsum([a.numel() for a in arrays])
-        return [part.reshape(a.shape) for part, a in zip(np.split(flat, ends[:-1]), arrays, strict=True)]
-
-    def _send(self, arrays: Sequence[np.ndarray], dtype: Any) -> list[Array]:
-        """Small matrices to the device, in one transfer."""
-        flat = torch.from_numpy(np.concatenate([a.ravel() for a in arrays]).astype(NAMES[dtype], copy=False)).to(self.device)
-        return [part.view(a.shape) for part, a in zip(flat.split([a.size for a in arrays]), arrays, strict=True)]
-
     def svd(self, a: Array) -> tuple[Array, Array, Array]:
-        if min(a.shape) > ON_HOST and self.device.type != "cpu" and self.all_finite(a):
-            u, s, vh = torch.linalg.svd(a, full_matrices=False)
-            return u, s, vh.mH
-        u, s, v = _NUMPY.svd(self.to_numpy(a))
-        left, values, right = self._send([u, s, v], a.dtype)
-        return left, values.real.contiguous() if a.is_complex() else values, right
+        return _NUMPY.svd(self.to_numpy(a))
 
     def eigh(self, a: Array) -> tuple[Array, Array]:
-        values, vectors = _NUMPY.eigh(self.to_numpy(a))
-        return self.asarray(values), self.asarray(vectors)
+        return _NUMPY.eigh(self.to_numpy(a))
 
     def inverse(self, m: Array) -> Array:
-        return self.asarray(_NUMPY.inverse(self.to_numpy(m)))
-
-    def add_diagonal(self, m: Array, d: Array) -> Array:
-        m.diagonal().add_(d)
-        return m
+        return _NUMPY.inverse(self.to_numpy(m))
 
     # -- observations ----------------------------------------------------------------------------------------------
     def require_room(self, m: int, shape: tuple[int, int], dtype: np.dtype) -> None:
@@ -272,11 +300,23 @@ class Torch(Reference):
         """Nothing: torch keeps freed memory for the next run by itself."""
 
 
-def _norm(a: Array) -> Array:
+def _floats(found: Sequence[Any]) -> list[float]:
+    """Numbers, some of them still on the device, in one transfer."""
+    there = [x for x in found if isinstance(x, torch.Tensor)]
+    fetched = iter((torch.stack(there) if len(there) > 1 else there[0].reshape(1)).tolist() if there else ())
+    return [next(fetched) if isinstance(x, torch.Tensor) else x for x in found]
+
+
+def _norm(a: Array) -> Any:
+    if isinstance(a, np.ndarray):
+        return _NUMPY.norm(a)
+    a = a.tensor() if isinstance(a, Tall) else a
     return torch.linalg.vector_norm(a, dtype=torch.complex128 if a.is_complex() else torch.float64)
 
 
-def _inner(a: Array, b: Array) -> Array:
+def _inner(a: Array, b: Array) -> Any:
+    if isinstance(a, np.ndarray):
+        return _NUMPY.inner(a, b)
     if a.dtype == b.dtype == torch.float64:
         return torch.dot(a.reshape(-1), b.reshape(-1))
     if a.is_complex() or b.is_complex():

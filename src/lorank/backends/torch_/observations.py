@@ -11,6 +11,7 @@ import torch
 
 from . import plain
 from .plain import Order
+from .tall import Tall, beside, settle
 
 Array = Any
 
@@ -127,21 +128,22 @@ class TorchObservations:
         return self._passes.gradient(self._by_cols, v, s, u, self._column_values)
 
     def residual(self, left: Array, right: Array) -> Array:
-        return self._passes.sample(self._by_rows, left, right, self.values)
+        return self._passes.sample(self._by_rows, *_tensors(left, right), self.values)
 
     def sample(self, left: Array, right: Array) -> Array:
-        return self._passes.sample(self._by_rows, left, right)
+        return self._passes.sample(self._by_rows, *_tensors(left, right))
 
     def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], weights: Array | None) -> tuple[float, float]:
         (l1, r1), (l2, r2) = blocks
-        inner, energy = self._passes.line_sums(self._by_rows, torch.cat([l1, l2], 1), torch.cat([r1, r2], 1), weights).tolist()
+        left, right = settle([beside(l1, l2), beside(r1, r2)])
+        inner, energy = self._passes.line_sums(self._by_rows, left, right, weights).tolist()
         return inner, energy
 
     def times(self, p: Array, v: Array) -> Array:
-        return self._passes.times(self._by_rows, p, v)
+        return self._passes.times(self._by_rows, p, *_tensors(v))
 
     def adjoint_times(self, p: Array, u: Array) -> Array:
-        return self._passes.times(self._by_cols, self._columns(p), u)
+        return self._passes.times(self._by_cols, self._columns(p), *_tensors(u))
 
     def _columns(self, p: Array) -> Array:
         """The entries p conjugated, in column order; kept, since a gradient is multiplied many times in a row."""
@@ -164,6 +166,10 @@ class TorchObservations:
         g = torch.zeros(self.shape, dtype=double.dtype, device=p.device)
         g[self.rows, self.cols] = double
         return g @ g.mH, g.mH @ g
+
+
+def _tensors(*arrays: Any) -> list[Array]:
+    return settle([Tall.of(a) for a in arrays])
 
 
 def free_bytes(device: torch.device) -> int | None:

@@ -1,0 +1,213 @@
+"""Tall arrays as combinations of others, computed when somebody reads them.
+
+On a GPU an operation on an n x r array costs its launch, however small n is, and a pass over memory, where n is large. Almost all that
+geometry does with tall arrays is linear in few of them, ``sum_k A_k C_k`` with small C_k: so the C_k are computed on the host,
+Gram products come from those of the A_k, and one kernel makes the whole sum when it is needed.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+Array = Any
+Terms = tuple[tuple[Array, np.ndarray | None], ...]  # tensors with coefficients; None stands for the identity
+
+
+class Tall:
+    """``sum_k A_k C_k``, an n x r array."""
+
+    __array_priority__ = 1000  # so that NumPy leaves ``array * tall`` to it
+
+    def __init__(self, terms: Terms, shape: tuple[int, int]) -> None:
+        self.terms, self.shape = terms, shape
+
+    @staticmethod
+    def of(a: Any) -> Tall:
+        return a if isinstance(a, Tall) else Tall(((a, None),), tuple(a.shape))
+
+    @property
+    def dtype(self) -> Any:
+        return self.terms[0][0].dtype
+
+    @property
+    def device(self) -> Any:
+        return self.terms[0][0].device
+
+    @property
+    def ndim(self) -> int:
+        return 2
+
+    def tensor(self) -> Array:
+        """The array itself."""
+        return settle([self])[0]
+
+    def times(self, a: np.ndarray) -> Tall:
+        """``self a`` for a small a."""
+        return Tall(tuple((t, a if c is None else c @ a) for t, c in self.terms), (self.shape[0], a.shape[1]))
+
+    def __matmul__(self, a: Any) -> Any:
+        return self.times(a) if isinstance(a, np.ndarray) else self.tensor() @ a
+
+    def __mul__(self, c: Any) -> Any:
+        if not isinstance(c, (int, float)):
+            return self.tensor() * c
+        r = self.shape[1]
+        return Tall(tuple((t, c * (np.eye(r) if k is None else k)) for t, k in self.terms), self.shape)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Tall:
+        return -1.0 * self
+
+    def __add__(self, other: Any) -> Tall:
+        found: dict[int, tuple[Array, np.ndarray | None]] = {id(t): (t, c) for t, c in self.terms}
+        for t, c in Tall.of(other).terms:
+            if id(t) in found:
+                mine, r = found[id(t)][1], self.shape[1]
+                c = (np.eye(r) if mine is None else mine) + (np.eye(r) if c is None else c)
+            found[id(t)] = (t, c)
+        return Tall(tuple(found.values()), self.shape)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Tall:
+        return self + -1.0 * Tall.of(other)
+
+    def __rsub__(self, other: Any) -> Tall:
+        return Tall.of(other) - self
+
+    def __truediv__(self, other: Any) -> Array:
+        return self.tensor() / other
+
+    def __getitem__(self, key: Any) -> Array:
+        return self.tensor()[key]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __abs__(self) -> Array:
+        return abs(self.tensor())
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.tensor(), name)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        a = self.tensor().cpu().numpy()
+        return a if dtype is None else a.astype(dtype)
+
+
+class Grams:
+    """Gram products of tensors, each computed once: on the host, in double precision."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], tuple[Any, Any, int, int, np.ndarray]] = {}
+
+    def find(self, a: Array, b: Array) -> np.ndarray | None:
+        for x, y in ((a, b), (b, a)):
+            known = self._known.get((id(x), id(y)))
+            if known and known[0]() is x and known[1]() is y and known[2:4] == (x._version, y._version):
+                return known[4] if x is a else known[4].conj().T
+        return None
+
+    def keep(self, a: Array, b: Array, product: np.ndarray) -> None:
+        if len(self._known) > 400:
+            self._known = {key: entry for key, entry in self._known.items() if entry[0]() is not None and entry[1]() is not None}
+        self._known[id(a), id(b)] = (weakref.ref(a), weakref.ref(b), a._version, b._version, product)
+
+    def require(self, pairs: Sequence[tuple[Array, Array]]) -> None:
+        """Compute those that are not known, all in one transfer."""
+        missing: dict[frozenset[int], tuple[Array, Array]] = {}
+        for a, b in pairs:
+            if self.find(a, b) is None:
+                missing[frozenset((id(a), id(b)))] = (a, b)
+        if not missing:
+            return
+        wanted = list(missing.values())
+        for (a, b), product in zip(wanted, fetch(_products(wanted)), strict=True):
+            self.keep(a, b, product)
+
+    def product(self, a: Tall, b: Tall) -> np.ndarray:
+        """``a^H b``."""
+        self.require([(t, u) for t, _ in a.terms for u, _ in b.terms])
+        total: Any = 0
+        for t, c in a.terms:
+            for u, d in b.terms:
+                g = self.find(t, u)
+                assert g is not None
+                g = g if c is None else c.conj().T @ g
+                total = total + (g if d is None else g @ d)
+        return total
+
+
+def _products(pairs: Sequence[tuple[Array, Array]]) -> Sequence[Array]:
+    """``a^H b`` of each pair, in double precision, as one small tensor each."""
+    a = pairs[0][0]
+    if a.is_cuda and not a.is_complex() and all(x.dtype == a.dtype and x.shape[1] <= 32 for pair in pairs for x in pair):
+        from . import tall_kernels
+
+        return tall_kernels.products(pairs)
+    return [plain_product(a, b) for a, b in pairs]
+
+
+def plain_product(a: Array, b: Array) -> Array:
+    """``a^H b``, as a double precision array; computed in double precision on the CPU."""
+    kind = torch.complex128 if a.is_complex() or b.is_complex() else torch.float64
+    return (a.mH @ b).to(kind) if a.is_cuda else a.to(kind).mH @ b.to(kind)
+
+
+def fetch(arrays: Sequence[Array]) -> list[np.ndarray]:
+    """Small tensors to the host, in one transfer."""
+    if not arrays[0].is_cuda or len(arrays) == 1:
+        return [a.detach().resolve_conj().cpu().numpy() for a in arrays]
+    flat = torch.cat([a.reshape(-1) for a in arrays]).cpu().numpy()
+    ends = np.cumsum([a.numel() for a in arrays])
+    return [part.reshape(a.shape) for part, a in zip(np.split(flat, ends[:-1]), arrays, strict=True)]
+
+
+def send(arrays: Sequence[np.ndarray], like: Array) -> list[Array]:
+    """Small arrays to a tensor's device, in its dtype and in one transfer."""
+    flat = torch.from_numpy(np.concatenate([a.ravel() for a in arrays]))
+    flat = flat.to(like.device, like.dtype)
+    return [part.view(a.shape) for part, a in zip(flat.split([a.size for a in arrays]), arrays, strict=True)]
+
+
+def settle(arrays: Sequence[Tall]) -> list[Array]:
+    """The arrays themselves; their coefficients travel together. Each then stands for its own tensor."""
+    open_ = [a for a in arrays if len(a.terms) > 1 or a.terms[0][1] is not None]
+    if open_:
+        first = open_[0].terms[0][0]
+        flat = iter(send([np.eye(a.shape[1]) if c is None else np.ascontiguousarray(c) for a in open_ for _, c in a.terms], first))
+        for a in open_:
+            a.terms = ((_combine([(t, next(flat)) for t, _ in a.terms]), None),)
+    return [a.terms[0][0] for a in arrays]
+
+
+def beside(a: Any, b: Any) -> Tall:
+    """``[a, b]``."""
+    r, s = a.shape[1], b.shape[1]
+    return Tall.of(a).times(np.eye(r, r + s)) + Tall.of(b).times(np.eye(s, r + s, r))
+
+
+def _combine(terms: Sequence[tuple[Array, Array]]) -> Array:
+    t, c = terms[0]
+    if t.is_cuda and not t.is_complex() and len(terms) <= 6 and max(t.shape[1], c.shape[1]) <= 64:
+        from . import tall_kernels
+
+        return tall_kernels.combine(terms)
+    return plain_combine(terms)
+
+
+def plain_combine(terms: Sequence[tuple[Array, Array]]) -> Array:
+    """``sum_k A_k C_k``."""
+    t, c = terms[0]
+    out = t @ c
+    for t, c in terms[1:]:
+        out.addmm_(t, c)
+    return out
