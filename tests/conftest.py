@@ -19,7 +19,7 @@ settings.load_profile("lorank")
 
 
 # Session scope, so that a hypothesis test may use it: it holds no state that examples could share.
-@pytest.fixture(scope="session", params=["native", "reference"])
+@pytest.fixture(scope="session", params=["native", "reference", "torch", "torch:cuda"])
 def backend(request):
     """Each backend in turn."""
     try:

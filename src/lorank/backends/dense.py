@@ -152,6 +152,10 @@ class Dense:
             a = a.view(np.float64)
         return float(np.sqrt(np.einsum("i,i->", a, a)))
 
+    def squared_norm(self, a: Array) -> float:
+        """The squared norm in the precision of the array, for large ones."""
+        return float(np.linalg.norm(a)) ** 2
+
     def inner(self, a: Array, b: Array) -> float:
         """``Re <a, b>``, in double precision."""
         return float(np.vdot(_double(a), _double(b)).real)
@@ -163,6 +167,10 @@ class Dense:
     def inners(self, pairs: Sequence[tuple[Array, Array]]) -> list[float]:
         """Several inner products at once."""
         return [self.inner(a, b) for a, b in pairs]
+
+    def row_squares(self, a: Array) -> Array:
+        """Squared norms of the rows, in the precision of the array."""
+        return np.einsum("ij,ij->i", a, a.conj()).real
 
     def qr(self, a: Array) -> tuple[Array, Array]:
         """Thin QR by Householder reflections: always safe."""

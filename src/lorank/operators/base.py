@@ -194,11 +194,11 @@ class Gradient:
 
     def times(self, v: Array) -> Array:
         """``G v``."""
-        return self.matrix @ v
+        return self.matrix @ self.problem.backend.settled(v)[0]
 
     def adjoint_times(self, u: Array) -> Array:
         """``G^H u``."""
-        g = self.matrix
+        g, (u,) = self.matrix, self.problem.backend.settled(u)
         return g.rmatmat(u) if hasattr(g, "rmatmat") else g.conj().T @ u
 
     def outer(self) -> tuple[Array, Array]:

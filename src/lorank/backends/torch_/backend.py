@@ -172,6 +172,7 @@ class Torch(Reference):
         return self.grams.product(Tall.of(a), Tall.of(b)).astype(self.dtype(b), copy=False)
 
     def without(self, basis: Array, y: Array) -> tuple[Array, Array]:
+        (y,) = self.settled(y)
         first = basis.mH @ y
         y = torch.addmm(y, basis, first, alpha=-1)
         second = basis.mH @ y
@@ -199,6 +200,9 @@ class Torch(Reference):
     def _square(self, a: Tall) -> float:
         return float(np.sqrt(max(np.trace(self.grams.product(a, a)).real, 0.0)))
 
+    def squared_norm(self, a: Array) -> float:
+        return self.norm(a) ** 2
+
     def inner(self, a: Array, b: Array) -> float:
         return self.inners([(a, b)])[0]
 
@@ -212,6 +216,9 @@ class Torch(Reference):
         if isinstance(a, Tall) or isinstance(b, Tall):
             return float(np.trace(self.grams.product(Tall.of(a), Tall.of(b))).real)
         return _inner(a, b)
+
+    def row_squares(self, a: Array) -> Array:
+        return (abs(a) ** 2).sum(1)
 
     def qr(self, a: Array) -> tuple[Array, Array]:
         """By two Gram/Cholesky passes where that is safe, by Householder reflections otherwise."""

@@ -8,13 +8,14 @@ Complex arrays are read as real ones of twice the width (:func:`_real`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 
+from .launch import launch
 from .plain import Order
 
 Array = Any
@@ -39,8 +40,8 @@ def _rotated(own, at, column, W: tl.constexpr):
 @triton.jit
 def _sums_kernel(
     begin_of, end_of, row_of, index, values, own, s, other, sums, turned, squares,
-    W: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
-    SAMPLE: tl.constexpr, COMPLEX: tl.constexpr, SPLIT: tl.constexpr, FAR: tl.constexpr, LONG: tl.constexpr,
+    SAMPLE: tl.constexpr, COMPLEX: tl.constexpr,
+    W: tl.constexpr, R: tl.constexpr, K: tl.constexpr, SPLIT: tl.constexpr, FAR: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
     """Sums of ``d other`` over a segment, d being the residual (SAMPLE) or the given values, and the squares of d."""
     segment = tl.program_id(0).to(tl.int64)
@@ -89,8 +90,8 @@ def _sums_kernel(
 @triton.jit
 def _sample_kernel(
     begin_of, end_of, row_of, index, values, left, right, out, inner, energy,
-    W: tl.constexpr, R: tl.constexpr, K: tl.constexpr, MINUS: tl.constexpr, STORE: tl.constexpr, WEIGH: tl.constexpr,
-    COMPLEX: tl.constexpr, SPLIT: tl.constexpr, FAR: tl.constexpr, LONG: tl.constexpr,
+    MINUS: tl.constexpr, STORE: tl.constexpr, WEIGH: tl.constexpr, COMPLEX: tl.constexpr,
+    W: tl.constexpr, R: tl.constexpr, K: tl.constexpr, SPLIT: tl.constexpr, FAR: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
     """``z = left right^H`` on a segment: stored, minus the values (MINUS); or its energy, and its product with them (WEIGH)."""
     segment = tl.program_id(0).to(tl.int64)
@@ -147,6 +148,7 @@ class Segments:
     end: Array
     row: Array | None  # None where each row is one piece
     ptr: Array | None
+    options: dict[int, dict[str, Any]] = field(default_factory=dict)  # of the kernels, for each width of factors
 
     @property
     def count(self) -> int:
@@ -172,28 +174,33 @@ def segments(ptr: Array, longest: int = LONGEST) -> Segments:
 def _tile(width: int, mean: float) -> dict[str, int]:
     """Columns R, observations K and warps of a program: some 16 numbers a thread."""
     R = max(2, triton.next_power_of_2(width))
-    warps = 1 if R <= 32 else 2 if R <= 64 else 4 if R <= 512 else 8
+    warps = 1 if R <= 128 else 2 if R <= 256 else 4 if R <= 512 else 8  # one warp wins as long as its registers last
     K = min(max(512 * warps // R, 2), 128, max(triton.next_power_of_2(int(mean) + 1), 2))
     return {"R": R, "K": K, "num_warps": warps}
 
 
 def _real(a: Array) -> Array:
     """A contiguous array as real numbers; complex ones as pairs."""
-    a = a.contiguous()
-    return torch.view_as_real(a.resolve_conj()).flatten(-2) if a.is_complex() else a
+    return torch.view_as_real(a.resolve_conj().contiguous()).flatten(-2) if a.is_complex() else a.contiguous()
 
 
 def _options(order: Order, other: Array) -> dict[str, Any]:
     width = other.shape[1]
-    if width > WIDEST:
-        raise ValueError(f"factors of {width} columns are too wide for a GPU kernel: at most {WIDEST} (half of it complex)")
-    return {
-        "W": width,
-        **_tile(width, order.m / max(order.n, 1)),
-        "SPLIT": order.segments.row is not None,
-        "FAR": other.numel() >= 2**31,
-        "LONG": order.m >= 2**30,
-    }
+    known: dict[int, dict[str, Any]] = order.segments.options
+    if width not in known:
+        if width > WIDEST:
+            raise ValueError(f"factors of {width} columns are too wide for a GPU kernel: at most {WIDEST} (half of it complex)")
+        tile = _tile(width, order.m / max(order.n, 1))
+        known[width] = {
+            "W": width,
+            "R": tile["R"],
+            "K": tile["K"],
+            "SPLIT": order.segments.row is not None,
+            "FAR": other.numel() >= 2**31,
+            "LONG": order.m >= 2**30,
+            "num_warps": tile["num_warps"],
+        }
+    return known[width]
 
 
 def _sums(order: Order, values: Array, own: Array | None, s: Array | None, other: Array) -> tuple[Array, Array]:
@@ -201,12 +208,14 @@ def _sums(order: Order, values: Array, own: Array | None, s: Array | None, other
     sums = torch.empty((pieces.count, flat.shape[1]), dtype=flat.dtype, device=flat.device)
     turned = torch.empty_like(sums) if complex_ else sums
     squares = torch.empty(pieces.count if own is not None else 0, dtype=torch.float64, device=flat.device)
-    with torch.cuda.device(flat.device) if flat.is_cuda else torch.no_grad():
-        _sums_kernel[(pieces.count,)](
-            pieces.begin, pieces.end, pieces.begin if pieces.row is None else pieces.row, order.index, _real(values),
-            flat if own is None else _real(own), flat if s is None else s.contiguous(), flat, sums, turned, squares,
-            SAMPLE=own is not None, COMPLEX=complex_, **_options(order, flat),
-        )  # fmt: skip
+    arrays = (
+        pieces.begin, pieces.end, pieces.begin if pieces.row is None else pieces.row, order.index, _real(values),
+        flat if own is None else _real(own), flat if s is None else s.contiguous(), flat, sums, turned, squares,
+    )  # fmt: skip
+    if pieces.count:
+        launch(
+            _sums_kernel, (pieces.count, 1, 1), flat.dtype, arrays, (), SAMPLE=own is not None, COMPLEX=complex_, **_options(order, flat)
+        )
     total = pieces.add_up(sums)
     if complex_:
         total = torch.view_as_complex(total.unflatten(-1, (-1, 2))) + 1j * torch.view_as_complex(
@@ -235,12 +244,14 @@ def _sample(order: Order, left: Array, right: Array, values: Array | None, out: 
     left, right = _real(left), _real(right)
     energy = torch.empty(0 if out is not None else pieces.count, dtype=torch.float64, device=right.device)
     inner = torch.empty(pieces.count if weigh else 0, dtype=torch.float64, device=right.device)
-    with torch.cuda.device(right.device) if right.is_cuda else torch.no_grad():
-        _sample_kernel[(pieces.count,)](
-            pieces.begin, pieces.end, pieces.begin if pieces.row is None else pieces.row, order.index,
-            energy if values is None else _real(values), left, right, energy if out is None else _real(out), inner, energy,
-            MINUS=values is not None and out is not None, STORE=out is not None, WEIGH=weigh,
-            COMPLEX=complex_, **_options(order, right),
+    arrays = (
+        pieces.begin, pieces.end, pieces.begin if pieces.row is None else pieces.row, order.index,
+        right if values is None else _real(values), left, right, right if out is None else _real(out), inner, energy,
+    )  # fmt: skip
+    if pieces.count:
+        launch(
+            _sample_kernel, (pieces.count, 1, 1), right.dtype, arrays, (), MINUS=values is not None and out is not None,
+            STORE=out is not None, WEIGH=weigh, COMPLEX=complex_, **_options(order, right),
         )  # fmt: skip
     return inner, energy
 
@@ -255,4 +266,5 @@ def sample(order: Order, left: Array, right: Array, values: Array | None = None)
 def line_sums(order: Order, left: Array, right: Array, weights: Array | None) -> Array:
     """``Re <weights, z>`` and ``|z|^2`` for ``z = left right^H`` on the pattern, in double precision."""
     inner, energy = _sample(order, left, right, weights, None)
-    return torch.stack([inner.sum(), energy.sum()])
+    total = energy.sum()
+    return torch.stack([total.new_zeros(()) if weights is None else inner.sum(), total])

@@ -123,37 +123,44 @@ class Grams:
 
     def require(self, pairs: Sequence[tuple[Array, Array]]) -> None:
         """Compute those that are not known, all in one transfer."""
-        missing: dict[frozenset[int], tuple[Array, Array]] = {}
+        missing: dict[tuple[int, int], tuple[Array, Array]] = {}
         for a, b in pairs:
-            if self.find(a, b) is None:
-                missing[frozenset((id(a), id(b)))] = (a, b)
-        if not missing:
-            return
-        wanted = list(missing.values())
-        for (a, b), product in zip(wanted, fetch(_products(wanted)), strict=True):
-            self.keep(a, b, product)
+            if (id(b), id(a)) not in missing and self.find(a, b) is None:
+                missing[id(a), id(b)] = (a, b)
+        if missing:
+            wanted = list(missing.values())
+            for (a, b), product in zip(wanted, _products(wanted), strict=True):
+                self.keep(a, b, product)
 
     def product(self, a: Tall, b: Tall) -> np.ndarray:
         """``a^H b``."""
-        self.require([(t, u) for t, _ in a.terms for u, _ in b.terms])
         total: Any = 0
         for t, c in a.terms:
+            row: Any = 0
             for u, d in b.terms:
                 g = self.find(t, u)
-                assert g is not None
-                g = g if c is None else c.conj().T @ g
-                total = total + (g if d is None else g @ d)
+                if g is None:
+                    self.require([(t, u) for t, _ in a.terms for u, _ in b.terms])
+                    g = self.find(t, u)
+                row = row + (g if d is None else g @ d)
+            total = total + (row if c is None else c.conj().T @ row)
         return total
 
 
-def _products(pairs: Sequence[tuple[Array, Array]]) -> Sequence[Array]:
-    """``a^H b`` of each pair, in double precision, as one small tensor each."""
-    a = pairs[0][0]
-    if a.is_cuda and not a.is_complex() and all(x.dtype == a.dtype and x.shape[1] <= 32 for pair in pairs for x in pair):
-        from . import tall_kernels
+def _products(pairs: Sequence[tuple[Array, Array]]) -> list[np.ndarray]:
+    """``a^H b`` of each pair, on the host and in double precision."""
+    first = pairs[0][0]
+    width = first.shape[1]
+    if not (first.is_cuda and width <= 32 and all(_alike(x, first, width) for pair in pairs for x in pair)):
+        return fetch([plain_product(a, b) for a, b in pairs])
+    from . import tall_kernels
 
-        return tall_kernels.products(pairs)
-    return [plain_product(a, b) for a, b in pairs]
+    some = [pairs[k : k + tall_kernels.MOST] for k in range(0, len(pairs), tall_kernels.MOST)]
+    return [product for stack in fetch([tall_kernels.products(part) for part in some]) for product in stack]
+
+
+def _alike(a: Array, first: Array, width: int) -> bool:
+    return a.dtype == first.dtype and a.shape[1] == width and a.is_contiguous() and not a.is_complex()
 
 
 def plain_product(a: Array, b: Array) -> Array:
@@ -171,10 +178,9 @@ def fetch(arrays: Sequence[Array]) -> list[np.ndarray]:
     return [part.reshape(a.shape) for part, a in zip(np.split(flat, ends[:-1]), arrays, strict=True)]
 
 
-def send(arrays: Sequence[np.ndarray], like: Array) -> list[Array]:
-    """Small arrays to a tensor's device, in its dtype and in one transfer."""
-    flat = torch.from_numpy(np.concatenate([a.ravel() for a in arrays]))
-    flat = flat.to(like.device, like.dtype)
+def send(arrays: Sequence[np.ndarray], device: Any) -> list[Array]:
+    """Small arrays to a device, in one transfer and in double precision."""
+    flat = torch.from_numpy(np.concatenate([a.ravel() for a in arrays])).to(device)
     return [part.view(a.shape) for part, a in zip(flat.split([a.size for a in arrays]), arrays, strict=True)]
 
 
@@ -182,8 +188,8 @@ def settle(arrays: Sequence[Tall]) -> list[Array]:
     """The arrays themselves; their coefficients travel together. Each then stands for its own tensor."""
     open_ = [a for a in arrays if len(a.terms) > 1 or a.terms[0][1] is not None]
     if open_:
-        first = open_[0].terms[0][0]
-        flat = iter(send([np.eye(a.shape[1]) if c is None else np.ascontiguousarray(c) for a in open_ for _, c in a.terms], first))
+        small = [_double(np.eye(a.shape[1]) if c is None else c) for a in open_ for _, c in a.terms]
+        flat = iter(send(small, open_[0].device))
         for a in open_:
             a.terms = ((_combine([(t, next(flat)) for t, _ in a.terms]), None),)
     return [a.terms[0][0] for a in arrays]
@@ -197,7 +203,9 @@ def beside(a: Any, b: Any) -> Tall:
 
 def _combine(terms: Sequence[tuple[Array, Array]]) -> Array:
     t, c = terms[0]
-    if t.is_cuda and not t.is_complex() and len(terms) <= 6 and max(t.shape[1], c.shape[1]) <= 64:
+    # A single product is cuBLAS's where launches count, not bytes.
+    worth = t.is_cuda and 1 < len(terms) + (len(t) > 1 << 18) < 7 and len(terms) < 7
+    if worth and all(max(a.shape[1], k.shape[1]) <= 64 and a.is_contiguous() and not a.is_complex() for a, k in terms):
         from . import tall_kernels
 
         return tall_kernels.combine(terms)
@@ -207,7 +215,11 @@ def _combine(terms: Sequence[tuple[Array, Array]]) -> Array:
 def plain_combine(terms: Sequence[tuple[Array, Array]]) -> Array:
     """``sum_k A_k C_k``."""
     t, c = terms[0]
-    out = t @ c
+    out = t @ c.to(t.dtype)
     for t, c in terms[1:]:
-        out.addmm_(t, c)
+        out.addmm_(t, c.to(t.dtype))
     return out
+
+
+def _double(a: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(a, np.complex128 if np.iscomplexobj(a) else np.float64)
