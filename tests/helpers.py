@@ -50,6 +50,11 @@ def random_point(rng, shape, rank, dtype, backend=None, s=None) -> FixedRank:
     return FixedRank(u, s, v) if backend is None else FixedRank(backend.asarray(u), s, backend.asarray(v), backend)
 
 
+def on(backend, X) -> FixedRank:
+    """The same point with a backend's own arrays."""
+    return FixedRank(backend.asarray(host(X.U)), host(X.s), backend.asarray(host(X.V)), backend)
+
+
 def random_tangent(rng, X) -> Tangent:
     return Tangent.project(X, *(X.backend.asarray(random_array(rng, (n, X.rank), X.dtype)) for n in X.shape))
 

@@ -123,7 +123,8 @@ def resolve_start(start: Any, problem: Problem, rank: int) -> Start | FixedRank:
             raise ValueError(f"unknown start {start!r}: choose one of {', '.join(map(repr, STARTS))}, or pass a point")
         return STARTS[start]
     if isinstance(start, tuple) and len(start) == 3:
-        start = FixedRank(*(a if is_tensor(a) else np.asarray(a) for a in start))
+        U, s, V = (a if is_tensor(a) else np.asarray(a) for a in start)
+        start = FixedRank(U, s, V)
     if isinstance(start, FixedRank):
         return check_point(start, problem, rank)
     if callable(start) and not isinstance(start, type):
@@ -136,7 +137,8 @@ def check_point(X: Any, problem: Problem, rank: int) -> FixedRank:
     if not isinstance(X, FixedRank):
         raise ValueError(f"a start must give a FixedRank point, got {type(X).__name__}")
     if not all(hasattr(a, "ndim") for a in (X.U, X.s, X.V)):
-        X = FixedRank(*(np.asarray(a) for a in (X.U, X.s, X.V)))
+        U, s, V = (np.asarray(a) for a in (X.U, X.s, X.V))
+        X = FixedRank(U, s, V)
     if X.U.ndim != 2 or X.V.ndim != 2 or X.s.ndim != 1:
         shapes = ", ".join(str(tuple(a.shape)) for a in (X.U, X.s, X.V))
         raise ValueError(f"a point is U (n1 x r), s (r) and V (n2 x r), got shapes {shapes}")

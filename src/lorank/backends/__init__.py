@@ -72,7 +72,7 @@ def _torch(device: str) -> Reference:
         from .torch_ import Torch, find_device
     except ImportError as error:
         raise ValueError(
-            f"device {device!r} needs PyTorch, which cannot be imported ({error}): pip install \"lorank[gpu]\""
+            f'device {device!r} needs PyTorch, which cannot be imported ({error}): pip install "lorank[gpu]"'
         ) from None
     found = find_device(device)
     return Torch(found) if str(found) == device else _torch(str(found))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import dense_backend
+from ..backends import dense_backend, is_tensor
 from ..backends.dense import Array, Dense
 
 DENSE_LIMIT = 50_000_000  # entries; 400 MB in float64
@@ -134,7 +134,8 @@ class FixedRank:
     def entries(self, rows: Any, cols: Any) -> Array:
         """The entries at the index pairs (rows[k], cols[k])."""
         rows, cols = (
-            self.backend.asindex(_indices(k, n, name)) for k, n, name in zip((rows, cols), self.shape, ("rows", "cols"), strict=True)
+            self.backend.asindex(_indices(k, n, name))
+            for k, n, name in zip((rows, cols), self.shape, ("rows", "cols"), strict=True)
         )
         if rows.shape != cols.shape:
             raise ValueError(f"rows and cols must be alike in length: got {rows.size} and {cols.size}")
@@ -163,6 +164,8 @@ class FixedRank:
         With ``U' = U A + E``, ``V' = V B + F`` (E, F orthogonal to U, V) the difference splits into four blocks that are
         orthogonal to each other, so that their squares add up without cancellation.
         """
+        if is_tensor(self.U) != is_tensor(other.U):
+            return self.numpy().distance(other.numpy())
         backend, gram = self.backend, self.backend.gram
         a, b = gram(self.U, other.U), gram(self.V, other.V)
         e, f = backend.settled(backend.minus(other.U, self.U, a), backend.minus(other.V, self.V, b))  # not from gram: tiny

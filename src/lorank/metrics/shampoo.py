@@ -26,9 +26,7 @@ class Shampoo:
         rows = zeros((n1,), np.float64)
         return self.epsilon.start(G), rows, rows if n1 == n2 else zeros((n2,), np.float64)
 
-    def weights(
-        self, G: Gradient, memory: tuple[float, Array, Array]
-    ) -> tuple[Weights, tuple[float, Array, Array]]:
+    def weights(self, G: Gradient, memory: tuple[float, Array, Array]) -> tuple[Weights, tuple[float, Array, Array]]:
         start, rows, cols = memory
         alike = cols is rows and G.col_squares is G.row_squares  # Hermitian all along
         rows, cols = (both := rows + G.row_squares), both if alike else cols + G.col_squares

@@ -144,7 +144,9 @@ class FunctionFrame:
     def _checked(self, a: Any, shape: tuple[int, int], dtype: Any, name: str) -> Array:
         a = self.backend.asarray(a)
         if tuple(a.shape) != shape:
-            raise ValueError(f"{name} gives an array of shape {tuple(a.shape)}, expected {shape}: columns are mapped one by one")
+            raise ValueError(
+                f"{name} gives an array of shape {tuple(a.shape)}, expected {shape}: columns are mapped one by one"
+            )
         if self.backend.is_complex(a) and self.dtype.kind != "c":
             raise ValueError(f"{name} gives complex numbers, and dtype says {self.dtype}: pass dtype=complex")
         return self.backend.astype(a, np.result_type(self.dtype, dtype))

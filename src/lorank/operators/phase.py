@@ -96,7 +96,9 @@ class PhaseRetrieval(Problem):
             raise ValueError(f"masks must be an (L, n) array for signals or (L, h, w) for images, got shape {shape}")
         y = finite_array(y, "y")
         if math.prod(y.shape) != math.prod(shape):
-            raise ValueError(f"y has shape {tuple(y.shape)} and masks {shape}: there is one intensity for each mask and frequency")
+            raise ValueError(
+                f"y has shape {tuple(y.shape)} and masks {shape}: there is one intensity for each mask and frequency"
+            )
         if y.ndim > 1 and tuple(y.shape) != shape:
             raise ValueError(f"y must have the shape of masks, {shape}, or be flat: got {tuple(y.shape)}")
         self = cls.__new__(cls)
@@ -169,7 +171,9 @@ class PhaseRetrieval(Problem):
             raise ValueError("A is zero: nothing is measured")
         if not math.isfinite(gain):
             raise ValueError("A gives nan, inf or numbers whose fourth powers overflow: divide A by c, and y by c^2")
-        super().__init__(backend.asarray(y, real) if backend.lazy else y.astype(real, copy=False), (n, n), gain=gain, backend=backend)
+        super().__init__(
+            backend.asarray(y, real) if backend.lazy else y.astype(real, copy=False), (n, n), gain=gain, backend=backend
+        )
         self.probes = self._draw(row_norms, seed)
         self._last: _Image | None = None
         self._line: _Line | None = None

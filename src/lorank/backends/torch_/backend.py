@@ -42,7 +42,9 @@ def find_device(name: str) -> torch.device:
         raise ValueError(f"device {name!r} is not there: PyTorch {torch.__version__} sees no GPU; use device='cpu' or none")
     index = torch.cuda.current_device() if device.index is None else device.index
     if index >= there:
-        raise ValueError(f"device {name!r} is not there: PyTorch sees {there} GPU{'s' if there > 1 else ''}, cuda:0 being the first")
+        raise ValueError(
+            f"device {name!r} is not there: PyTorch sees {there} GPU{'s' if there > 1 else ''}, cuda:0 being the first"
+        )
     return torch.device("cuda", index)
 
 
@@ -67,7 +69,7 @@ class Torch(Reference):
             a = a.tensor()
         if not isinstance(a, torch.Tensor):
             a = np.ascontiguousarray(a)
-            a = torch.from_numpy(a if a.flags.writeable else a.copy())
+            a = torch.from_numpy(a if a.flags.writeable and min(a.strides, default=0) >= 0 else a.copy())
         return a.detach().to(self.device, kind).contiguous().resolve_conj() if self._foreign(a, kind) else a
 
     def _foreign(self, a: Array, kind: Any) -> bool:
@@ -76,6 +78,8 @@ class Torch(Reference):
         return not (same and a.is_contiguous() and not a.is_conj() and not a.requires_grad)
 
     def asindex(self, a: Array) -> Array:
+        if isinstance(a, np.ndarray) and a.dtype.kind == "u":
+            a = a.astype(np.int64)
         a = self.asarray(a)
         return a if a.dtype in (torch.int32, torch.int64) else a.long()
 
@@ -241,8 +245,18 @@ class Torch(Reference):
         if any(y.shape[0] < y.shape[1] for _, y in pairs):
             return None
         ys = [Tall.of(y) for _, y in pairs]
+        found = self._extend(pairs, ys)
+        if found is None and any(len(y.terms) > 1 for y in ys):  # the terms may cancel: from the arrays themselves, then
+            settle(ys)
+            found = self._extend(pairs, ys)
+        return found
+
+    def _extend(self, pairs: Sequence[tuple[Array, Array]], ys: Sequence[Tall]) -> list[tuple[Array, Array]] | None:
         self.grams.require([(t, v) for y in ys for t, _ in y.terms for v, _ in y.terms])
-        firsts = [first_pass(self.grams.product(y, y)) for y in ys]
+        squares = [self.grams.product(y, y) for y in ys]
+        if not all((np.diagonal(g).real > 0).all() for g in squares):  # zero, negative by rounding, or nan
+            return None
+        firsts = [first_pass(g) for g in squares]
         if any(f is None for f in firsts):
             return None
         ks, inverses = zip(*(f for f in firsts if f is not None), strict=True)
@@ -250,9 +264,9 @@ class Torch(Reference):
         self.grams.require([(a, q) for (u, _), q in zip(pairs, qs, strict=True) for a in (u, q) if a.shape[1]])
         found = []
         for (u, y), q, k in zip(pairs, qs, ks, strict=True):
-            squares = self.grams.product(Tall.of(q), Tall.of(q))
+            measured = self.grams.product(Tall.of(q), Tall.of(q))
             overlap = self.grams.product(Tall.of(u), Tall.of(q)) if u.shape[1] else np.zeros((0, len(k)))
-            second = second_pass(squares - overlap.conj().T @ overlap)  # the Gram matrix of q without its part in u
+            second = second_pass(measured - overlap.conj().T @ overlap)  # the Gram matrix of q without its part in u
             if second is None:
                 return None
             factor, inverse = second

@@ -214,7 +214,14 @@ def _sums(order: Order, values: Array, own: Array | None, s: Array | None, other
     )  # fmt: skip
     if pieces.count:
         launch(
-            _sums_kernel, (pieces.count, 1, 1), flat.dtype, arrays, (), SAMPLE=own is not None, COMPLEX=complex_, **_options(order, flat)
+            _sums_kernel,
+            (pieces.count, 1, 1),
+            flat.dtype,
+            arrays,
+            (),
+            SAMPLE=own is not None,
+            COMPLEX=complex_,
+            **_options(order, flat),
         )
     total = pieces.add_up(sums)
     if complex_:

@@ -9,7 +9,9 @@ import torch
 _compiled: dict[Any, Any] = {}
 
 
-def launch(kernel: Any, grid: tuple[int, int, int], kind: Any, arrays: tuple[Any, ...], numbers: tuple[int, ...], **options: int) -> None:
+def launch(
+    kernel: Any, grid: tuple[int, int, int], kind: Any, arrays: tuple[Any, ...], numbers: tuple[int, ...], **options: int
+) -> None:
     """Launch ``kernel(*arrays, *numbers, *constants)``.
 
     Parameters

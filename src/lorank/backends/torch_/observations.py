@@ -121,17 +121,25 @@ class TorchObservations:
             return torch.sparse_csr_tensor(self.indptr, self.indices.long(), p, self.shape)
 
     # -- the passes --------------------------------------------------------------------------------------------------
+    def _own(self, *arrays: Any) -> list[Array]:
+        """Factors as the passes take them."""
+        return [a if a.dtype == self.values.dtype else a.to(self.values.dtype) for a in settle([Tall.of(a) for a in arrays])]
+
+    def _scale(self, s: Array) -> Array:
+        real = self.values.dtype.to_real()
+        return s if s.dtype == real else s.to(real)
+
     def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, Array]:
-        return self._passes.gradient(self._by_rows, u, s, v, self.values)
+        return self._passes.gradient(self._by_rows, *self._own(u), self._scale(s), *self._own(v), self.values)
 
     def gradient_cols(self, u: Array, s: Array, v: Array) -> tuple[Array, Array]:
-        return self._passes.gradient(self._by_cols, v, s, u, self._column_values)
+        return self._passes.gradient(self._by_cols, *self._own(v), self._scale(s), *self._own(u), self._column_values)
 
     def residual(self, left: Array, right: Array) -> Array:
-        return self._passes.sample(self._by_rows, *_tensors(left, right), self.values)
+        return self._passes.sample(self._by_rows, *self._own(left, right), self.values)
 
     def sample(self, left: Array, right: Array) -> Array:
-        return self._passes.sample(self._by_rows, *_tensors(left, right))
+        return self._passes.sample(self._by_rows, *self._own(left, right))
 
     def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], weights: Array | None) -> tuple[float, float]:
         (l1, r1), (l2, r2) = blocks
@@ -140,10 +148,10 @@ class TorchObservations:
         return inner, energy
 
     def times(self, p: Array, v: Array) -> Array:
-        return self._passes.times(self._by_rows, p, *_tensors(v))
+        return self._passes.times(self._by_rows, p, *self._own(v))
 
     def adjoint_times(self, p: Array, u: Array) -> Array:
-        return self._passes.times(self._by_cols, self._columns(p), *_tensors(u))
+        return self._passes.times(self._by_cols, self._columns(p), *self._own(u))
 
     def _columns(self, p: Array) -> Array:
         """The entries p conjugated, in column order; kept, since a gradient is multiplied many times in a row."""
@@ -152,7 +160,7 @@ class TorchObservations:
         return self._moved[1]
 
     def squares(self, p: Array) -> tuple[Array, Array]:
-        q = abs(p).double() ** 2
+        q = abs(p.to(torch.complex128 if p.is_complex() else torch.float64)) ** 2
         return self.sums(q, 0), self.sums(q, 1)
 
     def counts(self, side: int) -> Array:
@@ -166,10 +174,6 @@ class TorchObservations:
         g = torch.zeros(self.shape, dtype=double.dtype, device=p.device)
         g[self.rows, self.cols] = double
         return g @ g.mH, g.mH @ g
-
-
-def _tensors(*arrays: Any) -> list[Array]:
-    return settle([Tall.of(a) for a in arrays])
 
 
 def free_bytes(device: torch.device) -> int | None:

@@ -118,7 +118,9 @@ class Grams:
 
     def keep(self, a: Array, b: Array, product: np.ndarray) -> None:
         if len(self._known) > 400:
-            self._known = {key: entry for key, entry in self._known.items() if entry[0]() is not None and entry[1]() is not None}
+            self._known = {
+                key: entry for key, entry in self._known.items() if entry[0]() is not None and entry[1]() is not None
+            }
         self._known[id(a), id(b)] = (weakref.ref(a), weakref.ref(b), a._version, b._version, product)
 
     def require(self, pairs: Sequence[tuple[Array, Array]]) -> None:

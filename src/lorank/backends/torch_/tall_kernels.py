@@ -91,7 +91,9 @@ def products(pairs: Sequence[tuple[Array, Array]]) -> Array:
 @triton.jit
 def _add_term(total, a, c, row, inside, n, ONE: tl.constexpr, R: tl.constexpr, WO: tl.constexpr, RO: tl.constexpr):
     column, across = tl.arange(0, R), tl.arange(0, RO)
-    x = tl.load(a + row.to(tl.int64)[:, None] * ONE + column[None, :], mask=inside[:, None] & (column < ONE)[None, :], other=0.0)
+    x = tl.load(
+        a + row.to(tl.int64)[:, None] * ONE + column[None, :], mask=inside[:, None] & (column < ONE)[None, :], other=0.0
+    )
     y = tl.load(c + column[:, None] * WO + across[None, :], mask=(column < ONE)[:, None] & (across < WO)[None, :], other=0.0)
     # In double precision for single, too: the tensor cores do that in no time, and without it they would round to ten bits.
     return tl.dot(x.to(tl.float64), y, total, input_precision="ieee", out_dtype=tl.float64)
