@@ -1,8 +1,8 @@
 """Tall and small dense arrays: everything the geometry asks of them.
 
 A tall array (n x r, n large) is touched only by what stands here and by what NumPy-like arrays share (``+ - * / ** abs``,
-comparisons, slicing, ``.conj()``, ``.T``, ``.real``, ``.sum()``, ``.max()``, ``.any()``, ``.all()``, ``.reshape()``). Small arrays
-(r x r, as Gram products give them) are NumPy's for every backend, so a product of a tall and a small one stands here, too.
+comparisons, slicing, ``.conj()``, ``.T``, ``.real``, ``.sum()``, ``.max()``, ``.any()``, ``.all()``, ``.reshape()``). Small
+arrays (r x r, as Gram products give them) are NumPy's for every backend, so a product of a tall and a small one stands here.
 """
 
 from __future__ import annotations
@@ -115,14 +115,14 @@ class Dense:
         return u @ a + v @ b
 
     def settled(self, *arrays: Array) -> tuple[Array, ...]:
-        """Tall arrays as they stand in memory: what ``product``, ``minus`` and ``plus`` have left uncomputed is computed here."""
+        """Tall arrays as they stand in memory: what ``product``, ``minus`` and ``plus`` have put off is computed here."""
         return arrays
 
     def prepare(self, *sides: Sequence[Array]) -> None:
         """Says that Gram products among the tall arrays of each side will be asked for: some backends make them together."""
 
     def without(self, basis: Array, y: Array) -> tuple[Array, Array]:
-        """``y`` without its part in the span of the basis, and the coefficients of that part. Twice, for the sake of rounding."""
+        """``y`` without its part in the span of the basis, and the coefficients of that part."""
         first = self.gram(basis, y)
         y = y - basis @ first
         second = self.gram(basis, y)
@@ -259,7 +259,7 @@ def _double(a: Array) -> np.ndarray:
 
 
 def first_pass(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """From the Gram matrix ``y^H y``: k and its inverse with ``y = q k``, q about orthonormal. None where y is too dependent."""
+    """From ``y^H y``: k and its inverse with ``y = q k``, q about orthonormal; None where y is too dependent."""
     scale = np.sqrt(np.diagonal(squares).real)
     if not scale.all() or not np.isfinite(squares).all():
         return None

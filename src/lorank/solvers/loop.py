@@ -33,7 +33,7 @@ class Clock:
             cls.timer = staticmethod(before)
 
     def __init__(self) -> None:
-        self._now = self.timer
+        self._now = Clock.timer
         self._begin, self._paused, self._depth = self._now(), 0.0, 0
 
     @property

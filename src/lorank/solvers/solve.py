@@ -74,8 +74,8 @@ def solve(
     seed : int
         For the random start of singular vector computations. Same seed: same bits, whatever the number of threads.
     device : str or torch.device, optional
-        Compute with PyTorch on that device, ``"cuda"`` for example. By default where the problem's data are: problems built from
-        tensors stay on their device. The result's arrays are then tensors there; ``result.numpy()`` brings them back.
+        Compute with PyTorch on that device, ``"cuda"`` for example. By default where the problem's data are: problems built
+        from tensors stay on their device. The result's arrays are then tensors there; ``result.numpy()`` brings them back.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Dense operations on PyTorch tensors.
 
-Tall arrays stay on the device, small ones are NumPy's on the host: an operation on a few numbers takes less time there than a launch
-does on a GPU. What is linear in tall arrays is put off until somebody reads it (:mod:`.tall`).
+Tall arrays stay on the device, small ones are NumPy's on the host: an operation on a few numbers takes less time there than
+a launch does on a GPU. What is linear in tall arrays is put off until somebody reads it (:mod:`.tall`).
 """
 
 from __future__ import annotations

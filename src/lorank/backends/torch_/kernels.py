@@ -1,7 +1,7 @@
 """The passes over the observations as Triton kernels. Imported only where there is a GPU; :mod:`.plain` is their twin.
 
-A program takes one row of observations, a tile of K of them at a time: it gathers the K rows of the other factor once, and makes
-from them the samples, the residual, the sums and the norms that a pass asks for. Long rows are cut into segments, whose
+A program takes one row of observations, a tile of K of them at a time: it gathers the K rows of the other factor once, and
+makes from them the samples, the residual, the sums and the norms that a pass asks for. Long rows are cut into segments, whose
 sums are added up afterwards, so that one heavy row does not keep the whole GPU waiting and results are the same in every run.
 Complex arrays are read as real ones of twice the width (:func:`_real`).
 """

@@ -62,7 +62,7 @@ class TorchObservations:
             raise ValueError("column indices must increase within a row")
 
     def _build(self) -> None:
-        index, (n1, n2) = self.indices, self.shape
+        index, n2 = self.indices, self.shape[1]
         by_rows = Order(self.indptr, index)
         columns, order = torch.sort(index, stable=True)
         ptr = torch.searchsorted(columns, torch.arange(n2 + 1, dtype=torch.int32, device=index.device))
@@ -101,9 +101,9 @@ class TorchObservations:
         at_hand = free_bytes(device)
         if at_hand is not None and needed > at_hand:
             raise MemoryError(
-                f"{m:,} observations of a {shape[0]} x {shape[1]} matrix need about {needed / 1e9:.1f} GB on {device} while they "
-                f"are sorted, and {at_hand / 1e9:.1f} GB are at hand: take single precision, fewer observations, or leave out "
-                "device to compute in main memory"
+                f"{m:,} observations of a {shape[0]} x {shape[1]} matrix need about {needed / 1e9:.1f} GB on {device} while "
+                f"they are sorted, and {at_hand / 1e9:.1f} GB are at hand: take single precision, fewer observations, or leave "
+                "out device to compute in main memory"
             )
 
     @property

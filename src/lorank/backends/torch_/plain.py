@@ -1,4 +1,4 @@
-"""The passes over the observations in plain PyTorch: what runs on the CPU, and the twin that the Triton kernels are held against.
+"""The passes over the observations in plain PyTorch: for the CPU, and the twin that the Triton kernels are held against.
 
 Each takes one order of the pattern (:class:`Order`): rows of observations, by row or by column of the matrix.
 """
@@ -79,7 +79,7 @@ def times(order: Order, p: Array, other: Array) -> Array:
 
 
 def gradient(order: Order, own: Array, s: Array, other: Array, values: Array) -> tuple[Array, Array]:
-    """``D other`` and the squared row norms of D (in double precision) for ``D = own diag(s) other^H - values`` on the pattern."""
+    """``D other`` and the squared row norms of D for ``D = own diag(s) other^H - values`` on the pattern."""
     d = sample(order, own * s, other, values)
     return times(order, d, other), row_sums(order, abs(d).double() ** 2)
 

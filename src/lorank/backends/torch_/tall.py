@@ -1,8 +1,8 @@
 """Tall arrays as combinations of others, computed when somebody reads them.
 
-On a GPU an operation on an n x r array costs its launch, however small n is, and a pass over memory, where n is large. Almost all that
-geometry does with tall arrays is linear in few of them, ``sum_k A_k C_k`` with small C_k: so the C_k are computed on the host,
-Gram products come from those of the A_k, and one kernel makes the whole sum when it is needed.
+On a GPU an operation on an n x r array costs its launch, however small n is, and a pass over memory, where n is large. Almost
+all that geometry does with tall arrays is linear in few of them, ``sum_k A_k C_k`` with small C_k: so the C_k are computed on
+the host, Gram products come from those of the A_k, and one kernel makes the whole sum when it is needed.
 """
 
 from __future__ import annotations
@@ -110,18 +110,17 @@ class Grams:
         self._known: dict[tuple[int, int], tuple[Any, Any, int, int, np.ndarray]] = {}
 
     def find(self, a: Array, b: Array) -> np.ndarray | None:
-        for x, y in ((a, b), (b, a)):
-            known = self._known.get((id(x), id(y)))
-            if known and known[0]() is x and known[1]() is y and known[2:4] == (x._version, y._version):
-                return known[4] if x is a else known[4].conj().T
-        return None
+        known = self._known.get((id(a), id(b)))
+        if known is None or known[0]() is not a or known[1]() is not b or known[2] != a._version or known[3] != b._version:
+            return None
+        return known[4]
 
     def keep(self, a: Array, b: Array, product: np.ndarray) -> None:
         if len(self._known) > 400:
-            self._known = {
-                key: entry for key, entry in self._known.items() if entry[0]() is not None and entry[1]() is not None
-            }
-        self._known[id(a), id(b)] = (weakref.ref(a), weakref.ref(b), a._version, b._version, product)
+            self._known = {key: one for key, one in self._known.items() if one[0]() is not None and one[1]() is not None}
+        one, two = weakref.ref(a), weakref.ref(b)
+        self._known[id(a), id(b)] = (one, two, a._version, b._version, product)
+        self._known[id(b), id(a)] = (two, one, b._version, a._version, product.conj().T)
 
     def require(self, pairs: Sequence[tuple[Array, Array]]) -> None:
         """Compute those that are not known, all in one transfer."""
@@ -204,9 +203,9 @@ def beside(a: Any, b: Any) -> Tall:
 
 
 def _combine(terms: Sequence[tuple[Array, Array]]) -> Array:
-    t, c = terms[0]
+    t = terms[0][0]
     # A single product is cuBLAS's where launches count, not bytes.
-    worth = t.is_cuda and 1 < len(terms) + (len(t) > 1 << 18) < 7 and len(terms) < 7
+    worth = t.is_cuda and len(terms) <= 6 and (len(terms) > 1 or t.shape[0] > 1 << 18)
     if worth and all(max(a.shape[1], k.shape[1]) <= 64 and a.is_contiguous() and not a.is_complex() for a, k in terms):
         from . import tall_kernels
 
