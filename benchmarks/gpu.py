@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import functools
 import json
 import statistics
 import subprocess
@@ -90,7 +91,8 @@ def random_problem(n: int, m: int, rank: int, dtype: torch.dtype, seed: int = 0)
     """Uniform [0, 1] factors and m different entries, drawn on the GPU; and what making the problem took."""
     draw = torch.Generator(GPU).manual_seed(seed)
     left, right = (torch.rand(n, rank, generator=draw, device=GPU, dtype=torch.float64) for _ in range(2))
-    keys = torch.randint(0, n * n, (int(m * 1.001) + 20 * int(m**0.5) + m * m // (n * n),), generator=draw, device=GPU).unique()
+    more = m + 20 * int(m**0.5) + m * m // (n * n)  # some come up twice
+    keys = torch.randint(0, n * n, (more,), generator=draw, device=GPU).unique()
     keys = keys[torch.randperm(len(keys), generator=draw, device=GPU)[:m]]
     assert len(keys) == m
     rows, cols = keys // n, keys % n
@@ -164,25 +166,22 @@ def passes(problem: Any, rank: int, name: str) -> list[dict[str, Any]]:
     u, v = (torch.rand(n, rank, dtype=dtype, device=GPU) for n in (n1, n2))
     s = torch.rand(rank, dtype=dtype, device=GPU)
     big = torch.empty(1 << 28, dtype=torch.float64, device=GPU)
-    copy = 2 * big.numel() * 8 / milliseconds(lambda: big.clone()) * 1e-9
-    del big
+    copy = 2 * big.numel() * 8 / milliseconds(big.clone) * 1e-9
     ones = torch.ones(m, dtype=dtype, device=GPU)
+    left, right = (torch.rand(n, 2 * rank, dtype=dtype, device=GPU) for n in (n1, n2))
+    tall = rank * size
+    runs: list[tuple[str, torch.Tensor, int, Callable[[], Any]]] = [
+        ("gradient, by rows", v, m * (4 + size) + n1 * (2 * tall + 8), lambda: observed.gradient_rows(u, s, v)),
+        ("gradient, by columns", v, m * (4 + size) + n2 * (2 * tall + 8), lambda: observed.gradient_cols(u, s, v)),
+        ("sparse x thin", v, m * (4 + size) + n1 * tall, lambda: observed.times(ones, v)),
+        ("residual", v, m * (4 + 2 * size) + n1 * tall, lambda: observed.residual(u, v)),
+        ("line search", right, m * 4 + n1 * 2 * tall, lambda: kernels.line_sums(observed._by_rows, left, right, None)),
+    ]
     found = []
-    for title, width, streamed, run in (
-        ("gradient, by rows", rank, m * (4 + size) + n1 * (2 * rank * size + 8), lambda: observed.gradient_rows(u, s, v)),
-        ("gradient, by columns", rank, m * (4 + size) + n2 * (2 * rank * size + 8), lambda: observed.gradient_cols(u, s, v)),
-        ("sparse x thin", rank, m * (4 + size) + n1 * rank * size, lambda: observed.times(ones, v)),
-        ("residual", rank, m * (4 + 2 * size) + n1 * rank * size, lambda: observed.residual(u, v)),
-        (
-            "line search",
-            2 * rank,
-            m * 4 + n1 * 2 * rank * size,
-            lambda: kernels.line_sums(observed._by_rows, left, right, None),
-        ),
-    ):
-        left, right = (torch.rand(n, width, dtype=dtype, device=GPU) for n in (n1, n2))
+    for title, table, streamed, run in runs:
+        width = table.shape[1]
         gathered = m * width * size
-        bare = milliseconds(lambda: gather_rows(observed._by_rows, right))
+        bare = milliseconds(functools.partial(gather_rows, observed._by_rows, table))
         speed = (gathered + 4 * m) / bare * 1e-9
         bound = streamed / copy * 1e-9 + gathered / speed * 1e-9
         took = milliseconds(run)
@@ -207,6 +206,7 @@ def passes(problem: Any, rank: int, name: str) -> list[dict[str, Any]]:
 def gather_rows(order: Any, other: torch.Tensor) -> torch.Tensor:
     """The rows of a factor that the observations point to, added up row by row and nothing else: the gather's own speed."""
     import triton
+
     from gather_kernel import gather_kernel
 
     out = torch.empty((order.n, other.shape[1]), dtype=other.dtype, device=other.device)
@@ -330,8 +330,8 @@ def markdown(report: dict[str, Any]) -> str:
     lines = ["# On a GPU", "", "Made by `python benchmarks/gpu.py`; read with the JSON beside it.", ""]
     lines += [f"- {key}: {value}" for key, value in report["machine"].items()]
     lines += [
-        "- uniform [0, 1] factors, the default solver, to a relative error of 1e-4; seconds are medians (with ranges) of repeated "
-        "runs on a problem on the device, start included; the first run of a process compiles kernels and is listed apart",
+        "- uniform [0, 1] factors, the default solver, to a relative error of 1e-4; seconds are medians (with ranges) of "
+        "repeated runs on a problem on the device, start included; the first run of a process compiles kernels, listed apart",
         "",
         "| n x n | rank | observed | dtype | iterations | seconds | start | first run | build | peak |",
         "|---|---|---|---|---|---|---|---|---|---|",

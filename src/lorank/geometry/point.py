@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,7 @@ class FixedRank:
             for k, n, name in zip((rows, cols), self.shape, ("rows", "cols"), strict=True)
         )
         if rows.shape != cols.shape:
-            raise ValueError(f"rows and cols must be alike in length: got {rows.size} and {cols.size}")
+            raise ValueError(f"rows and cols must be alike in length: got {math.prod(rows.shape)} and {math.prod(cols.shape)}")
         shape, rows, cols = rows.shape, rows.ravel(), cols.ravel()
         return self.backend.entries(self.U * self.s, self.V, rows, cols).reshape(shape)
 
@@ -187,13 +188,14 @@ def _with_values(backend: Dense, s: Array, U: Array, V: Array) -> tuple[Array, A
     return U, s, V
 
 
-def _indices(a: Any, n: int, name: str) -> np.ndarray:
-    a = np.asarray(a)
-    if a.dtype.kind not in "iu":
-        if a.size:
+def _indices(a: Any, n: int, name: str) -> Array:
+    a = a if is_tensor(a) else np.asarray(a)
+    backend, empty = dense_backend(a), 0 in a.shape
+    if backend.dtype(a).kind not in "iu":
+        if not empty:
             raise ValueError(f"{name} must be integers, got {a.dtype}")
-        a = a.astype(np.int64)
-    if a.size and (a.min() < 0 or a.max() >= n):
-        k = int(np.flatnonzero((a.ravel() < 0) | (a.ravel() >= n))[0])
+        a = backend.astype(a, np.int64)
+    if not empty and (a.min() < 0 or a.max() >= n):
+        k = backend.first((a.ravel() < 0) | (a.ravel() >= n))
         raise ValueError(f"{name}[{k}] = {a.ravel()[k]} is outside 0 .. {n - 1}")
     return a
