@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from helpers import DTYPES
 from lorank.backends import get_backend
@@ -15,11 +15,13 @@ settings.register_profile(
 )
 # pytest --hypothesis-profile=thorough: many more, and others in every run. For a search, not for CI.
 settings.register_profile("thorough", settings.get_profile("lorank"), derandomize=False, max_examples=500)
+# pytest --hypothesis-profile=quick: a first look.
+settings.register_profile("quick", settings.get_profile("lorank"), max_examples=2, phases=[Phase.explicit, Phase.generate])
 settings.load_profile("lorank")
 
 
 # Session scope, so that a hypothesis test may use it: it holds no state that examples could share.
-@pytest.fixture(scope="session", params=["native", "reference"])
+@pytest.fixture(scope="session", params=["native", "reference", "torch", "torch:cuda"])
 def backend(request):
     """Each backend in turn."""
     try:

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from lorank import Completion
+from lorank.backends import dense_backend, is_tensor
 from lorank.geometry import FixedRank, Tangent
 
 DTYPES = [np.dtype(name) for name in ("float32", "float64", "complex64", "complex128")]
@@ -22,9 +23,14 @@ def real_dtype(dtype) -> np.dtype:
     return np.empty(0, dtype).real.dtype
 
 
+def host(a) -> np.ndarray:
+    """As a NumPy array, wherever it is."""
+    return dense_backend(a).to_numpy(a) if is_tensor(a) else np.asarray(a)
+
+
 def double(a) -> np.ndarray:
     """The same numbers in double precision, where the dense twins are computed."""
-    a = np.asarray(a)
+    a = host(a)
     return a.astype(np.result_type(a, np.float64))
 
 
@@ -40,11 +46,17 @@ def random_point(rng, shape, rank, dtype, backend=None, s=None) -> FixedRank:
     """Random orthonormal factors; singular values from 2 down to 1 unless given."""
     u, v = (np.linalg.qr(random_array(rng, (n, rank), np.result_type(dtype, np.float64)))[0].astype(dtype) for n in shape)
     s = np.linspace(2, 1, rank) if s is None else np.asarray(s)
-    return FixedRank(u, s.astype(real_dtype(dtype)), v, backend)
+    s = s.astype(real_dtype(dtype))
+    return FixedRank(u, s, v) if backend is None else FixedRank(backend.asarray(u), s, backend.asarray(v), backend)
+
+
+def on(backend, X) -> FixedRank:
+    """The same point with a backend's own arrays."""
+    return FixedRank(backend.asarray(host(X.U)), host(X.s), backend.asarray(host(X.V)), backend)
 
 
 def random_tangent(rng, X) -> Tangent:
-    return Tangent.project(X, *(random_array(rng, (n, X.rank), X.dtype) for n in X.shape))
+    return Tangent.project(X, *(X.backend.asarray(random_array(rng, (n, X.rank), X.dtype)) for n in X.shape))
 
 
 def random_mask(rng, shape, density=0.6) -> np.ndarray:
@@ -65,7 +77,8 @@ def random_problem(rng, shape, dtype, backend=None, density=0.6) -> Completion:
 def dense_data(problem) -> tuple[np.ndarray, np.ndarray]:
     """The observed entries as a dense matrix with zeros elsewhere, and the mask of what is observed."""
     y, mask = np.zeros(problem.shape, np.result_type(problem.dtype, np.float64)), np.zeros(problem.shape, bool)
-    y[problem.rows, problem.cols], mask[problem.rows, problem.cols] = problem.y, True
+    rows, cols = host(problem.rows), host(problem.cols)
+    y[rows, cols], mask[rows, cols] = host(problem.y), True
     return y, mask
 
 
@@ -88,7 +101,7 @@ def dense_tangent(xi) -> np.ndarray:
 
 def assert_close(actual, expected, dtype, factor=50.0, scale=None) -> None:
     """Differences of at most ``factor`` rounding units of ``scale`` (by default the largest entry expected)."""
-    actual, expected = np.asarray(actual), np.asarray(expected)
+    actual, expected = host(actual), host(expected)
     assert actual.shape == expected.shape
     scale = np.abs(expected).max(initial=0) if scale is None else scale
     off = np.abs(double(actual) - expected).max(initial=0)
@@ -96,5 +109,5 @@ def assert_close(actual, expected, dtype, factor=50.0, scale=None) -> None:
 
 
 def assert_orthonormal(q, factor=50.0) -> None:
-    q = np.asarray(q)
+    q = host(q)
     assert_close(double(q).conj().T @ double(q), np.eye(q.shape[1]), q.dtype, factor)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import assert_close, assert_orthonormal, dense_point, double, eps, random_array, seeds
+from helpers import assert_close, assert_orthonormal, dense_point, double, eps, host, random_array, seeds
+from lorank.geometry import FixedRank
 from lorank.linalg import truncated_svd
 
 SPECTRA = {
@@ -28,13 +29,14 @@ def matrix_with(rng, shape, s, dtype):
 
 def svd_of(W, start, rank, backend, **options):
     """The truncated SVD, and how many products with W it took."""
-    counts = [0]
+    counts, W, start = [0], backend.asarray(W), backend.asarray(start)
 
     def times(v):
         counts[0] += 1
         return W @ v
 
-    return truncated_svd(times, lambda u: W.conj().T @ u, start, rank, backend, **options), counts[0]
+    X = truncated_svd(times, lambda u: W.conj().T @ u, start, rank, backend, **options)
+    return FixedRank(host(X.U), host(X.s), host(X.V)), counts[0]
 
 
 def check(X, W, rank, factor=200.0, loose=0.0):

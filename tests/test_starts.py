@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 import lorank as lr
+from helpers import host, on
 from lorank.starts import STARTS, Continuation, Spectral, Staged, fit, grow
 
 
 def dense_residual(problem, X):
     """``P(y - X)`` as a dense matrix."""
     out = np.zeros(problem.shape, problem.dtype)
-    out[problem.rows, problem.cols] = problem.y - X.entries(problem.rows, problem.cols)
+    rows, cols = host(problem.rows), host(problem.cols)
+    out[rows, cols] = host(problem.y) - host(X.entries(rows, cols))
     return out
 
 
@@ -27,13 +29,15 @@ def test_growing_adds_the_leading_pairs_with_the_best_step(dtype, backend):
     truth = lr.FixedRank(u.astype(dtype), np.array([100.0, 60.0, 40.0]), v.astype(dtype))
     rows, cols = lr.datasets.sample_pattern(rng, (30, 25), 740)
     problem = lr.Completion(rows, cols, truth.entries(rows, cols), (30, 25), backend=backend)
-    X = lr.FixedRank(truth.U[:, :1].copy(), truth.s[:1], truth.V[:, :1].copy(), problem.backend)
+    X = on(backend, lr.FixedRank(truth.U[:, :1].copy(), truth.s[:1], truth.V[:, :1].copy()))
     Y = grow(problem, X, 2, np.random.default_rng(1))
     residual = dense_residual(problem, X)
     pairs = lr.FixedRank.from_dense(residual, 2).to_dense()
-    sampled = pairs[problem.rows, problem.cols]
-    step = np.vdot(sampled, residual[problem.rows, problem.cols]).real / np.linalg.norm(sampled) ** 2
-    expected = X.to_dense() + step * pairs
+    rows, cols = host(problem.rows), host(problem.cols)
+    sampled = pairs[rows, cols]
+    step = np.vdot(sampled, residual[rows, cols]).real / np.linalg.norm(sampled) ** 2
+    expected = host(X.to_dense()) + step * pairs
+    Y = Y.numpy()
     assert np.linalg.norm(Y.to_dense() - expected) < 1e-2 * np.linalg.norm(pairs)
     assert Y.rank == 3
     np.testing.assert_allclose(Y.U.conj().T @ Y.U, np.eye(3), atol=1e-12)

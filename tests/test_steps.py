@@ -20,7 +20,7 @@ def line(seed, shape, dtype, backend, weighted=True):
     problem = random_problem(rng, shape, dtype, backend)
     X = random_point(rng, shape, min(2, *shape), dtype, backend)
     G = problem.gradient(X)
-    left, right = (DiagonalWeight(rng.uniform(0.5, 2, n).astype(real_dtype(dtype))) for n in shape)
+    left, right = (DiagonalWeight(backend.asarray(rng.uniform(0.5, 2, n).astype(real_dtype(dtype)))) for n in shape)
     weights = Weights(left, right, low=0.25, high=4.0) if weighted else Weights()
     xi = riemannian_gradient(X, G, weights)
     y, mask = dense_data(problem)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,6 +131,11 @@ class Result:
     solver: Any = field(repr=False)
     signal: Any = field(repr=False, default=None)
     rank_path: tuple[RankTrial, ...] = field(default=(), repr=False)
+
+    def numpy(self) -> Result:
+        """The same result with NumPy arrays, where a device's tensors are in it."""
+        signal = None if self.signal is None else self.X.backend.to_numpy(self.signal)
+        return replace(self, X=self.X.numpy(), signal=signal)
 
     @property
     def converged(self) -> bool:

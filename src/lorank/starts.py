@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .backends import is_tensor
 from .backends.dense import Array
 from .geometry import FixedRank
 from .linalg import truncated_svd
@@ -37,10 +38,10 @@ class Spectral:
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         zero = FixedRank.zero(problem.shape, rank, problem.dtype, problem.backend)
         X = leading(problem, problem.gradient(zero), rank, rng, self.tol, self.restarts)  # at zero, G = -A* y
-        s = X.s / X.s.dtype.type(problem.gain)
+        s = X.s / problem.gain
         image = problem.forward(X.U * s, X.V)
         if problem.backend.norm(image - problem.y) > problem.y_norm:
-            s = s * s.dtype.type(problem.backend.inner(image, problem.y) / problem.backend.norm(image) ** 2)
+            s = s * (problem.backend.inner(image, problem.y) / problem.backend.norm(image) ** 2)
         return FixedRank(X.U, s, X.V, problem.backend)
 
 
@@ -166,7 +167,7 @@ def resolve_start(start: Any, problem: Problem, rank: int) -> Start | FixedRank:
             raise ValueError(f"unknown start {start!r}: choose one of {', '.join(map(repr, STARTS))}, or pass a point")
         return STARTS[start]
     if isinstance(start, tuple) and len(start) == 3:
-        U, s, V = (np.asarray(a) for a in start)
+        U, s, V = (a if is_tensor(a) else np.asarray(a) for a in start)
         start = FixedRank(U, s, V)
     if isinstance(start, FixedRank):
         return check_point(start, problem, rank)
@@ -179,10 +180,13 @@ def check_point(X: Any, problem: Problem, rank: int) -> FixedRank:
     """The point in the problem's dtype and backend, or a ValueError that says what is wrong with it."""
     if not isinstance(X, FixedRank):
         raise ValueError(f"a start must give a FixedRank point, got {type(X).__name__}")
-    if np.ndim(X.U) != 2 or np.ndim(X.V) != 2 or np.ndim(X.s) != 1:
-        shapes = ", ".join(str(np.shape(a)) for a in (X.U, X.s, X.V))
+    if not all(hasattr(a, "ndim") for a in (X.U, X.s, X.V)):
+        U, s, V = (np.asarray(a) for a in (X.U, X.s, X.V))
+        X = FixedRank(U, s, V)
+    if X.U.ndim != 2 or X.V.ndim != 2 or X.s.ndim != 1:
+        shapes = ", ".join(str(tuple(a.shape)) for a in (X.U, X.s, X.V))
         raise ValueError(f"a point is U (n1 x r), s (r) and V (n2 x r), got shapes {shapes}")
-    if any(np.asarray(a).dtype.kind not in "fciu" for a in (X.U, X.s, X.V)):
+    if any(X.backend.dtype(a).kind not in "fciu" for a in (X.U, X.s, X.V)):
         raise ValueError("start must hold numbers")
     if X.shape != problem.shape:
         raise ValueError(
@@ -192,12 +196,13 @@ def check_point(X: Any, problem: Problem, rank: int) -> FixedRank:
         raise ValueError(f"start has rank {X.rank} (U {X.U.shape[1]}, V {X.V.shape[1]} columns), asked for is rank {rank}")
     if not X.is_finite():
         raise ValueError("start holds nan or inf")
-    if any(np.iscomplexobj(a) for a in (X.U, X.V)) and problem.dtype.kind != "c":
+    if any(X.backend.is_complex(a) for a in (X.U, X.V)) and problem.dtype.kind != "c":
         raise ValueError("start is complex and the problem is real")
-    if np.iscomplexobj(X.s) or (X.s < 0).any() or (np.diff(X.s) > 0).any():
+    s = X.backend.to_numpy(X.s)
+    if np.iscomplexobj(s) or (s < 0).any() or (np.diff(s) > 0).any():
         raise ValueError("start.s must be real, not negative and in decreasing order: see FixedRank.from_factors")
     for name, factor in (("U", X.U), ("V", X.V)):
-        off = np.abs(problem.backend.gram(factor, factor) - np.eye(rank)).max()
+        off = np.abs(X.backend.to_numpy(X.backend.gram(factor, factor)) - np.eye(rank)).max()
         if off > 1e-3:
             raise ValueError(
                 f"start.{name} has no orthonormal columns (off by {off:.1e}): make a point with "

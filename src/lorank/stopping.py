@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -199,7 +199,7 @@ class RankCollapse(Rule):
     """The smallest singular value has vanished to rounding while the data are not fitted."""
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
-        s: Any = np.asarray(state.X.s)
+        s = state.X.backend.to_numpy(state.X.s)
         if state.iteration == 0 or state.residual == 0:
             return None
         left = int((s > np.finfo(s.dtype).eps * s[0]).sum())

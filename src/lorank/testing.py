@@ -37,13 +37,13 @@ def dot_test(problem: Problem, *, rank: int = 2, seed: int = 0, rtol: float | No
     left, right = (backend.normal(rng, (n, rank), problem.dtype) for n in (n1, n2))
     p = backend.normal(rng, (problem.m,), problem.dtype)
     image = problem.forward(left, right)
-    if image.shape != (problem.m,):
-        raise AssertionError(f"forward gives an array of shape {image.shape}, expected ({problem.m},)")
+    if tuple(image.shape) != (problem.m,):
+        raise AssertionError(f"forward gives an array of shape {tuple(image.shape)}, expected ({problem.m},)")
     matrix = problem.adjoint(p)
     if tuple(matrix.shape) != (n1, n2):
         raise AssertionError(f"adjoint gives a matrix of shape {tuple(matrix.shape)}, expected {(n1, n2)}")
-    one = np.vdot(p, image)  # <p, A(L R^H)>
-    other = np.vdot(backend.to_numpy(matrix @ right), left)  # <(A* p) R, L>
+    one = np.vdot(backend.to_numpy(p), backend.to_numpy(image))  # <p, A(L R^H)>
+    other = np.vdot(backend.to_numpy(matrix @ right), backend.to_numpy(left))  # <(A* p) R, L>
     scale = max(backend.norm(p) * backend.norm(image), np.finfo(float).tiny)
     off = float(abs(one - other) / scale)
     tolerance = _precision(problem) if rtol is None else rtol

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import assert_close, dense_tangent, double, eps, random_array, random_point, random_tangent, seeds
+from helpers import assert_close, dense_tangent, double, eps, host, random_array, random_point, random_tangent, seeds
 from lorank.geometry import DenseWeight, DiagonalWeight, Identity, Tangent, Weights, riemannian_gradient
 
 kinds = pytest.mark.parametrize("kind", ["identity", "diagonal", "dense"])
@@ -22,16 +22,22 @@ def sizes(draw):
     return (n1, n2), draw(st.integers(1, min(n1, n2)))
 
 
-def random_weight(kind, rng, n, dtype):
+def random_weight(kind, rng, n, dtype, put=np.asarray):
     """A weight, and the same as a dense matrix in double precision."""
     w = np.exp(rng.uniform(-1, 1, n)).astype(np.finfo(dtype).dtype)
     if kind == "identity":
         return Identity(), np.eye(n)
     if kind == "diagonal":
-        return DiagonalWeight(w), np.diag(double(w))
+        return DiagonalWeight(put(w)), np.diag(double(w))
     q = np.linalg.qr(random_array(rng, (n, n), np.result_type(dtype, np.float64)))[0]
     dense = (q * w) @ q.conj().T
-    return DenseWeight(dense.astype(dtype), np.linalg.inv(dense).astype(dtype)), dense
+    return DenseWeight(put(dense.astype(dtype)), put(np.linalg.inv(dense).astype(dtype))), dense
+
+
+def cotangent(X, G):
+    """What the geometry asks of a dense G."""
+    GV, GhU = G @ host(X.V), G.conj().T @ host(X.U)
+    return SimpleNamespace(GV=X.backend.asarray(GV), GhU=X.backend.asarray(GhU))
 
 
 class Case:
@@ -41,7 +47,7 @@ class Case:
         self.rng, self.dtype = np.random.default_rng(seed), dtype
         self.shape, rank = size
         self.X = random_point(self.rng, self.shape, rank, dtype, backend)
-        (left, self.L), (right, self.R) = (random_weight(kind, self.rng, n, dtype) for n in self.shape)
+        (left, self.L), (right, self.R) = (random_weight(kind, self.rng, n, dtype, backend.asarray) for n in self.shape)
         self.weights = Weights(left, right)
         # vec(U A + C V^H) in row-major order, for all A and for the C orthogonal to U: a basis of the tangent space
         U, V = double(self.X.U), double(self.X.V)
@@ -58,8 +64,7 @@ class Case:
         return random_array(self.rng, self.shape, self.dtype)
 
     def gradient(self, G) -> Tangent:
-        cotangent = SimpleNamespace(GV=G @ self.X.V, GhU=G.conj().T @ self.X.U)
-        return riemannian_gradient(self.X, cotangent, self.weights)
+        return riemannian_gradient(self.X, cotangent(self.X, G), self.weights)
 
     def project(self, Z) -> np.ndarray:
         """The gradient for ``G = L Z R`` is the weighted projection of Z."""
@@ -120,7 +125,7 @@ def test_slope_is_the_weighted_square(kind, size, seed, dtype, backend):
     case = Case(kind, size, seed, dtype, backend)
     G = case.matrix()
     xi = case.gradient(G)
-    slope = xi.inner(SimpleNamespace(GV=G @ case.X.V, GhU=G.conj().T @ case.X.U))
+    slope = xi.inner(cotangent(case.X, G))
     expected = case.norm(dense_tangent(xi)) ** 2
     # rounding of all of L^-1 G R^-1, of which xi may be a small part
     ambient = np.linalg.norm(np.linalg.solve(case.L, double(G)) @ np.linalg.inv(case.R))
@@ -134,14 +139,14 @@ def test_tangent_vectors_are_in_normal_form(size, seed, dtype, backend):
     (n1, n2), r = size
     X = random_point(rng, (n1, n2), r, dtype, backend)
     left, right, core = (random_array(rng, shape, dtype) for shape in ((n1, r), (n2, r), (r, r)))
-    xi = Tangent.project(X, left, right, core)
+    xi = Tangent.project(X, backend.asarray(left), backend.asarray(right), core)
     U, V = double(X.U), double(X.V)
     expected = left @ V.conj().T + U @ double(right).conj().T - U @ core @ V.conj().T
     scale = np.linalg.norm(left) + np.linalg.norm(right) + np.linalg.norm(core)
     assert_close(dense_tangent(xi), expected, dtype, scale=scale)
     assert_close(xi.to_dense(), expected, dtype, scale=scale)
-    assert_close(U.conj().T @ xi.Up, np.zeros((r, r)), dtype, scale=scale)
-    assert_close(V.conj().T @ xi.Vp, np.zeros((r, r)), dtype, scale=scale)
+    assert_close(U.conj().T @ double(xi.Up), np.zeros((r, r)), dtype, scale=scale)
+    assert_close(V.conj().T @ double(xi.Vp), np.zeros((r, r)), dtype, scale=scale)
     assert_close(xi.norm(), np.linalg.norm(expected), dtype, scale=scale)
 
     eta = random_tangent(rng, X)
@@ -149,7 +154,7 @@ def test_tangent_vectors_are_in_normal_form(size, seed, dtype, backend):
     assert_close(both, 2.5 * dense_tangent(xi) - dense_tangent(eta), dtype, scale=4 * scale + eta.norm())
     assert (2.5 * xi + -eta).M.dtype == dtype
     G = random_array(rng, (n1, n2), dtype)
-    slope = xi.inner(SimpleNamespace(GV=G @ X.V, GhU=G.conj().T @ X.U))
+    slope = xi.inner(cotangent(X, G))
     assert_close(slope, np.vdot(double(G), expected).real, dtype, scale=np.linalg.norm(G) * scale)
 
 

@@ -30,13 +30,13 @@ class Everywhere:
         return None
 
     def weights(self, G, memory):
-        left, right = (self._weight(n, G.X.dtype) for n in G.X.shape)
+        left, right = (self._weight(n, G.X.dtype, G.X.backend.asarray) for n in G.X.shape)
         return Weights(left, right, self.reported, self.reported), None
 
-    def _weight(self, n, dtype):
+    def _weight(self, n, dtype, put):
         if self.dense:
-            return DenseWeight((self.c * np.eye(n)).astype(dtype), (np.eye(n) / self.c).astype(dtype))
-        return DiagonalWeight(np.full(n, self.c, real_dtype(dtype)))
+            return DenseWeight(put((self.c * np.eye(n)).astype(dtype)), put((np.eye(n) / self.c).astype(dtype)))
+        return DiagonalWeight(put(np.full(n, self.c, real_dtype(dtype))))
 
 
 def iterates(metric, rule, dtype, backend):
@@ -45,7 +45,7 @@ def iterates(metric, rule, dtype, backend):
     rows, cols = np.nonzero(random_mask(rng, SHAPE, 0.7))
     truth = random_point(rng, SHAPE, RANK, dtype, backend)
     problem = Completion(rows, cols, truth.entries(rows, cols), SHAPE, backend=backend)
-    noisy = [a + 0.05 * random_array(rng, a.shape, dtype) for a in (truth.U * truth.s, truth.V)]
+    noisy = [a + backend.asarray(0.05 * random_array(rng, a.shape, dtype), dtype) for a in (truth.U * truth.s, truth.V)]
     start = FixedRank.from_factors(*noisy, backend=backend)
     solver = RGD(metric, rule, safeguard=None)
     state = State.at(problem, start)

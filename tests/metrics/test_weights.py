@@ -11,7 +11,7 @@ import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import assert_close, dense_gradient, double, random_point, random_problem, real_dtype, seeds
+from helpers import assert_close, dense_gradient, double, host, random_point, random_problem, real_dtype, seeds
 from lorank import Completion, FixedRank, metrics
 from lorank.geometry import Identity
 
@@ -47,7 +47,7 @@ def test_canonical_has_no_weights(backend):
 def assert_diagonal(weights, epsilon, row_squares, col_squares, dtype):
     """``diag(epsilon + squares)^(1/4)`` on both sides, and the range of their products."""
     for weight, squares in ((weights.left, row_squares), (weights.right, col_squares)):
-        assert weight.w.dtype == real_dtype(dtype)
+        assert host(weight.w).dtype == real_dtype(dtype)
         assert_close(weight.w, (epsilon + squares) ** 0.25, dtype)
     largest = max(row_squares.max(), col_squares.max())
     assert weights.low == pytest.approx(np.sqrt(epsilon), rel=1e-12)
@@ -86,12 +86,12 @@ def test_shampoo_leaves_its_memory_alone(backend):
     (G, _), (H, _) = gradients(1, (6, 5), np.float64, backend, 2)
     for metric in (metrics.Shampoo(), metrics.FullShampoo()):
         _, memory = metric.weights(G, metric.start(G))
-        before = [np.copy(a) for a in memory]
+        before = [np.copy(host(a)) for a in memory]
         one, _ = metric.weights(H, memory)
         other, _ = metric.weights(H, memory)
         for a, b in zip(memory, before, strict=True):
-            np.testing.assert_array_equal(a, b)
-        np.testing.assert_array_equal(one.left.w, other.left.w)
+            np.testing.assert_array_equal(host(a), b)
+        np.testing.assert_array_equal(host(one.left.w), host(other.left.w))
 
 
 def fourth_root(a):
@@ -110,7 +110,7 @@ def test_full_shampoo(shape, seed, epsilon, dtype, backend):
         left, right = left + dense @ dense.conj().T, right + dense.conj().T @ dense
         for weight, square in ((weights.left, left), (weights.right, right)):
             root = fourth_root(square)
-            assert weight.w.dtype == weight.inverse.dtype == dtype
+            assert host(weight.w).dtype == host(weight.inverse).dtype == dtype
             assert_close(weight.w, root, dtype, 200)
             assert_close(double(weight.inverse) @ root, np.eye(len(root)), dtype, 2000)
         spectra = [np.linalg.eigvalsh(a) ** 0.25 for a in (left, right)]

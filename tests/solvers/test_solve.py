@@ -140,9 +140,9 @@ def test_without_iterations_the_start_comes_back(easy):
 
 def test_spectral_start_against_the_dense_svd(easy, backend):
     problem, _ = easy
-    problem = lr.Completion(problem.rows, problem.cols, problem.y, problem.shape, backend=backend)
     dense = np.zeros(problem.shape)
     dense[problem.rows, problem.cols] = problem.y
+    problem = lr.Completion(problem.rows, problem.cols, problem.y, problem.shape, backend=backend)
     expected = lr.FixedRank.from_dense(dense / problem.gain, 2)
     start = lr.starts.Spectral(tol=1e-10, restarts=50)(problem, 2, np.random.default_rng(0))
     assert expected.distance(start) < 1e-7 * expected.norm()

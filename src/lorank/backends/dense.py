@@ -1,7 +1,8 @@
 """Tall and small dense arrays: everything the geometry asks of them.
 
-A tall array (n x r, n large) is touched only by what stands here and by the operators that NumPy-like arrays share
-(``+ - * @``, slicing, ``.conj()``, ``.T``).
+A tall array (n x r, n large) is touched only by what stands here and by what NumPy-like arrays share (``+ - * / ** abs``,
+comparisons, slicing, ``.conj()``, ``.T``, ``.real``, ``.sum()``, ``.max()``, ``.any()``, ``.all()``, ``.reshape()``). Small
+arrays (r x r, as Gram products give them) are NumPy's for every backend, so a product of a tall and a small one stands here.
 """
 
 from __future__ import annotations
@@ -12,22 +13,44 @@ from typing import Any
 import numpy as np
 
 Array = Any  # an array of the backend's own kind
+BLOCK = 1 << 16  # index pairs at a time: bounds the memory of gathered factors
 
 
 class Dense:
     """Dense operations on NumPy arrays."""
 
     name = "numpy"
+    lazy = False  # whether tall arrays may be kept as combinations of others until somebody reads them
 
     # -- making arrays ---------------------------------------------------------------------------------------------
     def asarray(self, a: Array, dtype: Any = None) -> Array:
         return np.ascontiguousarray(a, dtype=dtype)
 
+    def asindex(self, a: Array) -> Array:
+        """As this kind of array takes indices."""
+        return a
+
+    def dtype(self, a: Array) -> np.dtype:
+        """The dtype as NumPy names it, whatever the array's kind."""
+        return a.dtype
+
+    def astype(self, a: Array, dtype: Any) -> Array:
+        """In that dtype; no copy where it has it."""
+        return a.astype(dtype, copy=False)
+
+    def is_complex(self, a: Array) -> bool:
+        return self.dtype(a).kind == "c"
+
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
         return np.zeros(shape, dtype)
 
-    def eye(self, n: int, dtype: Any) -> Array:
-        return np.eye(n, dtype=dtype)
+    def eye(self, n: int, dtype: Any, width: int | None = None) -> Array:
+        """The first ``width`` (by default all) columns of the identity."""
+        return np.eye(n, width, dtype=dtype)
+
+    def copy(self, a: Array) -> Array:
+        """A contiguous copy that shares no memory."""
+        return np.ascontiguousarray(a.copy())
 
     def normal(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Array:
         """Standard normal entries (complex: both parts)."""
@@ -43,14 +66,84 @@ class Dense:
     def release(self) -> None:
         """Give back memory kept from one pass to the next; called when a run ends."""
 
+    # -- entries and indices ---------------------------------------------------------------------------------------
+    def all_finite(self, a: Array) -> bool:
+        return bool(np.isfinite(a).all())
+
+    def first(self, flags: Array) -> int:
+        """The place of the first true flag."""
+        return int(np.flatnonzero(flags)[0])
+
+    def count(self, index: Array, n: int) -> Array:
+        """How often each of 0 .. n-1 occurs."""
+        return np.bincount(index, minlength=n)
+
+    def percentiles(self, a: Array, at: Sequence[float]) -> list[float]:
+        """Percentiles of a vector, interpolated linearly."""
+        return [float(q) for q in np.percentile(a, at)]
+
+    def median(self, a: Array) -> float:
+        return float(np.median(a))
+
+    def places(self, flags: Array) -> Array:
+        """Where the flags are true."""
+        return np.flatnonzero(flags)
+
+    def fft(self, a: Array, axes: tuple[int, ...]) -> Array:
+        """Discrete Fourier transform; may overwrite its argument."""
+        import scipy.fft
+
+        return scipy.fft.fftn(a, axes=axes, overwrite_x=True)
+
+    def inverse_fft(self, a: Array, axes: tuple[int, ...], *, adjoint: bool = False) -> Array:
+        """Its inverse; the adjoint is the same without the division by the number of entries."""
+        import scipy.fft
+
+        return scipy.fft.ifftn(a, axes=axes, norm="forward" if adjoint else "backward")
+
     # -- tall arrays -----------------------------------------------------------------------------------------------
+    def product(self, u: Array, a: Array) -> Array:
+        """``u a`` for a tall u and a small a."""
+        return u @ a
+
+    def minus(self, y: Array, u: Array, a: Array) -> Array:
+        """``y - u a`` for tall y, u and a small a."""
+        return y - u @ a
+
+    def plus(self, u: Array, a: Array, v: Array, b: Array) -> Array:
+        """``u a + v b`` for tall u, v and small a, b."""
+        return u @ a + v @ b
+
+    def settled(self, *arrays: Array) -> tuple[Array, ...]:
+        """Tall arrays as they stand in memory: what ``product``, ``minus`` and ``plus`` have put off is computed here."""
+        return arrays
+
+    def prepare(self, *sides: Sequence[Array]) -> None:
+        """Says that Gram products among the tall arrays of each side will be asked for: some backends make them together."""
+
+    def without(self, basis: Array, y: Array) -> tuple[Array, Array]:
+        """``y`` without its part in the span of the basis, and the coefficients of that part."""
+        first = self.gram(basis, y)
+        y = y - basis @ first
+        second = self.gram(basis, y)
+        y -= basis @ second
+        return y, first + second
+
     def gram(self, a: Array, b: Array) -> Array:
         """``a^H b``, a small array."""
         return a.conj().T @ b
 
-    def concat(self, blocks: Sequence[Array]) -> Array:
+    def concat(self, blocks: Sequence[Array], axis: int = 1) -> Array:
         """Columns side by side."""
-        return np.concatenate(blocks, axis=1)
+        return np.concatenate(blocks, axis=axis)
+
+    def entries(self, left: Array, right: Array, rows: Array, cols: Array) -> Array:
+        """The entries of ``left right^H`` at index pairs."""
+        out = np.empty(len(rows), np.result_type(left, right))
+        for k in range(0, len(rows), BLOCK):
+            part = slice(k, k + BLOCK)
+            out[part] = np.einsum("ij,ij->i", left[rows[part]], right[cols[part]].conj())
+        return out
 
     def norm(self, a: Array) -> float:
         """Euclidean (Frobenius) norm in double precision. Not by BLAS, whose threads may change the last bits."""
@@ -59,9 +152,25 @@ class Dense:
             a = a.view(np.float64)
         return float(np.sqrt(np.einsum("i,i->", a, a)))
 
+    def squared_norm(self, a: Array) -> float:
+        """The squared norm in the precision of the array, for large ones."""
+        return float(np.linalg.norm(a)) ** 2
+
     def inner(self, a: Array, b: Array) -> float:
         """``Re <a, b>``, in double precision."""
         return float(np.vdot(_double(a), _double(b)).real)
+
+    def norms(self, arrays: Sequence[Array]) -> list[float]:
+        """Several norms at once: where arrays live on a device, in one transfer."""
+        return [self.norm(a) for a in arrays]
+
+    def inners(self, pairs: Sequence[tuple[Array, Array]]) -> list[float]:
+        """Several inner products at once."""
+        return [self.inner(a, b) for a, b in pairs]
+
+    def row_squares(self, a: Array) -> Array:
+        """Squared norms of the rows, in the precision of the array."""
+        return np.einsum("ij,ij->i", a, a.conj()).real
 
     def qr(self, a: Array) -> tuple[Array, Array]:
         """Thin QR by Householder reflections: always safe."""
@@ -73,24 +182,26 @@ class Dense:
         Two Gram/Cholesky passes, several times faster on tall arrays than Householder. Returns None where the columns
         of ``y`` are too close to dependent for that; the caller then takes :meth:`qr` of ``[u, y]``.
         """
-        squares = self.gram(y, y)
-        scale = np.sqrt(np.diagonal(squares).real)
-        if not scale.all() or not np.isfinite(squares).all():
-            return None
-        first = _cholesky(squares / np.outer(scale, scale))
+        first = first_pass(self.gram(y, y))
         if first is None:
             return None
-        k = first * scale
-        inverse = np.linalg.inv(first) / scale[:, None]
+        k, inverse = first
         q = y @ inverse.astype(y.dtype)
         q -= u @ self.gram(u, q)
-        squares = self.gram(q, q)
-        if not np.abs(squares - np.eye(len(squares))).max() < 0.1:  # also catches nan
-            return None
-        second = _cholesky(squares)
+        second = second_pass(self.gram(q, q))
         if second is None:
             return None
-        return q @ np.linalg.inv(second).astype(y.dtype), (second @ k).astype(y.dtype)
+        return q @ second[1].astype(y.dtype), (second[0] @ k).astype(y.dtype)
+
+    def extend_bases(self, pairs: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array]] | None:
+        """:meth:`extend_basis` of several pairs (u, y); None where one of them cannot be had."""
+        found = []
+        for u, y in pairs:
+            one = self.extend_basis(u, y)
+            if one is None:
+                return None
+            found.append(one)
+        return found
 
     def orthonormalize(self, y: Array) -> Array:
         """An orthonormal basis whose span holds the columns of ``y``."""
@@ -98,6 +209,14 @@ class Dense:
         return self.qr(y)[0] if extended is None else extended[0]
 
     # -- small arrays ----------------------------------------------------------------------------------------------
+    def small(self, a: Array) -> np.ndarray:
+        """A small array (singular values, say) as NumPy has it."""
+        return a
+
+    def values(self, s: Array) -> Array:
+        """Singular values as a point keeps them: on the device of its factors."""
+        return s
+
     def svd(self, a: Array) -> tuple[Array, Array, Array]:
         """``a = u diag(s) v^H``; returns u, s, v. Never raises LinAlgError: a failure comes back as nan."""
         if not np.isfinite(a).all():
@@ -137,6 +256,25 @@ class Dense:
 def _double(a: Array) -> np.ndarray:
     a = np.asarray(a)
     return a.astype(np.result_type(a, np.float64), copy=False)
+
+
+def first_pass(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """From ``y^H y``: k and its inverse with ``y = q k``, q about orthonormal; None where y is too dependent."""
+    scale = np.sqrt(np.diagonal(squares).real)
+    if not scale.all() or not np.isfinite(squares).all():
+        return None
+    first = _cholesky(squares / np.outer(scale, scale))
+    if first is None:
+        return None
+    return first * scale, np.linalg.inv(first) / scale[:, None]
+
+
+def second_pass(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """The same from ``q^H q`` of an about orthonormal q; None where it is not."""
+    if not np.abs(squares - np.eye(len(squares))).max() < 0.1:  # also catches nan
+        return None
+    second = _cholesky(squares)
+    return None if second is None else (second, np.linalg.inv(second))
 
 
 def _cholesky(a: np.ndarray) -> np.ndarray | None:

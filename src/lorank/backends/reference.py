@@ -21,7 +21,25 @@ class Reference(Dense):
         """The stable permutation that sorts observations by row, then by column."""
         return np.lexsort((cols, rows))
 
-    def observations(self, indptr: np.ndarray, indices: np.ndarray, values: Array, n2: int) -> Any:
+    def require_room(self, m: int, shape: tuple[int, int], dtype: np.dtype) -> None:
+        """A MemoryError where m observations of such a matrix cannot fit where this backend computes."""
+
+    def sorted_pattern(
+        self, rows: Array, cols: Array, values: Array, shape: tuple[int, int]
+    ) -> tuple[Array, Array, Array, Array]:
+        """Observations in row-major order: indptr, column indices, values, and the places where they stood before."""
+        order = self.row_major_order(rows, cols, shape)
+        indptr = np.zeros(shape[0] + 1, np.int64)
+        np.cumsum(np.bincount(rows, minlength=shape[0]), out=indptr[1:])
+        return indptr, cols[order].astype(np.int32), values[order], order
+
+    def repetitions(self, indptr: Array, indices: Array) -> Array:
+        """The places k at which observation k + 1 is of the same entry."""
+        starts = np.zeros(len(indices) + 1, bool)
+        starts[indptr] = True
+        return np.flatnonzero((np.diff(indices) == 0) & ~starts[1:-1])
+
+    def observations(self, indptr: Array, indices: Array, values: Array, n2: int) -> Any:
         """The observed entries in CSR order, with the passes over them."""
         return ReferenceObservations(indptr, indices, values, n2)
 
@@ -90,6 +108,10 @@ class ReferenceObservations:
         return self.adjoint_times(d, u), self.squares(d)[1]
 
     # -- single passes ----------------------------------------------------------------------------------------------
+    def residual(self, left: Array, right: Array) -> Array:
+        """``left right^H - y`` on the pattern."""
+        return self.sample(left, right) - self.values
+
     def sample(self, left: Array, right: Array) -> Array:
         """Entries of ``left right^H`` on the pattern."""
         out = np.empty(self.m, np.result_type(left, right))
@@ -201,3 +223,17 @@ class ReferenceObservations:
         n1, n2 = self.shape
         rows, cols = np.bincount(self.rows, weights=q, minlength=n1), np.bincount(self.indices, weights=q, minlength=n2)
         return rows.astype(float, copy=False), cols.astype(float, copy=False)  # of nothing, bincount makes integers
+
+    def counts(self, side: int) -> Array:
+        """Observations in each row (side 0) or column (side 1)."""
+        return np.bincount(self.cols, minlength=self.shape[1]) if side else np.diff(self.indptr)
+
+    def sums(self, p: Array, side: int) -> Array:
+        """The sums of the real entries ``p`` over each row (side 0) or column (side 1), in double precision."""
+        return np.bincount(self.cols if side else self.rows, p, self.shape[side])
+
+    def outer(self, p: Array) -> tuple[Array, Array]:
+        """``P P^H`` and ``P^H P`` as dense arrays."""
+        g = self.matrix(p)
+        h = g.conj().T
+        return (g @ h).toarray(), (h @ g).toarray()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from ..backends import dense_backend, is_tensor
 from ..backends.dense import Array, Dense
 
 DENSE_LIMIT = 50_000_000  # entries; 400 MB in float64
-BLOCK = 1 << 16
 
 
 class FixedRank:
@@ -22,7 +23,7 @@ class FixedRank:
         Real, non-negative, decreasing.
     V : (n2, r) array
     backend : Dense, optional
-        Who computes with the arrays; NumPy by default.
+        Who computes with the arrays; by default NumPy, or torch where they are tensors.
 
     Notes
     -----
@@ -32,42 +33,43 @@ class FixedRank:
     __slots__ = ("U", "V", "backend", "s")
 
     def __init__(self, U: Array, s: Array, V: Array, backend: Dense | None = None) -> None:
-        self.U, self.s, self.V = U, s, V
-        self.backend = Dense() if backend is None else backend
+        self.backend = dense_backend(U) if backend is None else backend
+        self.U, self.s, self.V = U, self.backend.values(s), V
 
     @classmethod
     def from_factors(cls, left: Array, right: Array, rank: int | None = None, backend: Dense | None = None) -> FixedRank:
         """The point ``left right^H``, truncated to ``rank`` (by default the factors' width)."""
-        backend = Dense() if backend is None else backend
+        backend = dense_backend(left) if backend is None else backend
         q1, k1 = backend.qr(left)
         q2, k2 = backend.qr(right)
         u, s, v = backend.svd(k1 @ k2.conj().T)
         r = left.shape[1] if rank is None else rank
-        return cls(q1 @ u[:, :r], s[:r], q2 @ v[:, :r], backend)
+        return cls(*_with_values(backend, s[:r], backend.product(q1, u[:, :r]), backend.product(q2, v[:, :r])), backend)
 
     @classmethod
     def from_dense(cls, a: Array, rank: int, backend: Dense | None = None) -> FixedRank:
         """The best approximation of rank ``rank`` to a dense matrix."""
-        backend = Dense() if backend is None else backend
+        backend = dense_backend(a) if backend is None else backend
         if not 1 <= rank <= min(a.shape):
             raise ValueError(f"rank must lie between 1 and {min(a.shape)}, got {rank}")
         u, s, v = backend.svd(backend.asarray(a))
-        return cls(np.ascontiguousarray(u[:, :rank]), s[:rank], np.ascontiguousarray(v[:, :rank]), backend)
+        return cls(backend.asarray(u[:, :rank]), s[:rank], backend.asarray(v[:, :rank]), backend)
 
     @classmethod
     def zero(cls, shape: tuple[int, int], rank: int, dtype: Any, backend: Dense | None = None) -> FixedRank:
         """The zero matrix, with the first unit vectors as its factors."""
-        u, v = (np.eye(n, rank, dtype=dtype) for n in shape)
-        return cls(u, np.zeros(rank, u.real.dtype), v, backend)
+        backend = Dense() if backend is None else backend
+        u, v = (backend.eye(n, dtype, rank) for n in shape)
+        return cls(u, backend.zeros((rank,), np.zeros(0, dtype).real.dtype), v, backend)
 
     @classmethod
     def semidefinite(cls, factor: Array, rank: int | None = None, backend: Dense | None = None) -> FixedRank:
         """The Hermitian point ``factor factor^H``, truncated to ``rank``. It holds one factor for both sides."""
-        backend = Dense() if backend is None else backend
+        backend = dense_backend(factor) if backend is None else backend
         q, k = backend.qr(factor)
         u, s, _ = backend.svd(k)
         r = factor.shape[1] if rank is None else rank
-        U = q @ u[:, :r]
+        (U,) = backend.settled(backend.product(q, u[:, :r]))
         return cls(U, s[:r] ** 2, U, backend)
 
     @property
@@ -84,8 +86,18 @@ class FixedRank:
         return int(self.s.shape[0])
 
     @property
-    def dtype(self) -> Any:
-        return self.U.dtype
+    def dtype(self) -> np.dtype:
+        return self.backend.dtype(self.U)
+
+    @property
+    def real_dtype(self) -> np.dtype:
+        """Of the singular values."""
+        return self.backend.dtype(self.s)
+
+    def numpy(self) -> FixedRank:
+        """The same point with NumPy arrays, wherever its own are."""
+        U, s, V = (self.backend.to_numpy(a) for a in (self.U, self.s, self.V))
+        return FixedRank(U, s, U if self.hermitian else V, Dense())
 
     @property
     def H(self) -> FixedRank:
@@ -105,34 +117,33 @@ class FixedRank:
         rng = np.random.default_rng(0)
 
         def filled(a: Array) -> Array:
-            added = backend.qr(backend.concat([a, backend.normal(rng, (a.shape[0], more), a.dtype)]))[0][:, self.rank :]
+            added = backend.qr(backend.concat([a, backend.normal(rng, (a.shape[0], more), self.dtype)]))[0][:, self.rank :]
             return backend.concat([a, added])
 
-        s = np.concatenate([self.s, backend.zeros((more,), self.s.dtype)])
+        s = backend.concat([self.s, backend.zeros((more,), self.real_dtype)], axis=0)
         U = filled(self.U)
         return FixedRank(U, s, U if self.hermitian else filled(self.V), backend)
 
     def is_finite(self) -> bool:
         """Whether no factor holds nan or inf."""
-        return bool(np.isfinite(self.s).all() and np.isfinite(self.U).all() and np.isfinite(self.V).all())
+        return all(self.backend.all_finite(a) for a in (self.s, self.U, self.V))
 
     def norm(self) -> float:
         """Frobenius norm."""
         return self.backend.norm(self.s)
 
-    def entries(self, rows: Any, cols: Any) -> np.ndarray:
+    def entries(self, rows: Any, cols: Any) -> Array:
         """The entries at the index pairs (rows[k], cols[k])."""
-        rows, cols = _indices(rows, self.shape[0], "rows"), _indices(cols, self.shape[1], "cols")
+        rows, cols = (
+            self.backend.asindex(_indices(k, n, name))
+            for k, n, name in zip((rows, cols), self.shape, ("rows", "cols"), strict=True)
+        )
         if rows.shape != cols.shape:
-            raise ValueError(f"rows and cols must be alike in length: got {rows.size} and {cols.size}")
+            raise ValueError(f"rows and cols must be alike in length: got {math.prod(rows.shape)} and {math.prod(cols.shape)}")
         shape, rows, cols = rows.shape, rows.ravel(), cols.ravel()
-        left, out = self.U * self.s, np.empty(rows.size, self.dtype)
-        for k in range(0, rows.size, BLOCK):
-            part = slice(k, k + BLOCK)
-            out[part] = np.einsum("ij,ij->i", left[rows[part]], self.V[cols[part]].conj())
-        return out.reshape(shape)
+        return self.backend.entries(self.U * self.s, self.V, rows, cols).reshape(shape)
 
-    def to_dense(self, limit: int | None = DENSE_LIMIT) -> np.ndarray:
+    def to_dense(self, limit: int | None = DENSE_LIMIT) -> Array:
         """The whole matrix as an array.
 
         Parameters
@@ -154,28 +165,37 @@ class FixedRank:
         With ``U' = U A + E``, ``V' = V B + F`` (E, F orthogonal to U, V) the difference splits into four blocks that are
         orthogonal to each other, so that their squares add up without cancellation.
         """
-        gram, norm = self.backend.gram, self.backend.norm
+        if is_tensor(self.U) != is_tensor(other.U):
+            return self.numpy().distance(other.numpy())
+        backend, gram = self.backend, self.backend.gram
         a, b = gram(self.U, other.U), gram(self.V, other.V)
-        e, f = other.U - self.U @ a, other.V - self.V @ b
-        a_s = a * other.s
-        core = self.backend.add_diagonal(a_s @ b.conj().T, -self.s)
+        e, f = backend.settled(backend.minus(other.U, self.U, a), backend.minus(other.V, self.V, b))  # not from gram: tiny
         e_s, f_s = e * other.s, f * other.s
+        s, t = backend.small(self.s), backend.small(other.s)
+        core = backend.add_diagonal((a * t) @ b.conj().T, -s)
         across = (gram(e_s, e_s) * gram(f, f).T).sum().real
-        parts = (norm(core) ** 2, norm(e_s @ b.conj().T) ** 2, norm(f_s @ a.conj().T) ** 2, max(float(across), 0.0))
-        return float(np.sqrt(sum(parts)))
+        b_h, a_h = b.conj().T, a.conj().T
+        parts = [norm**2 for norm in backend.norms([core, backend.product(e_s, b_h), backend.product(f_s, a_h)])]
+        return float(np.sqrt(sum((*parts, max(float(across), 0.0)))))
 
     def __repr__(self) -> str:
         n1, n2 = self.shape
         return f"FixedRank({n1} x {n2}, rank {self.rank}, {self.dtype})"
 
 
-def _indices(a: Any, n: int, name: str) -> np.ndarray:
-    a = np.asarray(a)
-    if a.dtype.kind not in "iu":
-        if a.size:
+def _with_values(backend: Dense, s: Array, U: Array, V: Array) -> tuple[Array, Array, Array]:
+    U, V = backend.settled(U, V)
+    return U, s, V
+
+
+def _indices(a: Any, n: int, name: str) -> Array:
+    a = a if is_tensor(a) else np.asarray(a)
+    backend, empty = dense_backend(a), 0 in a.shape
+    if backend.dtype(a).kind not in "iu":
+        if not empty:
             raise ValueError(f"{name} must be integers, got {a.dtype}")
-        a = a.astype(np.int64)
-    if a.size and (a.min() < 0 or a.max() >= n):
-        k = int(np.flatnonzero((a.ravel() < 0) | (a.ravel() >= n))[0])
+        a = backend.astype(a, np.int64)
+    if not empty and (a.min() < 0 or a.max() >= n):
+        k = backend.first((a.ravel() < 0) | (a.ravel() >= n))
         raise ValueError(f"{name}[{k}] = {a.ravel()[k]} is outside 0 .. {n - 1}")
     return a

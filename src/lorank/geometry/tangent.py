@@ -6,6 +6,8 @@ import functools
 import math
 from typing import Protocol
 
+import numpy as np
+
 from ..backends.dense import Array, Dense
 from .point import FixedRank
 from .weights import Weight, Weights
@@ -43,12 +45,12 @@ class Tangent:
     @classmethod
     def project(cls, X: FixedRank, left: Array, right: Array, core: Array | None = None) -> Tangent:
         """The tangent vector ``left V^H + U right^H - U core V^H`` in normal form."""
-        gram = X.backend.gram
+        gram, minus = X.backend.gram, X.backend.minus
         a = gram(X.U, left)
-        Up = left - X.U @ a
+        Up = minus(left, X.U, a)
         b, Vp = (a, Up) if X.hermitian and right is left else (gram(X.V, right), None)
         M = a + b.conj().T
-        return cls(X, M if core is None else M - core, Up, right - X.V @ b if Vp is None else Vp)
+        return cls(X, M if core is None else M - core, Up, minus(right, X.V, b) if Vp is None else Vp)
 
     @property
     def hermitian(self) -> bool:
@@ -71,18 +73,18 @@ class Tangent:
 
     def norm(self) -> float:
         """Frobenius norm."""
-        norm = self.X.backend.norm
-        return math.hypot(norm(self.M), norm(self.Up), norm(self.Vp))
+        return math.hypot(*self.X.backend.norms([self.M, self.Up, self.Vp]))
 
     def inner(self, G: Cotangent) -> float:
         """``Re <G, xi>``: the slope along xi where G is the gradient."""
-        inner, gram = self.X.backend.inner, self.X.backend.gram
-        return inner(gram(self.X.U, G.GV), self.M) + inner(G.GV, self.Up) + inner(G.GhU, self.Vp)
+        core = self.X.backend.gram(self.X.U, G.GV)
+        a, b, c = self.X.backend.inners([(core, self.M), (G.GV, self.Up), (G.GhU, self.Vp)])
+        return a + b + c
 
     def blocks(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         """Two pairs (left, right) with ``xi = left_1 right_1^H + left_2 right_2^H``."""
         X = self.X
-        return (X.U, self.Vp + X.V @ self.M.conj().T), (self.Up, X.V)
+        return (X.U, self.Vp + X.backend.product(X.V, self.M.conj().T)), (self.Up, X.V)
 
     def factors(self) -> tuple[Array, Array]:
         """``left`` (n1 x 2r) and ``right`` (n2 x 2r) with ``xi = left right^H``."""
@@ -96,11 +98,9 @@ class Tangent:
     @functools.cached_property
     def bases(self) -> tuple[Array, Array, Array, Array] | None:
         """Orthonormal Q2, K2, Q1, K1 with ``Up = Q2 K2``, ``Vp = Q1 K1``; kept, so that another step length is cheap."""
-        left = self.X.backend.extend_basis(self.X.U, self.Up)
-        if self.hermitian:
-            return None if left is None else (*left, *left)
-        right = None if left is None else self.X.backend.extend_basis(self.X.V, self.Vp)
-        return None if left is None or right is None else (*left, *right)
+        pairs = [(self.X.U, self.Up)] if self.hermitian else [(self.X.U, self.Up), (self.X.V, self.Vp)]
+        found = self.X.backend.extend_bases(pairs)
+        return None if found is None else (*found[0], *found[-1])
 
 
 def riemannian_gradient(X: FixedRank, G: Cotangent, weights: Weights) -> Tangent:
@@ -114,14 +114,14 @@ def riemannian_gradient(X: FixedRank, G: Cotangent, weights: Weights) -> Tangent
     if X.hermitian and G.GhU is G.GV and weights.right is weights.left:  # one factor, one side
         m = _inverse_gram(X, weights.left, X.U)
         both = weights.left.solve(G.GV)
-        core, both = (core, both) if m is None else (m @ core @ m, both @ m)
+        core, both = (core, both) if m is None else (m @ core @ m, X.backend.product(both, m))
         return Tangent.project(X, both, both, core)
     m1, m2 = _inverse_gram(X, weights.left, X.U), _inverse_gram(X, weights.right, X.V)
     left, right = weights.left.solve(G.GV), weights.right.solve(G.GhU)
     if m1 is not None:
-        core, right = m1 @ core, right @ m1
+        core, right = m1 @ core, X.backend.product(right, m1)
     if m2 is not None:
-        core, left = core @ m2, left @ m2
+        core, left = core @ m2, X.backend.product(left, m2)
     return Tangent.project(X, left, right, core)
 
 
@@ -133,12 +133,12 @@ def _inverse_gram(X: FixedRank, weight: Weight, u: Array) -> Array | None:
 
 def transport(xi: Tangent, X: FixedRank) -> Tangent:
     """The vector xi moved to the tangent space at X, by orthogonal projection."""
-    gram = X.backend.gram
+    gram, plus = X.backend.gram, X.backend.plus
     (l1, r1), (l2, r2) = xi.blocks()
-    times_v = l1 @ gram(r1, X.V) + l2 @ gram(r2, X.V)  # xi V
+    times_v = plus(l1, gram(r1, X.V), l2, gram(r2, X.V))  # xi V
     if xi.hermitian and X.hermitian:
         return Tangent.project(X, times_v, times_v, gram(X.U, times_v))
-    adjoint_u = r1 @ gram(l1, X.U) + r2 @ gram(l2, X.U)  # xi^H U
+    adjoint_u = plus(r1, gram(l1, X.U), r2, gram(l2, X.U))  # xi^H U
     return Tangent.project(X, times_v, adjoint_u, gram(X.U, times_v))
 
 
@@ -149,19 +149,21 @@ def retract(xi: Tangent, alpha: float) -> FixedRank:
     positive semidefinite.
     """
     X, backend, r, alpha = xi.X, xi.X.backend, xi.X.rank, float(alpha)
-    core = backend.add_diagonal(alpha * xi.M, X.s)
+    core = backend.add_diagonal(alpha * xi.M, backend.small(X.s))
+    plus = backend.plus
     bases = xi.bases
     if bases is None:
         return _retract_safely(xi, core, alpha)
     Q2, K2, Q1, K1 = bases
-    middle = backend.zeros((2 * r, 2 * r), core.dtype)
+    middle = np.zeros((2 * r, 2 * r), core.dtype)
     middle[:r, :r], middle[:r, r:], middle[r:, :r] = core, alpha * K1.conj().T, alpha * K2
     if xi.hermitian:
         p, s = _semidefinite(backend, middle, r)
-        U = X.U @ p[:r] + Q2 @ p[r:]
+        (U,) = backend.settled(plus(X.U, p[:r], Q2, p[r:]))
         return FixedRank(U, s, U, backend)
     p, s, q = backend.svd(middle)
-    return FixedRank(X.U @ p[:r, :r] + Q2 @ p[r:, :r], s[:r], X.V @ q[:r, :r] + Q1 @ q[r:, :r], backend)
+    U, V = backend.settled(plus(X.U, p[:r, :r], Q2, p[r:, :r]), plus(X.V, q[:r, :r], Q1, q[r:, :r]))
+    return FixedRank(U, s[:r], V, backend)
 
 
 def _retract_safely(xi: Tangent, core: Array, alpha: float) -> FixedRank:
@@ -169,16 +171,17 @@ def _retract_safely(xi: Tangent, core: Array, alpha: float) -> FixedRank:
     X, backend, r = xi.X, xi.X.backend, xi.X.rank
     q2, k2 = backend.qr(backend.concat([X.U, xi.Up]))
     q1, k1 = (q2, k2) if xi.hermitian else backend.qr(backend.concat([X.V, xi.Vp]))
-    middle = backend.zeros((2 * r, 2 * r), core.dtype)
+    middle = np.zeros((2 * r, 2 * r), core.dtype)
     middle[:r, :r] = core
-    off = alpha * backend.eye(r, core.dtype)
+    off = alpha * np.eye(r, dtype=core.dtype)
     middle[:r, r:], middle[r:, :r] = off, off
     if xi.hermitian:
         p, s = _semidefinite(backend, k2 @ middle @ k2.conj().T, r)
-        U = q2 @ p
+        (U,) = backend.settled(backend.product(q2, p))
         return FixedRank(U, s, U, backend)
     p, s, q = backend.svd(k2 @ middle @ k1.conj().T)
-    return FixedRank(q2 @ p[:, :r], s[:r], q1 @ q[:, :r], backend)
+    U, V = backend.settled(backend.product(q2, p[:, :r]), backend.product(q1, q[:, :r]))
+    return FixedRank(U, s[:r], V, backend)
 
 
 def _semidefinite(backend: Dense, a: Array, rank: int) -> tuple[Array, Array]:

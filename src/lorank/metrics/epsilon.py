@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from ..backends import dense_backend
 from ..operators import Gradient
 
 
@@ -45,9 +46,10 @@ class Median:
     factor: float = 1.0
 
     def start(self, G: Gradient) -> float:
-        norms = np.concatenate([G.row_squares, G.col_squares])
+        backend = dense_backend(G.row_squares)
+        norms = backend.concat([G.row_squares, G.col_squares], axis=0)
         norms = norms[norms > 0]
-        return _positive(self.factor * float(np.median(norms))) if len(norms) else 1.0
+        return _positive(self.factor * backend.median(norms)) if len(norms) else 1.0
 
     def at(self, G: Gradient, start: float) -> float:
         return start

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..geometry import DiagonalWeight, Weights
+from ..backends.dense import Array
+from ..geometry import DiagonalWeight, FixedRank, Weights
 from ..operators import Gradient
 from .epsilon import Epsilon, Median
 
@@ -22,16 +23,17 @@ class RowColumn:
 
     def weights(self, G: Gradient, memory: float) -> tuple[Weights, float]:
         epsilon = self.epsilon.at(G, memory)
-        return diagonal_weights(epsilon, G.row_squares, G.col_squares, G.X.s.dtype), memory
+        return diagonal_weights(epsilon, G.row_squares, G.col_squares, G.X), memory
 
 
-def diagonal_weights(epsilon: float, row_squares: np.ndarray, col_squares: np.ndarray, dtype: np.dtype) -> Weights:
+def diagonal_weights(epsilon: float, row_squares: Array, col_squares: Array, X: FixedRank) -> Weights:
     """Fourth roots of ``epsilon + squares``. Their products lie between sqrt(epsilon) and sqrt(epsilon + largest)."""
-    left = DiagonalWeight(((epsilon + row_squares) ** 0.25).astype(dtype, copy=False))
+    backend, dtype = X.backend, X.real_dtype
+    left = DiagonalWeight(backend.astype((epsilon + row_squares) ** 0.25, dtype))
     right = left  # where G is Hermitian: one weight for both sides
     if col_squares is not row_squares:
-        right = DiagonalWeight(((epsilon + col_squares) ** 0.25).astype(dtype, copy=False))
-    largest = max(row_squares.max(), col_squares.max())
+        right = DiagonalWeight(backend.astype((epsilon + col_squares) ** 0.25, dtype))
+    largest = max(float(row_squares.max()), float(col_squares.max()))
     return Weights(
         left,
         right,

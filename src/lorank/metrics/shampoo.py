@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..geometry import DenseWeight, Weights
+from ..backends.dense import Array
+from ..geometry import DenseWeight, FixedRank, Weights
 from ..operators import Gradient
 from .epsilon import Epsilon, Median
 from .row_column import diagonal_weights
@@ -20,18 +21,16 @@ class Shampoo:
 
     epsilon: Epsilon = field(default_factory=Median)
 
-    def start(self, G: Gradient) -> tuple[float, np.ndarray, np.ndarray]:
-        n1, n2 = G.X.shape
-        rows = np.zeros(n1)
-        return self.epsilon.start(G), rows, rows if n1 == n2 else np.zeros(n2)
+    def start(self, G: Gradient) -> tuple[float, Array, Array]:
+        (n1, n2), zeros = G.X.shape, G.X.backend.zeros
+        rows = zeros((n1,), np.float64)
+        return self.epsilon.start(G), rows, rows if n1 == n2 else zeros((n2,), np.float64)
 
-    def weights(
-        self, G: Gradient, memory: tuple[float, np.ndarray, np.ndarray]
-    ) -> tuple[Weights, tuple[float, np.ndarray, np.ndarray]]:
+    def weights(self, G: Gradient, memory: tuple[float, Array, Array]) -> tuple[Weights, tuple[float, Array, Array]]:
         start, rows, cols = memory
         alike = cols is rows and G.col_squares is G.row_squares  # Hermitian all along
         rows, cols = (both := rows + G.row_squares), both if alike else cols + G.col_squares
-        return diagonal_weights(self.epsilon.at(G, start), rows, cols, G.X.s.dtype), (start, rows, cols)
+        return diagonal_weights(self.epsilon.at(G, start), rows, cols, G.X), (start, rows, cols)
 
 
 @dataclass(frozen=True)
@@ -55,18 +54,19 @@ class FullShampoo:
         self, G: Gradient, memory: tuple[float, np.ndarray, np.ndarray]
     ) -> tuple[Weights, tuple[float, np.ndarray, np.ndarray]]:
         start, rows, cols = memory
-        by_rows, by_cols = G.outer()
+        by_rows, by_cols = (G.X.backend.to_numpy(a) for a in G.outer())
         rows, cols = rows + by_rows, cols + by_cols
         epsilon = self.epsilon.at(G, start)
-        left, left_range = _fourth_root(rows, epsilon, G.X.dtype)
-        right, right_range = _fourth_root(cols, epsilon, G.X.dtype)
+        left, left_range = _fourth_root(rows, epsilon, G.X)
+        right, right_range = _fourth_root(cols, epsilon, G.X)
         low, high = left_range[0] * right_range[0], left_range[1] * right_range[1]
         return Weights(left, right, low, high), (start, rows, cols)
 
 
-def _fourth_root(a: np.ndarray, epsilon: float, dtype: np.dtype) -> tuple[DenseWeight, tuple[float, float]]:
-    """``(epsilon I + a)^(1/4)``, its inverse, and its smallest and largest eigenvalue."""
+def _fourth_root(a: np.ndarray, epsilon: float, X: FixedRank) -> tuple[DenseWeight, tuple[float, float]]:
+    """``(epsilon I + a)^(1/4)``, its inverse, and its smallest and largest eigenvalue; computed by NumPy for every backend."""
     values, vectors = np.linalg.eigh(a)
     roots = (epsilon + np.maximum(values, 0)) ** 0.25
     w, inverse = ((vectors * d) @ vectors.conj().T for d in (roots, 1 / roots))
-    return DenseWeight(w.astype(dtype), inverse.astype(dtype)), (float(roots[0]), float(roots[-1]))
+    asarray = X.backend.asarray
+    return DenseWeight(asarray(w, X.dtype), asarray(inverse, X.dtype)), (float(roots[0]), float(roots[-1]))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import Reference, get_backend
+from ..backends import Reference, get_backend, is_tensor, torch_backend
 from ..backends.dense import Array
 from ..geometry import FixedRank, Tangent
 
@@ -40,10 +40,11 @@ class Problem(ABC):
     tight: float | None = None  # c where A A* = c I; None where there is no such c, or nobody knows
 
     def __init__(self, y: Array, shape: tuple[int, int], *, gain: float = 1.0, backend: str | Reference | None = None) -> None:
-        self.backend = get_backend(backend)
+        self.backend = get_backend(backend, y)
         y = np.asarray(y) if isinstance(y, (list, tuple)) else y
-        if not bool(np.isfinite(y).all()):
-            raise ValueError(f"y[{int(np.flatnonzero(~np.isfinite(y))[0])}] is not finite: leave out what was not measured")
+        if not self.backend.all_finite(y):
+            first = int(np.flatnonzero(~np.isfinite(self.backend.to_numpy(y)))[0])
+            raise ValueError(f"y[{first}] is not finite: leave out what was not measured")
         self.y = y
         self.shape = (int(shape[0]), int(shape[1]))
         self.gain = float(gain)
@@ -56,7 +57,19 @@ class Problem(ABC):
 
     @property
     def dtype(self) -> Any:
-        return self.y.dtype
+        """Of X and of the measurements, as NumPy names it."""
+        return self.backend.dtype(self.y)
+
+    def to(self, device: Any) -> Problem:
+        """The same problem as PyTorch tensors on a device, such as ``"cuda"``; itself where it is there already."""
+        backend = torch_backend(device)
+        return self if self.backend is backend else self._moved(backend)
+
+    def _moved(self, backend: Reference) -> Problem:
+        raise ValueError(
+            f"{type(self).__name__} cannot be moved to another device: build it from tensors that are there, with functions "
+            "that compute with tensors"
+        )
 
     @abstractmethod
     def forward(self, left: Array, right: Array) -> Array:
@@ -146,8 +159,8 @@ class Balanced:
     """A problem for ``diag(rows)^-1 X diag(cols)^-1`` that has the same exact solutions."""
 
     problem: Problem
-    rows: np.ndarray
-    cols: np.ndarray
+    rows: Array
+    cols: Array
 
     def into(self, X: FixedRank) -> FixedRank:
         """X in the balanced problem's units."""
@@ -192,25 +205,25 @@ class Gradient:
         return self.adjoint_times(self.X.U)
 
     @functools.cached_property
-    def row_squares(self) -> np.ndarray:
-        """Squared norms of the rows of G."""
+    def row_squares(self) -> Array:
+        """Squared norms of the rows of G, in double precision."""
         return _squares(self._entries(), 1)
 
     @functools.cached_property
-    def col_squares(self) -> np.ndarray:
-        """Squared norms of the columns of G."""
+    def col_squares(self) -> Array:
+        """Squared norms of the columns of G, in double precision."""
         return _squares(self._entries(), 0)
 
     def times(self, v: Array) -> Array:
         """``G v``."""
-        return self.matrix @ v
+        return self.matrix @ self.problem.backend.settled(v)[0]
 
     def adjoint_times(self, u: Array) -> Array:
         """``G^H u``."""
-        g = self.matrix
+        g, (u,) = self.matrix, self.problem.backend.settled(u)
         return g.rmatmat(u) if hasattr(g, "rmatmat") else g.conj().T @ u
 
-    def outer(self) -> tuple[np.ndarray, np.ndarray]:
+    def outer(self) -> tuple[Array, Array]:
         """``G G^H`` and ``G^H G`` as dense arrays: only for metrics that ask for them on small problems."""
         g = self._entries()
         h = g.conj().T
@@ -219,7 +232,7 @@ class Gradient:
     @property
     def max_norm(self) -> float:
         """The paper's ``|G|_v``: the largest norm of a row or column."""
-        return math.sqrt(max(self.row_squares.max(), self.col_squares.max()))
+        return math.sqrt(max(float(self.row_squares.max()), float(self.col_squares.max())))
 
     def _entries(self) -> Any:
         g = self.matrix
@@ -231,11 +244,13 @@ class Gradient:
         return g
 
 
-def _squares(g: Any, axis: int) -> np.ndarray:
+def _squares(g: Any, axis: int) -> Array:
+    if is_tensor(g):
+        return (abs(g).double() ** 2).sum(axis)
     if isinstance(g, np.ndarray):
         return (np.abs(g.astype(np.result_type(g, np.float64))) ** 2).sum(axis)
     return np.asarray(abs(g).power(2).sum(axis=axis), dtype=float).ravel()
 
 
-def _dense(a: Any) -> np.ndarray:
-    return a if isinstance(a, np.ndarray) else a.toarray()
+def _dense(a: Any) -> Array:
+    return a.toarray() if hasattr(a, "toarray") else a

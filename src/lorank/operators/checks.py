@@ -6,11 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import dense_backend, is_tensor
+from ..backends.dense import Array
+
 FLOATS = (np.float32, np.float64, np.complex64, np.complex128)
 
 
-def finite_array(a: Any, name: str) -> np.ndarray:
-    """A floating-point array without nan and inf, or a ValueError that says where the first one is."""
+def finite_array(a: Any, name: str) -> Array:
+    """A floating-point array (or tensor) without nan and inf, or a ValueError that says where the first one is."""
+    if is_tensor(a):
+        return _finite_tensor(a.detach(), name)
     if np.ma.isMaskedArray(a):
         raise ValueError(f"{name} is a masked array: leave out what was not measured")
     if hasattr(a, "tocoo"):
@@ -32,7 +37,19 @@ def finite_array(a: Any, name: str) -> np.ndarray:
     return a
 
 
-def measurement_vector(y: Any) -> np.ndarray:
+def _finite_tensor(a: Any, name: str) -> Array:
+    backend = dense_backend(a)
+    if not a.numel():
+        raise ValueError(f"{name} is empty, of shape {tuple(a.shape)}")
+    if backend.dtype(a) not in FLOATS:
+        a = backend.astype(a, np.float64)
+    if not backend.all_finite(a):
+        place = ", ".join(str(k) for k in np.argwhere(~np.isfinite(backend.to_numpy(a)))[0])
+        raise ValueError(f"{name}[{place}] is not finite: leave out what was not measured")
+    return a
+
+
+def measurement_vector(y: Any) -> Array:
     """The measurements as a one-dimensional floating-point array."""
     y = finite_array(y, "y")
     if y.ndim != 1:

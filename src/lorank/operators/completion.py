@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 
-from ..backends import Reference, get_backend
+from ..backends import Reference, dense_backend, get_backend, is_tensor
 from ..backends.dense import Array
 from ..geometry import FixedRank, Tangent
 from .base import Balanced, Gradient, Problem
+from .checks import FLOATS
 
 BLOCK_RANK = 20  # n r^2 numbers of a preconditioner are to stay a few times the n r of a point
 LIMIT = 2**31 - 1  # rows and columns: indices are kept in 32 bits
@@ -27,13 +29,14 @@ class Completion(Problem):
     ----------
     rows, cols : (m,) integer arrays
     values : (m,) array
-        Real or complex; float32 and complex64 are computed with as they are, integers as float64.
+        Real or complex; float32 and complex64 are computed with as they are, integers as float64. Where any of the three is a
+        torch tensor, all that follows happens on its device.
     shape : (int, int), optional
         By default just large enough for the indices.
     duplicates : {"error", "mean", "last", "sum"}
         What to make of a pair that occurs more than once.
-    backend : {"native", "reference"}, optional
-        By default the C++ kernels where they were built.
+    backend : {"native", "reference", "torch", "torch:cuda"}, optional
+        By default the C++ kernels where they were built, and torch for tensors.
 
     Notes
     -----
@@ -54,7 +57,7 @@ class Completion(Problem):
         duplicates: Duplicates = "error",
         backend: str | Reference | None = None,
     ) -> None:
-        backend = get_backend(backend)
+        backend = get_backend(backend, rows, cols, values)
         rows, cols, values = _index_array(rows, "rows"), _index_array(cols, "cols"), _value_array(values)
         if not len(rows) == len(cols) == len(values):
             raise ValueError(
@@ -69,20 +72,31 @@ class Completion(Problem):
         _check_range(cols, shape[1], "cols")
         _check_finite(values, rows, cols)
 
-        order = backend.row_major_order(rows, cols, shape)
-        indptr = np.zeros(shape[0] + 1, np.int64)
-        np.cumsum(np.bincount(rows, minlength=shape[0]), out=indptr[1:])
-        indices = cols[order].astype(np.int32)
-        y = values[order]
-        repeated = np.flatnonzero((np.diff(indices) == 0) & ~_row_starts(indptr, len(indices))[1:])
+        backend.require_room(len(rows), shape, dense_backend(values).dtype(values))
+        rows, cols, values = backend.asindex(rows), backend.asindex(cols), backend.asarray(values)
+        indptr, indices, y, order = backend.sorted_pattern(rows, cols, values, shape)
+        repeated = backend.repetitions(indptr, indices)
         if len(repeated):
-            indptr, indices, y = _merge(duplicates, repeated, indptr, indices, y, order)
-        del order
+            arrays = (backend.to_numpy(a) for a in (repeated, indptr, indices, y, order))
+            indptr, indices, y = map(backend.asarray, _merge(duplicates, *arrays))
+        del rows, cols, values, order
+        self._observe(indptr, indices, y, shape, backend)
+        self._warn_about_empty()
+
+    def _observe(self, indptr: Array, indices: Array, y: Array, shape: tuple[int, int], backend: Reference) -> None:
+        """Take over observations in row-major order."""
         self.observations = backend.observations(indptr, indices, y, shape[1])
         super().__init__(y, shape, gain=len(y) / (shape[0] * shape[1]), backend=backend)
-        self._empty_rows = np.flatnonzero(np.diff(indptr) == 0)
-        self._empty_cols = np.flatnonzero(np.bincount(indices, minlength=shape[1]) == 0)
-        self._warn_about_empty()
+        self._empty_rows = backend.places(indptr[1:] == indptr[:-1])
+        self._empty_cols = backend.places(backend.count(indices, shape[1]) == 0)
+
+    def _moved(self, backend: Reference) -> Completion:
+        twin, observed = copy.copy(self), self.observations
+        vars(twin).pop("_balanced", None)
+        backend.require_room(self.m, self.shape, self.dtype)
+        indptr, indices, y = (backend.asarray(self.backend.to_numpy(a)) for a in (observed.indptr, observed.indices, self.y))
+        twin._observe(indptr, indices, y, self.shape, backend)
+        return twin
 
     @classmethod
     def from_sparse(cls, S: Any, **options: Any) -> Completion:
@@ -104,12 +118,12 @@ class Completion(Problem):
         return cls(rows, cols, a[rows, cols], a.shape, **options)
 
     @property
-    def rows(self) -> np.ndarray:
+    def rows(self) -> Array:
         """Row indices in row-major order."""
         return self.observations.rows
 
     @property
-    def cols(self) -> np.ndarray:
+    def cols(self) -> Array:
         """Column indices in row-major order."""
         return self.observations.cols
 
@@ -123,6 +137,8 @@ class Completion(Problem):
         return SampledGradient(self, X)
 
     def energy(self, xi: Tangent) -> float:
+        if self.backend.lazy:
+            _ = xi.bases  # first, and kept: the blocks are then made from them in one pass
         return self.observations.line_sums(xi.blocks(), None)[1]
 
     def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
@@ -158,7 +174,7 @@ class Completion(Problem):
         """X with zeros in the rows and columns that were never observed."""
         if not (X.U[self._empty_rows].any() or X.V[self._empty_cols].any()):
             return X
-        left, right = X.U * X.s, X.V.copy()
+        left, right = X.U * X.s, X.backend.copy(X.V)
         left[self._empty_rows], right[self._empty_cols] = 0, 0
         return FixedRank.from_factors(left, right, backend=X.backend)
 
@@ -176,20 +192,21 @@ class Completion(Problem):
         seen = max(self.shape[0] - len(self._empty_rows), self.shape[1] - len(self._empty_cols))
         if self.m < 5 * seen:
             return None
-        rows, cols = self.rows, self.cols
-        squares = np.abs(self.y).astype(np.float64) ** 2
-        left, right = _sizes(rows, squares, self.shape[0]), _sizes(cols, squares, self.shape[1])
-        if max(_spread(left, self._empty_rows), _spread(right, self._empty_cols)) < 4:
+        backend, observed = self.backend, self.observations
+        squares = backend.astype(abs(self.y), np.float64) ** 2
+        left, right = (_sizes(observed, side, squares) for side in (0, 1))
+        if max(_spread(sizes, observed.counts(side), backend) for side, sizes in enumerate((left, right))) < 4:
             return None
+        rows, cols = self.rows, self.cols
         for _ in range(3):  # alternately: the two sides need each other's scales
-            right = _sizes(cols, squares / left[rows] ** 2, self.shape[1])
-            left = _sizes(rows, squares / right[cols] ** 2, self.shape[0])
-        real = self.y.real.dtype
-        values = (self.y / (left[rows] * right[cols])).astype(self.dtype)
+            right = _sizes(observed, 1, squares / left[rows] ** 2)
+            left = _sizes(observed, 0, squares / right[cols] ** 2)
+        real = np.zeros(0, self.dtype).real.dtype
+        values = backend.astype(self.y / (left[rows] * right[cols]), self.dtype)
         twin = copy.copy(self)
-        twin.observations = self.observations.with_values(values)
-        Problem.__init__(twin, values, self.shape, gain=self.gain, backend=self.backend)
-        return Balanced(twin, left.astype(real), right.astype(real))
+        twin.observations = observed.with_values(values)
+        Problem.__init__(twin, values, self.shape, gain=self.gain, backend=backend)
+        return Balanced(twin, backend.astype(left, real), backend.astype(right, real))
 
     def _warn_about_empty(self) -> None:
         for empty, name in ((self._empty_rows, "row"), (self._empty_cols, "column")):
@@ -203,16 +220,17 @@ class Completion(Problem):
                 )
 
 
-def _sizes(index: np.ndarray, squares: np.ndarray, n: int) -> np.ndarray:
-    """Root mean squares of the observations of each row (column); 1 where there are none, or all are zero."""
-    mean = np.bincount(index, squares, n) / np.maximum(np.bincount(index, minlength=n), 1)
-    return np.sqrt(np.where(mean > 0, mean, 1.0))
+def _sizes(observed: Any, side: int, squares: Array) -> Array:
+    """Root mean squares of the observations of each row (side 0) or column; 1 where there are none, or all are zero."""
+    count = observed.counts(side)
+    mean = observed.sums(squares, side) / (count + (count == 0))
+    return (mean + (mean == 0)) ** 0.5
 
 
-def _spread(sizes: np.ndarray, empty: np.ndarray) -> float:
+def _spread(sizes: Array, counts: Array, backend: Reference) -> float:
     """The ratio of large to small sizes, extremes left out."""
-    low, high = np.percentile(np.delete(sizes, empty), [5, 95])
-    return float(high / low)
+    low, high = backend.percentiles(sizes[counts > 0], [5, 95])
+    return high / low
 
 
 class SampledGradient(Gradient):
@@ -221,11 +239,11 @@ class SampledGradient(Gradient):
     problem: Completion
 
     @functools.cached_property
-    def _by_rows(self) -> tuple[Array, np.ndarray]:
+    def _by_rows(self) -> tuple[Array, Array]:
         return self.problem.observations.gradient_rows(self.X.U, self.X.s, self.X.V)
 
     @functools.cached_property
-    def _by_cols(self) -> tuple[Array, np.ndarray]:
+    def _by_cols(self) -> tuple[Array, Array]:
         return self.problem.observations.gradient_cols(self.X.U, self.X.s, self.X.V)
 
     @property
@@ -233,7 +251,7 @@ class SampledGradient(Gradient):
         return self._by_rows[0]
 
     @property
-    def row_squares(self) -> np.ndarray:  # type: ignore[override]
+    def row_squares(self) -> Array:  # type: ignore[override]
         return self._by_rows[1]
 
     @property
@@ -241,12 +259,12 @@ class SampledGradient(Gradient):
         return self._by_cols[0]
 
     @property
-    def col_squares(self) -> np.ndarray:  # type: ignore[override]
+    def col_squares(self) -> Array:  # type: ignore[override]
         return self._by_cols[1]
 
     @functools.cached_property
     def residual_norm(self) -> float:
-        return float(np.sqrt(self.row_squares.sum()))
+        return math.sqrt(float(self.row_squares.sum()))
 
     def times(self, v: Array) -> Array:
         return self.problem.observations.times(self.residual, v)
@@ -254,9 +272,20 @@ class SampledGradient(Gradient):
     def adjoint_times(self, u: Array) -> Array:
         return self.problem.observations.adjoint_times(self.residual, u)
 
+    @functools.cached_property
+    def residual(self) -> Array:
+        """``A X - y`` on the pattern."""
+        return self.problem.observations.residual(self.X.U * self.X.s, self.X.V)
+
+    def outer(self) -> tuple[Array, Array]:
+        return self.problem.observations.outer(self.residual)
+
 
 # -- input -----------------------------------------------------------------------------------------------------------
-def _index_array(a: Any, name: str) -> np.ndarray:
+def _index_array(a: Any, name: str) -> Array:
+    """Whole numbers from 0 up, as an integer array or tensor."""
+    if is_tensor(a):
+        return _index_tensor(a, name)
     if np.ma.isMaskedArray(a):
         raise ValueError(f"{name} is a masked array: pass the observed pairs alone, e.g. {name}.compressed()")
     a = np.asarray(a)
@@ -278,13 +307,30 @@ def _index_array(a: Any, name: str) -> np.ndarray:
     raise ValueError(f"{name} must be integers, got {a.dtype}: map other ids to 0 .. n-1 first, e.g. with numpy.unique")
 
 
-def _value_array(a: Any) -> np.ndarray:
+def _index_tensor(a: Any, name: str) -> Array:
+    if a.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {tuple(a.shape)}")
+    if a.is_floating_point() or a.is_complex() or dense_backend(a).dtype(a).kind == "b":
+        raise ValueError(f"{name} must be integers, got {a.dtype}")
+    if len(a) and (int(a.min()) < 0 or int(a.max()) >= LIMIT):
+        k = dense_backend(a).first((a < 0) | (a >= LIMIT))
+        hint = "negative indices are not wrapped" if int(a[k]) < 0 else f"at most {LIMIT:,} rows and columns"
+        raise ValueError(f"{name}[{k}] = {int(a[k])} is no index: {hint}")
+    return a
+
+
+def _value_array(a: Any) -> Array:
+    if is_tensor(a):
+        if a.ndim != 1:
+            raise ValueError(f"values must be one-dimensional, got shape {tuple(a.shape)}")
+        dtype = dense_backend(a).dtype(a)
+        return a.detach() if dtype in FLOATS else dense_backend(a).astype(a, np.float64)
     if np.ma.isMaskedArray(a):
         raise ValueError("values is a masked array: pass the observed entries alone, e.g. values.compressed()")
     a = np.asarray(a)
     if a.ndim != 1:
         raise ValueError(f"values must be one-dimensional, got shape {a.shape}")
-    if a.dtype in (np.float32, np.float64, np.complex64, np.complex128) and a.dtype.isnative:
+    if a.dtype in FLOATS and a.dtype.isnative:
         return a
     if a.dtype in (np.dtype(">f4"), np.dtype("<f4"), np.dtype(">c8"), np.dtype("<c8")):
         return a.astype(a.dtype.newbyteorder("="))
@@ -297,7 +343,7 @@ def _value_array(a: Any) -> np.ndarray:
     raise ValueError(f"values must be numbers, got {a.dtype}")
 
 
-def _check_shape(shape: Any, rows: np.ndarray, cols: np.ndarray) -> tuple[int, int]:
+def _check_shape(shape: Any, rows: Array, cols: Array) -> tuple[int, int]:
     if shape is None:
         return int(rows.max()) + 1, int(cols.max()) + 1
     try:
@@ -311,27 +357,21 @@ def _check_shape(shape: Any, rows: np.ndarray, cols: np.ndarray) -> tuple[int, i
     return n1, n2
 
 
-def _check_range(a: np.ndarray, n: int, name: str) -> None:
+def _check_range(a: Array, n: int, name: str) -> None:
     if a.max() >= n:
-        k = int(np.flatnonzero(a >= n)[0])
+        k = dense_backend(a).first(a >= n)
         hint = "indices count from 0" if a[k] == n else "fix the index or enlarge shape"
         raise ValueError(f"{name}[{k}] = {a[k]} is outside 0 .. {n - 1}: {hint}")
 
 
-def _check_finite(values: np.ndarray, rows: np.ndarray, cols: np.ndarray) -> None:
-    if np.isfinite(values).all():
+def _check_finite(values: Array, rows: Array, cols: Array) -> None:
+    if dense_backend(values).all_finite(values):
         return
-    k = int(np.flatnonzero(~np.isfinite(values))[0])
+    k = int(np.flatnonzero(~np.isfinite(dense_backend(values).to_numpy(values)))[0])
     raise ValueError(
         f"values[{k}] = {values[k]} (row {rows[k]}, column {cols[k]}) is not finite: leave unobserved entries out, or use "
         "Completion.from_dense for a table with nan"
     )
-
-
-def _row_starts(indptr: np.ndarray, m: int) -> np.ndarray:
-    starts = np.zeros(m + 1, bool)
-    starts[indptr] = True
-    return starts[:m]
 
 
 def _merge(

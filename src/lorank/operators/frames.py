@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..backends.dense import Array
+from ..backends.dense import Array, Dense
 
 BLOCK = 1 << 22  # entries of an (m, k) block while row norms are computed
 
@@ -30,11 +30,15 @@ class Frame(Protocol):
         """``A^H w``."""
         ...
 
+    def to(self, backend: Dense) -> Frame:
+        """The same on another backend's arrays."""
+        ...
+
     def fourth_power(self) -> float:
         """``sum_i |a_i|^4`` over the rows of A."""
         ...
 
-    def row_squares(self, d: Array) -> np.ndarray:
+    def row_squares(self, d: Array) -> Array:
         """Squared row norms of ``A^H diag(d) A``, exactly."""
         ...
 
@@ -42,10 +46,13 @@ class Frame(Protocol):
 class MatrixFrame:
     """A as an array."""
 
-    def __init__(self, A: np.ndarray) -> None:
-        self.A = A
+    def __init__(self, A: Array, backend: Dense) -> None:
+        self.A, self.backend = A, backend
         self.m, self.n = A.shape
-        self.dtype = A.dtype
+        self.dtype = backend.dtype(A)
+
+    def to(self, backend: Dense) -> MatrixFrame:
+        return MatrixFrame(backend.asarray(self.backend.to_numpy(self.A)), backend)
 
     def apply(self, v: Array) -> Array:
         return self.A @ v
@@ -55,85 +62,94 @@ class MatrixFrame:
         return (w.conj().T @ self.A).conj().T if self.dtype.kind == "c" else self.A.T @ w
 
     def fourth_power(self) -> float:
-        return float((np.einsum("ij,ij->i", self.A, self.A.conj()).real.astype(np.float64) ** 2).sum())
+        return float((self.backend.astype(self.backend.row_squares(self.A), np.float64) ** 2).sum())
 
-    def row_squares(self, d: Array) -> np.ndarray:
+    def row_squares(self, d: Array) -> Array:
         """By columns of ``G = A^H diag(d) A``, a block at a time."""
-        squares, step = np.zeros(self.n), max(1, BLOCK // self.m)
+        squares, step = self.backend.zeros((self.n,), np.float64), max(1, BLOCK // self.m)
         for k in range(0, self.n, step):
-            g = self.adjoint(d[:, None] * self.A[:, k : k + step])
-            squares += np.einsum("ij,ij->i", g, g.conj()).real
+            squares += self.backend.row_squares(self.adjoint(d[:, None] * self.A[:, k : k + step]))
         return squares
 
 
 class DiffractionFrame:
     """Coded diffraction: ``A x = (F (D_1 x), ..., F (D_L x))`` with masks D_l and the Fourier transform F, in 1-D or 2-D."""
 
-    def __init__(self, masks: np.ndarray) -> None:
-        self.masks = masks  # (L, *signal)
+    def __init__(self, masks: Array, backend: Dense) -> None:
+        self.masks, self.backend = masks, backend  # (L, *signal)
         self.signal = masks.shape[1:]
         self.axes = tuple(range(-len(self.signal), 0))
         self.n = int(np.prod(self.signal))
         self.m = masks.shape[0] * self.n
-        self.dtype = np.result_type(masks, np.complex64)
+        self.dtype = np.result_type(backend.dtype(masks), np.complex64)
+
+    def to(self, backend: Dense) -> DiffractionFrame:
+        return DiffractionFrame(backend.asarray(self.backend.to_numpy(self.masks)), backend)
 
     def apply(self, v: Array) -> Array:
-        import scipy.fft
-
         columns = v.T.reshape(-1, 1, *self.signal) * self.masks
-        return scipy.fft.fftn(columns, axes=self.axes, overwrite_x=True).reshape(-1, self.m).T
+        return self.backend.fft(columns, self.axes).reshape(-1, self.m).T
 
     def adjoint(self, w: Array) -> Array:
-        import scipy.fft
-
         columns = w.T.reshape(-1, len(self.masks), *self.signal)
-        back = scipy.fft.ifftn(columns, axes=self.axes, norm="forward")  # F^H, not F^-1
+        back = self.backend.inverse_fft(columns, self.axes, adjoint=True)  # F^H, not F^-1
         return (back * self.masks.conj()).sum(1).reshape(-1, self.n).T
 
     def fourth_power(self) -> float:
-        squares = (np.abs(self.masks.astype(np.complex128)) ** 2).reshape(len(self.masks), -1).sum(1)
+        squares = (abs(self.backend.astype(self.masks, np.complex128)) ** 2).reshape(len(self.masks), -1).sum(1)
         return float(self.n * (squares**2).sum())
 
-    def row_squares(self, d: Array) -> np.ndarray:
+    def row_squares(self, d: Array) -> Array:
         """Exactly, by FFTs: ``G(i, j) = n sum_l conj(D_l(i)) D_l(j) c_l(i - j)`` with ``c_l = F^-1 d_l``, so that
 
         ``|G(i, :)|^2 = n^2 sum_(l, l') conj(D_l(i)) D_l'(i) [(c_l conj(c_l')) * (D_l conj(D_l'))](i)``,
 
         ``*`` a circular convolution. One pair of masks at a time, each once: the sum is Hermitian in (l, l').
         """
-        import scipy.fft
-
-        fft, ifft, masks = scipy.fft.fftn, scipy.fft.ifftn, self.masks
-        c = ifft(d.reshape(masks.shape), axes=self.axes, norm="forward")  # n F^-1
-        squares = np.zeros(self.signal)
+        fft, ifft, masks, axes = self.backend.fft, self.backend.inverse_fft, self.masks, self.axes
+        c = ifft(d.reshape(masks.shape), axes, adjoint=True)  # n F^-1
+        squares = self.backend.zeros(self.signal, np.float64)
         for k in range(len(masks)):
             for other in range(k, len(masks)):
-                spectrum = fft(c[k] * c[other].conj(), axes=self.axes) * fft(masks[k] * masks[other].conj(), axes=self.axes)
-                part = (masks[k].conj() * masks[other] * ifft(spectrum, axes=self.axes)).real
+                spectrum = fft(c[k] * c[other].conj(), axes) * fft(masks[k] * masks[other].conj(), axes)
+                part = (masks[k].conj() * masks[other] * ifft(spectrum, axes)).real
                 squares += part if k == other else 2 * part
-        return np.maximum(squares, 0.0).ravel()
+        return squares.clip(0.0).ravel()
 
 
 class FunctionFrame:
     """A user's pair of functions."""
 
-    def __init__(self, apply: Callable[[Array], Array], adjoint: Callable[[Array], Array], m: int, n: int, dtype: Any) -> None:
-        self._apply, self._adjoint = apply, adjoint
+    def __init__(
+        self,
+        apply: Callable[[Array], Array],
+        adjoint: Callable[[Array], Array],
+        m: int,
+        n: int,
+        dtype: Any,
+        backend: Dense,
+    ) -> None:
+        self._apply, self._adjoint, self.backend = apply, adjoint, backend
         self.m, self.n, self.dtype = m, n, np.dtype(dtype)
 
+    def to(self, backend: Dense) -> FunctionFrame:
+        raise ValueError("a problem by functions cannot be moved to another device: build it there, from functions of tensors")
+
     def apply(self, v: Array) -> Array:
-        return self._checked(self._apply(v), (self.m, v.shape[1]), v.dtype, "apply")
+        return self._checked(self._apply(v), (self.m, v.shape[1]), self.backend.dtype(v), "apply")
 
     def adjoint(self, w: Array) -> Array:
-        return self._checked(self._adjoint(w), (self.n, w.shape[1]), w.dtype, "adjoint")
+        return self._checked(self._adjoint(w), (self.n, w.shape[1]), self.backend.dtype(w), "adjoint")
 
     def _checked(self, a: Any, shape: tuple[int, int], dtype: Any, name: str) -> Array:
-        a = np.asarray(a)
-        if a.shape != shape:
-            raise ValueError(f"{name} gives an array of shape {a.shape}, expected {shape}: columns are mapped one by one")
-        if a.dtype.kind == "c" and self.dtype.kind != "c":
+        a = self.backend.asarray(a)
+        if tuple(a.shape) != shape:
+            raise ValueError(
+                f"{name} gives an array of shape {tuple(a.shape)}, expected {shape}: columns are mapped one by one"
+            )
+        if self.backend.is_complex(a) and self.dtype.kind != "c":
             raise ValueError(f"{name} gives complex numbers, and dtype says {self.dtype}: pass dtype=complex")
-        return a.astype(np.result_type(self.dtype, dtype), copy=False)
+        return self.backend.astype(a, np.result_type(self.dtype, dtype))
 
     def fourth_power(self) -> float:
         """By the mean of ``|a_i^H z|^4`` over random unit vectors z: 3 |a_i|^4 / (n (n + 2)), or 2 |a_i|^4 / (n (n + 1))."""
@@ -142,8 +158,8 @@ class FunctionFrame:
         if self.dtype.kind == "c":
             z, factor = z + 1j * rng.standard_normal(z.shape), n * (n + 1) / 2
         z /= np.linalg.norm(z, axis=0)
-        fourth = np.abs(self.apply(z.astype(self.dtype))).astype(np.float64) ** 4
+        fourth = self.backend.astype(abs(self.apply(self.backend.asarray(z, self.dtype))), np.float64) ** 4
         return factor * float(fourth.sum()) / trials
 
-    def row_squares(self, d: Array) -> np.ndarray:
+    def row_squares(self, d: Array) -> Array:
         raise NotImplementedError("functions do not show the rows of A: row norms come from probes")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..backends import Reference
+from ..backends import Reference, dense_backend, get_backend
 from ..backends.dense import Array
 from ..geometry import FixedRank, Tangent
 from .base import Gradient, Problem
@@ -61,12 +61,14 @@ class PhaseRetrieval(Problem):
         seed: int = 0,
         backend: str | Reference | None = None,
     ) -> None:
+        backend = get_backend(backend, A, y)
         A = finite_array(A, "A")
         if A.ndim != 2:
-            raise ValueError(f"A must be an (m, n) array, one measurement a row: got shape {A.shape}")
+            raise ValueError(f"A must be an (m, n) array, one measurement a row: got shape {tuple(A.shape)}")
         y = finite_array(y, "y")
         # In the precision of y where that is higher, once: BLAS would convert A in every product.
-        frame = MatrixFrame(np.ascontiguousarray(A, np.result_type(A, y.real)))
+        real = np.zeros(0, dense_backend(y).dtype(y)).real.dtype
+        frame = MatrixFrame(backend.asarray(A, np.result_type(dense_backend(A).dtype(A), real)), backend)
         self._set_up(frame, y, (A.shape[1],), row_norms, seed, backend)
 
     @classmethod
@@ -88,18 +90,20 @@ class PhaseRetrieval(Problem):
         y : array of the shape of ``masks``, or flat
             Intensities, the zero frequency first, as ``numpy.fft`` has it.
         """
+        backend = get_backend(backend, masks, y)
         masks = finite_array(masks, "masks")
+        shape = tuple(masks.shape)
         if masks.ndim not in (2, 3):
-            raise ValueError(f"masks must be an (L, n) array for signals or (L, h, w) for images, got shape {masks.shape}")
+            raise ValueError(f"masks must be an (L, n) array for signals or (L, h, w) for images, got shape {shape}")
         y = finite_array(y, "y")
-        if y.size != masks.size:
+        if math.prod(y.shape) != math.prod(shape):
             raise ValueError(
-                f"y has shape {y.shape} and masks {masks.shape}: there is one intensity for each mask and frequency"
+                f"y has shape {tuple(y.shape)} and masks {shape}: there is one intensity for each mask and frequency"
             )
-        if y.ndim > 1 and y.shape != masks.shape:
-            raise ValueError(f"y must have the shape of masks, {masks.shape}, or be flat: got {y.shape}")
+        if y.ndim > 1 and tuple(y.shape) != shape:
+            raise ValueError(f"y must have the shape of masks, {shape}, or be flat: got {tuple(y.shape)}")
         self = cls.__new__(cls)
-        self._set_up(DiffractionFrame(np.ascontiguousarray(masks)), y.ravel(), masks.shape[1:], row_norms, seed, backend)
+        self._set_up(DiffractionFrame(backend.asarray(masks), backend), y.ravel(), shape[1:], row_norms, seed, backend)
         return self
 
     @classmethod
@@ -128,9 +132,11 @@ class PhaseRetrieval(Problem):
             dtype = np.dtype(dtype)
         if dtype not in FLOATS:
             raise ValueError(f"dtype must be float32, float64, complex64 or complex128, got {dtype!r}")
+        backend = get_backend(backend, y)
         y = finite_array(y, "y")
         self = cls.__new__(cls)
-        self._set_up(FunctionFrame(apply, adjoint, y.size, int(n), dtype), y, (int(n),), row_norms, seed, backend)
+        frame = FunctionFrame(apply, adjoint, math.prod(y.shape), int(n), dtype, backend)
+        self._set_up(frame, y, (int(n),), row_norms, seed, backend)
         if check:
             from ..testing import dot_test
 
@@ -145,18 +151,18 @@ class PhaseRetrieval(Problem):
     ) -> None:
         y = finite_array(y, "y")
         if y.ndim != 1:
-            raise ValueError(f"y must be one-dimensional, got shape {y.shape}")
-        if y.dtype.kind == "c":
+            raise ValueError(f"y must be one-dimensional, got shape {tuple(y.shape)}")
+        if dense_backend(y).is_complex(y):
             raise ValueError("y is complex: phase retrieval takes intensities |A x|^2, which are real")
         if len(y) != frame.m:
             raise ValueError(f"A makes {frame.m:,} measurements and y has {len(y):,}: there must be one for each")
         if (y < 0).any():
-            k = int(np.flatnonzero(y < 0)[0])
+            k = dense_backend(y).first(y < 0)
             raise ValueError(
                 f"y[{k}] = {y[k]:.3g} is negative, and |A x|^2 cannot be: if noise did this, clip with numpy.maximum(y, 0)"
             )
         self.frame, self.signal_shape = frame, tuple(int(k) for k in signal_shape)
-        real = np.result_type(np.zeros(0, frame.dtype).real, y)
+        real = np.result_type(np.zeros(0, frame.dtype).real, dense_backend(y).dtype(y))
         self._dtype = np.result_type(frame.dtype, real)
         n, complex_ = frame.n, self._dtype.kind == "c"
         # The mean of |a^H z|^4 over unit vectors z. For Gaussian A that makes 3 m (real) or 2 m (complex).
@@ -166,10 +172,20 @@ class PhaseRetrieval(Problem):
             raise ValueError("A is zero: nothing is measured")
         if not math.isfinite(gain):
             raise ValueError("A gives nan, inf or numbers whose fourth powers overflow: divide A by c, and y by c^2")
-        super().__init__(y.astype(real, copy=False), (n, n), gain=gain, backend=backend)
+        super().__init__(
+            backend.asarray(y, real) if backend.lazy else y.astype(real, copy=False), (n, n), gain=gain, backend=backend
+        )
         self.probes = self._draw(row_norms, seed)
         self._last: _Image | None = None
         self._line: _Line | None = None
+
+    def _moved(self, backend: Reference) -> PhaseRetrieval:
+        twin, frame = copy.copy(self), self.frame.to(backend)
+        vars(twin).pop("probe_image", None)
+        twin.frame, twin._last, twin._line = frame, None, None
+        twin.probes = None if self.probes is None else backend.asarray(self.backend.to_numpy(self.probes))
+        Problem.__init__(twin, backend.asarray(self.backend.to_numpy(self.y)), self.shape, gain=self.gain, backend=backend)
+        return twin
 
     def with_row_norms(self, row_norms: RowNorms, seed: int = 0) -> PhaseRetrieval:
         """The same problem with row norms found in another way; A is shared."""
@@ -178,7 +194,7 @@ class PhaseRetrieval(Problem):
         twin.probes = self._draw(row_norms, seed)
         return twin
 
-    def _draw(self, row_norms: RowNorms, seed: int) -> np.ndarray | None:
+    def _draw(self, row_norms: RowNorms, seed: int) -> Array | None:
         """Probes with entries of modulus 1, for which ``E |(G z)_i|^2`` is row i's squared norm; None for exact norms."""
         n, possible = self.shape[0], not isinstance(self.frame, FunctionFrame)
         if row_norms == "exact":
@@ -193,7 +209,7 @@ class PhaseRetrieval(Problem):
             raise ValueError(f"row_norms must be 'auto', 'exact' or a number of probes, got {row_norms!r}")
         rng = np.random.default_rng(seed)
         choices = np.array([1, 1j, -1, -1j] if self._dtype.kind == "c" else [1, -1])
-        return rng.choice(choices, (n, int(row_norms))).astype(self._dtype)
+        return self.backend.asarray(rng.choice(choices, (n, int(row_norms))).astype(self._dtype))
 
     @functools.cached_property
     def probe_image(self) -> Array | None:
@@ -213,11 +229,15 @@ class PhaseRetrieval(Problem):
     # -- the model ---------------------------------------------------------------------------------------------------
     def forward(self, left: Array, right: Array) -> Array:
         """``A (left right^H)``: complex numbers where A is complex, though real in value for Hermitian matrices."""
+        if right is not left:
+            left, right = self.backend.settled(left, right)
         image = self.frame.apply(left)
         return (image * (image if right is left else self.frame.apply(right)).conj()).sum(1)
 
     def adjoint(self, p: Array) -> Any:
         """``A^H diag(p) A`` as a LinearOperator."""
+        if self.backend.lazy:
+            return _Operator(self, p)
         import scipy.sparse.linalg
 
         def times(v: Array) -> Array:
@@ -239,9 +259,11 @@ class PhaseRetrieval(Problem):
     def energy(self, xi: Tangent) -> float:
         if not xi.hermitian:
             return super().energy(xi)
-        AU, AP = self.image(xi.X.U), self.frame.apply(xi.Up)
-        self._line = _Line(xi.X.U, AU, xi.Up, AP, self._last.age if self._last else 0)
-        image = (AU.conj() * (AU @ xi.M + 2 * AP)).sum(1).real  # a^H (U M U^H + P U^H + U P^H) a
+        (Up,) = self.backend.settled(xi.Up)
+        AU, AP = self.image(xi.X.U), self.frame.apply(Up)
+        self._line = _Line(xi.X.U, AU, Up, AP, self._last.age if self._last else 0)
+        (AUM,) = self.backend.settled(self.backend.product(AU, xi.M))
+        image = (AU.conj() * (AUM + 2 * AP)).sum(1).real  # a^H (U M U^H + P U^H + U P^H) a
         return self.backend.norm(image) ** 2
 
     def image(self, U: Array) -> Array:
@@ -264,14 +286,14 @@ class PhaseRetrieval(Problem):
             return X
         basis = self.backend.orthonormalize(self.backend.concat([X.U, X.V]))
         left, right = self.backend.gram(basis, X.U), self.backend.gram(basis, X.V)
-        core = (left * X.s) @ right.conj().T
+        core = (left * self.backend.small(X.s)) @ right.conj().T
         values, vectors = self.backend.eigh((core + core.conj().T) / 2)
-        s, U = values[: X.rank], basis @ vectors[:, : X.rank]
-        return FixedRank(U, (s * (s > 0)).astype(X.s.dtype), U, X.backend)
+        s, (U,) = values[: X.rank], self.backend.settled(self.backend.product(basis, vectors[:, : X.rank]))
+        return FixedRank(U, (s * (s > 0)).astype(X.real_dtype), U, X.backend)
 
     def signal(self, X: FixedRank) -> Array:
         """The x of ``X = x x^H``, in the shape of a signal or image; of the leading singular pair where X has more of them."""
-        return (math.sqrt(float(X.s[0])) * X.U[:, 0]).astype(self.dtype, copy=False).reshape(self.signal_shape)
+        return X.backend.astype(math.sqrt(float(X.s[0])) * X.U[:, 0], self.dtype).reshape(self.signal_shape)
 
     def check_rank(self, rank: Any) -> int:
         rank = super().check_rank(rank)
@@ -306,17 +328,17 @@ class _Line:
         """``A U`` as a combination of the images; None where U is not in the span of U and P to rounding."""
         if U.shape != self.U.shape:
             return None
-        gram = backend.gram
+        gram, minus, settled = backend.gram, backend.minus, backend.settled
         inverse, rest = backend.inverse(gram(self.P, self.P)), U
-        a = b = backend.zeros((U.shape[1], U.shape[1]), U.dtype)
+        a = b = np.zeros((U.shape[1], U.shape[1]), backend.dtype(U))
         for _ in range(2):  # U and P are orthogonal to each other, and U to itself, only to some rounding that adds up
             more = gram(self.U, rest)
-            a, rest = a + more, rest - self.U @ more
+            a, (rest,) = a + more, settled(minus(rest, self.U, more))
             more = inverse @ gram(self.P, rest)
-            b, rest = b + more, rest - self.P @ more
-        if not np.abs(rest).max() <= 20 * np.finfo(U.dtype).eps * np.abs(U).max():  # also where the inverse is nan
+            b, (rest,) = b + more, settled(minus(rest, self.P, more))
+        if not abs(rest).max() <= 20 * np.finfo(backend.dtype(U)).eps * abs(U).max():  # also where the inverse is nan
             return None
-        return self.AU @ a + self.AP @ b
+        return settled(backend.plus(self.AU, a, self.AP, b))[0]
 
 
 class PhaseGradient(Gradient):
@@ -329,7 +351,7 @@ class PhaseGradient(Gradient):
         X = self.X
         if X.hermitian:
             image = self.problem.image(X.U)
-            return (image.real**2 + image.imag**2 if np.iscomplexobj(image) else image**2) @ X.s - self.problem.y
+            return (image.real**2 + image.imag**2 if X.backend.is_complex(image) else image**2) @ X.s - self.problem.y
         return self.problem.forward(X.U * X.s, X.V) - self.problem.y
 
     @property
@@ -339,9 +361,9 @@ class PhaseGradient(Gradient):
     @functools.cached_property
     def _batched(self) -> tuple[Array, Array]:
         """``G V`` and G times the probes, in one product with A^H."""
-        both = np.concatenate([self._image, self.problem.probe_image], axis=1)
+        both = self.X.backend.concat([self._image, self.problem.probe_image])
         both = self.problem.frame.adjoint(self.residual[:, None] * both)
-        return np.ascontiguousarray(both[:, : self.X.rank]), both[:, self.X.rank :]
+        return self.X.backend.asarray(both[:, : self.X.rank]), both[:, self.X.rank :]
 
     @functools.cached_property
     def GV(self) -> Array:
@@ -354,35 +376,49 @@ class PhaseGradient(Gradient):
         return self.GV if self.X.hermitian else self.adjoint_times(self.X.U)
 
     @functools.cached_property
-    def row_squares(self) -> np.ndarray:
+    def row_squares(self) -> Array:
         if self.problem.probes is None:
             return self.problem.frame.row_squares(self.residual)
-        return _mean_squares(self._batched[1])
+        return _mean_squares(self._batched[1], self.X.backend)
 
     @functools.cached_property
-    def col_squares(self) -> np.ndarray:
-        if not np.iscomplexobj(self.residual):
+    def col_squares(self) -> Array:
+        if not self.X.backend.is_complex(self.residual):
             return self.row_squares  # G is Hermitian
         d = self.residual.conj()
         if self.problem.probes is None:
             return self.problem.frame.row_squares(d)
-        return _mean_squares(self.problem.frame.adjoint(d[:, None] * self.problem.probe_image))
+        return _mean_squares(self.problem.frame.adjoint(d[:, None] * self.problem.probe_image), self.X.backend)
 
     def times(self, v: Array) -> Array:
-        return self.problem._times(self.residual, v)
+        return self.problem._times(self.residual, *self.X.backend.settled(v))
 
     def adjoint_times(self, u: Array) -> Array:
-        return self.problem._times(self.residual.conj(), u)
+        return self.problem._times(self.residual.conj(), *self.X.backend.settled(u))
 
 
-def _mean_squares(products: Array) -> np.ndarray:
+class _Operator:
+    """``A^H diag(p) A`` by its products with thin tensors."""
+
+    def __init__(self, problem: PhaseRetrieval, p: Array) -> None:
+        self.problem, self.p, self.shape = problem, p, problem.shape
+
+    def __matmul__(self, v: Array) -> Array:
+        return self.problem._times(self.p, v)
+
+    def rmatmat(self, u: Array) -> Array:
+        return self.problem._times(self.p.conj(), u)
+
+
+def _mean_squares(products: Array, backend: Any) -> Array:
     """The mean of ``|(G z)_i|^2`` over the probes z."""
-    return (np.abs(products.astype(np.result_type(products, np.float64))) ** 2).mean(1)
+    double = backend.astype(products, np.result_type(backend.dtype(products), np.float64))
+    return (abs(double) ** 2).mean(1)
 
 
 def phase_distance(x: Any, truth: Any) -> float:
     """``min |x - c truth| / |truth|`` over all c of modulus 1: the distance up to a global phase (or sign)."""
-    x, truth = np.ravel(x), np.ravel(truth)
+    x, truth = (np.ravel(dense_backend(a).to_numpy(a)) for a in (x, truth))
     if x.shape != truth.shape:
         raise ValueError(f"the signals have {x.size} and {truth.size} entries")
     size = float(np.linalg.norm(truth))

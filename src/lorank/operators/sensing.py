@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import operator
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import Reference
+from ..backends import Reference, dense_backend, get_backend, is_tensor
 from ..backends.dense import Array
 from .base import Gradient, Problem
 from .checks import finite_array, measurement_vector
@@ -51,26 +52,27 @@ class Sensing(Problem):
         gain: float | None = None,
         backend: str | Reference | None = None,
     ) -> None:
+        backend = get_backend(backend, A, y)
         A = finite_array(A, "A")
         y = measurement_vector(y)
         if A.ndim == 3:
-            if shape is not None and _shape(shape) != A.shape[1:]:
+            if shape is not None and _shape(shape) != tuple(A.shape[1:]):
                 raise ValueError(f"A holds {A.shape[1]} x {A.shape[2]} matrices, but shape says {shape!r}")
-            shape = A.shape[1:]
+            shape = (A.shape[1], A.shape[2])
         elif A.ndim != 2:
-            raise ValueError(f"A must be an (m, n1, n2) or (m, n1 n2) array, got shape {A.shape}")
+            raise ValueError(f"A must be an (m, n1, n2) or (m, n1 n2) array, got shape {tuple(A.shape)}")
         elif shape is None:
-            raise ValueError(f"A has shape {A.shape}, one flattened matrix a row: say shape=(n1, n2) as well")
+            raise ValueError(f"A has shape {tuple(A.shape)}, one flattened matrix a row: say shape=(n1, n2) as well")
         n1, n2 = _shape(shape)
         if A.ndim == 2 and A.shape[1] != n1 * n2:
             raise ValueError(f"a row of A has {A.shape[1]:,} entries, a {n1} x {n2} matrix has {n1 * n2:,}")
         if len(A) != len(y):
             raise ValueError(f"A holds {len(A):,} matrices and y {len(y):,} measurements: there must be one for each")
-        dtype = np.result_type(A, y)
-        self.A = np.ascontiguousarray(A, dtype).reshape(len(A), n1 * n2)
+        dtype = np.result_type(dense_backend(A).dtype(A), dense_backend(y).dtype(y))
+        self.A = backend.asarray(A, dtype).reshape(len(A), n1 * n2)
         if gain is None:
-            gain = sum(float(np.linalg.norm(part)) ** 2 for part in self._blocks()) / (n1 * n2)
-        super().__init__(np.ascontiguousarray(y, dtype), (n1, n2), gain=_gain(gain), backend=backend)
+            gain = sum(backend.squared_norm(part) for part in self._blocks()) / (n1 * n2)
+        super().__init__(backend.asarray(y, dtype), (n1, n2), gain=_gain(gain), backend=backend)
 
     @classmethod
     def from_functions(
@@ -118,7 +120,14 @@ class Sensing(Problem):
         """
         return FunctionSensing(forward, adjoint, y, shape, gain=gain, check=check, backend=backend)
 
+    def _moved(self, backend: Reference) -> Sensing:
+        twin = copy.copy(self)
+        twin.A = backend.asarray(self.backend.to_numpy(self.A))
+        Problem.__init__(twin, backend.asarray(self.backend.to_numpy(self.y)), self.shape, gain=self.gain, backend=backend)
+        return twin
+
     def forward(self, left: Array, right: Array) -> Array:
+        left, right = self.backend.settled(left, right)
         return self._apply((left @ right.conj().T).ravel())
 
     def adjoint(self, p: Array) -> Array:
@@ -129,14 +138,17 @@ class Sensing(Problem):
 
     def _apply(self, x: Array) -> Array:
         """``conj(A) x``."""
-        return (self.A @ x.conj()).conj() if np.iscomplexobj(self.A) else self.A @ x
+        return (self.A @ x.conj()).conj() if self.dtype.kind == "c" else self.A @ x
 
     def _blocks(self) -> Any:
-        step = max(1, BLOCK // max(self.A.strides[0], 1))
+        step = max(1, BLOCK // max(self.A.shape[1] * self.A.itemsize, 1))
         return (self.A[k : k + step] for k in range(0, len(self.A), step))
 
     def residual_and_adjoint(self, x: Array) -> tuple[Array, Array]:
         """``A x - y`` and ``A*(A x - y)`` in one pass over A, which is what costs time here."""
+        if self.backend.lazy:  # on a device two large products take less time than many small ones
+            residual = self._apply(x) - self.y
+            return residual, (residual @ self.A).reshape(self.shape)
         residual, g, k = np.empty_like(self.y), np.zeros_like(self.A[0]), 0
         for part in self._blocks():
             stop = k + len(part)
@@ -197,22 +209,25 @@ class FunctionSensing(Problem):
                 raise ValueError(str(error)) from None
 
     def forward(self, left: Array, right: Array) -> Array:
-        image = np.asarray(self._forward(left, right))
+        image = self.backend.asarray(self._forward(*self.backend.settled(left, right)))
         if image.shape != self.y.shape:
-            raise ValueError(f"forward gives an array of shape {image.shape}, and y has shape {self.y.shape}")
+            raise ValueError(f"forward gives an array of shape {tuple(image.shape)}, and y has shape {tuple(self.y.shape)}")
         return self._cast(image, "forward")
 
     def adjoint(self, p: Array) -> Any:
         matrix = self._adjoint(p)
         if tuple(getattr(matrix, "shape", ())) != self.shape:
             raise ValueError(f"adjoint gives a {type(matrix).__name__} of shape {np.shape(matrix)}, expected {self.shape}")
-        return self._cast(matrix, "adjoint") if hasattr(matrix, "astype") else matrix  # a LinearOperator has no entries
+        if self.backend.lazy and not hasattr(matrix, "rmatmat"):
+            matrix = self.backend.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
+        has_entries = hasattr(matrix, "astype") or is_tensor(matrix)  # a LinearOperator has none
+        return self._cast(matrix, "adjoint") if has_entries else matrix
 
     def _cast(self, a: Any, name: str) -> Any:
         """In the problem's precision: double in one function would make everything double."""
-        if a.dtype.kind == "c" and self.dtype.kind != "c":
+        if self.backend.is_complex(a) and self.dtype.kind != "c":
             raise ValueError(f"{name} gives complex numbers, and y is real: take the real part, or pass y.astype(complex)")
-        return a if a.dtype == self.dtype else a.astype(self.dtype)
+        return a if self.backend.dtype(a) == self.dtype else self.backend.astype(a, self.dtype)
 
     def _estimate(self, trials: int = 8) -> float:
         """The mean of ``|A Z|^2 / |Z|_F^2`` over a few random Z of rank 1."""

@@ -67,13 +67,13 @@ class NIHT(IHT):
 def hard_threshold(X: FixedRank, G: Any, alpha: float, accuracy: float) -> FixedRank:
     """``H_r(X - alpha G)``, from the products of X and G with thin matrices, starting at X's own singular vectors."""
     backend = X.backend
-    gram = backend.gram
+    gram, product = backend.gram, backend.product
 
     def times(v: Array) -> Array:
-        return (X.U * X.s) @ gram(X.V, v) - alpha * G.times(v)
+        return product(X.U * X.s, gram(X.V, v)) - alpha * G.times(v)
 
     def adjoint_times(u: Array) -> Array:
-        return (X.V * X.s) @ gram(X.U, u) - alpha * G.adjoint_times(u)
+        return product(X.V * X.s, gram(X.U, u)) - alpha * G.adjoint_times(u)
 
     length = alpha * G.residual_norm
     tol = accuracy * length / (X.norm() + length)

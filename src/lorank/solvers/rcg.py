@@ -48,6 +48,11 @@ class RCG:
 
     def step(self, problem: Problem, state: State) -> State:
         X, G, memory = state.X, state.gradient, state.memory
+        past = [xi for xi in (memory.gradient, memory.direction) if xi is not None]
+        X.backend.prepare(
+            [X.U, G.GV, *(a for xi in past for a in (xi.X.U, xi.Up))],
+            [X.V, G.GhU, *(a for xi in past for a in (xi.X.V, xi.Vp))],
+        )
         weights, metric = self.metric.weights(G, memory.metric)
         xi = riemannian_gradient(X, G, weights)
         slope = xi.inner(G)  # |xi|^2 in the metric

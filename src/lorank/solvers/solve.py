@@ -55,6 +55,7 @@ def solve(
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = 60.0,
+    device: Any = None,
 ) -> Result:
     """Recover a matrix of rank ``rank`` from its measurements.
 
@@ -86,6 +87,9 @@ def solve(
         goes on from it; where it belongs to another, it is refused.
     checkpoint_every : float
         Seconds between writes.
+    device : str or torch.device, optional
+        Compute with PyTorch on that device, ``"cuda"`` for example. By default where the problem's data are: problems built
+        from tensors stay on their device. The result's arrays are then tensors there; ``result.numpy()`` brings them back.
 
     Returns
     -------
@@ -108,6 +112,8 @@ def solve(
             rank, path = find_rank(problem, tol, np.random.default_rng(seed))
     searched = searching.seconds if path else 0.0
     rank = problem.check_rank(rank)
+    if device is not None:
+        problem = problem.to(device)
     if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 0:
         raise ValueError(f"max_iter must be a whole number, 0 or more: got {max_iter!r}")
     if start is None:

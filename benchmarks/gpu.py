@@ -1,0 +1,372 @@
+"""Completion, sensing and phase retrieval on a GPU: seconds to a relative error of 1e-4, passes against their bandwidth bound.
+
+python benchmarks/gpu.py [--quick] [--out docs/benchmarks/gpu]
+
+Needs a CUDA GPU with about 20 GB and PyTorch with Triton; nothing else beside lorank's own needs, and no C++ extension.
+Writes ``OUT.md`` and ``OUT.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import functools
+import json
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import lorank as lr
+
+GPU = "cuda"
+DTYPES = {"float64": torch.float64, "float32": torch.float32}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes alone")
+    parser.add_argument("--out", type=Path, default=Path("docs/benchmarks/gpu"))
+    parser.add_argument("--repeat", type=int, default=7)
+    args = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("benchmarks/gpu.py needs a CUDA GPU, and PyTorch sees none")
+    warnings.simplefilter("ignore")
+    report: dict[str, Any] = {"machine": machine(), "rows": [], "passes": [], "more": {}}
+    for n, m, rank, names in cases(args.quick):
+        for name in names:
+            problem, truth, made = random_problem(n, m, rank, DTYPES[name])
+            row = recover(problem, truth, rank, args.repeat) | made | {"n": n, "m": m, "rank": rank, "dtype": name}
+            report["rows"].append(row)
+            print(row, flush=True)
+            if n >= 1_000_000 or args.quick:
+                report["passes"] += passes(problem, rank, name)
+                print(report["passes"][-5:], flush=True)
+            if n == 100_000 and name == "float64":
+                report["more"]["alternatives"] = alternatives(problem, truth, rank, row["seconds"])
+                print(report["more"]["alternatives"], flush=True)
+            del problem, truth
+            torch.cuda.empty_cache()
+    report["more"]["against the CPU"] = against_cpu()
+    report["more"]["coded diffraction"] = diffraction(256 if args.quick else 1024)
+    report["more"]["sensing"] = sensing()
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.with_suffix(".json").write_text(json.dumps(report, indent=1))
+    text = markdown(report)
+    args.out.with_suffix(".md").write_text(text)
+    print(text)
+
+
+def cases(quick: bool) -> list[tuple[int, int, int, list[str]]]:
+    """Sizes: rows and columns, observations, rank, dtypes."""
+    both = ["float64", "float32"]
+    small = (10_000, 5 * (2 * 10_000 - 10) * 10, 10, both)
+    if quick:
+        return [small]
+    return [small, (100_000, 12_000_000, 10, both), (1_000_000, 100_000_000, 10, both), (20_000, 27_000_000, 100, ["float64"])]
+
+
+def machine() -> dict[str, str]:
+    """What ran this, and what with."""
+    import triton
+
+    query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+    card = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "GPU, driver, memory": card,
+        "versions": f"lorank {lr.__version__}, PyTorch {torch.__version__}, Triton {triton.__version__}, NumPy {np.__version__}, "
+        f"Python {sys.version.split()[0]}",
+    }
+
+
+def random_problem(n: int, m: int, rank: int, dtype: torch.dtype, seed: int = 0) -> tuple[Any, lr.FixedRank, dict[str, float]]:
+    """Uniform [0, 1] factors and m different entries, drawn on the GPU; and what making the problem took."""
+    draw = torch.Generator(GPU).manual_seed(seed)
+    left, right = (torch.rand(n, rank, generator=draw, device=GPU, dtype=torch.float64) for _ in range(2))
+    more = m + 20 * int(m**0.5) + m * m // (n * n)  # some come up twice
+    keys = torch.randint(0, n * n, (more,), generator=draw, device=GPU).unique()
+    keys = keys[torch.randperm(len(keys), generator=draw, device=GPU)[:m]]
+    assert len(keys) == m
+    rows, cols = keys // n, keys % n
+    del keys
+    truth = lr.FixedRank.from_factors(left, right)
+    values = truth.entries(rows, cols).to(dtype)
+    seconds = []
+    for _ in range(2):  # the first one warms up
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before, begin = torch.cuda.memory_allocated(), time.perf_counter()
+        problem = lr.Completion(rows, cols, values, (n, n))
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - begin)
+        peak = torch.cuda.max_memory_allocated() - before
+    made = {"build seconds": seconds[1], "build bytes an observation": peak / m}
+    truth = lr.FixedRank(truth.U.to(dtype), truth.s.to(dtype), truth.V.to(dtype))
+    return problem, truth, made
+
+
+def recover(problem: Any, truth: lr.FixedRank, rank: int, repeat: int) -> dict[str, Any]:
+    """Median seconds to a relative error of 1e-4 by the default solver, start included; the first run warms up."""
+    seconds, first = [], 0.0
+    for k in range(repeat + 1):
+        vars(problem).pop("_balanced", None)  # what a problem keeps from one run to the next
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        held = torch.cuda.memory_allocated()
+        result = lr.solve(problem, rank, stop=lr.stopping.TruthDistance(truth), max_iter=200)
+        torch.cuda.synchronize()
+        if k:
+            seconds.append(result.seconds)
+        else:
+            first = result.seconds
+    return {
+        "status": str(result.status),
+        "iterations": result.n_iter,
+        "seconds": statistics.median(seconds),
+        "range": [min(seconds), max(seconds)],
+        "start": float(result.history.seconds[0]),
+        "first run": first,
+        "error": truth.distance(result.X) / truth.norm(),
+        "peak GB": torch.cuda.max_memory_allocated() / 1e9,
+        "solve bytes an observation": (torch.cuda.max_memory_allocated() - held) / problem.m,
+    }
+
+
+def milliseconds(run: Callable[[], Any], count: int = 15) -> float:
+    """The median time on the device."""
+    for _ in range(3):
+        run()
+    events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(count)]
+    for begin, end in events:
+        begin.record()
+        run()
+        end.record()
+    torch.cuda.synchronize()
+    return statistics.median(begin.elapsed_time(end) for begin, end in events)
+
+
+def passes(problem: Any, rank: int, name: str) -> list[dict[str, Any]]:
+    """Each pass over the observations against the time that its bytes take at the bandwidths measured here.
+
+    Streamed bytes (indices, values, results) move at the speed of a large copy; gathered rows of a factor at that of the same
+    rows gathered by the same indices, in the same order, and added up without further work.
+    """
+    from lorank.backends.torch_ import kernels
+
+    observed, dtype = problem.observations, DTYPES[name]
+    size, m, (n1, n2) = dtype.itemsize, problem.m, problem.shape
+    u, v = (torch.rand(n, rank, dtype=dtype, device=GPU) for n in (n1, n2))
+    s = torch.rand(rank, dtype=dtype, device=GPU)
+    big = torch.empty(1 << 28, dtype=torch.float64, device=GPU)
+    copy = 2 * big.numel() * 8 / milliseconds(big.clone) * 1e-9
+    ones = torch.ones(m, dtype=dtype, device=GPU)
+    left, right = (torch.rand(n, 2 * rank, dtype=dtype, device=GPU) for n in (n1, n2))
+    tall = rank * size
+    runs: list[tuple[str, torch.Tensor, int, Callable[[], Any]]] = [
+        ("gradient, by rows", v, m * (4 + size) + n1 * (2 * tall + 8), lambda: observed.gradient_rows(u, s, v)),
+        ("gradient, by columns", v, m * (4 + size) + n2 * (2 * tall + 8), lambda: observed.gradient_cols(u, s, v)),
+        ("sparse x thin", v, m * (4 + size) + n1 * tall, lambda: observed.times(ones, v)),
+        ("residual", v, m * (4 + 2 * size) + n1 * tall, lambda: observed.residual(u, v)),
+        ("line search", right, m * 4 + n1 * 2 * tall, lambda: kernels.line_sums(observed._by_rows, left, right, None)),
+    ]
+    found = []
+    for title, table, streamed, run in runs:
+        width = table.shape[1]
+        gathered = m * width * size
+        bare = milliseconds(functools.partial(gather_rows, observed._by_rows, table))
+        speed = (gathered + 4 * m) / bare * 1e-9
+        bound = streamed / copy * 1e-9 + gathered / speed * 1e-9
+        took = milliseconds(run)
+        found.append(
+            {
+                "pass": title,
+                "dtype": name,
+                "ms": took,
+                "streamed GB": streamed / 1e9,
+                "gathered GB": gathered / 1e9,
+                "copy TB/s": copy,
+                "gather TB/s": speed,
+                "bound ms": bound,
+                "all at copy speed ms": (streamed + gathered) / copy * 1e-9,
+                "share of the bound": bound / took,
+                "share of copy speed": (streamed + gathered) / copy * 1e-9 / took,
+            }
+        )
+    return found
+
+
+def gather_rows(order: Any, other: torch.Tensor) -> torch.Tensor:
+    """The rows of a factor that the observations point to, added up row by row and nothing else: the gather's own speed."""
+    import triton
+
+    from gather_kernel import gather_kernel
+
+    out = torch.empty((order.n, other.shape[1]), dtype=other.dtype, device=other.device)
+    width = triton.next_power_of_2(other.shape[1])
+    gather_kernel[(order.n,)](
+        order.ptr, order.index, other, out, W=other.shape[1], R=width, K=max(2, 512 // width), num_warps=1
+    )
+    return out
+
+
+def alternatives(problem: Any, truth: lr.FixedRank, rank: int, ours: float) -> dict[str, Any]:
+    """What a user might write instead: factors as parameters, autograd, torch's own optimizers, the best of a few settings."""
+    rows, cols, y = problem.rows.long(), problem.cols.long(), problem.y
+    n1, n2 = problem.shape
+    scale = float((y.mean() / rank).sqrt())
+
+    def run(make: Callable[[list[torch.Tensor]], torch.optim.Optimizer], most: float) -> tuple[float, float, int]:
+        draw = torch.Generator(GPU).manual_seed(1)
+        factors = [
+            (scale * (1 + 0.1 * torch.randn(n, rank, generator=draw, device=GPU, dtype=y.dtype))).requires_grad_()
+            for n in (n1, n2)
+        ]
+        optimizer = make(factors)
+
+        def closure() -> torch.Tensor:
+            optimizer.zero_grad()
+            misfit = ((factors[0][rows] * factors[1][cols]).sum(1) - y).square().sum()
+            misfit.backward()
+            return misfit
+
+        spent, error, steps = 0.0, float("inf"), 0
+        while spent < most and error > 1e-4 and np.isfinite(error) | (steps == 0):
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(10):
+                optimizer.step(closure)
+            torch.cuda.synchronize()
+            spent, steps = spent + time.perf_counter() - begin, steps + 10
+            with torch.no_grad():
+                error = truth.distance(lr.FixedRank.from_factors(factors[0].detach(), factors[1].detach())) / truth.norm()
+        return spent, error, steps
+
+    found: dict[str, Any] = {"lorank seconds": ours}
+    trials: dict[str, Callable[[list[torch.Tensor]], torch.optim.Optimizer]] = {
+        "L-BFGS, strong Wolfe": lambda f: torch.optim.LBFGS(f, max_iter=1, history_size=10, line_search_fn="strong_wolfe"),
+        **{f"Adam, rate {rate}": (lambda f, rate=rate: torch.optim.Adam(f, lr=rate)) for rate in (0.003, 0.01, 0.03)},
+    }
+    for name, make in trials.items():
+        run(make, 0.01)  # warms up
+        seconds, error, steps = run(make, 25.0)
+        found[name] = {"seconds": seconds, "error": error, "steps": steps, "reached": error <= 1e-4, "ratio": seconds / ours}
+    return found
+
+
+def against_cpu() -> dict[str, Any]:
+    """The same problem, seed and solver on both: how far the iterates are apart in the first ten steps."""
+    problem, truth = lr.datasets.random_completion(10_000, 10_000, 10, oversampling=5, seed=0, backend="reference")
+    there = problem.to(GPU)
+    points: dict[str, list[lr.FixedRank]] = {"cpu": [], "gpu": []}
+    results = {}
+    for name, one in (("cpu", problem), ("gpu", there)):
+        results[name] = lr.solve(
+            one,
+            10,
+            max_iter=10,
+            tol=0,
+            callbacks=[lambda p, state, clock, name=name: points[name].append(state.X.numpy()) and None],
+        )
+    apart = [a.distance(b) / a.norm() for a, b in zip(points["cpu"], points["gpu"], strict=True)]
+    errors = {name: truth.distance(result.X.numpy()) / truth.norm() for name, result in results.items()}
+    return {"largest relative distance of iterates 0..10": max(apart), "errors after 10 steps": errors}
+
+
+def diffraction(side: int) -> dict[str, Any]:
+    """Coded diffraction of an image behind 12 masks, to a relative error of 1e-6."""
+    found = {}
+    for name, dtype in (("complex128", np.complex128), ("complex64", np.complex64)):
+        rng = np.random.default_rng(0)
+        image = rng.standard_normal((side, side)) + 1j * rng.standard_normal((side, side))
+        problem, x = lr.datasets.random_diffraction(image.astype(dtype), masks=12, seed=0, backend="reference")
+        there, truth = problem.to(GPU), torch.as_tensor(x, device=GPU).ravel()
+        del problem
+        point = lr.FixedRank.semidefinite(truth[:, None])
+        torch.cuda.reset_peak_memory_stats()
+        for _ in range(2):
+            result = lr.solve(there, 1, stop=lr.stopping.TruthDistance(point, 1e-6), max_iter=500)
+        found[name] = {
+            "side": side,
+            "masks": 12,
+            "status": str(result.status),
+            "iterations": result.n_iter,
+            "seconds": result.seconds,
+            "error of the signal": lr.phase_distance(result.signal, x),
+            "peak GB": torch.cuda.max_memory_allocated() / 1e9,
+        }
+        print(found[name], flush=True)
+        del there, truth, point, result
+        torch.cuda.empty_cache()
+    return found
+
+
+def sensing() -> dict[str, Any]:
+    """Dense Gaussian sensing: 20 000 measurements of a 200 x 200 matrix of rank 5, A drawn on the GPU."""
+    draw = torch.Generator(GPU).manual_seed(0)
+    normal = lambda *shape: torch.randn(*shape, generator=draw, device=GPU, dtype=torch.float64)  # noqa: E731
+    truth = lr.FixedRank.from_factors(normal(200, 5), normal(200, 5))
+    A = normal(20_000, 40_000)
+    problem = lr.Sensing(A, A @ truth.to_dense().ravel(), (200, 200))
+    for _ in range(2):
+        result = lr.solve(problem, 5, stop=lr.stopping.TruthDistance(truth, 1e-8))
+    return {
+        "status": str(result.status),
+        "iterations": result.n_iter,
+        "seconds": result.seconds,
+        "GB of A": A.numel() * 8 / 1e9,
+    }
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """The report as a page."""
+    lines = ["# On a GPU", "", "Made by `python benchmarks/gpu.py`; read with the JSON beside it.", ""]
+    lines += [f"- {key}: {value}" for key, value in report["machine"].items()]
+    lines += [
+        "- uniform [0, 1] factors, the default solver, to a relative error of 1e-4; seconds are medians (with ranges) of "
+        "repeated runs on a problem on the device, start included; the first run of a process compiles kernels, listed apart",
+        "",
+        "| n x n | rank | observed | dtype | iterations | seconds | start | first run | build | peak |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in report["rows"]:
+        low, high = row["range"]
+        lines.append(
+            f"| {row['n']:,} | {row['rank']} | {row['m']:,} | {row['dtype']} | {row['iterations']} ({row['status']}) | "
+            f"{row['seconds']:.4f} ({low:.4f} .. {high:.4f}) | {row['start']:.4f} | {row['first run']:.2f} | "
+            f"{row['build seconds']:.3f} s, {row['build bytes an observation']:.0f} B/obs | {row['peak GB']:.2f} GB |"
+        )
+    lines += [
+        "",
+        "## Passes over the observations",
+        "",
+        "| pass | dtype | ms | streamed + gathered GB | copy, gather TB/s | bound ms | share of the bound | of copy speed |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in report["passes"]:
+        lines.append(
+            f"| {row['pass']} | {row['dtype']} | {row['ms']:.3f} | {row['streamed GB']:.2f} + {row['gathered GB']:.2f} | "
+            f"{row['copy TB/s']:.2f}, {row['gather TB/s']:.2f} | {row['bound ms']:.3f} | {row['share of the bound']:.0%} | "
+            f"{row['share of copy speed']:.0%} |"
+        )
+    for title, found in report["more"].items():
+        lines += ["", f"## {title[0].upper()}{title[1:]}", ""]
+        lines += [f"- {key}: {_plain(value)}" for key, value in found.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_plain(one)}" for key, one in value.items())
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,353 @@
+"""Dense operations on PyTorch tensors.
+
+Tall arrays stay on the device, small ones are NumPy's on the host: an operation on a few numbers takes less time there than
+a launch does on a GPU. What is linear in tall arrays is put off until somebody reads it (:mod:`.tall`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..dense import Array, Dense, first_pass, second_pass
+from ..reference import Reference
+from .observations import TorchObservations
+from .tall import Grams, Tall, settle
+
+DTYPES = {
+    np.dtype(name): getattr(torch, name)
+    for name in ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64", "complex64", "complex128")
+}
+NAMES = {kind: dtype for dtype, kind in DTYPES.items()}
+FROM_HOST = 1 << 18  # random numbers: as many come from NumPy's generator, so that all backends start alike
+
+_NUMPY = Dense()
+
+
+def find_device(name: str) -> torch.device:
+    """The device of that name, or a ValueError that says what there is."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"unknown device {name!r}: choose 'cpu', 'cuda' or 'cuda:0', 'cuda:1', ...") from None
+    if device.type == "cpu":
+        return torch.device("cpu")
+    if device.type != "cuda":
+        raise ValueError(f"device {name!r} is of a kind that lorank does not use: choose 'cpu' or 'cuda'")
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if not there:
+        raise ValueError(f"device {name!r} is not there: PyTorch {torch.__version__} sees no GPU; use device='cpu' or none")
+    index = torch.cuda.current_device() if device.index is None else device.index
+    if index >= there:
+        raise ValueError(
+            f"device {name!r} is not there: PyTorch sees {there} GPU{'s' if there > 1 else ''}, cuda:0 being the first"
+        )
+    return torch.device("cuda", index)
+
+
+class Torch(Reference):
+    """PyTorch on one device."""
+
+    lazy = True
+
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.grams = device, Grams()
+        self.name = "torch" if device.type == "cpu" else f"torch:{device}"
+
+    def __reduce__(self) -> Any:
+        from .. import torch_backend
+
+        return torch_backend, (str(self.device),)
+
+    # -- making arrays ---------------------------------------------------------------------------------------------
+    def asarray(self, a: Array, dtype: Any = None) -> Array:
+        kind = None if dtype is None else DTYPES[np.dtype(dtype)]
+        if isinstance(a, Tall):
+            a = a.tensor()
+        if not isinstance(a, torch.Tensor):
+            a = np.ascontiguousarray(a)
+            a = torch.from_numpy(a if a.flags.writeable and min(a.strides, default=0) >= 0 else a.copy())
+        return a.detach().to(self.device, kind).contiguous().resolve_conj() if self._foreign(a, kind) else a
+
+    def _foreign(self, a: Array, kind: Any) -> bool:
+        """Whether a tensor must be converted: one that need not keeps its identity, by which Hermitian points are known."""
+        same = a.device == self.device and (kind is None or a.dtype == kind)
+        return not (same and a.is_contiguous() and not a.is_conj() and not a.requires_grad)
+
+    def asindex(self, a: Array) -> Array:
+        if isinstance(a, np.ndarray) and a.dtype.kind == "u":
+            a = a.astype(np.int64)
+        a = self.asarray(a)
+        return a if a.dtype in (torch.int32, torch.int64) else a.long()
+
+    def dtype(self, a: Array) -> np.dtype:
+        return NAMES[a.dtype] if isinstance(a, (torch.Tensor, Tall)) else np.asarray(a).dtype
+
+    def astype(self, a: Array, dtype: Any) -> Array:
+        return a.to(DTYPES[np.dtype(dtype)])
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        return torch.zeros(shape, dtype=DTYPES[np.dtype(dtype)], device=self.device)
+
+    def eye(self, n: int, dtype: Any, width: int | None = None) -> Array:
+        return torch.eye(n, n if width is None else width, dtype=DTYPES[np.dtype(dtype)], device=self.device)
+
+    def copy(self, a: Array) -> Array:
+        return a.clone(memory_format=torch.contiguous_format)
+
+    def normal(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Array:
+        """The same numbers as NumPy's up to a quarter of a million; more are drawn on the device, seeded by ``rng``."""
+        if self.device.type == "cpu" or int(np.prod(shape)) <= FROM_HOST:
+            return self.asarray(_NUMPY.normal(rng, shape, dtype))
+        kind = DTYPES[np.dtype(dtype)]
+        generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**62)))
+        a = torch.randn(shape, dtype=kind, device=self.device, generator=generator)
+        return a * 2**0.5 if kind.is_complex else a  # torch draws complex numbers of unit variance
+
+    def to_numpy(self, a: Array) -> np.ndarray:
+        return a.detach().resolve_conj().cpu().numpy() if isinstance(a, torch.Tensor) else np.asarray(a)
+
+    def small(self, a: Array) -> np.ndarray:
+        """Singular values remember what they were on the host."""
+        known = getattr(a, "host", None)
+        return known[1] if known is not None and known[0] == a._version else self.to_numpy(a)
+
+    def values(self, s: Array) -> Array:
+        if isinstance(s, torch.Tensor):
+            return s
+        tensor = self.asarray(s)
+        tensor.host = tensor._version, s
+        return tensor
+
+    # -- entries and indices ---------------------------------------------------------------------------------------
+    def all_finite(self, a: Array) -> bool:
+        return bool(torch.isfinite(a).all())
+
+    def first(self, flags: Array) -> int:
+        return int(flags.to(torch.uint8).argmax())
+
+    def count(self, index: Array, n: int) -> Array:
+        return torch.bincount(index, minlength=n)
+
+    def percentiles(self, a: Array, at: Sequence[float]) -> list[float]:
+        """By sorting: ``torch.quantile`` refuses more than 16 million entries."""
+        a = a.sort().values
+        places = [(len(a) - 1) * q / 100 for q in at]
+        low = torch.stack([a[int(k)] for k in places]).tolist()
+        high = torch.stack([a[min(int(k) + 1, len(a) - 1)] for k in places]).tolist()
+        return [x + (k - int(k)) * (y - x) for k, x, y in zip(places, low, high, strict=True)]
+
+    def median(self, a: Array) -> float:
+        return self.percentiles(a, [50])[0]
+
+    def places(self, flags: Array) -> Array:
+        return flags.nonzero()[:, 0]
+
+    def fft(self, a: Array, axes: tuple[int, ...]) -> Array:
+        return torch.fft.fftn(a, dim=axes)
+
+    def inverse_fft(self, a: Array, axes: tuple[int, ...], *, adjoint: bool = False) -> Array:
+        return torch.fft.ifftn(a, dim=axes, norm="forward" if adjoint else "backward")
+
+    # -- tall arrays -----------------------------------------------------------------------------------------------
+    def product(self, u: Array, a: Array) -> Array:
+        return Tall.of(u).times(a)
+
+    def minus(self, y: Array, u: Array, a: Array) -> Array:
+        return Tall.of(y) + Tall.of(u).times(-a)
+
+    def plus(self, u: Array, a: Array, v: Array, b: Array) -> Array:
+        return Tall.of(u).times(a) + Tall.of(v).times(b)
+
+    def settled(self, *arrays: Array) -> tuple[Array, ...]:
+        return tuple(settle([Tall.of(a) for a in arrays]))
+
+    def prepare(self, *sides: Sequence[Array]) -> None:
+        pairs: list[tuple[Array, Array]] = []
+        for side in sides:
+            tensors = list({id(t): t for a in side for t, _ in Tall.of(a).terms}.values())
+            pairs += [(t, u) for k, t in enumerate(tensors) for u in tensors[k:]]
+        self.grams.require(pairs)
+
+    def gram(self, a: Array, b: Array) -> Array:
+        return self.grams.product(Tall.of(a), Tall.of(b)).astype(self.dtype(b), copy=False)
+
+    def without(self, basis: Array, y: Array) -> tuple[Array, Array]:
+        (y,) = self.settled(y)
+        first = basis.mH @ y
+        y = torch.addmm(y, basis, first, alpha=-1)
+        second = basis.mH @ y
+        return y.addmm_(basis, second, alpha=-1), self.to_numpy(first.add_(second))
+
+    def concat(self, blocks: Sequence[Array], axis: int = 1) -> Array:
+        return torch.cat(self.settled(*blocks) if axis == 1 else list(blocks), dim=axis)
+
+    def entries(self, left: Array, right: Array, rows: Array, cols: Array) -> Array:
+        step = 1 << (16 if self.device.type == "cpu" else 22)
+        parts = [
+            (left[rows[k : k + step]] * right[cols[k : k + step]].conj()).sum(1) for k in range(0, max(len(rows), 1), step)
+        ]
+        return torch.cat(parts)
+
+    def norm(self, a: Array) -> float:
+        return self.norms([a])[0]
+
+    def norms(self, arrays: Sequence[Array]) -> list[float]:
+        combined = [a for a in arrays if isinstance(a, Tall) and len(a.terms) > 1]
+        if combined:
+            self.grams.require([(t, u) for a in combined for t, _ in a.terms for u, _ in a.terms])
+        return _floats([self._square(a) if isinstance(a, Tall) and len(a.terms) > 1 else _norm(a) for a in arrays])
+
+    def _square(self, a: Tall) -> float:
+        return float(np.sqrt(max(np.trace(self.grams.product(a, a)).real, 0.0)))
+
+    def squared_norm(self, a: Array) -> float:
+        return self.norm(a) ** 2
+
+    def inner(self, a: Array, b: Array) -> float:
+        return self.inners([(a, b)])[0]
+
+    def inners(self, pairs: Sequence[tuple[Array, Array]]) -> list[float]:
+        combined = [(a, b) for a, b in pairs if isinstance(a, Tall) or isinstance(b, Tall)]
+        if combined:
+            self.grams.require([(t, u) for a, b in combined for t, _ in Tall.of(a).terms for u, _ in Tall.of(b).terms])
+        return _floats([self._inner(a, b) for a, b in pairs])
+
+    def _inner(self, a: Array, b: Array) -> Any:
+        if isinstance(a, Tall) or isinstance(b, Tall):
+            return float(np.trace(self.grams.product(Tall.of(a), Tall.of(b))).real)
+        return _inner(a, b)
+
+    def row_squares(self, a: Array) -> Array:
+        return (abs(a) ** 2).sum(1)
+
+    def qr(self, a: Array) -> tuple[Array, Array]:
+        """By two Gram/Cholesky passes where that is safe, by Householder reflections otherwise."""
+        (a,) = self.settled(a)
+        extended = self.extend_basis(a[:, :0], a)
+        if extended is not None:
+            return self.settled(extended[0])[0], extended[1]
+        if not self.all_finite(a):
+            k = min(a.shape)
+            return torch.full_like(a[:, :k], torch.nan), np.full((k, a.shape[1]), np.nan, self.dtype(a))
+        q, r = torch.linalg.qr(a)
+        return q, self.to_numpy(r)
+
+    def extend_basis(self, u: Array, y: Array) -> tuple[Array, Array] | None:
+        found = self.extend_bases([(u, y)])
+        return None if found is None else found[0]
+
+    def extend_bases(self, pairs: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array]] | None:
+        """The factors q are combinations of u and a first, about orthonormal q that is computed here; y is one of that, too."""
+        if any(y.shape[0] < y.shape[1] for _, y in pairs):
+            return None
+        ys = [Tall.of(y) for _, y in pairs]
+        found = self._extend(pairs, ys)
+        if found is None and any(len(y.terms) > 1 for y in ys):  # the terms may cancel: from the arrays themselves, then
+            settle(ys)
+            found = self._extend(pairs, ys)
+        return found
+
+    def _extend(self, pairs: Sequence[tuple[Array, Array]], ys: Sequence[Tall]) -> list[tuple[Array, Array]] | None:
+        self.grams.require([(t, v) for y in ys for t, _ in y.terms for v, _ in y.terms])
+        squares = [self.grams.product(y, y) for y in ys]
+        if not all((np.diagonal(g).real > 0).all() for g in squares):  # zero, negative by rounding, or nan
+            return None
+        firsts = [first_pass(g) for g in squares]
+        if any(f is None for f in firsts):
+            return None
+        ks, inverses = zip(*(f for f in firsts if f is not None), strict=True)
+        qs = settle([y.times(inverse) for y, inverse in zip(ys, inverses, strict=True)])
+        self.grams.require([(a, q) for (u, _), q in zip(pairs, qs, strict=True) for a in (u, q) if a.shape[1]])
+        found = []
+        for (u, y), q, k in zip(pairs, qs, ks, strict=True):
+            measured = self.grams.product(Tall.of(q), Tall.of(q))
+            overlap = self.grams.product(Tall.of(u), Tall.of(q)) if u.shape[1] else np.zeros((0, len(k)))
+            second = second_pass(measured - overlap.conj().T @ overlap)  # the Gram matrix of q without its part in u
+            if second is None:
+                return None
+            factor, inverse = second
+            if isinstance(y, Tall):
+                y.terms = ((q, k),)
+            orthonormal = Tall.of(q).times(inverse)
+            if u.shape[1]:
+                orthonormal = orthonormal + Tall.of(u).times(-overlap @ inverse)
+            found.append((orthonormal, (factor @ k).astype(self.dtype(q), copy=False)))
+        return found
+
+    def orthonormalize(self, y: Array) -> Array:
+        return self.qr(y)[0]
+
+    # -- small arrays ----------------------------------------------------------------------------------------------
+    def svd(self, a: Array) -> tuple[Array, Array, Array]:
+        return _NUMPY.svd(self.to_numpy(a))
+
+    def eigh(self, a: Array) -> tuple[Array, Array]:
+        return _NUMPY.eigh(self.to_numpy(a))
+
+    def inverse(self, m: Array) -> Array:
+        return _NUMPY.inverse(self.to_numpy(m))
+
+    # -- observations ----------------------------------------------------------------------------------------------
+    def require_room(self, m: int, shape: tuple[int, int], dtype: np.dtype) -> None:
+        TorchObservations.require_room(self.device, m, shape, np.dtype(dtype).itemsize)
+
+    def row_major_order(self, rows: Array, cols: Array, shape: tuple[int, int]) -> Array:
+        return _sorted_keys(self.asindex(rows), self.asindex(cols), shape[1])[1]
+
+    def sorted_pattern(
+        self, rows: Array, cols: Array, values: Array, shape: tuple[int, int]
+    ) -> tuple[Array, Array, Array, Array]:
+        keys, order = _sorted_keys(rows, cols, shape[1])
+        # The first key of row i is i n2 or more.
+        starts = torch.arange(shape[0] + 1, device=self.device, dtype=torch.int64).mul_(shape[1])
+        indptr = torch.searchsorted(keys, starts)
+        return indptr, keys.remainder_(shape[1]).to(torch.int32), values[order], order
+
+    def repetitions(self, indptr: Array, indices: Array) -> Array:
+        flags = indices[1:] == indices[:-1]
+        inner = indptr[(indptr > 0) & (indptr < len(indices))]
+        flags[inner - 1] = False  # a pair across the end of a row
+        return self.places(flags)
+
+    def observations(self, indptr: Array, indices: Array, values: Array, n2: int) -> TorchObservations:
+        indptr, indices, values = self.asarray(indptr, np.int64), self.asarray(indices, np.int32), self.asarray(values)
+        return TorchObservations(indptr, indices, values, n2)
+
+    def release(self) -> None:
+        """Nothing: torch keeps freed memory for the next run by itself."""
+
+
+def _floats(found: Sequence[Any]) -> list[float]:
+    """Numbers, some of them still on the device, in one transfer."""
+    there = [x for x in found if isinstance(x, torch.Tensor)]
+    fetched = iter((torch.stack(there) if len(there) > 1 else there[0].reshape(1)).tolist() if there else ())
+    return [next(fetched) if isinstance(x, torch.Tensor) else x for x in found]
+
+
+def _norm(a: Array) -> Any:
+    if isinstance(a, np.ndarray):
+        return _NUMPY.norm(a)
+    a = a.tensor() if isinstance(a, Tall) else a
+    return torch.linalg.vector_norm(a, dtype=torch.complex128 if a.is_complex() else torch.float64)
+
+
+def _inner(a: Array, b: Array) -> Any:
+    if isinstance(a, np.ndarray):
+        return _NUMPY.inner(a, b)
+    if a.dtype == b.dtype == torch.float64:
+        return torch.dot(a.reshape(-1), b.reshape(-1))
+    if a.is_complex() or b.is_complex():
+        a, b = a.to(torch.complex128), b.to(torch.complex128)
+        return torch.vdot(a.reshape(-1), b.reshape(-1)).real
+    return torch.sum(a * b, dtype=torch.float64)
+
+
+def _sorted_keys(rows: Array, cols: Array, n2: int) -> tuple[Array, Array]:
+    """The observations' places in the matrix, row by row, in rising order, and where they stood before."""
+    keys = rows.long() * n2
+    keys += cols
+    return torch.sort(keys, stable=True)

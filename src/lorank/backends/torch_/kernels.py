@@ -1,0 +1,277 @@
+"""The passes over the observations as Triton kernels. Imported only where there is a GPU; :mod:`.plain` is their twin.
+
+A program takes one row of observations, a tile of K of them at a time: it gathers the K rows of the other factor once, and
+makes from them the samples, the residual, the sums and the norms that a pass asks for. Long rows are cut into segments, whose
+sums are added up afterwards, so that one heavy row does not keep the whole GPU waiting and results are the same in every run.
+Complex arrays are read as real ones of twice the width (:func:`_real`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from .launch import launch
+from .plain import Order
+
+Array = Any
+LONGEST = 1024  # observations in a segment
+WIDEST = 4096  # columns of a factor, complex ones counted twice
+
+
+@triton.jit
+def _load_tile(other, j, inside, column, W: tl.constexpr, FAR: tl.constexpr):
+    if FAR:
+        j = j.to(tl.int64)
+    return tl.load(other + j[:, None] * W + column[None, :], mask=inside[:, None] & (column < W)[None, :], other=0.0)
+
+
+@triton.jit
+def _rotated(own, at, column, W: tl.constexpr):
+    """``-i own``, whose real inner product with a row is the imaginary part of the complex one."""
+    sign = 1 - 2 * (column % 2)
+    return tl.load(own + at + (column ^ 1), mask=column < W, other=0.0) * sign
+
+
+@triton.jit
+def _sums_kernel(
+    begin_of, end_of, row_of, index, values, own, s, other, sums, turned, squares,
+    SAMPLE: tl.constexpr, COMPLEX: tl.constexpr,
+    W: tl.constexpr, R: tl.constexpr, K: tl.constexpr, SPLIT: tl.constexpr, FAR: tl.constexpr, LONG: tl.constexpr,
+):  # fmt: skip
+    """Sums of ``d other`` over a segment, d being the residual (SAMPLE) or the given values, and the squares of d."""
+    segment = tl.program_id(0).to(tl.int64)
+    begin, end = tl.load(begin_of + segment), tl.load(end_of + segment)
+    if not LONG:
+        begin, end = begin.to(tl.int32), end.to(tl.int32)
+    row = tl.load(row_of + segment).to(tl.int64) if SPLIT else segment
+    column, lane = tl.arange(0, R), tl.arange(0, K)
+    if SAMPLE:
+        scale = tl.load(s + (column // 2 if COMPLEX else column), mask=column < W, other=0.0)
+        u = tl.load(own + row * W + column, mask=column < W, other=0.0) * scale
+        if COMPLEX:
+            turned_u = _rotated(own, row * W, column, W) * scale
+    total = tl.zeros([K, R], other.dtype.element_ty)
+    if COMPLEX:
+        turned_total = tl.zeros([K, R], other.dtype.element_ty)
+    square = tl.zeros([K], tl.float64)
+    following = tl.load(index + begin + lane, mask=begin + lane < end, other=0)
+    for start in range(begin, end, K):
+        place = start + lane
+        inside = place < end
+        j = following
+        following = tl.load(index + place + K, mask=place + K < end, other=0)  # ahead: the gather waits for it
+        tile = _load_tile(other, j, inside, column, W, FAR)
+        if COMPLEX:
+            d = tl.load(values + 2 * place, mask=inside, other=0.0)
+            e = tl.load(values + 2 * place + 1, mask=inside, other=0.0)
+            if SAMPLE:
+                d = tl.sum(tile * u[None, :], 1) - d
+                e = tl.sum(tile * turned_u[None, :], 1) - e
+            turned_total += e[:, None] * tile
+            square += e.to(tl.float64) * e.to(tl.float64)
+        else:
+            d = tl.load(values + place, mask=inside, other=0.0)
+            if SAMPLE:
+                d = tl.sum(tile * u[None, :], 1) - d
+        total += d[:, None] * tile
+        square += d.to(tl.float64) * d.to(tl.float64)
+    tl.store(sums + segment * W + column, tl.sum(total, 0), mask=column < W)
+    if COMPLEX:
+        tl.store(turned + segment * W + column, tl.sum(turned_total, 0), mask=column < W)
+    if SAMPLE:
+        tl.store(squares + segment, tl.sum(square, 0))
+
+
+@triton.jit
+def _sample_kernel(
+    begin_of, end_of, row_of, index, values, left, right, out, inner, energy,
+    MINUS: tl.constexpr, STORE: tl.constexpr, WEIGH: tl.constexpr, COMPLEX: tl.constexpr,
+    W: tl.constexpr, R: tl.constexpr, K: tl.constexpr, SPLIT: tl.constexpr, FAR: tl.constexpr, LONG: tl.constexpr,
+):  # fmt: skip
+    """``z = left right^H`` on a segment: stored, minus the values (MINUS); or its energy, and its product with them (WEIGH)."""
+    segment = tl.program_id(0).to(tl.int64)
+    begin, end = tl.load(begin_of + segment), tl.load(end_of + segment)
+    if not LONG:
+        begin, end = begin.to(tl.int32), end.to(tl.int32)
+    row = tl.load(row_of + segment).to(tl.int64) if SPLIT else segment
+    column, lane = tl.arange(0, R), tl.arange(0, K)
+    u = tl.load(left + row * W + column, mask=column < W, other=0.0)
+    if COMPLEX:
+        turned_u = _rotated(left, row * W, column, W)
+    squares, products = tl.zeros([K], tl.float64), tl.zeros([K], tl.float64)
+    following = tl.load(index + begin + lane, mask=begin + lane < end, other=0)
+    for start in range(begin, end, K):
+        place = start + lane
+        inside = place < end
+        j = following
+        following = tl.load(index + place + K, mask=place + K < end, other=0)
+        tile = _load_tile(right, j, inside, column, W, FAR)
+        z = tl.sum(tile * u[None, :], 1)
+        if COMPLEX:
+            e = tl.sum(tile * turned_u[None, :], 1)
+            if MINUS:
+                z -= tl.load(values + 2 * place, mask=inside, other=0.0)
+                e -= tl.load(values + 2 * place + 1, mask=inside, other=0.0)
+            if WEIGH:
+                products += tl.load(values + 2 * place, mask=inside, other=0.0).to(tl.float64) * z.to(tl.float64)
+                products += tl.load(values + 2 * place + 1, mask=inside, other=0.0).to(tl.float64) * e.to(tl.float64)
+            if STORE:
+                tl.store(out + 2 * place, z, mask=inside)
+                tl.store(out + 2 * place + 1, e, mask=inside)
+            else:
+                squares += e.to(tl.float64) * e.to(tl.float64)
+        else:
+            if MINUS:
+                z -= tl.load(values + place, mask=inside, other=0.0)
+            if WEIGH:
+                products += tl.load(values + place, mask=inside, other=0.0).to(tl.float64) * z.to(tl.float64)
+            if STORE:
+                tl.store(out + place, z, mask=inside)
+        if not STORE:
+            squares += z.to(tl.float64) * z.to(tl.float64)
+    if not STORE:
+        tl.store(energy + segment, tl.sum(squares, 0))
+    if WEIGH:
+        tl.store(inner + segment, tl.sum(products, 0))
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Pieces of rows: where each begins and ends, which row it is of, and which pieces a row has."""
+
+    begin: Array
+    end: Array
+    row: Array | None  # None where each row is one piece
+    ptr: Array | None
+    options: dict[int, dict[str, Any]] = field(default_factory=dict)  # of the kernels, for each width of factors
+
+    @property
+    def count(self) -> int:
+        return len(self.begin)
+
+    def add_up(self, parts: Array) -> Array:
+        """Sums of pieces to sums of rows."""
+        return parts if self.ptr is None else torch.segment_reduce(parts, "sum", offsets=self.ptr, axis=0)
+
+
+def segments(ptr: Array, longest: int = LONGEST) -> Segments:
+    """Rows cut into pieces of at most ``longest`` observations."""
+    lengths = ptr.diff()
+    if not len(lengths) or int(lengths.max()) <= longest:
+        return Segments(ptr[:-1], ptr[1:], None, None)
+    pieces = ((lengths + longest - 1) // longest).clamp_(min=1)
+    starts = torch.nn.functional.pad(pieces.cumsum(0), (1, 0))
+    rows = torch.repeat_interleave(torch.arange(len(lengths), device=ptr.device), pieces)
+    begin = ptr[rows] + longest * (torch.arange(len(rows), device=ptr.device) - starts[rows])
+    return Segments(begin, torch.minimum(begin + longest, ptr[rows + 1]), rows.to(torch.int32), starts)
+
+
+def _tile(width: int, mean: float) -> dict[str, int]:
+    """Columns R, observations K and warps of a program: some 16 numbers a thread."""
+    R = max(2, triton.next_power_of_2(width))
+    warps = 1 if R <= 128 else 2 if R <= 256 else 4 if R <= 512 else 8  # one warp wins as long as its registers last
+    K = min(max(512 * warps // R, 2), 128, max(triton.next_power_of_2(int(mean) + 1), 2))
+    return {"R": R, "K": K, "num_warps": warps}
+
+
+def _real(a: Array) -> Array:
+    """A contiguous array as real numbers; complex ones as pairs."""
+    return torch.view_as_real(a.resolve_conj().contiguous()).flatten(-2) if a.is_complex() else a.contiguous()
+
+
+def _options(order: Order, other: Array) -> dict[str, Any]:
+    width = other.shape[1]
+    known: dict[int, dict[str, Any]] = order.segments.options
+    if width not in known:
+        if width > WIDEST:
+            raise ValueError(f"factors of {width} columns are too wide for a GPU kernel: at most {WIDEST} (half of it complex)")
+        tile = _tile(width, order.m / max(order.n, 1))
+        known[width] = {
+            "W": width,
+            "R": tile["R"],
+            "K": tile["K"],
+            "SPLIT": order.segments.row is not None,
+            "FAR": other.numel() >= 2**31,
+            "LONG": order.m >= 2**30,
+            "num_warps": tile["num_warps"],
+        }
+    return known[width]
+
+
+def _sums(order: Order, values: Array, own: Array | None, s: Array | None, other: Array) -> tuple[Array, Array]:
+    flat, pieces, complex_ = _real(other), order.segments, other.is_complex()
+    sums = torch.empty((pieces.count, flat.shape[1]), dtype=flat.dtype, device=flat.device)
+    turned = torch.empty_like(sums) if complex_ else sums
+    squares = torch.empty(pieces.count if own is not None else 0, dtype=torch.float64, device=flat.device)
+    arrays = (
+        pieces.begin, pieces.end, pieces.begin if pieces.row is None else pieces.row, order.index, _real(values),
+        flat if own is None else _real(own), flat if s is None else s.contiguous(), flat, sums, turned, squares,
+    )  # fmt: skip
+    if pieces.count:
+        launch(
+            _sums_kernel,
+            (pieces.count, 1, 1),
+            flat.dtype,
+            arrays,
+            (),
+            SAMPLE=own is not None,
+            COMPLEX=complex_,
+            **_options(order, flat),
+        )
+    total = pieces.add_up(sums)
+    if complex_:
+        total = torch.view_as_complex(total.unflatten(-1, (-1, 2))) + 1j * torch.view_as_complex(
+            pieces.add_up(turned).unflatten(-1, (-1, 2))
+        )
+    return total, pieces.add_up(squares) if own is not None else squares
+
+
+def gradient(order: Order, own: Array, s: Array, other: Array, values: Array) -> tuple[Array, Array]:
+    """``D other`` and the squared row norms of D for ``D = own diag(s) other^H - values`` on the pattern, in one pass."""
+    return _sums(order, values, own, s, other)
+
+
+def times(order: Order, p: Array, other: Array) -> Array:
+    """``P other`` for P the sparse matrix of the entries p."""
+    return _sums(order, p, None, None, other)[0]
+
+
+def row_sums(order: Order, p: Array) -> Array:
+    """Sums of real entries over rows, in double precision."""
+    return torch.segment_reduce(p.double(), "sum", offsets=order.ptr, axis=0)
+
+
+def _sample(order: Order, left: Array, right: Array, values: Array | None, out: Array | None) -> tuple[Array, Array]:
+    complex_, weigh, pieces = left.is_complex(), values is not None and out is None, order.segments
+    left, right = _real(left), _real(right)
+    energy = torch.empty(0 if out is not None else pieces.count, dtype=torch.float64, device=right.device)
+    inner = torch.empty(pieces.count if weigh else 0, dtype=torch.float64, device=right.device)
+    arrays = (
+        pieces.begin, pieces.end, pieces.begin if pieces.row is None else pieces.row, order.index,
+        right if values is None else _real(values), left, right, right if out is None else _real(out), inner, energy,
+    )  # fmt: skip
+    if pieces.count:
+        launch(
+            _sample_kernel, (pieces.count, 1, 1), right.dtype, arrays, (), MINUS=values is not None and out is not None,
+            STORE=out is not None, WEIGH=weigh, COMPLEX=complex_, **_options(order, right),
+        )  # fmt: skip
+    return inner, energy
+
+
+def sample(order: Order, left: Array, right: Array, values: Array | None = None) -> Array:
+    """Entries of ``left right^H`` on the pattern, minus the values."""
+    out = torch.empty(order.m, dtype=left.dtype, device=left.device)
+    _sample(order, left, right, values, out)
+    return out
+
+
+def line_sums(order: Order, left: Array, right: Array, weights: Array | None) -> Array:
+    """``Re <weights, z>`` and ``|z|^2`` for ``z = left right^H`` on the pattern, in double precision."""
+    inner, energy = _sample(order, left, right, weights, None)
+    total = energy.sum()
+    return torch.stack([total.new_zeros(()) if weights is None else inner.sum(), total])

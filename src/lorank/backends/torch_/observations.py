@@ -1,0 +1,184 @@
+"""Observed entries on a device, in row and in column order, and the passes over them."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+import weakref
+from typing import Any
+
+import torch
+
+from . import plain
+from .plain import Order
+from .tall import Tall, beside, settle
+
+Array = Any
+
+# Bytes at the peak of a problem's making, for each observation beside its value: row and column indices as they come (16), the
+# places they are sorted by, in order and not (16), where they stood (8), and what sorting needs beside (16).
+MAKING = 56
+
+
+def _passes(device: torch.device) -> Any:
+    """The module with the passes for a device."""
+    if device.type != "cuda":
+        return plain
+    try:
+        from . import kernels
+    except ImportError as error:
+        warnings.warn(f"Triton cannot be imported ({error}): lorank runs on plain PyTorch, several times slower", stacklevel=3)
+        return plain
+    return kernels
+
+
+class TorchObservations:
+    """Observed entries y of an n1 x n2 matrix as tensors; see :class:`~lorank.backends.reference.ReferenceObservations`.
+
+    Notes
+    -----
+    On the device, for each observation: a column index and a row index (4 bytes each), its place in column order (4, or 8 from
+    2^31 observations on), and its value twice, in row and in column order; 28 bytes in float64, 20 in float32.
+    """
+
+    def __init__(self, indptr: Array, indices: Array, values: Array, n2: int) -> None:
+        self.indptr, self.indices, self.values = indptr, indices, values
+        self.shape = (len(indptr) - 1, n2)
+        self.m = len(values)
+        self._check()
+        self._build()
+
+    def _check(self) -> None:
+        ptr, index = self.indptr, self.indices
+        lengths = ptr.diff()
+        if int(ptr[0]) != 0 or int(ptr[-1]) != len(index) or len(index) != self.m or bool((lengths < 0).any()):
+            raise ValueError("indptr must rise from 0 to the number of indices")
+        if self.m and (int(index.min()) < 0 or int(index.max()) >= self.shape[1]):
+            raise ValueError(f"column indices must lie in 0 .. {self.shape[1] - 1}")
+        falls = torch.zeros(self.m + 1, dtype=torch.bool, device=index.device)
+        falls[1:-1] = index[1:] <= index[:-1]
+        falls[ptr] = False  # between rows they may
+        if bool(falls.any()):
+            raise ValueError("column indices must increase within a row")
+
+    def _build(self) -> None:
+        index, n2 = self.indices, self.shape[1]
+        by_rows = Order(self.indptr, index)
+        columns, order = torch.sort(index, stable=True)
+        ptr = torch.searchsorted(columns, torch.arange(n2 + 1, dtype=torch.int32, device=index.device))
+        del columns
+        by_cols = Order(ptr, by_rows.rows()[order])
+        self._to_columns = order.to(torch.int32) if self.m < 2**31 else order
+        self._passes = _passes(index.device)
+        if self._passes is not plain:
+            by_rows, by_cols = (Order(o.ptr, o.index, self._passes.segments(o.ptr)) for o in (by_rows, by_cols))
+        self._by_rows, self._by_cols = by_rows, by_cols
+        self._moved: tuple[Any, Array] | None = None
+        self._column_values = self.values.conj().resolve_conj()[self._to_columns]
+
+    def with_values(self, values: Array) -> TorchObservations:
+        twin = copy.copy(self)
+        twin.values, twin._moved = values, None
+        twin._column_values = values.conj().resolve_conj()[self._to_columns]
+        return twin
+
+    def __copy__(self) -> TorchObservations:
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)  # a pattern does not change, so it can be shared
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"indptr": self.indptr, "indices": self.indices, "values": self.values, "shape": self.shape, "m": self.m}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._build()
+
+    @staticmethod
+    def require_room(device: torch.device, m: int, shape: tuple[int, int], itemsize: int) -> None:
+        """A MemoryError, before anything is allocated, where m observations do not fit on the device."""
+        needed = m * (MAKING + 3 * itemsize) + 16 * sum(shape)
+        at_hand = free_bytes(device)
+        if at_hand is not None and needed > at_hand:
+            raise MemoryError(
+                f"{m:,} observations of a {shape[0]} x {shape[1]} matrix need about {needed / 1e9:.1f} GB on {device} while "
+                f"they are sorted, and {at_hand / 1e9:.1f} GB are at hand: take single precision, fewer observations, or leave "
+                "out device to compute in main memory"
+            )
+
+    @property
+    def rows(self) -> Array:
+        return self._by_rows.rows()
+
+    @property
+    def cols(self) -> Array:
+        return self.indices
+
+    def matrix(self, p: Array) -> Any:
+        """The sparse matrix with the entries ``p``, as torch has it (CSR)."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sparse")
+            return torch.sparse_csr_tensor(self.indptr, self.indices.long(), p, self.shape)
+
+    # -- the passes --------------------------------------------------------------------------------------------------
+    def _own(self, *arrays: Any) -> list[Array]:
+        """Factors as the passes take them."""
+        return [a if a.dtype == self.values.dtype else a.to(self.values.dtype) for a in settle([Tall.of(a) for a in arrays])]
+
+    def _scale(self, s: Array) -> Array:
+        real = self.values.dtype.to_real()
+        return s if s.dtype == real else s.to(real)
+
+    def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, Array]:
+        return self._passes.gradient(self._by_rows, *self._own(u), self._scale(s), *self._own(v), self.values)
+
+    def gradient_cols(self, u: Array, s: Array, v: Array) -> tuple[Array, Array]:
+        return self._passes.gradient(self._by_cols, *self._own(v), self._scale(s), *self._own(u), self._column_values)
+
+    def residual(self, left: Array, right: Array) -> Array:
+        return self._passes.sample(self._by_rows, *self._own(left, right), self.values)
+
+    def sample(self, left: Array, right: Array) -> Array:
+        return self._passes.sample(self._by_rows, *self._own(left, right))
+
+    def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], weights: Array | None) -> tuple[float, float]:
+        (l1, r1), (l2, r2) = blocks
+        left, right = settle([beside(l1, l2), beside(r1, r2)])
+        inner, energy = self._passes.line_sums(self._by_rows, left, right, weights).tolist()
+        return inner, energy
+
+    def times(self, p: Array, v: Array) -> Array:
+        return self._passes.times(self._by_rows, p, *self._own(v))
+
+    def adjoint_times(self, p: Array, u: Array) -> Array:
+        return self._passes.times(self._by_cols, self._columns(p), *self._own(u))
+
+    def _columns(self, p: Array) -> Array:
+        """The entries p conjugated, in column order; kept, since a gradient is multiplied many times in a row."""
+        if self._moved is None or self._moved[0]() is not p:
+            self._moved = weakref.ref(p), p.conj().resolve_conj()[self._to_columns]
+        return self._moved[1]
+
+    def squares(self, p: Array) -> tuple[Array, Array]:
+        q = abs(p.to(torch.complex128 if p.is_complex() else torch.float64)) ** 2
+        return self.sums(q, 0), self.sums(q, 1)
+
+    def counts(self, side: int) -> Array:
+        return (self._by_cols if side else self._by_rows).ptr.diff()
+
+    def sums(self, p: Array, side: int) -> Array:
+        return self._passes.row_sums(*((self._by_cols, p[self._to_columns]) if side else (self._by_rows, p)))
+
+    def outer(self, p: Array) -> tuple[Array, Array]:
+        double = p.to(torch.complex128 if p.is_complex() else torch.float64)
+        g = torch.zeros(self.shape, dtype=double.dtype, device=p.device)
+        g[self.rows, self.cols] = double
+        return g @ g.mH, g.mH @ g
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """What can still be allocated on a GPU, torch's own reserve counted in; None where nobody can tell."""
+    if device.type != "cuda":
+        return None
+    free = torch.cuda.mem_get_info(device)[0]
+    return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))

@@ -1,0 +1,92 @@
+"""The passes over the observations in plain PyTorch: for the CPU, and the twin that the Triton kernels are held against.
+
+Each takes one order of the pattern (:class:`Order`): rows of observations, by row or by column of the matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Order:
+    """Observations row by row: those of row i stand at ``ptr[i] .. ptr[i + 1]``, ``index`` says in which column each is."""
+
+    ptr: Array  # (n + 1,) int64
+    index: Array  # (m,) int32
+    segments: Any = None  # for the kernels, where rows are cut into pieces
+
+    @property
+    def n(self) -> int:
+        return len(self.ptr) - 1
+
+    @property
+    def m(self) -> int:
+        return len(self.index)
+
+    def rows(self) -> Array:
+        """The row of each observation."""
+        lengths = self.ptr.diff()
+        return torch.repeat_interleave(torch.arange(self.n, dtype=torch.int32, device=self.ptr.device), lengths)
+
+
+def _blocks(order: Order) -> Iterator[tuple[slice, Array, Array]]:
+    """Observations a block at a time, so that gathered factors take little memory: the block, its rows, its columns."""
+    device = order.ptr.device
+    step = 1 << (16 if device.type == "cpu" else 22)
+    for k in range(0, order.m, step):
+        part = slice(k, min(k + step, order.m))
+        places = torch.arange(part.start, part.stop, device=device)
+        yield part, torch.searchsorted(order.ptr, places, right=True) - 1, order.index[part].long()
+
+
+def _double(dtype: torch.dtype) -> torch.dtype:
+    return torch.complex128 if dtype.is_complex else torch.float64
+
+
+def sample(order: Order, left: Array, right: Array, values: Array | None = None) -> Array:
+    """Entries of ``left right^H`` on the pattern, minus the values."""
+    out = torch.empty(order.m, dtype=left.dtype, device=left.device)
+    for part, rows, cols in _blocks(order):
+        out[part] = (left[rows] * right[cols].conj()).sum(1)
+    return out if values is None else out.sub_(values)
+
+
+def line_sums(order: Order, left: Array, right: Array, weights: Array | None) -> Array:
+    """``Re <weights, z>`` and ``|z|^2`` for ``z = left right^H`` on the pattern, in double precision."""
+    inner = torch.zeros((), dtype=torch.float64, device=left.device)
+    energy = inner.clone()
+    for part, rows, cols in _blocks(order):
+        z = (left[rows] * right[cols].conj()).sum(1).to(_double(left.dtype))
+        energy += torch.vdot(z, z).real
+        if weights is not None:
+            inner += torch.vdot(weights[part].to(z.dtype), z).real
+    return torch.stack([inner, energy])
+
+
+def times(order: Order, p: Array, other: Array) -> Array:
+    """``P other`` for P the sparse matrix of the entries p."""
+    sums = torch.zeros((order.n, other.shape[1]), dtype=other.dtype, device=other.device)
+    for part, rows, cols in _blocks(order):
+        sums.index_add_(0, rows, p[part, None] * other[cols])
+    return sums
+
+
+def gradient(order: Order, own: Array, s: Array, other: Array, values: Array) -> tuple[Array, Array]:
+    """``D other`` and the squared row norms of D for ``D = own diag(s) other^H - values`` on the pattern."""
+    d = sample(order, own * s, other, values)
+    return times(order, d, other), row_sums(order, abs(d).double() ** 2)
+
+
+def row_sums(order: Order, p: Array) -> Array:
+    """Sums of real entries over rows, in double precision."""
+    sums = torch.zeros(order.n, dtype=torch.float64, device=p.device)
+    for part, rows, _ in _blocks(order):
+        sums.index_add_(0, rows, p[part].double())
+    return sums
