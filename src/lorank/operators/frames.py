@@ -75,13 +75,13 @@ class MatrixFrame:
 class DiffractionFrame:
     """Coded diffraction: ``A x = (F (D_1 x), ..., F (D_L x))`` with masks D_l and the Fourier transform F, in 1-D or 2-D."""
 
-    def __init__(self, masks: Array, backend: Dense) -> None:
-        self.masks, self.backend = masks, backend  # (L, *signal)
+    def __init__(self, masks: Array, backend: Dense | None = None) -> None:
+        self.masks, self.backend = masks, Dense() if backend is None else backend  # (L, *signal)
         self.signal = masks.shape[1:]
         self.axes = tuple(range(-len(self.signal), 0))
         self.n = int(np.prod(self.signal))
         self.m = masks.shape[0] * self.n
-        self.dtype = np.result_type(backend.dtype(masks), np.complex64)
+        self.dtype = np.result_type(self.backend.dtype(masks), np.complex64)
 
     def to(self, backend: Dense) -> DiffractionFrame:
         return DiffractionFrame(backend.asarray(self.backend.to_numpy(self.masks)), backend)

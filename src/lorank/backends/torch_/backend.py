@@ -15,7 +15,7 @@ import torch
 from ..dense import Array, Dense, first_pass, second_pass
 from ..reference import Reference
 from .observations import TorchObservations
-from .tall import Grams, Tall, settle
+from .tall import Grams, Tall, fetch, plain_product, send, settle
 
 DTYPES = {
     np.dtype(name): getattr(torch, name)
@@ -237,8 +237,23 @@ class Torch(Reference):
         return q, self.to_numpy(r)
 
     def extend_basis(self, u: Array, y: Array) -> tuple[Array, Array] | None:
-        found = self.extend_bases([(u, y)])
-        return None if found is None else found[0]
+        """As :meth:`extend_bases`, by plain products: here nothing is put off, and no product is asked for again."""
+        if y.shape[0] < y.shape[1]:
+            return None
+        (y,) = self.settled(y)
+        first = first_pass(fetch([plain_product(y, y)])[0])
+        if first is None:
+            return None
+        k, inverse = first
+        q = y @ send([inverse], y)[0]
+        both = fetch([torch.cat([plain_product(u, q), plain_product(q, q)])])[0]
+        overlap, squares = both[: u.shape[1]], both[u.shape[1] :]
+        second = second_pass(squares - overlap.conj().T @ overlap)  # the Gram matrix of q without its part in u
+        if second is None:
+            return None
+        factor, inverse = second
+        small, part = send([inverse, overlap @ inverse], y)
+        return torch.addmm(q @ small, u, part, alpha=-1), (factor @ k).astype(self.dtype(q), copy=False)
 
     def extend_bases(self, pairs: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array]] | None:
         """The factors q are combinations of u and a first, about orthonormal q that is computed here; y is one of that, too."""

@@ -179,9 +179,12 @@ def fetch(arrays: Sequence[Array]) -> list[np.ndarray]:
     return [part.reshape(a.shape) for part, a in zip(np.split(flat, ends[:-1]), arrays, strict=True)]
 
 
-def send(arrays: Sequence[np.ndarray], device: Any) -> list[Array]:
-    """Small arrays to a device, in one transfer and in double precision."""
-    flat = torch.from_numpy(np.concatenate([a.ravel() for a in arrays])).to(device)
+def send(arrays: Sequence[np.ndarray], like: Array, dtype: Any = None) -> list[Array]:
+    """Small arrays to where a tensor is, in one transfer; in its dtype, or another one."""
+    flat = arrays[0].ravel() if len(arrays) == 1 else np.concatenate([a.ravel() for a in arrays])
+    flat = torch.from_numpy(flat).to(like.device, like.dtype if dtype is None else dtype)
+    if len(arrays) == 1:
+        return [flat.view(arrays[0].shape)]
     return [part.view(a.shape) for part, a in zip(flat.split([a.size for a in arrays]), arrays, strict=True)]
 
 
@@ -190,7 +193,8 @@ def settle(arrays: Sequence[Tall]) -> list[Array]:
     open_ = [a for a in arrays if len(a.terms) > 1 or a.terms[0][1] is not None]
     if open_:
         small = [_double(np.eye(a.shape[1]) if c is None else c) for a in open_ for _, c in a.terms]
-        flat = iter(send(small, open_[0].device))
+        first = open_[0].terms[0][0]
+        flat = iter(send(small, first, torch.complex128 if first.is_complex() else torch.float64))
         for a in open_:
             a.terms = ((_combine([(t, next(flat)) for t, _ in a.terms]), None),)
     return [a.terms[0][0] for a in arrays]

@@ -1,0 +1,235 @@
+"""What is special about tensors: devices, errors, what comes back, and the Triton kernels against their plain twins."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import lorank as lr
+from helpers import host
+from lorank.backends import get_backend
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install lorank[gpu]")
+# An import, not a flag: Triton has no CPU build of its kernels, but an interpreter that TRITON_INTERPRET=1 turns on.
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+needs_kernels = pytest.mark.skipif(
+    not (torch.cuda.is_available() or INTERPRETED), reason="Triton kernels need a GPU, or TRITON_INTERPRET=1 and Triton"
+)
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@pytest.fixture(scope="module")
+def easy():
+    return lr.datasets.random_completion(120, 90, 3, oversampling=6, seed=1)
+
+
+# -- devices -----------------------------------------------------------------------------------------------------------
+def test_solve_on_a_device_gives_tensors_there_and_numpy_brings_them_back(easy):
+    problem, truth = easy
+    result = lr.solve(problem, 3, device=DEVICE)
+    assert result.converged
+    for a in (result.X.U, result.X.s, result.X.V):
+        assert a.device.type == DEVICE
+        assert a.dtype == torch.float64
+    back = result.numpy()
+    for a in (back.X.U, back.X.s, back.X.V):
+        assert isinstance(a, np.ndarray)
+    assert truth.distance(back.X) < 1e-5 * truth.norm()
+    assert truth.distance(result.X) == pytest.approx(truth.distance(back.X), rel=1e-6)
+    assert isinstance(problem.y, np.ndarray)  # the problem stays where it was
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_problems_from_tensors_stay_where_they_are(dtype):
+    made, truth = lr.datasets.random_completion(60, 50, 2, oversampling=6, factors="gaussian", dtype=dtype, seed=3)
+    shuffled = np.random.default_rng(0).permutation(made.m)
+    rows, cols, y = (torch.as_tensor(a[shuffled], device=DEVICE) for a in (made.rows, made.cols, made.y))
+    problem = lr.Completion(rows, cols, y, (60, 50))
+    assert problem.backend.name.startswith("torch")
+    assert problem.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(host(problem.y), made.y)
+    result = lr.solve(problem, 2, tol=5e-6, max_iter=300)
+    assert result.X.U.dtype == getattr(torch, dtype)
+    assert truth.distance(result.X.numpy()) < 1e-4 * truth.norm()
+
+
+@pytest.mark.parametrize("name", ["auto", "rcg"])
+def test_the_same_iterates_as_numpy(name, easy):
+    """Same problem, same seed: ten steps, to 1e-8 (and much better) in double precision."""
+    problem, _ = easy
+    paths = [[], []]
+    for path, device in zip(paths, (None, DEVICE), strict=True):
+        keep = lambda problem, state, clock, path=path: path.append(state.X.numpy()) and None  # noqa: E731
+        lr.solve(problem, 3, name, max_iter=10, tol=0, device=device, callbacks=[keep])
+    assert len(paths[0]) == len(paths[1]) == 11
+    for a, b in zip(*paths, strict=True):
+        assert a.distance(b) < 1e-8 * a.norm()
+
+
+@pytest.mark.parametrize("make", ["sensing", "phase", "diffraction"])
+def test_the_other_models_walk_the_same_path(make):
+    problem, rank = {
+        "sensing": lambda: (lr.datasets.random_sensing(20, 15, 2, seed=1, dtype=np.complex128)[0], 2),
+        "phase": lambda: (lr.datasets.random_phase(40, seed=1, dtype=np.complex128)[0], 1),
+        "diffraction": lambda: (lr.datasets.random_diffraction((8, 8), masks=6, seed=1)[0], 1),
+    }[make]()
+    for solver in ("auto", "adaptive-prgd") if rank == 1 else ("auto",):
+        one, two = (lr.solve(problem, rank, solver, max_iter=10, tol=0, device=device) for device in (None, DEVICE))
+        np.testing.assert_allclose(one.history.residual, two.history.residual, rtol=1e-8)
+        if rank == 1:
+            assert two.signal.device.type == DEVICE
+            assert lr.phase_distance(two.signal, one.signal) < 1e-8
+    lr.testing.dot_test(problem.to(DEVICE), rank=1)
+
+
+def test_models_from_tensors():
+    made, _ = lr.datasets.random_sensing(12, 10, 2, seed=1)
+    sensing = lr.Sensing(torch.as_tensor(made.A), torch.as_tensor(made.y), (12, 10))
+    assert lr.solve(sensing, 2).converged
+    phase, x = lr.datasets.random_phase(20, seed=1)
+    again = lr.PhaseRetrieval(torch.as_tensor(phase.frame.A), torch.as_tensor(phase.y))
+    assert lr.phase_distance(lr.solve(again, 1).signal, x) < 1e-5
+
+
+def test_functions_of_tensors():
+    made, truth = lr.datasets.random_sensing(12, 10, 2, seed=1)
+    A = torch.as_tensor(made.A)
+    problem = lr.Sensing.from_functions(
+        lambda left, right: A @ (left @ right.T).ravel(),
+        lambda p: (p @ A).reshape(12, 10),
+        torch.as_tensor(made.y),
+        (12, 10),
+        check=True,
+    )
+    assert truth.distance(lr.solve(problem, 2).X.numpy()) < 1e-4 * truth.norm()
+    with pytest.raises(ValueError, match="cannot be moved to another device"):
+        lr.Sensing.from_functions(lambda *a: np.ones(3), lambda p: np.ones((2, 2)), np.ones(3), (2, 2), gain=1.0).to(DEVICE)
+
+
+def test_a_start_may_be_of_either_kind(easy):
+    problem, _ = easy
+    first = lr.solve(problem, 3, max_iter=3, tol=0)
+    there = lr.solve(problem, 3, max_iter=0, tol=0, start=first.X, device=DEVICE)
+    assert there.residual == pytest.approx(first.residual, rel=1e-9)
+    back = lr.solve(problem, 3, max_iter=0, tol=0, start=there.X.numpy())
+    assert back.residual == pytest.approx(first.residual, rel=1e-9)
+
+
+def test_problems_on_a_device_can_be_pickled(easy):
+    problem = easy[0].to(DEVICE)
+    twin = pickle.loads(pickle.dumps(problem))
+    assert twin.backend is problem.backend
+    assert lr.solve(twin, 3).residual == lr.solve(problem, 3).residual
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [("gpu", "unknown device 'gpu'"), ("meta", "of a kind that lorank does not use"), ("cuda:99", "is not there")],
+)
+def test_devices_that_are_not_there(device, message, easy):
+    with pytest.raises(ValueError, match=message):
+        lr.solve(easy[0], 3, device=device)
+
+
+def test_too_little_memory_is_told_before_anything_is_allocated(monkeypatch, easy):
+    monkeypatch.setattr("lorank.backends.torch_.observations.free_bytes", lambda device: 100_000)
+    with pytest.raises(MemoryError, match=r"3,\d\d\d observations .* GB on c.*, and 0\.0 GB are at hand"):
+        easy[0].to(DEVICE)
+    rows, cols, y = (torch.as_tensor(a) for a in (easy[0].rows, easy[0].cols, easy[0].y))
+    with pytest.raises(MemoryError, match="while they are sorted"):
+        lr.Completion(rows, cols, y, easy[0].shape)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rows": [0, -1, 1]}, r"rows\[1\] = -1 is no index: negative"),
+        ({"cols": [0, 5, 1]}, r"cols\[1\] = 5 is outside 0 \.\. 2"),
+        ({"rows": [0.5, 1, 1]}, "rows must be integers, got torch.float32"),
+        ({"values": [1.0, float("nan"), 2.0]}, r"values\[1\] = nan \(row 1, column 2\) is not finite"),
+        ({"rows": [[0], [1], [1]]}, "rows must be one-dimensional"),
+        ({"rows": [1, 1, 1], "cols": [0, 0, 1]}, r"the pair \(row 1, column 0\) is observed more than once"),
+    ],
+)
+def test_bad_tensors_are_refused_like_arrays(change, message):
+    given = {"rows": [0, 1, 1], "cols": [0, 2, 1], "values": [1.0, 2.0, 3.0]} | change
+    with pytest.raises(ValueError, match=message):
+        lr.Completion(*(torch.tensor(given[name], device=DEVICE) for name in ("rows", "cols", "values")), (3, 3))
+
+
+def test_without_torch_the_message_says_what_to_install():
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import lorank as lr\n"
+        "p, _ = lr.datasets.random_completion(30, 20, 2, seed=0)\n"
+        "assert lr.solve(p, 2).converged\n"
+        "try: lr.solve(p, 2, device='cuda')\n"
+        "except ValueError as e: print(e)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'pip install "lorank[gpu]"' in done.stdout
+
+
+# -- Gram products are kept --------------------------------------------------------------------------------------------
+def test_gram_products_follow_changes_in_place():
+    backend = get_backend("torch" if DEVICE == "cpu" else "torch:cuda")
+    a = torch.ones(5, 2, dtype=torch.float64, device=DEVICE)
+    assert backend.gram(a, a)[0, 0] == 5
+    a *= 2
+    assert backend.gram(a, a)[0, 0] == 20
+
+
+# -- the Triton kernels ------------------------------------------------------------------------------------------------
+@needs_kernels
+@pytest.mark.parametrize("longest", [1024, 7])
+@pytest.mark.parametrize("width", [1, 3, 10])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_passes_against_their_plain_twins(dtype, width, longest):
+    """Also with empty rows, and with rows cut into segments."""
+    kernels = pytest.importorskip("lorank.backends.torch_.kernels", reason="Triton is not installed")
+    from lorank.backends.torch_ import plain
+
+    kind, draw = getattr(torch, dtype), torch.Generator().manual_seed(width)
+    mask = torch.rand(21, 15, generator=draw) < 0.6
+    mask[4] = False
+    ptr = torch.cat([torch.zeros(1, dtype=torch.int64), mask.sum(1).cumsum(0)]).to(DEVICE)
+    index = mask.nonzero()[:, 1].int().to(DEVICE)
+    one = plain.Order(ptr, index)
+    two = plain.Order(ptr, index, kernels.segments(ptr, longest))
+    u, v, y = (
+        torch.randn(*shape, dtype=kind, generator=draw).to(DEVICE) for shape in ((21, width), (15, width), (len(index),))
+    )
+    s = torch.rand(width, dtype=kind.to_real(), generator=draw).to(DEVICE)
+    close = {"rtol": 1e-4, "atol": 1e-5} if kind.to_real() == torch.float32 else {"rtol": 1e-11, "atol": 1e-12}
+    for a, b in zip(kernels.gradient(two, u, s, v, y), plain.gradient(one, u, s, v, y), strict=True):
+        torch.testing.assert_close(a, b, **close)
+    torch.testing.assert_close(kernels.times(two, y, v), plain.times(one, y, v), **close)
+    for values in (None, y):
+        torch.testing.assert_close(kernels.sample(two, u, v, values), plain.sample(one, u, v, values), **close)
+        torch.testing.assert_close(kernels.line_sums(two, u, v, values), plain.line_sums(one, u, v, values), **close)
+    torch.testing.assert_close(kernels.row_sums(two, abs(y)), plain.row_sums(one, abs(y)))
+
+
+@needs_kernels
+@pytest.mark.parametrize("n", [50, 700])
+@pytest.mark.parametrize("width", [1, 10, 20])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_tall_products_against_their_plain_twins(dtype, width, n):
+    tall_kernels = pytest.importorskip("lorank.backends.torch_.tall_kernels", reason="Triton is not installed")
+    from lorank.backends.torch_ import tall
+
+    kind, draw = getattr(torch, dtype), torch.Generator().manual_seed(width)
+    xs, zs = ([torch.randn(k, width, dtype=kind, generator=draw).to(DEVICE) for _ in range(3)] for k in (n, n + 7))
+    pairs = [(xs[0], xs[1]), (xs[1], xs[1]), (zs[0], zs[2])]
+    for (a, b), product in zip(pairs, tall_kernels.products(pairs), strict=True):
+        torch.testing.assert_close(product, a.double().T @ b.double())
+    for count in (1, 2, 3):
+        small = [torch.randn(width, 2 * width, dtype=torch.float64, generator=draw).to(DEVICE) for _ in range(count)]
+        terms = list(zip(xs, small, strict=False))
+        torch.testing.assert_close(tall_kernels.combine(terms), tall.plain_combine(terms), rtol=1e-4, atol=1e-4)
