@@ -82,8 +82,8 @@ def machine() -> dict[str, str]:
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "GPU, driver, memory": card,
-        "versions": f"lorank {lr.__version__}, PyTorch {torch.__version__}, Triton {triton.__version__}, NumPy {np.__version__}, "
-        f"Python {sys.version.split()[0]}",
+        "versions": f"lorank {lr.__version__}, PyTorch {torch.__version__}, Triton {triton.__version__}, "
+        f"NumPy {np.__version__}, Python {sys.version.split()[0]}",
     }
 
 
