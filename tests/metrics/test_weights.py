@@ -203,4 +203,4 @@ def test_metrics_take_any_policy(backend):
             np.testing.assert_allclose(np.diagonal(weights.left.w), expected, rtol=1e-10)
         else:
             total = rows(second) + (rows(first) if make is metrics.Shampoo else 0)
-            np.testing.assert_allclose(weights.left.w, (epsilon + total) ** 0.25, rtol=1e-10)
+            np.testing.assert_allclose(host(weights.left.w), (epsilon + total) ** 0.25, rtol=1e-10)

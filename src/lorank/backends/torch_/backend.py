@@ -279,7 +279,7 @@ class Torch(Reference):
         self.grams.require([(a, q) for (u, _), q in zip(pairs, qs, strict=True) for a in (u, q) if a.shape[1]])
         found = []
         for (u, y), q, k in zip(pairs, qs, ks, strict=True):
-            measured = self.grams.product(Tall.of(q), Tall.of(q))
+            measured: Any = self.grams.find(q, q)
             overlap = self.grams.product(Tall.of(u), Tall.of(q)) if u.shape[1] else np.zeros((0, len(k)))
             second = second_pass(measured - overlap.conj().T @ overlap)  # the Gram matrix of q without its part in u
             if second is None:

@@ -25,6 +25,7 @@ class Tall:
 
     def __init__(self, terms: Terms, shape: tuple[int, int]) -> None:
         self.terms, self.shape = terms, shape
+        self.square: tuple[Terms, np.ndarray] | None = None  # its Gram matrix, with the terms it was made from
 
     @staticmethod
     def of(a: Any) -> Tall:
@@ -134,18 +135,32 @@ class Grams:
                 self.keep(a, b, product)
 
     def product(self, a: Tall, b: Tall) -> np.ndarray:
-        """``a^H b``."""
-        total: Any = 0
-        for t, c in a.terms:
-            row: Any = 0
-            for u, d in b.terms:
-                g = self.find(t, u)
-                if g is None:
-                    self.require([(t, u) for t, _ in a.terms for u, _ in b.terms])
-                    g = self.find(t, u)
-                row = row + (g if d is None else g @ d)
-            total = total + (row if c is None else c.conj().T @ row)
+        """``a^H b``; of an array with itself it is kept, for norms and orthonormal bases both ask for that."""
+        if a is b and a.square is not None and a.square[0] is a.terms:
+            return a.square[1]
+        known = [[self.find(t, u) for u, _ in b.terms] for t, _ in a.terms]
+        if any(g is None for row in known for g in row):
+            self.require([(t, u) for t, _ in a.terms for u, _ in b.terms])
+            known = [[self.find(t, u) for u, _ in b.terms] for t, _ in a.terms]
+        total: Any = _times(known, [d for _, d in b.terms])
+        if len(a.terms) > 1 or a.terms[0][1] is not None:
+            left = np.concatenate([np.eye(t.shape[1]) if c is None else c for t, c in a.terms])
+            total = left.conj().T @ total
+        if a is b:
+            a.square = (a.terms, total)
         return total
+
+
+def _times(blocks: list[list[Any]], small: list[np.ndarray | None]) -> np.ndarray:
+    """A matrix of blocks times a column of blocks, in one product: many small ones take longer."""
+    if len(small) == 1:
+        column = [row[0] for row in blocks]
+        whole = column[0] if len(column) == 1 else np.concatenate(column)
+        return whole if small[0] is None else whole @ small[0]
+    rows = [np.concatenate(row, axis=1) for row in blocks]
+    whole = rows[0] if len(rows) == 1 else np.concatenate(rows)
+    widths = [g.shape[1] for g in blocks[0]]
+    return whole @ np.concatenate([np.eye(w) if d is None else d for w, d in zip(widths, small, strict=True)])
 
 
 def _products(pairs: Sequence[tuple[Array, Array]]) -> list[np.ndarray]:
@@ -203,7 +218,18 @@ def settle(arrays: Sequence[Tall]) -> list[Array]:
 def beside(a: Any, b: Any) -> Tall:
     """``[a, b]``."""
     r, s = a.shape[1], b.shape[1]
-    return Tall.of(a).times(np.eye(r, r + s)) + Tall.of(b).times(np.eye(s, r + s, r))
+    return _padded(Tall.of(a), 0, s) + _padded(Tall.of(b), r, 0)
+
+
+def _padded(a: Tall, before: int, after: int) -> Tall:
+    """Columns of zeros before and after those of a."""
+    terms = []
+    for t, c in a.terms:
+        c = np.eye(a.shape[1]) if c is None else c
+        wide = np.zeros((c.shape[0], before + c.shape[1] + after), c.dtype)
+        wide[:, before : before + c.shape[1]] = c
+        terms.append((t, wide))
+    return Tall(tuple(terms), (a.shape[0], before + a.shape[1] + after))
 
 
 def _combine(terms: Sequence[tuple[Array, Array]]) -> Array:
