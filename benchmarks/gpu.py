@@ -332,6 +332,7 @@ def markdown(report: dict[str, Any]) -> str:
     lines += [
         "- uniform [0, 1] factors, the default solver, to a relative error of 1e-4; seconds are medians (with ranges) of "
         "repeated runs on a problem on the device, start included; the first run of a process compiles kernels, listed apart",
+        "- up to n = 100 000 launches and the host's Python set the pace, not the GPU: figures change with the host's CPU",
         "",
         "| n x n | rank | observed | dtype | iterations | seconds | start | first run | build | peak |",
         "|---|---|---|---|---|---|---|---|---|---|",
@@ -346,6 +347,11 @@ def markdown(report: dict[str, Any]) -> str:
     lines += [
         "",
         "## Passes over the observations",
+        "",
+        "Bytes are counted once each: indices, values and results streamed, rows of a factor gathered. The bound takes what is "
+        "streamed at the speed of a large copy, and what is gathered at that of a kernel that does nothing else with the same "
+        "rows (`benchmarks/gather_kernel.py`; a pass whose tiles suit the memory better may beat it). The last column takes "
+        "all bytes at the speed of the copy.",
         "",
         "| pass | dtype | ms | streamed + gathered GB | copy, gather TB/s | bound ms | share of the bound | of copy speed |",
         "|---|---|---|---|---|---|---|---|",

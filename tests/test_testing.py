@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse.linalg import aslinearoperator
 
-from helpers import DTYPES, eps, random_array, random_problem, seeds
+from helpers import DTYPES, eps, host, random_array, random_problem, seeds
 from lorank import Completion, Gradient, Problem
 from lorank.testing import check_gradient, dot_test
 
@@ -187,7 +187,7 @@ def test_a_wrong_completion_fails(backend):
 
     class Shifted(Completion):
         def adjoint(self, p):
-            return super().adjoint(np.roll(p, 1))
+            return super().adjoint(self.backend.asarray(np.roll(host(p), 1)))
 
     rng = np.random.default_rng(0)
     right = random_problem(rng, (10, 9), np.float64, backend)

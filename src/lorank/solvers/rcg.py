@@ -56,22 +56,22 @@ class RCG:
         weights, metric = self.metric.weights(G, memory.metric)
         xi = riemannian_gradient(X, G, weights)
         slope = xi.inner(G)  # |xi|^2 in the metric
-        direction = self._direction(xi, slope, memory, X, G)
-        downhill = direction.inner(G)
+        direction, downhill = self._direction(xi, slope, memory, X, G)
         energy = problem.energy(direction)
         alpha = -downhill / energy if energy > 0 else 0.0
         new, trust = self.safeguard.advance(problem, state, memory.trust, alpha, lambda alpha: retract(direction, alpha))
         vars(direction).pop("bases", None)  # not needed any more, and as large as the direction itself
         return new.remember(Memory(metric, trust, xi, slope, direction))
 
-    def _direction(self, xi: Tangent, slope: float, memory: Memory, X: Any, G: Any) -> Tangent:
-        """``-xi + beta T(d)``: in products with G alone, since ``<xi, z>`` in the metric is ``<G, z>``."""
+    def _direction(self, xi: Tangent, slope: float, memory: Memory, X: Any, G: Any) -> tuple[Tangent, float]:
+        """``-xi + beta T(d)`` and the slope along it, by products with G alone: ``<xi, z>`` in the metric is ``<G, z>``."""
         if memory.gradient is None or memory.direction is None or min(slope, memory.slope) <= 0:
-            return -xi
+            return -xi, -slope
         beta = (slope - transport(memory.gradient, X).inner(G)) / memory.slope
         if not beta > 0:
-            return -xi
+            return -xi, -slope
         moved = transport(memory.direction, X)
         direction = -xi + beta * moved
+        downhill = direction.inner(G)
         enough = self.restart * slope * direction.norm() / xi.norm()
-        return direction if -direction.inner(G) > enough else -xi
+        return (direction, downhill) if -downhill > enough else (-xi, -slope)
