@@ -97,6 +97,11 @@ class ReferenceObservations:
         return scipy.sparse.csr_array((p, self.indices, self.indptr), shape=self.shape)
 
     # -- the fused passes of a gradient at X = u diag(s) v^H: G = (X - y) on the pattern ------------------------------
+    @property
+    def rough(self) -> Any:
+        """These observations for passes that six digits suffice for: a backend may gather factors in float32 there."""
+        return self
+
     def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, np.ndarray]:
         """``G v`` and the squared row norms of G."""
         d = self.sample(u * s, v) - self.values

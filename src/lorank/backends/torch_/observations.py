@@ -129,6 +129,10 @@ class TorchObservations:
         real = self.values.dtype.to_real()
         return s if s.dtype == real else s.to(real)
 
+    @property
+    def rough(self) -> TorchObservations:
+        return self
+
     def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, Array]:
         return self._passes.gradient(self._by_rows, *self._own(u), self._scale(s), *self._own(v), self.values)
 
