@@ -31,8 +31,19 @@ const Passes *&active() {
   return chosen;
 }
 
-inline const Table<float> &table(float, bool) { return active()->f32; }
-inline const Table<double> &table(double, bool mixed) { return mixed ? active()->mixed : active()->f64; }
+// Short rows leave little to a wide register but the adding up of its lanes: half as wide is faster there.
+const Passes *suited(std::int64_t lines) {
+#ifdef LORANK_X86_LEVELS
+  if (lines <= 3 && active() == passes_avx512()) return passes_avx2();
+#endif
+  (void)lines;
+  return active();
+}
+
+inline const Table<float> &table(float, std::int64_t lines, bool) { return suited(lines)->f32; }
+inline const Table<double> &table(double, std::int64_t lines, bool mixed) {
+  return mixed ? suited(lines)->mixed : suited(lines)->f64;
+}
 
 std::int64_t lines_for(std::int64_t width, std::size_t size) {
   const std::int64_t lanes = kLineBytes / size;
@@ -292,7 +303,7 @@ void Pattern::gradient(bool columns, Factor<R> own, const R *scale, Factor<R> ot
   job.values = values;
   job.sums = sums;
   job.squares = squares;
-  run(columns, table(R(), mixed).gradient[COMPLEX], job);
+  run(columns, table(R(), job.lines, mixed).gradient[COMPLEX], job);
 }
 
 template <class R, bool COMPLEX>
@@ -310,7 +321,7 @@ void Pattern::sample(Factor<R> left1, Factor<R> right1, Factor<R> left2, Factor<
   job.sampled = sampled;
   job.squares = sums.data();
   job.inner = sums.data() + n1;
-  run(false, table(R(), mixed).sample[COMPLEX], job);
+  run(false, table(R(), job.lines, mixed).sample[COMPLEX], job);
   inner = squares = 0;
   for (std::int64_t i = 0; i < n1; ++i) {
     squares += sums[i];
@@ -326,7 +337,7 @@ void Pattern::times(bool columns, const R *values, Factor<R> other, R *sums) con
   job.other = gathered<R, COMPLEX>(other, Factor<R>{nullptr, other.rows, 0}, job.lines, false);
   job.values = values;
   job.sums = sums;
-  run(columns, table(R(), false).times[COMPLEX], job);
+  run(columns, table(R(), job.lines, false).times[COMPLEX], job);
 }
 
 template <class R, bool COMPLEX>

@@ -108,11 +108,14 @@ class Dense:
 
     def minus(self, y: Array, u: Array, a: Array) -> Array:
         """``y - u a`` for tall y, u and a small a."""
-        return y - u @ a
+        out = u @ a
+        return np.subtract(y, out, out=out) if out.dtype == y.dtype else y - out
 
     def plus(self, u: Array, a: Array, v: Array, b: Array) -> Array:
         """``u a + v b`` for tall u, v and small a, b."""
-        return u @ a + v @ b
+        out = u @ a
+        other = v @ b
+        return np.add(out, other, out=out) if out.dtype == other.dtype else out + other
 
     def settled(self, *arrays: Array) -> tuple[Array, ...]:
         """Tall arrays as they stand in memory: what ``product``, ``minus`` and ``plus`` have put off is computed here."""

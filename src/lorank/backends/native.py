@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -98,6 +100,10 @@ class NativeObservations(ReferenceObservations):
         none = self.values[:0]
         (l1, r1), (l2, r2) = (tuple(_c(a, none.dtype) for a in pair) for pair in blocks)
         return self._pattern.sample(l1, r1, l2, r2, none if weights is None else weights, none.copy(), self._mixes(r1, r2))
+
+    def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        by_columns = self._columns(p)  # once for all
+        return functools.partial(self._times, False, p), functools.partial(self._times, True, by_columns)
 
     def times(self, p: Array, v: Array) -> Array:
         return self._times(False, p, v)

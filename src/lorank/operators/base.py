@@ -209,6 +209,11 @@ class Gradient:
         return self.adjoint_times(self.X.U)
 
     @functools.cached_property
+    def core(self) -> Array:
+        """``U^H G V``, a small array."""
+        return self.problem.backend.gram(self.X.U, self.GV)
+
+    @functools.cached_property
     def row_squares(self) -> Array:
         """Squared norms of the rows of G, in double precision."""
         return _squares(self._entries(), 1)

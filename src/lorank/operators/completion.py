@@ -156,7 +156,7 @@ class Completion(Problem):
         return observations.line_sums(xi.blocks(), None)[1]
 
     def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
-        return functools.partial(self.observations.times, p), functools.partial(self.observations.adjoint_times, p)
+        return self.observations.products(p)
 
     def blocks(self, X: FixedRank) -> tuple[Array, Array] | None:
         """Sums of ``V_j^H V_j`` over the columns j observed in each row, and of ``U_i^H U_i`` over the rows in each column."""
@@ -293,11 +293,15 @@ class SampledGradient(Gradient):
     def residual_norm(self) -> float:
         return math.sqrt(float(self.row_squares.sum()))
 
+    @functools.cached_property
+    def _products(self) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        return self.problem.products(self.residual)
+
     def times(self, v: Array) -> Array:
-        return self.problem.observations.times(self.residual, v)
+        return self._products[0](v)
 
     def adjoint_times(self, u: Array) -> Array:
-        return self.problem.observations.adjoint_times(self.residual, u)
+        return self._products[1](u)
 
     @functools.cached_property
     def residual(self) -> Array:

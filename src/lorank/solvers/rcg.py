@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..geometry import Tangent, retract, riemannian_gradient, transport
+from ..geometry import Tangent, retract, riemannian_gradient, shift, slope_of_transport, transport
 from ..metrics import Canonical, Metric
 from ..operators import Problem
 from .loop import State
@@ -67,10 +67,11 @@ class RCG:
         """``-xi + beta T(d)`` and the slope along it, by products with G alone: ``<xi, z>`` in the metric is ``<G, z>``."""
         if memory.gradient is None or memory.direction is None or min(slope, memory.slope) <= 0:
             return -xi, -slope
-        beta = (slope - transport(memory.gradient, X).inner(G)) / memory.slope
+        shifted = shift(memory.gradient.X, X)  # gradient and direction have the same foot
+        beta = (slope - slope_of_transport(memory.gradient, X, G, shifted)) / memory.slope
         if not beta > 0:
             return -xi, -slope
-        moved = transport(memory.direction, X)
+        moved = transport(memory.direction, X, shifted)
         direction = -xi + beta * moved
         downhill = direction.inner(G)
         enough = self.restart * slope * direction.norm() / xi.norm()

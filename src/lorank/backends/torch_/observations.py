@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import warnings
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -150,6 +152,9 @@ class TorchObservations:
         left, right = settle([beside(l1, l2), beside(r1, r2)])
         inner, energy = self._passes.line_sums(self._by_rows, left, right, weights).tolist()
         return inner, energy
+
+    def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        return functools.partial(self.times, p), functools.partial(self.adjoint_times, p)
 
     def times(self, p: Array, v: Array) -> Array:
         return self._passes.times(self._by_rows, p, *self._own(v))
