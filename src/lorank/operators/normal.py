@@ -37,6 +37,11 @@ class Spectrum:
         self.values, self.basis = values, basis
         self.energy = float(values.sum())
 
+    def apply(self, a: Array, shift: float) -> Array:
+        """``(A^H A + shift) a``."""
+        V, values = self.basis, (self.values + shift)[:, None]
+        return values * a if V is None else V @ (values * (V.conj().T @ a))
+
     def solve(self, b: Array, shift: float) -> tuple[Array, float]:
         V, inverse = self.basis, 1 / (self.values + shift)
         x = inverse[:, None] * b if V is None else V @ (inverse[:, None] * (V.conj().T @ b))

@@ -40,24 +40,26 @@ class MessagePassing:
 
     Parameters
     ----------
-    damping : float
-        The share of a new message, the rest being the old one. Without (1.0) complex signals are not found.
+    damping, late : float
+        The share of a new message, the rest being the old one; ``late`` from where the relative residual is below 0.3. Without
+        damping (1.0) complex signals are not found.
     near : float
     patience : int
     seed : int, optional
         Begin at a random signal; by default at the start's.
     """
 
-    damping: float = 0.8
-    near: float = 1e-2
+    damping: float = 0.6
+    late: float = 0.8
+    near: float = 1e-4
     patience: int = 40
     seed: int | None = None
 
     default_start = "staged"
 
     def __post_init__(self) -> None:
-        if not 0 < self.damping <= 1:
-            raise ValueError(f"damping must lie between 0 and 1, got {self.damping!r}")
+        if not (0 < self.damping <= 1 and 0 < self.late <= 1):
+            raise ValueError(f"damping and late must lie between 0 and 1, got {self.damping!r} and {self.late!r}")
 
     def start(self, problem: Problem, state: State) -> Memory:
         if not isinstance(problem, PhaseRetrieval):
@@ -83,12 +85,12 @@ class MessagePassing:
         x, trace = problem.normal.solve(problem.frame.adjoint(message[:, None]), passed / prior)
         image = problem.frame.apply(x)
         back, returned = outside(image[:, 0], passed * trace / problem.m, message, passed)
-        d = self.damping
         new = state.next(problem, problem.point(x, image), passed / mean)
-        if not new.residual < 10:  # off to infinity: A is not at all like a random one
+        if not new.residual < 50:  # off to infinity: A is not at all like a random one
             return replace(state, iteration=state.iteration + 1, memory=replace(memory, done=True))
         better = new.residual < 0.99 * memory.best
         best, waited = (new.residual, 0) if better else (memory.best, memory.waited + 1)
+        d = self.damping if new.residual > 0.3 else self.late
         message, variance = d * back + (1 - d) * memory.message, d * returned + (1 - d) * variance
         return new.remember(Memory(message, variance, best, waited, new.residual < self.near or waited >= self.patience))
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..geometry import FixedRank
+from ..metrics import Whitened
 from ..operators import PhaseRetrieval, Problem
+from ..operators.frames import DiffractionFrame
 from .loop import Solver, State
 from .messages import MessagePassing
 from .rcg import RCG, Fisher
@@ -46,12 +48,15 @@ class Phases:
     """
 
     descent: RCG = field(default_factory=lambda: RCG(observations=Fisher()))
+    finish: RCG = field(default_factory=lambda: RCG(Whitened(), observations=Fisher()))
     messages: MessagePassing = field(default_factory=MessagePassing)
-    last: RCG = field(default_factory=RCG)
+    last: RCG = field(default_factory=lambda: RCG(Whitened()))
     few: float = 2.5
+    few_patterns: float = 5.0  # the same for coded diffraction, where the normal equations of message passing are diagonal
     attempts: int = 4
     window: int = 25
     fall: float = 0.3
+    slower: float = 0.7  # the same after message passing: near the solution a slow way is still one
 
     default_start = "staged"
 
@@ -59,7 +64,9 @@ class Phases:
         return isinstance(problem, PhaseRetrieval) and rank == 1
 
     def start(self, problem: Problem, state: State) -> Memory:
-        few = problem.m < self.few * problem.dof(1)
+        assert isinstance(problem, PhaseRetrieval)
+        bound = self.few_patterns if isinstance(problem.frame, DiffractionFrame) else self.few
+        few = problem.m < bound * problem.dof(1)
         solver: Solver = self.messages if few else self.descent
         inner = state.remember(solver.start(problem, state))
         return Memory(solver, inner, MESSAGES if few else DESCENT, (state.residual,), int(few))
@@ -80,8 +87,8 @@ class Phases:
         level = f"{state.residual:.1e}"
         if memory.phase == MESSAGES and memory.inner.memory.done:
             said = f"message passing ended at {level}: conjugate gradients"
-            return self._begin(problem, state, memory, FINISH, self.descent, said)
-        if memory.phase not in (DESCENT, FINISH) or not self._slow(memory.residuals, state):
+            return self._begin(problem, state, memory, FINISH, self.finish, said)
+        if memory.phase not in (DESCENT, FINISH) or not self._slow(memory, state):
             return None
         same = any(X.distance(state.X) < 0.1 * X.norm() for X in memory.stuck)
         memory = replace(memory, stuck=(*memory.stuck, state.X))
@@ -115,7 +122,8 @@ class Phases:
         new = replace(memory.inner, iteration=state.iteration + 1, memory=memory)
         return replace(new, previous=None) if memory.phase == MESSAGES else new
 
-    def _slow(self, residuals: tuple[float, ...], state: State) -> bool:
+    def _slow(self, memory: Memory, state: State) -> bool:
+        residuals, fall = memory.residuals, self.fall if memory.phase == DESCENT else self.slower
         if len(residuals) <= self.window or residuals[-1] < 100 * np.finfo(state.X.dtype).eps:
             return False
-        return residuals[-1] > self.fall * residuals[0]
+        return residuals[-1] > fall * residuals[0]
