@@ -63,7 +63,9 @@ class MessagePassing:
 
     def start(self, problem: Problem, state: State) -> Memory:
         if not isinstance(problem, PhaseRetrieval):
-            raise TypeError(f"message passing is for PhaseRetrieval, and this is a {type(problem).__name__}: use another solver")
+            raise TypeError(
+                f"message passing is for PhaseRetrieval, and this is a {type(problem).__name__}: use another solver"
+            )
         if state.X.rank != 1:
             raise ValueError(f"message passing looks for one signal, rank 1: got rank {state.X.rank}")
         mean, backend = _mean(problem.y), problem.backend
@@ -85,9 +87,10 @@ class MessagePassing:
         x, trace = problem.normal.solve(problem.frame.adjoint(message[:, None]), passed / prior)
         image = problem.frame.apply(x)
         back, returned = outside(image[:, 0], passed * trace / problem.m, message, passed)
-        new = state.next(problem, problem.point(x, image), passed / mean)
-        if not new.residual < 50:  # off to infinity: A is not at all like a random one
+        scale = _scale(problem, image[:, 0])
+        if not np.isfinite(scale):  # off to infinity: A is not at all like a random one
             return replace(state, iteration=state.iteration + 1, memory=replace(memory, done=True))
+        new = state.next(problem, problem.point(scale * x, scale * image), passed / mean)
         better = new.residual < 0.99 * memory.best
         best, waited = (new.residual, 0) if better else (memory.best, memory.waited + 1)
         d = self.damping if new.residual > 0.3 else self.late
@@ -97,10 +100,7 @@ class MessagePassing:
     def phases(self, problem: PhaseRetrieval, p: Array, variance: float) -> tuple[Array, float]:
         """The mean of z given ``z ~ N(p, variance)`` and ``|z|^2 = y``, and its variance averaged over the measurements."""
         backend, b, size = problem.backend, problem.y**0.5, abs(p)
-        if backend.is_complex(p):
-            known = backend.bessel_ratio(2 * size * b / variance)
-        else:
-            known = backend.tanh(size * b / variance)
+        known = backend.bessel_ratio(2 * size * b / variance) if backend.is_complex(p) else backend.tanh(size * b / variance)
         # |z|^2 = y for certain, so that the variance is y less the squared mean
         return known * b * p / (size + 1e-30), _mean(problem.y * (1 - known**2))
 
@@ -110,6 +110,13 @@ def outside(z: Array, spread: float, message: Array, variance: float) -> tuple[A
     spread = min(max(spread, 1e-12 * variance), 0.999 * variance)
     left = 1 / (1 / spread - 1 / variance)
     return (left / spread) * z - (left / variance) * message, left
+
+
+def _scale(problem: PhaseRetrieval, z: Array) -> float:
+    """The factor on x with the best fit: while little is known, x is far too small or too large."""
+    squares, backend = abs(z) ** 2, problem.backend
+    energy = backend.norm(squares) ** 2
+    return (backend.inner(squares, problem.y) / energy) ** 0.5 if energy != 0 else 1.0
 
 
 def _mean(a: Array) -> float:

@@ -37,9 +37,10 @@ class Memory:
 class Phases:
     """Tries the fast way first and the sure way where that fails.
 
-    1. Conjugate gradients with :class:`Fisher` weights, where measurements are many (``few`` a degree of freedom).
+    1. Conjugate gradients with :class:`Fisher` weights, where measurements are many (``few`` a degree of freedom, or more).
     2. Where they are not, or the residual has not fallen to ``fall`` of itself within ``window`` steps: message passing
-       (:class:`MessagePassing`), and conjugate gradients again from where it ends.
+       (:class:`MessagePassing`), and conjugate gradients again from where it ends, in the :class:`~lorank.metrics.Whitened`
+       metric. At once for coded diffraction, where ``A^H A`` is diagonal and costs nothing.
     3. Where these stall as well, message passing from another, random signal, at most ``attempts`` times. Two ways that end
        at the same signal tell that there is no better one (noise).
     4. Conjugate gradients without weights from the best point: least squares, whatever the data.
@@ -52,7 +53,6 @@ class Phases:
     messages: MessagePassing = field(default_factory=MessagePassing)
     last: RCG = field(default_factory=lambda: RCG(Whitened()))
     few: float = 2.5
-    few_patterns: float = 5.0  # the same for coded diffraction, where the normal equations of message passing are diagonal
     attempts: int = 4
     window: int = 25
     fall: float = 0.3
@@ -65,8 +65,7 @@ class Phases:
 
     def start(self, problem: Problem, state: State) -> Memory:
         assert isinstance(problem, PhaseRetrieval)
-        bound = self.few_patterns if isinstance(problem.frame, DiffractionFrame) else self.few
-        few = problem.m < bound * problem.dof(1)
+        few = problem.m < self.few * problem.dof(1) or isinstance(problem.frame, DiffractionFrame)
         solver: Solver = self.messages if few else self.descent
         inner = state.remember(solver.start(problem, state))
         return Memory(solver, inner, MESSAGES if few else DESCENT, (state.residual,), int(few))

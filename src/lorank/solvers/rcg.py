@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..backends.dense import Array
 from ..geometry import Tangent, retract, riemannian_gradient, transport
 from ..metrics import Canonical, Metric
-from ..operators import PhaseRetrieval, Problem
+from ..operators import Gradient, PhaseRetrieval, Problem
+from ..operators.phase import PhaseGradient
 from .loop import State
 from .safeguard import Safeguard, Trust
 
@@ -74,11 +77,8 @@ class RCG:
         return Memory(self.metric.start(state.gradient), Trust(best=state.residual))
 
     def step(self, problem: Problem, state: State) -> State:
-        X, G, memory, observed = state.X, state.gradient, state.memory, None
-        if self.observations is not None:
-            assert isinstance(problem, PhaseRetrieval)
-            observed = self.observations(problem, state)
-            G = state.gradient.weighted(observed)
+        X, memory = state.X, state.memory
+        G, energy_of = self._seen(problem, state)
         past = [xi for xi in (memory.gradient, memory.direction) if xi is not None]
         X.backend.prepare(
             [X.U, G.GV, *(a for xi in past for a in (xi.X.U, xi.Up))],
@@ -88,11 +88,20 @@ class RCG:
         xi = riemannian_gradient(X, G, weights)
         slope = xi.inner(G)  # |xi|^2 in the metric
         direction, downhill = self._direction(xi, slope, memory, X, G)
-        energy = problem.energy(direction) if observed is None else problem.energy(direction, observed)
+        energy = energy_of(direction)
         alpha = -downhill / energy if energy > 0 else 0.0
         new, trust = self.safeguard.advance(problem, state, memory.trust, alpha, lambda alpha: retract(direction, alpha))
         vars(direction).pop("bases", None)  # not needed any more, and as large as the direction itself
         return new.remember(Memory(metric, trust, xi, slope, direction))
+
+    def _seen(self, problem: Problem, state: State) -> tuple[Gradient, Callable[[Tangent], float]]:
+        """The gradient, and ``|A xi|^2`` for a direction xi, with the measurements weighted where that is asked for."""
+        if self.observations is None:
+            return state.gradient, problem.energy
+        assert isinstance(problem, PhaseRetrieval)
+        assert isinstance(state.gradient, PhaseGradient)
+        weights = self.observations(problem, state)
+        return state.gradient.weighted(weights), functools.partial(problem.energy, weights=weights)
 
     def _direction(self, xi: Tangent, slope: float, memory: Memory, X: Any, G: Any) -> tuple[Tangent, float]:
         """``-xi + beta T(d)`` and the slope along it, by products with G alone: ``<xi, z>`` in the metric is ``<G, z>``."""

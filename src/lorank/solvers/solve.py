@@ -21,19 +21,16 @@ from ..steps import Constant, Exact
 from ..stopping import Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
 from .auto import Auto
 from .loop import INTERRUPTED, Clock, Solver, run
-from .messages import MessagePassing
 from .newton import GaussNewton
 from .niht import IHT, NIHT
 from .rank import find_rank, told
-from .rcg import RCG, Fisher
+from .rcg import RCG
 from .rgd import RGD
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "auto": Auto,
     "rcg": RCG,
     "gauss-newton": GaussNewton,
-    "fisher-rcg": lambda: RCG(observations=Fisher()),
-    "message-passing": MessagePassing,
     "prgd": lambda: RGD(RowColumn(), Constant(0.7)),
     "adaptive-prgd": lambda: RGD(RowColumn(), Exact()),
     "rgd": lambda: RGD(Canonical(), Constant(0.5)),
@@ -71,8 +68,7 @@ def solve(
         no better; then solves with all of them. ``result.rank_path`` shows what it tried.
     solver : str or Solver
         One of ``"auto"``, ``"rcg"``, ``"gauss-newton"``, ``"prgd"``, ``"adaptive-prgd"``, ``"rgd"``, ``"adaptive-rgd"``,
-        ``"shampoo"``, ``"niht"``, ``"iht"``, for phase retrieval ``"fisher-rcg"`` and ``"message-passing"``, or an object such
-        as ``RGD(RowColumn(), Constant(0.7))``.
+        ``"shampoo"``, ``"niht"``, ``"iht"``, or an object such as ``RGD(RowColumn(), Constant(0.7))``.
     tol : float
         Success when ``|A X - y| <= tol |y|``.
     max_iter : int
