@@ -26,7 +26,8 @@ import numpy as np
 import lorank as lr
 from common import RESULTS, read, run_jobs, versions
 
-RATIOS = [1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0]
+RATIOS = [1.1, 1.2, 1.3, 1.4, 1.5, 1.75, 2.0, 2.1, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0]
+COMPARED = [1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0]  # where other solvers are run, too
 FIELDS = {"real": np.float64, "complex": np.complex128}
 N, TOL, MAX_ITER, SUCCESS = 500, 1e-8, 1000, 1e-5
 # Trials of each method, and what it is called. The others begin at the paper's spectral start.
@@ -65,6 +66,7 @@ def run(args: argparse.Namespace) -> None:
         for seed in range(trials[name])
         for ratio in args.ratios
         for field in FIELDS
+        if name == "auto" or ratio in COMPARED
     ]
     run_jobs(solve, jobs, args.log, ("method", "field", "ratio", "seed"), args.workers)
 

@@ -216,3 +216,9 @@ def test_same_seed_same_bits():
     one, two = (lr.solve(problem, 1, tol=1e-8) for _ in range(2))
     np.testing.assert_array_equal(one.signal, two.signal)
     np.testing.assert_array_equal(one.history.residual, two.history.residual)
+
+
+def test_it_is_refused_elsewhere():
+    completion, _ = lr.datasets.random_completion(20, 20, 1, seed=1)
+    with pytest.raises(TypeError, match="use solver='auto'"):
+        lr.solve(completion, 1, Phases())

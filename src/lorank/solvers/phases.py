@@ -64,7 +64,8 @@ class Phases:
         return isinstance(problem, PhaseRetrieval) and rank == 1
 
     def start(self, problem: Problem, state: State) -> Memory:
-        assert isinstance(problem, PhaseRetrieval)
+        if not isinstance(problem, PhaseRetrieval) or state.X.rank != 1:
+            raise TypeError(f"Phases is for PhaseRetrieval at rank 1, and this is {problem!r}: use solver='auto'")
         few = problem.m < self.few * problem.dof(1) or isinstance(problem.frame, DiffractionFrame)
         solver: Solver = self.messages if few else self.descent
         inner = state.remember(solver.start(problem, state))
