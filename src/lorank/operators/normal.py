@@ -9,7 +9,7 @@ import numpy as np
 from ..backends.dense import Array, Dense
 from .frames import DiffractionFrame, Frame, MatrixFrame
 
-FACTORISED_UP_TO = 1500  # unknowns: an eigendecomposition of A^H A costs about n^3, beyond that iterations are cheaper
+FACTORISED_UP_TO = 4000  # unknowns: an eigendecomposition of A^H A takes a minute or so there, iterations take several
 PROBES = 4
 
 
