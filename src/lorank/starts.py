@@ -68,7 +68,7 @@ class Staged:
     iterations: int = 3
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
-        if problem.isotropic:
+        if problem.isotropic and rank > 1:
             return Spectral()(problem, rank, rng)
         X = ROUGHLY(problem, 1, rng)
         if rank == 1:
