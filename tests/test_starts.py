@@ -118,3 +118,30 @@ def test_fitting_stops_when_it_is_told_to():
     G = problem.gradient(low)
     slope = lr.geometry.riemannian_gradient(low, G, lr.geometry.Weights())
     assert slope.norm() < 0.05 * G.residual_norm  # settled: hardly a slope is left
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_staged_in_single_precision_is_as_good_a_start(dtype, backend):
+    made, truth = lr.datasets.random_completion(90, 80, 4, oversampling=5, dtype=dtype, seed=2)
+    arrays = made.rows, made.cols, 1e30 * made.y, made.shape
+    found = {}
+    for precision in ("double", "auto"):
+        problem = lr.Completion(*arrays, backend=backend, precision=precision)
+        X = Staged()(problem, 4, np.random.default_rng(0))
+        assert problem.backend.dtype(X.U) == dtype
+        u = host(X.U)
+        assert np.abs(u.conj().T @ u - np.eye(4)).max() < 1e-13  # orthonormal in double, whatever it was computed in
+        found[precision] = host(X.to_dense())
+    assert 0 < np.linalg.norm(found["auto"] - found["double"]) < 1e-4 * np.linalg.norm(found["double"])
+
+
+def test_the_single_twin_of_a_problem(backend):
+    problem = lr.Completion([0, 1, 1], [0, 0, 1], [1.0, -3.0, 2.0], backend=backend)
+    twin, unit = problem.single()
+    assert unit == 3.0
+    assert twin.dtype == np.float32
+    np.testing.assert_allclose(host(twin.y), np.array([1, -3, 2]) / 3, rtol=1e-6)
+    assert problem.dtype == np.float64
+    for same in (twin, lr.Completion([0], [0], [0.0], backend=backend), lr.Completion([0], [0], [1.0], precision="double")):
+        assert same.single() == (same, 1.0)
+    assert lr.datasets.random_sensing(4, 4, 1, seed=0)[0].single()[1] == 1.0

@@ -70,10 +70,11 @@ class Staged:
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         if problem.isotropic and rank > 1:
             return Spectral()(problem, rank, rng)
-        X = ROUGHLY(problem, 1, rng)
         if rank == 1:
-            return X
-        return grow(problem, fit(problem, X, self.iterations, self.iterations), rank - 1, rng)
+            return ROUGHLY(problem, 1, rng)
+        rough, unit = problem.single()
+        X = fit(rough, ROUGHLY(rough, 1, rng), self.iterations, self.iterations)
+        return grow(rough, X, rank - 1, rng, dtype=problem.dtype, unit=unit)
 
 
 @dataclass(frozen=True)
@@ -132,15 +133,21 @@ def fit(problem: Problem, X: FixedRank, settle: int, most: int, *, tol: float = 
     return state.X
 
 
-def grow(problem: Problem, X: FixedRank, more: int, rng: np.random.Generator) -> FixedRank:
-    """X with ``more`` further singular pairs: the leading ones of the negative gradient, with the step that fits them best."""
+def grow(
+    problem: Problem, X: FixedRank, more: int, rng: np.random.Generator, *, dtype: Any = None, unit: float = 1.0
+) -> FixedRank:
+    """X with ``more`` further singular pairs: the leading ones of the negative gradient, with the step that fits them best.
+    The point comes back times ``unit``, in that dtype, by default the problem's.
+    """
     backend, G = problem.backend, problem.gradient(X)
     Y = leading(problem, G, more, rng, tol=0.2, restarts=5, depth=1)
     left = Y.U * Y.s
     image = problem.forward(left, Y.V)
     energy = backend.norm(image) ** 2
     step = -backend.inner(image, G.residual) / energy if energy > 0 else 0.0
-    return FixedRank.from_factors(backend.concat([X.U * X.s, left * step]), backend.concat([X.V, Y.V]), backend=backend)
+    both = backend.concat([X.U * X.s, left * step]), backend.concat([X.V, Y.V])
+    left, right = (backend.astype(a, dtype or problem.dtype) for a in both)
+    return FixedRank.from_factors(left * unit, right, backend=backend)
 
 
 def leading(

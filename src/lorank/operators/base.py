@@ -87,6 +87,12 @@ class Problem(ABC):
         """The gradient at X, where the relative residual just before was ``residual``: a problem may spare digits far away."""
         return self.gradient(X)
 
+    def single(self) -> tuple[Problem, float]:
+        """The same problem in single precision, for work that a few digits suffice for, and the unit its matrix is in; the
+        problem itself and 1 where there is none.
+        """
+        return self, 1.0
+
     def energy(self, xi: Tangent) -> float:
         """``|A xi|^2``."""
         return self.backend.norm(self.forward(*xi.factors())) ** 2

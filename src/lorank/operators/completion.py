@@ -149,6 +149,18 @@ class Completion(Problem):
     def gradient_after(self, X: FixedRank, residual: float) -> Gradient:
         return SampledGradient(self, X, self.precision == "mixed" or (self.precision == "auto" and residual > ROUGH))
 
+    def single(self) -> tuple[Completion, float]:
+        unit = float(abs(self.y).max())
+        if self.precision == "double" or self.dtype not in (np.float64, np.complex128) or unit == 0:
+            return self, 1.0
+        half = np.dtype(np.complex64 if self.dtype.kind == "c" else np.float32)
+        values = self.backend.astype(self.y / unit, half)
+        twin = copy.copy(self)
+        vars(twin).pop("_balanced", None)
+        twin.observations = self.observations.with_values(values)
+        Problem.__init__(twin, values, self.shape, gain=self.gain, backend=self.backend)
+        return twin, unit
+
     def energy(self, xi: Tangent) -> float:
         if self.backend.lazy:
             _ = xi.bases  # first, and kept: the blocks are then made from them in one pass
@@ -208,14 +220,15 @@ class Completion(Problem):
         if self.m < 5 * seen:
             return None
         backend, observed = self.backend, self.observations
-        squares = backend.astype(abs(self.y), np.float64) ** 2
-        left, right = (_sizes(observed, side, squares) for side in (0, 1))
+        at_zero = self.gradient(FixedRank.zero(self.shape, 1, self.dtype, backend))  # there G = -A* y
+        left, right = (_sizes(observed.counts(k), s) for k, s in enumerate((at_zero.row_squares, at_zero.col_squares)))
         if max(_spread(sizes, observed.counts(side), backend) for side, sizes in enumerate((left, right))) < 4:
             return None
         rows, cols = self.rows, self.cols
+        squares = backend.astype(abs(self.y), np.float64) ** 2
         for _ in range(3):  # alternately: the two sides need each other's scales
-            right = _sizes(observed, 1, squares / left[rows] ** 2)
-            left = _sizes(observed, 0, squares / right[cols] ** 2)
+            right = _sizes(observed.counts(1), observed.sums(squares / left[rows] ** 2, 1))
+            left = _sizes(observed.counts(0), observed.sums(squares / right[cols] ** 2, 0))
         real = np.zeros(0, self.dtype).real.dtype
         values = backend.astype(self.y / (left[rows] * right[cols]), self.dtype)
         twin = copy.copy(self)
@@ -235,10 +248,9 @@ class Completion(Problem):
                 )
 
 
-def _sizes(observed: Any, side: int, squares: Array) -> Array:
-    """Root mean squares of the observations of each row (side 0) or column; 1 where there are none, or all are zero."""
-    count = observed.counts(side)
-    mean = observed.sums(squares, side) / (count + (count == 0))
+def _sizes(count: Array, squares: Array) -> Array:
+    """Root mean squares of ``count`` numbers whose squares add up to ``squares``; 1 where there are none, or all are zero."""
+    mean = squares / (count + (count == 0))
     return (mean + (mean == 0)) ** 0.5
 
 
