@@ -122,7 +122,7 @@ def test_fitting_stops_when_it_is_told_to():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_staged_in_single_precision_is_as_good_a_start(dtype, backend):
-    made, truth = lr.datasets.random_completion(90, 80, 4, oversampling=5, dtype=dtype, seed=2)
+    made, _ = lr.datasets.random_completion(90, 80, 4, oversampling=5, dtype=dtype, seed=2)
     arrays = made.rows, made.cols, 1e30 * made.y, made.shape
     found = {}
     for precision in ("double", "auto"):
