@@ -1,6 +1,6 @@
 # make run     build what is needed and recover a matrix with five solvers
 # make test    lint, types, tests: what CI runs
-# make bench   timings, on a quiet machine
+# make bench   timings, on a quiet machine (bench-core, bench-peers, bench-maps)
 # make sanitize  the kernel tests on an AddressSanitizer/UBSan build
 
 PYTHON ?= python3
@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard src/kernels/*)
 
-.PHONY: run test lint types bench sanitize clean
+.PHONY: run test lint types bench bench-core bench-peers bench-maps sanitize clean
 
 run: $(STAMP)
 	$(BIN)/lorank demo
@@ -24,11 +24,29 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-bench: $(STAMP)
+bench: bench-core bench-peers bench-maps
+
+# Passes, iterations, solves, threads, sizes and memory: some minutes.
+bench-core: $(STAMP)
+	$(BIN)/python benchmarks/passes.py
 	$(BIN)/python benchmarks/iteration.py
 	$(BIN)/python benchmarks/solve.py
+	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/convergence.py
+
+# lorank beside its peers, in an environment of their own: most of an hour. Cut off, it goes on where it was.
+bench-peers: $(STAMP)
+	mkdir -p build/bench
+	$(BIN)/python benchmarks/peers/run.py all --log build/bench/peers.jsonl
+
+# From how few measurements matrices and signals are recovered, with fewer instances than docs/benchmarks has.
+bench-maps: $(STAMP)
+	mkdir -p build/bench
+	$(BIN)/python benchmarks/recovery.py run --instances 5 --log build/bench/recovery.jsonl
+	$(BIN)/python benchmarks/recovery.py report --log build/bench/recovery.jsonl
+	$(BIN)/python benchmarks/phase_map.py run --trials 5 --log build/bench/phase.jsonl
+	$(BIN)/python benchmarks/phase_map.py report --log build/bench/phase.jsonl
 
 sanitize: $(STAMP)
 	PYTHON=$(CURDIR)/$(BIN)/python sh tools/sanitize.sh
