@@ -15,6 +15,8 @@ from helpers import host
 from lorank.backends import get_backend
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install lorank[gpu]")
+from lorank.backends.torch_ import Torch  # noqa: E402
+
 # An import, not a flag: Triton has no CPU build of its kernels, but an interpreter that TRITON_INTERPRET=1 turns on.
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 needs_kernels = pytest.mark.skipif(
@@ -74,7 +76,7 @@ def test_the_same_iterates_as_numpy(name, easy):
 @pytest.mark.parametrize("make", ["sensing", "phase", "diffraction"])
 def test_the_other_models_walk_the_same_path(make):
     problem, rank = {
-        "sensing": lambda: (lr.datasets.random_sensing(20, 15, 2, seed=1, dtype=np.complex128)[0], 2),
+        "sensing": lambda: (lr.datasets.random_sensing(24, 20, 2, seed=1, dtype=np.complex128)[0], 2),
         "phase": lambda: (lr.datasets.random_phase(40, seed=1, dtype=np.complex128)[0], 1),
         "diffraction": lambda: (lr.datasets.random_diffraction((8, 8), masks=6, seed=1)[0], 1),
     }[make]()
@@ -109,6 +111,37 @@ def test_functions_of_tensors():
     assert truth.distance(lr.solve(problem, 2).X.numpy()) < 1e-4 * truth.norm()
     with pytest.raises(ValueError, match="cannot be moved to another device"):
         lr.Sensing.from_functions(lambda *a: np.ones(3), lambda p: np.ones((2, 2)), np.ones(3), (2, 2), gain=1.0).to(DEVICE)
+
+
+def test_functions_of_numpy_arrays_cannot_run_on_a_gpu():
+    """On the CPU they can; where NumPy cannot see the tensors they are refused, not left to fail."""
+    backend = Torch(torch.device("cpu"))
+    backend.in_main_memory = False
+    with pytest.raises(ValueError, match=r"y is a NumPy array.*pass y as a tensor on that device"):
+        lr.Sensing.from_functions(lambda *a: np.ones(3), lambda p: np.ones((2, 2)), np.ones(3), (2, 2), backend=backend)
+    with pytest.raises(ValueError, match=r"y is a NumPy array.*pass y as a tensor on that device"):
+        lr.PhaseRetrieval.from_functions(lambda v: v, lambda w: w, np.ones(3), 3, backend=backend)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_the_rank_is_found_there(noise):
+    problem, truth = lr.datasets.random_completion(120, 100, 3, oversampling=5, noise=noise, factors="gaussian", seed=1)
+    one, two = (lr.solve(problem, "auto", device=device, max_iter=30) for device in (None, DEVICE))
+    assert two.X.rank == one.X.rank == 3
+    assert [t.rank for t in one.rank_path] == [t.rank for t in two.rank_path]
+    assert two.X.U.device.type == DEVICE
+    np.testing.assert_allclose([t.held_out for t in one.rank_path], [t.held_out for t in two.rank_path], rtol=1e-5)
+    assert truth.distance(two.X) < (0.05 if noise else 1e-5) * truth.norm()
+
+
+def test_the_way_through_annealing_and_second_order():
+    """Barely sampled: conjugate gradients get stuck, and the solver goes through all of its phases."""
+    problem, truth = lr.datasets.random_completion(80, 80, 4, oversampling=1.5, factors="gaussian", seed=1)
+    result = lr.solve(problem, 4, device=DEVICE, tol=1e-9)
+    assert "annealing" in result.status.advice
+    assert "second order" in result.status.advice
+    assert result.converged, result
+    assert truth.distance(result.X) < 1e-6 * truth.norm()
 
 
 def test_a_start_may_be_of_either_kind(easy):

@@ -20,6 +20,7 @@ class Dense:
     """Dense operations on NumPy arrays."""
 
     name = "numpy"
+    in_main_memory = True  # where NumPy can read the arrays without a copy
     lazy = False  # whether tall arrays may be kept as combinations of others until somebody reads them
 
     # -- making arrays ---------------------------------------------------------------------------------------------
@@ -246,6 +247,10 @@ class Dense:
             return np.linalg.inv(m)
         except np.linalg.LinAlgError:
             return np.full_like(m, np.nan)
+
+    def inverses(self, stack: Array) -> Array:
+        """The inverses of a stack of small matrices, an (n, r, r) array that stays where it is."""
+        return np.linalg.inv(stack)
 
     def add_diagonal(self, m: Array, d: Array) -> Array:
         """``m + diag(d)``, in place."""

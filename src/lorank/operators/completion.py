@@ -148,21 +148,24 @@ class Completion(Problem):
         """Sums of ``V_j^H V_j`` over the columns j observed in each row, and of ``U_i^H U_i`` over the rows in each column."""
         if X.rank > BLOCK_RANK:
             return None
-        times, adjoint_times = self.products(np.ones_like(self.y))
-        by_rows = np.stack([times(X.V[:, [k]].conj() * X.V) for k in range(X.rank)], axis=1)
-        by_cols = np.stack([adjoint_times(X.U[:, [k]].conj() * X.U) for k in range(X.rank)], axis=1)
+        times, adjoint_times = self.products(0 * self.y + 1)
+        by_rows, by_cols = (
+            self.backend.concat([product(a[:, k : k + 1].conj() * a) for k in range(X.rank)]).reshape(-1, X.rank, X.rank)
+            for product, a in ((times, X.V), (adjoint_times, X.U))
+        )
         return by_rows, by_cols
 
     def split(self, rng: np.random.Generator, share: float) -> tuple[Completion, Completion]:
         """All observations but a random ``share`` of them, and those; the last ones of a row or column are not taken away."""
         taken = np.zeros(self.m, bool)
         taken[rng.permutation(self.m)[: max(1, round(share * self.m))]] = True
-        for index, n in ((self.rows, self.shape[0]), (self.cols, self.shape[1])):
+        rows, cols = self.rows, self.cols
+        for index, n in ((self.backend.to_numpy(rows), self.shape[0]), (self.backend.to_numpy(cols), self.shape[1])):
             left = np.bincount(index, ~taken, n)
             taken &= left[index] > 0
         if not taken.any():
             raise ValueError(f"{self.m:,} observations are too few to hold some back: give the rank as a number")
-        rows, cols = self.rows, self.cols
+        taken = self.backend.asarray(taken)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of rows without observations the user was told when this problem was made
             kept, held = (

@@ -102,6 +102,8 @@ def solve(
             "gaps use Completion.from_dense(array_with_nan), for a sparse matrix Completion.from_sparse(S)"
         )
     algorithm = _resolve_solver(solver)
+    if device is not None:
+        problem = problem.to(device)
     path: tuple[RankTrial, ...] = ()
     searching = Clock()
     if isinstance(rank, str) and rank == "auto":
@@ -112,8 +114,6 @@ def solve(
             rank, path = find_rank(problem, tol, np.random.default_rng(seed))
     searched = searching.seconds if path else 0.0
     rank = problem.check_rank(rank)
-    if device is not None:
-        problem = problem.to(device)
     if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 0:
         raise ValueError(f"max_iter must be a whole number, 0 or more: got {max_iter!r}")
     if start is None:

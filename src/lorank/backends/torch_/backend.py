@@ -55,6 +55,7 @@ class Torch(Reference):
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.grams = device, Grams()
+        self.in_main_memory = device.type == "cpu"
         self.name = "torch" if device.type == "cpu" else f"torch:{device}"
 
     def __reduce__(self) -> Any:
@@ -305,6 +306,9 @@ class Torch(Reference):
 
     def inverse(self, m: Array) -> Array:
         return _NUMPY.inverse(self.to_numpy(m))
+
+    def inverses(self, stack: Array) -> Array:
+        return torch.linalg.inv(stack)
 
     # -- observations ----------------------------------------------------------------------------------------------
     def require_room(self, m: int, shape: tuple[int, int], dtype: np.dtype) -> None:
