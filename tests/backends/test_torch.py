@@ -160,6 +160,69 @@ def test_problems_on_a_device_can_be_pickled(easy):
     assert lr.solve(twin, 3).residual == lr.solve(problem, 3).residual
 
 
+# -- estimators --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"rank": 2, "regularization": "learned", "weighted": True},
+        {"rank": 3, "regularization": 2.0, "count_scaling": 0.5, "penalty": "frobenius", "weighted": True},
+        {"solver": "alternating", "biases": False},
+        {"rank": 0, "regularization": "learned"},
+    ],
+    ids=str,
+)
+def test_estimators_fit_there_as_here(options):
+    """The same model to 1e-8, whatever is asked for: NumPy arrays in and out."""
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(0)
+    options = dict(options)
+    weights = rng.random(2500) + 0.5 if options.pop("weighted", False) else None
+    pairs = np.stack([rng.integers(0, 90, 2500), rng.integers(0, 60, 2500)], axis=1)  # some occur twice
+    truth = 3 + rng.standard_normal((90, 2)) @ rng.standard_normal((2, 60)) + rng.standard_normal(60)
+    values = truth[pairs[:, 0], pairs[:, 1]] + 0.3 * rng.standard_normal(2500)
+    one, two = (lr.MatrixCompletion(**options, device=device).fit(pairs, values, weights) for device in (None, DEVICE))
+    assert isinstance(two.U_, np.ndarray)
+    assert one.rank_ == two.rank_
+    assert one.n_iter_ == two.n_iter_
+    np.testing.assert_allclose([c.error for c in one.curve_], [c.error for c in two.curve_], rtol=1e-8)
+    np.testing.assert_allclose(two.predict(pairs), one.predict(pairs), rtol=1e-8, atol=1e-8)
+    for a, b in zip(one.model_.arrays().items(), two.model_.arrays().items(), strict=True):
+        assert a[0] == b[0]
+        assert type(b[1]) is type(a[1])
+        if a[0].endswith("counts"):
+            np.testing.assert_array_equal(a[1], b[1])
+    assert one.diagnosis_ == two.diagnosis_
+    np.testing.assert_array_equal(one.recommend([0, 5], 3)[0], two.recommend([0, 5], 3)[0])
+
+
+def test_gaps_are_filled_there_as_here():
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(1)
+    table = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 7)) + 0.1 * rng.standard_normal((60, 7))
+    table[rng.random(table.shape) < 0.2] = np.nan
+    one, two = (lr.LowRankImputer(device=device).fit_transform(table) for device in (None, DEVICE))
+    np.testing.assert_allclose(two, one, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_normal_equations_in_pieces_and_chunks(columns, monkeypatch):
+    """A row and a column with all observations, others with few or none: pieces, blocks of pieces and chunks of rows."""
+    rng = np.random.default_rng(2)
+    mask = rng.random((120, 90)) < 0.05
+    mask[7], mask[:, 11], mask[3], mask[:, 5] = True, True, False, False
+    rows, cols = np.nonzero(mask)
+    values = rng.standard_normal(len(rows))
+    args = (columns, rng.standard_normal((120 if columns else 90, 3)), np.eye(3), rng.standard_normal(3))
+    more = {"weights": rng.random(len(rows)), "fixed": 1, "covariance": True, "noise": 2.0}
+    with pytest.warns(UserWarning, match="no observation"):
+        one, two = (lr.Completion(rows, cols, values, mask.shape, backend=name).observations for name in ("reference", "torch"))
+    for name in ("CHUNK", "BLOCK"):
+        monkeypatch.setattr(f"lorank.backends.torch_.normal.{name}", 200)
+    for a, b in zip(one.normal(*args, **more), two.normal(*args, **more), strict=True):
+        np.testing.assert_allclose(host(b), a, rtol=1e-10, atol=1e-12)
+
+
 # -- errors ------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("device", "message"),
@@ -234,7 +297,7 @@ def test_passes_against_their_plain_twins(dtype, width, longest):
     ptr = torch.cat([torch.zeros(1, dtype=torch.int64), mask.sum(1).cumsum(0)]).to(DEVICE)
     index = mask.nonzero()[:, 1].int().to(DEVICE)
     one = plain.Order(ptr, index)
-    two = plain.Order(ptr, index, kernels.segments(ptr, longest))
+    two = plain.Order(ptr, index, plain.segments(ptr, longest))
     u, v, y = (
         torch.randn(*shape, dtype=kind, generator=draw).to(DEVICE) for shape in ((21, width), (15, width), (len(index),))
     )

@@ -30,7 +30,7 @@ def coordinates(X):
         for _ in range(2):
             for k, b in enumerate(dense):
                 c = np.vdot(b, a).real
-                a, xi = a - c * b, xi + -c * vectors[k]
+                a, xi = a - c * b, (xi + -c * vectors[k]).settled()
         size = np.linalg.norm(a)
         dense.append(a / size)
         vectors.append((1 / size) * xi)

@@ -8,7 +8,6 @@ Complex arrays are read as real ones of twice the width (:func:`_real`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -19,7 +18,6 @@ from .launch import launch
 from .plain import Order
 
 Array = Any
-LONGEST = 1024  # observations in a segment
 WIDEST = 4096  # columns of a factor, complex ones counted twice
 
 
@@ -138,37 +136,6 @@ def _sample_kernel(
         tl.store(energy + segment, tl.sum(squares, 0))
     if WEIGH:
         tl.store(inner + segment, tl.sum(products, 0))
-
-
-@dataclass(frozen=True)
-class Segments:
-    """Pieces of rows: where each begins and ends, which row it is of, and which pieces a row has."""
-
-    begin: Array
-    end: Array
-    row: Array | None  # None where each row is one piece
-    ptr: Array | None
-    options: dict[int, dict[str, Any]] = field(default_factory=dict)  # of the kernels, for each width of factors
-
-    @property
-    def count(self) -> int:
-        return len(self.begin)
-
-    def add_up(self, parts: Array) -> Array:
-        """Sums of pieces to sums of rows."""
-        return parts if self.ptr is None else torch.segment_reduce(parts, "sum", offsets=self.ptr, axis=0)
-
-
-def segments(ptr: Array, longest: int = LONGEST) -> Segments:
-    """Rows cut into pieces of at most ``longest`` observations."""
-    lengths = ptr.diff()
-    if not len(lengths) or int(lengths.max()) <= longest:
-        return Segments(ptr[:-1], ptr[1:], None, None)
-    pieces = ((lengths + longest - 1) // longest).clamp_(min=1)
-    starts = torch.nn.functional.pad(pieces.cumsum(0), (1, 0))
-    rows = torch.repeat_interleave(torch.arange(len(lengths), device=ptr.device), pieces)
-    begin = ptr[rows] + longest * (torch.arange(len(rows), device=ptr.device) - starts[rows])
-    return Segments(begin, torch.minimum(begin + longest, ptr[rows + 1]), rows.to(torch.int32), starts)
 
 
 def _tile(width: int, mean: float) -> dict[str, int]:
