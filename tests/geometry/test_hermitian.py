@@ -34,6 +34,7 @@ from lorank.geometry import (
     Weights,
     retract,
     riemannian_gradient,
+    slope_after_transport,
     transport,
 )
 
@@ -262,6 +263,20 @@ def test_transport_between_kinds(dtype, backend):
         moved, Z = transport(xi, foot), dense_tangent(xi)
         assert not moved.hermitian
         assert_close(dense_tangent(moved), P @ Z + Z @ P - P @ Z @ P, dtype)
+
+
+@given(size=sizes(), seed=seeds)
+def test_the_slope_after_transport_needs_no_transport(size, seed, dtype, backend):
+    rng = np.random.default_rng(seed)
+    X, Y = (hermitian_point(rng, *size, dtype, backend) for _ in range(2))
+    for xi, foot in ((hermitian_tangent(rng, X), Y), (random_tangent(rng, two_sided(X)), two_sided(Y))):
+        G = random_array(rng, foot.shape, dtype)
+        G = G + G.conj().T if xi.hermitian else G
+        GV, GhU = (backend.asarray(a) for a in (G @ host(foot.V), G.conj().T @ host(foot.U)))
+        cotangent = SimpleNamespace(GV=GV, GhU=GV if xi.hermitian else GhU)
+        scale = 10 * np.linalg.norm(G) * xi.norm()
+        slope = slope_after_transport(xi, foot, cotangent)
+        assert_close(slope, np.vdot(double(G), dense_tangent(transport(xi, foot))).real, dtype, scale=scale)
 
 
 # -- the retraction ----------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The manifold of rank-r matrices: points, tangent vectors, metric weights, gradient and retraction."""
 
 from .point import FixedRank
-from .tangent import Tangent, retract, riemannian_gradient, transport
+from .tangent import Tangent, retract, riemannian_gradient, slope_after_transport, transport
 from .weights import DenseWeight, DiagonalWeight, Identity, Weights
 
 __all__ = [
@@ -13,5 +13,6 @@ __all__ = [
     "Weights",
     "retract",
     "riemannian_gradient",
+    "slope_after_transport",
     "transport",
 ]

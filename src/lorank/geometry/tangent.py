@@ -138,13 +138,29 @@ def _inverse_gram(X: FixedRank, weight: Weight, u: Array) -> Array | None:
 
 def transport(xi: Tangent, X: FixedRank) -> Tangent:
     """The vector xi moved to the tangent space at X, by orthogonal projection."""
-    gram, plus = X.backend.gram, X.backend.plus
+    gram, plus, minus = X.backend.gram, X.backend.plus, X.backend.minus
     (l1, r1), (l2, r2) = xi.blocks()
-    times_v = plus(l1, gram(r1, X.V), l2, gram(r2, X.V))  # xi V
+    a1, a2, b1, b2 = gram(r1, X.V), gram(r2, X.V), gram(l1, X.U), gram(l2, X.U)
+    core = b1.conj().T @ a1 + b2.conj().T @ a2  # U^H xi V
+    Up = minus(plus(l1, a1, l2, a2), X.U, core)  # xi V without its part in U
     if xi.hermitian and X.hermitian:
-        return Tangent.project(X, times_v, times_v, gram(X.U, times_v))
-    adjoint_u = plus(r1, gram(l1, X.U), r2, gram(l2, X.U))  # xi^H U
-    return Tangent.project(X, times_v, adjoint_u, gram(X.U, times_v))
+        return Tangent(X, core, Up, Up)
+    return Tangent(X, core, Up, minus(plus(r1, b1, r2, b2), X.V, core.conj().T))
+
+
+def slope_after_transport(xi: Tangent, X: FixedRank, G: Cotangent) -> float:
+    """``Re <G, T xi>`` for T the transport to X, where G is the gradient: from small products, without making T xi."""
+    gram = X.backend.gram
+    core, total = gram(X.U, G.GV), 0.0
+    for left, right in xi.blocks():  # <G, (left right^H) V V^H + U U^H (left right^H) - U U^H (left right^H) V V^H>
+        a, b = gram(right, X.V), gram(left, X.U).conj().T
+        total += _trace(gram(G.GV, left), a) + _trace(b, gram(right, G.GhU)) - _trace(core.conj().T @ b, a)
+    return total
+
+
+def _trace(a: Array, b: Array) -> float:
+    """``Re tr(a b)``."""
+    return float((a * b.T).sum().real)
 
 
 def retract(xi: Tangent, alpha: float) -> FixedRank:

@@ -175,6 +175,8 @@ class Completion(Problem):
 
     def restrict(self, X: FixedRank) -> FixedRank:
         """X with zeros in the rows and columns that were never observed."""
+        if not (len(self._empty_rows) or len(self._empty_cols)):
+            return X
         if not (X.U[self._empty_rows].any() or X.V[self._empty_cols].any()):
             return X
         left, right = X.U * X.s, X.backend.copy(X.V)
@@ -198,7 +200,9 @@ class Completion(Problem):
         backend, observed = self.backend, self.observations
         squares = backend.astype(abs(self.y), np.float64) ** 2
         left, right = (_sizes(observed, side, squares) for side in (0, 1))
-        if max(_spread(sizes, observed.counts(side), backend) for side, sizes in enumerate((left, right))) < 4:
+        empty = self._empty_rows, self._empty_cols
+        seen_sizes = [a[observed.counts(k) > 0] if len(empty[k]) else a for k, a in enumerate((left, right))]
+        if max(_spread(sizes, backend) for sizes in seen_sizes) < 4:
             return None
         rows, cols = self.rows, self.cols
         for _ in range(3):  # alternately: the two sides need each other's scales
@@ -230,9 +234,9 @@ def _sizes(observed: Any, side: int, squares: Array) -> Array:
     return (mean + (mean == 0)) ** 0.5
 
 
-def _spread(sizes: Array, counts: Array, backend: Reference) -> float:
+def _spread(sizes: Array, backend: Reference) -> float:
     """The ratio of large to small sizes, extremes left out."""
-    low, high = backend.percentiles(sizes[counts > 0], [5, 95])
+    low, high = backend.percentiles(sizes, [5, 95])
     return high / low
 
 

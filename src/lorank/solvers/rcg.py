@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..geometry import Tangent, retract, riemannian_gradient, transport
+from ..geometry import Tangent, retract, riemannian_gradient, slope_after_transport, transport
 from ..metrics import Canonical, Metric
 from ..operators import Problem
 from .loop import State
@@ -67,7 +67,7 @@ class RCG:
         """``-xi + beta T(d)`` and the slope along it, by products with G alone: ``<xi, z>`` in the metric is ``<G, z>``."""
         if memory.gradient is None or memory.direction is None or min(slope, memory.slope) <= 0:
             return -xi, -slope
-        beta = (slope - transport(memory.gradient, X).inner(G)) / memory.slope
+        beta = (slope - slope_after_transport(memory.gradient, X, G)) / memory.slope
         if not beta > 0:
             return -xi, -slope
         moved = transport(memory.direction, X)

@@ -16,7 +16,7 @@ from ..geometry import FixedRank
 from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
 from ..operators import Problem
 from ..result import History, RankTrial, Result, Status
-from ..starts import Spectral, check_point, resolve_start
+from ..starts import STARTS, Spectral, check_point, resolve_start
 from ..steps import Constant, Exact
 from ..stopping import Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
 from .auto import Auto
@@ -144,7 +144,8 @@ def solve(
         clock = Clock()
         try:
             if not isinstance(begin, FixedRank):
-                begin = check_point(begin(problem, rank, np.random.default_rng(seed)), problem, rank)
+                made = begin(problem, rank, np.random.default_rng(seed))
+                begin = made if any(begin is own for own in STARTS.values()) else check_point(made, problem, rank)
             X = problem.restrict(begin)
         except KeyboardInterrupt:
             return Result(zero, INTERRUPTED, 0, clock.seconds, 1.0, history, algorithm, problem.signal(zero))

@@ -144,8 +144,8 @@ class TorchObservations:
     def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], weights: Array | None) -> tuple[float, float]:
         (l1, r1), (l2, r2) = blocks
         left, right = settle([beside(l1, l2), beside(r1, r2)])
-        inner, energy = self._passes.line_sums(self._by_rows, left, right, weights).tolist()
-        return inner, energy
+        energy, *inner = self._passes.line_sums(self._by_rows, left, right, weights)
+        return float(inner[0]) if inner else 0.0, float(energy)
 
     def times(self, p: Array, v: Array) -> Array:
         return self._passes.times(self._by_rows, p, *self._own(v))

@@ -45,7 +45,7 @@ class Segments:
     end: Array
     row: Array | None  # None where each row is one piece
     ptr: Array | None
-    options: dict[int, dict[str, Any]] = field(default_factory=dict)  # of the kernels, for each width of factors
+    options: dict[int, Any] = field(default_factory=dict)  # of the kernels, for each width of factors
 
     @property
     def count(self) -> int:
@@ -90,8 +90,8 @@ def sample(order: Order, left: Array, right: Array, values: Array | None = None)
     return out if values is None else out.sub_(values)
 
 
-def line_sums(order: Order, left: Array, right: Array, weights: Array | None) -> Array:
-    """``Re <weights, z>`` and ``|z|^2`` for ``z = left right^H`` on the pattern, in double precision."""
+def line_sums(order: Order, left: Array, right: Array, weights: Array | None) -> list[Array]:
+    """``|z|^2`` and, with weights, ``Re <weights, z>`` for ``z = left right^H`` on the pattern, in double precision."""
     inner = torch.zeros((), dtype=torch.float64, device=left.device)
     energy = inner.clone()
     for part, rows, cols in _blocks(order):
@@ -99,7 +99,7 @@ def line_sums(order: Order, left: Array, right: Array, weights: Array | None) ->
         energy += torch.vdot(z, z).real
         if weights is not None:
             inner += torch.vdot(weights[part].to(z.dtype), z).real
-    return torch.stack([inner, energy])
+    return [energy] if weights is None else [energy, inner]
 
 
 def times(order: Order, p: Array, other: Array) -> Array:
