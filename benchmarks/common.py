@@ -1,14 +1,19 @@
-"""What every benchmark prints beside its figures."""
+"""What benchmarks share: the line printed beside the figures, and runs that are kept in a file and can be resumed."""
 
 from __future__ import annotations
 
+import json
 import platform
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import numpy as np
 import scipy
 
 import lorank as lr
 from lorank.backends import get_backend
+
+RESULTS = Path(__file__).resolve().parent.parent / "docs" / "benchmarks"
 
 
 def versions() -> str:
@@ -29,3 +34,42 @@ def spread(values: list[float]) -> str:
     """Median and range, in milliseconds."""
     low, mid, high = np.percentile(values, [0, 50, 100]) * 1e3
     return f"{mid:7.2f} ({low:.2f} .. {high:.2f})"
+
+
+def run_jobs(solve: Callable[[tuple], dict], jobs: list[tuple], log: Path, keys: tuple[str, ...], workers: int = 1) -> None:
+    """Solve the jobs that the log does not hold yet, and append a JSON line for each.
+
+    ``keys`` are the entries of a line that make up its job.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    done = {tuple(d[key] for key in keys) for d in read(log)}
+    jobs = [job for job in jobs if job not in done]
+    print(f"{versions()}; {len(jobs)} solves to go, {len(done)} done", flush=True)
+    if workers > 1:
+        import multiprocessing
+
+        with multiprocessing.get_context("spawn").Pool(workers) as pool:
+            record(log, pool.imap_unordered(solve, jobs))
+    else:
+        record(log, map(solve, jobs))
+
+
+def record(log: Path, results: Iterable[dict]) -> None:
+    with log.open("a") as file:
+        for d in results:
+            file.write(json.dumps(d) + "\n")
+            file.flush()
+            print(" ".join(f"{key}={value:.3g}" if isinstance(value, float) else f"{key}={value}" for key, value in d.items()))
+
+
+def read(log: Path) -> list[dict]:
+    """The lines so far; a last one that was cut off is left out."""
+    if not log.exists():
+        return []
+    out = []
+    for line in log.read_text().splitlines():
+        try:
+            out.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return out

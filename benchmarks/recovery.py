@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -25,9 +24,8 @@ from pathlib import Path
 import numpy as np
 
 import lorank as lr
-from common import versions
+from common import RESULTS, read, run_jobs
 
-HERE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks"
 RATIOS = [1.5, 1.7, 2.0, 1.4, 1.6, 3.0, 1.3, 1.2, 1.8, 2.5, 4.0, 1.1, 1.05]  # those that matter most first
 KAPPAS = [10.0, 1e5]
 N, RANK, TOL, MAX_ITER = 1000, 5, 1e-13, 1000
@@ -116,39 +114,8 @@ def solve(job: tuple[float, float, str, int]) -> dict:
 
 
 def run(args: argparse.Namespace) -> None:
-    args.log.parent.mkdir(parents=True, exist_ok=True)
-    done = {(d["ratio"], d["kappa"], d["pattern"], d["seed"]) for d in read(args.log)}
     jobs = [(q, k, args.pattern, seed) for seed in range(args.instances) for q in args.ratios for k in args.kappas]
-    jobs = [job for job in jobs if job not in done]
-    print(f"{versions()}; {len(jobs)} solves to go, {len(done)} done", flush=True)
-    if args.workers > 1:
-        import multiprocessing
-
-        with multiprocessing.get_context("spawn").Pool(args.workers) as pool:
-            record(args.log, pool.imap_unordered(solve, jobs))
-    else:
-        record(args.log, map(solve, jobs))
-
-
-def record(log: Path, results) -> None:
-    with log.open("a") as file:
-        for d in results:
-            file.write(json.dumps(d) + "\n")
-            file.flush()
-            print(" ".join(f"{key}={value:.3g}" if isinstance(value, float) else f"{key}={value}" for key, value in d.items()))
-
-
-def read(log: Path) -> list[dict]:
-    """The lines so far; a last one that was cut off is left out."""
-    if not log.exists():
-        return []
-    out = []
-    for line in log.read_text().splitlines():
-        try:
-            out.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return out
+    run_jobs(solve, jobs, args.log, ("ratio", "kappa", "pattern", "seed"), args.workers)
 
 
 def table(runs: list[dict]) -> list[dict]:
@@ -265,7 +232,7 @@ def main() -> None:
     parser.add_argument("--kappas", type=float, nargs="*", default=KAPPAS)
     parser.add_argument("--pattern", choices=["covered", "uniform"], default="covered")
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--log", type=Path, default=HERE / "recovery.jsonl")
+    parser.add_argument("--log", type=Path, default=RESULTS / "recovery.jsonl")
     args = parser.parse_args()
     run(args) if args.what == "run" else report(args)
 

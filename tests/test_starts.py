@@ -7,7 +7,7 @@ import pytest
 
 import lorank as lr
 from helpers import host, on
-from lorank.starts import STARTS, Continuation, Spectral, Staged, fit, grow
+from lorank.starts import ROUGHLY, STARTS, Continuation, Staged, fit, grow
 
 
 def dense_residual(problem, X):
@@ -86,7 +86,7 @@ def test_continuation_of_a_full_table_is_the_truncated_svd(dtype, backend):
 def test_continuation_is_growing_and_fitting_in_turn():
     problem, _ = lr.datasets.random_completion(40, 30, 3, oversampling=4, seed=1)
     rng = np.random.default_rng(0)
-    X = Spectral(tol=1e-2, restarts=2)(problem, 1, rng)
+    X = ROUGHLY(problem, 1, rng)
     for _ in range(2):
         X = grow(problem, fit(problem, X, 5, 30), 1, rng)
     Y = Continuation()(problem, 3, np.random.default_rng(0))

@@ -71,7 +71,7 @@ void bind(nb::class_<Pattern> &cls) {
   cls.def(
       "gradient",
       [factor, in](const Pattern &p, bool columns, Matrix<const T> own, Vector<const R> scale, Matrix<const T> other,
-                   Vector<const T> values, Matrix<T> sums, Vector<double> squares) {
+                   Vector<const T> values, Matrix<T> sums, Vector<double> squares, bool mixed) {
         const std::int64_t majors = columns ? p.n2 : p.n1, minors = columns ? p.n1 : p.n2, width = own.shape(1);
         require(width > 0, "own: columns", width, 1);
         require_shape(own, "own", majors, width);
@@ -82,15 +82,15 @@ void bind(nb::class_<Pattern> &cls) {
         require_size(squares, "squares", majors);
         nb::gil_scoped_release nogil;
         p.gradient<R, C>(columns, factor(own), scale.data(), factor(other), in(values), reinterpret_cast<R *>(sums.data()),
-                         squares.data());
+                         squares.data(), mixed);
       },
       "columns"_a, "own"_a.noconvert(), "scale"_a.noconvert(), "other"_a.noconvert(), "values"_a.noconvert(),
-      "sums"_a.noconvert(), "squares"_a.noconvert());
+      "sums"_a.noconvert(), "squares"_a.noconvert(), "mixed"_a = false);
 
   cls.def(
       "sample",
       [factor, in](const Pattern &p, Matrix<const T> left1, Matrix<const T> right1, Matrix<const T> left2,
-                   Matrix<const T> right2, Vector<const T> weights, Vector<T> sampled) {
+                   Matrix<const T> right2, Vector<const T> weights, Vector<T> sampled, bool mixed) {
         const std::int64_t w1 = left1.shape(1), w2 = left2.shape(1);
         require(w1 > 0, "left1: columns", w1, 1);
         require_shape(left1, "left1", p.n1, w1);
@@ -103,11 +103,11 @@ void bind(nb::class_<Pattern> &cls) {
         double inner = 0, squares = 0;
         nb::gil_scoped_release nogil;
         p.sample<R, C>(factor(left1), factor(right1), factor(left2), factor(right2), weighted ? in(weights) : nullptr,
-                       stored ? reinterpret_cast<R *>(sampled.data()) : nullptr, inner, squares);
+                       stored ? reinterpret_cast<R *>(sampled.data()) : nullptr, inner, squares, mixed);
         return std::pair<double, double>(inner, squares);
       },
       "left1"_a.noconvert(), "right1"_a.noconvert(), "left2"_a.noconvert(), "right2"_a.noconvert(), "weights"_a.noconvert(),
-      "sampled"_a.noconvert());
+      "sampled"_a.noconvert(), "mixed"_a = false);
 
   cls.def(
       "times",

@@ -46,12 +46,30 @@ inline void prefetch(const void *) {}
 template <class R>
 using V = typename Simd<R>::type;
 
+// As many numbers as a register of R holds, from where they are stored as S.
+template <class R, class S>
+struct Load {
+  static inline V<R> from(const S *p) {
+#if defined(__GNUC__) || defined(__clang__)
+    typedef S stored __attribute__((vector_size(LORANK_VECTOR_BYTES / sizeof(R) * sizeof(S))));
+    stored v;
+    std::memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, V<R>);
+#else
+    V<R> v;
+    for (int i = 0; i < Simd<R>::lanes; ++i) v.x[i] = p[i];
+    return v;
+#endif
+  }
+};
 template <class R>
-inline V<R> load(const R *p) {
-  V<R> v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
+struct Load<R, R> {
+  static inline V<R> from(const R *p) {
+    V<R> v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+  }
+};
 
 template <class R>
 inline R sum_lanes(const V<R> &v) {
@@ -96,8 +114,10 @@ inline double sum_lanes<double>(const V<double> &v) {
 
 // LINES > 0: the row's length in cache lines a plane, known at compile time, so that accumulators live in registers.
 // LINES = 0: any length, accumulators in the job's scratch row.
-template <class R, bool COMPLEX, int LINES>
+// S: the type in which `other` is held.
+template <class R, class S, bool COMPLEX, int LINES>
 struct Kernel {
+  static inline V<R> load(const S *p) { return Load<R, S>::from(p); }
   static constexpr int planes = COMPLEX ? 2 : 1;
   static constexpr int lanes = Simd<R>::lanes;
   static constexpr int per_line = kLineBytes / LORANK_VECTOR_BYTES;
@@ -105,13 +125,13 @@ struct Kernel {
 
   static inline std::int64_t vectors(const Job<R> &job) { return LINES ? LINES * per_line : job.lines * per_line; }
 
-  static inline void fetch(const R *row, std::int64_t bytes) {
+  static inline void fetch(const S *row, std::int64_t bytes) {
     const std::int64_t limit = bytes < 512 ? bytes : 512;  // the hardware prefetcher takes over on long rows
     for (std::int64_t b = 0; b < limit; b += kLineBytes) prefetch(reinterpret_cast<const char *>(row) + b);
   }
 
   // own . conj(other), real part and imaginary part
-  static inline void dot(const V<R> *u, const R *v, std::int64_t nv, R &re, R &im) {
+  static inline void dot(const V<R> *u, const S *v, std::int64_t nv, R &re, R &im) {
     if (!COMPLEX) {
       V<R> s = u[0] * load(v);
       if (nv == 1) {
@@ -129,7 +149,7 @@ struct Kernel {
       }
       im = 0;
     } else {
-      const R *w = v + nv * lanes;
+      const S *w = v + nv * lanes;
       V<R> a = u[0] * load(v), b = u[nv] * load(v);
       a += u[nv] * load(w);
       b -= u[0] * load(w);
@@ -146,11 +166,11 @@ struct Kernel {
   }
 
   // sums += (re + i im) other
-  static inline void axpy(V<R> *g, const R *v, std::int64_t nv, R re, R im) {
+  static inline void axpy(V<R> *g, const S *v, std::int64_t nv, R re, R im) {
     if (!COMPLEX) {
       for (std::int64_t i = 0; i < nv; ++i) g[i] += re * load(v + i * lanes);
     } else {
-      const R *w = v + nv * lanes;
+      const S *w = v + nv * lanes;
       for (std::int64_t i = 0; i < nv; ++i) {
         const V<R> x = load(v + i * lanes), y = load(w + i * lanes);
         g[i] += re * x;
@@ -174,7 +194,8 @@ struct Kernel {
   }
 
   static void gradient(const Job<R> &job) {
-    const std::int64_t nv = vectors(job), stride = nv * lanes * planes, bytes = stride * sizeof(R);
+    const std::int64_t nv = vectors(job), stride = nv * lanes * planes, bytes = stride * sizeof(S);
+    const S *other = static_cast<const S *>(job.other);
     V<R> registers[LINES ? fixed : 1];
     for (std::int64_t a = job.first; a < job.last; ++a) {
       V<R> *g = LINES ? registers : reinterpret_cast<V<R> *>(job.row);
@@ -182,8 +203,8 @@ struct Kernel {
       for (std::int64_t i = 0; i < nv * planes; ++i) g[i] = V<R>{};
       double squares = 0;
       for (std::int64_t k = job.indptr[a]; k < job.indptr[a + 1]; ++k) {
-        fetch(job.other + job.index[k + kPrefetch] * stride, bytes);
-        const R *v = job.other + job.index[k] * stride;
+        fetch(other + job.index[k + kPrefetch] * stride, bytes);
+        const S *v = other + job.index[k] * stride;
         R re, im;
         dot(u, v, nv, re, im);
         re -= job.values[planes * k];
@@ -200,14 +221,15 @@ struct Kernel {
   }
 
   static void times(const Job<R> &job) {
-    const std::int64_t nv = vectors(job), stride = nv * lanes * planes, bytes = stride * sizeof(R);
+    const std::int64_t nv = vectors(job), stride = nv * lanes * planes, bytes = stride * sizeof(S);
+    const S *other = static_cast<const S *>(job.other);
     V<R> registers[LINES ? fixed : 1];
     for (std::int64_t a = job.first; a < job.last; ++a) {
       V<R> *g = LINES ? registers : reinterpret_cast<V<R> *>(job.row);
       for (std::int64_t i = 0; i < nv * planes; ++i) g[i] = V<R>{};
       for (std::int64_t k = job.indptr[a]; k < job.indptr[a + 1]; ++k) {
-        fetch(job.other + job.index[k + kPrefetch] * stride, bytes);
-        const R *v = job.other + job.index[k] * stride;
+        fetch(other + job.index[k + kPrefetch] * stride, bytes);
+        const S *v = other + job.index[k] * stride;
         axpy(g, v, nv, job.values[planes * k], COMPLEX ? job.values[planes * k + 1] : R(0));
       }
       store(g, job.sums + a * job.width * planes, job.width, nv);
@@ -215,14 +237,15 @@ struct Kernel {
   }
 
   static void sample(const Job<R> &job) {
-    const std::int64_t nv = vectors(job), stride = nv * lanes * planes, bytes = stride * sizeof(R);
+    const std::int64_t nv = vectors(job), stride = nv * lanes * planes, bytes = stride * sizeof(S);
+    const S *other = static_cast<const S *>(job.other);
     for (std::int64_t a = job.first; a < job.last; ++a) {
       const V<R> *u = reinterpret_cast<const V<R> *>(job.own + a * stride);
       double squares = 0, inner = 0;
       for (std::int64_t k = job.indptr[a]; k < job.indptr[a + 1]; ++k) {
-        fetch(job.other + job.index[k + kPrefetch] * stride, bytes);
+        fetch(other + job.index[k + kPrefetch] * stride, bytes);
         R re, im;
-        dot(u, job.other + job.index[k] * stride, nv, re, im);
+        dot(u, other + job.index[k] * stride, nv, re, im);
         if (job.sampled) {
           job.sampled[planes * k] = re;
           if (COMPLEX) job.sampled[planes * k + 1] = im;
@@ -242,43 +265,43 @@ struct Kernel {
 
 enum class Kind { gradient, times, sample };
 
-template <class R, bool COMPLEX, int LINES, Kind KIND>
+template <class R, class S, bool COMPLEX, int LINES, Kind KIND>
 inline void run(const Job<R> &job) {
-  using K = Kernel<R, COMPLEX, LINES>;
+  using K = Kernel<R, S, COMPLEX, LINES>;
   if (KIND == Kind::gradient) K::gradient(job);
   if (KIND == Kind::times) K::times(job);
   if (KIND == Kind::sample) K::sample(job);
 }
 
-template <class R, bool COMPLEX, Kind KIND>
+template <class R, class S, bool COMPLEX, Kind KIND>
 void choose(const Job<R> &job) {
   switch (job.lines) {
-    case 1: return run<R, COMPLEX, 1, KIND>(job);
-    case 2: return run<R, COMPLEX, 2, KIND>(job);
-    case 3: return run<R, COMPLEX, 3, KIND>(job);
-    case 4: return run<R, COMPLEX, 4, KIND>(job);
+    case 1: return run<R, S, COMPLEX, 1, KIND>(job);
+    case 2: return run<R, S, COMPLEX, 2, KIND>(job);
+    case 3: return run<R, S, COMPLEX, 3, KIND>(job);
+    case 4: return run<R, S, COMPLEX, 4, KIND>(job);
     default: break;
   }
   if (!COMPLEX) switch (job.lines) {
-      case 5: return run<R, COMPLEX, 5, KIND>(job);
-      case 6: return run<R, COMPLEX, 6, KIND>(job);
-      case 7: return run<R, COMPLEX, 7, KIND>(job);
-      case 8: return run<R, COMPLEX, 8, KIND>(job);
+      case 5: return run<R, S, COMPLEX, 5, KIND>(job);
+      case 6: return run<R, S, COMPLEX, 6, KIND>(job);
+      case 7: return run<R, S, COMPLEX, 7, KIND>(job);
+      case 8: return run<R, S, COMPLEX, 8, KIND>(job);
       default: break;
     }
-  run<R, COMPLEX, 0, KIND>(job);
+  run<R, S, COMPLEX, 0, KIND>(job);
 }
 
-template <class R>
+template <class R, class S>
 constexpr Table<R> table() {
-  return {{choose<R, false, Kind::gradient>, choose<R, true, Kind::gradient>},
-          {choose<R, false, Kind::times>, choose<R, true, Kind::times>},
-          {choose<R, false, Kind::sample>, choose<R, true, Kind::sample>}};
+  return {{choose<R, S, false, Kind::gradient>, choose<R, S, true, Kind::gradient>},
+          {choose<R, S, false, Kind::times>, choose<R, S, true, Kind::times>},
+          {choose<R, S, false, Kind::sample>, choose<R, S, true, Kind::sample>}};
 }
 
 #define LORANK_TEXT_(x) #x
 #define LORANK_TEXT(x) LORANK_TEXT_(x)
-const Passes kPasses = {LORANK_TEXT(LORANK_ISA), table<float>(), table<double>()};
+const Passes kPasses = {LORANK_TEXT(LORANK_ISA), table<float, float>(), table<double, double>(), table<double, float>()};
 
 }  // namespace
 

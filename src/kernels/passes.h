@@ -2,8 +2,8 @@
 //
 // A pass walks the observations of each major index (a row in CSR order, a column in CSC order). `own` is the factor that
 // belongs to the major index and stays in registers; `other` is the factor whose rows are gathered. Both are packed: each row
-// is `lines` cache lines long, zero-padded; complex factors hold the real plane first, then the imaginary plane, each of
-// `lines` cache lines. Only plain data crosses this border, so that nothing compiled for a newer instruction set can leak
+// has as many numbers as `lines` cache lines of type R, zero-padded; complex factors hold the real plane first, then the
+// imaginary plane, each of that length. Only plain data crosses this border, so that nothing compiled for a newer instruction set can leak
 // into code that runs on an older one.
 #pragma once
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Job {
   std::int64_t width;          // columns of the factors, unpadded
   std::int64_t lines;          // cache lines a plane
   const R *own;                // packed, one row a major index (gradient, sample)
-  const R *other;              // packed, gathered
+  const void *other;           // packed, gathered: numbers of type R, or float for a mixed pass
   const R *values;             // one a observation, complex interleaved: data (gradient), weights (times, sample or null)
   R *sampled;                  // sample: one a observation, or null
   R *sums;                     // gradient, times: (majors, width), unpadded, complex interleaved
@@ -44,6 +44,7 @@ struct Passes {
   const char *name;
   Table<float> f32;
   Table<double> f64;
+  Table<double> mixed;  // `other` is held in float, everything else in double: half the bytes to gather
 };
 
 const Passes *passes_baseline();

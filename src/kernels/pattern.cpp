@@ -31,8 +31,19 @@ const Passes *&active() {
   return chosen;
 }
 
-inline const Table<float> &table(float) { return active()->f32; }
-inline const Table<double> &table(double) { return active()->f64; }
+// Short rows leave little to a wide register but the adding up of its lanes: half as wide is faster there.
+const Passes *suited(std::int64_t lines) {
+#ifdef LORANK_X86_LEVELS
+  if (lines <= 3 && active() == passes_avx512()) return passes_avx2();
+#endif
+  (void)lines;
+  return active();
+}
+
+inline const Table<float> &table(float, std::int64_t lines, bool) { return suited(lines)->f32; }
+inline const Table<double> &table(double, std::int64_t lines, bool mixed) {
+  return mixed ? suited(lines)->mixed : suited(lines)->f64;
+}
 
 std::int64_t lines_for(std::int64_t width, std::size_t size) {
   const std::int64_t lanes = kLineBytes / size;
@@ -72,31 +83,31 @@ struct Packed {
     capacity = 0;
   }
 
-  // Two factors side by side, the first with its columns scaled, as padded rows.
-  template <bool COMPLEX>
-  void pack(Factor<R> a, const R *scale, Factor<R> b, std::int64_t lines) {
-    const std::int64_t plane = lines * kLineBytes / sizeof(R), stride = plane * (COMPLEX ? 2 : 1), wa = a.width, wb = b.width;
+  // Two factors side by side, the first with its columns scaled, as padded rows: as long as `lines` cache lines of F.
+  template <bool COMPLEX, class F>
+  void pack(Factor<F> a, const F *scale, Factor<F> b, std::int64_t lines) {
+    const std::int64_t plane = lines * kLineBytes / sizeof(F), stride = plane * (COMPLEX ? 2 : 1), wa = a.width, wb = b.width;
     reserve(static_cast<std::size_t>(a.rows) * stride);
     R *out = data;
 #pragma omp parallel for schedule(static) if (a.rows * stride > 1 << 16)
     for (std::int64_t i = 0; i < a.rows; ++i) {
       R *row = out + i * stride;
       if (!COMPLEX) {
-        const R *x = a.data + i * wa;
+        const F *x = a.data + i * wa, *y = b.data + i * wb;
         if (scale)
-          for (std::int64_t k = 0; k < wa; ++k) row[k] = x[k] * scale[k];
+          for (std::int64_t k = 0; k < wa; ++k) row[k] = static_cast<R>(x[k] * scale[k]);
         else
-          std::memcpy(row, x, wa * sizeof(R));
-        if (wb) std::memcpy(row + wa, b.data + i * wb, wb * sizeof(R));
+          for (std::int64_t k = 0; k < wa; ++k) row[k] = static_cast<R>(x[k]);
+        for (std::int64_t k = 0; k < wb; ++k) row[wa + k] = static_cast<R>(y[k]);
       } else {
         for (std::int64_t k = 0; k < wa; ++k) {
-          const R c = scale ? scale[k] : R(1);
-          row[k] = a.data[2 * (i * wa + k)] * c;
-          row[plane + k] = a.data[2 * (i * wa + k) + 1] * c;
+          const F c = scale ? scale[k] : F(1);
+          row[k] = static_cast<R>(a.data[2 * (i * wa + k)] * c);
+          row[plane + k] = static_cast<R>(a.data[2 * (i * wa + k) + 1] * c);
         }
         for (std::int64_t k = 0; k < wb; ++k) {
-          row[wa + k] = b.data[2 * (i * wb + k)];
-          row[plane + wa + k] = b.data[2 * (i * wb + k) + 1];
+          row[wa + k] = static_cast<R>(b.data[2 * (i * wb + k)]);
+          row[plane + wa + k] = static_cast<R>(b.data[2 * (i * wb + k) + 1]);
         }
         std::memset(row + plane + wa + wb, 0, (plane - wa - wb) * sizeof(R));
       }
@@ -110,6 +121,17 @@ template <class R>
 Packed<R> &scratch(int which) {
   thread_local Packed<R> buffers[2];
   return buffers[which];
+}
+
+// The factor that is gathered, packed in its own type or, for a mixed pass, in float.
+template <class R, bool COMPLEX>
+const void *gathered(Factor<R> a, Factor<R> b, std::int64_t lines, bool mixed) {
+  if (mixed) {
+    scratch<float>(1).template pack<COMPLEX>(a, static_cast<const R *>(nullptr), b, lines);
+    return scratch<float>(1).data;
+  }
+  scratch<R>(1).template pack<COMPLEX>(a, static_cast<const R *>(nullptr), b, lines);
+  return scratch<R>(1).data;
 }
 }  // namespace
 
@@ -251,7 +273,7 @@ void Pattern::normal(bool columns, Factor<double> other, NormalJob job) const {
   const std::int64_t lines = lines_for(other.width, sizeof(double));
   job.stride = lines * kLineBytes / static_cast<std::int64_t>(sizeof(double));
   Packed<double> &b = scratch<double>(1);
-  b.pack<false>(other, nullptr, Factor<double>{nullptr, other.rows, 0}, lines);
+  b.pack<false>(other, static_cast<const double *>(nullptr), Factor<double>{nullptr, other.rows, 0}, lines);
   job.other = b.data;
   const std::int64_t load = 1 + job.width;  // solving takes about as long as adding that many observations
   const int count = share(columns, load);
@@ -269,39 +291,37 @@ void Pattern::normal(bool columns, Factor<double> other, NormalJob job) const {
 }
 
 template <class R, bool COMPLEX>
-void Pattern::gradient(bool columns, Factor<R> own, const R *scale, Factor<R> other, const R *values, R *sums,
-                       double *squares) const {
+void Pattern::gradient(bool columns, Factor<R> own, const R *scale, Factor<R> other, const R *values, R *sums, double *squares,
+                       bool mixed) const {
   Job<R> job{};
   job.width = own.width;
   job.lines = lines_for(own.width, sizeof(R));
-  Packed<R> &a = scratch<R>(0), &b = scratch<R>(1);
+  Packed<R> &a = scratch<R>(0);
   a.template pack<COMPLEX>(own, scale, Factor<R>{nullptr, own.rows, 0}, job.lines);
-  b.template pack<COMPLEX>(other, nullptr, Factor<R>{nullptr, other.rows, 0}, job.lines);
   job.own = a.data;
-  job.other = b.data;
+  job.other = gathered<R, COMPLEX>(other, Factor<R>{nullptr, other.rows, 0}, job.lines, mixed);
   job.values = values;
   job.sums = sums;
   job.squares = squares;
-  run(columns, table(R()).gradient[COMPLEX], job);
+  run(columns, table(R(), job.lines, mixed).gradient[COMPLEX], job);
 }
 
 template <class R, bool COMPLEX>
 void Pattern::sample(Factor<R> left1, Factor<R> right1, Factor<R> left2, Factor<R> right2, const R *weights, R *sampled,
-                     double &inner, double &squares) const {
+                     double &inner, double &squares, bool mixed) const {
   Job<R> job{};
   job.width = left1.width + left2.width;
   job.lines = lines_for(job.width, sizeof(R));
-  Packed<R> &a = scratch<R>(0), &b = scratch<R>(1);
-  a.template pack<COMPLEX>(left1, nullptr, left2, job.lines);
-  b.template pack<COMPLEX>(right1, nullptr, right2, job.lines);
+  Packed<R> &a = scratch<R>(0);
+  a.template pack<COMPLEX>(left1, static_cast<const R *>(nullptr), left2, job.lines);
   std::vector<double> sums(2 * n1);
   job.own = a.data;
-  job.other = b.data;
+  job.other = gathered<R, COMPLEX>(right1, right2, job.lines, mixed);
   job.values = weights;
   job.sampled = sampled;
   job.squares = sums.data();
   job.inner = sums.data() + n1;
-  run(false, table(R()).sample[COMPLEX], job);
+  run(false, table(R(), job.lines, mixed).sample[COMPLEX], job);
   inner = squares = 0;
   for (std::int64_t i = 0; i < n1; ++i) {
     squares += sums[i];
@@ -314,12 +334,10 @@ void Pattern::times(bool columns, const R *values, Factor<R> other, R *sums) con
   Job<R> job{};
   job.width = other.width;
   job.lines = lines_for(other.width, sizeof(R));
-  Packed<R> &b = scratch<R>(1);
-  b.template pack<COMPLEX>(other, nullptr, Factor<R>{nullptr, other.rows, 0}, job.lines);
-  job.other = b.data;
+  job.other = gathered<R, COMPLEX>(other, Factor<R>{nullptr, other.rows, 0}, job.lines, false);
   job.values = values;
   job.sums = sums;
-  run(columns, table(R()).times[COMPLEX], job);
+  run(columns, table(R(), job.lines, false).times[COMPLEX], job);
 }
 
 template <class R, bool COMPLEX>
@@ -361,9 +379,9 @@ void row_major_order(const I *rows, const I *cols, std::int64_t m, std::int64_t 
 }
 
 #define LORANK_INSTANTIATE(R, C)                                                                                          \
-  template void Pattern::gradient<R, C>(bool, Factor<R>, const R *, Factor<R>, const R *, R *, double *) const;           \
-  template void Pattern::sample<R, C>(Factor<R>, Factor<R>, Factor<R>, Factor<R>, const R *, R *, double &, double &)     \
-      const;                                                                                                              \
+  template void Pattern::gradient<R, C>(bool, Factor<R>, const R *, Factor<R>, const R *, R *, double *, bool) const;     \
+  template void Pattern::sample<R, C>(Factor<R>, Factor<R>, Factor<R>, Factor<R>, const R *, R *, double &, double &,     \
+                                      bool) const;                                                                        \
   template void Pattern::times<R, C>(bool, const R *, Factor<R>, R *) const;                                              \
   template void Pattern::to_columns<R, C>(const R *, R *) const;
 LORANK_INSTANTIATE(float, false)

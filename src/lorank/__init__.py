@@ -15,7 +15,7 @@ from . import callbacks, datasets, metrics, solvers, starts, steps, stopping, te
 from .geometry import FixedRank
 from .operators import Completion, Gradient, PhaseRetrieval, Problem, Sensing, phase_distance
 from .result import History, Result, Status
-from .solvers import IHT, NIHT, RCG, RGD, Annealing, Auto, GaussNewton, Safeguard, solve
+from .solvers import IHT, NIHT, RCG, RGD, Annealing, Auto, Fisher, GaussNewton, MessagePassing, Safeguard, solve
 
 if TYPE_CHECKING:
     from .diagnosis import diagnose
@@ -63,12 +63,14 @@ __all__ = [
     "Annealing",
     "Auto",
     "Completion",
+    "Fisher",
     "FixedRank",
     "GaussNewton",
     "Gradient",
     "History",
     "LowRankImputer",
     "MatrixCompletion",
+    "MessagePassing",
     "PhaseRetrieval",
     "Problem",
     "Result",

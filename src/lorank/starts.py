@@ -30,19 +30,25 @@ class Spectral:
         Accuracy of the singular vectors, relative to the largest singular value.
     restarts : int
         The most restarts of the Krylov method.
+    depth : int
+        Its blocks between restarts.
     """
 
     tol: float = 1e-3
     restarts: int = 6
+    depth: int = 2
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         zero = FixedRank.zero(problem.shape, rank, problem.dtype, problem.backend)
-        X = leading(problem, problem.gradient(zero), rank, rng, self.tol, self.restarts)  # at zero, G = -A* y
+        X = leading(problem, problem.gradient(zero), rank, rng, self.tol, self.restarts, self.depth)  # at zero, G = -A* y
         s = X.s / problem.gain
         image = problem.forward(X.U * s, X.V)
         if problem.backend.norm(image - problem.y) > problem.y_norm:
             s = s * (problem.backend.inner(image, problem.y) / problem.backend.norm(image) ** 2)
         return FixedRank(X.U, s, X.V, problem.backend)
+
+
+ROUGHLY = Spectral(tol=1e-2, restarts=4, depth=1)  # for what is fitted further anyway
 
 
 @dataclass(frozen=True)
@@ -62,9 +68,9 @@ class Staged:
     iterations: int = 3
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
-        if problem.isotropic:
+        if problem.isotropic and rank > 1:
             return Spectral()(problem, rank, rng)
-        X = Spectral(tol=1e-2, restarts=2)(problem, 1, rng)
+        X = ROUGHLY(problem, 1, rng)
         if rank == 1:
             return X
         return grow(problem, fit(problem, X, self.iterations, self.iterations), rank - 1, rng)
@@ -89,7 +95,7 @@ class Continuation:
     most: int = 30
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
-        X = Spectral(tol=1e-2, restarts=2)(problem, 1, rng)
+        X = ROUGHLY(problem, 1, rng)
         while X.rank < rank:
             X = grow(problem, fit(problem, X, self.settle, self.most), 1, rng)
         return X
@@ -129,7 +135,7 @@ def fit(problem: Problem, X: FixedRank, settle: int, most: int, *, tol: float = 
 def grow(problem: Problem, X: FixedRank, more: int, rng: np.random.Generator) -> FixedRank:
     """X with ``more`` further singular pairs: the leading ones of the negative gradient, with the step that fits them best."""
     backend, G = problem.backend, problem.gradient(X)
-    Y = leading(problem, G, more, rng, tol=0.1, restarts=3)
+    Y = leading(problem, G, more, rng, tol=0.2, restarts=5, depth=1)
     left = Y.U * Y.s
     image = problem.forward(left, Y.V)
     energy = backend.norm(image) ** 2
@@ -137,7 +143,9 @@ def grow(problem: Problem, X: FixedRank, more: int, rng: np.random.Generator) ->
     return FixedRank.from_factors(backend.concat([X.U * X.s, left * step]), backend.concat([X.V, Y.V]), backend=backend)
 
 
-def leading(problem: Problem, G: Gradient, rank: int, rng: np.random.Generator, tol: float, restarts: int) -> FixedRank:
+def leading(
+    problem: Problem, G: Gradient, rank: int, rng: np.random.Generator, tol: float, restarts: int, depth: int = 2
+) -> FixedRank:
     """The leading singular triples of ``-G``."""
 
     def times(v: Array) -> Array:
@@ -149,7 +157,7 @@ def leading(problem: Problem, G: Gradient, rank: int, rng: np.random.Generator, 
     backend, block = problem.backend, min(rank + min(rank, max(5, rank // 4)), *problem.shape)
     # Through the operator once, so that rows and columns without data are zero from the start.
     first = adjoint_times(backend.normal(rng, (problem.shape[0], block), problem.dtype))
-    return truncated_svd(times, adjoint_times, first, rank, backend, tol=tol, restarts=restarts)
+    return truncated_svd(times, adjoint_times, first, rank, backend, tol=tol, restarts=restarts, depth=depth)
 
 
 STARTS: dict[str, Start] = {

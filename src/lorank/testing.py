@@ -71,7 +71,7 @@ def check_gradient(problem: Problem, rank: int, *, seed: int = 0) -> float:
     G = problem.gradient(X)
     gradient = riemannian_gradient(X, G, Weights())
     other = problem.gradient(FixedRank.from_factors(backend.normal(rng, (n1, rank), problem.dtype), X.V, backend=backend))
-    direction = gradient + riemannian_gradient(X, _Moved(other.times(X.V), other.adjoint_times(X.U)), Weights())
+    direction = gradient + riemannian_gradient(X, _Moved(X, other.times(X.V), other.adjoint_times(X.U)), Weights())
     direction = (X.norm() / direction.norm()) * direction
     slope = direction.inner(G)
     f = G.residual_norm**2 / 2
@@ -88,8 +88,8 @@ def check_gradient(problem: Problem, rank: int, *, seed: int = 0) -> float:
 
 
 class _Moved:
-    def __init__(self, GV: np.ndarray, GhU: np.ndarray) -> None:
-        self.GV, self.GhU = GV, GhU
+    def __init__(self, X: FixedRank, GV: np.ndarray, GhU: np.ndarray) -> None:
+        self.GV, self.GhU, self.core = GV, GhU, X.backend.gram(X.U, GV)
 
 
 def _precision(problem: Problem) -> float:

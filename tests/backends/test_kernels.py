@@ -172,6 +172,46 @@ def test_every_width_on_every_instruction_set(check, instruction_set, dtype):
         check(case, passes, width)
 
 
+@native_only
+@pytest.mark.parametrize("wide", [np.float64, np.complex128])
+@pytest.mark.parametrize("check", [check_gradient, check_line_sums])
+def test_mixed_passes_lose_only_what_float32_cannot_hold(check, wide, instruction_set, monkeypatch):
+    from lorank.backends import native
+
+    monkeypatch.setattr(native, "MIXED_BYTES", -1)
+    case = random_case(np.random.default_rng(1), (7, 9), wide, empty_rows=[2], empty_cols=[0, 8])
+    passes = case.observations(get_backend("native"))
+    given_back = Case.factors
+    for width in WIDTHS:
+        u, v = case.factors(width)
+        s = case.singular_values(width)
+        for name in ("gradient_rows", "gradient_cols"):  # factors with more digits: float32's error, and no more
+            full, mixed = (getattr(p, name)(u, s, v)[0] for p in (passes, passes.rough))
+            assert 0 < np.linalg.norm(mixed - full) <= 2e-6 * np.linalg.norm(full)
+        # factors that float32 holds: every digit of float64
+        monkeypatch.setattr(Case, "factors", lambda case, w: [_rounded(a) for a in given_back(case, w)])
+        check(case, passes.rough, width)
+        monkeypatch.setattr(Case, "factors", given_back)
+
+
+def _rounded(a):
+    """What float32 holds of it."""
+    return a.astype(np.complex64 if a.dtype.kind == "c" else np.float32).astype(a.dtype)
+
+
+@native_only
+def test_mixed_passes_are_for_large_factors_in_double(monkeypatch):
+    from lorank.backends import native
+
+    for dtype in ("float32", "float64"):
+        case = random_case(np.random.default_rng(2), (40, 30), dtype)
+        passes, (u, v), s = case.observations(get_backend("native")), case.factors(4), case.singular_values(4)
+        for limit, differs in ((1 << 20, False), (-1, dtype == "float64")):
+            monkeypatch.setattr(native, "MIXED_BYTES", limit)
+            same = np.array_equal(passes.gradient_rows(u, s, v)[0], passes.rough.gradient_rows(u, s, v)[0])
+            assert same is not differs
+
+
 @pytest.mark.parametrize("check", CHECKS)
 @given(
     shape=st.tuples(st.integers(1, 40), st.integers(1, 40)),

@@ -37,7 +37,7 @@ def random_weight(kind, rng, n, dtype, put=np.asarray):
 def cotangent(X, G):
     """What the geometry asks of a dense G."""
     GV, GhU = G @ host(X.V), G.conj().T @ host(X.U)
-    return SimpleNamespace(GV=X.backend.asarray(GV), GhU=X.backend.asarray(GhU))
+    return SimpleNamespace(GV=X.backend.asarray(GV), GhU=X.backend.asarray(GhU), core=host(X.U).conj().T @ GV)
 
 
 class Case:

@@ -24,6 +24,8 @@ from helpers import (
 from lorank.geometry import FixedRank, Tangent, retract
 from lorank.operators import phase
 
+FISHER = lr.RCG(observations=lr.Fisher())
+
 
 # -- images kept from one iteration to the next ------------------------------------------------------------------------
 @pytest.mark.parametrize("rank", [1, 3])
@@ -113,7 +115,7 @@ def test_a_run_does_not_depend_on_the_one_before(n):
 
 # -- how much is computed ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("row_norms", ["exact", 16])
-@pytest.mark.parametrize("name", ["prgd", "adaptive-prgd", "rgd", "adaptive-rgd", "rcg", "auto"])
+@pytest.mark.parametrize("name", ["prgd", "adaptive-prgd", "rgd", "adaptive-rgd", "rcg", FISHER, "auto"])
 def test_two_products_an_iteration(name, row_norms):
     """With A, or its adjoint; beyond that only a fresh image now and then. With probes, G is never formed."""
     products, steps = [], 60
@@ -126,6 +128,15 @@ def test_two_products_an_iteration(name, row_norms):
         products.append(counter.products)
     refreshed = 0 if name in ("prgd", "rgd") else steps // phase.REFRESH
     assert 1.9 * steps <= products[1] - products[0] <= 2 * steps + refreshed
+
+
+def test_two_products_when_messages_are_passed(backend):
+    problem, _ = lr.datasets.random_phase(30, oversampling=4, seed=1, backend=backend)
+    assert problem.normal.energy > 0  # factorised once, and not in a step
+    counter, so_far = count(problem), []
+    solver = lr.MessagePassing(near=0)
+    lr.solve(problem, 1, solver, tol=0, max_iter=8, callbacks=[lambda p, s, c: so_far.append(counter.products)])
+    assert set(np.diff(so_far)) == {2}
 
 
 @pytest.mark.parametrize("name", ["prgd", "adaptive-prgd"])
@@ -146,7 +157,7 @@ def random_signal(kind):
 
 
 @pytest.mark.parametrize("kind", ["real", "complex", "diffraction 1-D", "diffraction 2-D"])
-@pytest.mark.parametrize("name", ["prgd", "adaptive-prgd", "rgd", "adaptive-rgd", "rcg", "auto"])
+@pytest.mark.parametrize("name", ["prgd", "adaptive-prgd", "rgd", "adaptive-rgd", "rcg", FISHER, "auto"])
 def test_signals_are_recovered(name, kind):
     problem, x = random_signal(kind)
     result = lr.solve(problem, 1, name, tol=1e-10, max_iter=2000)

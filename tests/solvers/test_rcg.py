@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import lorank as lr
-from helpers import host, random_point, random_tangent
-from lorank.geometry import riemannian_gradient, transport
+from helpers import host, random_array, random_point, random_tangent
+from lorank.geometry import riemannian_gradient, shift, slope_of_transport, transport
 from lorank.metrics import RowColumn
 from lorank.solvers.loop import State
 
@@ -29,6 +31,19 @@ def test_transport_is_the_projection(dtype, backend):
     assert np.abs(host(Y.U).conj().T @ host(moved.Up)).max() < tolerance
     assert np.abs(host(Y.V).conj().T @ host(moved.Vp)).max() < tolerance
     np.testing.assert_allclose(host(transport(xi, X).to_dense()), host(xi.to_dense()), atol=tolerance)
+
+
+def test_the_slope_along_a_vector_that_is_not_moved(dtype, backend):
+    rng = np.random.default_rng(1)
+    X, Y = (random_point(rng, (12, 9), 3, dtype, backend) for _ in range(2))
+    xi, G = random_tangent(rng, X), random_array(rng, (12, 9), dtype)
+    GV, GhU = G @ host(Y.V), G.conj().T @ host(Y.U)
+    seen = SimpleNamespace(GV=backend.asarray(GV), GhU=backend.asarray(GhU), core=host(Y.U).conj().T @ GV)
+    expected = np.vdot(G, dense_projection(Y, host(xi.to_dense()))).real
+    tolerance = 100 * float(np.finfo(dtype).eps) * xi.norm() * float(np.linalg.norm(G))
+    assert slope_of_transport(xi, Y, seen) == pytest.approx(expected, abs=tolerance)
+    assert slope_of_transport(xi, Y, seen, shift(X, Y)) == slope_of_transport(xi, Y, seen)
+    assert transport(xi, Y).inner(seen) == pytest.approx(expected, abs=tolerance)
 
 
 @pytest.mark.parametrize("metric", [lr.metrics.Canonical(), RowColumn()])

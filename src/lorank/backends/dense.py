@@ -103,6 +103,20 @@ class Dense:
 
         return scipy.fft.ifftn(a, axes=axes, norm="forward" if adjoint else "backward")
 
+    def hermitian_eigen(self, a: Array) -> tuple[Array, Array]:
+        """Eigenvalues, none below zero, and eigenvectors of a positive semidefinite matrix of any size."""
+        values, vectors = np.linalg.eigh(a)
+        return values.clip(0.0), vectors
+
+    def tanh(self, a: Array) -> Array:
+        return np.tanh(a)
+
+    def bessel_ratio(self, a: Array) -> Array:
+        """``I_1(a) / I_0(a)`` for a real array that is not negative: what tanh is to the real line, for the complex plane."""
+        import scipy.special
+
+        return scipy.special.i1e(a) / scipy.special.i0e(a)
+
     # -- tall arrays -----------------------------------------------------------------------------------------------
     def product(self, u: Array, a: Array) -> Array:
         """``u a`` for a tall u and a small a."""
@@ -110,11 +124,14 @@ class Dense:
 
     def minus(self, y: Array, u: Array, a: Array) -> Array:
         """``y - u a`` for tall y, u and a small a."""
-        return y - u @ a
+        out = u @ a
+        return np.subtract(y, out, out=out) if out.dtype == y.dtype else y - out
 
     def plus(self, u: Array, a: Array, v: Array, b: Array) -> Array:
         """``u a + v b`` for tall u, v and small a, b."""
-        return u @ a + v @ b
+        out = u @ a
+        other = v @ b
+        return np.add(out, other, out=out) if out.dtype == other.dtype else out + other
 
     def settled(self, *arrays: Array) -> tuple[Array, ...]:
         """Tall arrays as they stand in memory: what ``product``, ``minus`` and ``plus`` have put off is computed here."""

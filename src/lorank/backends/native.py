@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ import numpy as np
 from .. import _kernels  # type: ignore[attr-defined]
 from .dense import Array
 from .reference import Reference, ReferenceObservations
+
+MIXED_BYTES = 5 << 20  # of a gathered factor: below, it stays in the caches and float32 gains nothing (benchmarks/passes.py)
 
 
 class Native(Reference):
@@ -34,6 +38,8 @@ class Native(Reference):
 class NativeObservations(ReferenceObservations):
     """The same passes as the reference, fused and vectorised. Results do not depend on the number of threads."""
 
+    _mixed = False  # gather factors in float32 where they are too large for the caches, and add up in float64
+
     def _build(self) -> None:
         self._pattern = _kernels.Pattern(self.indptr, self.indices, self.shape[1])
         self._column_values = self._columns(self.values)
@@ -42,6 +48,15 @@ class NativeObservations(ReferenceObservations):
         twin = copy.copy(self)
         twin.values, twin._column_values = values, self._columns(values)
         return twin
+
+    @property
+    def rough(self) -> NativeObservations:
+        twin = copy.copy(self)
+        twin._mixed = self.values.dtype in (np.float64, np.complex128)
+        return twin
+
+    def _mixes(self, *gathered: Array) -> bool:
+        return self._mixed and sum(a.nbytes for a in gathered) > MIXED_BYTES
 
     def __copy__(self) -> NativeObservations:
         twin = object.__new__(type(self))
@@ -64,7 +79,7 @@ class NativeObservations(ReferenceObservations):
     def _pass(self, columns: bool, own: Array, s: Array, other: Array, values: Array) -> tuple[Array, np.ndarray]:
         own, other = _c(own, self.values.dtype), _c(other, self.values.dtype)
         sums, squares = np.empty_like(own), np.empty(len(own))
-        self._pattern.gradient(columns, own, _c(s, self.values.real.dtype), other, values, sums, squares)
+        self._pattern.gradient(columns, own, _c(s, self.values.real.dtype), other, values, sums, squares, self._mixes(other))
         return sums, squares
 
     def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, np.ndarray]:
@@ -84,7 +99,11 @@ class NativeObservations(ReferenceObservations):
     def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], weights: Array | None) -> tuple[float, float]:
         none = self.values[:0]
         (l1, r1), (l2, r2) = (tuple(_c(a, none.dtype) for a in pair) for pair in blocks)
-        return self._pattern.sample(l1, r1, l2, r2, none if weights is None else weights, none.copy())
+        return self._pattern.sample(l1, r1, l2, r2, none if weights is None else weights, none.copy(), self._mixes(r1, r2))
+
+    def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        by_columns = self._columns(p)  # once for all
+        return functools.partial(self._times, False, p), functools.partial(self._times, True, by_columns)
 
     def times(self, p: Array, v: Array) -> Array:
         return self._times(False, p, v)

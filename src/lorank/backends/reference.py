@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,10 @@ class Reference(Dense):
         self, rows: Array, cols: Array, values: Array, shape: tuple[int, int]
     ) -> tuple[Array, Array, Array, Array]:
         """Observations in row-major order: indptr, column indices, values, and the places where they stood before."""
-        order = self.row_major_order(rows, cols, shape)
+        if ((rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (cols[1:] >= cols[:-1]))).all():
+            order = np.arange(len(rows))  # as it should be already
+        else:
+            order = self.row_major_order(rows, cols, shape)
         indptr = np.zeros(shape[0] + 1, np.int64)
         np.cumsum(np.bincount(rows, minlength=shape[0]), out=indptr[1:])
         return indptr, cols[order].astype(np.int32), values[order], order
@@ -97,6 +102,11 @@ class ReferenceObservations:
         return scipy.sparse.csr_array((p, self.indices, self.indptr), shape=self.shape)
 
     # -- the fused passes of a gradient at X = u diag(s) v^H: G = (X - y) on the pattern ------------------------------
+    @property
+    def rough(self) -> Any:
+        """These observations for passes that six digits suffice for: a backend may gather factors in float32 there."""
+        return self
+
     def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, np.ndarray]:
         """``G v`` and the squared row norms of G."""
         d = self.sample(u * s, v) - self.values
@@ -128,6 +138,10 @@ class ReferenceObservations:
         double = z.astype(np.result_type(z, np.float64))
         inner = 0.0 if weights is None else float(np.vdot(weights, double).real)
         return inner, float(np.vdot(double, double).real)
+
+    def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        """``v -> P v`` and ``u -> P^H u`` for P the sparse matrix of the entries ``p``: for many products with the same one."""
+        return functools.partial(self.times, p), functools.partial(self.adjoint_times, p)
 
     def times(self, p: Array, v: Array) -> Array:
         """``P v`` for P the sparse matrix of the entries ``p``."""

@@ -1,7 +1,7 @@
 """The manifold of rank-r matrices: points, tangent vectors, metric weights, gradient and retraction."""
 
 from .point import FixedRank
-from .tangent import Tangent, retract, riemannian_gradient, slope_after_transport, transport
+from .tangent import Tangent, retract, riemannian_gradient, shift, slope_of_transport, transport
 from .weights import DenseWeight, DiagonalWeight, Identity, Weights
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Weights",
     "retract",
     "riemannian_gradient",
-    "slope_after_transport",
+    "shift",
+    "slope_of_transport",
     "transport",
 ]

@@ -14,7 +14,7 @@ from .weights import Weight, Weights
 
 
 class Cotangent(Protocol):
-    """What the geometry needs of an ambient gradient G at ``X = U diag(s) V^H``: two thin products."""
+    """What the geometry needs of an ambient gradient G at ``X = U diag(s) V^H``: two thin products and a small one."""
 
     @property
     def GV(self) -> Array:
@@ -24,6 +24,11 @@ class Cotangent(Protocol):
     @property
     def GhU(self) -> Array:
         """``G^H U``, n2 x r."""
+        ...
+
+    @property
+    def core(self) -> Array:
+        """``U^H G V``, r x r."""
         ...
 
 
@@ -43,10 +48,12 @@ class Tangent:
         self.X, self.M, self.Up, self.Vp = X, M, Up, Vp
 
     @classmethod
-    def project(cls, X: FixedRank, left: Array, right: Array, core: Array | None = None) -> Tangent:
-        """The tangent vector ``left V^H + U right^H - U core V^H`` in normal form."""
+    def project(
+        cls, X: FixedRank, left: Array, right: Array, core: Array | None = None, *, inner: Array | None = None
+    ) -> Tangent:
+        """The tangent vector ``left V^H + U right^H - U core V^H`` in normal form; ``inner`` is ``U^H left``, where known."""
         gram, minus = X.backend.gram, X.backend.minus
-        a = gram(X.U, left)
+        a = gram(X.U, left) if inner is None else inner
         Up = minus(left, X.U, a)
         b, Vp = (a, Up) if X.hermitian and right is left else (gram(X.V, right), None)
         M = a + b.conj().T
@@ -82,8 +89,7 @@ class Tangent:
 
     def inner(self, G: Cotangent) -> float:
         """``Re <G, xi>``: the slope along xi where G is the gradient."""
-        core = self.X.backend.gram(self.X.U, G.GV)
-        a, b, c = self.X.backend.inners([(core, self.M), (G.GV, self.Up), (G.GhU, self.Vp)])
+        a, b, c = self.X.backend.inners([(G.core, self.M), (G.GV, self.Up), (G.GhU, self.Vp)])
         return a + b + c
 
     def blocks(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
@@ -115,7 +121,7 @@ def riemannian_gradient(X: FixedRank, G: Cotangent, weights: Weights) -> Tangent
 
         xi = U M1^-1 (G^H U)^H R^-1 + L^-1 (G V) M2^-1 V^H - U M1^-1 (U^H G V) M2^-1 V^H
     """
-    core = X.backend.gram(X.U, G.GV)
+    core = G.core
     if X.hermitian and G.GhU is G.GV and weights.right is weights.left:  # one factor, one side
         m = _inverse_gram(X, weights.left, X.U)
         both = weights.left.solve(G.GV)
@@ -127,7 +133,7 @@ def riemannian_gradient(X: FixedRank, G: Cotangent, weights: Weights) -> Tangent
         core, right = m1 @ core, X.backend.product(right, m1)
     if m2 is not None:
         core, left = core @ m2, X.backend.product(left, m2)
-    return Tangent.project(X, left, right, core)
+    return Tangent.project(X, left, right, core, inner=core if left is G.GV else None)
 
 
 def _inverse_gram(X: FixedRank, weight: Weight, u: Array) -> Array | None:
@@ -136,31 +142,46 @@ def _inverse_gram(X: FixedRank, weight: Weight, u: Array) -> Array | None:
     return None if m is None else X.backend.inverse(m)
 
 
-def transport(xi: Tangent, X: FixedRank) -> Tangent:
-    """The vector xi moved to the tangent space at X, by orthogonal projection."""
+def shift(old: FixedRank, X: FixedRank) -> tuple[Array, Array]:
+    """``U^H U_o`` and ``V_o^H V``: how the singular vectors at X lie to those at another point."""
+    return X.backend.gram(X.U, old.U), X.backend.gram(old.V, X.V)
+
+
+def transport(xi: Tangent, X: FixedRank, shifted: tuple[Array, Array] | None = None) -> Tangent:
+    """The vector xi moved to the tangent space at X, by orthogonal projection.
+
+    In small matrices but for the last line: with ``a = U^H U_o``, ``b = U^H Up``, ``e = V_o^H V`` and ``f = Vp^H V`` (o for the
+    foot of xi), ``xi V = U_o (f + M e) + Up e`` and ``xi^H U = Vp a^H + V_o (M^H a^H + b^H)``. ``shifted`` is
+    ``shift(xi.X, X)``, where known.
+    """
     gram, plus, minus = X.backend.gram, X.backend.plus, X.backend.minus
-    (l1, r1), (l2, r2) = xi.blocks()
-    a1, a2, b1, b2 = gram(r1, X.V), gram(r2, X.V), gram(l1, X.U), gram(l2, X.U)
-    core = b1.conj().T @ a1 + b2.conj().T @ a2  # U^H xi V
-    Up = minus(plus(l1, a1, l2, a2), X.U, core)  # xi V without its part in U
+    old = xi.X
+    a, e = shift(old, X) if shifted is None else shifted
+    b, f = gram(X.U, xi.Up), gram(xi.Vp, X.V) + xi.M @ e
+    core = a @ f + b @ e  # U^H xi V
+    Up = minus(plus(old.U, f, xi.Up, e), X.U, core)
     if xi.hermitian and X.hermitian:
         return Tangent(X, core, Up, Up)
-    return Tangent(X, core, Up, minus(plus(r1, b1, r2, b2), X.V, core.conj().T))
+    a, b = a.conj().T, b.conj().T
+    return Tangent(X, core, Up, minus(plus(xi.Vp, a, old.V, xi.M.conj().T @ a + b), X.V, core.conj().T))
 
 
-def slope_after_transport(xi: Tangent, X: FixedRank, G: Cotangent) -> float:
-    """``Re <G, T xi>`` for T the transport to X, where G is the gradient: from small products, without making T xi."""
+def slope_of_transport(xi: Tangent, X: FixedRank, G: Cotangent, shifted: tuple[Array, Array] | None = None) -> float:
+    """``transport(xi, X).inner(G)``, by small matrices alone: ``<G, P xi> = <P G, xi>`` for the projection P at X."""
     gram = X.backend.gram
-    core, total = gram(X.U, G.GV), 0.0
-    for left, right in xi.blocks():  # <G, (left right^H) V V^H + U U^H (left right^H) - U U^H (left right^H) V V^H>
-        a, b = gram(right, X.V), gram(left, X.U).conj().T
-        total += _trace(gram(G.GV, left), a) + _trace(b, gram(right, G.GhU)) - _trace(core.conj().T @ b, a)
-    return total
+    old = xi.X
+    a, e = shift(old, X) if shifted is None else shifted
+    g = gram(old.V, G.GhU)
+    f, h = gram(xi.Vp, X.V) + xi.M @ e, gram(xi.Vp, G.GhU) + xi.M @ g
+    b = gram(X.U, xi.Up)
+    c, d = gram(G.GV, old.U), gram(G.GV, xi.Up)
+    both = _trace(a, h) + _trace(b, g) + _trace(c, f) + _trace(d, e)
+    return both - _trace(G.core.conj().T, a @ f + b @ e)
 
 
 def _trace(a: Array, b: Array) -> float:
-    """``Re tr(a b)``."""
-    return float((a * b.T).sum().real)
+    """``Re tr(a b)`` of small matrices."""
+    return float(np.vdot(a.conj().T, b).real)
 
 
 def retract(xi: Tangent, alpha: float) -> FixedRank:

@@ -5,5 +5,18 @@ from .canonical import Canonical
 from .epsilon import Epsilon, Fixed, Median, RelativeMax, Theory
 from .row_column import RowColumn
 from .shampoo import FullShampoo, Shampoo
+from .whitened import Whitened
 
-__all__ = ["Canonical", "Epsilon", "Fixed", "FullShampoo", "Median", "Metric", "RelativeMax", "RowColumn", "Shampoo", "Theory"]
+__all__ = [
+    "Canonical",
+    "Epsilon",
+    "Fixed",
+    "FullShampoo",
+    "Median",
+    "Metric",
+    "RelativeMax",
+    "RowColumn",
+    "Shampoo",
+    "Theory",
+    "Whitened",
+]

@@ -83,6 +83,10 @@ class Problem(ABC):
         """``G = A*(A X - y)``, as far as solvers need it."""
         return Gradient(self, X)
 
+    def gradient_after(self, X: FixedRank, residual: float) -> Gradient:
+        """The gradient at X, where the relative residual just before was ``residual``: a problem may spare digits far away."""
+        return self.gradient(X)
+
     def energy(self, xi: Tangent) -> float:
         """``|A xi|^2``."""
         return self.backend.norm(self.forward(*xi.factors())) ** 2
@@ -203,6 +207,11 @@ class Gradient:
     def GhU(self) -> Array:
         """``G^H U``."""
         return self.adjoint_times(self.X.U)
+
+    @functools.cached_property
+    def core(self) -> Array:
+        """``U^H G V``, a small array."""
+        return self.problem.backend.gram(self.X.U, self.GV)
 
     @functools.cached_property
     def row_squares(self) -> Array:

@@ -19,6 +19,7 @@ from ..geometry import FixedRank, Tangent
 from .base import Gradient, Problem
 from .checks import FLOATS, finite_array, functions_of_numpy
 from .frames import DiffractionFrame, Frame, FunctionFrame, MatrixFrame
+from .normal import Normal, normal
 
 EXACT_UP_TO = 64  # unknowns: below that all of G costs no more than the probes
 PROBES = 16
@@ -183,7 +184,8 @@ class PhaseRetrieval(Problem):
 
     def _moved(self, backend: Reference) -> PhaseRetrieval:
         twin, frame = copy.copy(self), self.frame.to(backend)
-        vars(twin).pop("probe_image", None)
+        for name in ("probe_image", "normal"):
+            vars(twin).pop(name, None)
         twin.frame, twin._last, twin._line = frame, None, None
         twin.probes = None if self.probes is None else backend.asarray(self.backend.to_numpy(self.probes))
         Problem.__init__(twin, backend.asarray(self.backend.to_numpy(self.y)), self.shape, gain=self.gain, backend=backend)
@@ -258,15 +260,30 @@ class PhaseRetrieval(Problem):
     def gradient(self, X: FixedRank) -> Gradient:
         return PhaseGradient(self, X)
 
-    def energy(self, xi: Tangent) -> float:
+    def energy(self, xi: Tangent, weights: Array | None = None) -> float:
+        """``|A xi|^2``; with weights of the measurements ``sum_i w_i |(A xi)_i|^2``."""
         if not xi.hermitian:
-            return super().energy(xi)
+            image = self.forward(*xi.factors())
+            return self.backend.norm(image if weights is None else image * weights**0.5) ** 2
         (Up,) = self.backend.settled(xi.Up)
         AU, AP = self.image(xi.X.U), self.frame.apply(Up)
         self._line = _Line(xi.X.U, AU, Up, AP, self._last.age if self._last else 0)
         (AUM,) = self.backend.settled(self.backend.product(AU, xi.M))
         image = (AU.conj() * (AUM + 2 * AP)).sum(1).real  # a^H (U M U^H + P U^H + U P^H) a
-        return self.backend.norm(image) ** 2
+        return self.backend.norm(image if weights is None else image * weights**0.5) ** 2
+
+    @functools.cached_property
+    def normal(self) -> Normal:
+        """The normal equations of A."""
+        return normal(self.frame, self.backend)
+
+    def point(self, x: Array, image: Array) -> FixedRank:
+        """``x x^H`` for an (n, 1) array x, whose image ``A x`` is known and need not be computed again."""
+        size = self.backend.norm(x) or 1.0
+        U = x / size
+        self._last, self._line = _Image(U, image / size, 0), None
+        s = self.backend.asarray(np.array([size**2], np.zeros(0, self.dtype).real.dtype))
+        return FixedRank(U, s, U, self.backend)
 
     def image(self, U: Array) -> Array:
         """``A U``, from earlier products where U lies in the span of a point and a step from there, as after a retraction.
@@ -355,6 +372,12 @@ class PhaseGradient(Gradient):
             image = self.problem.image(X.U)
             return (image.real**2 + image.imag**2 if X.backend.is_complex(image) else image**2) @ X.s - self.problem.y
         return self.problem.forward(X.U * X.s, X.V) - self.problem.y
+
+    def weighted(self, weights: Array) -> PhaseGradient:
+        """``A^H diag(w d) A``: the gradient of ``sum_i w_i d_i^2 / 2`` for weights w of the measurements."""
+        twin = PhaseGradient(self.problem, self.X)
+        vars(twin)["residual"] = weights * self.residual
+        return twin
 
     @property
     def _image(self) -> Array:

@@ -3,9 +3,11 @@
 from .alternating import Alternating
 from .anneal import Annealing
 from .auto import Auto
+from .messages import MessagePassing
 from .newton import GaussNewton
 from .niht import IHT, NIHT
-from .rcg import RCG
+from .phases import Phases
+from .rcg import RCG, Fisher
 from .rgd import RGD
 from .safeguard import Fallback, Safeguard
 from .solve import SOLVERS, solve
@@ -21,7 +23,10 @@ __all__ = [
     "Annealing",
     "Auto",
     "Fallback",
+    "Fisher",
     "GaussNewton",
+    "MessagePassing",
+    "Phases",
     "Safeguard",
     "Variational",
     "solve",

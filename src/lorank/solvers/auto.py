@@ -14,6 +14,7 @@ from ..starts import Spectral, grow, leading
 from .anneal import Annealing
 from .loop import Solver, State
 from .newton import GaussNewton
+from .phases import Phases
 from .rcg import RCG
 
 FULL, ANNEALING, GROWING, GROWN = "at full rank", "annealing", "growing", "grown"
@@ -53,6 +54,8 @@ class Auto:
     4. Where that ends elsewhere than step 1 did, and data are still not fitted, a second and slower annealing. Two ways that
        end at the same residual tell that there is no better one, and conjugate gradients go on from the best point.
 
+    In phase retrieval at rank 1: as :class:`Phases` says.
+
     What it did is told in ``result.status.advice`` and ``result.history.notes``.
     """
 
@@ -66,10 +69,13 @@ class Auto:
     most: int = 30  # steps at each rank, and of second order
     idle: int = 3  # steps of second order in a row that gain nothing
     attempts: int = 2  # annealings
+    phases: Phases = field(default_factory=Phases)
 
     default_start = "balanced"
 
-    def start(self, problem: Problem, state: State) -> Memory:
+    def start(self, problem: Problem, state: State) -> Any:
+        if self.phases.suits(problem, state.X.rank):
+            return self.phases.start(problem, state)
         balanced = problem.balanced()
         inner = state if balanced is None else State.at(balanced.problem, balanced.into(state.X))
         inner = inner.remember(self.solver.start(balanced.problem if balanced else problem, inner))
@@ -77,6 +83,8 @@ class Auto:
 
     def step(self, problem: Problem, state: State) -> State:
         memory = state.memory
+        if not isinstance(memory, Memory):  # another escalation's
+            return self.phases.step(problem, state)
         if state.X.rank == memory.rank and (memory.best is None or state.residual < memory.best[1]):
             memory = replace(memory, best=(state.X, state.residual))
         turn = self._turn(problem, state, memory)

@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from ..geometry import Tangent, retract, riemannian_gradient, slope_after_transport, transport
+from ..backends.dense import Array
+from ..geometry import Tangent, retract, riemannian_gradient, shift, slope_of_transport, transport
 from ..metrics import Canonical, Metric
-from ..operators import Problem
+from ..operators import Gradient, PhaseRetrieval, Problem
+from ..operators.phase import PhaseGradient
 from .loop import State
 from .safeguard import Safeguard, Trust
+
+
+class Observations(Protocol):
+    """Weights of the measurements, chosen anew at each point."""
+
+    def __call__(self, problem: PhaseRetrieval, state: State) -> Array:
+        """An (m,) array of positive numbers."""
+        ...
+
+
+@dataclass(frozen=True)
+class Fisher:
+    """``w_i = 1 / (|a_i^H x|^2 + y_i)``, for phase retrieval.
+
+    An intensity near ``|a_i^H x|^2`` moves with x in proportion to ``|a_i^H x|``; these weights make all of them move alike.
+    The weighted misfit is, up to a factor between 1 and 2, that of the amplitudes, ``sum (|a_i^H x| - y_i^(1/2))^2``.
+    """
+
+    def __call__(self, problem: PhaseRetrieval, state: State) -> Array:
+        size = (state.gradient.residual + problem.y).real + problem.y
+        return 1 / (size + 1e-12 * float(size.max()))
 
 
 @dataclass(frozen=True)
@@ -35,19 +60,25 @@ class RCG:
         gradient does (the cosine of their angle, in the canonical metric).
     safeguard : Safeguard
         Shortens steps after which the residual grows (its fallbacks are not used here).
+    observations : Observations, optional
+        Weights of the measurements, such as :class:`Fisher`; by default all count alike. Phase retrieval has them.
     """
 
     metric: Metric = field(default_factory=Canonical)
     restart: float = 0.1
     safeguard: Safeguard = field(default_factory=lambda: Safeguard(growth=1.0, fallbacks=(), regrow=2.0))
+    observations: Observations | None = None
 
     default_start = "staged"
 
     def start(self, problem: Problem, state: State) -> Memory:
+        if self.observations is not None and not isinstance(problem, PhaseRetrieval):
+            raise TypeError(f"{type(problem).__name__} has no weights of measurements: leave out observations, or use rcg")
         return Memory(self.metric.start(state.gradient), Trust(best=state.residual))
 
     def step(self, problem: Problem, state: State) -> State:
-        X, G, memory = state.X, state.gradient, state.memory
+        X, memory = state.X, state.memory
+        G, energy_of = self._seen(problem, state)
         past = [xi for xi in (memory.gradient, memory.direction) if xi is not None]
         X.backend.prepare(
             [X.U, G.GV, *(a for xi in past for a in (xi.X.U, xi.Up))],
@@ -57,20 +88,30 @@ class RCG:
         xi = riemannian_gradient(X, G, weights)
         slope = xi.inner(G)  # |xi|^2 in the metric
         direction, downhill = self._direction(xi, slope, memory, X, G)
-        energy = problem.energy(direction)
+        energy = energy_of(direction)
         alpha = -downhill / energy if energy > 0 else 0.0
         new, trust = self.safeguard.advance(problem, state, memory.trust, alpha, lambda alpha: retract(direction, alpha))
         vars(direction).pop("bases", None)  # not needed any more, and as large as the direction itself
         return new.remember(Memory(metric, trust, xi, slope, direction))
 
+    def _seen(self, problem: Problem, state: State) -> tuple[Gradient, Callable[[Tangent], float]]:
+        """The gradient, and ``|A xi|^2`` for a direction xi, with the measurements weighted where that is asked for."""
+        if self.observations is None:
+            return state.gradient, problem.energy
+        assert isinstance(problem, PhaseRetrieval)
+        assert isinstance(state.gradient, PhaseGradient)
+        weights = self.observations(problem, state)
+        return state.gradient.weighted(weights), functools.partial(problem.energy, weights=weights)
+
     def _direction(self, xi: Tangent, slope: float, memory: Memory, X: Any, G: Any) -> tuple[Tangent, float]:
         """``-xi + beta T(d)`` and the slope along it, by products with G alone: ``<xi, z>`` in the metric is ``<G, z>``."""
         if memory.gradient is None or memory.direction is None or min(slope, memory.slope) <= 0:
             return -xi, -slope
-        beta = (slope - slope_after_transport(memory.gradient, X, G)) / memory.slope
+        shifted = shift(memory.gradient.X, X)  # gradient and direction have the same foot
+        beta = (slope - slope_of_transport(memory.gradient, X, G, shifted)) / memory.slope
         if not beta > 0:
             return -xi, -slope
-        moved = transport(memory.direction, X)
+        moved = transport(memory.direction, X, shifted)
         direction = -xi + beta * moved
         downhill = direction.inner(G)
         enough = self.restart * slope * direction.norm() / xi.norm()

@@ -158,6 +158,16 @@ class Torch(Reference):
     def inverse_fft(self, a: Array, axes: tuple[int, ...], *, adjoint: bool = False) -> Array:
         return torch.fft.ifftn(a, dim=axes, norm="forward" if adjoint else "backward")
 
+    def hermitian_eigen(self, a: Array) -> tuple[Array, Array]:
+        values, vectors = torch.linalg.eigh(a)
+        return values.clamp(min=0.0), vectors
+
+    def tanh(self, a: Array) -> Array:
+        return torch.tanh(a)
+
+    def bessel_ratio(self, a: Array) -> Array:
+        return torch.special.i1e(a) / torch.special.i0e(a)
+
     # -- tall arrays -----------------------------------------------------------------------------------------------
     def product(self, u: Array, a: Array) -> Array:
         return Tall.of(u).times(a)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import warnings
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -129,6 +131,10 @@ class TorchObservations:
         real = self.values.dtype.to_real()
         return s if s.dtype == real else s.to(real)
 
+    @property
+    def rough(self) -> TorchObservations:
+        return self
+
     def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, Array]:
         return self._passes.gradient(self._by_rows, *self._own(u), self._scale(s), *self._own(v), self.values)
 
@@ -146,6 +152,9 @@ class TorchObservations:
         left, right = settle([beside(l1, l2), beside(r1, r2)])
         energy, *inner = self._passes.line_sums(self._by_rows, left, right, weights)
         return float(inner[0]) if inner else 0.0, float(energy)
+
+    def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        return functools.partial(self.times, p), functools.partial(self.adjoint_times, p)
 
     def times(self, p: Array, v: Array) -> Array:
         return self._passes.times(self._by_rows, p, *self._own(v))

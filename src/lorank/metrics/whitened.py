@@ -1,0 +1,53 @@
+"""A metric for phase retrieval in which the measurements see all directions alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..backends.dense import Array, Dense
+from ..geometry import Weights
+from ..operators import Gradient
+from ..operators.normal import Spectrum
+
+FLOOR = 1e-6  # of the mean eigenvalue: a direction that A does not see at all must not get all of the step
+
+
+@dataclass(frozen=True)
+class NormalWeight:
+    """``W = A^H A``, by its eigendecomposition."""
+
+    spectrum: Spectrum
+
+    @property
+    def _shift(self) -> float:
+        return FLOOR * self.spectrum.energy / self.spectrum.values.shape[0]
+
+    def gram(self, backend: Dense, u: Array) -> Array | None:
+        return backend.gram(u, self.apply(u))
+
+    def apply(self, a: Array) -> Array:
+        return self.spectrum.apply(a, self._shift)
+
+    def solve(self, a: Array) -> Array:
+        return self.spectrum.solve(a, self._shift)[0]
+
+
+@dataclass(frozen=True)
+class Whitened:
+    """``L = R = A^H A`` for intensities ``|A x|^2``: steps as if the columns of A were orthonormal.
+
+    With few measurements, or columns that are not alike, ``A^H A`` is far from a multiple of the identity, and it is most of
+    what slows descent down; with Fisher weights it is all of it for a real signal. No weights where ``A^H A`` has no
+    eigendecomposition at hand (a user's functions, or a very large array).
+    """
+
+    def start(self, G: Gradient) -> None:
+        if not hasattr(G.problem, "normal"):
+            raise TypeError(f"the whitened metric is for PhaseRetrieval, and this is a {type(G.problem).__name__}")
+
+    def weights(self, G: Gradient, memory: None) -> tuple[Weights, None]:
+        normal = G.problem.normal  # type: ignore[attr-defined]
+        if not isinstance(normal, Spectrum):
+            return Weights(), None
+        weight = NormalWeight(normal)
+        return Weights(weight, weight), None

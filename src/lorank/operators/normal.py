@@ -1,0 +1,98 @@
+"""The normal equations ``(A^H A + shift) x = b`` of a linear map behind phase retrieval."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from ..backends.dense import Array, Dense
+from .frames import DiffractionFrame, Frame, MatrixFrame
+
+FACTORISED_UP_TO = 4000  # unknowns: an eigendecomposition of A^H A takes a minute or so there, iterations take several
+PROBES = 4
+
+
+class Normal(Protocol):
+    """Solves ``(A^H A + shift) x = b``."""
+
+    energy: float  # sum_ij |A_ij|^2, exactly or nearly
+
+    def solve(self, b: Array, shift: float) -> tuple[Array, float]:
+        """The solution for an (n, 1) array b, and ``trace(A^H A (A^H A + shift)^-1)``."""
+        ...
+
+
+class Spectrum:
+    """From ``A^H A = V diag(values) V^H``.
+
+    Parameters
+    ----------
+    values : (n,) array
+    basis : (n, n) array or None
+        V; None for the identity.
+    """
+
+    def __init__(self, values: Array, basis: Array | None) -> None:
+        self.values, self.basis = values, basis
+        self.energy = float(values.sum())
+
+    def apply(self, a: Array, shift: float) -> Array:
+        """``(A^H A + shift) a``."""
+        V, values = self.basis, (self.values + shift)[:, None]
+        return values * a if V is None else V @ (values * (V.conj().T @ a))
+
+    def solve(self, b: Array, shift: float) -> tuple[Array, float]:
+        V, inverse = self.basis, 1 / (self.values + shift)
+        x = inverse[:, None] * b if V is None else V @ (inverse[:, None] * (V.conj().T @ b))
+        return x, float((self.values * inverse).sum())
+
+
+class Iterations:
+    """By conjugate gradients, and the trace from random probes: for maps that can only be applied.
+
+    Each solution is the first guess for the next one, whose b and shift are not far from the last.
+    """
+
+    def __init__(self, frame: Frame, backend: Dense, seed: int = 0, tol: float = 1e-4, most: int = 100) -> None:
+        self.frame, self.backend, self.tol, self.most = frame, backend, tol, most
+        rng = np.random.default_rng(seed)
+        units = np.array([1, 1j, -1, -1j] if np.dtype(frame.dtype).kind == "c" else [1, -1])
+        self.probes = backend.asarray(rng.choice(units, (frame.n, PROBES)).astype(frame.dtype))
+        self.images = frame.adjoint(frame.apply(self.probes))
+        self.energy = float((self.probes.conj() * self.images).real.sum()) / PROBES
+        self.guess: Array | None = None
+
+    def solve(self, b: Array, shift: float) -> tuple[Array, float]:
+        b = self.backend.concat([b, self.images])
+        x = 0 * b if self.guess is None else self.guess
+        rest = b - self._apply(x, shift)
+        direction, size = rest, _squares(rest)
+        goal = self.tol**2 * _squares(b)
+        for _ in range(self.most):
+            if bool((size <= goal).all()):
+                break
+            image = self._apply(direction, shift)
+            curvature = (direction.conj() * image).real.sum(0)
+            alpha = size / (curvature + (curvature <= 0))  # a column that is zero stays zero
+            x, rest = x + alpha * direction, rest - alpha * image
+            size, before = _squares(rest), size
+            direction = rest + (size / (before + (before <= 0))) * direction
+        self.guess = x
+        return x[:, :1], float((self.probes.conj() * x[:, 1:]).real.sum()) / PROBES
+
+    def _apply(self, v: Array, shift: float) -> Array:
+        return self.frame.adjoint(self.frame.apply(v)) + shift * v
+
+
+def normal(frame: Frame, backend: Dense) -> Normal:
+    """What suits the frame: a diagonal for coded diffraction, where ``A^H A = n sum_l |D_l|^2``; else as its size says."""
+    if isinstance(frame, DiffractionFrame):
+        return Spectrum(frame.n * (abs(frame.masks) ** 2).sum(0).ravel(), None)
+    if isinstance(frame, MatrixFrame) and frame.n <= FACTORISED_UP_TO:
+        return Spectrum(*backend.hermitian_eigen(frame.adjoint(frame.A)))
+    return Iterations(frame, backend)
+
+
+def _squares(a: Array) -> Array:
+    return (abs(a) ** 2).sum(0)

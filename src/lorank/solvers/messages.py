@@ -1,0 +1,123 @@
+"""Message passing for phase retrieval: amplitudes with phases that are only believed as far as they are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..backends.dense import Array
+from ..operators import PhaseRetrieval, Problem
+from .loop import State
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The message about ``z = A x`` and its variance, the best residual and how long ago that was, and whether the way is at
+    its end.
+    """
+
+    message: Array
+    variance: float
+    best: float = float("inf")
+    waited: int = 0
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class MessagePassing:
+    """Expectation propagation for ``y = |A x|^2``: two products with A a step, as for a gradient.
+
+    A message says that each ``z_i = a_i^H x`` is normal, with mean p_i and one variance for all. Together with
+    ``|z_i| = y_i^(1/2)`` that makes a posterior mean: ``y_i^(1/2)`` with the phase of p_i, shrunk by
+    ``tanh(|p_i| y_i^(1/2) / variance)`` (real) or a ratio of Bessel functions (complex) as far as the phase is doubtful. Then
+    least squares over all x, with a normal prior, makes a better z. From each of the two answers the message that led to it is
+    taken out again before it is passed on, so that no belief confirms itself: this is what gets through where descent on any
+    misfit ends in a local minimum. Gaussian A (n = 500): 1.5 n measurements of a real signal, and 2.25 n of a complex one.
+
+    It brings x near the solution and is at its end (``memory.done``) when the relative residual is ``near``, or has not fallen
+    for ``patience`` steps: then descent finishes the work.
+
+    Parameters
+    ----------
+    damping, late : float
+        The share of a new message, the rest being the old one; ``late`` from where the relative residual is below 0.3. Without
+        damping (1.0) complex signals are not found.
+    near : float
+    patience : int
+    seed : int, optional
+        Begin at a random signal; by default at the start's.
+    """
+
+    damping: float = 0.6
+    late: float = 0.8
+    near: float = 1e-4
+    patience: int = 40
+    seed: int | None = None
+
+    default_start = "staged"
+
+    def __post_init__(self) -> None:
+        if not (0 < self.damping <= 1 and 0 < self.late <= 1):
+            raise ValueError(f"damping and late must lie between 0 and 1, got {self.damping!r} and {self.late!r}")
+
+    def start(self, problem: Problem, state: State) -> Memory:
+        if not isinstance(problem, PhaseRetrieval):
+            raise TypeError(
+                f"message passing is for PhaseRetrieval, and this is a {type(problem).__name__}: use another solver"
+            )
+        if state.X.rank != 1:
+            raise ValueError(f"message passing looks for one signal, rank 1: got rank {state.X.rank}")
+        mean, backend = _mean(problem.y), problem.backend
+        if self.seed is None:
+            return Memory(float(state.X.s[0]) ** 0.5 * problem.image(state.X.U)[:, 0], mean)
+        x = backend.normal(np.random.default_rng(self.seed), (problem.shape[0], 1), problem.dtype)
+        z = problem.frame.apply(x)[:, 0]
+        return Memory(0.3 * problem.m**0.5 * mean**0.5 / backend.norm(z) * z, mean)
+
+    def step(self, problem: Problem, state: State) -> State:
+        assert isinstance(problem, PhaseRetrieval)
+        memory, mean = state.memory, _mean(problem.y)
+        # A variance that claims more than the amplitudes show would be believed for ever.
+        misfit = _mean((abs(memory.message) - problem.y**0.5) ** 2)
+        variance = min(max(memory.variance, misfit, 1e-12 * mean), mean)
+        z, spread = self.phases(problem, memory.message, variance)
+        message, passed = outside(z, spread, memory.message, variance)
+        prior = mean * problem.m / problem.normal.energy  # |x|^2 / n
+        x, trace = problem.normal.solve(problem.frame.adjoint(message[:, None]), passed / prior)
+        image = problem.frame.apply(x)
+        back, returned = outside(image[:, 0], passed * trace / problem.m, message, passed)
+        scale = _scale(problem, image[:, 0])
+        if not np.isfinite(scale):  # off to infinity: A is not at all like a random one
+            return replace(state, iteration=state.iteration + 1, memory=replace(memory, done=True))
+        new = state.next(problem, problem.point(scale * x, scale * image), passed / mean)
+        better = new.residual < 0.99 * memory.best
+        best, waited = (new.residual, 0) if better else (memory.best, memory.waited + 1)
+        d = self.damping if new.residual > 0.3 else self.late
+        message, variance = d * back + (1 - d) * memory.message, d * returned + (1 - d) * variance
+        return new.remember(Memory(message, variance, best, waited, new.residual < self.near or waited >= self.patience))
+
+    def phases(self, problem: PhaseRetrieval, p: Array, variance: float) -> tuple[Array, float]:
+        """The mean of z given ``z ~ N(p, variance)`` and ``|z|^2 = y``, and its variance averaged over the measurements."""
+        backend, b, size = problem.backend, problem.y**0.5, abs(p)
+        known = backend.bessel_ratio(2 * size * b / variance) if backend.is_complex(p) else backend.tanh(size * b / variance)
+        # |z|^2 = y for certain, so that the variance is y less the squared mean
+        return known * b * p / (size + 1e-30), _mean(problem.y * (1 - known**2))
+
+
+def outside(z: Array, spread: float, message: Array, variance: float) -> tuple[Array, float]:
+    """What an answer (mean z, variance ``spread``) says beyond the message it was given: the quotient of the two normals."""
+    spread = min(max(spread, 1e-12 * variance), 0.999 * variance)
+    left = 1 / (1 / spread - 1 / variance)
+    return (left / spread) * z - (left / variance) * message, left
+
+
+def _scale(problem: PhaseRetrieval, z: Array) -> float:
+    """The factor on x with the best fit: while little is known, x is far too small or too large."""
+    squares, backend = abs(z) ** 2, problem.backend
+    energy = backend.norm(squares) ** 2
+    return (backend.inner(squares, problem.y) / energy) ** 0.5 if energy != 0 else 1.0
+
+
+def _mean(a: Array) -> float:
+    return float(a.mean())

@@ -1,0 +1,129 @@
+"""What ``auto`` does in phase retrieval: conjugate gradients with Fisher weights, and message passing where they stall."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..geometry import FixedRank
+from ..metrics import Whitened
+from ..operators import PhaseRetrieval, Problem
+from ..operators.frames import DiffractionFrame
+from .loop import Solver, State
+from .messages import MessagePassing
+from .rcg import RCG, Fisher
+
+DESCENT, MESSAGES, FINISH, LAST = "descent", "messages", "finish", "last"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The phase, its solver and the state there, the residuals of this phase, how often messages were passed, where descent
+    got stuck so far, and the best point with its residual.
+    """
+
+    solver: Solver
+    inner: State
+    phase: str
+    residuals: tuple[float, ...]
+    attempts: int = 0
+    stuck: tuple[FixedRank, ...] = ()
+    best: tuple[FixedRank, float] | None = None
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Tries the fast way first and the sure way where that fails.
+
+    1. Conjugate gradients with :class:`Fisher` weights, where measurements are many (``few`` a degree of freedom, or more).
+    2. Where they are not, or the residual has not fallen to ``fall`` of itself within ``window`` steps: message passing
+       (:class:`MessagePassing`), and conjugate gradients again from where it ends, in the :class:`~lorank.metrics.Whitened`
+       metric. At once for coded diffraction, where ``A^H A`` is diagonal and costs nothing.
+    3. Where these stall as well, message passing from another, random signal, at most ``attempts`` times. Two ways that end
+       at the same signal tell that there is no better one (noise).
+    4. Conjugate gradients without weights from the best point: least squares, whatever the data.
+
+    What it did is told in ``result.status.advice`` and ``result.history.notes``.
+    """
+
+    descent: RCG = field(default_factory=lambda: RCG(observations=Fisher()))
+    finish: RCG = field(default_factory=lambda: RCG(Whitened(), observations=Fisher()))
+    messages: MessagePassing = field(default_factory=MessagePassing)
+    last: RCG = field(default_factory=lambda: RCG(Whitened()))
+    few: float = 2.5
+    attempts: int = 4
+    window: int = 25
+    fall: float = 0.3
+    slower: float = 0.7  # the same after message passing: near the solution a slow way is still one
+
+    default_start = "staged"
+
+    def suits(self, problem: Problem, rank: int) -> bool:
+        return isinstance(problem, PhaseRetrieval) and rank == 1
+
+    def start(self, problem: Problem, state: State) -> Memory:
+        if not isinstance(problem, PhaseRetrieval) or state.X.rank != 1:
+            raise TypeError(f"Phases is for PhaseRetrieval at rank 1, and this is {problem!r}: use solver='auto'")
+        few = problem.m < self.few * problem.dof(1) or isinstance(problem.frame, DiffractionFrame)
+        solver: Solver = self.messages if few else self.descent
+        inner = state.remember(solver.start(problem, state))
+        return Memory(solver, inner, MESSAGES if few else DESCENT, (state.residual,), int(few))
+
+    def step(self, problem: Problem, state: State) -> State:
+        memory = state.memory
+        if memory.best is None or state.residual < memory.best[1]:
+            memory = replace(memory, best=(state.X, state.residual))
+        turn = self._turn(problem, state, memory)
+        if turn is not None:
+            return turn
+        inner = memory.solver.step(problem, memory.inner)
+        memory = replace(memory, inner=inner, residuals=(*memory.residuals, inner.residual)[-1 - self.window :])
+        return self._outer(state, memory)
+
+    def _turn(self, problem: Problem, state: State, memory: Memory) -> State | None:
+        """The first state of the next phase, where it is time for one."""
+        level = f"{state.residual:.1e}"
+        if memory.phase == MESSAGES and memory.inner.memory.done:
+            said = f"message passing ended at {level}: conjugate gradients"
+            return self._begin(problem, state, memory, FINISH, self.finish, said)
+        if memory.phase not in (DESCENT, FINISH) or not self._slow(memory, state):
+            return None
+        same = any(X.distance(state.X) < 0.1 * X.norm() for X in memory.stuck)
+        memory = replace(memory, stuck=(*memory.stuck, state.X))
+        if memory.attempts < self.attempts and not same:
+            said = f"the residual stayed near {level}: message passing from a random signal"
+            memory = replace(memory, attempts=memory.attempts + 1)
+            solver = replace(self.messages, seed=memory.attempts)
+            return self._begin(problem, state, memory, MESSAGES, solver, said)
+        assert memory.best is not None
+        X, residual = memory.best
+        said = f"{'the same signal again' if same else 'nothing better found'}: least squares from {residual:.1e}"
+        return self._begin(problem, state, memory, LAST, self.last, said, lambda: X)
+
+    def _begin(
+        self,
+        problem: Problem,
+        state: State,
+        memory: Memory,
+        phase: str,
+        solver: Solver,
+        note: str,
+        where: Callable[[], FixedRank] | None = None,
+    ) -> State:
+        """Begin a phase where the last one ended, or at another point."""
+        inner = state.next(problem, state.X if where is None else where(), float("nan"))
+        inner = inner.remember(solver.start(problem, inner))
+        memory = replace(memory, solver=solver, inner=inner, phase=phase, residuals=(inner.residual,))
+        return replace(self._outer(state, memory), note=note, previous=None)
+
+    def _outer(self, state: State, memory: Memory) -> State:
+        new = replace(memory.inner, iteration=state.iteration + 1, memory=memory)
+        return replace(new, previous=None) if memory.phase == MESSAGES else new
+
+    def _slow(self, memory: Memory, state: State) -> bool:
+        residuals, fall = memory.residuals, self.fall if memory.phase == DESCENT else self.slower
+        if len(residuals) <= self.window or residuals[-1] < 100 * np.finfo(state.X.dtype).eps:
+            return False
+        return residuals[-1] > fall * residuals[0]
