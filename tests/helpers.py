@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from lorank import Completion
@@ -53,6 +54,12 @@ def random_point(rng, shape, rank, dtype, backend=None, s=None) -> FixedRank:
 def on(backend, X) -> FixedRank:
     """The same point with a backend's own arrays."""
     return FixedRank(backend.asarray(host(X.U)), host(X.s), backend.asarray(host(X.V)), backend)
+
+
+def skip_where_numpy_cannot_go(backend) -> None:
+    """Functions of NumPy arrays are refused on a GPU (tests/backends/test_torch.py)."""
+    if not getattr(backend, "in_main_memory", True):
+        pytest.skip("functions of NumPy arrays cannot be used on a GPU")
 
 
 def random_tangent(rng, X) -> Tangent:

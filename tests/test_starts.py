@@ -73,7 +73,7 @@ def test_continuation_of_a_full_table_is_the_truncated_svd(dtype, backend):
     u, _, vh = np.linalg.svd(a, full_matrices=False)
     a = (u * np.geomspace(100, 1e-3, 15)) @ vh
     problem = lr.Completion.from_dense(a.astype(dtype), backend=backend)
-    X = Continuation()(problem, 4, np.random.default_rng(1))
+    X = Continuation()(problem, 4, np.random.default_rng(1)).numpy()
     best = lr.FixedRank.from_dense(a, 4)
     assert X.rank == 4
     for k in range(3):  # fitted; the last pair is only begun

@@ -113,7 +113,8 @@ def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0) -> Diagnosis:
     """
     values: np.ndarray
     if isinstance(problem, Completion):
-        rows, cols, values, shape = problem.rows, problem.cols, np.asarray(problem.y), problem.shape
+        rows, cols, values = (problem.backend.to_numpy(a) for a in (problem.rows, problem.cols, problem.y))
+        shape = problem.shape
     elif hasattr(problem, "tocoo"):
         coo = problem.tocoo()
         rows, cols, values, shape = coo.row, coo.col, coo.data, coo.shape

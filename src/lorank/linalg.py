@@ -55,32 +55,34 @@ def truncated_svd(
         return _thin_svd(times(backend.eye(n2, dtype)), rank, backend)
     if n1 <= width:
         return _thin_svd(adjoint_times(backend.eye(n1, dtype)), rank, backend).H
-    V, U = backend.zeros((n2, width), backend.dtype(v)), backend.zeros((n1, width), dtype)
+    V, U = backend.basis(n2, width, backend.dtype(v)), backend.basis(n1, width, dtype)
     T = np.zeros((width, width), dtype)
-    V[:, :b] = v
-    U[:, :b], T[:b, :b] = backend.qr(y)
-    del v, y
+    V.append(v)
+    u, T[:b, :b] = backend.qr(y)
+    U.append(u)
+    del v, y, u
     for _ in range(restarts):
         end = b
-        z = backend.without(V[:, :b], adjoint_times(U[:, :b]))[0]
+        z = V.without(adjoint_times(U.last))[0]
         while end < width and backend.norm(z) > 4 * rounding * backend.norm(T[:end, :end]):
             old, new = slice(0, end), slice(end, end + b)
-            V[:, new] = _orthonormal(backend, V[:, old], z)[0]
-            y, T[old, new] = backend.without(U[:, old], times(V[:, new]))
-            U[:, new], T[new, new] = _orthonormal(backend, U[:, old], y)
+            V.extend(z)
+            y, T[old, new] = U.without(times(V.last))
+            T[new, new] = U.extend(y)
             del y
             end += b
-            z = backend.without(V[:, :end], adjoint_times(U[:, new]))[0]
+            z = V.without(adjoint_times(U.last))[0]
         p, s, q = backend.svd(T[:end, :end])
         # W^H u - sigma v = z p_last, since W^H of all blocks but the last lies in the span of V
         off = backend.norm(backend.product(z, p[end - b :, :rank]))
-        U[:, :b], V[:, :b] = backend.settled(backend.product(U[:, :end], p[:, :b]), backend.product(V[:, :end], q[:, :b]))
+        u, v = backend.settled(U.product(p[:, :b]), V.product(q[:, :b]))
+        U.restart(u)
+        V.restart(v)
         T[...] = 0
         backend.add_diagonal(T[:b, :b], s[:b])
         if end == b or not off > tol * s[0]:
             break
-    U, V = (backend.copy(a[:, :rank]) for a in (U, V))
-    return FixedRank(U, s[:rank], V, backend)
+    return FixedRank(U.first(rank), s[:rank], V.first(rank), backend)
 
 
 def _thin_svd(a: Array, rank: int, backend: Dense) -> FixedRank:
@@ -88,14 +90,3 @@ def _thin_svd(a: Array, rank: int, backend: Dense) -> FixedRank:
     u, s, v = backend.svd(k)
     (U,) = backend.settled(backend.product(q, u[:, :rank]))
     return FixedRank(U, s[:rank], backend.asarray(v[:, :rank]), backend)
-
-
-def _orthonormal(backend: Dense, basis: Array, y: Array) -> tuple[Array, Array]:
-    """``y = q k`` with q orthonormal and orthogonal to the basis, for y orthogonal to the basis."""
-    extended = backend.extend_basis(basis, y)
-    if extended is not None:
-        return backend.settled(extended[0])[0], extended[1]
-    q, k = backend.qr(y)  # dependent columns: where k is zero, q may be anything that is orthogonal to the rest
-    q = backend.without(basis, q)[0]
-    q, change = backend.qr(q)
-    return q, change @ k

@@ -90,6 +90,37 @@ def test_without(n, w, k, seed, dtype, backend):
     assert_close(double(rest) + double(basis) @ double(part), double(y), dtype, scale=scale)
 
 
+@pytest.mark.parametrize("dependent", [False, True])
+@given(n=st.integers(9, 40), w=st.integers(1, 3), seed=seeds)
+def test_a_basis_that_grows(n, w, dependent, seed, dtype, backend):
+    """Three blocks, the last one mostly or all in the span of the first two; then a new beginning."""
+    rng = np.random.default_rng(seed)
+    basis = backend.basis(n, 3 * w, dtype)
+    basis.append(backend.orthonormalize(backend.asarray(random_array(rng, (n, w), dtype))))
+    for k in (1, 2):
+        columns = host(basis.product(np.eye(k * w, dtype=dtype)))
+        y = random_array(rng, (n, w), dtype)
+        if k == 2:
+            y = 1e-4 * y + columns @ random_array(rng, (2 * w, w), dtype)
+            if dependent:
+                y[:, 0] = columns[:, 0]
+        scale = np.linalg.norm(y)
+        rest, part = basis.without(backend.asarray(y))
+        size = backend.norm(rest)
+        rest = host(rest)
+        assert_close(double(columns).conj().T @ double(rest), np.zeros((k * w, w)), dtype, scale=scale)
+        assert_close(double(rest) + double(columns) @ double(part), double(y), dtype, scale=scale)
+        assert abs(size - np.linalg.norm(rest)) <= 1e-2 * np.linalg.norm(rest) + 100 * eps(dtype) * scale
+        factor = basis.extend(backend.asarray(rest.copy()))
+        assert_close(double(basis.last) @ double(factor), double(rest), dtype, scale=scale)
+        assert_orthonormal(host(basis.product(np.eye((k + 1) * w, dtype=dtype))), 200)
+    p = np.linalg.qr(random_array(rng, (3 * w, w), np.result_type(dtype, np.float64)))[0].astype(dtype)
+    whole = host(basis.product(np.eye(3 * w, dtype=dtype)))
+    basis.restart(*backend.settled(basis.product(p)))
+    assert_close(basis.last, double(whole) @ double(p), dtype)
+    assert_close(basis.first(1), (double(whole) @ double(p))[:, :1], dtype)
+
+
 def test_norm_does_not_overflow_in_single_precision(backend):
     assert backend.norm(backend.asarray(np.array([3e30, 4e30], np.float32))) == pytest.approx(5e30, rel=1e-6)
     assert backend.norm(backend.asarray(np.array([3e30 + 4e30j], np.complex64))) == pytest.approx(5e30, rel=1e-6)

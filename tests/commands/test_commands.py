@@ -46,6 +46,19 @@ def folder(tmp_path_factory):
     return path
 
 
+def test_a_device_by_name(folder, tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install lorank[gpu]")
+    options = ("complete", folder / "ratings.csv", "--rank", "2", "--regularization", "learned")
+    heldout = [json.loads(run(*options, "--json", *more).stdout)["heldout"]["rmse"] for more in ((), ("--device", "cpu"))]
+    assert heldout[1] == pytest.approx(heldout[0], rel=1e-8)
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n2,4\n3,\n4,8\n")
+    done = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--device", "cpu")
+    assert done.exit_code == 0, done.output
+    done = run(*options, "--device", "gpu")
+    assert done.exit_code != 0
+    assert "unknown device 'gpu'" in done.output
+
+
 def test_complete_says_how_well(folder):
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["shape"] == [60, 40]

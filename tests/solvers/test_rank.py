@@ -68,8 +68,8 @@ def test_splitting_keeps_every_observation_once(backend):
         zip(zip(problem.rows.tolist(), problem.cols.tolist(), strict=True), problem.y.tolist(), strict=True)
     )
     # what was seen is still seen
-    assert set(kept.rows) == set(problem.rows)
-    assert set(kept.cols) == set(problem.cols)
+    assert set(kept.rows.tolist()) == set(problem.rows.tolist())
+    assert set(kept.cols.tolist()) == set(problem.cols.tolist())
 
 
 def test_too_few_to_split():

@@ -7,6 +7,7 @@ arrays (r x r, as Gram products give them) are NumPy's for every backend, so a p
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ class Dense:
     """Dense operations on NumPy arrays."""
 
     name = "numpy"
+    in_main_memory = True  # where NumPy can read the arrays without a copy
     lazy = False  # whether tall arrays may be kept as combinations of others until somebody reads them
 
     # -- making arrays ---------------------------------------------------------------------------------------------
@@ -193,6 +195,10 @@ class Dense:
         """Thin QR by Householder reflections: always safe."""
         return np.linalg.qr(a)
 
+    def qrs(self, arrays: Sequence[Array]) -> list[tuple[Array, Array]]:
+        """:meth:`qr` of several arrays: some backends make them together."""
+        return [self.qr(a) for a in arrays]
+
     def extend_basis(self, u: Array, y: Array) -> tuple[Array, Array] | None:
         """Orthonormal ``q`` with ``y = q k`` and ``u^H q = 0``, for orthonormal ``u`` and ``u^H y = 0``.
 
@@ -219,6 +225,10 @@ class Dense:
                 return None
             found.append(one)
         return found
+
+    def basis(self, n: int, width: int, dtype: Any) -> Any:
+        """An orthonormal basis that will grow to ``width`` columns of length n."""
+        return Basis(self, n, width, dtype)
 
     def orthonormalize(self, y: Array) -> Array:
         """An orthonormal basis whose span holds the columns of ``y``."""
@@ -264,10 +274,61 @@ class Dense:
         except np.linalg.LinAlgError:
             return np.full_like(m, np.nan)
 
+    def inverses(self, stack: Array) -> Array:
+        """The inverses of a stack of small matrices, an (n, r, r) array that stays where it is."""
+        return np.linalg.inv(stack)
+
     def add_diagonal(self, m: Array, d: Array) -> Array:
         """``m + diag(d)``, in place."""
         m[np.diag_indices(len(d))] += d
         return m
+
+
+class Basis:
+    """Orthonormal columns that grow by blocks."""
+
+    def __init__(self, backend: Dense, n: int, width: int, dtype: Any) -> None:
+        self.backend, self._all, self._start, self._end = backend, backend.zeros((n, width), dtype), 0, 0
+
+    @property
+    def _columns(self) -> Array:
+        return self._all[:, : self._end]
+
+    @property
+    def last(self) -> Array:
+        """The block that came last."""
+        return self._all[:, self._start : self._end]
+
+    def append(self, q: Array) -> None:
+        self._start, self._end = self._end, self._end + q.shape[1]
+        self.last[...] = q
+
+    def without(self, y: Array) -> tuple[Array, Array]:
+        """``y`` without its part in the span of the basis, and the coefficients of that part."""
+        return self.backend.without(self._columns, y)
+
+    def extend(self, y: Array) -> Array:
+        """Append an orthonormal q with ``y = q k``, for y orthogonal to the basis; returns k."""
+        extended = self.backend.extend_basis(self._columns, y)
+        if extended is None:  # dependent columns: where k is zero, q may be anything that is orthogonal to the rest
+            q, k = self.backend.qr(y)
+            q, change = self.backend.qr(self.backend.without(self._columns, q)[0])
+            extended = q, change @ k
+        self.append(extended[0])
+        return extended[1]
+
+    def product(self, p: Array) -> Array:
+        """The basis times a small p."""
+        return self.backend.product(self._columns, p)
+
+    def restart(self, q: Array) -> None:
+        """Begin again with these columns."""
+        self._end = 0
+        self.append(q)
+
+    def first(self, count: int) -> Array:
+        """A copy of the first columns."""
+        return self.backend.copy(self._all[:, :count])
 
 
 def _double(a: Array) -> np.ndarray:
@@ -277,29 +338,41 @@ def _double(a: Array) -> np.ndarray:
 
 def first_pass(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """From ``y^H y``: k and its inverse with ``y = q k``, q about orthonormal; None where y is too dependent."""
-    scale = np.sqrt(np.diagonal(squares).real)
-    if not scale.all() or not np.isfinite(squares).all():
+    diagonal = np.diagonal(squares).real
+    if not (len(diagonal) == 0 or diagonal.min() > 0):  # also catches nan
         return None
-    first = _cholesky(squares / np.outer(scale, scale))
-    if first is None:
-        return None
-    return first * scale, np.linalg.inv(first) / scale[:, None]
+    scale = np.sqrt(diagonal)
+    found = _cholesky(squares / np.outer(scale, scale))
+    return None if found is None else (found[0] * scale, found[1] / scale[:, None])
 
 
 def second_pass(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """The same from ``q^H q`` of an about orthonormal q; None where it is not."""
-    if not np.abs(squares - np.eye(len(squares))).max() < 0.1:  # also catches nan
+    if not abs(squares - np.eye(len(squares))).max(initial=0) < 0.1:  # also catches nan
         return None
-    second = _cholesky(squares)
-    return None if second is None else (second, np.linalg.inv(second))
+    return _cholesky(squares)
 
 
-def _cholesky(a: np.ndarray) -> np.ndarray | None:
-    """Upper triangular k with ``a = k^H k``, in double precision; None where a is not positive definite."""
-    try:
-        return np.linalg.cholesky(a.astype(np.result_type(a, np.float64))).conj().T
-    except np.linalg.LinAlgError:
+def _cholesky(a: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Upper triangular k with ``a = k^H k`` and its inverse, in double precision; None where a is not positive definite.
+
+    By LAPACK itself: on small matrices NumPy's functions take several times as long.
+    """
+    if not len(a):
+        return a, a
+    factor, invert = _lapack(a.dtype.kind == "c")
+    k, failed = factor(a, clean=True)
+    if failed:
         return None
+    inverse, failed = invert(k)
+    return None if failed else (k, inverse)
+
+
+@functools.cache
+def _lapack(complex_: bool) -> tuple[Any, Any]:
+    from scipy.linalg import lapack
+
+    return (lapack.zpotrf, lapack.ztrtri) if complex_ else (lapack.dpotrf, lapack.dtrtri)
 
 
 def _nan_svd(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -33,11 +33,12 @@ def register(app: "typer.Typer") -> None:
         out: Annotated[Path | None, typer.Option("-o", "--out", help="Where the model goes.")] = None,
         report: Annotated[Path | None, typer.Option("--report", help="Where a page about it goes, an HTML file.")] = None,
         seed: Annotated[int, typer.Option(help="Same seed, same model.")] = 0,
+        device: Annotated[str | None, typer.Option(help="Fit there with PyTorch: cuda, for example.")] = None,
         as_json: Json = False,
     ) -> None:
         """Fit a model to ratings: predicts any row and column, with intervals."""
         with for_people():
-            run_complete(file, row, col, value, rank, regularization, out, report, seed, as_json)
+            run_complete(file, row, col, value, rank, regularization, out, report, seed, as_json, device)
 
     @app.command()
     def predict(
@@ -96,6 +97,7 @@ def run_complete(
     report: Path | None,
     seed: int,
     as_json: bool,
+    device: str | None = None,
 ) -> None:
     """Read, diagnose, fit, say how well, and write what was asked for."""
     from ..datafiles import read_ratings
@@ -110,7 +112,7 @@ def run_complete(
         data = read_ratings(file, row, col, value)
     distinct = np.unique(data.values[: 1 << 20])
     bounds = (float(data.values.min()), float(data.values.max())) if 1 < len(distinct) <= 20 else None
-    model = MatrixCompletion(*options, bounds=bounds, intervals=True, random_state=seed)
+    model = MatrixCompletion(*options, bounds=bounds, intervals=True, random_state=seed, device=device)
     with busy("fitting"):
         model.fit(data.pairs, data.values)
     model.ids_ = {"rows": data.row_ids, "cols": data.col_ids}

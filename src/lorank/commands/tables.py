@@ -24,21 +24,31 @@ def register(app: "typer.Typer") -> None:
         regularization: Annotated[str, typer.Option(help="A strength, learned or auto.")] = "auto",
         model: Annotated[Path | None, typer.Option("--model", help="Where the model goes, for new rows.")] = None,
         seed: Annotated[int, typer.Option(help="Same seed, same numbers.")] = 0,
+        device: Annotated[str | None, typer.Option(help="Fit there with PyTorch: cuda, for example.")] = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     ) -> None:
         """Fill the gaps of a table of numbers; columns of text stay as they are."""
         with for_people():
-            run_impute(file, out, rank, regularization, model, seed, as_json)
+            run_impute(file, out, rank, regularization, model, seed, as_json, device)
 
 
-def run_impute(file: Path, out: Path, rank: str, regularization: str, model: Path | None, seed: int, as_json: bool) -> None:
+def run_impute(
+    file: Path,
+    out: Path,
+    rank: str,
+    regularization: str,
+    model: Path | None,
+    seed: int,
+    as_json: bool,
+    device: str | None = None,
+) -> None:
     """Read, fill, write."""
     from ..datafiles import read_table
     from ..estimators import LowRankImputer
 
     options = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto", "learned"), "regularization")
     table = read_table(file)
-    imputer = LowRankImputer(*options, random_state=seed)
+    imputer = LowRankImputer(*options, random_state=seed, device=device)
     with busy("fitting"):
         filled = imputer.fit_transform(table.values)
     table.write(out, filled)

@@ -63,6 +63,9 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
     shape : (int, int), optional
         Of the matrix; by default just large enough for the pairs.
     random_state : int, RandomState or None
+    device : str, optional
+        Fit with PyTorch there, on ``"cuda"`` for example. The attributes are NumPy arrays all the same, and predictions need
+        no device.
     tol : float
         Stop when a sweep changes the matrix by less than this, relatively.
     max_iter : int
@@ -100,6 +103,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         n_jobs: int | None = None,
         shape: tuple[int, int] | None = None,
         random_state: Any = 0,
+        device: str | None = None,
         tol: float = 1e-2,
         max_iter: int = 50,
     ) -> None:
@@ -116,6 +120,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.shape = shape
         self.random_state = random_state
+        self.device = device
         self.tol = tol
         self.max_iter = max_iter
 
@@ -147,7 +152,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         settings, ranks, strengths = self._plan(shape, len(values))
         self.n_features_in_ = 2
         self.calibration_ = np.empty(0)
-        problem, w, mean = observations(rows, cols, values, shape, weights)
+        problem, w, mean = observations(rows, cols, values, shape, weights, settings.device)
         start, self.curve_, self.heldout_ = None, [], None
         if ranks is not None or strengths != "given" or self.intervals:
             choice = choose(
@@ -172,7 +177,8 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self.diagnosis_ = diagnose(problem, max(settings.rank, 1), duplicates=len(values) - problem.m)
         if settings.rank > 1 and (self.diagnosis_.oversampling < 1 or self.diagnosis_.components > 1):
             warnings.warn(f"recovery cannot be unique here. {self.diagnosis_.verdict}", UserWarning, stacklevel=2)
-        self._seen = problem.observations.indptr, problem.observations.indices
+        passes = problem.observations
+        self._seen = problem.backend.to_numpy(passes.indptr), problem.backend.to_numpy(passes.indices)
         self._set_model(fit.model)
         self.history_, self.n_iter_, self.status_ = fit.history, fit.n_iter, fit.status
         self.regularization_ = "learned" if settings.regularization is None else settings.regularization
@@ -335,6 +341,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
             tol=float(self.tol),
             max_iter=int(self.max_iter),
             seed=int(seed),
+            device=None if self.device is None else str(self.device),
         )
         return settings, ranks, strengths
 

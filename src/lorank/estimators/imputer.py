@@ -34,6 +34,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         From 2 on: that many folds instead of one held-out share.
     n_jobs : int, optional
     random_state : int, RandomState or None
+    device : str, optional
+        Fit with PyTorch there, on ``"cuda"`` for example.
     tol : float
     max_iter : int
 
@@ -56,6 +58,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         cv: int = 1,
         n_jobs: int | None = None,
         random_state: Any = 0,
+        device: str | None = None,
         tol: float = 1e-3,
         max_iter: int = 100,
     ) -> None:
@@ -65,6 +68,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.cv = cv
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.device = device
         self.tol = tol
         self.max_iter = max_iter
 
@@ -100,7 +104,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 n_jobs=self.n_jobs,
             )
             settings, start, self.curve_ = choice.settings, choice.factors, choice.curve
-        problem, _, mean = observations(rows, cols, values, table.shape)
+        problem, _, mean = observations(rows, cols, values, table.shape, device=settings.device)
         fit = fit_factors(problem, mean, settings, start=start)
         self._keep(fit.model)
         self.n_iter_, self.history_, self.status_ = max(fit.n_iter, 1), fit.history, fit.status
@@ -159,6 +163,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             tol=float(self.tol),
             max_iter=int(self.max_iter),
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            device=None if self.device is None else str(self.device),
         )
         return settings, ranks, "both" if strength == "auto" else "given"
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..linalg import truncated_svd
 from ..operators import Completion
 from ..solvers.alternating import Factors
 from .fit import Fit, Settings, fit_factors, observations
@@ -137,7 +138,9 @@ def _path(data: Any, part: np.ndarray, settings: Settings, ranks: list[int], str
     """One fold: every candidate that was tried, in order."""
     rows, cols, values, shape, weights, bounds = data
     keep = ~part
-    problem, w, mean = observations(rows[keep], cols[keep], values[keep], shape, None if weights is None else weights[keep])
+    problem, w, mean = observations(
+        rows[keep], cols[keep], values[keep], shape, None if weights is None else weights[keep], settings.device
+    )
     hidden = rows[part], cols[part], values[part], None if weights is None else weights[part]
     tried: list[_Tried] = []
 
@@ -161,7 +164,7 @@ def _path(data: Any, part: np.ndarray, settings: Settings, ranks: list[int], str
         for k in range(1, STEPS + 1):
             one = attempt(replace(settings, rank=rank, regularization=top * 0.5**k), start)
             # A strength that leaves nothing is no start: zero factors stay zero.
-            start = one.fit.factors if np.abs(one.fit.factors.rows[:, :rank]).max() > 1e-6 else None
+            start = one.fit.factors if abs(one.fit.factors.rows[:, :rank]).max() > 1e-6 else None
             best, since = (one.error, 0) if one.error < best else (best, since + 1)
             if since >= PATIENCE:
                 break
@@ -214,6 +217,9 @@ def _largest(problem: Completion) -> float:
 
     if problem.y_norm == 0:
         return 1.0
+    if problem.backend.lazy:
+        start = problem.backend.normal(np.random.default_rng(0), (problem.shape[1], 1), problem.dtype)
+        return float(truncated_svd(*problem.products(problem.y), start, 1, problem.backend).s[0])
     if min(problem.shape) < 3:
         return float(np.linalg.norm(problem.adjoint(problem.y).toarray(), 2))
     v0 = np.random.default_rng(0).standard_normal(min(problem.shape))

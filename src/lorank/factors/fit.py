@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..backends import torch_backend
 from ..callbacks import Callback
 from ..geometry import FixedRank
 from ..operators import Completion
@@ -39,6 +40,8 @@ class Settings:
         Stop when a sweep changes X by less than this, relatively.
     max_iter : int
     seed : int
+    device : str or None
+        Where PyTorch is to compute; None computes without it.
     """
 
     rank: int
@@ -50,6 +53,7 @@ class Settings:
     tol: float = 1e-2
     max_iter: int = 50
     seed: int = 0
+    device: str | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,12 @@ class Fit:
 
 
 def observations(
-    rows: np.ndarray, cols: np.ndarray, values: np.ndarray, shape: tuple[int, int], weights: np.ndarray | None = None
+    rows: np.ndarray,
+    cols: np.ndarray,
+    values: np.ndarray,
+    shape: tuple[int, int],
+    weights: np.ndarray | None = None,
+    device: str | None = None,
 ) -> tuple[Completion, np.ndarray | None, float]:
     """The problem of the values less their mean, the weights in its order, and the mean.
 
@@ -89,7 +98,8 @@ def observations(
     mean = float(np.average(values, weights=weights))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*no observation")  # they have the factors of their prior
-        problem = Completion(rows, cols, np.asarray(values, float) - mean, shape)
+        backend = None if device is None else torch_backend(device)
+        problem = Completion(rows, cols, np.asarray(values, float) - mean, shape, backend=backend)
     problem.check_scale()
     return problem, weights, mean
 
@@ -117,14 +127,15 @@ def fit_factors(
     callbacks : sequence of callables
     """
     solver: Any
-    common: dict[str, Any] = {"offsets": settings.offsets, "weights": weights}
+    backend = problem.backend
+    common: dict[str, Any] = {"offsets": settings.offsets, "weights": None if weights is None else backend.asarray(weights)}
     if settings.regularization is None:
         solver = Variational(noise=settings.noise, **common)
     else:
         solver = Alternating(settings.regularization, settings.penalty, scaling=settings.scaling, **common)
     rng = np.random.default_rng(settings.seed)
     if start is None and settings.rank == 0:
-        start = _none(problem.shape)
+        start = _none(problem)
     if start is not None:
         wide = _widen(start, settings, problem, rng)
         if isinstance(solver, Variational) and (wide is not start or wide.row_cov is None):
@@ -150,22 +161,22 @@ def fit_factors(
         noise = 1 / max((last[0].residual * problem.y_norm) ** 2 / problem.m, 1e-300)
         row, col = ((noise * P, noise * h) for P, h in (factors.row_prior, factors.col_prior))
         prior = replace(factors, row_prior=row, col_prior=col)
-    counts = np.bincount(problem.rows, minlength=problem.shape[0]), np.bincount(problem.cols, minlength=problem.shape[1])
-    model = FactorModel.of(prior, mean, settings.offsets, noise, counts)
+    by_row, by_col = (backend.to_numpy(problem.observations.counts(side)) for side in (0, 1))
+    model = FactorModel.of(prior.numpy(backend), mean, settings.offsets, noise, (by_row, by_col))
     return Fit(model, factors, status, count, history)
 
 
 def _start(problem: Completion, rank: int, rng: np.random.Generator) -> FixedRank:
     """A tenth of the spectral start: its directions, at a size from which offsets and priors find theirs."""
     if problem.y_norm == 0:
-        return FixedRank.zero(problem.shape, rank, np.float64)
+        return FixedRank.zero(problem.shape, rank, np.float64, problem.backend)
     X = Spectral(tol=0.1, restarts=2)(problem, rank, rng)
     return FixedRank(X.U, X.s * 0.1, X.V, X.backend)
 
 
-def _none(shape: tuple[int, int]) -> Factors:
+def _none(problem: Completion) -> Factors:
     """Offsets of zero, and nothing else."""
-    rows, cols = (np.zeros((n, 2)) for n in shape)
+    rows, cols = (problem.backend.zeros((n, 2), np.float64) for n in problem.shape)
     rows[:, 1] = cols[:, 0] = 1
     prior = (np.eye(2), np.zeros(2))
     return Factors(rows, cols, prior, prior)
@@ -181,7 +192,7 @@ def _widen(start: Factors, settings: Settings, problem: Completion, rng: np.rand
     if more < 0:
         raise ValueError(f"start has rank {at}, more than the {settings.rank} asked for")
     X = leading(problem, problem.gradient(start.point()), more, rng, tol=0.1, restarts=2)
-    size = np.sqrt(0.1 * X.s / problem.gain)
-    rows, cols = (np.insert(a, [at] * more, b * size, axis=1) for a, b in ((start.rows, X.U), (start.cols, X.V)))
+    size, concat = (0.1 * X.s / problem.gain) ** 0.5, problem.backend.concat
+    rows, cols = (concat([a[:, :at], b * size, a[:, at:]]) for a, b in ((start.rows, X.U), (start.cols, X.V)))
     k = rows.shape[1]
     return Factors(rows, cols, (np.eye(k), np.zeros(k)), (np.eye(k), np.zeros(k)), start.noise)

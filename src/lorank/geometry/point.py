@@ -40,8 +40,7 @@ class FixedRank:
     def from_factors(cls, left: Array, right: Array, rank: int | None = None, backend: Dense | None = None) -> FixedRank:
         """The point ``left right^H``, truncated to ``rank`` (by default the factors' width)."""
         backend = dense_backend(left) if backend is None else backend
-        q1, k1 = backend.qr(left)
-        q2, k2 = backend.qr(right)
+        (q1, k1), (q2, k2) = backend.qrs([left, right])
         u, s, v = backend.svd(k1 @ k2.conj().T)
         r = left.shape[1] if rank is None else rank
         return cls(*_with_values(backend, s[:r], backend.product(q1, u[:, :r]), backend.product(q2, v[:, :r])), backend)

@@ -78,6 +78,11 @@ class Tangent:
     def __neg__(self) -> Tangent:
         return -1.0 * self
 
+    def settled(self) -> Tangent:
+        """With Up and Vp as arrays in memory: a backend that puts sums off would let them grow from step to step."""
+        Up, Vp = self.X.backend.settled(self.Up, self.Vp)
+        return Tangent(self.X, self.M, Up, Up if self.hermitian else Vp)
+
     def norm(self) -> float:
         """Frobenius norm."""
         return math.hypot(*self.X.backend.norms([self.M, self.Up, self.Vp]))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import dense_backend, is_tensor
+from ..backends import Reference, dense_backend, is_tensor
 from ..backends.dense import Array
 
 FLOATS = (np.float32, np.float64, np.complex64, np.complex128)
@@ -55,3 +55,15 @@ def measurement_vector(y: Any) -> Array:
     if y.ndim != 1:
         raise ValueError(f"y must be one-dimensional, got shape {y.shape}: pass the measurements themselves, one number each")
     return y
+
+
+def functions_of_numpy(y: Array, backend: Reference) -> bool:
+    """Whether a user's functions are given NumPy arrays: where y is one. A ValueError where they cannot be."""
+    if is_tensor(y):
+        return False
+    if not backend.in_main_memory:
+        raise ValueError(
+            f"y is a NumPy array, so the functions are taken for functions of NumPy arrays, which {backend.name} cannot use: "
+            "write them for tensors and pass y as a tensor on that device, or leave out backend"
+        )
+    return True

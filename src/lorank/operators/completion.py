@@ -174,21 +174,24 @@ class Completion(Problem):
         """Sums of ``V_j^H V_j`` over the columns j observed in each row, and of ``U_i^H U_i`` over the rows in each column."""
         if X.rank > BLOCK_RANK:
             return None
-        times, adjoint_times = self.products(np.ones_like(self.y))
-        by_rows = np.stack([times(X.V[:, [k]].conj() * X.V) for k in range(X.rank)], axis=1)
-        by_cols = np.stack([adjoint_times(X.U[:, [k]].conj() * X.U) for k in range(X.rank)], axis=1)
+        times, adjoint_times = self.products(0 * self.y + 1)
+        by_rows, by_cols = (
+            self.backend.concat([product(a[:, k : k + 1].conj() * a) for k in range(X.rank)]).reshape(-1, X.rank, X.rank)
+            for product, a in ((times, X.V), (adjoint_times, X.U))
+        )
         return by_rows, by_cols
 
     def split(self, rng: np.random.Generator, share: float) -> tuple[Completion, Completion]:
         """All observations but a random ``share`` of them, and those; the last ones of a row or column are not taken away."""
         taken = np.zeros(self.m, bool)
         taken[rng.permutation(self.m)[: max(1, round(share * self.m))]] = True
-        for index, n in ((self.rows, self.shape[0]), (self.cols, self.shape[1])):
+        rows, cols = self.rows, self.cols
+        for index, n in ((self.backend.to_numpy(rows), self.shape[0]), (self.backend.to_numpy(cols), self.shape[1])):
             left = np.bincount(index, ~taken, n)
             taken &= left[index] > 0
         if not taken.any():
             raise ValueError(f"{self.m:,} observations are too few to hold some back: give the rank as a number")
-        rows, cols = self.rows, self.cols
+        taken = self.backend.asarray(taken)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of rows without observations the user was told when this problem was made
             kept, held = (
@@ -199,6 +202,8 @@ class Completion(Problem):
 
     def restrict(self, X: FixedRank) -> FixedRank:
         """X with zeros in the rows and columns that were never observed."""
+        if not (len(self._empty_rows) or len(self._empty_cols)):
+            return X
         if not (X.U[self._empty_rows].any() or X.V[self._empty_cols].any()):
             return X
         left, right = X.U * X.s, X.backend.copy(X.V)
@@ -222,7 +227,9 @@ class Completion(Problem):
         backend, observed = self.backend, self.observations
         at_zero = self.gradient(FixedRank.zero(self.shape, 1, self.dtype, backend))  # there G = -A* y
         left, right = (_sizes(observed.counts(k), s) for k, s in enumerate((at_zero.row_squares, at_zero.col_squares)))
-        if max(_spread(sizes, observed.counts(side), backend) for side, sizes in enumerate((left, right))) < 4:
+        empty = self._empty_rows, self._empty_cols
+        seen_sizes = [a[observed.counts(k) > 0] if len(empty[k]) else a for k, a in enumerate((left, right))]
+        if max(_spread(sizes, backend) for sizes in seen_sizes) < 4:
             return None
         rows, cols = self.rows, self.cols
         squares = backend.astype(abs(self.y), np.float64) ** 2
@@ -254,9 +261,9 @@ def _sizes(count: Array, squares: Array) -> Array:
     return (mean + (mean == 0)) ** 0.5
 
 
-def _spread(sizes: Array, counts: Array, backend: Reference) -> float:
+def _spread(sizes: Array, backend: Reference) -> float:
     """The ratio of large to small sizes, extremes left out."""
-    low, high = backend.percentiles(sizes[counts > 0], [5, 95])
+    low, high = backend.percentiles(sizes, [5, 95])
     return high / low
 
 

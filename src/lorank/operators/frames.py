@@ -128,18 +128,22 @@ class FunctionFrame:
         n: int,
         dtype: Any,
         backend: Dense,
+        of_numpy: bool = True,
     ) -> None:
-        self._apply, self._adjoint, self.backend = apply, adjoint, backend
+        self._apply, self._adjoint, self.backend, self._of_numpy = apply, adjoint, backend, of_numpy
         self.m, self.n, self.dtype = m, n, np.dtype(dtype)
 
     def to(self, backend: Dense) -> FunctionFrame:
         raise ValueError("a problem by functions cannot be moved to another device: build it there, from functions of tensors")
 
     def apply(self, v: Array) -> Array:
-        return self._checked(self._apply(v), (self.m, v.shape[1]), self.backend.dtype(v), "apply")
+        return self._checked(self._apply(self._given(v)), (self.m, v.shape[1]), self.backend.dtype(v), "apply")
 
     def adjoint(self, w: Array) -> Array:
-        return self._checked(self._adjoint(w), (self.n, w.shape[1]), self.backend.dtype(w), "adjoint")
+        return self._checked(self._adjoint(self._given(w)), (self.n, w.shape[1]), self.backend.dtype(w), "adjoint")
+
+    def _given(self, a: Array) -> Array:
+        return self.backend.to_numpy(a) if self._of_numpy else a
 
     def _checked(self, a: Any, shape: tuple[int, int], dtype: Any, name: str) -> Array:
         a = self.backend.asarray(a)

@@ -17,7 +17,7 @@ from ..backends import Reference, dense_backend, get_backend
 from ..backends.dense import Array
 from ..geometry import FixedRank, Tangent
 from .base import Gradient, Problem
-from .checks import FLOATS, finite_array
+from .checks import FLOATS, finite_array, functions_of_numpy
 from .frames import DiffractionFrame, Frame, FunctionFrame, MatrixFrame
 from .normal import Normal, normal
 
@@ -123,7 +123,8 @@ class PhaseRetrieval(Problem):
     ) -> PhaseRetrieval:
         """A user's own A: ``apply`` maps the columns of an (n, k) array by A, ``adjoint`` those of an (m, k) array by A^H.
 
-        With ``check`` a pair that does not pass the dot test is refused.
+        They are given arrays of the kind that y is: NumPy's, or tensors on its device. With ``check`` a pair that does not
+        pass the dot test is refused.
         """
         if not (callable(apply) and callable(adjoint)):
             raise ValueError("apply and adjoint must be functions, of an (n, k) and of an (m, k) array")
@@ -136,7 +137,8 @@ class PhaseRetrieval(Problem):
         backend = get_backend(backend, y)
         y = finite_array(y, "y")
         self = cls.__new__(cls)
-        frame = FunctionFrame(apply, adjoint, math.prod(y.shape), int(n), dtype, backend)
+        of_numpy = functions_of_numpy(y, backend)
+        frame = FunctionFrame(apply, adjoint, math.prod(y.shape), int(n), dtype, backend, of_numpy)
         self._set_up(frame, y, (int(n),), row_norms, seed, backend)
         if check:
             from ..testing import dot_test

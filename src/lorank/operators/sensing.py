@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import Reference, dense_backend, get_backend, is_tensor
+from ..backends import Reference, dense_backend, get_backend
 from ..backends.dense import Array
 from .base import Gradient, Problem
-from .checks import finite_array, measurement_vector
+from .checks import finite_array, functions_of_numpy, measurement_vector
 
 BLOCK = 8 << 20  # bytes of A that one step of a pass takes: read once from memory, used twice from the cache
 
@@ -87,6 +87,8 @@ class Sensing(Problem):
         backend: str | Reference | None = None,
     ) -> FunctionSensing:
         """Sensing by a pair of functions.
+
+        They are given arrays of the kind that y is: NumPy's, or tensors on its device.
 
         Parameters
         ----------
@@ -198,7 +200,10 @@ class FunctionSensing(Problem):
             if not callable(function):
                 raise ValueError(f"{name} must be a function, got {type(function).__name__}")
         self._forward, self._adjoint = forward, adjoint
-        super().__init__(measurement_vector(y), _shape(shape), gain=1.0, backend=backend)
+        y = measurement_vector(y)
+        backend = get_backend(backend, y)
+        self._of_numpy = functions_of_numpy(y, backend)
+        super().__init__(backend.asarray(y), _shape(shape), gain=1.0, backend=backend)
         self.gain = self._estimate() if gain is None else _gain(gain)
         if check:
             from ..testing import dot_test
@@ -209,19 +214,24 @@ class FunctionSensing(Problem):
                 raise ValueError(str(error)) from None
 
     def forward(self, left: Array, right: Array) -> Array:
-        image = self.backend.asarray(self._forward(*self.backend.settled(left, right)))
+        image = self.backend.asarray(self._forward(*map(self._given, self.backend.settled(left, right))))
         if image.shape != self.y.shape:
             raise ValueError(f"forward gives an array of shape {tuple(image.shape)}, and y has shape {tuple(self.y.shape)}")
         return self._cast(image, "forward")
 
     def adjoint(self, p: Array) -> Any:
-        matrix = self._adjoint(p)
+        matrix = self._adjoint(self._given(p))
         if tuple(getattr(matrix, "shape", ())) != self.shape:
             raise ValueError(f"adjoint gives a {type(matrix).__name__} of shape {np.shape(matrix)}, expected {self.shape}")
-        if self.backend.lazy and not hasattr(matrix, "rmatmat"):
+        if hasattr(matrix, "rmatmat"):  # a LinearOperator, which has no entries to cast
+            return _OfTensors(matrix, self.backend) if self._of_numpy and self.backend.lazy else matrix
+        if self.backend.lazy:
             matrix = self.backend.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
-        has_entries = hasattr(matrix, "astype") or is_tensor(matrix)  # a LinearOperator has none
-        return self._cast(matrix, "adjoint") if has_entries else matrix
+        return self._cast(matrix, "adjoint")
+
+    def _given(self, a: Array) -> Array:
+        """As the functions take it: in main memory, tensors and NumPy's arrays are two views of the same numbers."""
+        return self.backend.to_numpy(a) if self._of_numpy else a
 
     def _cast(self, a: Any, name: str) -> Any:
         """In the problem's precision: double in one function would make everything double."""
@@ -238,6 +248,19 @@ class FunctionSensing(Problem):
         if not (math.isfinite(total) and total > 0):
             raise ValueError(f"forward gives {'zero' if total == 0 else 'nan or inf'} for random matrices: nothing is measured")
         return total / trials
+
+
+class _OfTensors:
+    """A LinearOperator of NumPy arrays, for tensors in main memory."""
+
+    def __init__(self, matrix: Any, backend: Reference) -> None:
+        self.matrix, self.backend, self.shape = matrix, backend, matrix.shape
+
+    def __matmul__(self, v: Array) -> Array:
+        return self.backend.asarray(self.matrix @ self.backend.to_numpy(v))
+
+    def rmatmat(self, u: Array) -> Array:
+        return self.backend.asarray(self.matrix.rmatmat(self.backend.to_numpy(u)))
 
 
 def _shape(shape: Any) -> tuple[int, int]:

@@ -6,11 +6,12 @@ X is written as a product of factors, ``X = L R^T``. With offsets, ``L = [U, b, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
+from ..backends.dense import Array, Dense
 from ..geometry import FixedRank
 from ..operators import Completion, Problem
 from .loop import State
@@ -25,7 +26,7 @@ class Factors:
     Attributes
     ----------
     rows, cols : (n1, k) and (n2, k) arrays
-        L and R: with offsets, k is the rank + 2.
+        L and R: with offsets, k is the rank + 2. These and the covariances are where the data are, the rest is NumPy's.
     row_cov, col_cov : arrays of k (k + 1) / 2 columns, or None
         Upper triangles of the covariances, where the solver knows them.
     row_prior, col_prior : (precision, shift)
@@ -36,19 +37,25 @@ class Factors:
         Factors on it for each row and each column, where the solver tells them apart.
     """
 
-    rows: np.ndarray
-    cols: np.ndarray
+    rows: Array
+    cols: Array
     row_prior: tuple[np.ndarray, np.ndarray]
     col_prior: tuple[np.ndarray, np.ndarray]
     noise: float = 1.0
-    row_cov: np.ndarray | None = None
-    col_cov: np.ndarray | None = None
+    row_cov: Array | None = None
+    col_cov: Array | None = None
     row_noise: np.ndarray | None = None
     col_noise: np.ndarray | None = None
 
     def point(self) -> FixedRank:
         """``L R^T``."""
         return FixedRank.from_factors(self.rows, self.cols)
+
+    def numpy(self, backend: Dense) -> Factors:
+        """The same in main memory."""
+        covs = [None if a is None else backend.to_numpy(a) for a in (self.row_cov, self.col_cov)]
+        rows, cols = backend.to_numpy(self.rows), backend.to_numpy(self.cols)
+        return replace(self, rows=rows, cols=cols, row_cov=covs[0], col_cov=covs[1])
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,7 @@ class Alternating:
     offsets: bool = False
     shrinkage: float = 5.0
     scaling: float = 0.0
-    weights: np.ndarray | None = None
+    weights: Array | None = None
     initial: Factors | None = None
 
     def start(self, problem: Problem, state: State) -> Factors:
@@ -91,17 +98,17 @@ class Alternating:
         assert isinstance(problem, Completion)
         old: Factors = state.memory
         row_scale, col_scale = scales(problem, self.scaling)
-        row_prior = self._prior(old.cols, col_scale, 1)
+        row_prior = self._prior(problem.backend, old.cols, col_scale, 1)
         rows, _, _ = self._half(problem, False, old.cols, row_prior, row_scale)
-        col_prior = self._prior(rows, row_scale, 0)
+        col_prior = self._prior(problem.backend, rows, row_scale, 0)
         cols, _, squares = self._half(problem, True, rows, col_prior, col_scale)
         return advance(problem, state, Factors(rows, cols, row_prior, col_prior), squares)
 
-    def _half(self, problem: Completion, columns: bool, other: np.ndarray, prior: Any, scale: Any) -> Any:
+    def _half(self, problem: Completion, columns: bool, other: Array, prior: Any, scale: Any) -> Any:
         fixed = held(other.shape[1], columns, self.offsets)
         return problem.observations.normal(columns, other, *prior, weights=self.weights, scale=scale, fixed=fixed)
 
-    def _prior(self, other: np.ndarray, scale: np.ndarray | None, offset: int) -> tuple[np.ndarray, np.ndarray]:
+    def _prior(self, backend: Dense, other: Array, scale: np.ndarray | None, offset: int) -> tuple[np.ndarray, np.ndarray]:
         """The penalty on one side's factors as a prior: ``lambda I``, or ``lambda V^T V``."""
         k = other.shape[1]
         rank, tiny = k - 2 * self.offsets, 1e-9
@@ -109,8 +116,8 @@ class Alternating:
         if self.penalty == "nuclear":
             P[:rank, :rank] = max(self.regularization, tiny) * np.eye(rank)
         else:
-            v = other[:, :rank] if scale is None else other[:, :rank] * np.sqrt(scale)[:, None]
-            P[:rank, :rank] = self.regularization * (v.T @ v)
+            v = other[:, :rank] if scale is None else other[:, :rank] * backend.asarray(np.sqrt(scale))[:, None]
+            P[:rank, :rank] = self.regularization * backend.gram(v, v)
             P[:rank, :rank] += tiny * max(1.0, float(np.trace(P)) / max(rank, 1)) * np.eye(rank)
         if self.offsets:  # [U, b, 1] and [V, 1, c]
             at = rank if offset else rank + 1
@@ -120,13 +127,13 @@ class Alternating:
 
 def begin(problem: Problem, state: State, offsets: bool) -> Factors:
     """Factors of the starting point, balanced; with offsets of zero beside them where asked for."""
-    X = state.X
-    root = np.sqrt(np.asarray(X.s, float))
-    rows, cols = (np.asarray(a, float) * root for a in (X.U, X.V))
+    X, backend = state.X, problem.backend
+    root = backend.astype(X.s, np.float64) ** 0.5
+    rows, cols = (backend.astype(a, np.float64) * root for a in (X.U, X.V))
     if offsets:
-        n1, n2 = X.shape
-        rows = np.concatenate([rows, np.zeros((n1, 1)), np.ones((n1, 1))], axis=1)
-        cols = np.concatenate([cols, np.ones((n2, 1)), np.zeros((n2, 1))], axis=1)
+        zeros, ones = ([backend.zeros((n, 1), np.float64) + one for n in X.shape] for one in (0.0, 1.0))
+        rows = backend.concat([rows, zeros[0], ones[0]])
+        cols = backend.concat([cols, ones[1], zeros[1]])
     k = rows.shape[1]
     prior = (np.eye(k), np.zeros(k))
     return Factors(rows, cols, prior, prior)
@@ -141,13 +148,13 @@ def scales(problem: Completion, power: float) -> tuple[np.ndarray | None, np.nda
     """Factors on the penalties of rows and of columns."""
     if power == 0:
         return None, None
-    counts = (np.bincount(index, minlength=n) for index, n in zip((problem.rows, problem.cols), problem.shape, strict=True))
+    counts = (problem.backend.to_numpy(problem.observations.counts(side)) for side in (0, 1))
     rows, cols = ((np.maximum(c, 1) / max(c[c > 0].mean(), 1)) ** power for c in counts)
     return rows, cols
 
 
-def advance(problem: Problem, state: State, factors: Factors, squares: np.ndarray) -> State:
+def advance(problem: Problem, state: State, factors: Factors, squares: Array) -> State:
     """The state at new factors; ``squares`` are the squared residuals of each column."""
     X = factors.point()
-    residual = float(np.sqrt(max(squares.sum(), 0.0))) / (problem.y_norm or 1.0)
+    residual = float(np.sqrt(max(float(squares.sum()), 0.0))) / (problem.y_norm or 1.0)
     return State(state.iteration + 1, X, problem.gradient(X), residual, float("nan"), state.X, factors)

@@ -88,20 +88,21 @@ class Annealing:
         width = min(rank + self.extra, min(problem.shape) - 1)
         xi = None if memory.point is None else self._smoothed(problem, memory.point, memory.epsilon)
         Y = _leading(problem, xi, width + 1)
-        epsilon, active = self._lower(Y.s, memory.epsilon, problem)
+        s = Y.backend.small(Y.s)
+        epsilon, active = self._lower(s, memory.epsilon, problem)
         past = (*memory.past, epsilon)[-self.window - 1 :]
         stuck = len(past) > self.window and epsilon > 0.9 * past[0]
-        free = epsilon < FREE * problem.gain / _frame(problem) * float(Y.s[rank - 1])
+        free = epsilon < FREE * problem.gain / _frame(problem) * float(s[rank - 1])
         memory = Memory(epsilon, _first(Y, width), past, min(active, rank), stuck or free)
         return state.next(problem, _first(Y, rank), epsilon, memory)
 
     def _smoothed(self, problem: Problem, X: FixedRank, epsilon: float) -> Tangent:
         """The tangent part of the next iterate: ``|A xi - y|^2`` with each direction damped as its weight says."""
         c = _frame(problem)
-        s = np.maximum(np.asarray(X.s, float), 1.001 * epsilon)
+        s = np.maximum(X.backend.small(X.s).astype(float), 1.001 * epsilon)
         core, side = epsilon**2 / (np.outer(s, s) - epsilon**2), epsilon / (s - epsilon)
         system = TangentSystem(problem, X, Damping(_like(X, c * core), _like(X, c * side)))
-        here = Tangent(X, np.diag(X.s).astype(X.dtype), 0 * X.U, 0 * X.V)
+        here = Tangent(X, np.diag(X.backend.small(X.s)).astype(X.dtype), 0 * X.U, 0 * X.V)
         return system.solve(system.pull_back(problem.y), here, tol=self.tol, most=self.most)[0]
 
     def _lower(self, s: Array, epsilon: float, problem: Problem) -> tuple[float, int]:
@@ -131,17 +132,18 @@ def _leading(problem: Problem, xi: Tangent | None, count: int) -> FixedRank:
     start = backend.concat([xi.X.V, adjoint_rest(backend.normal(rng, (problem.shape[0], more), problem.dtype))])
 
     def times_sum(v: Array) -> Array:
-        return left @ backend.gram(right, v) + rest(v)
+        return backend.product(left, backend.gram(right, v)) + rest(v)
 
     def adjoint_sum(u: Array) -> Array:
-        return right @ backend.gram(left, u) + adjoint_rest(u)
+        return backend.product(right, backend.gram(left, u)) + adjoint_rest(u)
 
     return truncated_svd(times_sum, adjoint_sum, start, count, backend, tol=1e-7, restarts=1)
 
 
 def _first(X: FixedRank, rank: int) -> FixedRank:
     """The leading ``rank`` singular triples of X."""
-    return FixedRank(X.U[:, :rank].copy(), X.s[:rank].copy(), X.V[:, :rank].copy(), X.backend)
+    copy = X.backend.copy
+    return FixedRank(copy(X.U[:, :rank]), X.backend.small(X.s)[:rank], copy(X.V[:, :rank]), X.backend)
 
 
 def _frame(problem: Problem) -> float:
@@ -150,4 +152,4 @@ def _frame(problem: Problem) -> float:
 
 
 def _like(X: FixedRank, a: np.ndarray) -> Any:
-    return a.astype(X.s.dtype)
+    return a.astype(X.real_dtype)

@@ -208,6 +208,6 @@ def looks_like_noise(problem: Problem, state: State) -> bool:
     if problem.tight is None:
         return False
     G = state.gradient
-    top = leading(problem, G, 1, np.random.default_rng(0), tol=1e-2, restarts=5).s[0]
+    top = float(leading(problem, G, 1, np.random.default_rng(0), tol=1e-2, restarts=5).s[0])
     n1, n2 = problem.shape
-    return bool(top < 1.5 * G.residual_norm * (problem.tight**0.5) * (n1**-0.5 + n2**-0.5))
+    return top < 1.5 * G.residual_norm * (problem.tight**0.5) * (n1**-0.5 + n2**-0.5)

@@ -16,7 +16,7 @@ from ..geometry import FixedRank
 from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
 from ..operators import Problem
 from ..result import History, RankTrial, Result, Status
-from ..starts import Spectral, check_point, resolve_start
+from ..starts import STARTS, Spectral, check_point, resolve_start
 from ..steps import Constant, Exact
 from ..stopping import Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
 from .auto import Auto
@@ -102,6 +102,8 @@ def solve(
             "gaps use Completion.from_dense(array_with_nan), for a sparse matrix Completion.from_sparse(S)"
         )
     algorithm = _resolve_solver(solver)
+    if device is not None:
+        problem = problem.to(device)
     path: tuple[RankTrial, ...] = ()
     searching = Clock()
     if isinstance(rank, str) and rank == "auto":
@@ -112,8 +114,6 @@ def solve(
             rank, path = find_rank(problem, tol, np.random.default_rng(seed))
     searched = searching.seconds if path else 0.0
     rank = problem.check_rank(rank)
-    if device is not None:
-        problem = problem.to(device)
     if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 0:
         raise ValueError(f"max_iter must be a whole number, 0 or more: got {max_iter!r}")
     if start is None:
@@ -144,7 +144,8 @@ def solve(
         clock = Clock()
         try:
             if not isinstance(begin, FixedRank):
-                begin = check_point(begin(problem, rank, np.random.default_rng(seed)), problem, rank)
+                made = begin(problem, rank, np.random.default_rng(seed))
+                begin = made if any(begin is own for own in STARTS.values()) else check_point(made, problem, rank)
             X = problem.restrict(begin)
         except KeyboardInterrupt:
             return Result(zero, INTERRUPTED, 0, clock.seconds, 1.0, history, algorithm, problem.signal(zero))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -28,10 +27,11 @@ class Damping:
 
     @classmethod
     def constant(cls, X: FixedRank, value: float) -> Damping:
-        return cls(np.full((X.rank, X.rank), value, X.s.dtype), np.full(X.rank, value, X.s.dtype))
+        return cls(np.full((X.rank, X.rank), value, X.real_dtype), np.full(X.rank, value, X.real_dtype))
 
     def __call__(self, xi: Tangent) -> Tangent:
-        return Tangent(xi.X, xi.M * self.core, xi.Up * self.side, xi.Vp * self.side)
+        side = xi.X.backend.values(self.side)
+        return Tangent(xi.X, xi.M * self.core, xi.Up * side, xi.Vp * side)
 
 
 class TangentSystem:
@@ -45,7 +45,7 @@ class TangentSystem:
     def __init__(self, problem: Problem, X: FixedRank, damping: Damping) -> None:
         self.problem, self.X, self.damping = problem, X, damping
         blocks = problem.blocks(X)
-        self._inverses = None if blocks is None else tuple(_inverses(b, damping.side, problem.gain) for b in blocks)
+        self._inverses = None if blocks is None else tuple(self._inverted(b) for b in blocks)
 
     def pull_back(self, p: Array) -> Tangent:
         """``P_T A* p``."""
@@ -63,10 +63,11 @@ class TangentSystem:
         gain, d, X = self.problem.gain, self.damping, self.X
         M = xi.M / (gain + d.core)
         if self._inverses is None:
-            return Tangent(X, M, xi.Up / (gain + d.side), xi.Vp / (gain + d.side))
-        up, vp = (np.matmul(a[:, None, :], b)[:, 0, :] for a, b in zip((xi.Up, xi.Vp), self._inverses, strict=True))
-        gram = X.backend.gram
-        return Tangent(X, M, up - X.U @ gram(X.U, up), vp - X.V @ gram(X.V, vp))
+            side = X.backend.values(gain + d.side)
+            return Tangent(X, M, xi.Up / side, xi.Vp / side)
+        up, vp = ((a[:, None, :] @ b)[:, 0, :] for a, b in zip((xi.Up, xi.Vp), self._inverses, strict=True))
+        gram, minus = X.backend.gram, X.backend.minus
+        return Tangent(X, M, minus(up, X.U, gram(X.U, up)), minus(vp, X.V, gram(X.V, vp)))
 
     def solve(self, rhs: Tangent, xi: Tangent | None = None, *, tol: float = 1e-2, most: int = 300) -> tuple[Tangent, int]:
         """The solution of ``apply(xi) = rhs`` and the number of steps.
@@ -92,20 +93,20 @@ class TangentSystem:
             if not curvature > 0:  # rounding, or nothing left to do
                 break
             alpha = size / curvature
-            xi, left = xi + alpha * direction, left + -alpha * image
+            xi, left = (xi + alpha * direction).settled(), (left + -alpha * image).settled()
             z = self.precondition(left)
             new = inner(left, z)
-            direction, size, count = z + (new / size) * direction, new, count + 1
+            direction, size, count = (z + (new / size) * direction).settled(), new, count + 1
         return xi, count
+
+    def _inverted(self, blocks: Array) -> Array:
+        """Inverses of the blocks with the damping added, and a little more: rows with few measurements have singular ones."""
+        backend, side = self.X.backend, self.damping.side
+        floor = self.problem.gain * (1e-3 if np.finfo(self.X.dtype).bits == 32 else 1e-6)
+        return backend.inverses(blocks + backend.asarray(np.diag(side + floor).astype(side.dtype)))
 
 
 def inner(a: Tangent, b: Tangent) -> float:
     """``Re <a, b>`` for tangent vectors at the same point."""
-    dot = a.X.backend.inner
-    return dot(a.M, b.M) + dot(a.Up, b.Up) + dot(a.Vp, b.Vp)
-
-
-def _inverses(blocks: Array, side: Array, gain: float) -> Any:
-    """Inverses of the blocks with the damping added, and a little more: rows with few measurements have singular ones."""
-    floor = gain * (1e-3 if np.finfo(blocks.dtype).bits == 32 else 1e-6)
-    return np.linalg.inv(blocks + np.diag(side + floor).astype(side.dtype))
+    core, up, vp = a.X.backend.inners([(a.M, b.M), (a.Up, b.Up), (a.Vp, b.Vp)])
+    return core + up + vp

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from ..backends.dense import Array, Dense
 from ..operators import Completion, Problem
 from .alternating import Factors, advance, begin, held
 from .loop import State
@@ -39,7 +40,7 @@ class Variational:
     offsets: bool = False
     caution: float = 1.0
     noise: Literal["one", "columns", "both"] = "one"
-    weights: np.ndarray | None = None
+    weights: Array | None = None
     initial: Factors | None = None
 
     def start(self, problem: Problem, state: State) -> Factors:
@@ -62,31 +63,33 @@ class Variational:
         old: Factors = state.memory
         weights = self._weights(problem, old)
         rows, row_cov, by_row = self._half(problem, False, old.cols, old.col_cov, old.row_prior, old.noise, weights)
-        row_prior = self._learn(rows, row_cov, False)
+        row_prior = self._learn(problem.backend, rows, row_cov, False)
         row_noise = self._sizes(problem, by_row, False, old)
         cols, col_cov, by_col = self._half(problem, True, rows, row_cov, old.col_prior, old.noise, weights)
-        col_prior = self._learn(cols, col_cov, True)
+        col_prior = self._learn(problem.backend, cols, col_cov, True)
         col_noise = self._sizes(problem, by_col, True, old)
-        count = problem.m if self.weights is None else self.weights.sum()
+        count = float(problem.m if self.weights is None else self.weights.sum())
         unit = problem.y_norm**2 / problem.m or 1.0
-        noise = float(count / max(by_col.sum(), 1e-10 * count * unit))  # data without noise leave a little
+        noise = count / max(float(by_col.sum()), 1e-10 * count * unit)  # data without noise leave a little
         new = Factors(rows, cols, row_prior, col_prior, noise, row_cov, col_cov, row_noise, col_noise)
         return advance(problem, state, new, by_col)
 
-    def _weights(self, problem: Completion, old: Factors) -> np.ndarray | None:
+    def _weights(self, problem: Completion, old: Factors) -> Array | None:
         """Weights of the observations, the precisions of their rows and columns included."""
         weights = self.weights
         for noise, index in ((old.row_noise, problem.rows), (old.col_noise, problem.cols)):
             if noise is not None:
-                weights = noise[index] if weights is None else weights * noise[index]
+                factor = problem.backend.asarray(noise)[index]
+                weights = factor if weights is None else weights * factor
         return weights
 
-    def _sizes(self, problem: Completion, squares: np.ndarray, columns: bool, old: Factors) -> np.ndarray | None:
+    def _sizes(self, problem: Completion, squares: Array, columns: bool, old: Factors) -> np.ndarray | None:
         """Precisions of rows (columns) relative to the mean, shrunk towards it where observations are few."""
         if self.noise == "one" or (self.noise == "columns" and not columns):
             return None
-        index, n = (problem.cols, problem.shape[1]) if columns else (problem.rows, problem.shape[0])
-        count = np.bincount(index, self.weights, n)
+        passes, side = problem.observations, int(columns)
+        count = problem.backend.to_numpy(passes.counts(side) if self.weights is None else passes.sums(self.weights, side))
+        squares = problem.backend.to_numpy(squares)
         before = old.col_noise if columns else old.row_noise
         squares = squares if before is None else squares / before  # the pass has weighted them
         mean, belief = squares.sum() / count.sum(), 20.0
@@ -99,28 +102,29 @@ class Variational:
         self,
         problem: Completion,
         columns: bool,
-        other: np.ndarray,
-        moments: np.ndarray | None,
+        other: Array,
+        moments: Array | None,
         prior: tuple[np.ndarray, np.ndarray],
         noise: float,
-        weights: np.ndarray | None,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        weights: Array | None,
+    ) -> tuple[Array, Array, Array]:
         fixed = held(other.shape[1], columns, self.offsets)
         mean, cov, squares = problem.observations.normal(
             columns, other, *prior, moments=moments, weights=weights, fixed=fixed, noise=noise, covariance=True
         )
         return mean, cov, squares
 
-    def _learn(self, mean: np.ndarray, cov: np.ndarray, columns: bool) -> tuple[np.ndarray, np.ndarray]:
+    def _learn(self, backend: Dense, mean: Array, cov: Array, columns: bool) -> tuple[np.ndarray, np.ndarray]:
         """The prior that best explains these factors."""
         n, k = mean.shape
         free = np.arange(k) != held(k, columns, self.offsets)
         upper = np.triu_indices(k)
         spread = np.zeros((k, k))
-        spread[upper] = cov.mean(0)
+        spread[upper] = backend.to_numpy(cov.mean(0))
         spread = spread + np.triu(spread, 1).T
         centre = mean.mean(0)
-        spread += (mean - centre).T @ (mean - centre) / n
+        spread += backend.gram(mean - centre, mean - centre) / n
+        centre = backend.to_numpy(centre)
         inside = np.ix_(free, free)
         S, belief = spread[inside], self.caution * len(spread)
         S = (n * S + belief * np.diag(np.diag(S))) / (n + belief)

@@ -6,6 +6,7 @@ a launch does on a GPU. What is linear in tall arrays is put off until somebody 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,15 +15,16 @@ import torch
 
 from ..dense import Array, Dense, first_pass, second_pass
 from ..reference import Reference
+from .basis import TorchBasis
 from .observations import TorchObservations
-from .tall import Grams, Tall, fetch, plain_product, send, settle
+from .tall import Grams, Tall, settle
 
 DTYPES = {
     np.dtype(name): getattr(torch, name)
     for name in ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64", "complex64", "complex128")
 }
 NAMES = {kind: dtype for dtype, kind in DTYPES.items()}
-FROM_HOST = 1 << 18  # random numbers: as many come from NumPy's generator, so that all backends start alike
+FROM_HOST = 1 << 17  # random numbers: as many come from NumPy's generator, so that all backends start alike
 
 _NUMPY = Dense()
 
@@ -55,6 +57,8 @@ class Torch(Reference):
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.grams = device, Grams()
+        self.in_main_memory = device.type == "cpu"
+        self._generator: torch.Generator | None = None
         self.name = "torch" if device.type == "cpu" else f"torch:{device}"
 
     def __reduce__(self) -> Any:
@@ -99,12 +103,14 @@ class Torch(Reference):
         return a.clone(memory_format=torch.contiguous_format)
 
     def normal(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Array:
-        """The same numbers as NumPy's up to a quarter of a million; more are drawn on the device, seeded by ``rng``."""
+        """The same numbers as NumPy's up to some hundred thousand; more are drawn on the device, seeded by ``rng``."""
         if self.device.type == "cpu" or int(np.prod(shape)) <= FROM_HOST:
             return self.asarray(_NUMPY.normal(rng, shape, dtype))
         kind = DTYPES[np.dtype(dtype)]
-        generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**62)))
-        a = torch.randn(shape, dtype=kind, device=self.device, generator=generator)
+        if self._generator is None:
+            self._generator = torch.Generator(self.device)
+        self._generator.manual_seed(int(rng.integers(2**62)))
+        a = torch.randn(shape, dtype=kind, device=self.device, generator=self._generator)
         return a * 2**0.5 if kind.is_complex else a  # torch draws complex numbers of unit variance
 
     def to_numpy(self, a: Array) -> np.ndarray:
@@ -124,7 +130,7 @@ class Torch(Reference):
 
     # -- entries and indices ---------------------------------------------------------------------------------------
     def all_finite(self, a: Array) -> bool:
-        return bool(torch.isfinite(a).all())
+        return math.isfinite(abs(a.sum().item())) or bool(torch.isfinite(a).all())  # the sum alone may overflow
 
     def first(self, flags: Array) -> int:
         return int(flags.to(torch.uint8).argmax())
@@ -136,9 +142,9 @@ class Torch(Reference):
         """By sorting: ``torch.quantile`` refuses more than 16 million entries."""
         a = a.sort().values
         places = [(len(a) - 1) * q / 100 for q in at]
-        low = torch.stack([a[int(k)] for k in places]).tolist()
-        high = torch.stack([a[min(int(k) + 1, len(a) - 1)] for k in places]).tolist()
-        return [x + (k - int(k)) * (y - x) for k, x, y in zip(places, low, high, strict=True)]
+        around = [int(k) for k in places] + [min(int(k) + 1, len(a) - 1) for k in places]
+        found = torch.stack([a[k] for k in around]).tolist()
+        return [x + (k - int(k)) * (y - x) for k, x, y in zip(places, found, found[len(places) :], strict=False)]
 
     def median(self, a: Array) -> float:
         return self.percentiles(a, [50])[0]
@@ -176,14 +182,17 @@ class Torch(Reference):
         return tuple(settle([Tall.of(a) for a in arrays]))
 
     def prepare(self, *sides: Sequence[Array]) -> None:
-        pairs: list[tuple[Array, Array]] = []
+        pairs: list[tuple[Tall, Tall]] = []
         for side in sides:
-            tensors = list({id(t): t for a in side for t, _ in Tall.of(a).terms}.values())
-            pairs += [(t, u) for k, t in enumerate(tensors) for u in tensors[k:]]
+            tensors = {id(t): t for a in side for t in (a.tensors if isinstance(a, Tall) else (a,))}.values()
+            whole = Tall(tuple(tensors), None, (0, 0))
+            pairs.append((whole, whole))
         self.grams.require(pairs)
 
     def gram(self, a: Array, b: Array) -> Array:
-        return self.grams.product(Tall.of(a), Tall.of(b)).astype(self.dtype(b), copy=False)
+        known = None if isinstance(a, Tall) or isinstance(b, Tall) else self.grams.find(a, b)
+        product = self.grams.product(Tall.of(a), Tall.of(b)) if known is None else known
+        return product.astype(self.dtype(b), copy=False)
 
     def without(self, basis: Array, y: Array) -> tuple[Array, Array]:
         (y,) = self.settled(y)
@@ -206,13 +215,13 @@ class Torch(Reference):
         return self.norms([a])[0]
 
     def norms(self, arrays: Sequence[Array]) -> list[float]:
-        combined = [a for a in arrays if isinstance(a, Tall) and len(a.terms) > 1]
+        combined = [a for a in arrays if isinstance(a, Tall) and len(a.tensors) > 1]
         if combined:
-            self.grams.require([(t, u) for a in combined for t, _ in a.terms for u, _ in a.terms])
-        return _floats([self._square(a) if isinstance(a, Tall) and len(a.terms) > 1 else _norm(a) for a in arrays])
+            self.grams.require([(a, a) for a in combined])
+        return _floats([self._square(a) if isinstance(a, Tall) and len(a.tensors) > 1 else _norm(a) for a in arrays])
 
     def _square(self, a: Tall) -> float:
-        return float(np.sqrt(max(np.trace(self.grams.product(a, a)).real, 0.0)))
+        return math.sqrt(max(float(self.grams.product(a, a).trace().real), 0.0))
 
     def squared_norm(self, a: Array) -> float:
         return self.norm(a) ** 2
@@ -221,15 +230,14 @@ class Torch(Reference):
         return self.inners([(a, b)])[0]
 
     def inners(self, pairs: Sequence[tuple[Array, Array]]) -> list[float]:
-        combined = [(a, b) for a, b in pairs if isinstance(a, Tall) or isinstance(b, Tall)]
-        if combined:
-            self.grams.require([(t, u) for a, b in combined for t, _ in Tall.of(a).terms for u, _ in Tall.of(b).terms])
+        pairs = [(Tall.of(a), Tall.of(b)) if isinstance(a, Tall) or isinstance(b, Tall) else (a, b) for a, b in pairs]
+        combined = [(a, b) for a, b in pairs if isinstance(a, Tall)]
+        if len(combined) > 1:
+            self.grams.require(combined)
         return _floats([self._inner(a, b) for a, b in pairs])
 
     def _inner(self, a: Array, b: Array) -> Any:
-        if isinstance(a, Tall) or isinstance(b, Tall):
-            return float(np.trace(self.grams.product(Tall.of(a), Tall.of(b))).real)
-        return _inner(a, b)
+        return float(self.grams.product(a, b).trace().real) if isinstance(a, Tall) else _inner(a, b)
 
     def row_squares(self, a: Array) -> Array:
         return (abs(a) ** 2).sum(1)
@@ -239,31 +247,24 @@ class Torch(Reference):
         (a,) = self.settled(a)
         extended = self.extend_basis(a[:, :0], a)
         if extended is not None:
-            return self.settled(extended[0])[0], extended[1]
+            return extended
         if not self.all_finite(a):
             k = min(a.shape)
             return torch.full_like(a[:, :k], torch.nan), np.full((k, a.shape[1]), np.nan, self.dtype(a))
         q, r = torch.linalg.qr(a)
         return q, self.to_numpy(r)
 
+    def qrs(self, arrays: Sequence[Array]) -> list[tuple[Array, Array]]:
+        arrays = self.settled(*arrays)
+        found = self.extend_bases([(a[:, :0], a) for a in arrays])
+        return [self.qr(a) for a in arrays] if found is None else found
+
     def extend_basis(self, u: Array, y: Array) -> tuple[Array, Array] | None:
-        """As :meth:`extend_bases`, by plain products: here nothing is put off, and no product is asked for again."""
-        if y.shape[0] < y.shape[1]:
-            return None
-        (y,) = self.settled(y)
-        first = first_pass(fetch([plain_product(y, y)])[0])
-        if first is None:
-            return None
-        k, inverse = first
-        q = y @ send([inverse], y)[0]
-        both = fetch([torch.cat([plain_product(u, q), plain_product(q, q)])])[0]
-        overlap, squares = both[: u.shape[1]], both[u.shape[1] :]
-        second = second_pass(squares - overlap.conj().T @ overlap)  # the Gram matrix of q without its part in u
-        if second is None:
-            return None
-        factor, inverse = second
-        small, part = send([inverse, overlap @ inverse], y)
-        return torch.addmm(q @ small, u, part, alpha=-1), (factor @ k).astype(self.dtype(q), copy=False)
+        found = self.extend_bases([(u, y)])
+        return None if found is None else (self.settled(found[0][0])[0], found[0][1])
+
+    def basis(self, n: int, width: int, dtype: Any) -> TorchBasis:
+        return TorchBasis(self)
 
     def extend_bases(self, pairs: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array]] | None:
         """The factors q are combinations of u and a first, about orthonormal q that is computed here; y is one of that, too."""
@@ -271,35 +272,34 @@ class Torch(Reference):
             return None
         ys = [Tall.of(y) for _, y in pairs]
         found = self._extend(pairs, ys)
-        if found is None and any(len(y.terms) > 1 for y in ys):  # the terms may cancel: from the arrays themselves, then
+        if found is None and any(len(y.tensors) > 1 for y in ys):  # the terms may cancel: from the arrays themselves, then
             settle(ys)
             found = self._extend(pairs, ys)
         return found
 
     def _extend(self, pairs: Sequence[tuple[Array, Array]], ys: Sequence[Tall]) -> list[tuple[Array, Array]] | None:
-        self.grams.require([(t, v) for y in ys for t, _ in y.terms for v, _ in y.terms])
+        self.grams.require([(y, y) for y in ys])
         squares = [self.grams.product(y, y) for y in ys]
-        if not all((np.diagonal(g).real > 0).all() for g in squares):  # zero, negative by rounding, or nan
-            return None
         firsts = [first_pass(g) for g in squares]
         if any(f is None for f in firsts):
             return None
         ks, inverses = zip(*(f for f in firsts if f is not None), strict=True)
-        qs = settle([y.times(inverse) for y, inverse in zip(ys, inverses, strict=True)])
-        self.grams.require([(a, q) for (u, _), q in zip(pairs, qs, strict=True) for a in (u, q) if a.shape[1]])
+        qs = [Tall.of(q) for q in settle([y.times(inverse) for y, inverse in zip(ys, inverses, strict=True)])]
+        us = [Tall.of(u) for u, _ in pairs]
+        self.grams.require([(a, q) for u, q in zip(us, qs, strict=True) for a in (u, q) if a.shape[1]])
         found = []
-        for (u, y), q, k in zip(pairs, qs, ks, strict=True):
-            measured: Any = self.grams.find(q, q)
-            overlap = self.grams.product(Tall.of(u), Tall.of(q)) if u.shape[1] else np.zeros((0, len(k)))
+        for u, (_, y), q, k in zip(us, pairs, qs, ks, strict=True):
+            measured = self.grams.product(q, q)
+            overlap = self.grams.product(u, q) if u.shape[1] else np.zeros((0, len(k)))
             second = second_pass(measured - overlap.conj().T @ overlap)  # the Gram matrix of q without its part in u
             if second is None:
                 return None
             factor, inverse = second
             if isinstance(y, Tall):
-                y.terms = ((q, k),)
-            orthonormal = Tall.of(q).times(inverse)
+                y.become(q.tensors, k)
+            orthonormal = q.times(inverse)
             if u.shape[1]:
-                orthonormal = orthonormal + Tall.of(u).times(-overlap @ inverse)
+                orthonormal = orthonormal + u.times(-overlap @ inverse)
             found.append((orthonormal, (factor @ k).astype(self.dtype(q), copy=False)))
         return found
 
@@ -315,6 +315,9 @@ class Torch(Reference):
 
     def inverse(self, m: Array) -> Array:
         return _NUMPY.inverse(self.to_numpy(m))
+
+    def inverses(self, stack: Array) -> Array:
+        return torch.linalg.inv(stack)
 
     # -- observations ----------------------------------------------------------------------------------------------
     def require_room(self, m: int, shape: tuple[int, int], dtype: np.dtype) -> None:

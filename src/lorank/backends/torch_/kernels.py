@@ -8,18 +8,16 @@ Complex arrays are read as real ones of twice the width (:func:`_real`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 
-from .launch import launch
+from .launch import launch, power_of_two
 from .plain import Order
 
 Array = Any
-LONGEST = 1024  # observations in a segment
 WIDEST = 4096  # columns of a factor, complex ones counted twice
 
 
@@ -140,42 +138,11 @@ def _sample_kernel(
         tl.store(inner + segment, tl.sum(products, 0))
 
 
-@dataclass(frozen=True)
-class Segments:
-    """Pieces of rows: where each begins and ends, which row it is of, and which pieces a row has."""
-
-    begin: Array
-    end: Array
-    row: Array | None  # None where each row is one piece
-    ptr: Array | None
-    options: dict[int, dict[str, Any]] = field(default_factory=dict)  # of the kernels, for each width of factors
-
-    @property
-    def count(self) -> int:
-        return len(self.begin)
-
-    def add_up(self, parts: Array) -> Array:
-        """Sums of pieces to sums of rows."""
-        return parts if self.ptr is None else torch.segment_reduce(parts, "sum", offsets=self.ptr, axis=0)
-
-
-def segments(ptr: Array, longest: int = LONGEST) -> Segments:
-    """Rows cut into pieces of at most ``longest`` observations."""
-    lengths = ptr.diff()
-    if not len(lengths) or int(lengths.max()) <= longest:
-        return Segments(ptr[:-1], ptr[1:], None, None)
-    pieces = ((lengths + longest - 1) // longest).clamp_(min=1)
-    starts = torch.nn.functional.pad(pieces.cumsum(0), (1, 0))
-    rows = torch.repeat_interleave(torch.arange(len(lengths), device=ptr.device), pieces)
-    begin = ptr[rows] + longest * (torch.arange(len(rows), device=ptr.device) - starts[rows])
-    return Segments(begin, torch.minimum(begin + longest, ptr[rows + 1]), rows.to(torch.int32), starts)
-
-
 def _tile(width: int, mean: float) -> dict[str, int]:
     """Columns R, observations K and warps of a program: some 16 numbers a thread."""
-    R = max(2, triton.next_power_of_2(width))
+    R = max(2, power_of_two(width))
     warps = 1 if R <= 128 else 2 if R <= 256 else 4 if R <= 512 else 8  # one warp wins as long as its registers last
-    K = min(max(512 * warps // R, 2), 128, max(triton.next_power_of_2(int(mean) + 1), 2))
+    K = min(max(512 * warps // R, 2), 128, max(power_of_two(int(mean) + 1), 2))
     return {"R": R, "K": K, "num_warps": warps}
 
 
@@ -184,22 +151,16 @@ def _real(a: Array) -> Array:
     return torch.view_as_real(a.resolve_conj().contiguous()).flatten(-2) if a.is_complex() else a.contiguous()
 
 
-def _options(order: Order, other: Array) -> dict[str, Any]:
+def _options(order: Order, other: Array) -> tuple[tuple[int, ...], int]:
+    """The constants that all kernels end with, W to LONG, and the number of warps."""
     width = other.shape[1]
-    known: dict[int, dict[str, Any]] = order.segments.options
+    known: dict[int, tuple[tuple[int, ...], int]] = order.segments.options
     if width not in known:
         if width > WIDEST:
             raise ValueError(f"factors of {width} columns are too wide for a GPU kernel: at most {WIDEST} (half of it complex)")
         tile = _tile(width, order.m / max(order.n, 1))
-        known[width] = {
-            "W": width,
-            "R": tile["R"],
-            "K": tile["K"],
-            "SPLIT": order.segments.row is not None,
-            "FAR": other.numel() >= 2**31,
-            "LONG": order.m >= 2**30,
-            "num_warps": tile["num_warps"],
-        }
+        split, far, long = order.segments.row is not None, other.numel() >= 2**31, order.m >= 2**30
+        known[width] = (width, tile["R"], tile["K"], split, far, long), tile["num_warps"]
     return known[width]
 
 
@@ -213,16 +174,8 @@ def _sums(order: Order, values: Array, own: Array | None, s: Array | None, other
         flat if own is None else _real(own), flat if s is None else s.contiguous(), flat, sums, turned, squares,
     )  # fmt: skip
     if pieces.count:
-        launch(
-            _sums_kernel,
-            (pieces.count, 1, 1),
-            flat.dtype,
-            arrays,
-            (),
-            SAMPLE=own is not None,
-            COMPLEX=complex_,
-            **_options(order, flat),
-        )
+        constants, warps = _options(order, flat)
+        launch(_sums_kernel, (pieces.count, 1, 1), flat.dtype, arrays, (), (own is not None, complex_, *constants), warps)
     total = pieces.add_up(sums)
     if complex_:
         total = torch.view_as_complex(total.unflatten(-1, (-1, 2))) + 1j * torch.view_as_complex(
@@ -256,10 +209,9 @@ def _sample(order: Order, left: Array, right: Array, values: Array | None, out: 
         right if values is None else _real(values), left, right, right if out is None else _real(out), inner, energy,
     )  # fmt: skip
     if pieces.count:
-        launch(
-            _sample_kernel, (pieces.count, 1, 1), right.dtype, arrays, (), MINUS=values is not None and out is not None,
-            STORE=out is not None, WEIGH=weigh, COMPLEX=complex_, **_options(order, right),
-        )  # fmt: skip
+        constants, warps = _options(order, right)
+        constants = (values is not None and out is not None, out is not None, weigh, complex_, *constants)
+        launch(_sample_kernel, (pieces.count, 1, 1), right.dtype, arrays, (), constants, warps)
     return inner, energy
 
 
@@ -270,8 +222,7 @@ def sample(order: Order, left: Array, right: Array, values: Array | None = None)
     return out
 
 
-def line_sums(order: Order, left: Array, right: Array, weights: Array | None) -> Array:
-    """``Re <weights, z>`` and ``|z|^2`` for ``z = left right^H`` on the pattern, in double precision."""
+def line_sums(order: Order, left: Array, right: Array, weights: Array | None) -> list[Array]:
+    """``|z|^2`` and, with weights, ``Re <weights, z>`` for ``z = left right^H`` on the pattern, in double precision."""
     inner, energy = _sample(order, left, right, weights, None)
-    total = energy.sum()
-    return torch.stack([total.new_zeros(()) if weights is None else inner.sum(), total])
+    return [energy.sum()] if weights is None else [energy.sum(), inner.sum()]

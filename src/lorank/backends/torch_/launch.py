@@ -6,11 +6,17 @@ from typing import Any
 
 import torch
 
-_compiled: dict[Any, Any] = {}
+_compiled: dict[Any, tuple[Any, ...]] = {}
 
 
 def launch(
-    kernel: Any, grid: tuple[int, int, int], kind: Any, arrays: tuple[Any, ...], numbers: tuple[int, ...], **options: int
+    kernel: Any,
+    grid: tuple[int, int, int],
+    kind: Any,
+    arrays: tuple[Any, ...],
+    numbers: tuple[int, ...],
+    constants: tuple[int, ...],
+    warps: int,
 ) -> None:
     """Launch ``kernel(*arrays, *numbers, *constants)``.
 
@@ -20,18 +26,41 @@ def launch(
         Whatever decides the dtypes of the arrays.
     numbers : tuple of int
         Arguments that the kernel is not specialised for (its ``do_not_specialize``).
-    options
-        The constants, in the order of the kernel's parameters, and ``num_warps``.
+    constants : tuple of int
+        The ``constexpr`` arguments.
+    warps : int
     """
     device = arrays[0].device
-    key = (kernel, kind, device, *options.values(), *[a.data_ptr() % 16 == 0 for a in arrays])
-    found = _compiled.get(key)
-    if found is not None and torch.cuda.current_device() == device.index:
-        constants = [value for name, value in options.items() if name != "num_warps"]
-        found[grid](*arrays, *numbers, *constants)
+    if device.type != "cuda":  # Triton's interpreter
+        kernel[grid](*arrays, *numbers, *constants, num_warps=warps)
         return
-    if device.type == "cuda":
+    if torch.cuda.current_device() != device.index:
         with torch.cuda.device(device):
-            _compiled[key] = kernel[grid](*arrays, *numbers, **options)
-    else:  # Triton's interpreter
-        kernel[grid](*arrays, *numbers, **options)
+            launch(kernel, grid, kind, arrays, numbers, constants, warps)
+        return
+    places = [a.data_ptr() for a in arrays]
+    odd = 0
+    for place in places:
+        odd |= place
+    aligned = None if not odd & 15 else tuple(place % 16 == 0 for place in places)
+    key = (id(kernel), kind, device.index, constants, aligned)
+    found = _compiled.get(key)
+    if found is None:
+        made = kernel[grid](*arrays, *numbers, *constants, num_warps=warps)
+        _compiled[key] = (made, made.run, made.function, made.packed_metadata)
+        return
+    made, run, function, packed = found
+    stream = torch._C._cuda_getCurrentRawStream(device.index)
+    try:  # as a compiled kernel launches itself, but with addresses for tensors: Triton would ask the driver about each of them
+        run(*grid, stream, function, packed, None, None, None, *places, *numbers, *constants)
+    except TypeError:  # a version of Triton that does that in another way
+        made[grid](*arrays, *numbers, *constants)
+
+
+def divide_up(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def power_of_two(n: int) -> int:
+    """The smallest one that is n or more."""
+    return 1 << max(n - 1, 0).bit_length()

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from . import plain
-from .plain import Order
+from . import normal, plain
+from .plain import Order, segments
 from .tall import Tall, beside, settle
 
 Array = Any
@@ -73,7 +73,7 @@ class TorchObservations:
         self._to_columns = order.to(torch.int32) if self.m < 2**31 else order
         self._passes = _passes(index.device)
         if self._passes is not plain:
-            by_rows, by_cols = (Order(o.ptr, o.index, self._passes.segments(o.ptr)) for o in (by_rows, by_cols))
+            by_rows, by_cols = (Order(o.ptr, o.index, segments(o.ptr)) for o in (by_rows, by_cols))
         self._by_rows, self._by_cols = by_rows, by_cols
         self._moved: tuple[Any, Array] | None = None
         self._column_values = self.values.conj().resolve_conj()[self._to_columns]
@@ -150,8 +150,8 @@ class TorchObservations:
     def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], weights: Array | None) -> tuple[float, float]:
         (l1, r1), (l2, r2) = blocks
         left, right = settle([beside(l1, l2), beside(r1, r2)])
-        inner, energy = self._passes.line_sums(self._by_rows, left, right, weights).tolist()
-        return inner, energy
+        energy, *inner = self._passes.line_sums(self._by_rows, left, right, weights)
+        return float(inner[0]) if inner else 0.0, float(energy)
 
     def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
         return functools.partial(self.times, p), functools.partial(self.adjoint_times, p)
@@ -167,6 +167,38 @@ class TorchObservations:
         if self._moved is None or self._moved[0]() is not p:
             self._moved = weakref.ref(p), p.conj().resolve_conj()[self._to_columns]
         return self._moved[1]
+
+    def normal(
+        self,
+        columns: bool,
+        other: Array,
+        prior: Array,
+        shift: Array,
+        *,
+        moments: Array | None = None,
+        weights: Array | None = None,
+        scale: Array | None = None,
+        fixed: int = -1,
+        noise: float = 1.0,
+        covariance: bool = False,
+    ) -> tuple[Array, Array | None, Array]:
+        def own(a: Any) -> Array:
+            return None if a is None else torch.as_tensor(a, dtype=torch.float64, device=self.values.device)
+
+        w = own(weights)
+        return normal.solve(
+            self._by_cols if columns else self._by_rows,
+            own(self._column_values if columns else self.values),
+            own(other),
+            own(prior),
+            own(shift),
+            moments=own(moments),
+            weights=w[self._to_columns] if columns and w is not None else w,
+            scale=own(scale),
+            fixed=fixed,
+            noise=noise,
+            covariance=covariance,
+        )
 
     def squares(self, p: Array) -> tuple[Array, Array]:
         q = abs(p.to(torch.complex128 if p.is_complex() else torch.float64)) ** 2

@@ -6,12 +6,13 @@ Each takes one order of the pattern (:class:`Order`): rows of observations, by r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 Array = Any
+LONGEST = 1024  # observations in a segment
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Order:
 
     ptr: Array  # (n + 1,) int64
     index: Array  # (m,) int32
-    segments: Any = None  # for the kernels, where rows are cut into pieces
+    segments: Any = None  # for the kernels, which take rows in pieces
 
     @property
     def n(self) -> int:
@@ -34,6 +35,37 @@ class Order:
         """The row of each observation."""
         lengths = self.ptr.diff()
         return torch.repeat_interleave(torch.arange(self.n, dtype=torch.int32, device=self.ptr.device), lengths)
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Pieces of rows: where each begins and ends, which row it is of, and which pieces a row has."""
+
+    begin: Array
+    end: Array
+    row: Array | None  # None where each row is one piece
+    ptr: Array | None
+    options: dict[int, Any] = field(default_factory=dict)  # of the kernels, for each width of factors
+
+    @property
+    def count(self) -> int:
+        return len(self.begin)
+
+    def add_up(self, parts: Array) -> Array:
+        """Sums of pieces to sums of rows."""
+        return parts if self.ptr is None else torch.segment_reduce(parts, "sum", offsets=self.ptr, axis=0)
+
+
+def segments(ptr: Array, longest: int = LONGEST) -> Segments:
+    """Rows cut into pieces of at most ``longest`` observations."""
+    lengths = ptr.diff()
+    if not len(lengths) or int(lengths.max()) <= longest:
+        return Segments(ptr[:-1], ptr[1:], None, None)
+    pieces = ((lengths + longest - 1) // longest).clamp_(min=1)
+    starts = torch.nn.functional.pad(pieces.cumsum(0), (1, 0))
+    rows = torch.repeat_interleave(torch.arange(len(lengths), device=ptr.device), pieces)
+    begin = ptr[rows] + longest * (torch.arange(len(rows), device=ptr.device) - starts[rows])
+    return Segments(begin, torch.minimum(begin + longest, ptr[rows + 1]), rows.to(torch.int32), starts)
 
 
 def _blocks(order: Order) -> Iterator[tuple[slice, Array, Array]]:
@@ -58,8 +90,8 @@ def sample(order: Order, left: Array, right: Array, values: Array | None = None)
     return out if values is None else out.sub_(values)
 
 
-def line_sums(order: Order, left: Array, right: Array, weights: Array | None) -> Array:
-    """``Re <weights, z>`` and ``|z|^2`` for ``z = left right^H`` on the pattern, in double precision."""
+def line_sums(order: Order, left: Array, right: Array, weights: Array | None) -> list[Array]:
+    """``|z|^2`` and, with weights, ``Re <weights, z>`` for ``z = left right^H`` on the pattern, in double precision."""
     inner = torch.zeros((), dtype=torch.float64, device=left.device)
     energy = inner.clone()
     for part, rows, cols in _blocks(order):
@@ -67,7 +99,7 @@ def line_sums(order: Order, left: Array, right: Array, weights: Array | None) ->
         energy += torch.vdot(z, z).real
         if weights is not None:
             inner += torch.vdot(weights[part].to(z.dtype), z).real
-    return torch.stack([inner, energy])
+    return [energy] if weights is None else [energy, inner]
 
 
 def times(order: Order, p: Array, other: Array) -> Array:

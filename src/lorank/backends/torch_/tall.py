@@ -7,7 +7,8 @@ the host, Gram products come from those of the A_k, and one kernel makes the who
 
 from __future__ import annotations
 
-import weakref
+import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,29 +16,52 @@ import numpy as np
 import torch
 
 Array = Any
-Terms = tuple[tuple[Array, np.ndarray | None], ...]  # tensors with coefficients; None stands for the identity
 
 
 class Tall:
-    """``sum_k A_k C_k``, an n x r array."""
+    """``sum_k A_k C_k``, an n x r array.
+
+    Attributes
+    ----------
+    tensors : tuple of tensors
+        The A_k.
+    coefficients : array or None
+        The C_k, one upon the other; None for one tensor and the identity.
+    """
 
     __array_priority__ = 1000  # so that NumPy leaves ``array * tall`` to it
+    __slots__ = ("_marks", "_square", "coefficients", "shape", "tensors")
 
-    def __init__(self, terms: Terms, shape: tuple[int, int]) -> None:
-        self.terms, self.shape = terms, shape
-        self.square: tuple[Terms, np.ndarray] | None = None  # its Gram matrix, with the terms it was made from
+    def __init__(self, tensors: tuple[Array, ...], coefficients: np.ndarray | None, shape: tuple[int, int]) -> None:
+        self.shape, self.tensors, self.coefficients = shape, tensors, coefficients
+        self._marks: tuple[int, ...] | None = None
+        self._square: np.ndarray | None = None  # its Gram matrix, once known
+
+    def become(self, tensors: tuple[Array, ...], coefficients: np.ndarray | None) -> None:
+        """Let the same array stand as another combination."""
+        self.tensors, self.coefficients = tensors, coefficients
+        self._marks = self._square = None
 
     @staticmethod
     def of(a: Any) -> Tall:
-        return a if isinstance(a, Tall) else Tall(((a, None),), tuple(a.shape))
+        return a if isinstance(a, Tall) else Tall((a,), None, tuple(a.shape))
+
+    def marks(self) -> tuple[int, ...]:
+        """A number for each tensor, by which Gram products are known."""
+        if self._marks is None:
+            self._marks = tuple([_mark(t) for t in self.tensors])
+        return self._marks
+
+    def stacked(self) -> np.ndarray:
+        return _eye(self.shape[1]) if self.coefficients is None else self.coefficients
 
     @property
     def dtype(self) -> Any:
-        return self.terms[0][0].dtype
+        return self.tensors[0].dtype
 
     @property
     def device(self) -> Any:
-        return self.terms[0][0].device
+        return self.tensors[0].device
 
     @property
     def ndim(self) -> int:
@@ -49,7 +73,8 @@ class Tall:
 
     def times(self, a: np.ndarray) -> Tall:
         """``self a`` for a small a."""
-        return Tall(tuple((t, a if c is None else c @ a) for t, c in self.terms), (self.shape[0], a.shape[1]))
+        c = self.coefficients
+        return Tall(self.tensors, a if c is None else c @ a, (self.shape[0], a.shape[1]))
 
     def __matmul__(self, a: Any) -> Any:
         return self.times(a) if isinstance(a, np.ndarray) else self.tensor() @ a
@@ -57,8 +82,7 @@ class Tall:
     def __mul__(self, c: Any) -> Any:
         if not isinstance(c, (int, float)):
             return self.tensor() * c
-        r = self.shape[1]
-        return Tall(tuple((t, c * (np.eye(r) if k is None else k)) for t, k in self.terms), self.shape)
+        return Tall(self.tensors, c * self.stacked(), self.shape)
 
     __rmul__ = __mul__
 
@@ -66,13 +90,8 @@ class Tall:
         return -1.0 * self
 
     def __add__(self, other: Any) -> Tall:
-        found: dict[int, tuple[Array, np.ndarray | None]] = {id(t): (t, c) for t, c in self.terms}
-        for t, c in Tall.of(other).terms:
-            if id(t) in found:
-                mine, r = found[id(t)][1], self.shape[1]
-                c = (np.eye(r) if mine is None else mine) + (np.eye(r) if c is None else c)
-            found[id(t)] = (t, c)
-        return Tall(tuple(found.values()), self.shape)
+        other = Tall.of(other)
+        return _joined(self, self.stacked(), other, other.stacked(), self.shape)
 
     __radd__ = __add__
 
@@ -95,7 +114,7 @@ class Tall:
         return abs(self.tensor())
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.tensor(), name)
 
@@ -104,79 +123,135 @@ class Tall:
         return a if dtype is None else a.astype(dtype)
 
 
+def _joined(a: Tall, c: np.ndarray, b: Tall, d: np.ndarray, shape: tuple[int, int]) -> Tall:
+    """The tensors of a with coefficients c, and those of b with coefficients d; a tensor that both have comes once."""
+    if a.tensors is b.tensors:
+        return Tall(a.tensors, c + d, shape)
+    known, at = {}, 0
+    for t in a.tensors:
+        known[id(t)] = at
+        at += t.shape[1]
+    if not any(id(t) in known for t in b.tensors):
+        return Tall(a.tensors + b.tensors, np.concatenate([c, d]), shape)
+    tensors, blocks, rows = list(a.tensors), [c.astype(np.result_type(c, d))], 0
+    for t in b.tensors:
+        part = d[rows : rows + t.shape[1]]
+        rows += t.shape[1]
+        if id(t) in known:
+            blocks[0][known[id(t)] : known[id(t)] + t.shape[1]] += part
+        else:
+            tensors.append(t)
+            blocks.append(part)
+    return Tall(tuple(tensors), blocks[0] if len(blocks) == 1 else np.concatenate(blocks), shape)
+
+
 class Grams:
     """Gram products of tensors, each computed once: on the host, in double precision."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], tuple[Any, Any, int, int, np.ndarray]] = {}
+        self._known: dict[tuple[int, int], np.ndarray] = {}
+        self._blocks: dict[tuple[tuple[int, ...], tuple[int, ...]], np.ndarray] = {}
 
     def find(self, a: Array, b: Array) -> np.ndarray | None:
-        known = self._known.get((id(a), id(b)))
-        if known is None or known[0]() is not a or known[1]() is not b or known[2] != a._version or known[3] != b._version:
-            return None
-        return known[4]
+        return self._known.get((_mark(a), _mark(b)))
 
-    def keep(self, a: Array, b: Array, product: np.ndarray) -> None:
-        if len(self._known) > 400:
-            self._known = {key: one for key, one in self._known.items() if one[0]() is not None and one[1]() is not None}
-        one, two = weakref.ref(a), weakref.ref(b)
-        self._known[id(a), id(b)] = (one, two, a._version, b._version, product)
-        self._known[id(b), id(a)] = (two, one, b._version, a._version, product.conj().T)
-
-    def require(self, pairs: Sequence[tuple[Array, Array]]) -> None:
-        """Compute those that are not known, all in one transfer."""
+    def require(self, pairs: Sequence[tuple[Tall, Tall]]) -> None:
+        """Compute the products of their tensors, as far as they are not known, all in one transfer."""
         missing: dict[tuple[int, int], tuple[Array, Array]] = {}
+        known = self._known
         for a, b in pairs:
-            if (id(b), id(a)) not in missing and self.find(a, b) is None:
-                missing[id(a), id(b)] = (a, b)
-        if missing:
-            wanted = list(missing.values())
-            for (a, b), product in zip(wanted, _products(wanted), strict=True):
-                self.keep(a, b, product)
+            key = a.marks(), b.marks()
+            if key in self._blocks:
+                continue
+            for m, t in zip(key[0], a.tensors, strict=True):
+                for k, u in zip(key[1], b.tensors, strict=True):
+                    if (m, k) not in known and (k, m) not in missing:
+                        missing[m, k] = (t, u)
+        if not missing:
+            return
+        if len(known) > 4000:  # the older half: what a run still needs is among the last hundred
+            self._known = known = dict(list(known.items())[2000:])
+        for (m, k), product in zip(missing, _products(list(missing.values())), strict=True):
+            known[m, k] = product
+            if m != k:
+                known[k, m] = product.conj().T if product.dtype.kind == "c" else product.T
 
     def product(self, a: Tall, b: Tall) -> np.ndarray:
         """``a^H b``; of an array with itself it is kept, for norms and orthonormal bases both ask for that."""
-        if a is b and a.square is not None and a.square[0] is a.terms:
-            return a.square[1]
-        known = [[self.find(t, u) for u, _ in b.terms] for t, _ in a.terms]
-        if any(g is None for row in known for g in row):
-            self.require([(t, u) for t, _ in a.terms for u, _ in b.terms])
-            known = [[self.find(t, u) for u, _ in b.terms] for t, _ in a.terms]
-        total: Any = _times(known, [d for _, d in b.terms])
-        if len(a.terms) > 1 or a.terms[0][1] is not None:
-            left = np.concatenate([np.eye(t.shape[1]) if c is None else c for t, c in a.terms])
-            total = left.conj().T @ total
+        if a is b and a._square is not None:
+            return a._square
+        total, left, right = self.products(a, b), a.coefficients, b.coefficients
+        if right is not None:
+            total = total @ right
+        if left is not None:
+            total = (left.conj().T if left.dtype.kind == "c" else left.T) @ total
         if a is b:
-            a.square = (a.terms, total)
+            a._square = total
         return total
 
+    def products(self, a: Tall, b: Tall) -> np.ndarray:
+        """The products of all tensors of one sum with those of another, as one matrix."""
+        one, two = key = a.marks(), b.marks()
+        if len(one) == 1 and len(two) == 1:
+            if (one[0], two[0]) not in self._known:
+                self.require([(a, b)])
+            return self._known[one[0], two[0]]
+        whole = self._blocks.get(key)
+        if whole is None:
+            try:
+                whole = self._assembled(one, two)
+            except KeyError:
+                self.require([(a, b)])
+                whole = self._assembled(one, two)
+            if len(self._blocks) > 500:
+                self._blocks.clear()
+            self._blocks[key] = whole
+        return whole
 
-def _times(blocks: list[list[Any]], small: list[np.ndarray | None]) -> np.ndarray:
-    """A matrix of blocks times a column of blocks, in one product: many small ones take longer."""
-    if len(small) == 1:
-        column = [row[0] for row in blocks]
-        whole = column[0] if len(column) == 1 else np.concatenate(column)
-        return whole if small[0] is None else whole @ small[0]
-    rows = [np.concatenate(row, axis=1) for row in blocks]
-    whole = rows[0] if len(rows) == 1 else np.concatenate(rows)
-    widths = [g.shape[1] for g in blocks[0]]
-    return whole @ np.concatenate([np.eye(w) if d is None else d for w, d in zip(widths, small, strict=True)])
+    def _assembled(self, one: tuple[int, ...], two: tuple[int, ...]) -> np.ndarray:
+        known = self._known
+        if len(two) == 1:
+            return np.concatenate([known[m, two[0]] for m in one])
+        rows = [np.concatenate([known[m, k] for k in two], axis=1) for m in one]
+        return rows[0] if len(rows) == 1 else np.concatenate(rows)
+
+
+_marks = itertools.count()
+
+
+def _mark(t: Array) -> int:
+    """A number for what a tensor holds: another one after a change in place, and never one that was given before."""
+    known: tuple[int, int] | None = getattr(t, "lorank_mark", None)
+    if known is None or known[1] != t._version:
+        known = t.lorank_mark = (next(_marks), t._version)
+    return known[0]
+
+
+@functools.cache
+def _eye(n: int) -> np.ndarray:
+    return np.eye(n)
 
 
 def _products(pairs: Sequence[tuple[Array, Array]]) -> list[np.ndarray]:
     """``a^H b`` of each pair, on the host and in double precision."""
     first = pairs[0][0]
     width = first.shape[1]
-    if not (first.is_cuda and width <= 32 and all(_alike(x, first, width) for pair in pairs for x in pair)):
+    if not (_has_kernels(first) and all(_alike(x, first, width) for pair in pairs for x in pair)):
         return fetch([plain_product(a, b) for a, b in pairs])
     from . import tall_kernels
 
-    some = [pairs[k : k + tall_kernels.MOST] for k in range(0, len(pairs), tall_kernels.MOST)]
-    return [product for stack in fetch([tall_kernels.products(part) for part in some]) for product in stack]
+    if not tall_kernels.can_multiply(width, 1):
+        return fetch([plain_product(a, b) for a, b in pairs])
+    most = tall_kernels.MOST if tall_kernels.can_multiply(width, tall_kernels.MOST) else 16
+    return [one for k in range(0, len(pairs), most) for one in tall_kernels.products(pairs[k : k + most])]
 
 
 def _alike(a: Array, first: Array, width: int) -> bool:
-    return a.dtype == first.dtype and a.shape[1] == width and a.is_contiguous() and not a.is_complex()
+    return a.dtype == first.dtype and a.shape[1] == width and a.is_contiguous() and not a.data_ptr() % 16
+
+
+def _has_kernels(a: Array) -> bool:
+    return a.is_cuda and not a.is_complex()
 
 
 def plain_product(a: Array, b: Array) -> Array:
@@ -205,52 +280,40 @@ def send(arrays: Sequence[np.ndarray], like: Array, dtype: Any = None) -> list[A
 
 def settle(arrays: Sequence[Tall]) -> list[Array]:
     """The arrays themselves; their coefficients travel together. Each then stands for its own tensor."""
-    open_ = [a for a in arrays if len(a.terms) > 1 or a.terms[0][1] is not None]
+    open_ = [a for a in arrays if a.coefficients is not None]
     if open_:
-        small = [_double(np.eye(a.shape[1]) if c is None else c) for a in open_ for _, c in a.terms]
-        first = open_[0].terms[0][0]
-        flat = iter(send(small, first, torch.complex128 if first.is_complex() else torch.float64))
-        for a in open_:
-            a.terms = ((_combine([(t, next(flat)) for t, _ in a.terms]), None),)
-    return [a.terms[0][0] for a in arrays]
+        for a, made in zip(open_, _combine([(a.tensors, a.stacked()) for a in open_]), strict=True):
+            a.become((made,), None)
+    return [a.tensors[0] for a in arrays]
 
 
 def beside(a: Any, b: Any) -> Tall:
     """``[a, b]``."""
-    r, s = a.shape[1], b.shape[1]
-    return _padded(Tall.of(a), 0, s) + _padded(Tall.of(b), r, 0)
+    a, b = Tall.of(a), Tall.of(b)
+    r, s, c, d = a.shape[1], b.shape[1], a.stacked(), b.stacked()
+    wide = np.zeros((len(c) + len(d), r + s), np.result_type(c, d))
+    wide[: len(c), :r], wide[len(c) :, r:] = c, d
+    return _joined(a, wide[: len(c)], b, wide[len(c) :], (a.shape[0], r + s))
 
 
-def _padded(a: Tall, before: int, after: int) -> Tall:
-    """Columns of zeros before and after those of a."""
-    terms = []
-    for t, c in a.terms:
-        c = np.eye(a.shape[1]) if c is None else c
-        wide = np.zeros((c.shape[0], before + c.shape[1] + after), c.dtype)
-        wide[:, before : before + c.shape[1]] = c
-        terms.append((t, wide))
-    return Tall(tuple(terms), (a.shape[0], before + a.shape[1] + after))
-
-
-def _combine(terms: Sequence[tuple[Array, Array]]) -> Array:
-    t = terms[0][0]
-    # A single product is cuBLAS's where launches count, not bytes.
-    worth = t.is_cuda and len(terms) <= 6 and (len(terms) > 1 or t.shape[0] > 1 << 18)
-    if worth and all(max(a.shape[1], k.shape[1]) <= 64 and a.is_contiguous() and not a.is_complex() for a, k in terms):
+def _combine(sums: Sequence[tuple[tuple[Array, ...], np.ndarray]]) -> list[Array]:
+    """``sum_k A_k C_k`` for each pair of tensors A_k and stacked coefficients C_k."""
+    first = sums[0][0][0]
+    if _has_kernels(first):
         from . import tall_kernels
 
-        return tall_kernels.combine(terms)
-    return plain_combine(terms)
+        if tall_kernels.can_combine(sums):
+            return tall_kernels.combine(sums)
+    kind = torch.complex128 if first.is_complex() else torch.float64
+    sent = send([np.ascontiguousarray(c, np.result_type(c, np.float64)) for _, c in sums], first, kind)
+    return [plain_combine(tensors, c) for (tensors, _), c in zip(sums, sent, strict=True)]
 
 
-def plain_combine(terms: Sequence[tuple[Array, Array]]) -> Array:
-    """``sum_k A_k C_k``."""
-    t, c = terms[0]
-    out = t @ c.to(t.dtype)
-    for t, c in terms[1:]:
-        out.addmm_(t, c.to(t.dtype))
+def plain_combine(tensors: Sequence[Array], coefficients: Array) -> Array:
+    """``sum_k A_k C_k``, the C_k one upon the other."""
+    out, at = None, 0
+    for t in tensors:
+        c = coefficients[at : at + t.shape[1]].to(t.dtype)
+        out = t @ c if out is None else out.addmm_(t, c)
+        at += t.shape[1]
     return out
-
-
-def _double(a: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(a, np.complex128 if np.iscomplexobj(a) else np.float64)
