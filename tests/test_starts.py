@@ -121,7 +121,8 @@ def test_fitting_stops_when_it_is_told_to():
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
-def test_staged_in_single_precision_is_as_good_a_start(dtype, backend):
+def test_staged_in_single_precision_is_as_good_a_start(dtype, backend, monkeypatch):
+    monkeypatch.setattr("lorank.operators.completion.SINGLE", 0)
     made, _ = lr.datasets.random_completion(90, 80, 4, oversampling=5, dtype=dtype, seed=2)
     arrays = made.rows, made.cols, 1e30 * made.y, made.shape
     found = {}
@@ -135,7 +136,10 @@ def test_staged_in_single_precision_is_as_good_a_start(dtype, backend):
     assert 0 < np.linalg.norm(found["auto"] - found["double"]) < 1e-4 * np.linalg.norm(found["double"])
 
 
-def test_the_single_twin_of_a_problem(backend):
+def test_the_single_twin_of_a_problem(backend, monkeypatch):
+    small = lr.Completion([0], [0], [1.0], backend=backend)
+    assert small.single() == (small, 1.0)
+    monkeypatch.setattr("lorank.operators.completion.SINGLE", 0)
     problem = lr.Completion([0, 1, 1], [0, 0, 1], [1.0, -3.0, 2.0], backend=backend)
     twin, unit = problem.single()
     assert unit == 3.0

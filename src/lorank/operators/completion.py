@@ -21,6 +21,7 @@ BLOCK_RANK = 20  # n r^2 numbers of a preconditioner are to stay a few times the
 LIMIT = 2**31 - 1  # rows and columns: indices are kept in 32 bits
 Duplicates = Literal["error", "mean", "last", "sum"]
 Precision = Literal["auto", "double", "mixed"]
+SINGLE = 100_000  # observations: with fewer, a start in single precision gains nothing that one would notice
 ROUGH = 1e-3  # relative residuals above this allow errors of float32's size, some 1e-7, in a gradient
 
 
@@ -43,6 +44,7 @@ class Completion(Problem):
         How float64 factors too large for the caches are gathered by the C++ kernels: ``"mixed"`` in float32 with sums in
         float64, nearly twice as fast and good for relative residuals down to about 1e-6; ``"double"`` as they are; ``"auto"``
         in float32 for line searches and while the relative residual is above 1e-3, so that no digit of the result is lost.
+        But for ``"double"``, starts for many observations are computed in single precision.
 
     Notes
     -----
@@ -150,8 +152,10 @@ class Completion(Problem):
         return SampledGradient(self, X, self.precision == "mixed" or (self.precision == "auto" and residual > ROUGH))
 
     def single(self) -> tuple[Completion, float]:
+        if self.precision == "double" or self.m < SINGLE or self.dtype not in (np.float64, np.complex128):
+            return self, 1.0
         unit = float(abs(self.y).max())
-        if self.precision == "double" or self.dtype not in (np.float64, np.complex128) or unit == 0:
+        if unit == 0:
             return self, 1.0
         half = np.dtype(np.complex64 if self.dtype.kind == "c" else np.float32)
         values = self.backend.astype(self.y / unit, half)
