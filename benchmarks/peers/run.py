@@ -213,6 +213,7 @@ def main() -> None:
     parser.add_argument("what", choices=["setup", "run", "report", "all"])
     parser.add_argument("--quick", action="store_true", help="one small problem, to see that everything works")
     parser.add_argument("--log", type=Path, help="where results are kept")
+    parser.add_argument("--problems", nargs="*", default=[], choices=[p.name for p in PROBLEMS])
     parser.add_argument("--methods", nargs="*", default=[], choices=METHODS)
     args = parser.parse_args()
     problems = QUICK if args.quick else PROBLEMS
@@ -221,7 +222,7 @@ def main() -> None:
         setup()
     if args.what in ("run", "all"):
         print(f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}; one thread each")
-        run(problems, log, args.methods)
+        run(tuple(p for p in problems if not args.problems or p.name in args.problems), log, args.methods)
     if args.what in ("report", "all"):
         from report import write
 
