@@ -39,8 +39,8 @@ def run(data: Data, setting: dict, threads: int, tolerances: list[float], budget
             first = next(((seconds, k) for k, (seconds, error) in enumerate(trace) if error <= tol), None)
             reached[str(tol)] = first and {"seconds": first[0], "steps": first[1]}
         out["runs"].append(reached)
-        best, effort = min((error, seconds) for seconds, error in trace)
-        out["best"], out["effort"] = min((out["best"], out["effort"]), (best, effort))
+        out["best"] = min(out["best"], *(error for _, error in trace))
+        out["effort"] = max(out["effort"], trace[-1][0])
         if reached[str(max(tolerances))] is None:
             break  # it would only spend the budget again
     return out

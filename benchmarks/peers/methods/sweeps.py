@@ -59,5 +59,5 @@ def search(fit: Fit, data: Data, tolerances: list[float], budget: float, repeats
             fit(sweeps)
             run[str(tol)] = {"seconds": time.perf_counter() - start, "steps": sweeps}
         runs.append(run)
-    best, effort = min(seen.values())
-    return {"runs": runs, "best": best, "effort": effort}
+    finite = [error for error, _ in seen.values() if np.isfinite(error)]
+    return {"runs": runs, "best": min(finite, default=np.inf), "effort": max(seconds for _, seconds in seen.values())}
