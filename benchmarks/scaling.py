@@ -116,8 +116,8 @@ print(json.dumps(dict(build=build, seconds=result.seconds, iterations=result.n_i
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", choices=["threads", "size", "large", []], default=["threads", "size", "large"])
-    what = parser.parse_args().what
+    parser.add_argument("what", nargs="*", help="threads, size, large")
+    what = parser.parse_args().what or ["threads", "size", "large"]
     print(versions())
     for name, function in (("threads", threads), ("size", size), ("large", large)):
         if name in what:
