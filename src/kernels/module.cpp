@@ -9,6 +9,7 @@
 #include <complex>
 
 #include "pattern.h"
+#include "tall.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -175,6 +176,51 @@ void bind_normal(nb::class_<Pattern> &cls) {
       "covariance"_a.noconvert(), "squares"_a.noconvert());
 }
 
+// A BLAS routine as SciPy hands it to Cython: a capsule that holds its address.
+template <class R>
+lorank::Gemm<R> gemm_in(const nb::object &capsule) {
+  void *address = PyCapsule_CheckExact(capsule.ptr()) ? PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr())) : nullptr;
+  if (!address) throw nb::type_error("gemm: expected a capsule from scipy.linalg.cython_blas");
+  return reinterpret_cast<lorank::Gemm<R>>(address);
+}
+
+template <class R>
+void bind_tall(nb::module_ &m) {
+  m.def(
+      "gram",
+      [](nb::object gemm, Matrix<const R> a, Matrix<const R> b, Matrix<R> out) {
+        require(a.shape(1) > 0 && b.shape(1) > 0, "a, b: columns", 0, 1);
+        require_shape(a, "a", a.shape(0), a.shape(1));
+        require_shape(b, "b", a.shape(0), b.shape(1));
+        require_shape(out, "out", a.shape(1), b.shape(1));
+        const lorank::Gemm<R> product = gemm_in<R>(gemm);
+        nb::gil_scoped_release nogil;
+        lorank::gram<R>(product, a.shape(0), static_cast<int>(a.shape(1)), a.data(), static_cast<int>(b.shape(1)), b.data(),
+                        out.data());
+      },
+      "gemm"_a, "a"_a.noconvert(), "b"_a.noconvert(), "out"_a.noconvert());
+  m.def(
+      "combine",
+      [](nb::object gemm, Matrix<const R> base, double sign, Matrix<const R> u1, Matrix<const R> a1, Matrix<const R> u2,
+         Matrix<const R> a2, Matrix<R> out) {
+        const std::int64_t n = out.shape(0), q = out.shape(1), p1 = u1.shape(1), p2 = u2.shape(1);
+        const bool based = base.shape(0) != 0;
+        require(q > 0 && p1 > 0, "u1, out: columns", 0, 1);
+        require_shape(out, "out", n, q);
+        if (based) require_shape(base, "base", n, q);
+        require_shape(u1, "u1", n, p1);
+        require_shape(a1, "a1", p1, q);
+        require_shape(u2, "u2", n, p2);
+        require_shape(a2, "a2", p2, q);
+        const lorank::Gemm<R> product = gemm_in<R>(gemm);
+        nb::gil_scoped_release nogil;
+        lorank::combine<R>(product, n, static_cast<int>(q), based ? base.data() : nullptr, static_cast<R>(sign),
+                           static_cast<int>(p1), u1.data(), a1.data(), static_cast<int>(p2), u2.data(), a2.data(), out.data());
+      },
+      "gemm"_a, "base"_a.noconvert(), "sign"_a, "u1"_a.noconvert(), "a1"_a.noconvert(), "u2"_a.noconvert(), "a2"_a.noconvert(),
+      "out"_a.noconvert());
+}
+
 template <class I>
 void bind_order(nb::module_ &m) {
   m.def(
@@ -215,6 +261,8 @@ NB_MODULE(_kernels, m) {
   bind_normal(cls);
   bind_order<std::int64_t>(m);
   bind_order<std::int32_t>(m);
+  bind_tall<float>(m);
+  bind_tall<double>(m);
   m.def("instruction_set", &lorank::instruction_set, "The instruction set in use.");
   m.def("instruction_sets", &lorank::instruction_sets, "Those that this machine can run, plainest first.");
   m.def("use_instruction_set", &lorank::use_instruction_set, "name"_a);

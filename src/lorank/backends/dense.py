@@ -143,10 +143,9 @@ class Dense:
     def without(self, basis: Array, y: Array) -> tuple[Array, Array]:
         """``y`` without its part in the span of the basis, and the coefficients of that part."""
         first = self.gram(basis, y)
-        y = y - basis @ first
+        y = self.minus(y, basis, first)
         second = self.gram(basis, y)
-        y -= basis @ second
-        return y, first + second
+        return self.minus(y, basis, second), first + second
 
     def gram(self, a: Array, b: Array) -> Array:
         """``a^H b``, a small array."""
@@ -209,12 +208,12 @@ class Dense:
         if first is None:
             return None
         k, inverse = first
-        q = y @ inverse.astype(y.dtype)
-        q -= u @ self.gram(u, q)
+        q = self.product(y, inverse.astype(y.dtype))
+        q = self.minus(q, u, self.gram(u, q))
         second = second_pass(self.gram(q, q))
         if second is None:
             return None
-        return q @ second[1].astype(y.dtype), (second[0] @ k).astype(y.dtype)
+        return self.product(q, second[1].astype(y.dtype)), (second[0] @ k).astype(y.dtype)
 
     def extend_bases(self, pairs: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array]] | None:
         """:meth:`extend_basis` of several pairs (u, y); None where one of them cannot be had."""

@@ -13,6 +13,7 @@ from .. import _kernels  # type: ignore[attr-defined]
 from .dense import Array
 from .reference import Reference, ReferenceObservations
 
+TALL = 1 << 15  # numbers of a tall array from which the threads share it
 MIXED_BYTES = 5 << 20  # of a gathered factor: below, it stays in the caches and float32 gains nothing (benchmarks/passes.py)
 
 
@@ -27,6 +28,27 @@ class Native(Reference):
         order = np.empty(len(rows), np.int64)
         _kernels.row_major_order(rows, cols, *shape, order)
         return order
+
+    # -- tall arrays: in chunks of rows that threads share --------------------------------------------------------------
+    def gram(self, a: Array, b: Array) -> Array:
+        gemm = _gemm(a, b)
+        if gemm is None:
+            return super().gram(a, b)
+        out = np.empty((a.shape[1], b.shape[1]), a.dtype)
+        _kernels.gram(gemm, a, b, out)
+        return out
+
+    def product(self, u: Array, a: Array) -> Array:
+        gemm = _gemm(u)
+        return super().product(u, a) if gemm is None else _combine(gemm, u[:0], 1.0, u, a, u[:, :0].copy(), a[:0])
+
+    def minus(self, y: Array, u: Array, a: Array) -> Array:
+        gemm = _gemm(u, y)
+        return super().minus(y, u, a) if gemm is None else _combine(gemm, y, -1.0, u, a, u[:, :0].copy(), a[:0])
+
+    def plus(self, u: Array, a: Array, v: Array, b: Array) -> Array:
+        gemm = _gemm(u, v)
+        return super().plus(u, a, v, b) if gemm is None else _combine(gemm, u[:0], 1.0, u, a, v, b)
 
     def observations(self, indptr: np.ndarray, indices: np.ndarray, values: Array, n2: int) -> Any:
         return NativeObservations(indptr, indices, values, n2)
@@ -152,6 +174,34 @@ class NativeObservations(ReferenceObservations):
         sums = np.empty((self.shape[1 if columns else 0], other.shape[1]), p.dtype)
         self._pattern.times(columns, p, other, sums)
         return sums
+
+
+def _gemm(*tall: Array) -> Any:
+    """The product of SciPy's BLAS for these arrays; None where NumPy does as well or the kernels do not take them."""
+    first = tall[0]
+    if first.size < TALL or first.dtype not in (np.float32, np.float64):
+        return None
+    if any(a.dtype != first.dtype or not a.flags.c_contiguous or not a.shape[1] for a in tall):
+        return None
+    return _blas(first.dtype.char)
+
+
+@functools.cache
+def _blas(kind: str) -> Any:
+    from scipy.linalg import cython_blas
+
+    return cython_blas.__pyx_capi__["dgemm" if kind == "d" else "sgemm"]
+
+
+def _combine(gemm: Any, base: Array, sign: float, u: Array, a: Array, v: Array, b: Array) -> Array:
+    """``base + sign (u a + v b)``."""
+    out = np.empty((len(u), a.shape[1]), u.dtype)
+    if not out.size:
+        return out
+    if not len(base):
+        base = out[:0]
+    _kernels.combine(gemm, base, sign, u, _c(a, u.dtype), v, _c(b, u.dtype), out)
+    return out
 
 
 def _c(a: Array, dtype: Any) -> np.ndarray:

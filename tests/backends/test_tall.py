@@ -1,0 +1,90 @@
+"""Products of tall arrays in chunks of rows that threads share, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from helpers import assert_close
+from lorank.backends import Reference, get_backend
+
+_kernels = pytest.importorskip("lorank._kernels", reason="lorank was installed without its C++ extension")
+from lorank.backends import native  # noqa: E402
+
+SHAPES = [(1, 1, 1), (1023, 3, 5), (1024, 10, 10), (1025, 7, 1), (5000, 10, 20), (3001, 33, 4)]
+
+
+@pytest.fixture(autouse=True)
+def _share_always(monkeypatch):
+    monkeypatch.setattr(native, "TALL", 1)
+
+
+def arrays(shape, dtype, seed=0):
+    n, p, q = shape
+    rng = np.random.default_rng(seed)
+    make = lambda *s: rng.standard_normal(s).astype(dtype)  # noqa: E731
+    return make(n, p), make(n, q), make(p, q), make(q, q)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_against_numpy(shape, dtype):
+    backend, plain = get_backend("native"), Reference()
+    u, y, a, b = arrays(shape, dtype)
+    before = [x.copy() for x in (u, y, a, b)]
+    for name, given in (("gram", (u, y)), ("product", (u, a)), ("minus", (y, u, a)), ("plus", (u, a, y, b))):
+        found = getattr(backend, name)(*given)
+        expected = getattr(plain, name)(*(x.astype(np.float64) for x in given))
+        assert found.dtype == dtype
+        assert found.flags.c_contiguous
+        assert_close(found, expected, dtype, 20, scale=np.sqrt(shape[0]) * 10)
+    for x, old in zip((u, y, a, b), before, strict=True):
+        np.testing.assert_array_equal(x, old)
+
+
+def test_bits_do_not_depend_on_the_number_of_threads():
+    backend = get_backend("native")
+    u, y, a, b = arrays((9000, 10, 12), np.float64)
+    found = []
+    for count in (1, 2, 3):
+        with threadpool_limits(1, user_api="blas"), threadpool_limits(count, user_api="openmp"):
+            found.append((backend.gram(u, y), backend.minus(y, u, a), backend.plus(u, a, y, b)))
+    for other in found[1:]:
+        for x, z in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(x, z)
+
+
+def test_other_arrays_are_left_to_numpy():
+    backend = get_backend("native")
+    u, y, a, _ = arrays((2000, 4, 4), np.float64)
+    for left in (u[:, ::2], u[::-1], np.asfortranarray(u), u + 1j, u.astype(np.float32), u[:, :0]):
+        np.testing.assert_allclose(backend.gram(left, y), left.conj().T @ y, rtol=1e-5, atol=1e-3)
+        np.testing.assert_allclose(backend.product(left, a[: left.shape[1]]), left @ a[: left.shape[1]], rtol=1e-5, atol=1e-5)
+    strided = a[::-1].T
+    np.testing.assert_allclose(backend.minus(y, u, strided), y - u @ strided, atol=1e-12)
+    assert backend.product(u, a[:, :0]).shape == (2000, 0)
+
+
+def test_arguments_are_checked():
+    u, y, a, b = arrays((50, 3, 4), np.float64)
+    gemm, out = native._blas("d"), np.empty((50, 4))
+    none, small = np.empty((50, 0)), np.empty((0, 4))
+    _kernels.combine(gemm, y, 1.0, u, a, none, small, out)
+    np.testing.assert_allclose(out, y + u @ a, atol=1e-13)
+    for bad in (
+        (gemm, y[:-1], 1.0, u, a, none, small, out),
+        (gemm, y, 1.0, u[:-1], a, none, small, out),
+        (gemm, y, 1.0, u, a[:-1], none, small, out),
+        (gemm, y, 1.0, u, a, y, b[:-1], out),
+        (gemm, y, 1.0, u, a, none, small, np.empty((50, 3))),
+        (gemm, y, 1.0, none, small, none, small, out),
+        (gemm, y, 1.0, u.astype(np.float32), a, none, small, out),
+        (None, y, 1.0, u, a, none, small, out),
+        ("dgemm", y, 1.0, u, a, none, small, out),
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            _kernels.combine(*bad)
+    for bad in ((gemm, u, y[:-1], np.empty((3, 4))), (gemm, u, y, np.empty((4, 3))), (gemm, none, y, small), (0, u, y, a)):
+        with pytest.raises((ValueError, TypeError)):
+            _kernels.gram(*bad)
