@@ -39,6 +39,11 @@ def lines(problems: Sequence, log: list[dict]) -> list[Line]:
             ours = np.nan
             for method in dict.fromkeys(e["method"] for e in log):
                 found = [e for e in log if (e["problem"], e["method"]) == (problem.name, method) and "runs" in e]
+                label = method
+                if not found:  # it broke down on the seeds to report: what it did while it was tuned
+                    tuned = [e for e in log if (e["problem"], e["method"]) == (problem.name, method) and e.get("tried")]
+                    found = [t for e in tuned for t in e["tried"] if t["setting"] == e["setting"] and "runs" in t]
+                    label = f"{method} (tuning seed)"
                 if not found:
                     continue
                 reached = [[r[tol] for r in e["runs"] if r[tol]] for e in found]
@@ -51,7 +56,7 @@ def lines(problems: Sequence, log: list[dict]) -> list[Line]:
                     Line(
                         problem.name,
                         str(problem),
-                        method,
+                        label,
                         tol,
                         seconds,
                         sorted({r["steps"] for runs in reached for r in runs}) if everywhere else [],
@@ -93,16 +98,18 @@ def write(problems: Sequence, log: list[dict], stem: Path) -> None:
     found = lines(problems, log)
     if not found:
         raise SystemExit("nothing measured yet: python benchmarks/peers/run.py run")
-    versions = ", ".join(sorted({e["version"] for e in log if "version" in e}))
+    versions = ", ".join(sorted({e["version"] for entry in log for e in (entry, *entry.get("tried", [])) if "version" in e}))
     seeds = sorted({e["seed"] for e in log if "runs" in e})
     dates = sorted({e["date"] for e in log})
-    missing = sorted({f"{e['method']}: {e['failed']}" for e in log if "failed" in e})
+    missing = sorted(
+        {f"{e['method']} broke down on {e['problem']}, seed {e['seed']} ({e['failed']})" for e in log if "failed" in e}
+    )
     facts = [
         f"{dates[0]}{'' if len(dates) == 1 else ' to ' + dates[-1]}; {versions}.",
         f"Seeds {', '.join(map(str, seeds))}; settings chosen on seed 101. One thread each, one core; three repeats a seed.",
         "Seconds from arrays in memory to factors in memory, on a machine that others use too: read the ratios.",
         "Methods without sight of their error (cmfrec, LIBMF, Surprise, Spark) are timed with the fewest sweeps that suffice.",
-        *(f"Left out: {line}" for line in missing),
+        *(f"{line}." for line in missing),
     ]
     text = ["# lorank and its peers", "", "Made by `python benchmarks/peers/run.py`.", "", *(f"- {fact}" for fact in facts), ""]
     text += [f"![seconds to a relative error]({stem.name}.png)", ""]
@@ -149,6 +156,8 @@ def draw(found: list[Line], path: Path) -> None:
         ax.set_title(f"{title}\nto {float(tol):.0e}", fontsize=9)
         ax.grid(axis="x", alpha=0.3)
         ax.spines[["top", "right"]].set_visible(False)
+    for ax in axes.flat[len(parts) :]:
+        ax.set_visible(False)
     low, high = axes.flat[0].get_xlim()
     axes.flat[0].set_xlim(low, high * 6)
     for ax in axes[-1]:
