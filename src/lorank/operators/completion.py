@@ -40,8 +40,8 @@ class Completion(Problem):
         By default the C++ kernels where they were built, and torch for tensors.
     precision : {"auto", "double", "mixed"}
         How float64 factors too large for the caches are gathered by the C++ kernels: ``"mixed"`` in float32 with sums in
-        float64, up to 1.6 times as fast and good for relative residuals down to about 1e-6; ``"double"`` as they are; ``"auto"``
-        in float32 for line searches and while the relative residual is above 1e-3, so that no digit of the result is lost.
+        float64, up to 1.6 times as fast and good for relative residuals down to about 1e-6; ``"double"`` as they are;
+        ``"auto"`` in float32 for line searches and while the relative residual is above 1e-3, so that no digit is lost.
         But for ``"double"``, starts for many observations are computed in single precision.
 
     Notes
