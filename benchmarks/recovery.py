@@ -174,22 +174,28 @@ def report(args: argparse.Namespace) -> None:
     names = ["MatrixIRLS", "R2RILS", "R3MC with rank update", "LRGeomCG pursuit", "RTRMC", "LRGeomCG", "ScaledGD"]
     first = {k: smallest(runs, k) for k in KAPPAS}
     text.append(f"| **lorank `auto`** (covered) | {first[10.0]} | {first[1e5]} |")
+    whole = {k: smallest(runs, k, 1e-10) for k in KAPPAS}
+    text.append(f"| **lorank `auto`**, below 1e-10 | {whole[10.0]} | {whole[1e5]} |")
     text += [f"| {name}, published | {PUBLISHED[10.0].get(name, '-')} | {PUBLISHED[1e5].get(name, '-')} |" for name in names]
+    text += [
+        "",
+        "At κ = 1e5 an error of 1e-3 leaves room for two of the five singular values to be missing: 1e-10 is the better test.",
+    ]
     text += ["", "![error against sampling](recovery.png)", ""]
     out.with_suffix(".md").write_text("\n".join(text))
     picture(runs, out.with_suffix(".png"))
     print("\n".join(text))
 
 
-def smallest(runs: list[dict], kappa: float) -> str:
-    """The smallest ratio from which on every median is below 1e-3; points with fewer than five instances do not count."""
+def smallest(runs: list[dict], kappa: float, bound: float = SUCCESS) -> str:
+    """The smallest ratio from which on every median is below a bound; points with fewer than five instances do not count."""
     good = ""
     ratios = sorted({d["ratio"] for d in runs if d["kappa"] == kappa and d["pattern"] == "covered"}, reverse=True)
     for q in ratios:
         errors = [d["error"] for d in runs if d["kappa"] == kappa and d["ratio"] == q and d["pattern"] == "covered"]
         if len(errors) < FEWEST:
             continue
-        if np.median(errors) >= SUCCESS:
+        if np.median(errors) >= bound:
             break
         good = f"{q:g}"
     return good or "not reached"
