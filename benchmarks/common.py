@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import platform
 from collections.abc import Callable, Iterable
@@ -28,6 +29,23 @@ def versions() -> str:
         f"lorank {lr.__version__}, numpy {np.__version__}, scipy {scipy.__version__}, Python {platform.python_version()}, "
         f"{kernels}, BLAS limited to 1"
     )
+
+
+def write_csv(rows: list[dict], path: Path) -> None:
+    """One line for each row, the keys of the first as heads."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def markdown(rows: list[dict]) -> list[str]:
+    """The lines of a Markdown table."""
+    return [
+        f"| {' | '.join(rows[0])} |",
+        f"|{'---|' * len(rows[0])}",
+        *(f"| {' | '.join(map(str, row.values()))} |" for row in rows),
+    ]
 
 
 def spread(values: list[float]) -> str:

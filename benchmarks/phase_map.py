@@ -15,7 +15,6 @@ beside that file.
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 import warnings
 from collections import defaultdict
@@ -24,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import lorank as lr
-from common import RESULTS, read, run_jobs, versions
+from common import RESULTS, markdown, read, run_jobs, versions, write_csv
 
 RATIOS = [1.1, 1.2, 1.3, 1.4, 1.5, 1.75, 2.0, 2.1, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0]
 COMPARED = [1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0]  # where other solvers are run, too
@@ -101,10 +100,7 @@ def report(args: argparse.Namespace) -> None:
     runs = read(args.log)
     rows = table(runs)
     out = args.log.with_suffix("")
-    with out.with_suffix(".csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(rows, out.with_suffix(".csv"))
     text = [
         "# Phase retrieval map",
         "",
@@ -119,9 +115,7 @@ def report(args: argparse.Namespace) -> None:
         "",
         *(f"Smallest m/n from which `auto` recovers 95 %, {field}: {smallest(runs, field)}." for field in FIELDS),
         "",
-        f"| {' | '.join(rows[0])} |",
-        f"|{'---|' * len(rows[0])}",
-        *(f"| {' | '.join(map(str, row.values()))} |" for row in rows),
+        *markdown(rows),
         "",
         "![recovered signals and time per solve](phase.png)",
         "",

@@ -16,7 +16,6 @@ and .png beside that file.
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -24,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import lorank as lr
-from common import RESULTS, read, run_jobs
+from common import RESULTS, markdown, read, run_jobs, write_csv
 
 RATIOS = [1.5, 1.7, 2.0, 1.4, 1.6, 3.0, 1.3, 1.2, 1.8, 2.5, 4.0, 1.1, 1.05]  # those that matter most first
 KAPPAS = [10.0, 1e5]
@@ -147,10 +146,7 @@ def report(args: argparse.Namespace) -> None:
     runs = read(args.log)
     rows = table(runs)
     out = args.log.with_suffix("")
-    with out.with_suffix(".csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(rows, out.with_suffix(".csv"))
     text = [
         "# Recovery map",
         "",
@@ -162,9 +158,7 @@ def report(args: argparse.Namespace) -> None:
         "they come. *determined*: the share of instances that counting allows to recover at all: where rows or columns with",
         "fewer than r entries are left after those with just r are peeled off, nobody can. They count in the medians.",
         "",
-        f"| {' | '.join(rows[0])} |",
-        f"|{'---|' * len(rows[0])}",
-        *(f"| {' | '.join(map(str, row.values()))} |" for row in rows),
+        *markdown(rows),
         "",
         f"Smallest 1/q from which the median relative error is below 1e-3 (of points with at least {FEWEST} instances):",
         "",

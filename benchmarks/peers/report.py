@@ -106,7 +106,9 @@ def write(problems: Sequence, log: list[dict], stem: Path) -> None:
     )
     facts = [
         f"{dates[0]}{'' if len(dates) == 1 else ' to ' + dates[-1]}; {versions}.",
-        f"Seeds {', '.join(map(str, seeds))}; settings chosen on seed 101. One thread each, one core; three repeats a seed.",
+        f"Seeds {', '.join(map(str, seeds))}; settings chosen on seed 101.",
+        "One thread each, one core; three repeats a seed, one of what is slow.",
+        "A method that reached no tolerance while it was tuned is given its whole budget once, on the first seed.",
         "Seconds from arrays in memory to factors in memory, on a machine that others use too: read the ratios.",
         "Methods without sight of their error (cmfrec, LIBMF, Surprise, Spark) are timed with the fewest sweeps that suffice.",
         *(f"{line}." for line in missing),
