@@ -74,5 +74,6 @@ case $used in
   *) echo "sanitize: FAILED, the tests would run on $used and not on the sanitized kernels" >&2; exit 1 ;;
 esac
 # --capture=no: a report is written when the process dies, and must not go down with pytest's capture.
-sanitized -m pytest --capture=no -p no:cacheprovider "$root/tests/backends/test_kernels.py" "$root/tests/backends/test_normal.py" \
+sanitized -m pytest --capture=no -p no:cacheprovider "$root/tests/backends/test_kernels.py" \
+  "$root/tests/backends/test_kernel_arguments.py" "$root/tests/backends/test_normal.py" \
   "$root/tests/backends/test_tall.py" "$@"
