@@ -54,7 +54,7 @@ EXPLAINED = {
     "niht": "normalized iterative hard thresholding",
     "rcg": "Riemannian conjugate gradients in the plain metric, exact line search",
     "fisher-rcg": "Riemannian conjugate gradients with Fisher weights on the measurements",
-    "auto": "lorank's default: rank by rank from a staged start, with conjugate gradients",
+    "auto": "lorank's default: conjugate gradients from a staged start, and other methods where that stalls",
 }
 
 
