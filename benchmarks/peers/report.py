@@ -79,7 +79,7 @@ def seconds_of(line: Line) -> str:
 def ratio_of(line: Line) -> str:
     if line.method == "lorank" or line.ratio is None:
         return "1"
-    return f"{line.ratio:.3g} x" if line.seconds else f"> {line.ratio:.2g} x"
+    return f"{line.ratio:.3g} x" if line.seconds else f"> {float(f'{line.ratio:.2g}'):g} x"
 
 
 def steps_of(line: Line) -> str:
