@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from helpers import host, on
+from helpers import double, eps, host, on, random_array
+from lorank.backends import dense_backend
 from lorank.starts import ROUGHLY, STARTS, Continuation, Staged, fit, grow
 
 
@@ -55,6 +56,66 @@ def test_staged_is_better_than_spectral_on_data_with_a_mean():
     problem, truth = lr.datasets.random_completion(400, 300, 6, oversampling=4, factors="uniform", seed=1)
     staged, spectral = (STARTS[name](problem, 6, np.random.default_rng(0)) for name in ("staged", "spectral"))
     assert truth.distance(staged) < 0.5 * truth.distance(spectral)
+
+
+def test_rank_one_is_alternating_least_squares(dtype, backend):
+    rng = np.random.default_rng(3)
+    mask = rng.random((12, 9)) < 0.7
+    mask[4], mask[:, 2] = False, False  # nothing is known of these
+    a = random_array(rng, mask.shape, dtype) + dtype.type(1)
+    with pytest.warns(UserWarning, match="no observation"):
+        problem = lr.Completion(*np.nonzero(mask), a[mask], mask.shape, backend=backend)
+    X = problem.rank_one(np.random.default_rng(0))
+    left = dense_backend(np.zeros(0)).normal(np.random.default_rng(0), (12, 1), dtype)[:, 0] + 1
+    a = np.where(mask, double(a), 0)
+
+    def fitted(a, mask, other):
+        weights, least = mask @ abs(other) ** 2, 0.1 * mask.sum(1) * (abs(other) ** 2).mean()
+        return a @ other / np.where(least > 0, np.maximum(weights, least), 1)
+
+    for _ in range(3):
+        right = fitted(a.conj().T, mask.T, left)
+        left = fitted(a, mask, right)
+    np.testing.assert_allclose(double(X.to_dense()), np.outer(left, right.conj()), atol=1e3 * eps(dtype))
+    assert not host(X.U)[4].any()
+    assert not host(X.V)[2].any()
+
+
+def test_rank_one_finds_a_matrix_of_rank_one(backend):
+    problem, truth = lr.datasets.random_completion(60, 50, 1, oversampling=6, factors="gaussian", seed=5, backend=backend)
+    X = problem.rank_one(np.random.default_rng(0)).numpy()
+    assert truth.numpy().distance(X) < 0.1 * truth.norm()
+
+
+def test_rank_one_does_not_blow_up_rows_that_say_little():
+    """A row seen once, where the other factor is next to nothing."""
+    rng = np.random.default_rng(0)
+    u, v = 1 + rng.random(30), 1 + rng.random(20)
+    v[0] = 1e-9
+    a = np.outer(u, v)
+    a[0, 1:] = np.nan
+    a[0, 0] = 1.0
+    X = lr.Completion.from_dense(a).rank_one(np.random.default_rng(0))
+    assert np.abs(X.to_dense()[1:] - a[1:]).max() < 0.1
+    assert np.abs(X.to_dense()[0]).max() < 1
+
+
+def test_staged_fits_rank_one_by_steps_where_the_model_has_no_way_of_its_own():
+    problem, _ = lr.datasets.random_completion(40, 30, 3, oversampling=4, seed=1)
+
+    class Plain(lr.operators.Problem):
+        """The same measurements, and nothing but what a model must have."""
+
+        def __init__(self):
+            super().__init__(problem.y, problem.shape, gain=problem.gain)
+
+        forward, adjoint = (staticmethod(f) for f in (problem.forward, problem.adjoint))
+
+    plain, rng = Plain(), np.random.default_rng(0)
+    assert plain.rank_one(rng) is None
+    X = Staged(iterations=4)(plain, 3, np.random.default_rng(0))
+    Y = grow(plain, fit(plain, ROUGHLY(plain, 1, rng), 4, 4), 2, rng, restarts=2)
+    np.testing.assert_array_equal(X.to_dense(), Y.to_dense())
 
 
 def test_staged_at_rank_one_and_at_full_rank():
@@ -140,12 +201,14 @@ def test_the_single_twin_of_a_problem(backend, monkeypatch):
     small = lr.Completion([0], [0], [1.0], backend=backend)
     assert small.single() == (small, 1.0)
     monkeypatch.setattr("lorank.operators.completion.SINGLE", 0)
-    problem = lr.Completion([0, 1, 1], [0, 0, 1], [1.0, -3.0, 2.0], backend=backend)
-    twin, unit = problem.single()
-    assert unit == 3.0
-    assert twin.dtype == np.float32
-    np.testing.assert_allclose(host(twin.y), np.array([1, -3, 2]) / 3, rtol=1e-6)
-    assert problem.dtype == np.float64
+    for size, expected in ((1.0, 1.0), (1e30, 3e30), (1e-30, 3e-30)):  # in units of the largest where float32 has no room
+        problem = lr.Completion([0, 1, 1], [0, 0, 1], np.array([1.0, -3.0, 2.0]) * size, backend=backend)
+        twin, unit = problem.single()
+        assert unit == pytest.approx(expected, rel=1e-14)
+        assert twin.dtype == np.float32
+        np.testing.assert_allclose(host(twin.y), np.array([1, -3, 2]) * size / unit, rtol=1e-6)
+        assert twin.largest == pytest.approx(3 * size / unit, rel=1e-6)
+        assert problem.dtype == np.float64
     for same in (twin, lr.Completion([0], [0], [0.0], backend=backend), lr.Completion([0], [0], [1.0], precision="double")):
         assert same.single() == (same, 1.0)
     assert lr.datasets.random_sensing(4, 4, 1, seed=0)[0].single()[1] == 1.0

@@ -62,7 +62,7 @@ class Staged:
     Parameters
     ----------
     iterations : int
-        Conjugate gradient steps at rank 1.
+        Conjugate gradient steps at rank 1, where the model has no way of its own (:meth:`Problem.rank_one`).
     """
 
     iterations: int = 3
@@ -73,8 +73,10 @@ class Staged:
         if rank == 1:
             return ROUGHLY(problem, 1, rng)
         rough, unit = problem.single()
-        X = fit(rough, ROUGHLY(rough, 1, rng), self.iterations, self.iterations)
-        return grow(rough, X, rank - 1, rng, dtype=problem.dtype, unit=unit)
+        X = rough.rank_one(rng)
+        if X is None:
+            X = fit(rough, ROUGHLY(rough, 1, rng), self.iterations, self.iterations)
+        return grow(rough, X, rank - 1, rng, restarts=2, dtype=problem.dtype, unit=unit)
 
 
 @dataclass(frozen=True)
@@ -134,13 +136,20 @@ def fit(problem: Problem, X: FixedRank, settle: int, most: int, *, tol: float = 
 
 
 def grow(
-    problem: Problem, X: FixedRank, more: int, rng: np.random.Generator, *, dtype: Any = None, unit: float = 1.0
+    problem: Problem,
+    X: FixedRank,
+    more: int,
+    rng: np.random.Generator,
+    *,
+    restarts: int = 5,
+    dtype: Any = None,
+    unit: float = 1.0,
 ) -> FixedRank:
     """X with ``more`` further singular pairs: the leading ones of the negative gradient, with the step that fits them best.
     The point comes back times ``unit``, in that dtype, by default the problem's.
     """
     backend, G = problem.backend, problem.gradient(X)
-    Y = leading(problem, G, more, rng, tol=0.2, restarts=5, depth=1)
+    Y = leading(problem, G, more, rng, tol=0.2, restarts=restarts, depth=1)
     left = Y.U * Y.s
     image = problem.forward(left, Y.V)
     energy = backend.norm(image) ** 2

@@ -72,13 +72,15 @@ class Dense:
     def all_finite(self, a: Array) -> bool:
         return bool(np.isfinite(a).all())
 
+    def largest(self, a: Array) -> float:
+        """The largest entry in size."""
+        if np.iscomplexobj(a):
+            return float(np.abs(a).max())
+        return max(float(a.max()), -float(a.min()))  # no second array
+
     def first(self, flags: Array) -> int:
         """The place of the first true flag."""
         return int(np.flatnonzero(flags)[0])
-
-    def count(self, index: Array, n: int) -> Array:
-        """How often each of 0 .. n-1 occurs."""
-        return np.bincount(index, minlength=n)
 
     def percentiles(self, a: Array, at: Sequence[float]) -> list[float]:
         """Percentiles of a vector, interpolated linearly."""

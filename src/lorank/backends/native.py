@@ -124,7 +124,7 @@ class NativeObservations(ReferenceObservations):
         return self._pattern.sample(l1, r1, l2, r2, none if weights is None else weights, none.copy(), self._mixes(r1, r2))
 
     def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
-        by_columns = self._columns(p)  # once for all
+        by_columns = self._column_values if p is self.values else self._columns(p)  # once for all
         return functools.partial(self._times, False, p), functools.partial(self._times, True, by_columns)
 
     def times(self, p: Array, v: Array) -> Array:
@@ -132,6 +132,9 @@ class NativeObservations(ReferenceObservations):
 
     def adjoint_times(self, p: Array, u: Array) -> Array:
         return self._times(True, self._columns(p), u)
+
+    def gathered(self, w: Array, side: int) -> Array:
+        return self._times(bool(side), np.ones(self.m, w.dtype), w)  # ones are the same in any order
 
     def normal(
         self,

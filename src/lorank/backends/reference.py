@@ -30,19 +30,18 @@ class Reference(Dense):
         self, rows: Array, cols: Array, values: Array, shape: tuple[int, int]
     ) -> tuple[Array, Array, Array, Array]:
         """Observations in row-major order: indptr, column indices, values, and the places where they stood before."""
-        if ((rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (cols[1:] >= cols[:-1]))).all():
-            order = np.arange(len(rows))  # as it should be already
-        else:
-            order = self.row_major_order(rows, cols, shape)
         indptr = np.zeros(shape[0] + 1, np.int64)
         np.cumsum(np.bincount(rows, minlength=shape[0]), out=indptr[1:])
+        if ((rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (cols[1:] >= cols[:-1]))).all():  # as it should be already
+            return indptr, cols.astype(np.int32), values.copy(), range(len(rows))
+        order = self.row_major_order(rows, cols, shape)
         return indptr, cols[order].astype(np.int32), values[order], order
 
     def repetitions(self, indptr: Array, indices: Array) -> Array:
         """The places k at which observation k + 1 is of the same entry."""
-        starts = np.zeros(len(indices) + 1, bool)
-        starts[indptr] = True
-        return np.flatnonzero((np.diff(indices) == 0) & ~starts[1:-1])
+        alike = np.flatnonzero(indices[1:] == indices[:-1])
+        row = np.searchsorted(indptr, alike, side="right")
+        return alike[alike + 1 < indptr[row]]  # in the same row
 
     def observations(self, indptr: Array, indices: Array, values: Array, n2: int) -> Any:
         """The observed entries in CSR order, with the passes over them."""
@@ -240,7 +239,16 @@ class ReferenceObservations:
 
     def counts(self, side: int) -> Array:
         """Observations in each row (side 0) or column (side 1)."""
-        return np.bincount(self.cols, minlength=self.shape[1]) if side else np.diff(self.indptr)
+        return self._column_counts if side else np.diff(self.indptr)
+
+    @functools.cached_property
+    def _column_counts(self) -> Array:
+        return np.bincount(self.cols, minlength=self.shape[1])
+
+    def gathered(self, w: Array, side: int) -> Array:
+        """Sums over each row (side 0) of what the (n, 1) array w has for its observed columns, or the other way round."""
+        ones = np.ones(self.m, w.dtype)
+        return self.adjoint_times(ones, w) if side else self.times(ones, w)
 
     def sums(self, p: Array, side: int) -> Array:
         """The sums of the real entries ``p`` over each row (side 0) or column (side 1), in double precision."""

@@ -49,11 +49,17 @@ class Problem(ABC):
         self.shape = (int(shape[0]), int(shape[1]))
         self.gain = float(gain)
         self.y_norm = self.backend.norm(y)
+        vars(self).pop("largest", None)  # a copy's
 
     @property
     def m(self) -> int:
         """Number of measurements."""
         return int(self.y.shape[0])
+
+    @functools.cached_property
+    def largest(self) -> float:
+        """The largest measurement in size."""
+        return self.backend.largest(self.y) if self.m else 0.0
 
     @property
     def dtype(self) -> Any:
@@ -92,6 +98,10 @@ class Problem(ABC):
         problem itself and 1 where there is none.
         """
         return self, 1.0
+
+    def rank_one(self, rng: np.random.Generator) -> FixedRank | None:
+        """A matrix of rank 1 near the data, to start from, where a model finds one cheaper than a solver does; else None."""
+        return None
 
     def energy(self, xi: Tangent) -> float:
         """``|A xi|^2``."""
@@ -139,7 +149,7 @@ class Problem(ABC):
 
     def check_scale(self) -> None:
         """A ValueError where the squares of the measurements would leave the range of their dtype."""
-        top = float(abs(self.y).max()) if self.m else 0.0
+        top = self.largest
         low, high = (1e-15, 1e15) if np.finfo(self.dtype).bits == 32 else (1e-120, 1e120)
         if top and not low <= top <= high:
             raise ValueError(

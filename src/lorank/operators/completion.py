@@ -98,7 +98,7 @@ class Completion(Problem):
         self.observations = backend.observations(indptr, indices, y, shape[1])
         super().__init__(y, shape, gain=len(y) / (shape[0] * shape[1]), backend=backend)
         self._empty_rows = backend.places(indptr[1:] == indptr[:-1])
-        self._empty_cols = backend.places(backend.count(indices, shape[1]) == 0)
+        self._empty_cols = backend.places(self.observations.counts(1) == 0)
 
     def _moved(self, backend: Reference) -> Completion:
         twin, observed = copy.copy(self), self.observations
@@ -152,16 +152,34 @@ class Completion(Problem):
     def single(self) -> tuple[Completion, float]:
         if self.precision == "double" or self.m < SINGLE or self.dtype not in (np.float64, np.complex128):
             return self, 1.0
-        unit = float(abs(self.y).max())
-        if unit == 0:
+        if self.largest == 0:
             return self, 1.0
+        unit = 1.0 if 1e-6 < self.largest < 1e6 else self.largest
         half = np.dtype(np.complex64 if self.dtype.kind == "c" else np.float32)
-        values = self.backend.astype(self.y / unit, half)
+        values = self.backend.astype(self.y if unit == 1 else self.y / unit, half)
         twin = copy.copy(self)
         vars(twin).pop("_balanced", None)
         twin.observations = self.observations.with_values(values)
         Problem.__init__(twin, values, self.shape, gain=self.gain, backend=self.backend)
         return twin, unit
+
+    def rank_one(self, rng: np.random.Generator) -> FixedRank:
+        """By alternating least squares, which at rank 1 are sums and quotients."""
+        observed, backend = self.observations, self.backend
+        products = observed.products(self.y)
+
+        def fitted(side: int, other: Array) -> Array:
+            """The factor of the rows (side 0) or columns (side 1) that fits best, given the other one."""
+            squares = abs(other) ** 2
+            least = observed.counts(side)[:, None] * (0.1 * float(squares.mean()))  # or a small ``other`` blows a short row up
+            weights = observed.gathered(squares, side).clip(backend.astype(least, squares.dtype))
+            return products[side](other) / (weights + (weights == 0))
+
+        left = backend.normal(rng, (self.shape[0], 1), self.dtype) + 1  # data often have a mean, and are not all of it
+        for _ in range(3):
+            right = fitted(1, left)
+            left = fitted(0, right)
+        return FixedRank.from_factors(left, right, backend=backend)
 
     def energy(self, xi: Tangent) -> float:
         if self.backend.lazy:

@@ -135,8 +135,8 @@ class Torch(Reference):
     def first(self, flags: Array) -> int:
         return int(flags.to(torch.uint8).argmax())
 
-    def count(self, index: Array, n: int) -> Array:
-        return torch.bincount(index, minlength=n)
+    def largest(self, a: Array) -> float:
+        return float(abs(a).max())
 
     def percentiles(self, a: Array, at: Sequence[float]) -> list[float]:
         """By sorting: ``torch.quantile`` refuses more than 16 million entries."""

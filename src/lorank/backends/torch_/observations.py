@@ -164,9 +164,15 @@ class TorchObservations:
 
     def _columns(self, p: Array) -> Array:
         """The entries p conjugated, in column order; kept, since a gradient is multiplied many times in a row."""
+        if p is self.values:
+            return self._column_values
         if self._moved is None or self._moved[0]() is not p:
             self._moved = weakref.ref(p), p.conj().resolve_conj()[self._to_columns]
         return self._moved[1]
+
+    def gathered(self, w: Array, side: int) -> Array:
+        order = self._by_cols if side else self._by_rows
+        return self._passes.times(order, torch.ones(self.m, dtype=w.dtype, device=w.device), w)  # the same in any order
 
     def normal(
         self,
