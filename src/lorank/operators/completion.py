@@ -171,8 +171,9 @@ class Completion(Problem):
         def fitted(side: int, other: Array) -> Array:
             """The factor of the rows (side 0) or columns (side 1) that fits best, given the other one."""
             squares = abs(other) ** 2
-            least = observed.counts(side)[:, None] * (0.1 * float(squares.mean()))  # or a small ``other`` blows a short row up
-            weights = observed.gathered(squares, side).clip(backend.astype(least, squares.dtype))
+            counts = backend.astype(observed.counts(side)[:, None], backend.dtype(squares))
+            least = 0.1 * squares.mean() * counts  # or a row seen where ``other`` is small would blow up
+            weights = observed.gathered(squares, side).clip(least)
             return products[side](other) / (weights + (weights == 0))
 
         left = backend.normal(rng, (self.shape[0], 1), self.dtype) + 1  # data often have a mean, and are not all of it
