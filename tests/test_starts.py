@@ -114,7 +114,7 @@ def test_staged_fits_rank_one_by_steps_where_the_model_has_no_way_of_its_own():
     plain, rng = Plain(), np.random.default_rng(0)
     assert plain.rank_one(rng) is None
     X = Staged(iterations=4)(plain, 3, np.random.default_rng(0))
-    Y = grow(plain, fit(plain, ROUGHLY(plain, 1, rng), 4, 4), 2, rng, restarts=2)
+    Y = grow(plain, fit(plain, ROUGHLY(plain, 1, rng), 4, 4), 2, rng)
     np.testing.assert_array_equal(X.to_dense(), Y.to_dense())
 
 

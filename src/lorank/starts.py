@@ -76,7 +76,7 @@ class Staged:
         X = rough.rank_one(rng)
         if X is None:
             X = fit(rough, ROUGHLY(rough, 1, rng), self.iterations, self.iterations)
-        return grow(rough, X, rank - 1, rng, restarts=2, dtype=problem.dtype, unit=unit)
+        return grow(rough, X, rank - 1, rng, dtype=problem.dtype, unit=unit)
 
 
 @dataclass(frozen=True)
@@ -136,20 +136,13 @@ def fit(problem: Problem, X: FixedRank, settle: int, most: int, *, tol: float = 
 
 
 def grow(
-    problem: Problem,
-    X: FixedRank,
-    more: int,
-    rng: np.random.Generator,
-    *,
-    restarts: int = 5,
-    dtype: Any = None,
-    unit: float = 1.0,
+    problem: Problem, X: FixedRank, more: int, rng: np.random.Generator, *, dtype: Any = None, unit: float = 1.0
 ) -> FixedRank:
     """X with ``more`` further singular pairs: the leading ones of the negative gradient, with the step that fits them best.
     The point comes back times ``unit``, in that dtype, by default the problem's.
     """
     backend, G = problem.backend, problem.gradient(X)
-    Y = leading(problem, G, more, rng, tol=0.2, restarts=restarts, depth=1)
+    Y = leading(problem, G, more, rng, tol=0.2 * more**0.5, restarts=5, depth=1)  # each to a fifth, that is
     left = Y.U * Y.s
     image = problem.forward(left, Y.V)
     energy = backend.norm(image) ** 2
