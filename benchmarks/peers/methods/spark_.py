@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.metadata
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +37,9 @@ def run(data: Data, setting: dict, threads: int, tolerances: list[float], budget
     )
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    session.sparkContext.setCheckpointDir(folder)  # without, many sweeps make a lineage too deep for Java's stack
     values = pd.DataFrame({"row": data.rows, "col": data.cols, "value": data.values.astype(np.float32)})
     frame = session.createDataFrame(values).coalesce(threads).cache()
     frame.count()
@@ -50,7 +55,6 @@ def run(data: Data, setting: dict, threads: int, tolerances: list[float], budget
             seed=1,
             numUserBlocks=threads,
             numItemBlocks=threads,
-            checkpointInterval=-1,
         )
         model = als.fit(frame)
         return _array(model.userFactors, data.shape[0]), _array(model.itemFactors, data.shape[1])
