@@ -112,18 +112,17 @@ inline double sum_lanes<double>(const V<double> &v) {
 }
 #endif
 
-// LINES > 0: the row's length in cache lines a plane, known at compile time, so that accumulators live in registers.
-// LINES = 0: any length, accumulators in the job's scratch row.
+// HALVES > 0: the row's length in half cache lines a plane, known at compile time, so that accumulators live in registers.
+// HALVES = 0: any length, accumulators in the job's scratch row.
 // S: the type in which `other` is held.
-template <class R, class S, bool COMPLEX, int LINES>
+template <class R, class S, bool COMPLEX, int HALVES>
 struct Kernel {
   static inline V<R> load(const S *p) { return Load<R, S>::from(p); }
   static constexpr int planes = COMPLEX ? 2 : 1;
   static constexpr int lanes = Simd<R>::lanes;
-  static constexpr int per_line = kLineBytes / LORANK_VECTOR_BYTES;
-  static constexpr int fixed = LINES * per_line * planes;  // vectors a row
+  static constexpr int fixed = HALVES * kHalfBytes / LORANK_VECTOR_BYTES;  // vectors a plane
 
-  static inline std::int64_t vectors(const Job<R> &job) { return LINES ? LINES * per_line : job.lines * per_line; }
+  static inline std::int64_t vectors(const Job<R> &job) { return HALVES ? fixed : job.halves * kHalfBytes / LORANK_VECTOR_BYTES; }
 
   static inline void fetch(const S *row, std::int64_t bytes) {
     const std::int64_t limit = bytes < 512 ? bytes : 512;  // the hardware prefetcher takes over on long rows
@@ -196,9 +195,9 @@ struct Kernel {
   static void gradient(const Job<R> &job) {
     const std::int64_t nv = vectors(job), stride = nv * lanes * planes, bytes = stride * sizeof(S);
     const S *other = static_cast<const S *>(job.other);
-    V<R> registers[LINES ? fixed : 1];
+    V<R> registers[HALVES ? fixed * planes : 1];
     for (std::int64_t a = job.first; a < job.last; ++a) {
-      V<R> *g = LINES ? registers : reinterpret_cast<V<R> *>(job.row);
+      V<R> *g = HALVES ? registers : reinterpret_cast<V<R> *>(job.row);
       const V<R> *u = reinterpret_cast<const V<R> *>(job.own + a * stride);
       for (std::int64_t i = 0; i < nv * planes; ++i) g[i] = V<R>{};
       double squares = 0;
@@ -223,9 +222,9 @@ struct Kernel {
   static void times(const Job<R> &job) {
     const std::int64_t nv = vectors(job), stride = nv * lanes * planes, bytes = stride * sizeof(S);
     const S *other = static_cast<const S *>(job.other);
-    V<R> registers[LINES ? fixed : 1];
+    V<R> registers[HALVES ? fixed * planes : 1];
     for (std::int64_t a = job.first; a < job.last; ++a) {
-      V<R> *g = LINES ? registers : reinterpret_cast<V<R> *>(job.row);
+      V<R> *g = HALVES ? registers : reinterpret_cast<V<R> *>(job.row);
       for (std::int64_t i = 0; i < nv * planes; ++i) g[i] = V<R>{};
       for (std::int64_t k = job.indptr[a]; k < job.indptr[a + 1]; ++k) {
         fetch(other + job.index[k + kPrefetch] * stride, bytes);
@@ -265,9 +264,9 @@ struct Kernel {
 
 enum class Kind { gradient, times, sample };
 
-template <class R, class S, bool COMPLEX, int LINES, Kind KIND>
+template <class R, class S, bool COMPLEX, int HALVES, Kind KIND>
 inline void run(const Job<R> &job) {
-  using K = Kernel<R, S, COMPLEX, LINES>;
+  using K = Kernel<R, S, COMPLEX, HALVES>;
   if (KIND == Kind::gradient) K::gradient(job);
   if (KIND == Kind::times) K::times(job);
   if (KIND == Kind::sample) K::sample(job);
@@ -275,18 +274,23 @@ inline void run(const Job<R> &job) {
 
 template <class R, class S, bool COMPLEX, Kind KIND>
 void choose(const Job<R> &job) {
-  switch (job.lines) {
+  switch (job.halves) {
+#if LORANK_VECTOR_BYTES <= 32
     case 1: return run<R, S, COMPLEX, 1, KIND>(job);
-    case 2: return run<R, S, COMPLEX, 2, KIND>(job);
     case 3: return run<R, S, COMPLEX, 3, KIND>(job);
+    case 5: return run<R, S, COMPLEX, 5, KIND>(job);
+#endif
+    case 2: return run<R, S, COMPLEX, 2, KIND>(job);
     case 4: return run<R, S, COMPLEX, 4, KIND>(job);
+    case 6: return run<R, S, COMPLEX, 6, KIND>(job);
+    case 8: return run<R, S, COMPLEX, 8, KIND>(job);
     default: break;
   }
-  if (!COMPLEX) switch (job.lines) {
-      case 5: return run<R, S, COMPLEX, 5, KIND>(job);
-      case 6: return run<R, S, COMPLEX, 6, KIND>(job);
-      case 7: return run<R, S, COMPLEX, 7, KIND>(job);
-      case 8: return run<R, S, COMPLEX, 8, KIND>(job);
+  if (!COMPLEX) switch (job.halves) {
+      case 10: return run<R, S, COMPLEX, 10, KIND>(job);
+      case 12: return run<R, S, COMPLEX, 12, KIND>(job);
+      case 14: return run<R, S, COMPLEX, 14, KIND>(job);
+      case 16: return run<R, S, COMPLEX, 16, KIND>(job);
       default: break;
     }
   run<R, S, COMPLEX, 0, KIND>(job);
@@ -301,7 +305,7 @@ constexpr Table<R> table() {
 
 #define LORANK_TEXT_(x) #x
 #define LORANK_TEXT(x) LORANK_TEXT_(x)
-const Passes kPasses = {LORANK_TEXT(LORANK_ISA), table<float, float>(), table<double, double>(), table<double, float>()};
+const Passes kPasses = {LORANK_TEXT(LORANK_ISA), LORANK_VECTOR_BYTES, table<float, float>(), table<double, double>(), table<double, float>()};
 
 }  // namespace
 

@@ -2,15 +2,16 @@
 //
 // A pass walks the observations of each major index (a row in CSR order, a column in CSC order). `own` is the factor that
 // belongs to the major index and stays in registers; `other` is the factor whose rows are gathered. Both are packed: each row
-// has as many numbers as `lines` cache lines of type R, zero-padded; complex factors hold the real plane first, then the
-// imaginary plane, each of that length. Only plain data crosses this border, so that nothing compiled for a newer instruction set can leak
-// into code that runs on an older one.
+// has as many numbers as `halves` halves of a cache line of type R, zero-padded; complex factors hold the real plane first,
+// then the imaginary plane, each of that length. Only plain data crosses this border, so that nothing compiled for a newer
+// instruction set can leak into code that runs on an older one.
 #pragma once
 #include <cstdint>
 
 namespace lorank {
 
 constexpr int kLineBytes = 64;
+constexpr int kHalfBytes = kLineBytes / 2;
 constexpr int kPrefetch = 24;  // observations ahead; index arrays carry this much padding at their end
 
 template <class R>
@@ -19,7 +20,7 @@ struct Job {
   const std::int32_t *index;   // minor indices, padded by kPrefetch entries
   std::int64_t first, last;    // range of major indices
   std::int64_t width;          // columns of the factors, unpadded
-  std::int64_t lines;          // cache lines a plane
+  std::int64_t halves;         // half cache lines a plane
   const R *own;                // packed, one row a major index (gradient, sample)
   const void *other;           // packed, gathered: numbers of type R, or float for a mixed pass
   const R *values;             // one a observation, complex interleaved: data (gradient), weights (times, sample or null)
@@ -42,6 +43,7 @@ struct Table {
 
 struct Passes {
   const char *name;
+  int vector_bytes;  // rows are whole registers: with wider ones than half a line, `halves` must be even
   Table<float> f32;
   Table<double> f64;
   Table<double> mixed;  // `other` is held in float, everything else in double: half the bytes to gather

@@ -32,22 +32,29 @@ const Passes *&active() {
 }
 
 // Short rows leave little to a wide register but the adding up of its lanes: half as wide is faster there.
-const Passes *suited(std::int64_t lines) {
+const Passes *suited(std::int64_t halves) {
 #ifdef LORANK_X86_LEVELS
-  if (lines <= 3 && active() == passes_avx512()) return passes_avx2();
+  if (halves <= 6 && active() == passes_avx512()) return passes_avx2();
 #endif
-  (void)lines;
+  (void)halves;
   return active();
 }
 
-inline const Table<float> &table(float, std::int64_t lines, bool) { return suited(lines)->f32; }
-inline const Table<double> &table(double, std::int64_t lines, bool mixed) {
-  return mixed ? suited(lines)->mixed : suited(lines)->f64;
+inline const Table<float> &table(float, std::int64_t halves, bool) { return suited(halves)->f32; }
+inline const Table<double> &table(double, std::int64_t halves, bool mixed) {
+  return mixed ? suited(halves)->mixed : suited(halves)->f64;
 }
 
 std::int64_t lines_for(std::int64_t width, std::size_t size) {
   const std::int64_t lanes = kLineBytes / size;
   return std::max<std::int64_t>(1, (width + lanes - 1) / lanes);
+}
+
+// Rows of an odd number of halves touch no more lines than whole ones would, and leave less padding to compute with. Not where
+// registers are wider, nor in mixed passes, whose gathered rows take half the bytes and would lie across two lines.
+std::int64_t halves_for(std::int64_t width, std::size_t size, bool mixed) {
+  const std::int64_t lanes = kHalfBytes / size, halves = std::max<std::int64_t>(1, (width + lanes - 1) / lanes);
+  return mixed || suited(halves)->vector_bytes > kHalfBytes ? (halves + 1) / 2 * 2 : halves;
 }
 
 int thread_number() {
@@ -83,10 +90,10 @@ struct Packed {
     capacity = 0;
   }
 
-  // Two factors side by side, the first with its columns scaled, as padded rows: as long as `lines` cache lines of F.
+  // Two factors side by side, the first with its columns scaled, as padded rows: as long as `halves` half cache lines of F.
   template <bool COMPLEX, class F>
-  void pack(Factor<F> a, const F *scale, Factor<F> b, std::int64_t lines) {
-    const std::int64_t plane = lines * kLineBytes / sizeof(F), stride = plane * (COMPLEX ? 2 : 1), wa = a.width, wb = b.width;
+  void pack(Factor<F> a, const F *scale, Factor<F> b, std::int64_t halves) {
+    const std::int64_t plane = halves * kHalfBytes / sizeof(F), stride = plane * (COMPLEX ? 2 : 1), wa = a.width, wb = b.width;
     reserve(static_cast<std::size_t>(a.rows) * stride);
     R *out = data;
 #pragma omp parallel for schedule(static) if (a.rows * stride > 1 << 16)
@@ -125,12 +132,12 @@ Packed<R> &scratch(int which) {
 
 // The factor that is gathered, packed in its own type or, for a mixed pass, in float.
 template <class R, bool COMPLEX>
-const void *gathered(Factor<R> a, Factor<R> b, std::int64_t lines, bool mixed) {
+const void *gathered(Factor<R> a, Factor<R> b, std::int64_t halves, bool mixed) {
   if (mixed) {
-    scratch<float>(1).template pack<COMPLEX>(a, static_cast<const R *>(nullptr), b, lines);
+    scratch<float>(1).template pack<COMPLEX>(a, static_cast<const R *>(nullptr), b, halves);
     return scratch<float>(1).data;
   }
-  scratch<R>(1).template pack<COMPLEX>(a, static_cast<const R *>(nullptr), b, lines);
+  scratch<R>(1).template pack<COMPLEX>(a, static_cast<const R *>(nullptr), b, halves);
   return scratch<R>(1).data;
 }
 }  // namespace
@@ -243,7 +250,7 @@ void Pattern::run(bool columns, void (*pass)(const Job<R> &), Job<R> job) const 
   job.index = columns ? row_index_.data() : col_index_.data();
   const int count = share(columns, 1);
   // a row of accumulators a thread, made here because nothing may throw in the parallel region
-  const std::int64_t row_bytes = (job.lines * 2 + 1) * kLineBytes;
+  const std::int64_t row_bytes = (job.halves + 1) * kLineBytes;
   std::vector<char> rows(count * row_bytes + kLineBytes);
   const std::uintptr_t base = (reinterpret_cast<std::uintptr_t>(rows.data()) + kLineBytes - 1) / kLineBytes * kLineBytes;
   split(columns, 1, count, [&](std::int64_t first, std::int64_t last, int thread) {
@@ -273,7 +280,7 @@ void Pattern::normal(bool columns, Factor<double> other, NormalJob job) const {
   const std::int64_t lines = lines_for(other.width, sizeof(double));
   job.stride = lines * kLineBytes / static_cast<std::int64_t>(sizeof(double));
   Packed<double> &b = scratch<double>(1);
-  b.pack<false>(other, static_cast<const double *>(nullptr), Factor<double>{nullptr, other.rows, 0}, lines);
+  b.pack<false>(other, static_cast<const double *>(nullptr), Factor<double>{nullptr, other.rows, 0}, 2 * lines);
   job.other = b.data;
   const std::int64_t load = 1 + job.width;  // solving takes about as long as adding that many observations
   const int count = share(columns, load);
@@ -295,15 +302,15 @@ void Pattern::gradient(bool columns, Factor<R> own, const R *scale, Factor<R> ot
                        bool mixed) const {
   Job<R> job{};
   job.width = own.width;
-  job.lines = lines_for(own.width, sizeof(R));
+  job.halves = halves_for(own.width, sizeof(R), mixed);
   Packed<R> &a = scratch<R>(0);
-  a.template pack<COMPLEX>(own, scale, Factor<R>{nullptr, own.rows, 0}, job.lines);
+  a.template pack<COMPLEX>(own, scale, Factor<R>{nullptr, own.rows, 0}, job.halves);
   job.own = a.data;
-  job.other = gathered<R, COMPLEX>(other, Factor<R>{nullptr, other.rows, 0}, job.lines, mixed);
+  job.other = gathered<R, COMPLEX>(other, Factor<R>{nullptr, other.rows, 0}, job.halves, mixed);
   job.values = values;
   job.sums = sums;
   job.squares = squares;
-  run(columns, table(R(), job.lines, mixed).gradient[COMPLEX], job);
+  run(columns, table(R(), job.halves, mixed).gradient[COMPLEX], job);
 }
 
 template <class R, bool COMPLEX>
@@ -311,17 +318,17 @@ void Pattern::sample(Factor<R> left1, Factor<R> right1, Factor<R> left2, Factor<
                      double &inner, double &squares, bool mixed) const {
   Job<R> job{};
   job.width = left1.width + left2.width;
-  job.lines = lines_for(job.width, sizeof(R));
+  job.halves = halves_for(job.width, sizeof(R), mixed);
   Packed<R> &a = scratch<R>(0);
-  a.template pack<COMPLEX>(left1, static_cast<const R *>(nullptr), left2, job.lines);
+  a.template pack<COMPLEX>(left1, static_cast<const R *>(nullptr), left2, job.halves);
   std::vector<double> sums(2 * n1);
   job.own = a.data;
-  job.other = gathered<R, COMPLEX>(right1, right2, job.lines, mixed);
+  job.other = gathered<R, COMPLEX>(right1, right2, job.halves, mixed);
   job.values = weights;
   job.sampled = sampled;
   job.squares = sums.data();
   job.inner = sums.data() + n1;
-  run(false, table(R(), job.lines, mixed).sample[COMPLEX], job);
+  run(false, table(R(), job.halves, mixed).sample[COMPLEX], job);
   inner = squares = 0;
   for (std::int64_t i = 0; i < n1; ++i) {
     squares += sums[i];
@@ -333,11 +340,11 @@ template <class R, bool COMPLEX>
 void Pattern::times(bool columns, const R *values, Factor<R> other, R *sums) const {
   Job<R> job{};
   job.width = other.width;
-  job.lines = lines_for(other.width, sizeof(R));
-  job.other = gathered<R, COMPLEX>(other, Factor<R>{nullptr, other.rows, 0}, job.lines, false);
+  job.halves = halves_for(other.width, sizeof(R), false);
+  job.other = gathered<R, COMPLEX>(other, Factor<R>{nullptr, other.rows, 0}, job.halves, false);
   job.values = values;
   job.sums = sums;
-  run(columns, table(R(), job.lines, false).times[COMPLEX], job);
+  run(columns, table(R(), job.halves, false).times[COMPLEX], job);
 }
 
 template <class R, bool COMPLEX>

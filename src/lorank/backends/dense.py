@@ -203,14 +203,19 @@ class Dense:
     def extend_basis(self, u: Array, y: Array) -> tuple[Array, Array] | None:
         """Orthonormal ``q`` with ``y = q k`` and ``u^H q = 0``, for orthonormal ``u`` and ``u^H y = 0``.
 
-        Two Gram/Cholesky passes, several times faster on tall arrays than Householder. Returns None where the columns
-        of ``y`` are too close to dependent for that; the caller then takes :meth:`qr` of ``[u, y]``.
+        Two Gram/Cholesky passes, several times faster on tall arrays than Householder; one where the columns of ``y`` are at
+        large angles, as they mostly are. Returns None where they are too close to dependent for that; the caller then takes
+        :meth:`qr` of ``[u, y]``.
         """
-        first = first_pass(self.gram(y, y))
+        overlap = _double(self.gram(u, y))  # rounding, unless y is small
+        first = first_pass(_double(self.gram(y, y)) - overlap.conj().T @ overlap)
         if first is None:
             return None
         k, inverse = first
-        q = self.product(y, inverse.astype(y.dtype))
+        overlap = overlap @ inverse
+        q = self.plus(y, inverse.astype(y.dtype), u, -overlap.astype(y.dtype))
+        if at_large_angles(k, inverse) and abs(overlap).max(initial=0) < 0.1:
+            return q, k.astype(y.dtype)
         q = self.minus(q, u, self.gram(u, q))
         second = second_pass(self.gram(q, q))
         if second is None:
@@ -345,6 +350,13 @@ def first_pass(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     scale = np.sqrt(diagonal)
     found = _cholesky(squares / np.outer(scale, scale))
     return None if found is None else (found[0] * scale, found[1] / scale[:, None])
+
+
+def at_large_angles(k: np.ndarray, inverse: np.ndarray) -> bool:
+    """Whether columns ``y = q k`` are so far from dependent that one Cholesky pass loses no digit worth having: judged by the
+    inverse of k for columns of unit length.
+    """
+    return float((abs(k) ** 2).sum(0) @ (abs(inverse) ** 2).sum(1)) <= 4 * len(k)
 
 
 def second_pass(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
