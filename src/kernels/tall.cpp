@@ -21,18 +21,18 @@ inline int share(std::int64_t n, std::int64_t width) {
 }  // namespace
 
 template <class R>
-void gram(Gemm<R> gemm, std::int64_t n, int p, const R *a, int q, const R *b, R *out) {
-  const std::int64_t count = chunks(n), size = static_cast<std::int64_t>(p) * q;
+void gram(Gemm<R> gemm, std::int64_t n, Tall<R> a, Tall<R> b, R *out) {
+  const std::int64_t count = chunks(n), size = static_cast<std::int64_t>(a.width) * b.width;
   std::vector<R> parts(count * size);
-  const int team = share(n, std::max(p, q));
+  const int team = share(n, std::max(a.width, b.width));
 #pragma omp parallel for schedule(static) num_threads(team) if (team > 1)
   for (std::int64_t c = 0; c < count; ++c) {
     const std::int64_t first = c * kChunk;
-    int rows = static_cast<int>(std::min(kChunk, n - first)), m = q, k = p;
+    int rows = static_cast<int>(std::min(kChunk, n - first)), m = b.width, k = a.width, lda = a.stride, ldb = b.stride;
     char keep = 'N', turn = 'T';
     R one = 1, zero = 0;
-    gemm(&keep, &turn, &m, &k, &rows, &one, const_cast<R *>(b + first * q), &m, const_cast<R *>(a + first * p), &k, &zero,
-         parts.data() + c * size, &m);
+    gemm(&keep, &turn, &m, &k, &rows, &one, const_cast<R *>(b.data + first * ldb), &ldb, const_cast<R *>(a.data + first * lda),
+         &lda, &zero, parts.data() + c * size, &m);
   }
   std::fill(out, out + size, R(0));
   for (std::int64_t c = 0; c < count; ++c)
@@ -40,26 +40,29 @@ void gram(Gemm<R> gemm, std::int64_t n, int p, const R *a, int q, const R *b, R 
 }
 
 template <class R>
-void combine(Gemm<R> gemm, std::int64_t n, int q, const R *base, R sign, int p1, const R *u1, const R *a1, int p2, const R *u2,
-             const R *a2, R *out) {
+void combine(Gemm<R> gemm, std::int64_t n, int q, const R *base, R sign, Tall<R> u1, const R *a1, Tall<R> u2, const R *a2,
+             R *out) {
   const int team = share(n, q);
 #pragma omp parallel for schedule(static) num_threads(team) if (team > 1)
   for (std::int64_t c = 0; c < chunks(n); ++c) {
     const std::int64_t first = c * kChunk;
-    int rows = static_cast<int>(std::min(kChunk, n - first)), m = q, k1 = p1, k2 = p2;
-    char keep = 'N';
-    R scale = sign, one = 1, beta = base ? R(1) : R(0);
+    int rows = static_cast<int>(std::min(kChunk, n - first)), m = q;
     R *to = out + first * q;
     if (base) std::memcpy(to, base + first * q, sizeof(R) * rows * q);
-    gemm(&keep, &keep, &m, &rows, &k1, &scale, const_cast<R *>(a1), &m, const_cast<R *>(u1 + first * p1), &k1, &beta, to, &m);
-    if (p2)
-      gemm(&keep, &keep, &m, &rows, &k2, &scale, const_cast<R *>(a2), &m, const_cast<R *>(u2 + first * p2), &k2, &one, to, &m);
+    auto add = [&](Tall<R> u, const R *a, R keeping) {
+      char keep = 'N';
+      R scale = sign;
+      gemm(&keep, &keep, &m, &rows, &u.width, &scale, const_cast<R *>(a), &m, const_cast<R *>(u.data + first * u.stride),
+           &u.stride, &keeping, to, &m);
+    };
+    add(u1, a1, base ? R(1) : R(0));
+    if (u2.width) add(u2, a2, R(1));
   }
 }
 
-#define LORANK_INSTANTIATE(R)                                                              \
-  template void gram<R>(Gemm<R>, std::int64_t, int, const R *, int, const R *, R *);       \
-  template void combine<R>(Gemm<R>, std::int64_t, int, const R *, R, int, const R *, const R *, int, const R *, const R *, R *);
+#define LORANK_INSTANTIATE(R)                                               \
+  template void gram<R>(Gemm<R>, std::int64_t, Tall<R>, Tall<R>, R *);      \
+  template void combine<R>(Gemm<R>, std::int64_t, int, const R *, R, Tall<R>, const R *, Tall<R>, const R *, R *);
 LORANK_INSTANTIATE(float)
 LORANK_INSTANTIATE(double)
 

@@ -11,13 +11,20 @@ template <class R>
 using Gemm = void (*)(char *transa, char *transb, int *m, int *n, int *k, R *alpha, R *a, int *lda, R *b, int *ldb, R *beta,
                       R *c, int *ldc);  // column-major, as in Fortran
 
-// out (p, q) = a^T b for a (n, p) and b (n, q), all C-contiguous
+// A tall array whose rows lie `stride` numbers apart: some columns of a wider one, say.
 template <class R>
-void gram(Gemm<R> gemm, std::int64_t n, int p, const R *a, int q, const R *b, R *out);
+struct Tall {
+  const R *data;
+  int width, stride;
+};
 
-// out (n, q) = base + sign (u1 a1 + u2 a2) for u (n, p) and a (p, q); base may be null, p2 may be 0
+// out (p, q) = a^T b for a (n, p) and b (n, q)
 template <class R>
-void combine(Gemm<R> gemm, std::int64_t n, int q, const R *base, R sign, int p1, const R *u1, const R *a1, int p2, const R *u2,
-             const R *a2, R *out);
+void gram(Gemm<R> gemm, std::int64_t n, Tall<R> a, Tall<R> b, R *out);
+
+// out (n, q) = base + sign (u1 a1 + u2 a2) for u (n, p) and a (p, q); base may be null, u2 may have no columns
+template <class R>
+void combine(Gemm<R> gemm, std::int64_t n, int q, const R *base, R sign, Tall<R> u1, const R *a1, Tall<R> u2, const R *a2,
+             R *out);
 
 }  // namespace lorank

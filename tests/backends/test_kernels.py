@@ -91,7 +91,7 @@ CHECKS = [check_gradient, check_sample, check_line_sums, check_times]
 
 # -- the passes against dense ------------------------------------------------------------------------------------------
 # Rows of 1 to 8 cache lines are unrolled (real; 1 to 4 in complex) and longer ones are not: 64 columns of float64, 128 of
-# float32.
+# float32. Short ones come in halves of a line.
 WIDTHS = [*range(1, 71), 127, 128, 129, 150]
 
 

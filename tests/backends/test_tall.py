@@ -43,6 +43,27 @@ def test_against_numpy(shape, dtype):
         np.testing.assert_array_equal(x, old)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_of_a_wider_array(dtype, monkeypatch):
+    backend, (wide, other, a, b) = get_backend("native"), arrays((3000, 9, 7), dtype)
+    u, v = wide[:, 2:6], other[:, :3]
+    for name in ("gram", "product", "plus"):  # by the kernels, that is
+        monkeypatch.setattr(Reference, name, None)
+    assert_close(backend.gram(u, v), u.astype(float).T @ v, dtype, 20, scale=500)
+    assert_close(backend.product(u, a[:4]), u.astype(float) @ a[:4], dtype, 20, scale=10)
+    assert_close(backend.minus(other, u, a[:4]), other - u.astype(float) @ a[:4], dtype, 20, scale=10)
+    assert_close(backend.plus(u, a[:4], v, b[:3]), u.astype(float) @ a[:4] + v @ b[:3], dtype, 20, scale=10)
+
+
+def test_qr_is_safe_where_columns_are_dependent():
+    backend = get_backend("native")
+    a, *_ = arrays((4000, 5, 1), np.float64)
+    for columns in (a, a[:, [0, 1, 0]], a * np.logspace(0, -200, 5), 0 * a, a @ (np.ones((5, 5)) + 1e-9 * np.eye(5))):
+        q, k = backend.qr(np.ascontiguousarray(columns))
+        np.testing.assert_allclose(q.T @ q, np.eye(columns.shape[1]), atol=1e-13)
+        np.testing.assert_allclose(q @ k, columns, atol=1e-13 * max(np.linalg.norm(columns), 1e-300))
+
+
 def test_bits_do_not_depend_on_the_number_of_threads():
     backend = get_backend("native")
     u, y, a, b = arrays((9000, 10, 12), np.float64)
@@ -58,7 +79,9 @@ def test_bits_do_not_depend_on_the_number_of_threads():
 def test_other_arrays_are_left_to_numpy():
     backend = get_backend("native")
     u, y, a, _ = arrays((2000, 4, 4), np.float64)
-    for left in (u[:, ::2], u[::-1], np.asfortranarray(u), u + 1j, u.astype(np.float32), u[:, :0]):
+    odd = np.zeros(2000, [("a", "f8", 4), ("b", "i4")])["a"]  # rows 36 bytes apart
+    odd[...] = u
+    for left in (u[:, ::2], u[::-1], np.asfortranarray(u), u + 1j, u.astype(np.float32), u[:, :0], odd):
         np.testing.assert_allclose(backend.gram(left, y), left.conj().T @ y, rtol=1e-5, atol=1e-3)
         np.testing.assert_allclose(backend.product(left, a[: left.shape[1]]), left @ a[: left.shape[1]], rtol=1e-5, atol=1e-5)
     strided = a[::-1].T
@@ -85,6 +108,9 @@ def test_arguments_are_checked():
     ):
         with pytest.raises((ValueError, TypeError)):
             _kernels.combine(*bad)
+    for bad in ((gemm, u[:, ::2], y, np.empty((2, 4))), (gemm, u, y[::-1], np.empty((3, 4)))):
+        with pytest.raises(ValueError, match="side by side"):
+            _kernels.gram(*bad)
     for bad in ((gemm, u, y[:-1], np.empty((3, 4))), (gemm, u, y, np.empty((4, 3))), (gemm, none, y, small), (0, u, y, a)):
         with pytest.raises((ValueError, TypeError)):
             _kernels.gram(*bad)

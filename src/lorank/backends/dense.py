@@ -213,7 +213,8 @@ class Dense:
             return None
         k, inverse = first
         overlap = overlap @ inverse
-        q = self.plus(y, inverse.astype(y.dtype), u, -overlap.astype(y.dtype))
+        a, b = inverse.astype(y.dtype), -overlap.astype(y.dtype)
+        q = self.plus(y, a, u, b) if len(b) else self.product(y, a)
         if at_large_angles(k, inverse) and abs(overlap).max(initial=0) < 0.1:
             return q, k.astype(y.dtype)
         q = self.minus(q, u, self.gram(u, q))

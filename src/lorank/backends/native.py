@@ -40,15 +40,20 @@ class Native(Reference):
 
     def product(self, u: Array, a: Array) -> Array:
         gemm = _gemm(u)
-        return super().product(u, a) if gemm is None else _combine(gemm, u[:0], 1.0, u, a, u[:, :0].copy(), a[:0])
+        return super().product(u, a) if gemm is None else _combine(gemm, None, 1.0, u, a, u[:, :0], a[:0])
 
     def minus(self, y: Array, u: Array, a: Array) -> Array:
-        gemm = _gemm(u, y)
-        return super().minus(y, u, a) if gemm is None else _combine(gemm, y, -1.0, u, a, u[:, :0].copy(), a[:0])
+        gemm = _gemm(u, y) if y.flags.c_contiguous else None
+        return super().minus(y, u, a) if gemm is None else _combine(gemm, y, -1.0, u, a, u[:, :0], a[:0])
 
     def plus(self, u: Array, a: Array, v: Array, b: Array) -> Array:
         gemm = _gemm(u, v)
-        return super().plus(u, a, v, b) if gemm is None else _combine(gemm, u[:0], 1.0, u, a, v, b)
+        return super().plus(u, a, v, b) if gemm is None else _combine(gemm, None, 1.0, u, a, v, b)
+
+    def qr(self, a: Array) -> tuple[Array, Array]:
+        """By Cholesky where that is as good: Householder's reflections run on one thread."""
+        found = None if _gemm(a) is None else self.extend_basis(a[:, :0], a)
+        return super().qr(a) if found is None else found
 
     def observations(self, indptr: np.ndarray, indices: np.ndarray, values: Array, n2: int) -> Any:
         return NativeObservations(indptr, indices, values, n2)
@@ -184,9 +189,17 @@ def _gemm(*tall: Array) -> Any:
     first = tall[0]
     if first.size < TALL or first.dtype not in (np.float32, np.float64):
         return None
-    if any(a.dtype != first.dtype or not a.flags.c_contiguous or not a.shape[1] for a in tall):
+    if any(a.dtype != first.dtype or not a.shape[1] or not _by_rows(a) for a in tall):
         return None
     return _blas(first.dtype.char)
+
+
+def _by_rows(a: Array) -> bool:
+    """Whether the numbers of a row lie side by side, and the rows one after the other."""
+    if a.flags.c_contiguous:
+        return True
+    down, along = a.strides
+    return along == a.itemsize and down >= along * a.shape[1] and down % along == 0 and a.flags.aligned
 
 
 @functools.cache
@@ -196,14 +209,11 @@ def _blas(kind: str) -> Any:
     return cython_blas.__pyx_capi__["dgemm" if kind == "d" else "sgemm"]
 
 
-def _combine(gemm: Any, base: Array, sign: float, u: Array, a: Array, v: Array, b: Array) -> Array:
+def _combine(gemm: Any, base: Array | None, sign: float, u: Array, a: Array, v: Array, b: Array) -> Array:
     """``base + sign (u a + v b)``."""
     out = np.empty((len(u), a.shape[1]), u.dtype)
-    if not out.size:
-        return out
-    if not len(base):
-        base = out[:0]
-    _kernels.combine(gemm, base, sign, u, _c(a, u.dtype), v, _c(b, u.dtype), out)
+    if out.size:
+        _kernels.combine(gemm, out[:0] if base is None else base, sign, u, _c(a, u.dtype), v, _c(b, u.dtype), out)
     return out
 
 

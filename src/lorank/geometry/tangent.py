@@ -75,6 +75,10 @@ class Tangent:
         Up = self.Up + other.Up
         return Tangent(self.X, self.M + other.M, Up, Up if self.hermitian and other.hermitian else self.Vp + other.Vp)
 
+    def __sub__(self, other: Tangent) -> Tangent:
+        Up = self.Up - other.Up
+        return Tangent(self.X, self.M - other.M, Up, Up if self.hermitian and other.hermitian else self.Vp - other.Vp)
+
     def __neg__(self) -> Tangent:
         return -1.0 * self
 
@@ -95,7 +99,7 @@ class Tangent:
     def blocks(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         """Two pairs (left, right) with ``xi = left_1 right_1^H + left_2 right_2^H``."""
         X = self.X
-        return (X.U, self.Vp + X.backend.product(X.V, self.M.conj().T)), (self.Up, X.V)
+        return (X.U, X.backend.minus(self.Vp, X.V, -self.M.conj().T)), (self.Up, X.V)
 
     def factors(self) -> tuple[Array, Array]:
         """``left`` (n1 x 2r) and ``right`` (n2 x 2r) with ``xi = left right^H``."""

@@ -112,7 +112,7 @@ class RCG:
         if not beta > 0:
             return -xi, -slope
         moved = transport(memory.direction, X, shifted)
-        direction = -xi + beta * moved
+        direction = beta * moved - xi
         downhill = direction.inner(G)
         enough = self.restart * slope * direction.norm() / xi.norm()
         return (direction, downhill) if -downhill > enough else (-xi, -slope)
