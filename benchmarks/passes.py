@@ -1,10 +1,13 @@
 """The passes over the observations: nanoseconds and GFLOP/s, in float64 and mixed precision, beside the machine's own gathers.
 
-    python benchmarks/passes.py [--sizes 3000 10000 40000 100000] [--rank 10] [--oversampling 5] [--rounds 9]
+    python benchmarks/passes.py [--sizes 3000 10000 40000 100000] [--rank 10] [--oversampling 5] [--rounds 9] [--tiles 2 4 8]
 
 One thread, each instruction set that the machine has; medians of rounds (CPU time of the thread, so that neighbours do not
 count). The yardstick (benchmarks/gather.cpp, compiled here if there is a compiler) gathers rows of the same length from a table
 of the same size and only adds them up: no pass can be faster than that unless it gathers less.
+
+Tiles are a trial: the same gradient pass with columns in so many groups, one after the other, so that the rows gathered at a
+time stay in the second-level cache. (The pattern is that of a matrix with n1 rows for each group.)
 """
 
 from __future__ import annotations
@@ -61,12 +64,25 @@ def measure(problem: lr.Completion, truth: lr.FixedRank, mixed: bool, rounds: in
     return f"{text}; fused gradient {found['rows'] + found['columns']:.2f} ns/obs"
 
 
+def tiled(problem: lr.Completion, truth: lr.FixedRank, tiles: int, mixed: bool, rounds: int) -> float:
+    """Nanoseconds an observation of the pass over rows, with columns in tiles."""
+    (n1, n2), m = problem.shape, problem.m
+    rows = problem.cols.astype(np.int64) * tiles // n2 * n1 + problem.rows
+    order = np.lexsort((problem.cols, rows))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=tiles * n1))])
+    pattern = _kernels.Pattern(indptr, problem.cols[order], n2)
+    u, v = np.tile(truth.U, (tiles, 1)), np.ascontiguousarray(truth.V)
+    s, values, sums, squares = 1.01 * truth.s, problem.y[order], np.empty_like(u), np.empty(len(u))
+    return median_ns(lambda: pattern.gradient(False, u, s, v, values, sums, squares, mixed), m, rounds)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="*", default=[3_000, 10_000, 40_000, 100_000])
     parser.add_argument("--rank", type=int, default=10)
     parser.add_argument("--oversampling", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--tiles", type=int, nargs="*", default=[2, 4, 8])
     args = parser.parse_args()
     r, before = args.rank, _kernels.instruction_set()
     with tempfile.TemporaryDirectory() as folder, threadpool_limits(1):
@@ -87,7 +103,12 @@ def main() -> None:
                 _kernels.use_instruction_set(name)
                 for mixed in (False, True):
                     print(f"  {name:>8} {'mixed' if mixed else 'float64':>8}: {measure(problem, truth, mixed, args.rounds)}")
-    _kernels.use_instruction_set(before)
+            _kernels.use_instruction_set(before)
+            for mixed in (False, True):
+                found = (f"{count} {tiled(problem, truth, count, mixed, args.rounds):.2f}" for count in (1, *args.tiles))
+                print(
+                    f"  columns in tiles, rows alone, {'mixed' if mixed else 'float64'}, ns/obs: {', '.join(found)}", flush=True
+                )
 
 
 if __name__ == "__main__":
