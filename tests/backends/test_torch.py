@@ -348,3 +348,21 @@ def test_numbers_on_their_way_outlast_the_buffers():
     made = [tall_kernels.combine([((a,), np.full((3, 2), float(k)))])[0] for k in range(2 * SLOTS + 3)]
     for k, one in enumerate(made):
         np.testing.assert_array_equal(host(one), 3.0 * k)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="only kernels on a GPU are launched that way")
+def test_triton_launches_where_its_own_launcher_takes_other_arguments(easy, monkeypatch):
+    from lorank.backends.torch_ import launch
+
+    problem, refused = easy[0].to("cuda"), []
+    expected = lr.solve(problem, 3).numpy()
+
+    def refuse(*_):
+        refused.append(True)
+        raise TypeError("not the arguments that this version takes")
+
+    known = {key: (made, refuse, *rest) for key, (made, _, *rest) in launch._compiled.items()}
+    monkeypatch.setattr(launch, "_compiled", known)
+    found = lr.solve(problem, 3).numpy()
+    assert refused
+    np.testing.assert_array_equal(found.X.U, expected.X.U)
