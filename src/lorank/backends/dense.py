@@ -357,7 +357,8 @@ def at_large_angles(k: np.ndarray, inverse: np.ndarray) -> bool:
     """Whether columns ``y = q k`` are so far from dependent that one Cholesky pass loses no digit worth having: judged by the
     inverse of k for columns of unit length.
     """
-    return float((abs(k) ** 2).sum(0) @ (abs(inverse) ** 2).sum(1)) <= 4 * len(k)
+    size = abs(k).max(0, initial=0)  # or squares may overflow
+    return float((abs(k / size) ** 2).sum(0) @ (abs(inverse * size[:, None]) ** 2).sum(1)) <= 4 * len(k)
 
 
 def second_pass(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
