@@ -81,7 +81,8 @@ def solve(
     progress : bool
         Show a progress bar.
     seed : int
-        For the random start of singular vector computations. Same seed: same bits, whatever the number of threads.
+        For the random start of singular vector computations. Same seed: same bits, in completion whatever the number of
+        threads, elsewhere for the same number (BLAS multiplies with as many as it has).
     checkpoint : path, optional
         A file for the best point so far. Where it is there already and belongs to the same problem, rank and solver, the run
         goes on from it; where it belongs to another, it is refused.
