@@ -7,7 +7,8 @@ count). The yardstick (benchmarks/gather.cpp, compiled here if there is a compil
 of the same size and only adds them up: no pass can be faster than that unless it gathers less.
 
 Tiles are a trial: the same gradient pass with columns in so many groups, one after the other, so that the rows gathered at a
-time stay in the second-level cache. (The pattern is that of a matrix with n1 rows for each group.)
+time stay in the second-level cache. (The pattern is that of a matrix with n1 rows for each group: the other factor's copies are
+packed with it, and the groups' sums are not added up.)
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def test_rank_one_is_alternating_least_squares(dtype, backend):
     a = np.where(mask, double(a), 0)
 
     def fitted(a, mask, other):
-        weights, least = mask @ abs(other) ** 2, 0.1 * mask.sum(1) * (abs(other) ** 2).mean()
+        weights, least = mask @ abs(other) ** 2, 0.1 * mask.sum(1) * abs(other).mean() ** 2
         return a @ other / np.where(least > 0, np.maximum(weights, least), 1)
 
     for _ in range(3):

@@ -193,7 +193,7 @@ lorank::Tall<R> tall(const Rows<R> &a, const char *name, std::int64_t rows, std:
   require_shape(a, name, rows, width);
   const std::int64_t stride = rows > 1 ? a.stride(0) : width;
   if ((width > 1 && a.stride(1) != 1) || stride < width || stride > INT32_MAX)
-    throw std::invalid_argument(std::string(name) + ": the numbers of a row must lie side by side");
+    throw std::invalid_argument(std::string(name) + ": the numbers of a row must lie side by side, and its rows one after the other");
   return {a.data(), static_cast<int>(width), static_cast<int>(std::max<std::int64_t>(stride, 1))};
 }
 

@@ -305,7 +305,8 @@ constexpr Table<R> table() {
 
 #define LORANK_TEXT_(x) #x
 #define LORANK_TEXT(x) LORANK_TEXT_(x)
-const Passes kPasses = {LORANK_TEXT(LORANK_ISA), LORANK_VECTOR_BYTES, table<float, float>(), table<double, double>(), table<double, float>()};
+const Passes kPasses = {LORANK_TEXT(LORANK_ISA), LORANK_VECTOR_BYTES, table<float, float>(), table<double, double>(),
+                        table<double, float>()};
 
 }  // namespace
 

@@ -40,21 +40,26 @@ const Passes *suited(std::int64_t halves) {
   return active();
 }
 
-inline const Table<float> &table(float, std::int64_t halves, bool) { return suited(halves)->f32; }
-inline const Table<double> &table(double, std::int64_t halves, bool mixed) {
-  return mixed ? suited(halves)->mixed : suited(halves)->f64;
-}
+inline const Table<float> &table(float, const Passes *passes, bool) { return passes->f32; }
+inline const Table<double> &table(double, const Passes *passes, bool mixed) { return mixed ? passes->mixed : passes->f64; }
 
 std::int64_t lines_for(std::int64_t width, std::size_t size) {
   const std::int64_t lanes = kLineBytes / size;
   return std::max<std::int64_t>(1, (width + lanes - 1) / lanes);
 }
 
-// Rows of an odd number of halves touch no more lines than whole ones would, and leave less padding to compute with. Not where
-// registers are wider, nor in mixed passes, whose gathered rows take half the bytes and would lie across two lines.
-std::int64_t halves_for(std::int64_t width, std::size_t size, bool mixed) {
+// How long the rows of a pass are, and who makes it.
+struct Layout {
+  std::int64_t halves;
+  const Passes *passes;
+};
+
+// Short rows of an odd number of halves touch no more lines than whole ones would, and leave less padding to compute with. Not
+// where registers are wider, nor in mixed passes, whose gathered rows take half the bytes and would lie across two lines.
+Layout layout(std::int64_t width, std::size_t size, bool mixed) {
   const std::int64_t lanes = kHalfBytes / size, halves = std::max<std::int64_t>(1, (width + lanes - 1) / lanes);
-  return mixed || suited(halves)->vector_bytes > kHalfBytes ? (halves + 1) / 2 * 2 : halves;
+  const Passes *passes = suited(halves);
+  return {mixed || halves > 6 || passes->vector_bytes > kHalfBytes ? (halves + 1) / 2 * 2 : halves, passes};
 }
 
 int thread_number() {
@@ -302,7 +307,8 @@ void Pattern::gradient(bool columns, Factor<R> own, const R *scale, Factor<R> ot
                        bool mixed) const {
   Job<R> job{};
   job.width = own.width;
-  job.halves = halves_for(own.width, sizeof(R), mixed);
+  const Layout rows = layout(own.width, sizeof(R), mixed);
+  job.halves = rows.halves;
   Packed<R> &a = scratch<R>(0);
   a.template pack<COMPLEX>(own, scale, Factor<R>{nullptr, own.rows, 0}, job.halves);
   job.own = a.data;
@@ -310,7 +316,7 @@ void Pattern::gradient(bool columns, Factor<R> own, const R *scale, Factor<R> ot
   job.values = values;
   job.sums = sums;
   job.squares = squares;
-  run(columns, table(R(), job.halves, mixed).gradient[COMPLEX], job);
+  run(columns, table(R(), rows.passes, mixed).gradient[COMPLEX], job);
 }
 
 template <class R, bool COMPLEX>
@@ -318,7 +324,8 @@ void Pattern::sample(Factor<R> left1, Factor<R> right1, Factor<R> left2, Factor<
                      double &inner, double &squares, bool mixed) const {
   Job<R> job{};
   job.width = left1.width + left2.width;
-  job.halves = halves_for(job.width, sizeof(R), mixed);
+  const Layout rows = layout(job.width, sizeof(R), mixed);
+  job.halves = rows.halves;
   Packed<R> &a = scratch<R>(0);
   a.template pack<COMPLEX>(left1, static_cast<const R *>(nullptr), left2, job.halves);
   std::vector<double> sums(2 * n1);
@@ -328,7 +335,7 @@ void Pattern::sample(Factor<R> left1, Factor<R> right1, Factor<R> left2, Factor<
   job.sampled = sampled;
   job.squares = sums.data();
   job.inner = sums.data() + n1;
-  run(false, table(R(), job.halves, mixed).sample[COMPLEX], job);
+  run(false, table(R(), rows.passes, mixed).sample[COMPLEX], job);
   inner = squares = 0;
   for (std::int64_t i = 0; i < n1; ++i) {
     squares += sums[i];
@@ -340,11 +347,12 @@ template <class R, bool COMPLEX>
 void Pattern::times(bool columns, const R *values, Factor<R> other, R *sums) const {
   Job<R> job{};
   job.width = other.width;
-  job.halves = halves_for(other.width, sizeof(R), false);
+  const Layout rows = layout(other.width, sizeof(R), false);
+  job.halves = rows.halves;
   job.other = gathered<R, COMPLEX>(other, Factor<R>{nullptr, other.rows, 0}, job.halves, false);
   job.values = values;
   job.sums = sums;
-  run(columns, table(R(), job.halves, false).times[COMPLEX], job);
+  run(columns, table(R(), rows.passes, false).times[COMPLEX], job);
 }
 
 template <class R, bool COMPLEX>

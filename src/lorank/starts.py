@@ -142,7 +142,7 @@ def grow(
     The point comes back times ``unit``, in that dtype, by default the problem's.
     """
     backend, G = problem.backend, problem.gradient(X)
-    Y = leading(problem, G, more, rng, tol=0.2 * more**0.5, restarts=5, depth=1)  # each to a fifth, that is
+    Y = leading(problem, G, more, rng, tol=0.2 * more**0.5, restarts=5, depth=1)  # to a fifth on average
     left = Y.U * Y.s
     image = problem.forward(left, Y.V)
     energy = backend.norm(image) ** 2

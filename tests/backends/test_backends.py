@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import lorank.backends as backends
 from helpers import assert_close, assert_orthonormal, double, eps, host, random_array, random_point, real_dtype, seeds
 from lorank.backends import get_backend
+from lorank.backends.dense import first_pass
 
 
 # -- choice ------------------------------------------------------------------------------------------------------------
@@ -167,6 +168,52 @@ def test_extend_basis_gives_up_or_is_right(power, r, seed, dtype, backend):
         assert_close(double(extended[0]) @ extended[1], double(y), dtype)
 
 
+@pytest.mark.parametrize("part", [0.05, 0.5, 0.95])
+def test_extend_basis_leaves_out_what_y_has_in_u(part, dtype, backend):
+    rng = np.random.default_rng(0)
+    u, y = np.split(np.linalg.qr(random_array(rng, (30, 6), np.result_type(dtype, np.float64)))[0].astype(dtype), 2, axis=1)
+    extended = extend(backend, u, (y + part * u[:, ::-1]).astype(dtype))
+    if extended is None:
+        assert part > 0.1
+        return
+    assert_orthonormal(np.hstack([u, extended[0]]))
+    assert_close(double(extended[0]) @ extended[1], double(y), dtype)
+
+
+@pytest.mark.parametrize("name", ["native", "reference"])
+def test_extend_basis_takes_a_second_pass_where_columns_are_at_small_angles(name, dtype, monkeypatch):
+    try:
+        backend = get_backend(name)
+    except ValueError as error:
+        pytest.skip(str(error))
+    rng, gram, count = np.random.default_rng(0), type(backend).gram, []
+    monkeypatch.setattr(type(backend), "gram", lambda self, a, b: count.append(1) or gram(self, a, b))
+    u, y = np.split(np.linalg.qr(random_array(rng, (40, 6), np.result_type(dtype, np.float64)))[0].astype(dtype), 2, axis=1)
+    for mix, grams in ((0.0, 2), (0.3, 2), (3.0, 4), (30.0, 4)):
+        count.clear()
+        mixed = (y + mix * y[:, :1]).astype(dtype)
+        assert_orthonormal(np.hstack([u, extend(backend, u, mixed)[0]]))
+        assert len(count) == grams, mix
+
+
+@pytest.mark.parametrize("size", [1e-19, 1e-21, 1e-22, 5e-23, 3e-23, 1e-30, 1e16, 1e19, 1e30])
+def test_extend_basis_of_numbers_whose_squares_leave_float32(size, backend):
+    y = (np.random.default_rng(0).standard_normal((5000, 2)) * size).astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):  # in NumPy's product
+        extended = extend(backend, y[:, :0], y)
+    if extended is None:
+        assert not 1e-19 <= size <= 1e16
+    else:
+        assert_orthonormal(extended[0])
+        assert_close(double(extended[0]) @ extended[1], double(y), np.float32, 100, size)
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan, 0.0, -1.0])
+def test_squares_that_are_none_give_no_factor_and_no_warning(bad):
+    with np.errstate(all="raise"):
+        assert first_pass(np.array([[bad, 0.0], [0.0, 1.0]])) is None
+
+
 @pytest.mark.parametrize("case", ["zero column", "repeated column", "nearly repeated", "nan", "infinite"])
 def test_extend_basis_of_special_columns(case, dtype, backend):
     rng = np.random.default_rng(0)
@@ -237,6 +284,13 @@ def test_inverse_and_diagonal(dtype, backend):
     assert np.isnan(backend.inverse(np.zeros((2, 2), dtype))).all()
     d = np.arange(1, 5).astype(real_dtype(dtype))
     np.testing.assert_array_equal(backend.add_diagonal(a.copy(), d), a + np.diag(d).astype(dtype))
+
+
+def test_largest(dtype, backend):
+    a = np.array([1, -3, 2], dtype)
+    assert backend.largest(backend.asarray(a)) == 3
+    if dtype.kind == "c":
+        assert backend.largest(backend.asarray(a + np.array([0, 4j, 0], dtype))) == 5
 
 
 def test_normal_fills_both_parts(dtype, backend):

@@ -84,6 +84,8 @@ def test_other_arrays_are_left_to_numpy():
     for left in (u[:, ::2], u[::-1], np.asfortranarray(u), u + 1j, u.astype(np.float32), u[:, :0], odd):
         np.testing.assert_allclose(backend.gram(left, y), left.conj().T @ y, rtol=1e-5, atol=1e-3)
         np.testing.assert_allclose(backend.product(left, a[: left.shape[1]]), left @ a[: left.shape[1]], rtol=1e-5, atol=1e-5)
+    for base in (y[:, ::-1], np.asfortranarray(y), np.hstack([y, y])[:, :4]):
+        np.testing.assert_allclose(backend.minus(base, u, a), base - u @ a, atol=1e-12)
     strided = a[::-1].T
     np.testing.assert_allclose(backend.minus(y, u, strided), y - u @ strided, atol=1e-12)
     assert backend.product(u, a[:, :0]).shape == (2000, 0)

@@ -150,9 +150,10 @@ def test_tangent_arithmetic_stays_hermitian(size, seed, dtype, backend):
     scale = 3 * (xi.norm() + eta.norm())
     expected = 2.5 * dense_tangent(xi) - dense_tangent(eta)
     both = 2.5 * xi + -eta
-    for vector in (xi, 2.5 * xi, -eta, both):
+    for vector in (xi, 2.5 * xi, -eta, both, 2.5 * xi - eta):
         assert vector.hermitian
         assert vector.Vp is vector.Up
+    assert_close(dense_tangent(2.5 * xi - eta), expected, dtype, scale=scale)
     assert both.M.dtype == backend.dtype(both.Up) == dtype
     assert_close(dense_tangent(both), expected, dtype, scale=scale)
     assert_close(both.to_dense(), expected, dtype, scale=scale)
@@ -178,7 +179,7 @@ def test_a_hermitian_vector_and_another_make_another(dtype, backend):
     rng = np.random.default_rng(3)
     X = hermitian_point(rng, 8, 2, dtype, backend)
     xi, eta = hermitian_tangent(rng, X), random_tangent(rng, X)
-    for vector, sign in ((xi + eta, 1), (eta + xi, 1), (xi + -eta, -1)):
+    for vector, sign in ((xi + eta, 1), (eta + xi, 1), (xi + -eta, -1), (xi - eta, -1)):
         assert not vector.hermitian
         assert_close(dense_tangent(vector), dense_tangent(xi) + sign * dense_tangent(eta), dtype)
 

@@ -201,13 +201,14 @@ class Dense:
         return [self.qr(a) for a in arrays]
 
     def extend_basis(self, u: Array, y: Array) -> tuple[Array, Array] | None:
-        """Orthonormal ``q`` with ``y = q k`` and ``u^H q = 0``, for orthonormal ``u`` and ``u^H y = 0``.
+        """Orthonormal ``q`` with ``y = q k`` and ``u^H q = 0``, for orthonormal ``u`` and ``u^H y = 0``; what rounding has
+        left of u in y is left out.
 
         Two Gram/Cholesky passes, several times faster on tall arrays than Householder; one where the columns of ``y`` are at
         large angles, as they mostly are. Returns None where they are too close to dependent for that; the caller then takes
         :meth:`qr` of ``[u, y]``.
         """
-        overlap = _double(self.gram(u, y))  # rounding, unless y is small
+        overlap = _double(self.gram(u, y))
         first = first_pass(_double(self.gram(y, y)) - overlap.conj().T @ overlap)
         if first is None:
             return None
@@ -215,7 +216,7 @@ class Dense:
         overlap = overlap @ inverse
         a, b = inverse.astype(y.dtype), -overlap.astype(y.dtype)
         q = self.plus(y, a, u, b) if len(b) else self.product(y, a)
-        if at_large_angles(k, inverse) and abs(overlap).max(initial=0) < 0.1:
+        if at_large_angles(k, inverse, y) and abs(overlap).max(initial=0) < 0.1:
             return q, k.astype(y.dtype)
         q = self.minus(q, u, self.gram(u, q))
         second = second_pass(self.gram(q, q))
@@ -346,19 +347,22 @@ def _double(a: Array) -> np.ndarray:
 def first_pass(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """From ``y^H y``: k and its inverse with ``y = q k``, q about orthonormal; None where y is too dependent."""
     diagonal = np.diagonal(squares).real
-    if not (len(diagonal) == 0 or diagonal.min() > 0):  # also catches nan
+    if not (len(diagonal) == 0 or 0 < diagonal.min() <= diagonal.max() < np.inf):  # also catches nan
         return None
     scale = np.sqrt(diagonal)
     found = _cholesky(squares / np.outer(scale, scale))
     return None if found is None else (found[0] * scale, found[1] / scale[:, None])
 
 
-def at_large_angles(k: np.ndarray, inverse: np.ndarray) -> bool:
-    """Whether columns ``y = q k`` are so far from dependent that one Cholesky pass loses no digit worth having: judged by the
-    inverse of k for columns of unit length.
+def at_large_angles(k: np.ndarray, inverse: np.ndarray, y: Array) -> bool:
+    """Whether the columns of ``y = q k`` are so far from dependent that one Cholesky pass loses less than a digit: judged by
+    the inverse of k for columns of unit length. Never where squares may have been lost to underflow.
     """
-    size = abs(k).max(0, initial=0)  # or squares may overflow
-    return float((abs(k / size) ** 2).sum(0) @ (abs(inverse * size[:, None]) ** 2).sum(1)) <= 4 * len(k)
+    size = abs(k).max(0, initial=0)  # the columns' norms, within a factor; without it, squares may overflow
+    numbers = np.finfo(y.dtype)
+    if size.min(initial=np.inf) < np.sqrt(len(y) * numbers.tiny / numbers.eps):
+        return False
+    return float((abs(k / size) ** 2).sum(0) @ (abs(inverse * size[:, None]) ** 2).sum(1)) < len(k) + 8
 
 
 def second_pass(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:

@@ -213,7 +213,7 @@ def retract(xi: Tangent, alpha: float) -> FixedRank:
 
 
 def _retract_safely(xi: Tangent, core: Array, alpha: float) -> FixedRank:
-    """The same by Householder QR of ``[U, Up]`` and ``[V, Vp]``, which no dependence among columns can harm."""
+    """The same by QR of ``[U, Up]`` and ``[V, Vp]`` as a whole, which no dependence among columns can harm."""
     X, backend, r = xi.X, xi.X.backend, xi.X.rank
     q2, k2 = backend.qr(backend.concat([X.U, xi.Up]))
     q1, k1 = (q2, k2) if xi.hermitian else backend.qr(backend.concat([X.V, xi.Vp]))

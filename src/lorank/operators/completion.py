@@ -170,10 +170,10 @@ class Completion(Problem):
 
         def fitted(side: int, other: Array) -> Array:
             """The factor of the rows (side 0) or columns (side 1) that fits best, given the other one."""
-            squares = abs(other) ** 2
-            counts = backend.astype(observed.counts(side)[:, None], backend.dtype(squares))
-            least = 0.1 * squares.mean() * counts  # or a row seen where ``other`` is small would blow up
-            weights = observed.gathered(squares, side).clip(least)
+            sizes = abs(other)
+            counts = backend.astype(observed.counts(side)[:, None], backend.dtype(sizes))
+            least = 0.1 * sizes.mean() ** 2 * counts  # or a row seen where ``other`` is small would blow up
+            weights = observed.gathered(sizes**2, side).clip(least)
             return products[side](other) / (weights + (weights == 0))
 
         left = backend.normal(rng, (self.shape[0], 1), self.dtype) + 1  # data often have a mean, and are not all of it
