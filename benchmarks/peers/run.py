@@ -180,7 +180,7 @@ def tune(method: str, problem: Problem, path: Path) -> dict:
     settings = grid(method)
     if len(settings) == 1:
         return {"setting": settings[0], "tried": []}
-    tried = [(setting, measure(method, path, setting, problem.tolerances, problem.budget / 4, 1)) for setting in settings]
+    tried = [(setting, measure(method, path, setting, problem.tolerances, problem.budget / 2, 1)) for setting in settings]
     setting, found = min(tried, key=lambda pair: better(pair[1]))
     if "failed" in found:
         return {"setting": None, "failed": found["failed"]}
