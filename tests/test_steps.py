@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lorank as lr
 from helpers import assert_close, dense_data, dense_point, dense_tangent, eps, random_point, random_problem, real_dtype, seeds
 from lorank.geometry import DiagonalWeight, Weights, riemannian_gradient
 from lorank.steps import Constant, Exact, Polyak, Theory
@@ -110,6 +111,20 @@ def test_polyak(shape, seed, factor, dtype, backend):
     rounding = eps(dtype) * (xi.X.norm() + problem.y_norm) * xi.norm() / slope
     assert alpha == pytest.approx(factor * misfit(0) ** 2 / slope, rel=float(200 * rounding))
     assert Polyak(factor)(problem, 0.0 * xi, G, weights) == 0.0
+
+
+def test_polyaks_step_is_bounded_where_nothing_more_can_be_fitted():
+    """At the best fit to noise the slope is zero, and so would be what the step is divided by."""
+    problem, _ = lr.datasets.random_completion(30, 20, 2, oversampling=3, noise=0.3, seed=0)
+    X = lr.solve(problem, 2, tol=0, max_iter=2000).X
+    G = problem.gradient(X)
+    xi = riemannian_gradient(X, G, Weights())
+    assert xi.norm() < 1e-6 * G.residual_norm
+    assert Polyak(longest=np.inf)(problem, xi, G, Weights()) > 1e6 / problem.gain
+    assert Polyak()(problem, xi, G, Weights()) == pytest.approx(1e3 / problem.gain)
+    assert Polyak(longest=5)(problem, xi, G, Weights(high=3.0)) == pytest.approx(15 / problem.gain)
+    with pytest.raises(ValueError, match="longest must be positive"):
+        Polyak(longest=0)
 
 
 def test_steps_are_python_floats(dtype, backend):

@@ -6,7 +6,7 @@ returns the paper's alpha_t.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from .geometry import Tangent, Weights
@@ -62,16 +62,20 @@ class Exact:
 class Polyak:
     """``alpha = factor |A X - y|^2 / <G, xi>``: Polyak's step for data that can be fitted exactly. Needs no pass over them.
 
-    Each step brings X closer to the solution rather than the residual down, which may rise on the way. On noisy data the steps
-    grow without bound near the end: a safeguard's fallback has to take over there.
+    Each step brings X closer to the solution rather than the residual down, which may rise on the way. Where data cannot be
+    fitted (noise, a wrong minimum), steps grow as the slope goes to zero: ``longest`` bounds them, in units of the largest
+    weight over the gain, and a safeguard's fallback has to take over there.
     """
 
     factor: float = 0.5
+    longest: float = field(default=1e3, repr=False)
 
     def __post_init__(self) -> None:
         if not 0 < self.factor < 2:
             raise ValueError(f"a Polyak step's factor must lie between 0 and 2, got {self.factor!r}")
+        if not self.longest > 0:
+            raise ValueError(f"a Polyak step's longest must be positive, got {self.longest!r}")
 
     def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
-        slope = xi.inner(G)
-        return self.factor * G.residual_norm**2 / slope if slope > 0 else 0.0
+        slope, most = xi.inner(G), self.longest * weights.high / problem.gain
+        return min(self.factor * G.residual_norm**2 / slope, most) if slope > 0 else 0.0
