@@ -14,7 +14,7 @@ from .dense import Array
 from .reference import Reference, ReferenceObservations
 
 TALL = 1 << 15  # numbers of a tall array from which the threads share it
-MIXED_BYTES = 5 << 20  # of a gathered factor: below, it stays in the caches and float32 gains nothing (benchmarks/passes.py)
+MIXED_BYTES = 12 << 20  # of what is gathered: below, it stays in the caches and float32 gains nothing (benchmarks/passes.py)
 
 
 class Native(Reference):
