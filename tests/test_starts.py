@@ -114,8 +114,16 @@ def test_staged_fits_rank_one_by_steps_where_the_model_has_no_way_of_its_own():
     plain, rng = Plain(), np.random.default_rng(0)
     assert plain.rank_one(rng) is None
     X = Staged(iterations=4)(plain, 3, np.random.default_rng(0))
-    Y = grow(plain, fit(plain, ROUGHLY(plain, 1, rng), 4, 4), 2, rng)
+    Y = grow(plain, fit(plain, ROUGHLY(plain, 1, rng), 4, 4), 2, rng, tol=0.2 * 2**0.5)
     np.testing.assert_array_equal(X.to_dense(), Y.to_dense())
+
+
+def test_staged_fits_rank_one_by_steps_where_rows_differ_much_in_size():
+    problem, _ = lr.datasets.random_completion(80, 60, 3, oversampling=4, factors="ill-scaled", spread=1.0, seed=1)
+    assert problem.balanced() is not None
+    rng = np.random.default_rng(0)
+    X = grow(problem, fit(problem, ROUGHLY(problem, 1, rng), 3, 3), 2, rng)
+    np.testing.assert_array_equal(Staged()(problem, 3, np.random.default_rng(0)).to_dense(), X.to_dense())
 
 
 def test_staged_at_rank_one_and_at_full_rank():

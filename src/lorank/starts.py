@@ -62,7 +62,8 @@ class Staged:
     Parameters
     ----------
     iterations : int
-        Conjugate gradient steps at rank 1, where the model has no way of its own (:meth:`Problem.rank_one`).
+        Conjugate gradient steps at rank 1, where the model has no way of its own (:meth:`Problem.rank_one`), or rows and
+        columns differ much in size: the heaviest would be fitted too well.
     """
 
     iterations: int = 3
@@ -73,10 +74,12 @@ class Staged:
         if rank == 1:
             return ROUGHLY(problem, 1, rng)
         rough, unit = problem.single()
-        X = rough.rank_one(rng)
+        alike = problem.balanced() is None
+        X = rough.rank_one(rng) if alike else None
         if X is None:
             X = fit(rough, ROUGHLY(rough, 1, rng), self.iterations, self.iterations)
-        return grow(rough, X, rank - 1, rng, dtype=problem.dtype, unit=unit)
+        tol = 0.2 * (rank - 1) ** 0.5 if alike else 0.2  # each pair to a fifth on average, or all of them together
+        return grow(rough, X, rank - 1, rng, tol=tol, dtype=problem.dtype, unit=unit)
 
 
 @dataclass(frozen=True)
@@ -136,13 +139,20 @@ def fit(problem: Problem, X: FixedRank, settle: int, most: int, *, tol: float = 
 
 
 def grow(
-    problem: Problem, X: FixedRank, more: int, rng: np.random.Generator, *, dtype: Any = None, unit: float = 1.0
+    problem: Problem,
+    X: FixedRank,
+    more: int,
+    rng: np.random.Generator,
+    *,
+    tol: float = 0.2,
+    dtype: Any = None,
+    unit: float = 1.0,
 ) -> FixedRank:
     """X with ``more`` further singular pairs: the leading ones of the negative gradient, with the step that fits them best.
     The point comes back times ``unit``, in that dtype, by default the problem's.
     """
     backend, G = problem.backend, problem.gradient(X)
-    Y = leading(problem, G, more, rng, tol=0.2 * more**0.5, restarts=5, depth=1)  # to a fifth on average
+    Y = leading(problem, G, more, rng, tol=tol, restarts=5, depth=1)
     left = Y.U * Y.s
     image = problem.forward(left, Y.V)
     energy = backend.norm(image) ** 2
