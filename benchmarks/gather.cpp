@@ -25,11 +25,13 @@ double round_of(const double *table, const std::int32_t *index, std::int64_t cou
 int main(int argc, char **argv) {
   const std::int64_t rows = argc > 1 ? std::atoll(argv[1]) : 10000, width = argc > 2 ? std::atoll(argv[2]) : 16,
                      count = argc > 3 ? std::atoll(argv[3]) : 1000000;
-  if (width != 8 && width != 16 && width != 24 && width != 32) {
-    std::fprintf(stderr, "rows of 8, 16, 24 or 32 doubles\n");
+  if (width < 4 || width > 32 || width % 4) {
+    std::fprintf(stderr, "rows of 4, 8, .. 32 doubles\n");
     return 2;
   }
-  double *table = static_cast<double *>(std::aligned_alloc(64, rows * width * sizeof(double)));
+  double (*const rounds[])(const double *, const std::int32_t *, std::int64_t) = {
+      round_of<4>, round_of<8>, round_of<12>, round_of<16>, round_of<20>, round_of<24>, round_of<28>, round_of<32>};
+  double *table = static_cast<double *>(std::aligned_alloc(64, (rows * width * sizeof(double) + 63) / 64 * 64));
   for (std::int64_t i = 0; i < rows * width; ++i) table[i] = 1e-3 * (i % 1000);
   std::vector<std::int32_t> index(count + 24, 0);
   std::uint64_t state = 88172645463325252ull;
@@ -40,10 +42,7 @@ int main(int argc, char **argv) {
   double best = 1e300, sink = 0;
   for (int round = 0; round < 9; ++round) {
     const auto begin = std::chrono::steady_clock::now();
-    sink += width == 8    ? round_of<8>(table, index.data(), count)
-            : width == 16 ? round_of<16>(table, index.data(), count)
-            : width == 24 ? round_of<24>(table, index.data(), count)
-                          : round_of<32>(table, index.data(), count);
+    sink += rounds[width / 4 - 1](table, index.data(), count);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (seconds < best) best = seconds;
   }
