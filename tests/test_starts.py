@@ -66,7 +66,7 @@ def test_rank_one_is_alternating_least_squares(dtype, backend):
     with pytest.warns(UserWarning, match="no observation"):
         problem = lr.Completion(*np.nonzero(mask), a[mask], mask.shape, backend=backend)
     X = problem.rank_one(np.random.default_rng(0))
-    left = dense_backend(np.zeros(0)).normal(np.random.default_rng(0), (12, 1), dtype)[:, 0] + 1
+    left = dense_backend(np.zeros(0)).random_normal(np.random.default_rng(0), (12, 1), dtype)[:, 0] + 1
     a = np.where(mask, double(a), 0)
 
     def fitted(a, mask, other):

@@ -118,7 +118,7 @@ def test_either_and_both(problem):
     status = check(good & limit, problem, [1.0, 0.05])
     assert status == "max_iter"  # both must mean success
     assert check(RelativeResidual(0.1) & RelativeResidual(0.2), problem, [0.05]).success
-    assert repr(good | (limit & good)) == "(RelativeResidual(tol=0.1) | (Iterations(most=1) & RelativeResidual(tol=0.1)))"
+    assert repr(good | (limit & good)) == "(RelativeResidual(tol=0.1) | (Iterations(limit=1) & RelativeResidual(tol=0.1)))"
 
 
 def test_rules_are_immutable_values():

@@ -15,7 +15,7 @@ from . import callbacks, datasets, metrics, solvers, starts, steps, stopping, te
 from .geometry import FixedRank
 from .operators import Completion, Gradient, PhaseRetrieval, Problem, Sensing, phase_distance
 from .result import History, Result, Status
-from .solvers import IHT, NIHT, RCG, RGD, Annealing, Auto, Fisher, GaussNewton, MessagePassing, Safeguard, solve
+from .solvers import IHT, IRLS, NIHT, RCG, RGD, Auto, Fisher, GaussNewton, MessagePassing, Safeguard, solve
 
 if TYPE_CHECKING:
     from .diagnosis import diagnose
@@ -57,10 +57,10 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "IHT",
+    "IRLS",
     "NIHT",
     "RCG",
     "RGD",
-    "Annealing",
     "Auto",
     "Completion",
     "Fisher",

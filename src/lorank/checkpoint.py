@@ -93,7 +93,7 @@ def fingerprint(problem: Problem) -> str:
         found.update(np.ascontiguousarray(problem.observations.indices).tobytes())
     else:
         rng = np.random.default_rng(0)
-        left, right = (problem.backend.normal(rng, (n, 1), problem.dtype) for n in problem.shape)
+        left, right = (problem.backend.random_normal(rng, (n, 1), problem.dtype) for n in problem.shape)
         size = problem.backend.norm(problem.forward(left, right))
         found.update(f"{size:.6e}".encode())  # rounded: the last bits may differ from machine to machine
     return found.hexdigest()

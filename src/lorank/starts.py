@@ -93,17 +93,17 @@ class Continuation:
     ----------
     settle : int
         A rank is settled when its residual has fallen by less than a tenth over so many conjugate gradient steps,
-    most : int
+    max_steps : int
         or after so many.
     """
 
     settle: int = 5
-    most: int = 30
+    max_steps: int = 30
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         X = ROUGHLY(problem, 1, rng)
         while X.rank < rank:
-            X = grow(problem, fit(problem, X, self.settle, self.most), 1, rng)
+            X = grow(problem, fit(problem, X, self.settle, self.max_steps), 1, rng)
         return X
 
 
@@ -120,7 +120,7 @@ class BalancedStart:
         return balanced.back(self.start(balanced.problem, rank, rng))
 
 
-def fit(problem: Problem, X: FixedRank, settle: int, most: int, *, tol: float = 0.0, fall: float = 0.9) -> FixedRank:
+def fit(problem: Problem, X: FixedRank, settle: int, max_steps: int, *, tol: float = 0.0, fall: float = 0.9) -> FixedRank:
     """X after conjugate gradient steps at its rank: until ``settle`` of them leave more than ``fall`` of the residual, or the
     relative residual is ``tol`` or rounding, and at most ``most``.
     """
@@ -130,7 +130,7 @@ def fit(problem: Problem, X: FixedRank, settle: int, most: int, *, tol: float = 
     solver, state = RCG(), State.at(problem, X)
     state = state.remember(solver.start(problem, state))
     residuals, tol = [state.residual], max(tol, 100 * float(np.finfo(X.dtype).eps))
-    while residuals[-1] > tol and len(residuals) <= most:
+    while residuals[-1] > tol and len(residuals) <= max_steps:
         if len(residuals) > settle and residuals[-1] > fall * residuals[-1 - settle]:
             break
         state = solver.step(problem, state)
@@ -175,7 +175,7 @@ def leading(
 
     backend, block = problem.backend, min(rank + min(rank, max(5, rank // 4)), *problem.shape)
     # Through the operator once, so that rows and columns without data are zero from the start.
-    first = adjoint_times(backend.normal(rng, (problem.shape[0], block), problem.dtype))
+    first = adjoint_times(backend.random_normal(rng, (problem.shape[0], block), problem.dtype))
     return truncated_svd(times, adjoint_times, first, rank, backend, tol=tol, restarts=restarts, depth=depth)
 
 

@@ -123,10 +123,10 @@ class TruthDistance(Rule):
 class Iterations(Rule):
     """At most so many iterations."""
 
-    most: int = 500
+    limit: int = 500
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
-        if state.iteration < self.most:
+        if state.iteration < self.limit:
             return None
         return Status(
             "max_iter",
@@ -139,10 +139,10 @@ class Iterations(Rule):
 class Seconds(Rule):
     """At most so much time, callbacks not counted."""
 
-    most: float
+    limit: float
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
-        if clock.seconds < self.most:
+        if clock.seconds < self.limit:
             return None
         return Status(
             "time",

@@ -34,8 +34,8 @@ def dot_test(problem: Problem, *, rank: int = 2, seed: int = 0, rtol: float | No
     """
     rng, backend = np.random.default_rng(seed), problem.backend
     n1, n2 = problem.shape
-    left, right = (backend.normal(rng, (n, rank), problem.dtype) for n in (n1, n2))
-    p = backend.normal(rng, (problem.m,), problem.dtype)
+    left, right = (backend.random_normal(rng, (n, rank), problem.dtype) for n in (n1, n2))
+    p = backend.random_normal(rng, (problem.m,), problem.dtype)
     image = problem.forward(left, right)
     if tuple(image.shape) != (problem.m,):
         raise AssertionError(f"forward gives an array of shape {tuple(image.shape)}, expected ({problem.m},)")
@@ -66,11 +66,15 @@ def check_gradient(problem: Problem, rank: int, *, seed: int = 0) -> float:
     rng, backend = np.random.default_rng(seed), problem.backend
     n1, n2 = problem.shape
     X = FixedRank.from_factors(
-        backend.normal(rng, (n1, rank), problem.dtype), backend.normal(rng, (n2, rank), problem.dtype), backend=backend
+        backend.random_normal(rng, (n1, rank), problem.dtype),
+        backend.random_normal(rng, (n2, rank), problem.dtype),
+        backend=backend,
     )
     G = problem.gradient(X)
     gradient = riemannian_gradient(X, G, Weights())
-    other = problem.gradient(FixedRank.from_factors(backend.normal(rng, (n1, rank), problem.dtype), X.V, backend=backend))
+    other = problem.gradient(
+        FixedRank.from_factors(backend.random_normal(rng, (n1, rank), problem.dtype), X.V, backend=backend)
+    )
     direction = gradient + riemannian_gradient(X, _Moved(X, other.times(X.V), other.adjoint_times(X.U)), Weights())
     direction = (X.norm() / direction.norm()) * direction
     slope = direction.inner(G)

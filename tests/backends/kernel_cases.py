@@ -60,7 +60,7 @@ class Case:
         return self.rng.uniform(0.5, 2, width).astype(real_dtype(self.dtype))
 
     def observations(self, backend):
-        made = backend.observations(self.indptr, self.indices, self.values, self.shape[1])
+        made = backend.make_observations(self.indptr, self.indices, self.values, self.shape[1])
         return OnDevice(made, backend) if backend.lazy else made
 
     def matrix(self, p) -> np.ndarray:

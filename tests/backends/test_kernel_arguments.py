@@ -28,14 +28,14 @@ BAD_PATTERNS = {
 def test_bad_patterns_are_refused(name, backend):
     indptr, indices = BAD_PATTERNS[name]
     with pytest.raises(ValueError, match=r"indptr|index|indices"):
-        backend.observations(np.array(indptr, np.int64), np.array(indices, np.int32), np.ones(3), 4)
+        backend.make_observations(np.array(indptr, np.int64), np.array(indices, np.int32), np.ones(3), 4)
 
 
 def test_too_few_or_too_many_values_are_refused(backend):
     indptr, indices = np.array([0, 2, 3]), np.array([0, 1, 2], np.int32)
     for count in (0, 2, 4):
         with pytest.raises(ValueError, match=r"values|indptr"):
-            backend.observations(indptr, indices, np.ones(count), 4)
+            backend.make_observations(indptr, indices, np.ones(count), 4)
 
 
 @native_only

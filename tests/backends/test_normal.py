@@ -58,7 +58,7 @@ def case(k, columns, seed=0, shape=SHAPE):
 def test_against_dense_algebra(backend, k, columns, fixed):
     rows, cols, values, arguments = case(k, columns)
     problem = lr.Completion(rows, cols, values, SHAPE, backend=backend)
-    mean, cov, squares = map(host, problem.observations.normal(columns, fixed=fixed, covariance=True, **arguments))
+    mean, cov, squares = map(host, problem.observations.normal_equations(columns, fixed=fixed, covariance=True, **arguments))
     major, minor = (cols, rows) if columns else (rows, cols)
     S, free = full(arguments["moments"], k), np.arange(k) != fixed
     got = full(cov, k)
@@ -86,8 +86,8 @@ def test_defaults_are_ones(backend, columns):
     passes = lr.Completion(rows, cols, values, SHAPE, backend=backend).observations
     short = {key: arguments[key] for key in ("other", "prior", "shift")}
     n = SHAPE[1 if columns else 0]
-    same = passes.normal(columns, weights=np.ones(len(rows)), scale=np.ones(n), **short)
-    mean, cov, squares = passes.normal(columns, **short)
+    same = passes.normal_equations(columns, weights=np.ones(len(rows)), scale=np.ones(n), **short)
+    mean, cov, squares = passes.normal_equations(columns, **short)
     assert cov is None
     np.testing.assert_allclose(host(mean), host(same[0]), rtol=1e-12)
     np.testing.assert_allclose(host(squares), host(same[2]), rtol=1e-12)
@@ -104,8 +104,8 @@ def test_threads_and_instruction_sets_agree():
         for name in _kernels.instruction_sets():
             _kernels.use_instruction_set(name)
             with threadpool_limits(1, user_api="openmp"):
-                one = passes.normal(False, covariance=True, **arguments)
-            two = passes.normal(False, covariance=True, **arguments)
+                one = passes.normal_equations(False, covariance=True, **arguments)
+            two = passes.normal_equations(False, covariance=True, **arguments)
             for a, b in zip(one, two, strict=True):
                 np.testing.assert_array_equal(a, b)
             if name == "baseline":

@@ -67,7 +67,7 @@ def test_noise_in_sensing(dtype):
 # -- phase retrieval ---------------------------------------------------------------------------------------------------
 def test_phase(dtype):
     problem, x = random_phase(40, oversampling=50, dtype=dtype, seed=1)
-    A = problem.frame.A
+    A = problem.linear_map.A
     assert A.shape == (2000, 40)
     assert A.dtype == x.dtype == problem.dtype == dtype
     assert problem.y.dtype == real_dtype(dtype)
@@ -97,7 +97,7 @@ def test_diffraction(shape):
     problem, x = random_diffraction(shape, masks=5, seed=1)
     assert x.shape == problem.signal_shape == (tuple(shape) if isinstance(shape, tuple) else (12,))
     assert x.dtype == problem.dtype == np.complex128
-    D = problem.frame.masks
+    D = problem.linear_map.masks
     assert D.shape == (5, *x.shape)
     patterns = [np.abs(np.fft.fftn(d * x)).ravel() ** 2 for d in D]
     np.testing.assert_allclose(problem.y, np.concatenate(patterns), rtol=1e-10, atol=1e-10)
@@ -122,7 +122,7 @@ def test_diffraction_of_a_signal_at_hand(dtype):
     expected = np.result_type(dtype, np.complex64)
     assert x.dtype == problem.dtype == expected
     np.testing.assert_array_equal(x, given)
-    spectrum = np.fft.fftn(double(problem.frame.masks) * double(x), axes=(1, 2))
+    spectrum = np.fft.fftn(double(problem.linear_map.masks) * double(x), axes=(1, 2))
     assert_close(problem.y, np.abs(spectrum).ravel() ** 2, expected)
     listed, _ = random_diffraction([1.0, 2.0, 3.0], seed=3)  # a list is a signal, a tuple a shape
     assert listed.signal_shape == (3,)
@@ -132,7 +132,7 @@ def test_noise_in_diffraction_patterns():
     problem, x = random_diffraction((8, 6), seed=4)
     noisy, same = random_diffraction((8, 6), seed=4, noise=0.01, row_norms=7)
     np.testing.assert_array_equal(same, x)
-    np.testing.assert_array_equal(noisy.frame.masks, problem.frame.masks)
+    np.testing.assert_array_equal(noisy.frame.masks, problem.linear_map.masks)
     assert noisy.probes.shape == (48, 7)
     assert (noisy.y >= 0).all()
     assert 0.005 < relative(noisy.y, problem.y) < 0.0101

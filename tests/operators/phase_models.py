@@ -75,10 +75,10 @@ class Counting:
     """A frame that counts its products, and the columns of the widest one."""
 
     def __init__(self, frame, exact=True):
-        self.frame, self.exact, self.applied, self.adjoined, self.widest = frame, exact, 0, 0, 0
+        self.linear_map, self.exact, self.applied, self.adjoined, self.widest = frame, exact, 0, 0, 0
 
     def __getattr__(self, name):
-        return getattr(self.frame, name)
+        return getattr(self.linear_map, name)
 
     @property
     def products(self) -> int:
@@ -86,17 +86,17 @@ class Counting:
 
     def apply(self, v):
         self.applied, self.widest = self.applied + 1, max(self.widest, v.shape[1])
-        return self.frame.apply(v)
+        return self.linear_map.apply(v)
 
     def adjoint(self, w):
         self.adjoined, self.widest = self.adjoined + 1, max(self.widest, w.shape[1])
-        return self.frame.adjoint(w)
+        return self.linear_map.adjoint(w)
 
     def row_squares(self, d):
         assert self.exact, "exact row norms where probes were asked for"
-        return self.frame.row_squares(d)
+        return self.linear_map.row_squares(d)
 
 
 def count(problem, exact=True) -> Counting:
-    problem.frame = Counting(problem.frame, exact)
-    return problem.frame
+    problem.linear_map = Counting(problem.linear_map, exact)
+    return problem.linear_map

@@ -34,7 +34,7 @@ from helpers import (
     real_dtype,
 )
 from lorank.geometry import Weights, riemannian_gradient
-from lorank.operators import frames
+from lorank.operators import linear_maps
 from lorank.testing import check_gradient, dot_test
 
 
@@ -53,7 +53,7 @@ def test_conformance(kind, dtype, backend):
 def test_frames_against_dense(kind, dtype):
     problem, A = make(kind, dtype)
     rng, dtype = np.random.default_rng(1), problem.dtype
-    frame = problem.frame
+    frame = problem.linear_map
     assert (frame.m, frame.n) == A.shape
     v, w = random_array(rng, (A.shape[1], 3), dtype), random_array(rng, (A.shape[0], 3), dtype)
     assert_close(frame.apply(v), A @ v, dtype)
@@ -151,11 +151,11 @@ def test_gain_of_functions_is_an_estimate(scale, dtype):
 @pytest.mark.parametrize("columns", [0, 1, 3, N - 1, N, N + 1])
 def test_row_norms_in_blocks(columns, dtype, monkeypatch):
     """G by so many columns at a time; by one where not even one fits."""
-    monkeypatch.setattr(frames, "BLOCK", columns * M)
+    monkeypatch.setattr(linear_maps, "BLOCK", columns * M)
     problem, A = make("matrix", dtype)
     d = random_array(np.random.default_rng(6), M, dtype)
     expected = (np.abs(combination(A, d)) ** 2).sum(1)
-    assert_close(problem.frame.row_squares(d), expected, dtype, 100)
+    assert_close(problem.linear_map.row_squares(d), expected, dtype, 100)
 
 
 @pytest.mark.parametrize("signal", [(8,), (7,), (1,), (4, 6), (5, 3), (1, 5), (3, 1)], ids=str)
@@ -168,7 +168,7 @@ def test_row_norms_of_coded_diffraction(masks, signal, residual, dtype):
     d = random_array(rng, D.size, np.result_type(real_dtype(dtype), residual))
     A = dense_diffraction(D)
     expected = (np.abs(A.conj().T @ (double(d)[:, None] * A)) ** 2).sum(1)
-    squares = frames.DiffractionFrame(D).row_squares(d)
+    squares = linear_maps.DiffractionMap(D).row_squares(d)
     assert squares.shape == (A.shape[1],)
     assert (squares >= 0).all()
     assert_close(squares, expected, dtype, 100)
@@ -226,10 +226,10 @@ def test_probes_by_number_and_seed():
     assert twin.probes.shape == (N, 5)
     assert twin.probes.dtype == np.complex64
     assert problem.probes is None
-    assert twin.frame is problem.frame
-    np.testing.assert_allclose(twin.probe_image, problem.frame.A @ twin.probes, rtol=1e-5)
+    assert twin.linear_map is problem.linear_map
+    np.testing.assert_allclose(twin.probe_image, problem.linear_map.A @ twin.probes, rtol=1e-5)
     other = twin.with_row_norms(5, seed=4)  # and not with the image of the first one's probes
-    np.testing.assert_allclose(other.probe_image, problem.frame.A @ other.probes, rtol=1e-5)
+    np.testing.assert_allclose(other.probe_image, problem.linear_map.A @ other.probes, rtol=1e-5)
     assert not np.array_equal(other.probes, twin.probes)
     again, _ = make("matrix", np.complex64, row_norms=np.int64(5))
     np.testing.assert_array_equal(again.probes, problem.with_row_norms(5, seed=0).probes)

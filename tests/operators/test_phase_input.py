@@ -54,9 +54,9 @@ def test_numbers_of_any_kind(of_A, of_y, expected):
     rng = np.random.default_rng(17)
     A, y = rng.integers(0, 2, (9, 3)).astype(of_A), rng.integers(0, 2, 9).astype(of_y)
     problem = lr.PhaseRetrieval(A, y)
-    assert problem.dtype == problem.frame.A.dtype == np.dtype(expected)
+    assert problem.dtype == problem.linear_map.A.dtype == np.dtype(expected)
     assert problem.y.dtype == real_dtype(expected)
-    np.testing.assert_array_equal(problem.frame.A, A)
+    np.testing.assert_array_equal(problem.linear_map.A, A)
     np.testing.assert_array_equal(problem.y, y)
     masks = A.reshape(3, 9)
     assert lr.PhaseRetrieval.coded_diffraction(masks, np.ones((3, 9), of_y)).dtype == np.result_type(expected, np.complex64)
@@ -71,7 +71,7 @@ def test_a_contiguous_array_is_not_copied():
 
 def test_flat_intensities_will_do():
     problem, _ = lr.datasets.random_diffraction((4, 3), seed=1)
-    twin = lr.PhaseRetrieval.coded_diffraction(problem.frame.masks, problem.y)
+    twin = lr.PhaseRetrieval.coded_diffraction(problem.linear_map.masks, problem.y)
     np.testing.assert_array_equal(twin.y, problem.y)
     assert twin.signal_shape == problem.signal_shape == (4, 3)
 

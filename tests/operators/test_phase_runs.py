@@ -24,7 +24,7 @@ from helpers import (
 from lorank.geometry import FixedRank, Tangent, retract
 from lorank.operators import phase
 
-FISHER = lr.RCG(observations=lr.Fisher())
+FISHER = lr.RCG(reweighting=lr.Fisher())
 
 
 # -- images kept from one iteration to the next ------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def test_images_are_refreshed(monkeypatch):
 
 def test_images_stay_exact_to_rounding_during_a_run():
     problem, _ = lr.datasets.random_phase(20, dtype=np.complex128, seed=3)
-    A, off, ages = problem.frame.A, [], []
+    A, off, ages = problem.linear_map.A, [], []
 
     def compare(problem, state, clock):
         image = A @ state.X.U
@@ -132,7 +132,7 @@ def test_two_products_an_iteration(name, row_norms):
 
 def test_two_products_when_messages_are_passed(backend):
     problem, _ = lr.datasets.random_phase(30, oversampling=4, seed=1, backend=backend)
-    assert problem.normal.energy > 0  # factorised once, and not in a step
+    assert problem.gram_operator.energy > 0  # factorised once, and not in a step
     counter, so_far = count(problem), []
     solver = lr.MessagePassing(near=0)
     lr.solve(problem, 1, solver, tol=0, max_iter=8, callbacks=[lambda p, s, c: so_far.append(counter.products)])
@@ -142,8 +142,8 @@ def test_two_products_when_messages_are_passed(backend):
 @pytest.mark.parametrize("name", ["prgd", "adaptive-prgd"])
 def test_exact_row_norms_once_an_iteration(name):
     problem, _ = lr.datasets.random_diffraction(12, masks=4, seed=4)
-    calls, exact = [], problem.frame.row_squares
-    problem.frame.row_squares = lambda d: calls.append(1) or exact(d)
+    calls, exact = [], problem.linear_map.row_squares
+    problem.linear_map.row_squares = lambda d: calls.append(1) or exact(d)
     result = lr.solve(problem, 1, name, tol=0, max_iter=20)
     assert len(calls) == result.n_iter == 20
 
@@ -186,7 +186,7 @@ def test_signals_are_recovered_with_probes(name, kind):
 def test_signals_are_recovered_through_functions(name, backend):
     skip_where_numpy_cannot_go(backend)
     problem, x = lr.datasets.random_phase(16, oversampling=8, dtype=np.complex128, seed=2)
-    A = problem.frame.A
+    A = problem.linear_map.A
     twin = lr.PhaseRetrieval.from_functions(
         lambda v: A @ v, lambda w: A.conj().T @ w, problem.y, 16, check=True, backend=backend
     )
@@ -206,7 +206,7 @@ def test_single_precision_stays_single(kind, dtype):
     else:
         problem, x = lr.datasets.random_phase(16, oversampling=8, dtype=dtype, seed=3)
     if kind == "functions":
-        A = double(problem.frame.A)
+        A = double(problem.linear_map.A)
         pair = (lambda v: A @ v), (lambda w: A.conj().T @ w)
         problem = lr.PhaseRetrieval.from_functions(*pair, problem.y, 16, dtype=dtype)
     assert problem.dtype == x.dtype

@@ -36,7 +36,7 @@ def test_it_escalates_where_the_first_way_stalls(seed):
     result = lr.solve(problem, 4, tol=1e-10)
     assert result.converged, result
     assert truth.distance(result.X) < 1e-8 * truth.norm()
-    assert "annealing" in result.status.advice
+    assert "IRLS" in result.status.advice
     notes = list(result.history.notes.values())
     assert "started again" in notes[0]
     assert "directions stand out" in notes[1]
@@ -73,7 +73,7 @@ class Plain(lr.Completion):
         return None
 
 
-def test_a_model_that_cannot_be_annealed_goes_rank_by_rank():
+def test_a_model_that_cannot_be_reweighted_goes_rank_by_rank():
     problem, truth = ill_conditioned(300, 5, 4.0, 1e4, 0)
     problem = Plain(problem.rows, problem.cols, problem.y, problem.shape)
     result = lr.solve(problem, 5, tol=1e-10)

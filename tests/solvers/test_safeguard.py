@@ -85,7 +85,7 @@ def test_nan_is_rejected():
 
 
 def test_it_gives_up_after_so_many_rejections():
-    residual, _, steps = advance(lr.Safeguard(most=4), Trust(best=1.0), 1.0, [9.0] * 4)
+    residual, _, steps = advance(lr.Safeguard(max_rejections=4), Trust(best=1.0), 1.0, [9.0] * 4)
     assert (residual, len(steps)) == (9.0, 4)
 
 

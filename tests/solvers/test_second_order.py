@@ -1,4 +1,4 @@
-"""Gauss-Newton, annealing and the linear systems inside them, against dense twins."""
+"""Gauss-Newton, IRLS and the linear systems inside them, against dense twins."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 import lorank as lr
 from helpers import dense_data, dense_tangent, host, random_array, random_point, random_problem, random_tangent
 from lorank.geometry import Tangent
-from lorank.solvers.anneal import Annealing, Memory
+from lorank.solvers.gauss_newton import GaussNewton
+from lorank.solvers.irls import IRLS, Memory
 from lorank.solvers.loop import State
-from lorank.solvers.newton import GaussNewton
 from lorank.solvers.tangent_system import Damping, TangentSystem, inner
 
 DOUBLE = [np.dtype("float64"), np.dtype("complex128")]
@@ -108,7 +108,7 @@ def test_the_solution_against_dense_least_squares(dtype, blocks, backend, monkey
     dense = sum(
         c * dense_tangent(b) for c, b in zip(np.linalg.solve(matrix, [inner(rhs, b) for b in basis]), basis, strict=True)
     )
-    xi, count = system.solve(rhs, tol=1e-12, most=500)
+    xi, count = system.solve(rhs, tol=1e-12, max_steps=500)
     np.testing.assert_allclose(dense_tangent(xi), dense, atol=1e-9)
     again, few = system.solve(rhs, xi, tol=1e-1)  # from the solution there is little to do
     assert few < count
@@ -129,7 +129,7 @@ def test_a_gauss_newton_step_against_its_dense_twin(dtype):
     rng = np.random.default_rng(4)
     near = lr.FixedRank.from_dense(truth.to_dense() + 0.02 * random_array(rng, truth.shape, dtype), 2, problem.backend)
     state = State.at(problem, near)
-    solver = GaussNewton(tol=1e-12, most=1000)
+    solver = GaussNewton(tol=1e-12, max_steps=1000)
     new = solver.step(problem, state.remember(solver.start(problem, state)))
     mask = np.zeros(problem.shape, bool)
     mask[problem.rows, problem.cols] = True
@@ -148,7 +148,7 @@ def test_gauss_newton_is_quadratic_near_the_solution():
     problem, truth = lr.datasets.random_completion(60, 50, 3, oversampling=3, factors="gaussian", seed=1)
     rng = np.random.default_rng(0)
     near = lr.FixedRank.from_factors(truth.U * truth.s + 0.1 * rng.standard_normal(truth.U.shape), truth.V)
-    result = lr.solve(problem, 3, GaussNewton(tol=1e-10, most=1000), start=near, tol=1e-13)
+    result = lr.solve(problem, 3, GaussNewton(tol=1e-10, max_steps=1000), start=near, tol=1e-13)
     assert result.converged
     assert result.n_iter <= 6
     assert (np.diff(result.history.residual) < 0).all()
@@ -214,11 +214,11 @@ def dense_reweighted(problem, X, epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 1.2])
 @pytest.mark.parametrize("dtype", DOUBLE, ids=str)
-def test_an_annealing_step_against_its_dense_twin(dtype, epsilon):
+def test_an_irls_step_against_its_dense_twin(dtype, epsilon):
     """Also where epsilon is above some of the singular values."""
     problem = random_problem(np.random.default_rng(0), (12, 11), dtype, density=0.5)
     X = random_point(np.random.default_rng(1), (12, 11), 3, dtype, problem.backend, s=[4.0, 2.0, 1.0])
-    solver = Annealing(tol=1e-12, most=2000, extra=1)
+    solver = IRLS(tol=1e-12, max_steps=2000, extra=1)
     state = State.at(problem, X).remember(Memory(epsilon, X, (epsilon,)))
     xi = solver._smoothed(problem, X, epsilon)
     Z = dense_tangent(xi)
@@ -231,24 +231,24 @@ def test_an_annealing_step_against_its_dense_twin(dtype, epsilon):
     assert lr.FixedRank.from_dense(Z, 3).distance(new.X) < 0.05 * new.X.norm()
 
 
-def test_annealing_needs_a_frame_and_room():
+def test_irls_needs_a_frame_and_room():
     problem, _ = sensing()
     with pytest.raises(TypeError, match="gauss-newton"):
-        lr.solve(problem, 2, Annealing())
+        lr.solve(problem, 2, IRLS())
     small = random_problem(np.random.default_rng(0), (5, 4), np.float64, density=1.0)
     with pytest.raises(ValueError, match="beyond"):
-        lr.solve(small, 4, Annealing())
+        lr.solve(small, 4, IRLS())
     with pytest.raises(ValueError, match="rate"):
-        Annealing(rate=1.0)
+        IRLS(rate=1.0)
 
 
-def test_annealing_frees_one_direction_after_the_other():
+def test_irls_frees_one_direction_after_the_other():
     rng = np.random.default_rng(5)
     u, v = (np.linalg.qr(rng.standard_normal((120, 3)))[0] for _ in range(2))
     truth = lr.FixedRank(u, np.array([100.0, 3.0, 0.1]), v)
     rows, cols = lr.datasets.sample_pattern(rng, (120, 120), 3 * 3 * 237)
     problem = lr.Completion(rows, cols, truth.entries(rows, cols), (120, 120))
-    solver, active = Annealing(0.8), []
+    solver, active = IRLS(0.8), []
     state = State.at(problem, truth)
     state = state.remember(solver.start(problem, state))
     while not state.memory.done and state.iteration < 300:

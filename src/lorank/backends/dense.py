@@ -54,7 +54,7 @@ class Dense:
         """A contiguous copy that shares no memory."""
         return np.ascontiguousarray(a.copy())
 
-    def normal(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Array:
+    def random_normal(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Array:
         """Standard normal entries (complex: both parts)."""
         dtype = np.dtype(dtype)
         a = rng.standard_normal(shape)

@@ -55,7 +55,7 @@ class Native(Reference):
         found = None if _gemm(a) is None else self.extend_basis(a[:, :0], a)
         return super().qr(a) if found is None else found
 
-    def observations(self, indptr: np.ndarray, indices: np.ndarray, values: Array, n2: int) -> Any:
+    def make_observations(self, indptr: np.ndarray, indices: np.ndarray, values: Array, n2: int) -> Any:
         return NativeObservations(indptr, indices, values, n2)
 
     def release(self) -> None:
@@ -141,7 +141,7 @@ class NativeObservations(ReferenceObservations):
     def gathered(self, w: Array, side: int) -> Array:
         return self._times(bool(side), np.ones(self.m, w.dtype), w)  # ones are the same in any order
 
-    def normal(
+    def normal_equations(
         self,
         columns: bool,
         other: Array,

@@ -43,7 +43,7 @@ class Reference(Dense):
         row = np.searchsorted(indptr, alike, side="right")
         return alike[alike + 1 < indptr[row]]  # in the same row
 
-    def observations(self, indptr: Array, indices: Array, values: Array, n2: int) -> Any:
+    def make_observations(self, indptr: Array, indices: Array, values: Array, n2: int) -> Any:
         """The observed entries in CSR order, with the passes over them."""
         return ReferenceObservations(indptr, indices, values, n2)
 
@@ -150,7 +150,7 @@ class ReferenceObservations:
         """``P^H u``."""
         return np.ascontiguousarray(self.matrix(p).conj().T @ u)
 
-    def normal(
+    def normal_equations(
         self,
         columns: bool,
         other: Array,

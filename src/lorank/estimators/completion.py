@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from ..diagnosis import diagnose
-from ..factors import FactorModel, Settings, choose, fit_factors, observations
-from ..factors.choose import RANKS, clipped
+from ..factor_models import FactorModel, Settings, centred_problem, choose, fit_factors
+from ..factor_models.choose import RANKS, clipped
 from ..result import History
 from .checks import check_bounds, check_choice, check_pairs, check_rank, check_strength, check_values, check_weights
 
@@ -152,7 +152,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         settings, ranks, strengths = self._plan(shape, len(values))
         self.n_features_in_ = 2
         self.calibration_ = np.empty(0)
-        problem, w, mean = observations(rows, cols, values, shape, weights, settings.device)
+        problem, w, mean = centred_problem(rows, cols, values, shape, weights, settings.device)
         start, self.curve_, self.heldout_ = None, [], None
         if ranks is not None or strengths != "given" or self.intervals:
             choice = choose(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..diagnosis import Diagnosis
-from ..factors import Candidate, FactorModel
+from ..factor_models import Candidate, FactorModel
 from ..files import FileError, read_archive, write_archive
 from ..result import History, Status
 from .completion import MatrixCompletion

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
-from ..factors import FactorModel, Settings, choose, fit_factors, observations
-from ..factors.choose import RANKS
+from ..factor_models import FactorModel, Settings, centred_problem, choose, fit_factors
+from ..factor_models.choose import RANKS
 from ..result import History
 from .checks import check_rank, check_strength
 
@@ -104,7 +104,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 n_jobs=self.n_jobs,
             )
             settings, start, self.curve_ = choice.settings, choice.factors, choice.curve
-        problem, _, mean = observations(rows, cols, values, table.shape, device=settings.device)
+        problem, _, mean = centred_problem(rows, cols, values, table.shape, device=settings.device)
         fit = fit_factors(problem, mean, settings, start=start)
         self._keep(fit.model)
         self.n_iter_, self.history_, self.status_ = max(fit.n_iter, 1), fit.history, fit.status

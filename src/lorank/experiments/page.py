@@ -293,7 +293,7 @@ def _number(mean: Mean, quantity: str) -> str:
         return ""
     unit = {"seconds": "seconds", "iterations": "iterations"}.get(quantity, "error")
     low, middle, high = (amount(value, unit) for value in (stat.low, stat.mean, stat.high))
-    bound = ("≥ " if mean.at_least else "~ " if mean.middling else "") if quantity in BOUNDED else ""
+    bound = ("≥ " if mean.at_least else "~ " if mean.is_median else "") if quantity in BOUNDED else ""
     return f"{bound}{middle}" + (f" <span class='soft'>({low}–{high})</span>" if low != high else "")
 
 

@@ -168,7 +168,7 @@ class Mean:
         return 0 < self.tests <= 2 * self.cut
 
     @property
-    def middling(self) -> bool:
+    def is_median(self) -> bool:
         """Whether some runs were cut short, but so few that the median is known: it is the average then."""
         return 0 < 2 * self.cut < self.tests
 
@@ -184,7 +184,7 @@ class Mean:
         if not len(values):
             return Stat(math.nan, math.nan, math.nan)
         ends = float(values.min()), float(values.max())
-        return Stat(middle(self.counted, quantity) if median or self.middling else float(values.mean()), *ends)
+        return Stat(middle(self.counted, quantity) if median or self.is_median else float(values.mean()), *ends)
 
 
 def middle(rows: Sequence[Row], quantity: str) -> float:

@@ -197,7 +197,7 @@ def growth(means: Sequence[Mean], quantity: str) -> tuple[Factor, Mean, Mean] | 
     if len(usable) < 2:
         return None
     ends = usable[0], usable[-1]
-    medians = any(mean.middling for mean in ends)
+    medians = any(mean.is_median for mean in ends)
     first, last = (mean.of(quantity, median=medians) for mean in ends)
     bound = "at least" if ends[1].at_least else ""
     made = min(mean.tests for mean in ends)

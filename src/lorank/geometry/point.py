@@ -116,7 +116,9 @@ class FixedRank:
         rng = np.random.default_rng(0)
 
         def filled(a: Array) -> Array:
-            added = backend.qr(backend.concat([a, backend.normal(rng, (a.shape[0], more), self.dtype)]))[0][:, self.rank :]
+            added = backend.qr(backend.concat([a, backend.random_normal(rng, (a.shape[0], more), self.dtype)]))[0][
+                :, self.rank :
+            ]
             return backend.concat([a, added])
 
         s = backend.concat([self.s, backend.zeros((more,), self.real_dtype)], axis=0)

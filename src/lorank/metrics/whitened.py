@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from ..backends.dense import Array, Dense
 from ..geometry import Weights
 from ..operators import Gradient
-from ..operators.normal import Spectrum
+from ..operators.gram_operator import Spectrum
 
 FLOOR = 1e-6  # of the mean eigenvalue: a direction that A does not see at all must not get all of the step
 
 
 @dataclass(frozen=True)
-class NormalWeight:
+class GramWeight:
     """``W = A^H A``, by its eigendecomposition."""
 
     spectrum: Spectrum
@@ -42,12 +42,12 @@ class Whitened:
     """
 
     def start(self, G: Gradient) -> None:
-        if not hasattr(G.problem, "normal"):
+        if not hasattr(G.problem, "gram_operator"):
             raise TypeError(f"the whitened metric is for PhaseRetrieval, and this is a {type(G.problem).__name__}")
 
     def weights(self, G: Gradient, memory: None) -> tuple[Weights, None]:
-        normal = G.problem.normal  # type: ignore[attr-defined]
-        if not isinstance(normal, Spectrum):
+        gram = G.problem.gram_operator  # type: ignore[attr-defined]
+        if not isinstance(gram, Spectrum):
             return Weights(), None
-        weight = NormalWeight(normal)
+        weight = GramWeight(gram)
         return Weights(weight, weight), None

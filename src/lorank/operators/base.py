@@ -37,7 +37,7 @@ class Problem(ABC):
 
     blas_threads: int | None = 1  # while a solver runs; None leaves them alone
     isotropic: bool = False  # whether A* y / gain is a fair picture of X in all directions, so that no start needs stages
-    tight: float | None = None  # c where A A* = c I; None where there is no such c, or nobody knows
+    tight_frame: float | None = None  # c where A A* = c I; None where there is no such c, or nobody knows
 
     def __init__(self, y: Array, shape: tuple[int, int], *, gain: float = 1.0, backend: str | Reference | None = None) -> None:
         self.backend = get_backend(backend, y)

@@ -15,7 +15,7 @@ from ..backends import Reference, dense_backend, get_backend
 from ..backends.dense import Array
 from ..geometry import FixedRank, Tangent
 from .base import Balanced, Gradient, Problem
-from .pairs import Duplicates, check_finite, check_range, check_shape, index_array, merge, value_array
+from .entry_checks import Duplicates, check_finite, check_range, check_shape, index_array, merge, value_array
 
 BLOCK_RANK = 20  # n r^2 numbers of a preconditioner are to stay a few times the n r of a point
 Precision = Literal["auto", "double", "mixed"]
@@ -95,7 +95,7 @@ class Completion(Problem):
 
     def _observe(self, indptr: Array, indices: Array, y: Array, shape: tuple[int, int], backend: Reference) -> None:
         """Take over observations in row-major order."""
-        self.observations = backend.observations(indptr, indices, y, shape[1])
+        self.observations = backend.make_observations(indptr, indices, y, shape[1])
         super().__init__(y, shape, gain=len(y) / (shape[0] * shape[1]), backend=backend)
         self._empty_rows = backend.places(indptr[1:] == indptr[:-1])
         self._empty_cols = backend.places(self.observations.counts(1) == 0)
@@ -176,7 +176,7 @@ class Completion(Problem):
             weights = observed.gathered(sizes**2, side).clip(least)
             return products[side](other) / (weights + (weights == 0))
 
-        left = backend.normal(rng, (self.shape[0], 1), self.dtype) + 1  # data often have a mean, and are not all of it
+        left = backend.random_normal(rng, (self.shape[0], 1), self.dtype) + 1  # data often have a mean, and are not all of it
         for _ in range(3):
             right = fitted(1, left)
             left = fitted(0, right)

@@ -16,10 +16,10 @@ import numpy as np
 from ..backends import Reference, dense_backend, get_backend
 from ..backends.dense import Array
 from ..geometry import FixedRank, Tangent
+from .array_checks import FLOATS, finite_array, functions_of_numpy
 from .base import Gradient, Problem
-from .checks import FLOATS, finite_array, functions_of_numpy
-from .frames import DiffractionFrame, Frame, FunctionFrame, MatrixFrame
-from .normal import Normal, normal
+from .gram_operator import GramOperator, gram_operator
+from .linear_maps import DiffractionMap, FunctionMap, LinearMap, MatrixMap
 
 EXACT_UP_TO = 64  # unknowns: below that all of G costs no more than the probes
 PROBES = 16
@@ -69,8 +69,8 @@ class PhaseRetrieval(Problem):
         y = finite_array(y, "y")
         # In the precision of y where that is higher, once: BLAS would convert A in every product.
         real = np.zeros(0, dense_backend(y).dtype(y)).real.dtype
-        frame = MatrixFrame(backend.asarray(A, np.result_type(dense_backend(A).dtype(A), real)), backend)
-        self._set_up(frame, y, (A.shape[1],), row_norms, seed, backend)
+        linear_map = MatrixMap(backend.asarray(A, np.result_type(dense_backend(A).dtype(A), real)), backend)
+        self._set_up(linear_map, y, (A.shape[1],), row_norms, seed, backend)
 
     @classmethod
     def coded_diffraction(
@@ -104,7 +104,7 @@ class PhaseRetrieval(Problem):
         if y.ndim > 1 and tuple(y.shape) != shape:
             raise ValueError(f"y must have the shape of masks, {shape}, or be flat: got {tuple(y.shape)}")
         self = cls.__new__(cls)
-        self._set_up(DiffractionFrame(backend.asarray(masks), backend), y.ravel(), shape[1:], row_norms, seed, backend)
+        self._set_up(DiffractionMap(backend.asarray(masks), backend), y.ravel(), shape[1:], row_norms, seed, backend)
         return self
 
     @classmethod
@@ -138,8 +138,8 @@ class PhaseRetrieval(Problem):
         y = finite_array(y, "y")
         self = cls.__new__(cls)
         of_numpy = functions_of_numpy(y, backend)
-        frame = FunctionFrame(apply, adjoint, math.prod(y.shape), int(n), dtype, backend, of_numpy)
-        self._set_up(frame, y, (int(n),), row_norms, seed, backend)
+        linear_map = FunctionMap(apply, adjoint, math.prod(y.shape), int(n), dtype, backend, of_numpy)
+        self._set_up(linear_map, y, (int(n),), row_norms, seed, backend)
         if check:
             from ..testing import dot_test
 
@@ -150,27 +150,27 @@ class PhaseRetrieval(Problem):
         return self
 
     def _set_up(
-        self, frame: Frame, y: Any, signal_shape: tuple[int, ...], row_norms: RowNorms, seed: int, backend: Any
+        self, linear_map: LinearMap, y: Any, signal_shape: tuple[int, ...], row_norms: RowNorms, seed: int, backend: Any
     ) -> None:
         y = finite_array(y, "y")
         if y.ndim != 1:
             raise ValueError(f"y must be one-dimensional, got shape {tuple(y.shape)}")
         if dense_backend(y).is_complex(y):
             raise ValueError("y is complex: phase retrieval takes intensities |A x|^2, which are real")
-        if len(y) != frame.m:
-            raise ValueError(f"A makes {frame.m:,} measurements and y has {len(y):,}: there must be one for each")
+        if len(y) != linear_map.m:
+            raise ValueError(f"A makes {linear_map.m:,} measurements and y has {len(y):,}: there must be one for each")
         if (y < 0).any():
             k = dense_backend(y).first(y < 0)
             raise ValueError(
                 f"y[{k}] = {y[k]:.3g} is negative, and |A x|^2 cannot be: if noise did this, clip with numpy.maximum(y, 0)"
             )
-        self.frame, self.signal_shape = frame, tuple(int(k) for k in signal_shape)
-        real = np.result_type(np.zeros(0, frame.dtype).real, dense_backend(y).dtype(y))
-        self._dtype = np.result_type(frame.dtype, real)
-        n, complex_ = frame.n, self._dtype.kind == "c"
+        self.linear_map, self.signal_shape = linear_map, tuple(int(k) for k in signal_shape)
+        real = np.result_type(np.zeros(0, linear_map.dtype).real, dense_backend(y).dtype(y))
+        self._dtype = np.result_type(linear_map.dtype, real)
+        n, complex_ = linear_map.n, self._dtype.kind == "c"
         # The mean of |a^H z|^4 over unit vectors z. For Gaussian A that makes 3 m (real) or 2 m (complex).
         with np.errstate(over="ignore"):
-            gain = frame.fourth_power() * (2 / (n * (n + 1)) if complex_ else 3 / (n * (n + 2)))
+            gain = linear_map.fourth_power() * (2 / (n * (n + 1)) if complex_ else 3 / (n * (n + 2)))
         if gain == 0:
             raise ValueError("A is zero: nothing is measured")
         if not math.isfinite(gain):
@@ -183,10 +183,10 @@ class PhaseRetrieval(Problem):
         self._line: _Line | None = None
 
     def _moved(self, backend: Reference) -> PhaseRetrieval:
-        twin, frame = copy.copy(self), self.frame.to(backend)
-        for name in ("probe_image", "normal"):
+        twin, linear_map = copy.copy(self), self.linear_map.to(backend)
+        for name in ("probe_image", "gram_operator"):
             vars(twin).pop(name, None)
-        twin.frame, twin._last, twin._line = frame, None, None
+        twin.linear_map, twin._last, twin._line = linear_map, None, None
         twin.probes = None if self.probes is None else backend.asarray(self.backend.to_numpy(self.probes))
         Problem.__init__(twin, backend.asarray(self.backend.to_numpy(self.y)), self.shape, gain=self.gain, backend=backend)
         return twin
@@ -200,13 +200,15 @@ class PhaseRetrieval(Problem):
 
     def _draw(self, row_norms: RowNorms, seed: int) -> Array | None:
         """Probes with entries of modulus 1, for which ``E |(G z)_i|^2`` is row i's squared norm; None for exact norms."""
-        n, possible = self.shape[0], not isinstance(self.frame, FunctionFrame)
+        n, possible = self.shape[0], not isinstance(self.linear_map, FunctionMap)
         if row_norms == "exact":
             if not possible:
                 raise ValueError("row_norms='exact' needs A as an array or as masks: give a number of probes instead")
             return None
         if row_norms == "auto":
-            if possible and (len(self.frame.masks) <= PROBES if isinstance(self.frame, DiffractionFrame) else n <= EXACT_UP_TO):
+            if possible and (
+                len(self.linear_map.masks) <= PROBES if isinstance(self.linear_map, DiffractionMap) else n <= EXACT_UP_TO
+            ):
                 return None
             row_norms = PROBES
         if isinstance(row_norms, bool) or not isinstance(row_norms, (int, np.integer)) or row_norms < 1:
@@ -218,7 +220,7 @@ class PhaseRetrieval(Problem):
     @functools.cached_property
     def probe_image(self) -> Array | None:
         """A times the probes: the same ones in every iteration, so that this is computed once."""
-        return None if self.probes is None else self.frame.apply(self.probes)
+        return None if self.probes is None else self.linear_map.apply(self.probes)
 
     @property
     def dtype(self) -> Any:
@@ -235,8 +237,8 @@ class PhaseRetrieval(Problem):
         """``A (left right^H)``: complex numbers where A is complex, though real in value for Hermitian matrices."""
         if right is not left:
             left, right = self.backend.settled(left, right)
-        image = self.frame.apply(left)
-        return (image * (image if right is left else self.frame.apply(right)).conj()).sum(1)
+        image = self.linear_map.apply(left)
+        return (image * (image if right is left else self.linear_map.apply(right)).conj()).sum(1)
 
     def adjoint(self, p: Array) -> Any:
         """``A^H diag(p) A`` as a LinearOperator."""
@@ -255,7 +257,7 @@ class PhaseRetrieval(Problem):
         )
 
     def _times(self, d: Array, v: Array) -> Array:
-        return self.frame.adjoint(d[:, None] * self.frame.apply(v))
+        return self.linear_map.adjoint(d[:, None] * self.linear_map.apply(v))
 
     def gradient(self, X: FixedRank) -> Gradient:
         return PhaseGradient(self, X)
@@ -266,16 +268,16 @@ class PhaseRetrieval(Problem):
             image = self.forward(*xi.factors())
             return self.backend.norm(image if weights is None else image * weights**0.5) ** 2
         (Up,) = self.backend.settled(xi.Up)
-        AU, AP = self.image(xi.X.U), self.frame.apply(Up)
+        AU, AP = self.image(xi.X.U), self.linear_map.apply(Up)
         self._line = _Line(xi.X.U, AU, Up, AP, self._last.age if self._last else 0)
         (AUM,) = self.backend.settled(self.backend.product(AU, xi.M))
         image = (AU.conj() * (AUM + 2 * AP)).sum(1).real  # a^H (U M U^H + P U^H + U P^H) a
         return self.backend.norm(image if weights is None else image * weights**0.5) ** 2
 
     @functools.cached_property
-    def normal(self) -> Normal:
+    def gram_operator(self) -> GramOperator:
         """The normal equations of A."""
-        return normal(self.frame, self.backend)
+        return gram_operator(self.linear_map, self.backend)
 
     def point(self, x: Array, image: Array) -> FixedRank:
         """``x x^H`` for an (n, 1) array x, whose image ``A x`` is known and need not be computed again."""
@@ -295,7 +297,7 @@ class PhaseRetrieval(Problem):
             return last.AU
         image = line.combine(U, self.backend) if line is not None and line.age < REFRESH else None
         age = 0 if image is None or line is None else line.age + 1
-        self._last = _Image(U, self.frame.apply(U) if image is None else image, age)
+        self._last = _Image(U, self.linear_map.apply(U) if image is None else image, age)
         return self._last.AU
 
     def restrict(self, X: FixedRank) -> FixedRank:
@@ -381,20 +383,20 @@ class PhaseGradient(Gradient):
 
     @property
     def _image(self) -> Array:
-        return self.problem.image(self.X.V) if self.X.hermitian else self.problem.frame.apply(self.X.V)
+        return self.problem.image(self.X.V) if self.X.hermitian else self.problem.linear_map.apply(self.X.V)
 
     @functools.cached_property
     def _batched(self) -> tuple[Array, Array]:
         """``G V`` and G times the probes, in one product with A^H."""
         both = self.X.backend.concat([self._image, self.problem.probe_image])
-        both = self.problem.frame.adjoint(self.residual[:, None] * both)
+        both = self.problem.linear_map.adjoint(self.residual[:, None] * both)
         return self.X.backend.asarray(both[:, : self.X.rank]), both[:, self.X.rank :]
 
     @functools.cached_property
     def GV(self) -> Array:
         if "_batched" in vars(self):  # a metric has asked for row norms before
             return self._batched[0]
-        return self.problem.frame.adjoint(self.residual[:, None] * self._image)
+        return self.problem.linear_map.adjoint(self.residual[:, None] * self._image)
 
     @functools.cached_property
     def GhU(self) -> Array:
@@ -403,7 +405,7 @@ class PhaseGradient(Gradient):
     @functools.cached_property
     def row_squares(self) -> Array:
         if self.problem.probes is None:
-            return self.problem.frame.row_squares(self.residual)
+            return self.problem.linear_map.row_squares(self.residual)
         return _mean_squares(self._batched[1], self.X.backend)
 
     @functools.cached_property
@@ -412,8 +414,8 @@ class PhaseGradient(Gradient):
             return self.row_squares  # G is Hermitian
         d = self.residual.conj()
         if self.problem.probes is None:
-            return self.problem.frame.row_squares(d)
-        return _mean_squares(self.problem.frame.adjoint(d[:, None] * self.problem.probe_image), self.X.backend)
+            return self.problem.linear_map.row_squares(d)
+        return _mean_squares(self.problem.linear_map.adjoint(d[:, None] * self.problem.probe_image), self.X.backend)
 
     def times(self, v: Array) -> Array:
         return self.problem._times(self.residual, *self.X.backend.settled(v))

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..backends import Reference, dense_backend, get_backend
 from ..backends.dense import Array
+from .array_checks import finite_array, functions_of_numpy, measurement_vector
 from .base import Gradient, Problem
-from .checks import finite_array, functions_of_numpy, measurement_vector
 
 BLOCK = 8 << 20  # bytes of A that one step of a pass takes: read once from memory, used twice from the cache
 
@@ -243,7 +243,7 @@ class FunctionSensing(Problem):
         """The mean of ``|A Z|^2 / |Z|_F^2`` over a few random Z of rank 1."""
         rng, total = np.random.default_rng(0), 0.0
         for _ in range(trials):
-            left, right = (self.backend.normal(rng, (n, 1), self.dtype) for n in self.shape)
+            left, right = (self.backend.random_normal(rng, (n, 1), self.dtype) for n in self.shape)
             total += (self.backend.norm(self.forward(left, right)) / self.backend.norm(left) / self.backend.norm(right)) ** 2
         if not (math.isfinite(total) and total > 0):
             raise ValueError(f"forward gives {'zero' if total == 0 else 'nan or inf'} for random matrices: nothing is measured")

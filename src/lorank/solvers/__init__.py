@@ -1,12 +1,12 @@
 """Solvers: one loop, one algorithm per file."""
 
 from .alternating import Alternating
-from .anneal import Annealing
 from .auto import Auto
-from .messages import MessagePassing
-from .newton import GaussNewton
+from .auto_phase import AutoPhase
+from .gauss_newton import GaussNewton
+from .irls import IRLS
+from .message_passing import MessagePassing
 from .niht import IHT, NIHT
-from .phases import Phases
 from .rcg import RCG, Fisher
 from .rgd import RGD
 from .safeguard import Fallback, Safeguard
@@ -15,18 +15,18 @@ from .variational import Variational
 
 __all__ = [
     "IHT",
+    "IRLS",
     "NIHT",
     "RCG",
     "RGD",
     "SOLVERS",
     "Alternating",
-    "Annealing",
     "Auto",
+    "AutoPhase",
     "Fallback",
     "Fisher",
     "GaussNewton",
     "MessagePassing",
-    "Phases",
     "Safeguard",
     "Variational",
     "solve",

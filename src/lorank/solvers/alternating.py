@@ -106,7 +106,7 @@ class Alternating:
 
     def _half(self, problem: Completion, columns: bool, other: Array, prior: Any, scale: Any) -> Any:
         fixed = held(other.shape[1], columns, self.offsets)
-        return problem.observations.normal(columns, other, *prior, weights=self.weights, scale=scale, fixed=fixed)
+        return problem.observations.normal_equations(columns, other, *prior, weights=self.weights, scale=scale, fixed=fixed)
 
     def _prior(self, backend: Dense, other: Array, scale: np.ndarray | None, offset: int) -> tuple[np.ndarray, np.ndarray]:
         """The penalty on one side's factors as a prior: ``lambda I``, or ``lambda V^T V``."""

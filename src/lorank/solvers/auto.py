@@ -1,4 +1,4 @@
-"""The default: conjugate gradients from a staged start, in balanced units, and where they stall, annealing and Gauss-Newton."""
+"""The default: conjugate gradients from a staged start, in balanced units, and where they stall, IRLS and Gauss-Newton."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 from ..geometry import FixedRank
 from ..operators import Balanced, Problem
 from ..starts import Spectral, grow, leading
-from .anneal import Annealing
+from .auto_phase import AutoPhase
+from .gauss_newton import GaussNewton
+from .irls import IRLS
 from .loop import Solver, State
-from .newton import GaussNewton
-from .phases import Phases
 from .rcg import RCG
 
-FULL, ANNEALING, GROWING, GROWN = "at full rank", "annealing", "growing", "grown"
+FULL, REWEIGHTED, GROWING, GROWN = "at full rank", "reweighted", "growing", "grown"
 NEWTON, LAST = "second order", "last"
 
 
@@ -26,7 +26,7 @@ class Memory:
     """The phase and its solver, the balanced problem if that is where it runs, the state there and its residuals so far.
 
     ``rank`` is the rank asked for, ``stalled`` the residual at which each way so far got stuck, and ``best`` the best point of
-    that rank with its residual. ``noted`` is what annealing said last: how many directions, and when.
+    that rank with its residual. ``noted`` is what IRLS said last: how many directions, and when.
     """
 
     solver: Solver
@@ -47,29 +47,29 @@ class Auto:
     1. Conjugate gradients at full rank from a staged start: some ten steps on well-sampled data. Where rows or columns differ
        much in size, this happens in units in which they do not (:meth:`~lorank.Problem.balanced`).
     2. Where the residual has not fallen to ``fall`` of itself within ``window`` steps, and does not look like noise
-       (:func:`looks_like_noise`): annealing (:class:`Annealing`) from scratch. It gets through ill-conditioned and barely
-       sampled problems. For models that it is not made for: back to rank 1 and on rank by rank, each time from the leading
-       singular pair of what is left over.
+       (:func:`looks_like_noise`): iteratively reweighted least squares (:class:`IRLS`) from scratch. It gets through
+       ill-conditioned and barely sampled problems. For models that it is not made for: back to rank 1 and on rank by rank,
+       each time from the leading singular pair of what is left over.
     3. Then second order (:class:`GaussNewton`), until it fits or no longer gains.
-    4. Where that ends elsewhere than step 1 did, and data are still not fitted, a second and slower annealing. Two ways that
+    4. Where that ends elsewhere than step 1 did, and data are still not fitted, a second and slower IRLS. Two ways that
        end at the same residual tell that there is no better one, and conjugate gradients go on from the best point.
 
-    In phase retrieval at rank 1: as :class:`Phases` says.
+    In phase retrieval at rank 1: as :class:`AutoPhase` says.
 
     What it did is told in ``result.status.advice`` and ``result.history.notes``.
     """
 
     solver: Solver = field(default_factory=RCG)
-    rates: tuple[float, ...] = (0.9, 0.95, 0.98)  # of annealing; the first only with ``ample`` measurements a degree of freedom
+    rates: tuple[float, ...] = (0.9, 0.95, 0.98)  # of IRLS; the first only with ``ample`` measurements a degree of freedom
     ample: float = 1.8
     newton: GaussNewton = field(default_factory=GaussNewton)
     window: int = 25
     fall: float = 0.3
     settle: int = 5  # steps over which a rank's residual must still fall by a tenth, or the next rank is tried
-    most: int = 30  # steps at each rank, and of second order
+    max_steps: int = 30  # steps at each rank, and of second order
     idle: int = 3  # steps of second order in a row that gain nothing
-    attempts: int = 2  # annealings
-    phases: Phases = field(default_factory=Phases)
+    attempts: int = 2  # of IRLS
+    phases: AutoPhase = field(default_factory=AutoPhase)
 
     default_start = "balanced"
 
@@ -91,9 +91,9 @@ class Auto:
         if turn is not None:
             return turn
         inner = memory.solver.step(memory.balanced.problem if memory.balanced else problem, memory.inner)
-        recent = (*memory.residuals, inner.residual)[-1 - max(self.window, self.most) :]
+        recent = (*memory.residuals, inner.residual)[-1 - max(self.window, self.max_steps) :]
         new = self._outer(problem, state, replace(memory, inner=inner, residuals=recent))
-        if memory.phase != ANNEALING or inner.memory.done:
+        if memory.phase != REWEIGHTED or inner.memory.done:
             return new
         active = inner.memory.active  # a note also tells the rule against stalls that this flat stretch is meant to be
         if active <= memory.noted[0] and state.iteration < memory.noted[1] + 40:
@@ -111,8 +111,8 @@ class Auto:
                 note = f"the residual stayed near {level} and looks like noise: nothing else was tried"
                 return self._begin(problem, state, stuck, LAST, self.solver, note)
             said = f"the residual stayed near {level} at rank {memory.rank}: started again, "
-            if problem.tight is not None and memory.rank < min(problem.shape):
-                return self._begin(problem, state, stuck, ANNEALING, self._annealing(problem, stuck), said + "by annealing")
+            if problem.tight_frame is not None and memory.rank < min(problem.shape):
+                return self._begin(problem, state, stuck, REWEIGHTED, self._irls(problem, stuck), said + "by IRLS")
             if memory.rank > 1:
                 return self._begin(
                     problem,
@@ -124,8 +124,8 @@ class Auto:
                     lambda: Spectral(tol=1e-2, restarts=2)(problem, 1, np.random.default_rng(0)),
                 )
             return self._begin(problem, state, stuck, NEWTON, self.newton, f"the residual stayed near {level}: second order")
-        if phase == ANNEALING and inner.done:
-            return self._begin(problem, state, memory, NEWTON, self.newton, f"annealed to {level}: second order")
+        if phase == REWEIGHTED and inner.done:
+            return self._begin(problem, state, memory, NEWTON, self.newton, f"IRLS ended at {level}: second order")
         if phase == GROWING and self._settled(memory.residuals):
             rank = state.X.rank + 1
             return self._begin(
@@ -139,7 +139,7 @@ class Auto:
             )
         if phase == GROWN and self._slow(memory.residuals, state.X.dtype):
             return self._begin(problem, state, memory, NEWTON, self.newton, f"the residual stayed near {level}: second order")
-        if phase == NEWTON and (inner.idle >= self.idle or len(memory.residuals) > self.most):
+        if phase == NEWTON and (inner.idle >= self.idle or len(memory.residuals) > self.max_steps):
             return self._after_newton(problem, state, memory)
         return None
 
@@ -148,18 +148,18 @@ class Auto:
         tried, again = len(memory.stalled), replace(memory, stalled=(*memory.stalled, state.residual))
         alike = any(abs(state.residual - other) < 0.02 * other for other in memory.stalled)
         fitted = state.residual < 1e3 * np.finfo(state.X.dtype).eps
-        can = problem.tight is not None and memory.rank < min(problem.shape)
+        can = problem.tight_frame is not None and memory.rank < min(problem.shape)
         if can and tried < self.attempts and not alike and not fitted and not looks_like_noise(problem, state):
-            note = f"second order ended at {state.residual:.1e}: annealing once more, slower"
-            return self._begin(problem, state, again, ANNEALING, self._annealing(problem, again), note)
+            note = f"second order ended at {state.residual:.1e}: IRLS once more, slower"
+            return self._begin(problem, state, again, REWEIGHTED, self._irls(problem, again), note)
         assert memory.best is not None
         X, residual = memory.best
         return self._begin(problem, state, again, LAST, self.solver, f"on from the best point, {residual:.1e}", lambda: X)
 
-    def _annealing(self, problem: Problem, memory: Memory) -> Annealing:
+    def _irls(self, problem: Problem, memory: Memory) -> IRLS:
         """Slower the fewer the measurements, and the more often it was tried."""
         first = 0 if problem.m >= self.ample * problem.dof(memory.rank) else 1
-        return Annealing(self.rates[min(first + len(memory.stalled) - 1, len(self.rates) - 1)])
+        return IRLS(self.rates[min(first + len(memory.stalled) - 1, len(self.rates) - 1)])
 
     def _begin(
         self,
@@ -187,7 +187,7 @@ class Auto:
         else:
             new = state.next(problem, memory.balanced.back(inner.X), inner.step, memory)
         # On the way up, a small change from one point to the next says nothing about the end.
-        return replace(new, previous=None) if memory.phase in (GROWING, ANNEALING) else new
+        return replace(new, previous=None) if memory.phase in (GROWING, REWEIGHTED) else new
 
     def _slow(self, residuals: tuple[float, ...], dtype: Any) -> bool:
         if len(residuals) <= self.window or residuals[-1] < 100 * np.finfo(dtype).eps:  # too early, or as good as it gets
@@ -196,7 +196,7 @@ class Auto:
 
     def _settled(self, residuals: tuple[float, ...]) -> bool:
         count = len(residuals) - 1
-        return count >= self.most or (count >= self.settle and residuals[-1] > 0.9 * residuals[-1 - self.settle])
+        return count >= self.max_steps or (count >= self.settle and residuals[-1] > 0.9 * residuals[-1 - self.settle])
 
 
 def looks_like_noise(problem: Problem, state: State) -> bool:
@@ -205,9 +205,9 @@ def looks_like_noise(problem: Problem, state: State) -> bool:
 
     Measured on completion: 1.0 to 1.25 times that at the end of a fit to noisy data, 1.9 and more where exact data got stuck.
     """
-    if problem.tight is None:
+    if problem.tight_frame is None:
         return False
     G = state.gradient
     top = float(leading(problem, G, 1, np.random.default_rng(0), tol=1e-2, restarts=5).s[0])
     n1, n2 = problem.shape
-    return top < 1.5 * G.residual_norm * (problem.tight**0.5) * (n1**-0.5 + n2**-0.5)
+    return top < 1.5 * G.residual_norm * (problem.tight_frame**0.5) * (n1**-0.5 + n2**-0.5)

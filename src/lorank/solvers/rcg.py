@@ -16,7 +16,7 @@ from .loop import State
 from .safeguard import Safeguard, Trust
 
 
-class Observations(Protocol):
+class Reweighting(Protocol):
     """Weights of the measurements, chosen anew at each point."""
 
     def __call__(self, problem: PhaseRetrieval, state: State) -> Array:
@@ -60,20 +60,20 @@ class RCG:
         gradient does (the cosine of their angle, in the canonical metric).
     safeguard : Safeguard
         Shortens steps after which the residual grows (its fallbacks are not used here).
-    observations : Observations, optional
+    reweighting : Reweighting, optional
         Weights of the measurements, such as :class:`Fisher`; by default all count alike. Phase retrieval has them.
     """
 
     metric: Metric = field(default_factory=Canonical)
     restart: float = 0.1
     safeguard: Safeguard = field(default_factory=lambda: Safeguard(growth=1.0, fallbacks=(), regrow=2.0))
-    observations: Observations | None = None
+    reweighting: Reweighting | None = None
 
     default_start = "staged"
 
     def start(self, problem: Problem, state: State) -> Memory:
-        if self.observations is not None and not isinstance(problem, PhaseRetrieval):
-            raise TypeError(f"{type(problem).__name__} has no weights of measurements: leave out observations, or use rcg")
+        if self.reweighting is not None and not isinstance(problem, PhaseRetrieval):
+            raise TypeError(f"{type(problem).__name__} has no weights of measurements: leave out reweighting, or use rcg")
         return Memory(self.metric.start(state.gradient), Trust(best=state.residual))
 
     def step(self, problem: Problem, state: State) -> State:
@@ -96,11 +96,11 @@ class RCG:
 
     def _seen(self, problem: Problem, state: State) -> tuple[Gradient, Callable[[Tangent], float]]:
         """The gradient, and ``|A xi|^2`` for a direction xi, with the measurements weighted where that is asked for."""
-        if self.observations is None:
+        if self.reweighting is None:
             return state.gradient, problem.energy
         assert isinstance(problem, PhaseRetrieval)
         assert isinstance(state.gradient, PhaseGradient)
-        weights = self.observations(problem, state)
+        weights = self.reweighting(problem, state)
         return state.gradient.weighted(weights), functools.partial(problem.energy, weights=weights)
 
     def _direction(self, xi: Tangent, slope: float, memory: Memory, X: Any, G: Any) -> tuple[Tangent, float]:

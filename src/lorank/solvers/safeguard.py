@@ -59,7 +59,7 @@ class Safeguard:
         what noise keeps Polyak's from settling.
     shrink, regrow : float
         Factors on the step after a rejection, and after a success (never beyond the rule's own step).
-    most : int
+    max_rejections : int
         Rejections in one iteration before the step is taken as it is.
     """
 
@@ -69,7 +69,7 @@ class Safeguard:
     fallbacks: tuple[Fallback, ...] = FALLBACKS
     shrink: float = 0.5
     regrow: float = 1.02
-    most: int = 30
+    max_rejections: int = 30
 
     def __repr__(self) -> str:
         """Only what differs from the defaults."""
@@ -92,7 +92,7 @@ class Safeguard:
         current = self.fallbacks[trust.stage - 1] if trust.stage else self
         bound = max(current.growth * trust.best, state.residual)
         fraction, rejected = trust.fraction, trust.rejected
-        for _ in range(self.most):
+        for _ in range(self.max_rejections):
             new = state.next(problem, candidate(fraction * alpha), fraction * alpha)
             if new.residual <= bound:
                 break
@@ -103,4 +103,4 @@ class Safeguard:
         return new, Trust(best, trust.stage, min(1.0, fraction * self.regrow), waited, rejected)
 
 
-UNGUARDED = Safeguard(growth=math.inf, fallbacks=(), most=1)  # takes every step as the rule says
+UNGUARDED = Safeguard(growth=math.inf, fallbacks=(), max_rejections=1)  # takes every step as the rule says

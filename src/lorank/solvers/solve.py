@@ -20,10 +20,10 @@ from ..starts import STARTS, Spectral, check_point, resolve_start
 from ..steps import Constant, Exact
 from ..stopping import Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
 from .auto import Auto
+from .gauss_newton import GaussNewton
 from .loop import INTERRUPTED, Clock, Solver, run
-from .newton import GaussNewton
 from .niht import IHT, NIHT
-from .rank import find_rank, told
+from .rank_search import describe_path, find_rank
 from .rcg import RCG
 from .rgd import RGD
 
@@ -158,7 +158,7 @@ def solve(
         said = "; ".join(f"iteration {k}: {note}" for k, note in history.notes.items())
         status = Status(status, advice=f"{status.advice} On the way: {said}.", success=status.success)
     if path:
-        status = Status(status, advice=f"{status.advice} {told(path, rank, tol)}", success=status.success)
+        status = Status(status, advice=f"{status.advice} {describe_path(path, rank, tol)}", success=status.success)
     return Result(X, status, count, searched + clock.seconds, state.residual, history, algorithm, problem.signal(X), path)
 
 

@@ -69,7 +69,7 @@ class TangentSystem:
         gram, minus = X.backend.gram, X.backend.minus
         return Tangent(X, M, minus(up, X.U, gram(X.U, up)), minus(vp, X.V, gram(X.V, vp)))
 
-    def solve(self, rhs: Tangent, xi: Tangent | None = None, *, tol: float = 1e-2, most: int = 300) -> tuple[Tangent, int]:
+    def solve(self, rhs: Tangent, xi: Tangent | None = None, *, tol: float = 1e-2, max_steps: int = 300) -> tuple[Tangent, int]:
         """The solution of ``apply(xi) = rhs`` and the number of steps.
 
         Parameters
@@ -79,7 +79,7 @@ class TangentSystem:
             Where to begin; zero by default.
         tol : float
             Ends when the residual, in the preconditioner's norm, is that share of the first one.
-        most : int
+        max_steps : int
             The most steps.
         """
         left = rhs if xi is None else rhs + -self.apply(xi)
@@ -87,7 +87,7 @@ class TangentSystem:
         z = direction = self.precondition(left)
         size = first = inner(left, z)
         count = 0
-        while count < most and size > tol**2 * first:
+        while count < max_steps and size > tol**2 * first:
             image = self.apply(direction)
             curvature = inner(direction, image)
             if not curvature > 0:  # rounding, or nothing left to do

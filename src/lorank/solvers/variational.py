@@ -109,7 +109,7 @@ class Variational:
         weights: Array | None,
     ) -> tuple[Array, Array, Array]:
         fixed = held(other.shape[1], columns, self.offsets)
-        mean, cov, squares = problem.observations.normal(
+        mean, cov, squares = problem.observations.normal_equations(
             columns, other, *prior, moments=moments, weights=weights, fixed=fixed, noise=noise, covariance=True
         )
         return mean, cov, squares

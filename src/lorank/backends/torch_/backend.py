@@ -102,10 +102,10 @@ class Torch(Reference):
     def copy(self, a: Array) -> Array:
         return a.clone(memory_format=torch.contiguous_format)
 
-    def normal(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Array:
+    def random_normal(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Array:
         """The same numbers as NumPy's up to some hundred thousand; more are drawn on the device, seeded by ``rng``."""
         if self.device.type == "cpu" or int(np.prod(shape)) <= FROM_HOST:
-            return self.asarray(_NUMPY.normal(rng, shape, dtype))
+            return self.asarray(_NUMPY.random_normal(rng, shape, dtype))
         kind = DTYPES[np.dtype(dtype)]
         if self._generator is None:
             self._generator = torch.Generator(self.device)
@@ -341,7 +341,7 @@ class Torch(Reference):
         flags[inner - 1] = False  # a pair across the end of a row
         return self.places(flags)
 
-    def observations(self, indptr: Array, indices: Array, values: Array, n2: int) -> TorchObservations:
+    def make_observations(self, indptr: Array, indices: Array, values: Array, n2: int) -> TorchObservations:
         indptr, indices, values = self.asarray(indptr, np.int64), self.asarray(indices, np.int32), self.asarray(values)
         return TorchObservations(indptr, indices, values, n2)
 

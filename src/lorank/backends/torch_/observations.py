@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from . import normal, plain
+from . import normal_equations, plain
 from .plain import Order, segments
 from .tall import Tall, beside, settle
 
@@ -174,7 +174,7 @@ class TorchObservations:
         order = self._by_cols if side else self._by_rows
         return self._passes.times(order, torch.ones(self.m, dtype=w.dtype, device=w.device), w)  # the same in any order
 
-    def normal(
+    def normal_equations(
         self,
         columns: bool,
         other: Array,
@@ -192,7 +192,7 @@ class TorchObservations:
             return None if a is None else torch.as_tensor(a, dtype=torch.float64, device=self.values.device)
 
         w = own(weights)
-        return normal.solve(
+        return normal_equations.solve(
             self._by_cols if columns else self._by_rows,
             own(self._column_values if columns else self.values),
             own(other),

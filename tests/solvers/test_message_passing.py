@@ -11,7 +11,7 @@ import lorank as lr
 from helpers import host, random_array
 from lorank.solvers import MessagePassing
 from lorank.solvers.loop import State
-from lorank.solvers.messages import outside
+from lorank.solvers.message_passing import outside
 
 
 @pytest.mark.parametrize("variance", [1e-3, 0.3, 5.0])
@@ -47,7 +47,7 @@ def test_what_is_outside_a_message_is_the_quotient_of_normals():
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_a_step_against_its_dense_twin(dtype):
     problem, _ = lr.datasets.random_phase(7, oversampling=3, dtype=dtype, seed=2)
-    solver, A, y = MessagePassing(seed=3, damping=0.7, late=0.7), problem.frame.A, problem.y
+    solver, A, y = MessagePassing(seed=3, damping=0.7, late=0.7), problem.linear_map.A, problem.y
     state = State.at(problem, lr.starts.Spectral()(problem, 1, np.random.default_rng(0)))
     state = state.remember(solver.start(problem, state))
     p, v = state.memory.message, state.memory.variance
@@ -85,7 +85,7 @@ def test_it_is_at_its_end_when_near_or_stuck():
     lr.solve(problem, 1, MessagePassing(near=0.2), tol=1e-9, max_iter=15, callbacks=[lambda p, s, c: seen.append(s)])
     assert [s.memory.done for s in seen[1:]] == [s.residual < 0.2 or s.memory.waited >= 40 for s in seen[1:]]
     assert seen[-1].memory.done
-    impossible = lr.PhaseRetrieval(problem.frame.A, np.random.default_rng(1).permutation(problem.y))
+    impossible = lr.PhaseRetrieval(problem.linear_map.A, np.random.default_rng(1).permutation(problem.y))
     seen.clear()
     lr.solve(impossible, 1, MessagePassing(patience=6), tol=1e-9, callbacks=[lambda p, s, c: seen.append(s)])
     assert seen[-1].memory.done

@@ -9,18 +9,18 @@ import lorank as lr
 from helpers import host, random_array
 from lorank.geometry import Weights, riemannian_gradient
 from lorank.metrics import Whitened
-from lorank.operators.normal import Iterations
-from lorank.solvers import RCG, Fisher, Phases
+from lorank.operators.gram_operator import Iterations
+from lorank.solvers import RCG, AutoPhase, Fisher
 from lorank.solvers.loop import State
 
-FISHER = RCG(observations=Fisher())
+FISHER = RCG(reweighting=Fisher())
 
 
 # -- Fisher weights ----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_fisher_weights_are_those_of_amplitudes(dtype):
     problem, x = lr.datasets.random_phase(8, dtype=dtype, seed=1)
-    z = problem.frame.A @ (x + 0.2 * random_array(np.random.default_rng(1), x.shape, dtype))
+    z = problem.linear_map.A @ (x + 0.2 * random_array(np.random.default_rng(1), x.shape, dtype))
     X = problem.point((x + 0.2 * random_array(np.random.default_rng(1), x.shape, dtype))[:, None], z[:, None])
     w = Fisher()(problem, State.at(problem, X))
     np.testing.assert_allclose(w, 1 / (np.abs(z) ** 2 + problem.y), rtol=1e-6)
@@ -42,7 +42,7 @@ def test_a_weighted_step_against_its_dense_twin(dtype):
     problem, x = lr.datasets.random_phase(6, dtype=dtype, seed=2)
     state = State.at(problem, lr.FixedRank.semidefinite((x + 0.2 * np.roll(x, 1))[:, None]))
     new = FISHER.step(problem, state.remember(FISHER.start(problem, state)))
-    A, u = problem.frame.A, state.X.U
+    A, u = problem.linear_map.A, state.X.U
     d = (np.abs(A @ u) ** 2)[:, 0] * state.X.s - problem.y
     w = 1 / (d + 2 * problem.y)
     G = A.conj().T @ ((w * d)[:, None] * A)
@@ -76,7 +76,7 @@ def test_fisher_weights_are_refused_elsewhere():
 def test_whitened_gradient_is_that_of_orthonormal_columns(dtype, backend):
     """With ``A = Q R`` and ``w = R x``: the step at x in the metric is R^-1 of the plain one at w."""
     problem, _ = lr.datasets.random_phase(7, dtype=dtype, seed=4, backend=backend)
-    A = host(problem.frame.A)
+    A = host(problem.linear_map.A)
     Q, R = np.linalg.qr(A)
     x = random_array(np.random.default_rng(2), (7, 1), dtype)
     twin = lr.PhaseRetrieval(Q, host(problem.y))
@@ -92,7 +92,7 @@ def test_whitened_gradient_is_that_of_orthonormal_columns(dtype, backend):
 def test_whitening_evens_out_columns():
     problem, x = lr.datasets.random_phase(40, oversampling=6, seed=5)
     scales = np.geomspace(0.1, 10, 40)
-    problem = lr.PhaseRetrieval(problem.frame.A * scales, problem.y)
+    problem = lr.PhaseRetrieval(problem.linear_map.A * scales, problem.y)
     near = lr.FixedRank.semidefinite(((x + 0.2 * np.roll(x, 1)) / scales)[:, None])
     plain, whitened = (
         lr.solve(problem, 1, RCG(m, observations=Fisher()), start=near, tol=1e-8) for m in (lr.metrics.Canonical(), Whitened())
@@ -105,9 +105,9 @@ def test_whitening_evens_out_columns():
 
 def test_whitening_leaves_functions_alone():
     problem, _ = lr.datasets.random_phase(12, seed=6)
-    A = problem.frame.A
+    A = problem.linear_map.A
     twin = lr.PhaseRetrieval.from_functions(lambda v: A @ v, lambda w: A.T @ w, problem.y, 12, dtype=float)
-    assert isinstance(twin.normal, Iterations)
+    assert isinstance(twin.gram_operator, Iterations)
     one, two = (lr.solve(twin, 1, RCG(m), max_iter=5).X.U for m in (lr.metrics.Canonical(), Whitened()))
     np.testing.assert_array_equal(one, two)
     completion, _ = lr.datasets.random_completion(20, 20, 1, seed=1)
@@ -141,7 +141,7 @@ def test_it_escalates_where_descent_stalls():
     problem, x = lr.datasets.random_phase(120, oversampling=2, seed=7)
     first = lr.solve(problem, 1, FISHER, tol=1e-8)
     assert not first.converged  # the problem is built so
-    result = lr.solve(problem, 1, lr.Auto(phases=Phases(few=1.0)), tol=1e-8)  # descent first all the same
+    result = lr.solve(problem, 1, lr.Auto(phases=AutoPhase(few=1.0)), tol=1e-8)  # descent first all the same
     assert result.converged, result
     assert lr.phase_distance(result.signal, x) < 1e-6
     notes = list(result.history.notes.values())
@@ -162,7 +162,7 @@ def test_few_masks(shape, masks):
 
 def test_few_measurements_through_functions():
     problem, x = lr.datasets.random_phase(80, oversampling=3, dtype=np.complex128, seed=1)
-    A = problem.frame.A
+    A = problem.linear_map.A
     twin = lr.PhaseRetrieval.from_functions(lambda v: A @ v, lambda w: A.conj().T @ w, problem.y, 80)
     result = lr.solve(twin, 1, tol=1e-8)
     assert result.converged, result
@@ -195,13 +195,13 @@ def test_noise_ends_at_least_squares(dtype, oversampling, noise):
 
 def test_what_cannot_be_fitted_ends_with_the_best_point():
     problem, _ = lr.datasets.random_phase(40, oversampling=4, seed=1)
-    problem = lr.PhaseRetrieval(problem.frame.A, np.random.default_rng(1).permutation(problem.y))
-    result = lr.solve(problem, 1, lr.Auto(phases=Phases(attempts=2)), max_iter=2000)
+    problem = lr.PhaseRetrieval(problem.linear_map.A, np.random.default_rng(1).permutation(problem.y))
+    result = lr.solve(problem, 1, lr.Auto(phases=AutoPhase(attempts=2)), max_iter=2000)
     assert not result.converged
     assert result.n_iter < 1000
     assert sum("random signal" in note for note in result.history.notes.values()) <= 2
     assert result.residual == result.history.residual.min()
-    misfit = np.abs(problem.frame.A @ result.signal) ** 2 - problem.y
+    misfit = np.abs(problem.linear_map.A @ result.signal) ** 2 - problem.y
     assert result.residual == pytest.approx(np.linalg.norm(misfit) / np.linalg.norm(problem.y), rel=1e-6)
 
 
@@ -221,4 +221,4 @@ def test_same_seed_same_bits():
 def test_it_is_refused_elsewhere():
     completion, _ = lr.datasets.random_completion(20, 20, 1, seed=1)
     with pytest.raises(TypeError, match="use solver='auto'"):
-        lr.solve(completion, 1, Phases())
+        lr.solve(completion, 1, AutoPhase())

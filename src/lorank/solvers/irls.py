@@ -1,4 +1,4 @@
-"""Annealing: the rank made smooth, and the smoothing lowered step by step."""
+"""IRLS: the rank made smooth, and the smoothing lowered step by step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Annealing:
+class IRLS:
     """Reweighted least squares for the smoothed log-determinant, with a smoothing epsilon that falls slowly.
 
     ``sum log max(s_i, epsilon)`` counts the singular values above epsilon. It is majorised by a quadratic with the weights
@@ -50,7 +50,7 @@ class Annealing:
     ----------
     rate : float
         The factor on epsilon from one step to the next.
-    tol, most : float, int
+    tol, max_steps : float, int
         Accuracy and number of the inner conjugate gradient steps.
     extra : int
         Directions beyond the rank that take part; X is without them. What a few rows insist on goes there instead of bending X.
@@ -60,7 +60,7 @@ class Annealing:
 
     rate: float = 0.95
     tol: float = 1e-2
-    most: int = 100
+    max_steps: int = 100
     extra: int = 2
     window: int = 12
 
@@ -71,14 +71,14 @@ class Annealing:
             raise ValueError(f"rate must lie between 0 and 1, got {self.rate!r}")
 
     def start(self, problem: Problem, state: State) -> Memory:
-        if problem.tight is None:
+        if problem.tight_frame is None:
             raise TypeError(
-                f"annealing needs measurements with A A* = c I, and {type(problem).__name__} does not say that it has them "
-                "(its attribute tight is None): use solver='rcg' or solver='gauss-newton'"
+                f"IRLS needs measurements with A A* = c I, and {type(problem).__name__} does not say that it has them "
+                "(its attribute tight_frame is None): use solver='rcg' or solver='gauss-newton'"
             )
         if state.X.rank >= min(problem.shape):
             raise ValueError(
-                f"annealing looks at the first singular value beyond the rank, and a {problem.shape[0]} x {problem.shape[1]} "
+                f"IRLS looks at the first singular value beyond the rank, and a {problem.shape[0]} x {problem.shape[1]} "
                 f"matrix has none beyond {state.X.rank}: lower the rank or use another solver"
             )
         return Memory(float("inf"))
@@ -92,18 +92,18 @@ class Annealing:
         epsilon, active = self._lower(s, memory.epsilon, problem)
         past = (*memory.past, epsilon)[-self.window - 1 :]
         stuck = len(past) > self.window and epsilon > 0.9 * past[0]
-        free = epsilon < FREE * problem.gain / _frame(problem) * float(s[rank - 1])
+        free = epsilon < FREE * problem.gain / _frame_constant(problem) * float(s[rank - 1])
         memory = Memory(epsilon, _first(Y, width), past, min(active, rank), stuck or free)
         return state.next(problem, _first(Y, rank), epsilon, memory)
 
     def _smoothed(self, problem: Problem, X: FixedRank, epsilon: float) -> Tangent:
         """The tangent part of the next iterate: ``|A xi - y|^2`` with each direction damped as its weight says."""
-        c = _frame(problem)
+        c = _frame_constant(problem)
         s = np.maximum(X.backend.small(X.s).astype(float), 1.001 * epsilon)
         core, side = epsilon**2 / (np.outer(s, s) - epsilon**2), epsilon / (s - epsilon)
         system = TangentSystem(problem, X, Damping(_like(X, c * core), _like(X, c * side)))
         here = Tangent(X, np.diag(X.backend.small(X.s)).astype(X.dtype), 0 * X.U, 0 * X.V)
-        return system.solve(system.pull_back(problem.y), here, tol=self.tol, most=self.most)[0]
+        return system.solve(system.pull_back(problem.y), here, tol=self.tol, max_steps=self.max_steps)[0]
 
     def _lower(self, s: Array, epsilon: float, problem: Problem) -> tuple[float, int]:
         """The next epsilon, and how many singular values stand well above it."""
@@ -111,7 +111,7 @@ class Annealing:
             return float(s[-1]), 0
         above = s[s > epsilon]
         lower = self.rate * epsilon
-        if len(above) < len(s) and (not len(above) or epsilon < FREE * problem.gain / _frame(problem) * above[-1]):
+        if len(above) < len(s) and (not len(above) or epsilon < FREE * problem.gain / _frame_constant(problem) * above[-1]):
             lower = min(lower, 1.05 * float(s[len(above)]))  # nothing happens before the next direction is reached
         epsilon = max(lower, float(s[-1]))
         return epsilon, int((s > 3 * epsilon).sum())
@@ -119,17 +119,17 @@ class Annealing:
 
 def _leading(problem: Problem, xi: Tangent | None, count: int) -> FixedRank:
     """The leading singular triples of ``xi + A*(y - A xi)``, beginning from where xi stands."""
-    backend, c = problem.backend, _frame(problem)
+    backend, c = problem.backend, _frame_constant(problem)
     rng = np.random.default_rng(count)
     if xi is None:
         times, adjoint_times = problem.products(problem.y / c)
-        start = adjoint_times(backend.normal(rng, (problem.shape[0], min(count + 5, *problem.shape)), problem.dtype))
+        start = adjoint_times(backend.random_normal(rng, (problem.shape[0], min(count + 5, *problem.shape)), problem.dtype))
         return truncated_svd(times, adjoint_times, start, count, backend, tol=1e-2, restarts=6)
     left, right = xi.factors()
     rest, adjoint_rest = problem.products((problem.y - problem.forward(left, right)) / c)
     more = min(count + 3, *problem.shape) - xi.X.rank
     # Through the operator once, so that rows and columns without data stay zero.
-    start = backend.concat([xi.X.V, adjoint_rest(backend.normal(rng, (problem.shape[0], more), problem.dtype))])
+    start = backend.concat([xi.X.V, adjoint_rest(backend.random_normal(rng, (problem.shape[0], more), problem.dtype))])
 
     def times_sum(v: Array) -> Array:
         return backend.product(left, backend.gram(right, v)) + rest(v)
@@ -146,9 +146,9 @@ def _first(X: FixedRank, rank: int) -> FixedRank:
     return FixedRank(copy(X.U[:, :rank]), X.backend.small(X.s)[:rank], copy(X.V[:, :rank]), X.backend)
 
 
-def _frame(problem: Problem) -> float:
-    assert problem.tight is not None
-    return problem.tight
+def _frame_constant(problem: Problem) -> float:
+    assert problem.tight_frame is not None
+    return problem.tight_frame
 
 
 def _like(X: FixedRank, a: np.ndarray) -> Any:

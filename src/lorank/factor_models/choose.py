@@ -11,7 +11,7 @@ import numpy as np
 from ..linalg import truncated_svd
 from ..operators import Completion
 from ..solvers.alternating import Factors
-from .fit import Fit, Settings, fit_factors, observations
+from .fit import Fit, Settings, centred_problem, fit_factors
 
 RANKS = (0, 1, 2, 3, 5, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 PATIENCE = 2  # ranks without a better error before the path ends
@@ -138,7 +138,7 @@ def _path(data: Any, part: np.ndarray, settings: Settings, ranks: list[int], str
     """One fold: every candidate that was tried, in order."""
     rows, cols, values, shape, weights, bounds = data
     keep = ~part
-    problem, w, mean = observations(
+    problem, w, mean = centred_problem(
         rows[keep], cols[keep], values[keep], shape, None if weights is None else weights[keep], settings.device
     )
     hidden = rows[part], cols[part], values[part], None if weights is None else weights[part]
@@ -218,7 +218,7 @@ def _largest(problem: Completion) -> float:
     if problem.y_norm == 0:
         return 1.0
     if problem.backend.lazy:
-        start = problem.backend.normal(np.random.default_rng(0), (problem.shape[1], 1), problem.dtype)
+        start = problem.backend.random_normal(np.random.default_rng(0), (problem.shape[1], 1), problem.dtype)
         return float(truncated_svd(*problem.products(problem.y), start, 1, problem.backend).s[0])
     if min(problem.shape) < 3:
         return float(np.linalg.norm(problem.adjoint(problem.y).toarray(), 2))

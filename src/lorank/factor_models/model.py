@@ -135,9 +135,9 @@ class FactorModel:
         (n, k) array
         """
         backend = get_backend()
-        passes = backend.observations(indptr.astype(np.int64), cols.astype(np.int32), values - self.mean, len(self.cols))
+        passes = backend.make_observations(indptr.astype(np.int64), cols.astype(np.int32), values - self.mean, len(self.cols))
         weights = None if self.col_noise is None else self.col_noise[cols]
-        mean, _, _ = passes.normal(
+        mean, _, _ = passes.normal_equations(
             False,
             self.cols,
             self.row_precision,

@@ -7,13 +7,13 @@ from typing import Protocol
 import numpy as np
 
 from ..backends.dense import Array, Dense
-from .frames import DiffractionFrame, Frame, MatrixFrame
+from .linear_maps import DiffractionMap, LinearMap, MatrixMap
 
 FACTORISED_UP_TO = 4000  # unknowns: an eigendecomposition of A^H A takes a minute or so there, iterations take several
 PROBES = 4
 
 
-class Normal(Protocol):
+class GramOperator(Protocol):
     """Solves ``(A^H A + shift) x = b``."""
 
     energy: float  # sum_ij |A_ij|^2, exactly or nearly
@@ -54,12 +54,12 @@ class Iterations:
     Each solution is the first guess for the next one, whose b and shift are not far from the last.
     """
 
-    def __init__(self, frame: Frame, backend: Dense, seed: int = 0, tol: float = 1e-4, most: int = 100) -> None:
-        self.frame, self.backend, self.tol, self.most = frame, backend, tol, most
+    def __init__(self, linear_map: LinearMap, backend: Dense, seed: int = 0, tol: float = 1e-4, max_steps: int = 100) -> None:
+        self.linear_map, self.backend, self.tol, self.max_steps = linear_map, backend, tol, max_steps
         rng = np.random.default_rng(seed)
-        units = np.array([1, 1j, -1, -1j] if np.dtype(frame.dtype).kind == "c" else [1, -1])
-        self.probes = backend.asarray(rng.choice(units, (frame.n, PROBES)).astype(frame.dtype))
-        self.images = frame.adjoint(frame.apply(self.probes))
+        units = np.array([1, 1j, -1, -1j] if np.dtype(linear_map.dtype).kind == "c" else [1, -1])
+        self.probes = backend.asarray(rng.choice(units, (linear_map.n, PROBES)).astype(linear_map.dtype))
+        self.images = linear_map.adjoint(linear_map.apply(self.probes))
         self.energy = float((self.probes.conj() * self.images).real.sum()) / PROBES
         self.guess: Array | None = None
 
@@ -69,7 +69,7 @@ class Iterations:
         rest = b - self._apply(x, shift)
         direction, size = rest, _squares(rest)
         goal = self.tol**2 * _squares(b)
-        for _ in range(self.most):
+        for _ in range(self.max_steps):
             if bool((size <= goal).all()):
                 break
             image = self._apply(direction, shift)
@@ -82,16 +82,16 @@ class Iterations:
         return x[:, :1], float((self.probes.conj() * x[:, 1:]).real.sum()) / PROBES
 
     def _apply(self, v: Array, shift: float) -> Array:
-        return self.frame.adjoint(self.frame.apply(v)) + shift * v
+        return self.linear_map.adjoint(self.linear_map.apply(v)) + shift * v
 
 
-def normal(frame: Frame, backend: Dense) -> Normal:
-    """What suits the frame: a diagonal for coded diffraction, where ``A^H A = n sum_l |D_l|^2``; else as its size says."""
-    if isinstance(frame, DiffractionFrame):
-        return Spectrum(frame.n * (abs(frame.masks) ** 2).sum(0).ravel(), None)
-    if isinstance(frame, MatrixFrame) and frame.n <= FACTORISED_UP_TO:
-        return Spectrum(*backend.hermitian_eigen(frame.adjoint(frame.A)))
-    return Iterations(frame, backend)
+def gram_operator(linear_map: LinearMap, backend: Dense) -> GramOperator:
+    """What suits the linear map: a diagonal for coded diffraction, where ``A^H A = n sum_l |D_l|^2``; else as its size says."""
+    if isinstance(linear_map, DiffractionMap):
+        return Spectrum(linear_map.n * (abs(linear_map.masks) ** 2).sum(0).ravel(), None)
+    if isinstance(linear_map, MatrixMap) and linear_map.n <= FACTORISED_UP_TO:
+        return Spectrum(*backend.hermitian_eigen(linear_map.adjoint(linear_map.A)))
+    return Iterations(linear_map, backend)
 
 
 def _squares(a: Array) -> Array:

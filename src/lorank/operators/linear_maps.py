@@ -1,6 +1,6 @@
 """The linear maps behind phase retrieval: x -> A x for an array, for coded diffraction by FFT, for a user's functions.
 
-A frame maps columns: ``apply`` takes an (n, k) array to (m, k), ``adjoint`` an (m, k) array to (n, k).
+A linear map takes columns: ``apply`` takes an (n, k) array to (m, k), ``adjoint`` an (m, k) array to (n, k).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..backends.dense import Array, Dense
 BLOCK = 1 << 22  # entries of an (m, k) block while row norms are computed
 
 
-class Frame(Protocol):
+class LinearMap(Protocol):
     """What phase retrieval needs of A."""
 
     m: int
@@ -30,7 +30,7 @@ class Frame(Protocol):
         """``A^H w``."""
         ...
 
-    def to(self, backend: Dense) -> Frame:
+    def to(self, backend: Dense) -> LinearMap:
         """The same on another backend's arrays."""
         ...
 
@@ -43,7 +43,7 @@ class Frame(Protocol):
         ...
 
 
-class MatrixFrame:
+class MatrixMap:
     """A as an array."""
 
     def __init__(self, A: Array, backend: Dense) -> None:
@@ -51,8 +51,8 @@ class MatrixFrame:
         self.m, self.n = A.shape
         self.dtype = backend.dtype(A)
 
-    def to(self, backend: Dense) -> MatrixFrame:
-        return MatrixFrame(backend.asarray(self.backend.to_numpy(self.A)), backend)
+    def to(self, backend: Dense) -> MatrixMap:
+        return MatrixMap(backend.asarray(self.backend.to_numpy(self.A)), backend)
 
     def apply(self, v: Array) -> Array:
         return self.A @ v
@@ -72,7 +72,7 @@ class MatrixFrame:
         return squares
 
 
-class DiffractionFrame:
+class DiffractionMap:
     """Coded diffraction: ``A x = (F (D_1 x), ..., F (D_L x))`` with masks D_l and the Fourier transform F, in 1-D or 2-D."""
 
     def __init__(self, masks: Array, backend: Dense | None = None) -> None:
@@ -83,8 +83,8 @@ class DiffractionFrame:
         self.m = masks.shape[0] * self.n
         self.dtype = np.result_type(self.backend.dtype(masks), np.complex64)
 
-    def to(self, backend: Dense) -> DiffractionFrame:
-        return DiffractionFrame(backend.asarray(self.backend.to_numpy(self.masks)), backend)
+    def to(self, backend: Dense) -> DiffractionMap:
+        return DiffractionMap(backend.asarray(self.backend.to_numpy(self.masks)), backend)
 
     def apply(self, v: Array) -> Array:
         columns = v.T.reshape(-1, 1, *self.signal) * self.masks
@@ -117,7 +117,7 @@ class DiffractionFrame:
         return squares.clip(0.0).ravel()
 
 
-class FunctionFrame:
+class FunctionMap:
     """A user's pair of functions."""
 
     def __init__(
@@ -133,7 +133,7 @@ class FunctionFrame:
         self._apply, self._adjoint, self.backend, self._of_numpy = apply, adjoint, backend, of_numpy
         self.m, self.n, self.dtype = m, n, np.dtype(dtype)
 
-    def to(self, backend: Dense) -> FunctionFrame:
+    def to(self, backend: Dense) -> FunctionMap:
         raise ValueError("a problem by functions cannot be moved to another device: build it there, from functions of tensors")
 
     def apply(self, v: Array) -> Array:

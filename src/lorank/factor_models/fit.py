@@ -67,7 +67,7 @@ class Fit:
     history: History
 
 
-def observations(
+def centred_problem(
     rows: np.ndarray,
     cols: np.ndarray,
     values: np.ndarray,

@@ -71,8 +71,8 @@ class MessagePassing:
         mean, backend = _mean(problem.y), problem.backend
         if self.seed is None:
             return Memory(float(state.X.s[0]) ** 0.5 * problem.image(state.X.U)[:, 0], mean)
-        x = backend.normal(np.random.default_rng(self.seed), (problem.shape[0], 1), problem.dtype)
-        z = problem.frame.apply(x)[:, 0]
+        x = backend.random_normal(np.random.default_rng(self.seed), (problem.shape[0], 1), problem.dtype)
+        z = problem.linear_map.apply(x)[:, 0]
         return Memory(0.3 * problem.m**0.5 * mean**0.5 / backend.norm(z) * z, mean)
 
     def step(self, problem: Problem, state: State) -> State:
@@ -83,9 +83,9 @@ class MessagePassing:
         variance = min(max(memory.variance, misfit, 1e-12 * mean), mean)
         z, spread = self.phases(problem, memory.message, variance)
         message, passed = outside(z, spread, memory.message, variance)
-        prior = mean * problem.m / problem.normal.energy  # |x|^2 / n
-        x, trace = problem.normal.solve(problem.frame.adjoint(message[:, None]), passed / prior)
-        image = problem.frame.apply(x)
+        prior = mean * problem.m / problem.gram_operator.energy  # |x|^2 / n
+        x, trace = problem.gram_operator.solve(problem.linear_map.adjoint(message[:, None]), passed / prior)
+        image = problem.linear_map.apply(x)
         back, returned = outside(image[:, 0], passed * trace / problem.m, message, passed)
         scale = _scale(problem, image[:, 0])
         if not np.isfinite(scale):  # off to infinity: A is not at all like a random one

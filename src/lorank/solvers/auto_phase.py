@@ -10,9 +10,9 @@ import numpy as np
 from ..geometry import FixedRank
 from ..metrics import Whitened
 from ..operators import PhaseRetrieval, Problem
-from ..operators.frames import DiffractionFrame
+from ..operators.linear_maps import DiffractionMap
 from .loop import Solver, State
-from .messages import MessagePassing
+from .message_passing import MessagePassing
 from .rcg import RCG, Fisher
 
 DESCENT, MESSAGES, FINISH, LAST = "descent", "messages", "finish", "last"
@@ -34,7 +34,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Phases:
+class AutoPhase:
     """Tries the fast way first and the sure way where that fails.
 
     1. Conjugate gradients with :class:`Fisher` weights, where measurements are many (``few`` a degree of freedom, or more).
@@ -48,8 +48,8 @@ class Phases:
     What it did is told in ``result.status.advice`` and ``result.history.notes``.
     """
 
-    descent: RCG = field(default_factory=lambda: RCG(observations=Fisher()))
-    finish: RCG = field(default_factory=lambda: RCG(Whitened(), observations=Fisher()))
+    descent: RCG = field(default_factory=lambda: RCG(reweighting=Fisher()))
+    finish: RCG = field(default_factory=lambda: RCG(Whitened(), reweighting=Fisher()))
     messages: MessagePassing = field(default_factory=MessagePassing)
     last: RCG = field(default_factory=lambda: RCG(Whitened()))
     few: float = 2.5
@@ -65,8 +65,8 @@ class Phases:
 
     def start(self, problem: Problem, state: State) -> Memory:
         if not isinstance(problem, PhaseRetrieval) or state.X.rank != 1:
-            raise TypeError(f"Phases is for PhaseRetrieval at rank 1, and this is {problem!r}: use solver='auto'")
-        few = problem.m < self.few * problem.dof(1) or isinstance(problem.frame, DiffractionFrame)
+            raise TypeError(f"AutoPhase is for PhaseRetrieval at rank 1, and this is {problem!r}: use solver='auto'")
+        few = problem.m < self.few * problem.dof(1) or isinstance(problem.linear_map, DiffractionMap)
         solver: Solver = self.messages if few else self.descent
         inner = state.remember(solver.start(problem, state))
         return Memory(solver, inner, MESSAGES if few else DESCENT, (state.residual,), int(few))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backends import dense_backend, is_tensor
 from ..backends.dense import Array
-from .checks import FLOATS
+from .array_checks import FLOATS
 
 LIMIT = 2**31 - 1  # rows and columns: indices are kept in 32 bits
 Duplicates = Literal["error", "mean", "last", "sum"]

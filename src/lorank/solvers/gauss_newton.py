@@ -29,14 +29,14 @@ class GaussNewton:
     ----------
     tol : float
         Accuracy of the inner solution.
-    most : int
+    max_steps : int
         The most inner steps.
     tries : int
         Dampings to try in one step before X is left as it is.
     """
 
     tol: float = 1e-3
-    most: int = 300
+    max_steps: int = 300
     tries: int = 3
 
     default_start = "staged"
@@ -49,7 +49,7 @@ class GaussNewton:
         rhs = -riemannian_gradient(X, state.gradient, Weights())
         for _ in range(self.tries):
             system = TangentSystem(problem, X, Damping.constant(X, damping * problem.gain))
-            xi, _ = system.solve(rhs, tol=self.tol, most=self.most)
+            xi, _ = system.solve(rhs, tol=self.tol, max_steps=self.max_steps)
             new = state.next(problem, retract(xi, 1.0), 1.0)
             if new.residual < state.residual:
                 idle = state.memory.idle + 1 if new.residual > 0.9 * state.residual else 0

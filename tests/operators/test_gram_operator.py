@@ -8,14 +8,14 @@ from phase_models import KINDS, count, hermitian_point, hermitian_tangent, inner
 
 import lorank as lr
 from helpers import assert_close, eps, host, random_array
-from lorank.operators import normal as module
-from lorank.operators.normal import Iterations, Spectrum
+from lorank.operators import gram_operator as module
+from lorank.operators.gram_operator import Iterations, Spectrum
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_solutions_and_traces(kind, dtype, backend):
     problem, A = make(kind, dtype, backend)
-    kept, gram = problem.normal, A.conj().T @ A
+    kept, gram = problem.gram_operator, A.conj().T @ A
     assert isinstance(kept, Iterations if kind == "functions" else Spectrum)
     n, exact = len(gram), kind != "functions"
     b = random_array(np.random.default_rng(1), (n, 1), of_problem(kind, dtype))
@@ -32,12 +32,12 @@ def test_solutions_and_traces(kind, dtype, backend):
 def test_large_arrays_are_not_factorised(monkeypatch):
     monkeypatch.setattr(module, "FACTORISED_UP_TO", 5)
     problem, A = make("matrix", np.complex128)
-    assert isinstance(problem.normal, Iterations)
+    assert isinstance(problem.gram_operator, Iterations)
     b = random_array(np.random.default_rng(2), (A.shape[1], 1), np.complex128)
     for shift in (2.0, 1.0):  # the second time from the first solution
-        x, _ = problem.normal.solve(b, shift)
+        x, _ = problem.gram_operator.solve(b, shift)
         np.testing.assert_allclose(x, np.linalg.solve(A.conj().T @ A + shift * np.eye(len(b)), b), atol=1e-3)
-    nothing, _ = problem.normal.solve(0 * b, 1.0)
+    nothing, _ = problem.gram_operator.solve(0 * b, 1.0)
     assert np.abs(nothing).max() < 1e-3
 
 
@@ -45,7 +45,7 @@ def test_large_arrays_are_not_factorised(monkeypatch):
 def test_the_spectrum_applies_what_it_solves(kind, dtype, backend):
     problem, A = make(kind, dtype, backend)
     a = backend.asarray(random_array(np.random.default_rng(3), (A.shape[1], 2), of_problem(kind, dtype)))
-    assert_close(problem.normal.apply(a, 0.25), A.conj().T @ (A @ host(a)) + 0.25 * host(a), dtype, 1000, scale=100)
+    assert_close(problem.gram_operator.apply(a, 0.25), A.conj().T @ (A @ host(a)) + 0.25 * host(a), dtype, 1000, scale=100)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -74,7 +74,7 @@ def test_weighted_gradient_by_differences(dtype):
     w = rng.random(problem.m)
 
     def misfit(x):
-        return (w * (np.abs(problem.frame.A @ x) ** 2 - problem.y) ** 2).sum() / 2
+        return (w * (np.abs(problem.linear_map.A @ x) ** 2 - problem.y) ** 2).sum() / 2
 
     X = lr.FixedRank.semidefinite(x[:, None])
     gradient = 2 * problem.gradient(X).weighted(w).times(x[:, None])[:, 0]  # of the misfit as a function of x

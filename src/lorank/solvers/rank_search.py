@@ -33,7 +33,7 @@ def find_rank(problem: Problem, tol: float, rng: np.random.Generator) -> tuple[i
     X = Spectral(tol=1e-2, restarts=2)(kept, 1, rng)
     path: list[RankTrial] = []
     while True:
-        X = fit(kept, X, settle=10, most=200, tol=tol, fall=0.9)
+        X = fit(kept, X, settle=10, max_steps=200, tol=tol, fall=0.9)
         misfit = kept.gradient(X).residual_norm / kept.y_norm
         error = math.nan if held is None else held.gradient(X).residual_norm / (held.y_norm or 1.0)
         path.append(RankTrial(X.rank, misfit, error))
@@ -51,7 +51,7 @@ def find_rank(problem: Problem, tol: float, rng: np.random.Generator) -> tuple[i
     return best.rank, tuple(path)
 
 
-def told(path: tuple[RankTrial, ...], rank: int, tol: float) -> str:
+def describe_path(path: tuple[RankTrial, ...], rank: int, tol: float) -> str:
     """A sentence on how the rank was found."""
     chosen = next(t for t in path if t.rank == rank)
     tried = f"ranks 1 to {path[-1].rank}" if len(path) > 1 else "rank 1"
