@@ -64,7 +64,7 @@ def test_barely_sampled_data(kappa):
 class Plain(lr.Completion):
     """A model that says nothing about itself beyond forward and adjoint."""
 
-    tight = None
+    tight_frame = None
 
     def blocks(self, X):
         return None

@@ -51,7 +51,7 @@ class Completion(Problem):
     warning says how many there are.
     """
 
-    tight = 1.0  # sampling: A A* p = p
+    tight_frame = 1.0  # sampling: A A* p = p
 
     def __init__(
         self,
