@@ -54,7 +54,7 @@ class Exact:
             raise ValueError(f"relaxation must lie between 0 and 2, got {self.relaxation!r}")
 
     def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
-        energy = problem.energy(xi)
+        energy = G.energy(xi)
         return self.relaxation * xi.inner(G) / energy if energy > 0 else 0.0
 
 

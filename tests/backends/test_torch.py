@@ -94,7 +94,7 @@ def test_models_from_tensors():
     sensing = lr.Sensing(torch.as_tensor(made.A), torch.as_tensor(made.y), (12, 10))
     assert lr.solve(sensing, 2).converged
     phase, x = lr.datasets.random_phase(20, seed=1)
-    again = lr.PhaseRetrieval(torch.as_tensor(phase.frame.A), torch.as_tensor(phase.y))
+    again = lr.PhaseRetrieval(torch.as_tensor(phase.linear_map.A), torch.as_tensor(phase.y))
     assert lr.phase_distance(lr.solve(again, 1).signal, x) < 1e-5
 
 

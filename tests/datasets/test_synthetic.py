@@ -105,7 +105,7 @@ def test_diffraction(shape):
 
 def test_masks_are_octanary():
     """b1 b2 with b1 in {1, -1, i, -i}, and b2 sqrt(1/2) four times in five, or sqrt(3): E |b1 b2|^2 = 1."""
-    D = random_diffraction((40, 40), masks=10, seed=2)[0].frame.masks
+    D = random_diffraction((40, 40), masks=10, seed=2)[0].linear_map.masks
     sizes, turns = np.abs(D), D / np.abs(D)
     small, large = np.isclose(sizes, np.sqrt(0.5)), np.isclose(sizes, np.sqrt(3))
     assert (small | large).all()
@@ -132,7 +132,7 @@ def test_noise_in_diffraction_patterns():
     problem, x = random_diffraction((8, 6), seed=4)
     noisy, same = random_diffraction((8, 6), seed=4, noise=0.01, row_norms=7)
     np.testing.assert_array_equal(same, x)
-    np.testing.assert_array_equal(noisy.frame.masks, problem.linear_map.masks)
+    np.testing.assert_array_equal(noisy.linear_map.masks, problem.linear_map.masks)
     assert noisy.probes.shape == (48, 7)
     assert (noisy.y >= 0).all()
     assert 0.005 < relative(noisy.y, problem.y) < 0.0101

@@ -64,9 +64,9 @@ def test_numbers_of_any_kind(of_A, of_y, expected):
 
 def test_a_contiguous_array_is_not_copied():
     A = np.ones((9, 3))
-    assert lr.PhaseRetrieval(A, np.ones(9)).frame.A is A
+    assert lr.PhaseRetrieval(A, np.ones(9)).linear_map.A is A
     other = lr.PhaseRetrieval(np.asfortranarray(A), np.ones(9))
-    assert other.frame.A.flags.c_contiguous
+    assert other.linear_map.A.flags.c_contiguous
 
 
 def test_flat_intensities_will_do():

@@ -95,7 +95,7 @@ def test_whitening_evens_out_columns():
     problem = lr.PhaseRetrieval(problem.linear_map.A * scales, problem.y)
     near = lr.FixedRank.semidefinite(((x + 0.2 * np.roll(x, 1)) / scales)[:, None])
     plain, whitened = (
-        lr.solve(problem, 1, RCG(m, observations=Fisher()), start=near, tol=1e-8) for m in (lr.metrics.Canonical(), Whitened())
+        lr.solve(problem, 1, RCG(m, reweighting=Fisher()), start=near, tol=1e-8) for m in (lr.metrics.Canonical(), Whitened())
     )
     assert whitened.converged
     assert whitened.n_iter < 15

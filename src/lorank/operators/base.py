@@ -89,10 +89,6 @@ class Problem(ABC):
         """``G = A*(A X - y)``, as far as solvers need it."""
         return Gradient(self, X)
 
-    def gradient_after(self, X: FixedRank, residual: float) -> Gradient:
-        """The gradient at X, where the relative residual just before was ``residual``: a problem may spare digits far away."""
-        return self.gradient(X)
-
     def single(self) -> tuple[Problem, float]:
         """The same problem in single precision, for work that a few digits suffice for, and the unit its matrix is in; the
         problem itself and 1 where there is none.
@@ -199,6 +195,14 @@ class Gradient:
 
     def __init__(self, problem: Problem, X: FixedRank) -> None:
         self.problem, self.X = problem, X
+
+    def at(self, X: FixedRank) -> Gradient:
+        """The gradient at the next point: a model may reuse what was computed here, or spare digits far from the solution."""
+        return self.problem.gradient(X)
+
+    def energy(self, xi: Tangent) -> float:
+        """``|A xi|^2``, the curvature of the misfit along xi: what an exact step divides by."""
+        return self.problem.energy(xi)
 
     @functools.cached_property
     def residual(self) -> Array:

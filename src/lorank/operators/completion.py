@@ -146,9 +146,6 @@ class Completion(Problem):
     def gradient(self, X: FixedRank) -> Gradient:
         return SampledGradient(self, X, self.precision == "mixed")
 
-    def gradient_after(self, X: FixedRank, residual: float) -> Gradient:
-        return SampledGradient(self, X, self.precision == "mixed" or (self.precision == "auto" and residual > ROUGH))
-
     def single(self) -> tuple[Completion, float]:
         if self.precision == "double" or self.m < SINGLE or self.dtype not in (np.float64, np.complex128):
             return self, 1.0
@@ -296,6 +293,11 @@ class SampledGradient(Gradient):
     def __init__(self, problem: Completion, X: FixedRank, rough: bool = False) -> None:
         super().__init__(problem, X)
         self._passes = problem.observations.rough if rough else problem.observations
+
+    def at(self, X: FixedRank) -> SampledGradient:
+        problem = self.problem
+        far = problem.precision == "auto" and self.residual_norm > ROUGH * problem.y_norm
+        return SampledGradient(problem, X, far or problem.precision == "mixed")
 
     @functools.cached_property
     def _by_rows(self) -> tuple[Array, Array]:

@@ -93,7 +93,7 @@ class State:
 
     def next(self, problem: Problem, X: FixedRank, step: float, memory: Any = None) -> State:
         """The state after a step to X."""
-        G = problem.gradient_after(X, self.residual)
+        G = self.gradient.at(X)
         return State(self.iteration + 1, X, G, relative(problem, G), step, self.X, memory)
 
     def remember(self, memory: Any) -> State:
