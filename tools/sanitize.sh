@@ -64,7 +64,7 @@ cp "$build"/cmake/_kernels*.so "$build/pkg/lorank/"
 # -S: an editable install of lorank hooks into import by a .pth file, before PYTHONPATH; without site it is not read.
 site=$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
 sanitized() {
-  env LD_PRELOAD="$preload" PYTHONPATH="$build/pkg:$site" PYTHONDONTWRITEBYTECODE=1 PYTHONMALLOC=malloc \
+  env LD_PRELOAD="$preload" PYTHONPATH="$build/pkg:$site${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRITEBYTECODE=1 PYTHONMALLOC=malloc \
     ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 \
     "$PYTHON" -S "$@"
 }

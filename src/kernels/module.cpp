@@ -2,12 +2,14 @@
 // were checked when the Pattern was built, and a Pattern cannot be changed afterwards.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <complex>
+#include <optional>
 
 #include "pattern.h"
 #include "tall.h"
@@ -73,7 +75,8 @@ void bind(nb::class_<Pattern> &cls) {
   cls.def(
       "gradient",
       [factor, in](const Pattern &p, bool columns, Matrix<const T> own, Vector<const R> scale, Matrix<const T> other,
-                   Vector<const T> values, Matrix<T> sums, Vector<double> squares, bool mixed) {
+                   Vector<const T> values, Matrix<T> sums, Vector<double> squares, bool mixed,
+                   std::optional<Vector<const R>> weights, std::optional<Vector<double>> misfit) {
         const std::int64_t majors = columns ? p.n2 : p.n1, minors = columns ? p.n1 : p.n2, width = own.shape(1);
         require(width > 0, "own: columns", width, 1);
         require_shape(own, "own", majors, width);
@@ -82,34 +85,40 @@ void bind(nb::class_<Pattern> &cls) {
         require_size(values, "values", p.m);
         require_shape(sums, "sums", majors, width);
         require_size(squares, "squares", majors);
+        if (weights) require_size(*weights, "weights", p.m);
+        if (misfit) require_size(*misfit, "misfit", majors);
+        require(!misfit || weights, "misfit, which only a weighted pass gives: arrays", 1, 0);
         nb::gil_scoped_release nogil;
-        p.gradient<R, C>(columns, factor(own), scale.data(), factor(other), in(values), reinterpret_cast<R *>(sums.data()),
-                         squares.data(), mixed);
+        p.gradient<R, C>(columns, factor(own), scale.data(), factor(other), in(values), weights ? weights->data() : nullptr,
+                         reinterpret_cast<R *>(sums.data()), squares.data(), misfit ? misfit->data() : nullptr, mixed);
       },
       "columns"_a, "own"_a.noconvert(), "scale"_a.noconvert(), "other"_a.noconvert(), "values"_a.noconvert(),
-      "sums"_a.noconvert(), "squares"_a.noconvert(), "mixed"_a = false);
+      "sums"_a.noconvert(), "squares"_a.noconvert(), "mixed"_a = false, "weights"_a.noconvert() = nb::none(),
+      "misfit"_a.noconvert() = nb::none());
 
   cls.def(
       "sample",
       [factor, in](const Pattern &p, Matrix<const T> left1, Matrix<const T> right1, Matrix<const T> left2,
-                   Matrix<const T> right2, Vector<const T> weights, Vector<T> sampled, bool mixed) {
+                   Matrix<const T> right2, Vector<const T> entries, Vector<T> sampled, bool mixed,
+                   std::optional<Vector<const R>> weights) {
         const std::int64_t w1 = left1.shape(1), w2 = left2.shape(1);
         require(w1 > 0, "left1: columns", w1, 1);
         require_shape(left1, "left1", p.n1, w1);
         require_shape(right1, "right1", p.n2, w1);
         require_shape(left2, "left2", p.n1, w2);
         require_shape(right2, "right2", p.n2, w2);
-        const bool weighted = weights.shape(0) != 0, stored = sampled.shape(0) != 0;
-        if (weighted) require_size(weights, "weights", p.m);
+        const bool given = entries.shape(0) != 0, stored = sampled.shape(0) != 0;
+        if (given) require_size(entries, "p", p.m);
+        if (weights) require_size(*weights, "weights", p.m);
         if (stored) require_size(sampled, "sampled", p.m);
         double inner = 0, squares = 0;
         nb::gil_scoped_release nogil;
-        p.sample<R, C>(factor(left1), factor(right1), factor(left2), factor(right2), weighted ? in(weights) : nullptr,
-                       stored ? reinterpret_cast<R *>(sampled.data()) : nullptr, inner, squares, mixed);
+        p.sample<R, C>(factor(left1), factor(right1), factor(left2), factor(right2), given ? in(entries) : nullptr,
+                       weights ? weights->data() : nullptr, stored ? reinterpret_cast<R *>(sampled.data()) : nullptr, inner, squares, mixed);
         return std::pair<double, double>(inner, squares);
       },
-      "left1"_a.noconvert(), "right1"_a.noconvert(), "left2"_a.noconvert(), "right2"_a.noconvert(), "weights"_a.noconvert(),
-      "sampled"_a.noconvert(), "mixed"_a = false);
+      "left1"_a.noconvert(), "right1"_a.noconvert(), "left2"_a.noconvert(), "right2"_a.noconvert(), "p"_a.noconvert(),
+      "sampled"_a.noconvert(), "mixed"_a = false, "weights"_a.noconvert() = nb::none());
 
   cls.def(
       "times",

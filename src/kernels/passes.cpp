@@ -192,6 +192,7 @@ struct Kernel {
     }
   }
 
+  template <bool WEIGHTED>
   static void gradient(const Job<R> &job) {
     const std::int64_t nv = vectors(job), stride = nv * lanes * planes, bytes = stride * sizeof(S);
     const S *other = static_cast<const S *>(job.other);
@@ -200,22 +201,30 @@ struct Kernel {
       V<R> *g = HALVES ? registers : reinterpret_cast<V<R> *>(job.row);
       const V<R> *u = reinterpret_cast<const V<R> *>(job.own + a * stride);
       for (std::int64_t i = 0; i < nv * planes; ++i) g[i] = V<R>{};
-      double squares = 0;
+      double squares = 0, misfit = 0;
       for (std::int64_t k = job.indptr[a]; k < job.indptr[a + 1]; ++k) {
         fetch(other + job.index[k + kPrefetch] * stride, bytes);
         const S *v = other + job.index[k] * stride;
         R re, im;
         dot(u, v, nv, re, im);
         re -= job.values[planes * k];
-        squares += double(re) * double(re);
-        if (COMPLEX) {
-          im -= job.values[planes * k + 1];
-          squares += double(im) * double(im);
+        if (COMPLEX) im -= job.values[planes * k + 1];
+        if (WEIGHTED) {
+          const R w = job.weights[k], whole_re = re, whole_im = im;
+          re *= w;
+          misfit += double(whole_re) * double(re);
+          if (COMPLEX) {
+            im *= w;
+            misfit += double(whole_im) * double(im);
+          }
         }
+        squares += double(re) * double(re);
+        if (COMPLEX) squares += double(im) * double(im);
         axpy(g, v, nv, re, im);
       }
       store(g, job.sums + a * job.width * planes, job.width, nv);
       job.squares[a] = squares;
+      if (WEIGHTED && job.misfit) job.misfit[a] = misfit;
     }
   }
 
@@ -235,6 +244,7 @@ struct Kernel {
     }
   }
 
+  template <bool WEIGHTED>
   static void sample(const Job<R> &job) {
     const std::int64_t nv = vectors(job), stride = nv * lanes * planes, bytes = stride * sizeof(S);
     const S *other = static_cast<const S *>(job.other);
@@ -249,8 +259,14 @@ struct Kernel {
           job.sampled[planes * k] = re;
           if (COMPLEX) job.sampled[planes * k + 1] = im;
         }
-        squares += double(re) * double(re);
-        if (COMPLEX) squares += double(im) * double(im);
+        if (WEIGHTED) {
+          const double w = job.weights[k];
+          squares += w * double(re) * double(re);
+          if (COMPLEX) squares += w * double(im) * double(im);
+        } else {
+          squares += double(re) * double(re);
+          if (COMPLEX) squares += double(im) * double(im);
+        }
         if (job.values) {
           inner += double(re) * double(job.values[planes * k]);
           if (COMPLEX) inner += double(im) * double(job.values[planes * k + 1]);
@@ -262,14 +278,16 @@ struct Kernel {
   }
 };
 
-enum class Kind { gradient, times, sample };
+enum class Kind { gradient, weighted_gradient, times, sample, weighted_sample };
 
 template <class R, class S, bool COMPLEX, int HALVES, Kind KIND>
 inline void run(const Job<R> &job) {
   using K = Kernel<R, S, COMPLEX, HALVES>;
-  if (KIND == Kind::gradient) K::gradient(job);
-  if (KIND == Kind::times) K::times(job);
-  if (KIND == Kind::sample) K::sample(job);
+  if constexpr (KIND == Kind::gradient) K::template gradient<false>(job);
+  if constexpr (KIND == Kind::weighted_gradient) K::template gradient<true>(job);
+  if constexpr (KIND == Kind::times) K::times(job);
+  if constexpr (KIND == Kind::sample) K::template sample<false>(job);
+  if constexpr (KIND == Kind::weighted_sample) K::template sample<true>(job);
 }
 
 template <class R, class S, bool COMPLEX, Kind KIND>
@@ -298,9 +316,11 @@ void choose(const Job<R> &job) {
 
 template <class R, class S>
 constexpr Table<R> table() {
-  return {{choose<R, S, false, Kind::gradient>, choose<R, S, true, Kind::gradient>},
+  return {{{choose<R, S, false, Kind::gradient>, choose<R, S, false, Kind::weighted_gradient>},
+           {choose<R, S, true, Kind::gradient>, choose<R, S, true, Kind::weighted_gradient>}},
           {choose<R, S, false, Kind::times>, choose<R, S, true, Kind::times>},
-          {choose<R, S, false, Kind::sample>, choose<R, S, true, Kind::sample>}};
+          {{choose<R, S, false, Kind::sample>, choose<R, S, false, Kind::weighted_sample>},
+           {choose<R, S, true, Kind::sample>, choose<R, S, true, Kind::weighted_sample>}}};
 }
 
 #define LORANK_TEXT_(x) #x

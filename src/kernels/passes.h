@@ -23,23 +23,25 @@ struct Job {
   std::int64_t halves;         // half cache lines a plane
   const R *own;                // packed, one row a major index (gradient, sample)
   const void *other;           // packed, gathered: numbers of type R, or float for a mixed pass
-  const R *values;             // one a observation, complex interleaved: data (gradient), weights (times, sample or null)
+  const R *values;             // one a observation, complex interleaved: data (gradient), entries (times), p (sample, or null)
+  const R *weights;            // one a observation, real: weighted passes
   R *sampled;                  // sample: one a observation, or null
   R *sums;                     // gradient, times: (majors, width), unpadded, complex interleaved
   R *row;                      // scratch, aligned: the accumulators of one row, both planes
   double *squares;             // gradient, sample: one a major index, or null
-  double *inner;               // sample: Re <weights, sampled> a major index, or null
+  double *misfit;              // weighted gradient: one a major index, or null
+  double *inner;               // sample: Re <p, sampled> a major index, or null
 };
 
 template <class R>
 struct Table {
-  // d = own . conj(other) - values;  sums = sum_k d_k other_k;  squares = sum_k |d_k|^2
-  void (*gradient[2])(const Job<R> &);
+  // d = own . conj(other) - values, g = w d;  sums = sum_k g_k other_k;  squares = sum_k |g_k|^2;  misfit = sum_k w_k |d_k|^2
+  void (*gradient[2][2])(const Job<R> &);
   // sums = sum_k values_k other_k
   void (*times[2])(const Job<R> &);
-  // z = own . conj(other);  squares = sum_k |z_k|^2;  inner = sum_k Re(conj(values_k) z_k)
-  void (*sample[2])(const Job<R> &);
-};  // index 0: real, 1: complex
+  // z = own . conj(other);  squares = sum_k w_k |z_k|^2;  inner = sum_k Re(conj(values_k) z_k)
+  void (*sample[2][2])(const Job<R> &);
+};  // first index 0: real, 1: complex; second 0: w = 1, 1: weighted
 
 struct Passes {
   const char *name;

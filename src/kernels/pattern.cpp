@@ -303,8 +303,8 @@ void Pattern::normal(bool columns, Factor<double> other, NormalJob job) const {
 }
 
 template <class R, bool COMPLEX>
-void Pattern::gradient(bool columns, Factor<R> own, const R *scale, Factor<R> other, const R *values, R *sums, double *squares,
-                       bool mixed) const {
+void Pattern::gradient(bool columns, Factor<R> own, const R *scale, Factor<R> other, const R *values, const R *weights, R *sums,
+                       double *squares, double *misfit, bool mixed) const {
   Job<R> job{};
   job.width = own.width;
   const Layout rows = layout(own.width, sizeof(R), mixed);
@@ -314,14 +314,16 @@ void Pattern::gradient(bool columns, Factor<R> own, const R *scale, Factor<R> ot
   job.own = a.data;
   job.other = gathered<R, COMPLEX>(other, Factor<R>{nullptr, other.rows, 0}, job.halves, mixed);
   job.values = values;
+  job.weights = weights;
   job.sums = sums;
   job.squares = squares;
-  run(columns, table(R(), rows.passes, mixed).gradient[COMPLEX], job);
+  job.misfit = misfit;
+  run(columns, table(R(), rows.passes, mixed).gradient[COMPLEX][weights != nullptr], job);
 }
 
 template <class R, bool COMPLEX>
-void Pattern::sample(Factor<R> left1, Factor<R> right1, Factor<R> left2, Factor<R> right2, const R *weights, R *sampled,
-                     double &inner, double &squares, bool mixed) const {
+void Pattern::sample(Factor<R> left1, Factor<R> right1, Factor<R> left2, Factor<R> right2, const R *p, const R *weights,
+                     R *sampled, double &inner, double &squares, bool mixed) const {
   Job<R> job{};
   job.width = left1.width + left2.width;
   const Layout rows = layout(job.width, sizeof(R), mixed);
@@ -331,11 +333,12 @@ void Pattern::sample(Factor<R> left1, Factor<R> right1, Factor<R> left2, Factor<
   std::vector<double> sums(2 * n1);
   job.own = a.data;
   job.other = gathered<R, COMPLEX>(right1, right2, job.halves, mixed);
-  job.values = weights;
+  job.values = p;
+  job.weights = weights;
   job.sampled = sampled;
   job.squares = sums.data();
   job.inner = sums.data() + n1;
-  run(false, table(R(), rows.passes, mixed).sample[COMPLEX], job);
+  run(false, table(R(), rows.passes, mixed).sample[COMPLEX][weights != nullptr], job);
   inner = squares = 0;
   for (std::int64_t i = 0; i < n1; ++i) {
     squares += sums[i];
@@ -394,9 +397,10 @@ void row_major_order(const I *rows, const I *cols, std::int64_t m, std::int64_t 
 }
 
 #define LORANK_INSTANTIATE(R, C)                                                                                          \
-  template void Pattern::gradient<R, C>(bool, Factor<R>, const R *, Factor<R>, const R *, R *, double *, bool) const;     \
-  template void Pattern::sample<R, C>(Factor<R>, Factor<R>, Factor<R>, Factor<R>, const R *, R *, double &, double &,     \
-                                      bool) const;                                                                        \
+  template void Pattern::gradient<R, C>(bool, Factor<R>, const R *, Factor<R>, const R *, const R *, R *, double *,       \
+                                        double *, bool) const;                                                            \
+  template void Pattern::sample<R, C>(Factor<R>, Factor<R>, Factor<R>, Factor<R>, const R *, const R *, R *, double &,    \
+                                      double &, bool) const;                                                              \
   template void Pattern::times<R, C>(bool, const R *, Factor<R>, R *) const;                                              \
   template void Pattern::to_columns<R, C>(const R *, R *) const;
 LORANK_INSTANTIATE(float, false)

@@ -29,14 +29,15 @@ class Pattern {
 
   // Rows: d = (own diag(s)) other^H on the pattern - values, sums = D other. The columns' twin expects conj(values) in
   // column order, and computes D^H other from the same product. Mixed: `other` is rounded to float, the rest is as in R.
+  // Weights, in the order of the values, or null: they multiply d in sums and squares, and |d|^2 in the misfit (or null).
   template <class R, bool COMPLEX>
-  void gradient(bool columns, Factor<R> own, const R *scale, Factor<R> other, const R *values, R *sums, double *squares,
-                bool mixed) const;
+  void gradient(bool columns, Factor<R> own, const R *scale, Factor<R> other, const R *values, const R *weights, R *sums,
+                double *squares, double *misfit, bool mixed) const;
 
   // sampled = (left1 right1^H + left2 right2^H) on the pattern, in row order; returns through squares/inner the two sums of
-  // a line search, Re <weights, sampled> and |sampled|^2. sampled and weights may be null.
+  // a line search, Re <p, sampled> and sum w |sampled|^2. sampled, p and weights may be null.
   template <class R, bool COMPLEX>
-  void sample(Factor<R> left1, Factor<R> right1, Factor<R> left2, Factor<R> right2, const R *weights, R *sampled,
+  void sample(Factor<R> left1, Factor<R> right1, Factor<R> left2, Factor<R> right2, const R *p, const R *weights, R *sampled,
               double &inner, double &squares, bool mixed) const;
 
   // sums = P other, with P the sparse matrix of `values` in the order asked for.

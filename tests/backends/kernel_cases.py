@@ -30,6 +30,9 @@ class OnDevice:
 
         return call
 
+    def with_weights(self, weights):
+        return OnDevice(self.passes.with_weights(self.convert(weights, self.backend.asarray)), self.backend)
+
     def matrix(self, p):
         return SimpleNamespace(toarray=lambda: host(self.passes.matrix(self.backend.asarray(p)).to_dense()))
 
@@ -52,6 +55,11 @@ class Case:
 
     def vector(self):
         return random_array(self.rng, self.m, self.dtype)
+
+    def weights(self):
+        """Of different sizes, a fifth of them zero."""
+        w = np.exp(self.rng.standard_normal(self.m)) * (self.rng.random(self.m) > 0.2)
+        return w.astype(real_dtype(self.dtype))
 
     def factors(self, width):
         return [random_array(self.rng, (n, width), self.dtype) for n in self.shape]

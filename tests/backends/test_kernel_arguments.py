@@ -80,17 +80,18 @@ def test_a_pattern_keeps_its_own_copy():
 # -- calls that are refused --------------------------------------------------------------------------------------------
 def valid_calls(case):
     """For each method the arguments of a valid call, with those that may not be changed at their front."""
+    # outputs are zeros and not np.empty: what a spoiler casts to float32 must fit into it
     u, v = case.factors(4)
     u2, v2 = case.factors(3)
     s, p, m = case.singular_values(4), case.values, case.m
     n1, n2 = case.shape
     return {
-        "gradient rows": ("gradient", (False,), [u, s, v, p, np.empty((n1, 4), case.dtype), np.empty(n1)]),
-        "gradient columns": ("gradient", (True,), [v, s, u, p, np.empty((n2, 4), case.dtype), np.empty(n2)]),
-        "sample": ("sample", (), [u, v, u2, v2, p.copy(), np.empty(m, case.dtype)]),
-        "times rows": ("times", (False,), [p, v, np.empty((n1, 4), case.dtype)]),
-        "times columns": ("times", (True,), [p, u, np.empty((n2, 4), case.dtype)]),
-        "to_columns": ("to_columns", (), [p, np.empty(m, case.dtype)]),
+        "gradient rows": ("gradient", (False,), [u, s, v, p, np.zeros((n1, 4), case.dtype), np.zeros(n1)]),
+        "gradient columns": ("gradient", (True,), [v, s, u, p, np.zeros((n2, 4), case.dtype), np.zeros(n2)]),
+        "sample": ("sample", (), [u, v, u2, v2, p.copy(), np.zeros(m, case.dtype)]),
+        "times rows": ("times", (False,), [p, v, np.zeros((n1, 4), case.dtype)]),
+        "times columns": ("times", (True,), [p, u, np.zeros((n2, 4), case.dtype)]),
+        "to_columns": ("to_columns", (), [p, np.zeros(m, case.dtype)]),
     }
 
 
@@ -184,6 +185,30 @@ def test_spoiled_arguments_are_refused(call, dtype):
             bad = [*arguments[:k], spoil(good), *arguments[k + 1 :]]
             assert refuses(getattr(pattern, method), *fixed, *bad), f"{method} took argument {k} although {spoil.__name__}"
     getattr(pattern, method)(*fixed, *arguments)
+
+
+@native_only
+@pytest.mark.parametrize("call", ["gradient rows", "gradient columns", "sample"])
+def test_spoiled_weights_are_refused(call, dtype):
+    case = random_case(np.random.default_rng(8), (7, 9), dtype)
+    pattern = _kernels.Pattern(case.indptr, case.indices, 9)
+    method, fixed, arguments = valid_calls(case)[call]
+    more = {"weights": case.weights()}
+    if method == "gradient":
+        more["misfit"] = np.zeros(9 if fixed[0] else 7)
+
+    def refused(changed):
+        return refuses(lambda: getattr(pattern, method)(*fixed, *arguments, **(more | changed)))
+
+    for name, good in more.items():
+        spoilers = [spoil for spoil in SPOILERS if spoil is not nothing]
+        assert all(refused({name: spoil(good)}) for spoil in (*spoilers, unaligned))
+    assert not refused({})
+    assert not refused({"weights": None, "misfit": None} if "misfit" in more else {"weights": None})
+    assert "misfit" not in more or refused({"weights": None})  # there is no such sum without weights
+    if "misfit" in more:
+        more["misfit"].flags.writeable = False
+        assert refused({})
 
 
 @native_only

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -33,25 +35,33 @@ def instruction_set(request):
         _kernels.use_instruction_set(before)
 
 
-def check_gradient(case, passes, width):
+def check_gradient(case, passes, width, weights=None):
     u, v = case.factors(width)
     s = case.singular_values(width)
-    X = (double(u) * s) @ double(v).conj().T
-    D = np.where(case.mask, X, 0) - case.matrix(case.values)
+    w = case.matrix(np.ones(case.m) if weights is None else weights).real
+    D = (double(u) * s) @ double(v).conj().T - case.matrix(case.values)
+    G = w * D
     # what rounding acts on: the sums of absolute values, not what is left after cancellation
-    size = np.where(case.mask, (np.abs(u) * s) @ np.abs(v).T, 0) + np.abs(case.matrix(case.values))
+    whole = np.where(case.mask, (np.abs(u) * s) @ np.abs(v).T, 0) + np.abs(case.matrix(case.values))
+    size = w * whole
 
-    GV, row_squares = passes.gradient_rows(u, s, v)
+    GV, row_squares, misfit = passes.gradient_rows(u, s, v)
     assert GV.dtype == case.dtype
-    assert_close(GV, D @ v, case.dtype, 20, (size @ np.abs(v)).max(initial=0))
-    assert_close(row_squares, (np.abs(D) ** 2).sum(1), case.dtype, 20, (size**2).sum(1).max(initial=0))
+    assert_close(GV, G @ v, case.dtype, 20, (size @ np.abs(v)).max(initial=0))
+    assert_close(row_squares, (np.abs(G) ** 2).sum(1), case.dtype, 20, (size**2).sum(1).max(initial=0))
+    assert_close(misfit, (w * np.abs(D) ** 2).sum(1), case.dtype, 20, (size * whole).sum(1).max(initial=0))
 
     GhU, col_squares = passes.gradient_cols(u, s, v)
     assert GhU.dtype == case.dtype
-    assert_close(GhU, D.conj().T @ u, case.dtype, 20, (size.T @ np.abs(u)).max(initial=0))
-    assert_close(col_squares, (np.abs(D) ** 2).sum(0), case.dtype, 20, (size**2).sum(0).max(initial=0))
+    assert_close(GhU, G.conj().T @ u, case.dtype, 20, (size.T @ np.abs(u)).max(initial=0))
+    assert_close(col_squares, (np.abs(G) ** 2).sum(0), case.dtype, 20, (size**2).sum(0).max(initial=0))
     if case.m:  # see test_squares_of_nothing_are_double
-        assert row_squares.dtype == col_squares.dtype == np.float64
+        assert row_squares.dtype == col_squares.dtype == misfit.dtype == np.float64
+
+
+def check_weighted_gradient(case, passes, width):
+    weights = case.weights()
+    check_gradient(case, passes.with_weights(weights), width, double(weights))
 
 
 def check_sample(case, passes, width):
@@ -65,12 +75,18 @@ def check_sample(case, passes, width):
 
 def check_line_sums(case, passes, width):
     one, two = case.factors(width), case.factors(max(1, width // 2))
-    weights = case.vector()
+    p, weights = case.vector(), case.weights()
     z = sum(double(left) @ double(right).conj().T for left, right in (one, two))[case.mask]
     size = sum(np.abs(left) @ np.abs(right).T for left, right in (one, two))[case.mask]
-    inner, squares = passes.line_sums((one, two), weights)
-    assert_close(inner, np.vdot(double(weights), z).real, case.dtype, 20, np.abs(weights) @ size)
+    inner, squares = passes.line_sums((one, two), p)
+    assert_close(inner, np.vdot(double(p), z).real, case.dtype, 20, np.abs(p) @ size)
     assert_close(squares, np.vdot(z, z).real, case.dtype, 20, size @ size)
+    assert passes.line_sums((one, two), None) == (0.0, squares)
+
+    passes = passes.with_weights(weights)
+    same, squares = passes.line_sums((one, two), p)
+    assert_close(same, inner, case.dtype, 20, np.abs(p) @ size)
+    assert_close(squares, double(weights) @ np.abs(z) ** 2, case.dtype, 20, weights @ size**2)
     assert passes.line_sums((one, two), None) == (0.0, squares)
 
 
@@ -86,7 +102,7 @@ def check_times(case, passes, width):
     np.testing.assert_array_equal(passes.matrix(p).toarray(), P.astype(case.dtype))
 
 
-CHECKS = [check_gradient, check_sample, check_line_sums, check_times]
+CHECKS = [check_gradient, check_weighted_gradient, check_sample, check_line_sums, check_times]
 
 
 # -- the passes against dense ------------------------------------------------------------------------------------------
@@ -107,7 +123,7 @@ def test_every_width_on_every_instruction_set(check, instruction_set, dtype):
 
 @native_only
 @pytest.mark.parametrize("wide", [np.float64, np.complex128])
-@pytest.mark.parametrize("check", [check_gradient, check_line_sums])
+@pytest.mark.parametrize("check", [check_gradient, check_weighted_gradient, check_line_sums])
 def test_mixed_passes_lose_only_what_float32_cannot_hold(check, wide, instruction_set, monkeypatch):
     from lorank.backends import native
 
@@ -203,12 +219,50 @@ def test_inputs_are_left_alone(dtype, backend):
     passes = case.observations(backend)
     u, v = case.factors(3)
     s, p = case.singular_values(3), case.vector()
-    inputs = [u, s, v, p, case.values, case.indptr, case.indices]
+    w = case.weights()
+    inputs = [u, s, v, p, w, case.values, case.indptr, case.indices]
     before = [a.copy() for a in inputs]
+    weighted = passes.with_weights(w)
+    weighted.gradient_rows(u, s, v), weighted.gradient_cols(u, s, v), weighted.line_sums(((u, v), (u, v)), p)
     passes.gradient_rows(u, s, v), passes.gradient_cols(u, s, v), passes.sample(u, v)
     passes.line_sums(((u, v), (u, v)), p), passes.times(p, v), passes.adjoint_times(p, u), passes.squares(p)
     for a, b in zip(inputs, before, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+# -- weights -----------------------------------------------------------------------------------------------------------
+def test_weights_stay_with_new_values_and_can_be_taken_away(dtype, backend):
+    case = random_case(np.random.default_rng(5), (7, 9), dtype, empty_rows=[2])
+    plain = backend.make_observations(*map(backend.asarray, (case.indptr, case.indices, case.values)), 9)
+    w = backend.asarray(case.weights())
+    u, v = map(backend.asarray, case.factors(3))
+    s = backend.asarray(case.singular_values(3))
+    weighted = plain.with_weights(w)
+    assert plain.weights is None  # a twin, not the object itself
+    double_values = backend.astype(plain.values, np.result_type(dtype, np.float64))
+    assert str(weighted.with_values(double_values).weights.dtype).endswith("float64")
+
+    def found(passes):
+        return [host(a) for a in (*passes.gradient_rows(u, s, v), *passes.gradient_cols(u, s, v))]
+
+    expected, doubled = found(weighted), plain.with_values(2 * plain.values)
+    for twin in (
+        doubled.with_weights(w).with_values(plain.values),
+        pickle.loads(pickle.dumps(weighted)),
+        copy.copy(weighted),
+        weighted.rough,
+    ):
+        for a, b in zip(found(twin), expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+    for a, b in zip(found(weighted.with_weights(None)), found(plain), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("shape", [5, (6, 1), 0])
+def test_weights_of_other_lengths_are_refused(shape, backend):
+    case = Case(np.random.default_rng(5), np.ones((2, 3), bool), np.float64)
+    with pytest.raises(ValueError, match="6 observations have as many weights, got an array of shape"):
+        case.observations(backend).with_weights(np.ones(shape))
 
 
 def test_reference_samples_in_blocks(monkeypatch):
@@ -237,6 +291,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(instruction_set, dtype):
     passes = case.observations(get_backend("native"))
     u, v = case.factors(9)
     s, p = case.singular_values(9), case.vector()
+    weighted = passes.with_weights(case.weights())
 
     def all_passes():
         columns = np.empty_like(p)
@@ -244,6 +299,9 @@ def test_bits_do_not_depend_on_the_number_of_threads(instruction_set, dtype):
         return [
             *passes.gradient_rows(u, s, v),
             *passes.gradient_cols(u, s, v),
+            *weighted.gradient_rows(u, s, v),
+            *weighted.gradient_cols(u, s, v),
+            *weighted.line_sums(((u, v), (u, v)), p),
             passes.sample(u, v),
             *passes.line_sums(((u, v), (u, v)), p),
             passes.times(p, v),

@@ -93,6 +93,21 @@ def test_defaults_are_ones(backend, columns):
     np.testing.assert_allclose(host(squares), host(same[2]), rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.*no observation")
+@pytest.mark.parametrize("columns", [False, True])
+def test_weights_of_the_observations_serve_unless_others_are_given(backend, columns):
+    rows, cols, values, arguments = case(4, columns)
+    passes = lr.Completion(rows, cols, values, SHAPE, backend=backend).observations
+    weights = backend.asarray(arguments.pop("weights"))
+    expected = passes.normal_equations(columns, weights=weights, **arguments)
+    for found in (
+        passes.with_weights(weights).normal_equations(columns, **arguments),
+        passes.with_weights(2 * weights).normal_equations(columns, weights=weights, **arguments),
+    ):
+        np.testing.assert_array_equal(host(found[0]), host(expected[0]))
+        np.testing.assert_array_equal(host(found[2]), host(expected[2]))
+
+
 @pytest.mark.skipif(_kernels is None, reason="no extension")
 def test_threads_and_instruction_sets_agree():
     shape = (3000, 400)

@@ -303,13 +303,18 @@ def test_passes_against_their_plain_twins(dtype, width, longest):
     )
     s = torch.rand(width, dtype=kind.to_real(), generator=draw).to(DEVICE)
     close = {"rtol": 1e-4, "atol": 1e-5} if kind.to_real() == torch.float32 else {"rtol": 1e-11, "atol": 1e-12}
-    for a, b in zip(kernels.gradient(two, u, s, v, y), plain.gradient(one, u, s, v, y), strict=True):
-        torch.testing.assert_close(a, b, **close)
+    w = torch.rand(len(index), dtype=kind.to_real(), generator=draw).sub_(0.2).clamp_(min=0).to(DEVICE)
+    for weights in (None, w):
+        for a, b in zip(kernels.gradient(two, u, s, v, y, weights), plain.gradient(one, u, s, v, y, weights), strict=True):
+            torch.testing.assert_close(a, b, **close)
     torch.testing.assert_close(kernels.times(two, y, v), plain.times(one, y, v), **close)
     for values in (None, y):
         torch.testing.assert_close(kernels.sample(two, u, v, values), plain.sample(one, u, v, values), **close)
-        for a, b in zip(kernels.line_sums(two, u, v, values), plain.line_sums(one, u, v, values), strict=True):
-            torch.testing.assert_close(a, b, **close)
+        for weights in (None, w):
+            for a, b in zip(
+                kernels.line_sums(two, u, v, values, weights), plain.line_sums(one, u, v, values, weights), strict=True
+            ):
+                torch.testing.assert_close(a, b, **close)
     torch.testing.assert_close(kernels.row_sums(two, abs(y)), plain.row_sums(one, abs(y)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -70,10 +70,16 @@ class NativeObservations(ReferenceObservations):
     def _build(self) -> None:
         self._pattern = _kernels.Pattern(self.indptr, self.indices, self.shape[1])
         self._column_values = self._columns(self.values)
+        self._column_weights = None if self.weights is None else self._columns(self.weights)
 
-    def with_values(self, values: Array) -> NativeObservations:
-        twin = copy.copy(self)
-        twin.values, twin._column_values = values, self._columns(values)
+    def with_values(self, values: Array) -> Self:
+        twin = super().with_values(values)
+        twin._column_values = self._columns(values)
+        return twin
+
+    def with_weights(self, weights: Array | None) -> Self:
+        twin = super().with_weights(weights)
+        twin._column_weights = None if twin.weights is None else self._columns(twin.weights)
         return twin
 
     @property
@@ -103,19 +109,33 @@ class NativeObservations(ReferenceObservations):
         self._pattern.to_columns(p, out)
         return out
 
-    def _pass(self, columns: bool, own: Array, s: Array, other: Array, values: Array) -> tuple[Array, np.ndarray]:
-        own, other = _c(own, self.values.dtype), _c(other, self.values.dtype)
-        sums, squares = np.empty_like(own), np.empty(len(own))
-        self._pattern.gradient(columns, own, _c(s, self.values.real.dtype), other, values, sums, squares, self._mixes(other))
-        return sums, squares
-
-    def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, np.ndarray]:
-        return self._pass(False, u, s, v, self.values)
+    def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, np.ndarray, np.ndarray]:
+        return self._gradient(False, u, s, v, self.values, self.weights)
 
     def gradient_cols(self, u: Array, s: Array, v: Array) -> tuple[Array, np.ndarray]:
         # The residual is sampled again from the factors: u is gathered anyway, and reading a stored residual in column
         # order would cost one more cache miss an observation.
-        return self._pass(True, v, s, u, self._column_values)
+        return self._gradient(True, v, s, u, self._column_values, self._column_weights)[:2]
+
+    def _gradient(
+        self, columns: bool, own: Array, s: Array, other: Array, values: Array, weights: Array | None
+    ) -> tuple[Array, np.ndarray, np.ndarray]:
+        own, other = _c(own, self.values.dtype), _c(other, self.values.dtype)
+        sums, squares = np.empty_like(own), np.empty(len(own))
+        misfit = squares if weights is None or columns else np.empty(len(own))
+        self._pattern.gradient(
+            columns,
+            own,
+            _c(s, self.values.real.dtype),
+            other,
+            values,
+            sums,
+            squares,
+            self._mixes(other),
+            weights,
+            None if misfit is squares else misfit,
+        )
+        return sums, squares, misfit
 
     def sample(self, left: Array, right: Array) -> Array:
         out = np.empty(self.m, self.values.dtype)
@@ -123,10 +143,11 @@ class NativeObservations(ReferenceObservations):
         self._pattern.sample(left, right, left[:, :0].copy(), right[:, :0].copy(), out[:0], out)
         return out
 
-    def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], weights: Array | None) -> tuple[float, float]:
+    def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], p: Array | None) -> tuple[float, float]:
         none = self.values[:0]
         (l1, r1), (l2, r2) = (tuple(_c(a, none.dtype) for a in pair) for pair in blocks)
-        return self._pattern.sample(l1, r1, l2, r2, none if weights is None else weights, none.copy(), self._mixes(r1, r2))
+        mixed = self._mixes(r1, r2)
+        return self._pattern.sample(l1, r1, l2, r2, none if p is None else p, none.copy(), mixed, self.weights)
 
     def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
         by_columns = self._column_values if p is self.values else self._columns(p)  # once for all
@@ -155,7 +176,9 @@ class NativeObservations(ReferenceObservations):
         noise: float = 1.0,
         covariance: bool = False,
     ) -> tuple[Array, Array | None, np.ndarray]:
-        if weights is not None and columns:
+        if weights is None:
+            weights = self._column_weights if columns else self.weights
+        elif columns:
             weights = self._columns(_c(weights, np.float64))
         n, k = self.shape[1 if columns else 0], other.shape[1]
         mean, squares = np.empty((n, k)), np.empty(n)

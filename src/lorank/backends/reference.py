@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -60,7 +60,15 @@ class ReferenceObservations:
         Strictly increasing within each row.
     values : (m,) array
     n2 : int
+
+    Attributes
+    ----------
+    weights : (m,) real array or None
+        Of the misfit ``f(X) = 1/2 sum w |X - y|^2`` (:meth:`with_weights`); None stands for ones. ``gradient_rows``,
+        ``gradient_cols``, ``line_sums`` and ``normal_equations`` are those of f; all other passes know no weights.
     """
+
+    weights: Array | None = None
 
     def __init__(self, indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, n2: int) -> None:
         self.indptr, self.indices, self.values = indptr, indices, values
@@ -80,10 +88,16 @@ class ReferenceObservations:
         if (np.diff(index, prepend=0) <= 0)[inside].any():
             raise ValueError("column indices must increase within a row")
 
-    def with_values(self, values: Array) -> ReferenceObservations:
+    def with_values(self, values: Array) -> Self:
         """The same pattern with other values."""
         twin = copy.copy(self)
         twin.values = values
+        return twin if self.weights is None else twin.with_weights(self.weights)
+
+    def with_weights(self, weights: Array | None) -> Self:
+        """The same observations with these weights, or with none; they are kept in the precision of the values."""
+        twin = copy.copy(self)
+        twin.weights = None if weights is None else _weights_of(weights, self.m, self.values.real.dtype)
         return twin
 
     @property
@@ -100,21 +114,27 @@ class ReferenceObservations:
 
         return scipy.sparse.csr_array((p, self.indices, self.indptr), shape=self.shape)
 
-    # -- the fused passes of a gradient at X = u diag(s) v^H: G = (X - y) on the pattern ------------------------------
+    # -- the fused passes of a gradient at X = u diag(s) v^H: G = w (X - y) on the pattern ------------------------------
     @property
     def rough(self) -> Any:
         """These observations for passes that six digits suffice for: a backend may gather factors in float32 there."""
         return self
 
-    def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, np.ndarray]:
-        """``G v`` and the squared row norms of G."""
-        d = self.sample(u * s, v) - self.values
-        return self.times(d, v), self.squares(d)[0]
+    def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, np.ndarray, np.ndarray]:
+        """``G v``, the squared row norms of G, and the sums over each row of ``w |X - y|^2``."""
+        d = self.residual(u * s, v)
+        if self.weights is None:
+            squares = self.squares(d)[0]
+            return self.times(d, v), squares, squares
+        g = self.weights * d
+        misfit = self.sums((g.astype(np.result_type(g, np.float64)) * d.conj()).real, 0).astype(float, copy=False)
+        return self.times(g, v), self.squares(g)[0], misfit
 
     def gradient_cols(self, u: Array, s: Array, v: Array) -> tuple[Array, np.ndarray]:
         """``G^H u`` and the squared column norms of G."""
-        d = self.sample(u * s, v) - self.values
-        return self.adjoint_times(d, u), self.squares(d)[1]
+        d = self.residual(u * s, v)
+        g = d if self.weights is None else self.weights * d
+        return self.adjoint_times(g, u), self.squares(g)[1]
 
     # -- single passes ----------------------------------------------------------------------------------------------
     def residual(self, left: Array, right: Array) -> Array:
@@ -130,13 +150,13 @@ class ReferenceObservations:
             out[part] = np.einsum("ij,ij->i", left[rows[part]], right[self.indices[part]].conj())
         return out
 
-    def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], weights: Array | None) -> tuple[float, float]:
-        """``Re <weights, z>`` and ``|z|^2`` for z the sampled sum of the two blocks ``left right^H``."""
+    def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], p: Array | None) -> tuple[float, float]:
+        """``Re <p, z>`` (0 without p) and ``sum w |z|^2`` for z the sampled sum of the two blocks ``left right^H``."""
         (l1, r1), (l2, r2) = blocks
         z = self.sample(l1, r1) + self.sample(l2, r2)
         double = z.astype(np.result_type(z, np.float64))
-        inner = 0.0 if weights is None else float(np.vdot(weights, double).real)
-        return inner, float(np.vdot(double, double).real)
+        inner = 0.0 if p is None else float(np.vdot(p, double).real)
+        return inner, float(np.vdot(double, double if self.weights is None else self.weights * double).real)
 
     def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
         """``v -> P v`` and ``u -> P^H u`` for P the sparse matrix of the entries ``p``: for many products with the same one."""
@@ -183,7 +203,7 @@ class ReferenceObservations:
         moments : (n, k (k + 1) / 2) array, optional
             S_t, the upper triangles row by row.
         weights : (m,) array, optional
-            In row-major order.
+            In row-major order, in place of those of the observations.
         scale : array, optional
             A factor on the prior for each row.
         fixed : int
@@ -207,6 +227,7 @@ class ReferenceObservations:
         order = np.argsort(major, kind="stable")
         ends = np.cumsum(np.bincount(major, minlength=n))
         minor, r = minor[order], self.values[order]
+        weights = self.weights if weights is None else weights
         w = np.ones(self.m) if weights is None else weights[order]
         mean, squares = np.empty((n, k)), np.empty(n)
         cov = np.empty((n, len(upper[0]))) if covariance else None
@@ -259,3 +280,11 @@ class ReferenceObservations:
         g = self.matrix(p)
         h = g.conj().T
         return (g @ h).toarray(), (h @ g).toarray()
+
+
+def _weights_of(weights: Array, m: int, dtype: np.dtype) -> np.ndarray:
+    """The weights of m observations, as the passes take them."""
+    found = np.ascontiguousarray(weights, dtype)
+    if found.shape != (m,):
+        raise ValueError(f"{m:,} observations have as many weights, got an array of shape {found.shape}")
+    return found

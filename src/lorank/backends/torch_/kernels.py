@@ -37,11 +37,14 @@ def _rotated(own, at, column, W: tl.constexpr):
 
 @triton.jit
 def _sums_kernel(
-    begin_of, end_of, row_of, index, values, own, s, other, sums, turned, squares,
-    SAMPLE: tl.constexpr, COMPLEX: tl.constexpr,
+    begin_of, end_of, row_of, index, values, weights, own, s, other, sums, turned, squares, misfits,
+    SAMPLE: tl.constexpr, WEIGHTED: tl.constexpr, COMPLEX: tl.constexpr,
     W: tl.constexpr, R: tl.constexpr, K: tl.constexpr, SPLIT: tl.constexpr, FAR: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
-    """Sums of ``d other`` over a segment, d being the residual (SAMPLE) or the given values, and the squares of d."""
+    """Sums of ``g other`` over a segment, g being the residual d (SAMPLE; w d where WEIGHTED) or the given values.
+
+    And the sums of ``|g|^2`` and, where WEIGHTED, of ``w |d|^2``.
+    """
     segment = tl.program_id(0).to(tl.int64)
     begin, end = tl.load(begin_of + segment), tl.load(end_of + segment)
     if not LONG:
@@ -57,6 +60,8 @@ def _sums_kernel(
     if COMPLEX:
         turned_total = tl.zeros([K, R], other.dtype.element_ty)
     square = tl.zeros([K], tl.float64)
+    if WEIGHTED:
+        misfit = tl.zeros([K], tl.float64)
     following = tl.load(index + begin + lane, mask=begin + lane < end, other=0)
     for start in range(begin, end, K):
         place = start + lane
@@ -64,18 +69,26 @@ def _sums_kernel(
         j = following
         following = tl.load(index + place + K, mask=place + K < end, other=0)  # ahead: the gather waits for it
         tile = _load_tile(other, j, inside, column, W, FAR)
+        if WEIGHTED:
+            w = tl.load(weights + place, mask=inside, other=0.0)
         if COMPLEX:
             d = tl.load(values + 2 * place, mask=inside, other=0.0)
             e = tl.load(values + 2 * place + 1, mask=inside, other=0.0)
             if SAMPLE:
                 d = tl.sum(tile * u[None, :], 1) - d
                 e = tl.sum(tile * turned_u[None, :], 1) - e
+            if WEIGHTED:
+                misfit += w.to(tl.float64) * e.to(tl.float64) * e.to(tl.float64)
+                e = w * e
             turned_total += e[:, None] * tile
             square += e.to(tl.float64) * e.to(tl.float64)
         else:
             d = tl.load(values + place, mask=inside, other=0.0)
             if SAMPLE:
                 d = tl.sum(tile * u[None, :], 1) - d
+        if WEIGHTED:
+            misfit += w.to(tl.float64) * d.to(tl.float64) * d.to(tl.float64)
+            d = w * d
         total += d[:, None] * tile
         square += d.to(tl.float64) * d.to(tl.float64)
     tl.store(sums + segment * W + column, tl.sum(total, 0), mask=column < W)
@@ -83,15 +96,20 @@ def _sums_kernel(
         tl.store(turned + segment * W + column, tl.sum(turned_total, 0), mask=column < W)
     if SAMPLE:
         tl.store(squares + segment, tl.sum(square, 0))
+    if WEIGHTED:
+        tl.store(misfits + segment, tl.sum(misfit, 0))
 
 
 @triton.jit
 def _sample_kernel(
-    begin_of, end_of, row_of, index, values, left, right, out, inner, energy,
-    MINUS: tl.constexpr, STORE: tl.constexpr, WEIGH: tl.constexpr, COMPLEX: tl.constexpr,
+    begin_of, end_of, row_of, index, values, weights, left, right, out, inner, energy,
+    MINUS: tl.constexpr, STORE: tl.constexpr, MULTIPLY: tl.constexpr, WEIGHTED: tl.constexpr, COMPLEX: tl.constexpr,
     W: tl.constexpr, R: tl.constexpr, K: tl.constexpr, SPLIT: tl.constexpr, FAR: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
-    """``z = left right^H`` on a segment: stored, minus the values (MINUS); or its energy, and its product with them (WEIGH)."""
+    """``z = left right^H`` on a segment: stored, minus the values (MINUS).
+
+    Or its energy ``sum w |z|^2``, and its product with the values (MULTIPLY).
+    """
     segment = tl.program_id(0).to(tl.int64)
     begin, end = tl.load(begin_of + segment), tl.load(end_of + segment)
     if not LONG:
@@ -110,31 +128,38 @@ def _sample_kernel(
         following = tl.load(index + place + K, mask=place + K < end, other=0)
         tile = _load_tile(right, j, inside, column, W, FAR)
         z = tl.sum(tile * u[None, :], 1)
+        if WEIGHTED:
+            w = tl.load(weights + place, mask=inside, other=0.0).to(tl.float64)
         if COMPLEX:
             e = tl.sum(tile * turned_u[None, :], 1)
             if MINUS:
                 z -= tl.load(values + 2 * place, mask=inside, other=0.0)
                 e -= tl.load(values + 2 * place + 1, mask=inside, other=0.0)
-            if WEIGH:
+            if MULTIPLY:
                 products += tl.load(values + 2 * place, mask=inside, other=0.0).to(tl.float64) * z.to(tl.float64)
                 products += tl.load(values + 2 * place + 1, mask=inside, other=0.0).to(tl.float64) * e.to(tl.float64)
             if STORE:
                 tl.store(out + 2 * place, z, mask=inside)
                 tl.store(out + 2 * place + 1, e, mask=inside)
+            elif WEIGHTED:
+                squares += w * e.to(tl.float64) * e.to(tl.float64)
             else:
                 squares += e.to(tl.float64) * e.to(tl.float64)
         else:
             if MINUS:
                 z -= tl.load(values + place, mask=inside, other=0.0)
-            if WEIGH:
+            if MULTIPLY:
                 products += tl.load(values + place, mask=inside, other=0.0).to(tl.float64) * z.to(tl.float64)
             if STORE:
                 tl.store(out + place, z, mask=inside)
         if not STORE:
-            squares += z.to(tl.float64) * z.to(tl.float64)
+            if WEIGHTED:
+                squares += w * z.to(tl.float64) * z.to(tl.float64)
+            else:
+                squares += z.to(tl.float64) * z.to(tl.float64)
     if not STORE:
         tl.store(energy + segment, tl.sum(squares, 0))
-    if WEIGH:
+    if MULTIPLY:
         tl.store(inner + segment, tl.sum(products, 0))
 
 
@@ -164,34 +189,47 @@ def _options(order: Order, other: Array) -> tuple[tuple[int, ...], int]:
     return known[width]
 
 
-def _sums(order: Order, values: Array, own: Array | None, s: Array | None, other: Array) -> tuple[Array, Array]:
+def _sums(
+    order: Order, values: Array, weights: Array | None, own: Array | None, s: Array | None, other: Array
+) -> tuple[Array, Array, Array]:
     flat, pieces, complex_ = _real(other), order.segments, other.is_complex()
     sums = torch.empty((pieces.count, flat.shape[1]), dtype=flat.dtype, device=flat.device)
     turned = torch.empty_like(sums) if complex_ else sums
     squares = torch.empty(pieces.count if own is not None else 0, dtype=torch.float64, device=flat.device)
+    misfits = squares if weights is None else torch.empty_like(squares)
     arrays = (
         pieces.begin, pieces.end, pieces.begin if pieces.row is None else pieces.row, order.index, _real(values),
-        flat if own is None else _real(own), flat if s is None else s.contiguous(), flat, sums, turned, squares,
+        flat if weights is None else weights, flat if own is None else _real(own), flat if s is None else s.contiguous(), flat,
+        sums, turned, squares, misfits,
     )  # fmt: skip
     if pieces.count:
         constants, warps = _options(order, flat)
-        launch(_sums_kernel, (pieces.count, 1, 1), flat.dtype, arrays, (), (own is not None, complex_, *constants), warps)
+        constants = (own is not None, weights is not None, complex_, *constants)
+        launch(_sums_kernel, (pieces.count, 1, 1), flat.dtype, arrays, (), constants, warps)
     total = pieces.add_up(sums)
     if complex_:
         total = torch.view_as_complex(total.unflatten(-1, (-1, 2))) + 1j * torch.view_as_complex(
             pieces.add_up(turned).unflatten(-1, (-1, 2))
         )
-    return total, pieces.add_up(squares) if own is not None else squares
+    if own is None:
+        return total, squares, misfits
+    squares = pieces.add_up(squares)
+    return total, squares, squares if weights is None else pieces.add_up(misfits)
 
 
-def gradient(order: Order, own: Array, s: Array, other: Array, values: Array) -> tuple[Array, Array]:
-    """``D other`` and the squared row norms of D for ``D = own diag(s) other^H - values`` on the pattern, in one pass."""
-    return _sums(order, values, own, s, other)
+def gradient(
+    order: Order, own: Array, s: Array, other: Array, values: Array, weights: Array | None = None
+) -> tuple[Array, Array, Array]:
+    """``G other``, the squared row norms of G and the rows' sums of ``w |d|^2``, in one pass.
+
+    On the pattern, for ``d = own diag(s) other^H - values`` and ``G = w d``.
+    """
+    return _sums(order, values, weights, own, s, other)
 
 
 def times(order: Order, p: Array, other: Array) -> Array:
     """``P other`` for P the sparse matrix of the entries p."""
-    return _sums(order, p, None, None, other)[0]
+    return _sums(order, p, None, None, None, other)[0]
 
 
 def row_sums(order: Order, p: Array) -> Array:
@@ -199,18 +237,22 @@ def row_sums(order: Order, p: Array) -> Array:
     return torch.segment_reduce(p.double(), "sum", offsets=order.ptr, axis=0)
 
 
-def _sample(order: Order, left: Array, right: Array, values: Array | None, out: Array | None) -> tuple[Array, Array]:
-    complex_, weigh, pieces = left.is_complex(), values is not None and out is None, order.segments
+def _sample(
+    order: Order, left: Array, right: Array, values: Array | None, out: Array | None, weights: Array | None = None
+) -> tuple[Array, Array]:
+    complex_, multiply, pieces = left.is_complex(), values is not None and out is None, order.segments
     left, right = _real(left), _real(right)
     energy = torch.empty(0 if out is not None else pieces.count, dtype=torch.float64, device=right.device)
-    inner = torch.empty(pieces.count if weigh else 0, dtype=torch.float64, device=right.device)
+    inner = torch.empty(pieces.count if multiply else 0, dtype=torch.float64, device=right.device)
     arrays = (
         pieces.begin, pieces.end, pieces.begin if pieces.row is None else pieces.row, order.index,
-        right if values is None else _real(values), left, right, right if out is None else _real(out), inner, energy,
+        right if values is None else _real(values), right if weights is None else weights, left, right,
+        right if out is None else _real(out), inner, energy,
     )  # fmt: skip
     if pieces.count:
         constants, warps = _options(order, right)
-        constants = (values is not None and out is not None, out is not None, weigh, complex_, *constants)
+        stored = out is not None
+        constants = (values is not None and stored, stored, multiply, weights is not None, complex_, *constants)
         launch(_sample_kernel, (pieces.count, 1, 1), right.dtype, arrays, (), constants, warps)
     return inner, energy
 
@@ -222,7 +264,7 @@ def sample(order: Order, left: Array, right: Array, values: Array | None = None)
     return out
 
 
-def line_sums(order: Order, left: Array, right: Array, weights: Array | None) -> list[Array]:
-    """``|z|^2`` and, with weights, ``Re <weights, z>`` for ``z = left right^H`` on the pattern, in double precision."""
-    inner, energy = _sample(order, left, right, weights, None)
-    return [energy.sum()] if weights is None else [energy.sum(), inner.sum()]
+def line_sums(order: Order, left: Array, right: Array, p: Array | None, weights: Array | None = None) -> list[Array]:
+    """``sum w |z|^2`` and, with p, ``Re <p, z>`` for ``z = left right^H`` on the pattern, in double precision."""
+    inner, energy = _sample(order, left, right, p, None, weights)
+    return [energy.sum()] if p is None else [energy.sum(), inner.sum()]

@@ -40,8 +40,11 @@ class TorchObservations:
     Notes
     -----
     On the device, for each observation: a column index and a row index (4 bytes each), its place in column order (4, or 8 from
-    2^31 observations on), and its value twice, in row and in column order; 28 bytes in float64, 20 in float32.
+    2^31 observations on), and its value twice, in row and in column order; 28 bytes in float64, 20 in float32. Weights take
+    as much again as real values.
     """
+
+    weights: Array | None = None
 
     def __init__(self, indptr: Array, indices: Array, values: Array, n2: int) -> None:
         self.indptr, self.indices, self.values = indptr, indices, values
@@ -77,11 +80,22 @@ class TorchObservations:
         self._by_rows, self._by_cols = by_rows, by_cols
         self._moved: tuple[Any, Array] | None = None
         self._column_values = self.values.conj().resolve_conj()[self._to_columns]
+        self._column_weights = None if self.weights is None else self.weights[self._to_columns]
 
     def with_values(self, values: Array) -> TorchObservations:
         twin = copy.copy(self)
         twin.values, twin._moved = values, None
         twin._column_values = values.conj().resolve_conj()[self._to_columns]
+        return twin if self.weights is None else twin.with_weights(self.weights)
+
+    def with_weights(self, weights: Array | None) -> TorchObservations:
+        twin = copy.copy(self)
+        twin.weights = twin._column_weights = None
+        if weights is not None:
+            found = torch.as_tensor(weights, dtype=self.values.dtype.to_real(), device=self.values.device).contiguous()
+            if found.shape != (self.m,):
+                raise ValueError(f"{self.m:,} observations have as many weights, got an array of shape {tuple(found.shape)}")
+            twin.weights, twin._column_weights = found, found[self._to_columns]
         return twin
 
     def __copy__(self) -> TorchObservations:
@@ -90,7 +104,7 @@ class TorchObservations:
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"indptr": self.indptr, "indices": self.indices, "values": self.values, "shape": self.shape, "m": self.m}
+        return {key: getattr(self, key) for key in ("indptr", "indices", "values", "weights", "shape", "m")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -135,11 +149,12 @@ class TorchObservations:
     def rough(self) -> TorchObservations:
         return self
 
-    def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, Array]:
-        return self._passes.gradient(self._by_rows, *self._own(u), self._scale(s), *self._own(v), self.values)
+    def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, Array, Array]:
+        return self._passes.gradient(self._by_rows, *self._own(u), self._scale(s), *self._own(v), self.values, self.weights)
 
     def gradient_cols(self, u: Array, s: Array, v: Array) -> tuple[Array, Array]:
-        return self._passes.gradient(self._by_cols, *self._own(v), self._scale(s), *self._own(u), self._column_values)
+        values, weights = self._column_values, self._column_weights
+        return self._passes.gradient(self._by_cols, *self._own(v), self._scale(s), *self._own(u), values, weights)[:2]
 
     def residual(self, left: Array, right: Array) -> Array:
         return self._passes.sample(self._by_rows, *self._own(left, right), self.values)
@@ -147,10 +162,10 @@ class TorchObservations:
     def sample(self, left: Array, right: Array) -> Array:
         return self._passes.sample(self._by_rows, *self._own(left, right))
 
-    def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], weights: Array | None) -> tuple[float, float]:
+    def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], p: Array | None) -> tuple[float, float]:
         (l1, r1), (l2, r2) = blocks
         left, right = settle([beside(l1, l2), beside(r1, r2)])
-        energy, *inner = self._passes.line_sums(self._by_rows, left, right, weights)
+        energy, *inner = self._passes.line_sums(self._by_rows, left, right, p, self.weights)
         return float(inner[0]) if inner else 0.0, float(energy)
 
     def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
@@ -191,7 +206,10 @@ class TorchObservations:
         def own(a: Any) -> Array:
             return None if a is None else torch.as_tensor(a, dtype=torch.float64, device=self.values.device)
 
-        w = own(weights)
+        if weights is None:
+            w = own(self._column_weights if columns else self.weights)
+        else:
+            w = own(weights)[self._to_columns] if columns else own(weights)
         return normal_equations.solve(
             self._by_cols if columns else self._by_rows,
             own(self._column_values if columns else self.values),
@@ -199,7 +217,7 @@ class TorchObservations:
             own(prior),
             own(shift),
             moments=own(moments),
-            weights=w[self._to_columns] if columns and w is not None else w,
+            weights=w,
             scale=own(scale),
             fixed=fixed,
             noise=noise,

@@ -90,16 +90,16 @@ def sample(order: Order, left: Array, right: Array, values: Array | None = None)
     return out if values is None else out.sub_(values)
 
 
-def line_sums(order: Order, left: Array, right: Array, weights: Array | None) -> list[Array]:
-    """``|z|^2`` and, with weights, ``Re <weights, z>`` for ``z = left right^H`` on the pattern, in double precision."""
+def line_sums(order: Order, left: Array, right: Array, p: Array | None, weights: Array | None = None) -> list[Array]:
+    """``sum w |z|^2`` and, with p, ``Re <p, z>`` for ``z = left right^H`` on the pattern, in double precision."""
     inner = torch.zeros((), dtype=torch.float64, device=left.device)
     energy = inner.clone()
     for part, rows, cols in _blocks(order):
         z = (left[rows] * right[cols].conj()).sum(1).to(_double(left.dtype))
-        energy += torch.vdot(z, z).real
-        if weights is not None:
-            inner += torch.vdot(weights[part].to(z.dtype), z).real
-    return [energy] if weights is None else [energy, inner]
+        energy += torch.vdot(z, z if weights is None else weights[part] * z).real
+        if p is not None:
+            inner += torch.vdot(p[part].to(z.dtype), z).real
+    return [energy] if p is None else [energy, inner]
 
 
 def times(order: Order, p: Array, other: Array) -> Array:
@@ -110,10 +110,20 @@ def times(order: Order, p: Array, other: Array) -> Array:
     return sums
 
 
-def gradient(order: Order, own: Array, s: Array, other: Array, values: Array) -> tuple[Array, Array]:
-    """``D other`` and the squared row norms of D for ``D = own diag(s) other^H - values`` on the pattern."""
+def gradient(
+    order: Order, own: Array, s: Array, other: Array, values: Array, weights: Array | None = None
+) -> tuple[Array, Array, Array]:
+    """``G other``, the squared row norms of G and the rows' sums of ``w |d|^2``.
+
+    On the pattern, for ``d = own diag(s) other^H - values`` and ``G = w d``.
+    """
     d = sample(order, own * s, other, values)
-    return times(order, d, other), row_sums(order, abs(d).double() ** 2)
+    if weights is None:
+        squares = row_sums(order, abs(d).double() ** 2)
+        return times(order, d, other), squares, squares
+    misfit = row_sums(order, weights.double() * abs(d).double() ** 2)
+    d *= weights
+    return times(order, d, other), row_sums(order, abs(d).double() ** 2), misfit
 
 
 def row_sums(order: Order, p: Array) -> Array:
