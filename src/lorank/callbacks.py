@@ -12,6 +12,7 @@ import numpy as np
 
 from .geometry import FixedRank
 from .operators import Problem
+from .parameter_checks import check, instance
 
 if TYPE_CHECKING:
     from .solvers.loop import Clock, State
@@ -30,6 +31,7 @@ class TruthError:
     """
 
     def __init__(self, truth: FixedRank) -> None:
+        check("truth", truth, instance(FixedRank, "a point such as FixedRank.from_dense(X, rank)"))
         self.truth = truth
         self._rows: list[tuple[int, float, float]] = []
 

@@ -13,6 +13,7 @@ import numpy as np
 from .files import FileError, read_archive, write_archive
 from .geometry import FixedRank
 from .operators import Completion, Problem
+from .parameter_checks import NOT_NEGATIVE, check
 
 if TYPE_CHECKING:
     from .solvers.loop import Clock, State
@@ -36,9 +37,8 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str], every: float, problem: Problem, rank: int, solver: str) -> None:
+        check("checkpoint_every", every, NOT_NEGATIVE)
         self.path, self.every, self.rank, self.solver = Path(path), float(every), rank, solver
-        if not self.every >= 0:
-            raise ValueError(f"checkpoint_every must be a number of seconds, 0 or more: got {every!r}")
         if not self.path.parent.is_dir():
             raise ValueError(f"checkpoint={self.path}: the folder {self.path.parent} does not exist")
         self.fingerprint = fingerprint(problem)

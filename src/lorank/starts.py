@@ -12,6 +12,7 @@ from .backends.dense import Array
 from .geometry import FixedRank
 from .linalg import truncated_svd
 from .operators import Gradient, Problem
+from .parameter_checks import FUNCTION, POSITIVE, check_parameters, whole
 
 
 class Start(Protocol):
@@ -37,6 +38,9 @@ class Spectral:
     tol: float = 1e-3
     restarts: int = 6
     depth: int = 2
+
+    def __post_init__(self) -> None:
+        check_parameters(self, tol=POSITIVE, restarts=whole(1), depth=whole(1))
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         zero = FixedRank.zero(problem.shape, rank, problem.dtype, problem.backend)
@@ -67,6 +71,9 @@ class Staged:
     """
 
     iterations: int = 3
+
+    def __post_init__(self) -> None:
+        check_parameters(self, iterations=whole(0))
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         if problem.isotropic and rank > 1:
@@ -100,6 +107,9 @@ class Continuation:
     settle: int = 5
     max_steps: int = 30
 
+    def __post_init__(self) -> None:
+        check_parameters(self, settle=whole(1), max_steps=whole(0))
+
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         X = ROUGHLY(problem, 1, rng)
         while X.rank < rank:
@@ -112,6 +122,9 @@ class BalancedStart:
     """A start in the units of the balanced problem, where there is one (:meth:`Problem.balanced`)."""
 
     start: Start = Staged()
+
+    def __post_init__(self) -> None:
+        check_parameters(self, start=FUNCTION)
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         balanced = problem.balanced()
@@ -200,7 +213,8 @@ def resolve_start(start: Any, problem: Problem, rank: int) -> Start | FixedRank:
         return check_point(start, problem, rank)
     if callable(start) and not isinstance(start, type):
         return start
-    raise ValueError(f"start must be a name, a FixedRank point or a triple (U, s, V), got {type(start).__name__}")
+    got = f"the class {start.__name__} itself: write {start.__name__}()" if isinstance(start, type) else type(start).__name__
+    raise ValueError(f"start must be a name, a FixedRank point, a triple (U, s, V) or a start such as Spectral(), got {got}")
 
 
 def check_point(X: Any, problem: Problem, rank: int) -> FixedRank:

@@ -11,10 +11,14 @@ from typing import Protocol
 
 from .geometry import Tangent, Weights
 from .operators import Gradient, Problem
+from .parameter_checks import POSITIVE, POSITIVE_OR_INFINITE, between, check_parameters, with_methods
 
 
 class StepRule(Protocol):
     def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float: ...
+
+
+STEP_RULE = with_methods("__call__", what="a step rule such as lorank.steps.Exact()")
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,7 @@ class Constant:
     factor: float = 0.5
 
     def __post_init__(self) -> None:
-        if not self.factor > 0:
-            raise ValueError(f"a step's factor must be positive, got {self.factor!r}")
+        check_parameters(self, factor=POSITIVE)
 
     def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
         return self.factor * weights.low / problem.gain
@@ -50,8 +53,7 @@ class Exact:
     relaxation: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.relaxation < 2:
-            raise ValueError(f"relaxation must lie between 0 and 2, got {self.relaxation!r}")
+        check_parameters(self, relaxation=between(0, 2))
 
     def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
         energy = G.energy(xi)
@@ -71,10 +73,7 @@ class Polyak:
     longest: float = field(default=1e3, repr=False)
 
     def __post_init__(self) -> None:
-        if not 0 < self.factor < 2:
-            raise ValueError(f"a Polyak step's factor must lie between 0 and 2, got {self.factor!r}")
-        if not self.longest > 0:
-            raise ValueError(f"a Polyak step's longest must be positive, got {self.longest!r}")
+        check_parameters(self, factor=between(0, 2), longest=POSITIVE_OR_INFINITE)
 
     def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
         slope, most = xi.inner(G), self.longest * weights.high / problem.gain

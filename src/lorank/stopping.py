@@ -10,6 +10,7 @@ import numpy as np
 
 from .geometry import FixedRank
 from .operators import Problem
+from .parameter_checks import NOT_NEGATIVE, POSITIVE_OR_INFINITE, between, check_parameters, instance, whole
 from .result import History, Status
 
 if TYPE_CHECKING:
@@ -29,12 +30,18 @@ class Rule:
         return Both(self, other)
 
 
+A_RULE = instance(Rule, "a rule such as lorank.stopping.RelativeChange(1e-5)")
+
+
 @dataclass(frozen=True)
 class Either(Rule):
     """The first of two rules that asks to stop. Both are checked; a success wins over a failure."""
 
     first: Rule
     second: Rule
+
+    def __post_init__(self) -> None:
+        check_parameters(self, first=A_RULE, second=A_RULE)
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
         found = [s for rule in (self.first, self.second) if (s := rule.check(problem, state, history, clock)) is not None]
@@ -50,6 +57,9 @@ class Both(Rule):
 
     first: Rule
     second: Rule
+
+    def __post_init__(self) -> None:
+        check_parameters(self, first=A_RULE, second=A_RULE)
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
         a = self.first.check(problem, state, history, clock)
@@ -69,8 +79,7 @@ class RelativeResidual(Rule):
     tol: float = 1e-6
 
     def __post_init__(self) -> None:
-        if not isinstance(self.tol, (int, float, np.number)) or not self.tol >= 0:
-            raise ValueError(f"tol must be a number and not negative, got {self.tol!r}")
+        check_parameters(self, tol=NOT_NEGATIVE)
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
         if state.residual <= self.tol:
@@ -85,6 +94,9 @@ class RelativeChange(Rule):
     """``|X_{t+1} - X_t|_F <= tol max(1, |X_t|_F)``: the paper's rule for noisy data."""
 
     tol: float = 1e-5
+
+    def __post_init__(self) -> None:
+        check_parameters(self, tol=NOT_NEGATIVE)
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
         if state.previous is None:
@@ -106,6 +118,9 @@ class TruthDistance(Rule):
     truth: FixedRank
     tol: float = 1e-4
 
+    def __post_init__(self) -> None:
+        check_parameters(self, truth=instance(FixedRank, "a point such as FixedRank.from_dense(X, rank)"), tol=NOT_NEGATIVE)
+
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
         with clock.paused():
             distance = self.truth.distance(state.X) / self.truth.norm()
@@ -125,6 +140,9 @@ class Iterations(Rule):
 
     limit: int = 500
 
+    def __post_init__(self) -> None:
+        check_parameters(self, limit=whole(0))
+
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
         if state.iteration < self.limit:
             return None
@@ -140,6 +158,9 @@ class Seconds(Rule):
     """At most so much time, callbacks not counted."""
 
     limit: float
+
+    def __post_init__(self) -> None:
+        check_parameters(self, limit=POSITIVE_OR_INFINITE)
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
         if clock.seconds < self.limit:
@@ -159,8 +180,7 @@ class Stall(Rule):
     improvement: float = 1e-3
 
     def __post_init__(self) -> None:
-        if self.window < 1:
-            raise ValueError(f"window must be at least 1, got {self.window!r}")
+        check_parameters(self, window=whole(1), improvement=between(0, 1, closed=True))
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
         recent = history.recent(2 * self.window)
@@ -183,6 +203,9 @@ class Divergence(Rule):
     """The residual is not finite, or ``factor`` times the first one."""
 
     factor: float = 100.0
+
+    def __post_init__(self) -> None:
+        check_parameters(self, factor=POSITIVE_OR_INFINITE)
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
         if math.isfinite(state.residual) and state.residual <= self.factor * max(history.first_residual, 1.0):

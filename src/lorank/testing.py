@@ -6,6 +6,7 @@ import numpy as np
 
 from .geometry import FixedRank, Weights, retract, riemannian_gradient
 from .operators import Problem
+from .parameter_checks import POSITIVE, check, instance, optional, whole
 
 __all__ = ["check_gradient", "dot_test"]
 
@@ -32,6 +33,8 @@ def dot_test(problem: Problem, *, rank: int = 2, seed: int = 0, rtol: float | No
     AssertionError
         When they differ by more than ``rtol``, or when a shape or dtype is off.
     """
+    _check_arguments(problem, rank, seed)
+    check("rtol", rtol, optional(POSITIVE))
     rng, backend = np.random.default_rng(seed), problem.backend
     n1, n2 = problem.shape
     left, right = (backend.random_normal(rng, (n, rank), problem.dtype) for n in (n1, n2))
@@ -63,6 +66,7 @@ def check_gradient(problem: Problem, rank: int, *, seed: int = 0) -> float:
     AssertionError
         When the slope is not 2 within 0.1.
     """
+    _check_arguments(problem, rank, seed)
     rng, backend = np.random.default_rng(seed), problem.backend
     n1, n2 = problem.shape
     X = FixedRank.from_factors(
@@ -89,6 +93,12 @@ def check_gradient(problem: Problem, rank: int, *, seed: int = 0) -> float:
     if not abs(order - 2) < 0.1:
         raise AssertionError(f"the first-order model's error falls with order {order:.2f}, expected 2: the gradient is wrong")
     return order
+
+
+def _check_arguments(problem: Problem, rank: int, seed: int) -> None:
+    check("problem", problem, instance(Problem, "a measurement model, a subclass of lorank.Problem"))
+    check("rank", rank, whole(1))
+    check("seed", seed, whole(0))
 
 
 class _Moved:

@@ -168,7 +168,7 @@ def test_epsilon_stays_positive_where_the_gradient_vanishes():
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan")])
 def test_fixed_must_be_positive(value):
-    with pytest.raises(ValueError, match="epsilon must be positive"):
+    with pytest.raises(ValueError, match="Fixed: value must be positive"):
         metrics.Fixed(value)
 
 

@@ -118,5 +118,5 @@ def test_refusals():
     problem, _ = lr.datasets.random_phase(10, seed=1)
     with pytest.warns(UserWarning, match="one signal"), pytest.raises(ValueError, match="rank 1"):
         lr.solve(problem, 2, MessagePassing())
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(ValueError, match=r"damping must lie between 0 \(excluded\) and 1"):
         MessagePassing(damping=0)

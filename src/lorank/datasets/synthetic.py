@@ -11,6 +11,7 @@ from ..backends import Reference
 from ..geometry import FixedRank
 from ..operators import Completion, PhaseRetrieval, Sensing
 from ..operators.phase import RowNorms
+from ..parameter_checks import NOT_NEGATIVE, POSITIVE, SHAPE, Expected, check, instance, one_of, optional, whole
 
 Factors = Literal["uniform", "gaussian", "ill-scaled"]
 
@@ -66,8 +67,10 @@ def random_completion(
     problem : Completion
     truth : FixedRank
     """
-    if factors not in FACTORS:
-        raise ValueError(f"factors must be one of {', '.join(map(repr, FACTORS))}, got {factors!r}")
+    _check_sizes(n1, n2, rank)
+    _check_draw(oversampling, noise, dtype, seed)
+    check("factors", factors, one_of(FACTORS))
+    check("spread", spread, NOT_NEGATIVE)
     rng, dtype = np.random.default_rng(seed), np.dtype(dtype)
     draw = FACTORS[factors]
     left, right = draw(rng, n1, rank), draw(rng, n2, rank)
@@ -76,7 +79,7 @@ def random_completion(
     if factors == "ill-scaled":
         left = left * rng.lognormal(0.0, spread, (n1, 1))
     truth = FixedRank.from_factors(left, right)
-    m = min(round(oversampling * (n1 + n2 - rank) * rank), n1 * n2)
+    m = min(max(1, round(oversampling * (n1 + n2 - rank) * rank)), n1 * n2)
     rows, cols = sample_pattern(rng, (n1, n2), m)
     values = truth.entries(rows, cols)
     return Completion(rows, cols, _noisy(rng, values, noise).astype(dtype), (n1, n2), backend=backend), truth
@@ -115,8 +118,11 @@ def random_sensing(
     problem : Sensing
     truth : FixedRank
     """
+    _check_sizes(n1, n2, rank)
+    _check_draw(oversampling, noise, dtype, seed)
+    check("m", m, optional(whole(1)))
     rng, dtype = np.random.default_rng(seed), np.dtype(dtype)
-    m = round(oversampling * (n1 + n2 - rank) * rank) if m is None else m
+    m = max(1, round(oversampling * (n1 + n2 - rank) * rank)) if m is None else m
     truth = FixedRank.from_factors(_normal(rng, (n1, rank), dtype), _normal(rng, (n2, rank), dtype))
     A = _normal(rng, (m, n1 * n2), dtype)
     if dtype.kind == "c":
@@ -159,8 +165,11 @@ def random_phase(
     problem : PhaseRetrieval
     x : (n,) array
     """
+    check("n", n, whole(1))
+    _check_draw(oversampling, noise, dtype, seed)
+    check("m", m, optional(whole(1)))
     rng, dtype = np.random.default_rng(seed), np.dtype(dtype)
-    m = round(oversampling * n) if m is None else m
+    m = max(1, round(oversampling * n)) if m is None else m
     A, x = _normal(rng, (m, n), dtype), _normal(rng, (n,), dtype)
     if dtype.kind == "c":
         A /= np.sqrt(2).astype(A.real.dtype)
@@ -188,6 +197,8 @@ def random_diffraction(
     masks : int
         How many patterns.
     """
+    check("masks", masks, whole(1))
+    _check_draw(1.0, noise, np.complex128, seed)
     rng = np.random.default_rng(seed)
     if isinstance(signal, (int, np.integer, tuple)):
         shape = signal if isinstance(signal, tuple) else (int(signal),)
@@ -202,6 +213,30 @@ def random_diffraction(
     y = np.abs(np.fft.fftn(D * x, axes=tuple(range(1, D.ndim)))) ** 2
     y = np.maximum(_noisy(rng, y, noise), 0).astype(x.real.dtype)
     return PhaseRetrieval.coded_diffraction(D, y, row_norms=row_norms, backend=backend), x
+
+
+_FLOAT = Expected("be float32, float64, complex64 or complex128", lambda value: _is_float(value))
+
+
+def _is_float(dtype: Any) -> bool:
+    try:
+        return np.dtype(dtype) in (np.float32, np.float64, np.complex64, np.complex128)
+    except TypeError:
+        return False
+
+
+def _check_sizes(n1: Any, n2: Any, rank: Any) -> None:
+    for name, value in (("n1", n1), ("n2", n2), ("rank", rank)):
+        check(name, value, whole(1))
+    if rank > min(n1, n2):
+        raise ValueError(f"rank must be at most {min(n1, n2)}, the smaller side of a {n1} x {n2} matrix: got {rank}")
+
+
+def _check_draw(oversampling: Any, noise: Any, dtype: Any, seed: Any) -> None:
+    check("oversampling", oversampling, POSITIVE)
+    check("noise", noise, NOT_NEGATIVE)
+    check("dtype", dtype, _FLOAT)
+    check("seed", seed, whole(0))
 
 
 def _normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -220,7 +255,10 @@ def _noisy(rng: np.random.Generator, y: np.ndarray, noise: float) -> np.ndarray:
 
 def sample_pattern(rng: np.random.Generator, shape: tuple[int, int], m: int) -> tuple[np.ndarray, np.ndarray]:
     """``m`` different index pairs, uniformly at random, without an array of all of them."""
-    n1, n2 = shape
+    check("rng", rng, instance(np.random.Generator, "a random generator such as numpy.random.default_rng(0)"))
+    check("shape", shape, SHAPE)
+    check("m", m, whole(0))
+    n1, n2 = map(int, shape)
     total = n1 * n2
     if not 0 <= m <= total:
         raise ValueError(f"cannot draw {m:,} different entries of a {n1} x {n2} matrix")

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..backends import torch_backend
+from ..blas import limited_blas
 from ..callbacks import Callback
 from ..geometry import FixedRank
 from ..operators import Completion
@@ -150,9 +151,7 @@ def fit_factors(
     def keep(problem: Any, state: State, clock: Clock) -> None:
         last[:] = [state]
 
-    from ..solvers.solve import _limited_blas
-
-    with _limited_blas(problem.blas_threads):
+    with limited_blas(problem.blas_threads):
         _, status, count = run(problem, solver, X, rule, [keep, *callbacks], clock, history)
     factors: Factors = last[0].memory
     noise = factors.noise

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from ..geometry import Weights
 from ..operators import Gradient
+from ..parameter_checks import with_methods
 
 
 class Metric(Protocol):
@@ -18,3 +19,6 @@ class Metric(Protocol):
     def weights(self, G: Gradient, memory: Any) -> tuple[Weights, Any]:
         """The weights at the point where G was taken, and the memory for the next iteration."""
         ...
+
+
+METRIC = with_methods("start", "weights", what="a metric such as lorank.metrics.RowColumn()")

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..backends import dense_backend
 from ..operators import Gradient
+from ..parameter_checks import POSITIVE, check_parameters, with_methods
 
 
 class Epsilon(Protocol):
@@ -22,6 +23,9 @@ class Epsilon(Protocol):
     def at(self, G: Gradient, start: float) -> float: ...
 
 
+POLICY = with_methods("start", "at", what="a policy such as lorank.metrics.Median()")
+
+
 @dataclass(frozen=True)
 class Fixed:
     """A given number."""
@@ -29,8 +33,7 @@ class Fixed:
     value: float
 
     def __post_init__(self) -> None:
-        if not self.value > 0:
-            raise ValueError(f"epsilon must be positive, got {self.value!r}")
+        check_parameters(self, value=POSITIVE)
 
     def start(self, G: Gradient) -> float:
         return self.value
@@ -44,6 +47,9 @@ class Median:
     """The median of the squared row and column norms of the first gradient (those that are not zero)."""
 
     factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_parameters(self, factor=POSITIVE)
 
     def start(self, G: Gradient) -> float:
         backend = dense_backend(G.row_squares)
@@ -60,6 +66,9 @@ class RelativeMax:
     """``factor |G_0|_v^2``: relative to the largest row or column norm of the first gradient."""
 
     factor: float = 1e-3
+
+    def __post_init__(self) -> None:
+        check_parameters(self, factor=POSITIVE)
 
     def start(self, G: Gradient) -> float:
         return _positive(self.factor * G.max_norm**2)

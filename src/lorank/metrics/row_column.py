@@ -9,7 +9,8 @@ import numpy as np
 from ..backends.dense import Array
 from ..geometry import DiagonalWeight, FixedRank, Weights
 from ..operators import Gradient
-from .epsilon import Epsilon, Median
+from ..parameter_checks import check_parameters
+from .epsilon import POLICY, Epsilon, Median
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,9 @@ class RowColumn:
     """``L_t = eps_t I + diag(G_t G_t^H)``, ``R_t = eps_t I + diag(G_t^H G_t)``, weights ``L_t^(1/4)``, ``R_t^(1/4)``."""
 
     epsilon: Epsilon = field(default_factory=Median)
+
+    def __post_init__(self) -> None:
+        check_parameters(self, epsilon=POLICY)
 
     def start(self, G: Gradient) -> float:
         return self.epsilon.start(G)

@@ -9,7 +9,8 @@ import numpy as np
 from ..backends.dense import Array
 from ..geometry import DenseWeight, FixedRank, Weights
 from ..operators import Gradient
-from .epsilon import Epsilon, Median
+from ..parameter_checks import check_parameters, whole
+from .epsilon import POLICY, Epsilon, Median
 from .row_column import diagonal_weights
 
 FULL_LIMIT = 3000  # rows or columns; an eigendecomposition of that size takes seconds, each iteration
@@ -20,6 +21,9 @@ class Shampoo:
     """The diagonals of Shampoo's matrices, at any size: ``L_t = eps I + sum_i diag(G_i G_i^H)``, ``R_t`` likewise."""
 
     epsilon: Epsilon = field(default_factory=Median)
+
+    def __post_init__(self) -> None:
+        check_parameters(self, epsilon=POLICY)
 
     def start(self, G: Gradient) -> tuple[float, Array, Array]:
         (n1, n2), zeros = G.X.shape, G.X.backend.zeros
@@ -39,6 +43,9 @@ class FullShampoo:
 
     epsilon: Epsilon = field(default_factory=Median)
     limit: int = FULL_LIMIT
+
+    def __post_init__(self) -> None:
+        check_parameters(self, epsilon=POLICY, limit=whole(1))
 
     def start(self, G: Gradient) -> tuple[float, np.ndarray, np.ndarray]:
         n1, n2 = G.X.shape

@@ -10,15 +10,20 @@ import numpy as np
 
 from ..geometry import FixedRank
 from ..operators import Balanced, Problem
+from ..parameter_checks import NOT_NEGATIVE, SHARE, Expected, check_parameters, instance, whole
 from ..starts import Spectral, grow, leading
 from .auto_phase import AutoPhase
 from .gauss_newton import GaussNewton
 from .irls import IRLS
-from .loop import Solver, State
+from .loop import SOLVER, Solver, State
 from .rcg import RCG
 
 FULL, REWEIGHTED, GROWING, GROWN = "at full rank", "reweighted", "growing", "grown"
 NEWTON, LAST = "second order", "last"
+_RATES = Expected(
+    "be a tuple of numbers between 0 and 1",
+    lambda value: isinstance(value, tuple) and len(value) > 0 and all(SHARE.holds(rate) for rate in value),
+)
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,22 @@ class Auto:
     phases: AutoPhase = field(default_factory=AutoPhase)
 
     default_start = "balanced"
+
+    def __post_init__(self) -> None:
+        check_parameters(
+            self,
+            solver=SOLVER,
+            rates=_RATES,
+            ample=NOT_NEGATIVE,
+            newton=instance(GaussNewton, "a GaussNewton object"),
+            window=whole(1),
+            fall=SHARE,
+            settle=whole(1),
+            max_steps=whole(1),
+            idle=whole(1),
+            attempts=whole(0),
+            phases=instance(AutoPhase, "an AutoPhase object"),
+        )
 
     def start(self, problem: Problem, state: State) -> Any:
         if self.phases.suits(problem, state.X.rank):

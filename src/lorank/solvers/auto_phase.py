@@ -11,6 +11,7 @@ from ..geometry import FixedRank
 from ..metrics import Whitened
 from ..operators import PhaseRetrieval, Problem
 from ..operators.linear_maps import DiffractionMap
+from ..parameter_checks import NOT_NEGATIVE, SHARE, check_parameters, instance, whole
 from .loop import Solver, State
 from .message_passing import MessagePassing
 from .rcg import RCG, Fisher
@@ -59,6 +60,21 @@ class AutoPhase:
     slower: float = 0.7  # the same after message passing: near the solution a slow way is still one
 
     default_start = "staged"
+
+    def __post_init__(self) -> None:
+        descent = instance(RCG, "conjugate gradients such as lorank.RCG()")
+        check_parameters(
+            self,
+            descent=descent,
+            finish=descent,
+            messages=instance(MessagePassing, "a MessagePassing object"),
+            last=descent,
+            few=NOT_NEGATIVE,
+            attempts=whole(0),
+            window=whole(1),
+            fall=SHARE,
+            slower=SHARE,
+        )
 
     def suits(self, problem: Problem, rank: int) -> bool:
         return isinstance(problem, PhaseRetrieval) and rank == 1

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from ..geometry import Weights, retract, riemannian_gradient
 from ..operators import Problem
+from ..parameter_checks import SHARE, check_parameters, whole
 from .loop import State
 from .tangent_system import Damping, TangentSystem
 
@@ -40,6 +41,9 @@ class GaussNewton:
     tries: int = 3
 
     default_start = "staged"
+
+    def __post_init__(self) -> None:
+        check_parameters(self, tol=SHARE, max_steps=whole(1), tries=whole(1))
 
     def start(self, problem: Problem, state: State) -> Memory:
         return Memory()

@@ -11,6 +11,7 @@ from ..backends.dense import Array
 from ..geometry import FixedRank, Tangent
 from ..linalg import truncated_svd
 from ..operators import Problem
+from ..parameter_checks import SHARE, check_parameters, whole
 from .loop import State
 from .tangent_system import Damping, TangentSystem
 
@@ -67,8 +68,7 @@ class IRLS:
     default_start = "spectral"
 
     def __post_init__(self) -> None:
-        if not 0 < self.rate < 1:
-            raise ValueError(f"rate must lie between 0 and 1, got {self.rate!r}")
+        check_parameters(self, rate=SHARE, tol=SHARE, max_steps=whole(1), extra=whole(0), window=whole(1))
 
     def start(self, problem: Problem, state: State) -> Memory:
         if problem.tight_frame is None:

@@ -13,6 +13,7 @@ import numpy as np
 from ..callbacks import Callback
 from ..geometry import FixedRank
 from ..operators import Gradient, Problem
+from ..parameter_checks import with_methods
 from ..result import History, Status
 from ..stopping import Rule
 
@@ -118,6 +119,7 @@ class Solver(Protocol):
         ...
 
 
+SOLVER = with_methods("start", "step", what="a name or a solver such as lorank.RGD(RowColumn())")
 INTERRUPTED = Status("interrupted", advice="Stopped by Ctrl-C; X is the best point so far. Continue with start=result.X.")
 
 

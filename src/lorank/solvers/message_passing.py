@@ -8,6 +8,7 @@ import numpy as np
 
 from ..backends.dense import Array
 from ..operators import PhaseRetrieval, Problem
+from ..parameter_checks import NOT_NEGATIVE, between, check_parameters, optional, whole
 from .loop import State
 
 
@@ -58,8 +59,8 @@ class MessagePassing:
     default_start = "staged"
 
     def __post_init__(self) -> None:
-        if not (0 < self.damping <= 1 and 0 < self.late <= 1):
-            raise ValueError(f"damping and late must lie between 0 and 1, got {self.damping!r} and {self.late!r}")
+        share = between(0, 1, closed_above=True)
+        check_parameters(self, damping=share, late=share, near=NOT_NEGATIVE, patience=whole(1), seed=optional(whole(0)))
 
     def start(self, problem: Problem, state: State) -> Memory:
         if not isinstance(problem, PhaseRetrieval):

@@ -12,8 +12,9 @@ from ..backends.dense import Array
 from ..geometry import FixedRank
 from ..linalg import truncated_svd
 from ..operators import Gradient, Problem
+from ..parameter_checks import POSITIVE, check_parameters, optional
 from .loop import State
-from .safeguard import UNGUARDED, Safeguard, Trust
+from .safeguard import SAFEGUARD, UNGUARDED, Safeguard, Trust
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,9 @@ class IHT:
     factor: float = 0.5
     accuracy: float = 1e-2
     safeguard: Safeguard | None = field(default_factory=lambda: Safeguard(fallbacks=()))
+
+    def __post_init__(self) -> None:
+        check_parameters(self, factor=POSITIVE, accuracy=POSITIVE, safeguard=optional(SAFEGUARD))
 
     def start(self, problem: Problem, state: State) -> Trust:
         return Trust(best=state.residual)

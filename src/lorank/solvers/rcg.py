@@ -5,15 +5,23 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, Protocol
 
 from ..backends.dense import Array
 from ..geometry import Tangent, retract, riemannian_gradient, shift, slope_of_transport, transport
 from ..metrics import Canonical, Metric
+from ..metrics.base import METRIC
 from ..operators import Gradient, PhaseRetrieval, Problem
 from ..operators.phase import PhaseGradient
+from ..parameter_checks import Expected, check_parameters, optional, with_methods
 from .loop import State
-from .safeguard import Safeguard, Trust
+from .safeguard import SAFEGUARD, Safeguard, Trust
+
+_COSINE = Expected(
+    "be a number, at most 1 (-inf never starts again)",
+    lambda value: isinstance(value, Real) and not isinstance(value, bool) and value <= 1,
+)
 
 
 class Reweighting(Protocol):
@@ -70,6 +78,15 @@ class RCG:
     reweighting: Reweighting | None = None
 
     default_start = "staged"
+
+    def __post_init__(self) -> None:
+        check_parameters(
+            self,
+            metric=METRIC,
+            restart=_COSINE,
+            safeguard=SAFEGUARD,
+            reweighting=optional(with_methods("__call__", what="a function of problem and state such as lorank.Fisher()")),
+        )
 
     def start(self, problem: Problem, state: State) -> Memory:
         if self.reweighting is not None and not isinstance(problem, PhaseRetrieval):

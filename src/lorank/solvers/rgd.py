@@ -10,10 +10,12 @@ from typing import Any
 
 from ..geometry import retract, riemannian_gradient
 from ..metrics import Canonical, Metric
+from ..metrics.base import METRIC
 from ..operators import Problem
-from ..steps import Constant, StepRule
+from ..parameter_checks import check_parameters, optional
+from ..steps import STEP_RULE, Constant, StepRule
 from .loop import State
-from .safeguard import UNGUARDED, Safeguard, Trust
+from .safeguard import SAFEGUARD, UNGUARDED, Safeguard, Trust
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,9 @@ class RGD:
     metric: Metric = field(default_factory=Canonical)
     step_rule: StepRule = field(default_factory=Constant)
     safeguard: Safeguard | None = field(default_factory=Safeguard)
+
+    def __post_init__(self) -> None:
+        check_parameters(self, metric=METRIC, step_rule=STEP_RULE, safeguard=optional(SAFEGUARD))
 
     def start(self, problem: Problem, state: State) -> Memory:
         return Memory(self.metric.start(state.gradient), Trust(best=state.residual))

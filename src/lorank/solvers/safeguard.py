@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields
 
 from ..geometry import FixedRank
 from ..operators import Problem
-from ..steps import Exact, Polyak, StepRule
+from ..parameter_checks import NUMBER, POSITIVE_OR_INFINITE, SHARE, Expected, check_parameters, instance, whole
+from ..steps import STEP_RULE, Exact, Polyak, StepRule
 from .loop import State
 
 
@@ -34,7 +35,16 @@ class Fallback:
     patience: float
     rejections: float
 
+    def __post_init__(self) -> None:
+        count = whole(1, infinite=True)
+        check_parameters(self, rule=STEP_RULE, growth=POSITIVE_OR_INFINITE, patience=count, rejections=count)
 
+
+_FALLBACKS = Expected(
+    "be a tuple of Fallback objects",
+    lambda value: isinstance(value, tuple) and all(isinstance(one, Fallback) for one in value),
+)
+_REGROW = Expected("be a finite number, 1 or more", lambda value: NUMBER.holds(value) and value >= 1)
 FALLBACKS = (Fallback(Polyak(0.7), 10.0, 20, 10), Fallback(Exact(0.9), 1.05, math.inf, math.inf))
 
 
@@ -71,6 +81,19 @@ class Safeguard:
     regrow: float = 1.02
     max_rejections: int = 30
 
+    def __post_init__(self) -> None:
+        count = whole(1, infinite=True)
+        check_parameters(
+            self,
+            growth=POSITIVE_OR_INFINITE,
+            patience=count,
+            rejections=count,
+            fallbacks=_FALLBACKS,
+            shrink=SHARE,
+            regrow=_REGROW,
+            max_rejections=whole(1),
+        )
+
     def __repr__(self) -> str:
         """Only what differs from the defaults."""
         changed = [f"{f.name}={v!r}" for f in fields(self) if (v := getattr(self, f.name)) != f.default]
@@ -103,4 +126,5 @@ class Safeguard:
         return new, Trust(best, trust.stage, min(1.0, fraction * self.regrow), waited, rejected)
 
 
+SAFEGUARD = instance(Safeguard, "a safeguard such as lorank.Safeguard(growth=1.05)")
 UNGUARDED = Safeguard(growth=math.inf, fallbacks=(), max_rejections=1)  # takes every step as the rule says

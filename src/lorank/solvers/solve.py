@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
+from ..blas import limited_blas
 from ..callbacks import Callback, Progress
 from ..checkpoint import Checkpoint
 from ..geometry import FixedRank
 from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
 from ..operators import Problem
+from ..parameter_checks import NOT_NEGATIVE, check, optional, whole
 from ..result import History, RankTrial, Result, Status
 from ..starts import STARTS, Spectral, check_point, resolve_start
 from ..steps import Constant, Exact
-from ..stopping import Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
+from ..stopping import A_RULE, Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
 from .auto import Auto
 from .gauss_newton import GaussNewton
-from .loop import INTERRUPTED, Clock, Solver, run
+from .loop import INTERRUPTED, SOLVER, Clock, Solver, run
 from .niht import IHT, NIHT
 from .rank_search import describe_path, find_rank
 from .rcg import RCG
@@ -103,6 +104,11 @@ def solve(
             "gaps use Completion.from_dense(array_with_nan), for a sparse matrix Completion.from_sparse(S)"
         )
     algorithm = _resolve_solver(solver)
+    check("tol", tol, NOT_NEGATIVE)
+    check("max_iter", max_iter, whole(0))
+    check("seed", seed, whole(0))
+    check("checkpoint_every", checkpoint_every, NOT_NEGATIVE)
+    check("stop", stop, optional(A_RULE))
     if device is not None:
         problem = problem.to(device)
     path: tuple[RankTrial, ...] = ()
@@ -111,18 +117,14 @@ def solve(
         problem.check_scale()
         with contextlib.ExitStack() as stack:
             stack.callback(problem.backend.release)
-            stack.enter_context(_limited_blas(problem.blas_threads))
+            stack.enter_context(limited_blas(problem.blas_threads))
             rank, path = find_rank(problem, tol, np.random.default_rng(seed))
     searched = searching.seconds if path else 0.0
     rank = problem.check_rank(rank)
-    if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 0:
-        raise ValueError(f"max_iter must be a whole number, 0 or more: got {max_iter!r}")
     if start is None:
         start = getattr(algorithm, "default_start", Spectral())
     begin = resolve_start(start, problem, rank)
-    if stop is not None and not isinstance(stop, Rule):
-        raise ValueError(f"stop must be a rule such as lorank.stopping.RelativeChange(1e-5), got {stop!r}")
-    if callable(callbacks) or not all(map(callable, callbacks)):
+    if not _are_callbacks(callbacks):
         raise ValueError("callbacks must be a list of functions of problem, state and clock")
     problem.check_scale()
     callbacks, keeper = list(callbacks), None
@@ -138,7 +140,7 @@ def solve(
         return _zero(problem, zero, algorithm, history)
     with contextlib.ExitStack() as stack:
         stack.callback(problem.backend.release)
-        stack.enter_context(_limited_blas(problem.blas_threads))
+        stack.enter_context(limited_blas(problem.blas_threads))
         if progress:
             name = solver if isinstance(solver, str) else type(solver).__name__
             callbacks.append(stack.enter_context(Progress(tol, int(max_iter), name)))
@@ -169,9 +171,14 @@ def _resolve_solver(solver: str | Solver) -> Solver:
                 f"unknown solver {solver!r}: choose one of {', '.join(map(repr, SOLVERS))}, or pass a solver object"
             )
         return SOLVERS[solver]()
-    if isinstance(solver, type) or not callable(getattr(solver, "step", None)) or not callable(getattr(solver, "start", None)):
-        raise ValueError(f"solver must be a name or an object with start and step, such as RGD(RowColumn()): got {solver!r}")
+    check("solver", solver, SOLVER)
     return solver
+
+
+def _are_callbacks(callbacks: Any) -> bool:
+    if callable(callbacks) or not hasattr(callbacks, "__iter__") or isinstance(callbacks, str):
+        return False
+    return all(callable(one) and not isinstance(one, type) for one in callbacks)
 
 
 def _zero(problem: Problem, X: FixedRank, algorithm: Solver, history: History) -> Result:
@@ -179,27 +186,3 @@ def _zero(problem: Problem, X: FixedRank, algorithm: Solver, history: History) -
     status = Status("converged", advice="All measurements are zero, and so is X.", success=True)
     history.append(0, 0.0, 0.0, float("nan"))
     return Result(X, status, 0, 0.0, 0.0, history, algorithm, problem.signal(X))
-
-
-@functools.cache
-def _controller() -> Any:
-    import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be seen)
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-def _limited_blas(threads: int | None) -> contextlib.AbstractContextManager[Any]:
-    """BLAS on so many threads: on tall and thin arrays its threads only get in the way of the kernels'."""
-    return contextlib.nullcontext() if threads is None else _Limited(_controller(), threads)
-
-
-class _Limited:
-    def __init__(self, controller: Any, threads: int) -> None:
-        self.controller, self.threads = controller, threads
-
-    def __enter__(self) -> None:
-        self.limiter = self.controller.limit(limits=self.threads, user_api="blas")
-
-    def __exit__(self, *exc: object) -> None:
-        self.limiter.restore_original_limits()

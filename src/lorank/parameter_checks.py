@@ -1,0 +1,145 @@
+"""Checks of parameters where they enter, with the same words everywhere.
+
+An :class:`Expected` says in words and as a test what a parameter must be. Classes check their fields with
+:func:`check_parameters` in ``__post_init__``, functions their arguments with :func:`check`:
+
+>>> check("factor", 0.5, POSITIVE)
+>>> check("factor", -1, POSITIVE)
+Traceback (most recent call last):
+    ...
+ValueError: factor must be positive and finite, got -1
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+__all__ = [
+    "FUNCTION",
+    "NOT_NEGATIVE",
+    "NUMBER",
+    "POSITIVE",
+    "POSITIVE_OR_INFINITE",
+    "SHAPE",
+    "SHARE",
+    "Expected",
+    "between",
+    "check",
+    "check_parameters",
+    "instance",
+    "one_of",
+    "optional",
+    "whole",
+    "with_methods",
+]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a parameter must be.
+
+    Attributes
+    ----------
+    text : str
+        In words, to follow "must".
+    holds : callable
+        Whether a value is that. It takes any object at all and raises nothing.
+    """
+
+    text: str
+    holds: Callable[[Any], bool]
+
+
+def _number(value: Any) -> float:
+    """The value as a float; nan where it is no real number (bools and strings are none)."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except (OverflowError, ValueError, TypeError):  # an integer beyond the range of floats
+        return math.nan
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and len(value) == 2 and all(whole(1).holds(n) for n in value)
+
+
+NUMBER = Expected("be a finite number", lambda value: math.isfinite(_number(value)))
+POSITIVE = Expected("be positive and finite", lambda value: 0 < _number(value) < math.inf)
+POSITIVE_OR_INFINITE = Expected("be positive", lambda value: _number(value) > 0)
+NOT_NEGATIVE = Expected("be a finite number, 0 or more", lambda value: 0 <= _number(value) < math.inf)
+SHARE = Expected("lie between 0 and 1", lambda value: 0 < _number(value) < 1)
+SHAPE = Expected("be a pair of positive integers (n1, n2)", lambda value: _is_shape(value))
+FUNCTION = Expected("be a function", lambda value: callable(value) and not isinstance(value, type))
+
+
+def between(low: float, high: float, *, closed: bool = False, closed_above: bool = False) -> Expected:
+    """A number strictly between two others, or one of these where the interval is closed there."""
+    if closed:
+        return Expected(f"be a number from {low:g} to {high:g}", lambda value: low <= _number(value) <= high)
+    if closed_above:
+        return Expected(f"lie between {low:g} (excluded) and {high:g}", lambda value: low < _number(value) <= high)
+    return Expected(f"lie between {low:g} and {high:g}", lambda value: low < _number(value) < high)
+
+
+def whole(at_least: int, *, infinite: bool = False) -> Expected:
+    """An integer, ``at_least`` or more; with ``infinite``, the float inf will do as well."""
+
+    def holds(value: Any) -> bool:
+        if infinite and isinstance(value, float) and value == math.inf:
+            return True
+        return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= at_least
+
+    return Expected(f"be a whole number, {at_least} or more{' (or inf)' if infinite else ''}", holds)
+
+
+def one_of(choices: Iterable[str]) -> Expected:
+    """One of these strings."""
+    names = tuple(choices)
+    return Expected(f"be one of {', '.join(map(repr, names))}", lambda value: isinstance(value, str) and value in names)
+
+
+def instance(kind: type | tuple[type, ...], what: str) -> Expected:
+    """An object of a class; ``what`` says which, with an example."""
+    return Expected(f"be {what}", lambda value: isinstance(value, kind))
+
+
+def with_methods(*names: str, what: str) -> Expected:
+    """An object, not a class, that has these methods; ``what`` says which kind, with an example."""
+
+    def holds(value: Any) -> bool:
+        return not isinstance(value, (type, str)) and all(callable(getattr(value, name, None)) for name in names)
+
+    return Expected(f"be {what}", holds)
+
+
+def optional(expected: Expected) -> Expected:
+    """That, or None."""
+    return Expected(f"{expected.text}, or None", lambda value: value is None or expected.holds(value))
+
+
+def check(name: str, value: Any, expected: Expected) -> None:
+    """A ValueError that names the parameter, where it is not what is expected."""
+    if not expected.holds(value):
+        raise ValueError(f"{name} must {expected.text}, got {_shown(value)}")
+
+
+def check_parameters(owner: Any, **expected: Expected) -> None:
+    """Check the attributes of an object, each against what is expected of it."""
+    for name, one in expected.items():
+        if not one.holds(value := getattr(owner, name)):
+            raise ValueError(f"{type(owner).__name__}: {name} must {one.text}, got {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__} itself: write {value.__name__}(...)"
+    shape = getattr(value, "shape", None)
+    if shape is not None and shape != ():
+        return f"an array of shape {tuple(shape)}" if isinstance(shape, tuple) else type(value).__name__
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
