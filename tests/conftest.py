@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+import rounding
 from helpers import DTYPES
 from lorank.backends import get_backend
 
@@ -34,3 +35,13 @@ def backend(request):
 def dtype(request):
     """Each dtype that the library computes in."""
     return request.param
+
+
+def pytest_addoption(parser):
+    parser.addoption("--rounding", type=int, metavar="SEED", help="round otherwise, as another machine might (rounding.py)")
+
+
+def pytest_configure(config):
+    seed = config.getoption("rounding")
+    if seed is not None:
+        rounding.install(seed)

@@ -97,9 +97,10 @@ def test_images_stay_exact_to_rounding_during_a_run():
         off.append(np.abs(problem.image(state.X.U) - image).max() / np.abs(image).max())
         ages.append(problem._last.age)
 
-    lr.solve(problem, 1, "adaptive-prgd", tol=0, max_iter=300, callbacks=[compare])
+    result = lr.solve(problem, 1, "adaptive-prgd", tol=1e-10, max_iter=300, callbacks=[compare])
     assert max(off) < 1e-13
-    assert ages == [k % (phase.REFRESH + 1) for k in range(301)]  # put together from earlier ones as long as allowed
+    assert result.n_iter > 2 * phase.REFRESH
+    assert ages == [k % (phase.REFRESH + 1) for k in range(len(ages))]  # put together from earlier ones as long as allowed
 
 
 @pytest.mark.parametrize("n", [2, 12])
@@ -117,17 +118,20 @@ def test_a_run_does_not_depend_on_the_one_before(n):
 @pytest.mark.parametrize("row_norms", ["exact", 16])
 @pytest.mark.parametrize("name", ["prgd", "adaptive-prgd", "rgd", "adaptive-rgd", "rcg", FISHER, "auto"])
 def test_two_products_an_iteration(name, row_norms):
-    """With A, or its adjoint; beyond that only a fresh image now and then. With probes, G is never formed."""
-    products, steps = [], 60
-    for max_iter in (0, steps):
-        problem, _ = lr.datasets.random_phase(70, seed=4, row_norms=row_norms)
-        counter = count(problem, exact=row_norms == "exact")
-        result = lr.solve(problem, 1, name, tol=0, max_iter=max_iter)
-        assert result.n_iter == max_iter
-        assert counter.widest <= 17  # one column and 16 probes, and never 70
-        products.append(counter.products)
-    refreshed = 0 if name in ("prgd", "rgd") else steps // phase.REFRESH
-    assert 1.9 * steps <= products[1] - products[0] <= 2 * steps + refreshed
+    """With A, or its adjoint; beyond that only a fresh image now and then. With probes, G is never formed.
+
+    Counted step by step, and as long as there is something to fit: where only rounding is left, the residual need not fall
+    any more, and each shorter step that is tried then may cost a product.
+    """
+    problem, _ = lr.datasets.random_phase(70, seed=4, row_norms=row_norms)
+    counter, so_far = count(problem, exact=row_norms == "exact"), []
+    lr.solve(problem, 1, name, tol=1e-10, max_iter=60, callbacks=[lambda p, s, c: so_far.append(counter.products)])
+    products, fresh = np.diff(so_far), 0 if name in ("prgd", "rgd") else len(so_far) // phase.REFRESH
+    assert len(products) > 10
+    assert counter.widest <= 17  # one column and 16 probes, and never 70
+    assert set(products[1:]) <= {2, 3}
+    assert products[0] <= 2  # the probes' images may come from the start
+    assert (products == 3).sum() <= fresh
 
 
 def test_two_products_when_messages_are_passed(backend):
