@@ -8,13 +8,9 @@ import numpy as np
 import pytest
 
 from helpers import host, random_array, real_dtype
+from machine import _kernels
 
-try:
-    from lorank import _kernels
-except ImportError:
-    _kernels = None
-
-native_only = pytest.mark.skipif(_kernels is None, reason="lorank was installed without its C++ extension")
+native_only = pytest.mark.needs("native")
 SETS = _kernels.instruction_sets() if _kernels else ["none"]
 
 

@@ -9,11 +9,7 @@ from threadpoolctl import threadpool_limits
 import lorank as lr
 from helpers import host
 from lorank.backends import get_backend
-
-try:
-    from lorank import _kernels
-except ImportError:
-    _kernels = None
+from machine import _kernels
 
 SHAPE = (23, 31)
 
@@ -108,7 +104,7 @@ def test_weights_of_the_observations_serve_unless_others_are_given(backend, colu
         np.testing.assert_array_equal(host(found[2]), host(expected[2]))
 
 
-@pytest.mark.skipif(_kernels is None, reason="no extension")
+@pytest.mark.needs("native")
 def test_threads_and_instruction_sets_agree():
     shape = (3000, 400)
     rows, cols, values, arguments = case(6, False, shape=shape)
@@ -131,7 +127,7 @@ def test_threads_and_instruction_sets_agree():
         _kernels.use_instruction_set(before)
 
 
-@pytest.mark.skipif(_kernels is None, reason="no extension")
+@pytest.mark.needs("native")
 def test_the_kernel_refuses_arrays_that_do_not_fit():
     rows, cols, values = np.array([0, 0, 1]), np.array([0, 1, 1]), np.ones(3)
     pattern = lr.Completion(rows, cols, values, (2, 2), backend="native").observations._pattern

@@ -7,10 +7,8 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from helpers import assert_close
-from lorank.backends import Reference, get_backend
-
-_kernels = pytest.importorskip("lorank._kernels", reason="lorank was installed without its C++ extension")
-from lorank.backends import native  # noqa: E402
+from lorank import _kernels
+from lorank.backends import Reference, get_backend, native
 
 SHAPES = [(1, 1, 1), (1023, 3, 5), (1024, 10, 10), (1025, 7, 1), (5000, 10, 20), (3001, 33, 4)]
 

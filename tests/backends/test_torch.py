@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+import torch
 
 import lorank as lr
 from helpers import host
 from lorank.backends import get_backend
+from lorank.backends.torch_ import Torch
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install lorank[gpu]")
-from lorank.backends.torch_ import Torch  # noqa: E402
-
-# An import, not a flag: Triton has no CPU build of its kernels, but an interpreter that TRITON_INTERPRET=1 turns on.
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-needs_kernels = pytest.mark.skipif(
-    not (torch.cuda.is_available() or INTERPRETED), reason="Triton kernels need a GPU, or TRITON_INTERPRET=1 and Triton"
-)
+needs_kernels = pytest.mark.needs("triton")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -288,8 +282,7 @@ def test_gram_products_follow_changes_in_place():
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 def test_passes_against_their_plain_twins(dtype, width, longest):
     """Also with empty rows, and with rows cut into segments."""
-    kernels = pytest.importorskip("lorank.backends.torch_.kernels", reason="Triton is not installed")
-    from lorank.backends.torch_ import plain
+    from lorank.backends.torch_ import kernels, plain
 
     kind, draw = getattr(torch, dtype), torch.Generator().manual_seed(width)
     mask = torch.rand(21, 15, generator=draw) < 0.6
@@ -323,8 +316,7 @@ def test_passes_against_their_plain_twins(dtype, width, longest):
 @pytest.mark.parametrize("width", [1, 10, 20])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_tall_products_against_their_plain_twins(dtype, width, n):
-    tall_kernels = pytest.importorskip("lorank.backends.torch_.tall_kernels", reason="Triton is not installed")
-    from lorank.backends.torch_ import tall
+    from lorank.backends.torch_ import tall, tall_kernels
 
     kind, draw = getattr(torch, dtype), torch.Generator().manual_seed(width)
     xs, zs = ([torch.randn(k, width, dtype=kind, generator=draw).to(DEVICE) for _ in range(3)] for k in (n, n + 7))
@@ -346,7 +338,7 @@ def test_tall_products_against_their_plain_twins(dtype, width, n):
 @needs_kernels
 def test_numbers_on_their_way_outlast_the_buffers():
     """More combinations than there are slots, without a look at the results in between."""
-    tall_kernels = pytest.importorskip("lorank.backends.torch_.tall_kernels", reason="Triton is not installed")
+    from lorank.backends.torch_ import tall_kernels
     from lorank.backends.torch_.staging import SLOTS
 
     a = torch.ones(40, 3, dtype=torch.float64, device=DEVICE)
@@ -355,7 +347,7 @@ def test_numbers_on_their_way_outlast_the_buffers():
         np.testing.assert_array_equal(host(one), 3.0 * k)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="only kernels on a GPU are launched that way")
+@pytest.mark.needs("cuda")
 def test_triton_launches_where_its_own_launcher_takes_other_arguments(easy, monkeypatch):
     from lorank.backends.torch_ import launch
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import zipfile
 
 import numpy as np
@@ -143,12 +144,8 @@ def test_held_out_error_against_a_dense_twin():
     assert held.rmse(X) == pytest.approx(np.sqrt(((dense - held.ratings) ** 2).mean()))
 
 
-def test_the_data_here_if_any(monkeypatch, request):
-    import os
-
-    folder = os.environ.get("LORANK_TEST_DATA")
-    if not folder:
-        pytest.skip("LORANK_TEST_DATA does not name a folder with ml-1m.zip")
-    monkeypatch.setenv("LORANK_DATA", folder)
+@pytest.mark.needs("movielens")
+def test_the_data_here(monkeypatch):
+    monkeypatch.setenv("LORANK_DATA", os.environ["LORANK_TEST_DATA"])
     data = load_movielens("1m")
     assert (data.shape, len(data.ratings)) == ((6040, 3706), 1_000_209)

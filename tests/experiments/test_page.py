@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import shutil
 import subprocess
 from html.parser import HTMLParser
 
@@ -19,8 +18,8 @@ from lorank.experiments.page import render, write_page
 from lorank.experiments.page_plots import MOST, PANELS, panels, thin
 from lorank.experiments.page_texts import BRIEF, TEXTS
 from lorank.experiments.tables import load
+from machine import CHROMIUM
 
-CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
 VOID = {"meta", "link", "col", "br", "path"}
 
 
@@ -208,7 +207,7 @@ def browse(page, folder, *options: str) -> dict:
     return json.loads(html.unescape(found[1]))
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on this machine")
+@pytest.mark.needs("chromium")
 @pytest.mark.parametrize(
     "options",
     [("--window-size=1400,900",), ("--window-size=500,800", "--blink-settings=preferredColorScheme=0")],

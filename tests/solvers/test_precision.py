@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.backends import get_backend
 
-pytestmark = pytest.mark.skipif(get_backend().name != "native", reason="lorank was installed without its C++ extension")
+pytestmark = pytest.mark.needs("native")
 
 
 @pytest.fixture(autouse=True)
