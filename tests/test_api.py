@@ -48,6 +48,15 @@ def test_asking_for_native_without_the_extension_says_what_to_do():
     assert "reinstall it where a C++17 compiler is found" in run(code)
 
 
+@pytest.mark.needs("native")
+def test_an_instruction_set_can_be_asked_for():
+    code = "import lorank as lr; lr.Completion([0], [0], [1.0]); from lorank import _kernels; print(_kernels.instruction_set())"
+    assert run(code, LORANK_INSTRUCTION_SET="baseline").strip() == "baseline"
+    code = "import lorank as lr\ntry: lr.Completion([0], [0], [1.0])\nexcept ValueError as e: print(e)"
+    said = run(code, LORANK_INSTRUCTION_SET="avx1024")
+    assert "LORANK_INSTRUCTION_SET='avx1024': this machine can run 'baseline'" in said
+
+
 def test_public_names_exist():
     for name in lr.__all__:
         assert getattr(lr, name) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -15,6 +16,18 @@ from .reference import Reference, ReferenceObservations
 
 TALL = 1 << 15  # numbers of a tall array from which the threads share it
 MIXED_BYTES = 12 << 20  # of what is gathered: below, it stays in the caches and float32 gains nothing (benchmarks/passes.py)
+
+
+def _choose_instruction_set(name: str) -> None:
+    """Run the kernels as an older processor would: ``LORANK_INSTRUCTION_SET=baseline``, say. By default, the newest."""
+    there = _kernels.instruction_sets()
+    if name not in there:
+        raise ValueError(f"LORANK_INSTRUCTION_SET={name!r}: this machine can run {', '.join(map(repr, there))}")
+    _kernels.use_instruction_set(name)
+
+
+if os.environ.get("LORANK_INSTRUCTION_SET"):
+    _choose_instruction_set(os.environ["LORANK_INSTRUCTION_SET"])
 
 
 class Native(Reference):
