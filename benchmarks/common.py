@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
-import json
+import functools
+import math
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,9 @@ import scipy
 
 import lorank as lr
 from lorank.backends import get_backend
+from lorank.experiments import Experiment, Instance, Method, Outcome, Point, store
+from lorank.experiments.progress import Progress
+from lorank.experiments.runner import run_experiment
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "benchmarks"
 
@@ -54,40 +58,40 @@ def spread(values: list[float]) -> str:
     return f"{mid:7.2f} ({low:.2f} .. {high:.2f})"
 
 
+class Jobs(Experiment):
+    """Calls of one function, one a job. A job's entries are a seed, a method where there are several, and parameters."""
+
+    def __init__(self, solve: Callable[[tuple], dict], jobs: list[tuple], keys: tuple[str, ...], name: str) -> None:
+        self.solve, self.jobs, self.keys, self.name = solve, jobs, keys, name
+
+    def points(self, scale: str) -> list[Point]:
+        return [self.point(dict(zip(self.keys, job, strict=True)), job) for job in self.jobs]
+
+    def point(self, entries: dict, job: tuple) -> Point:
+        seed, method = entries.pop("seed", 0), entries.pop("method", "auto")
+        return Point(entries, [Method(method, (method,))], seeds=(seed,), max_seconds=math.inf, tuning_seeds=(), extra=job)
+
+    def instance(self, point: Point, seed: int) -> Instance:
+        return Instance(None, 0)  # each call makes its own
+
+    def run(self, point: Point, instance: Instance, solver: str, **options: object) -> Outcome:
+        found = self.solve(point.extra)
+        get = found.get
+        numbers = get("iterations", 0), get("seconds", get("cpu_seconds", 0.0)), get("residual", math.nan)
+        return Outcome(solver, *numbers, get("status", "done"), True, False, error=get("error"), extra=found)
+
+
 def run_jobs(solve: Callable[[tuple], dict], jobs: list[tuple], log: Path, keys: tuple[str, ...], workers: int = 1) -> None:
-    """Solve the jobs that the log does not hold yet, and append a JSON line for each.
+    """Solve the jobs that the log does not hold yet, and add what each gave to it.
 
-    ``keys`` are the entries of a line that make up its job.
+    ``keys`` name the entries of a job; among them may be ``"seed"`` and ``"method"``.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    done = {tuple(d[key] for key in keys) for d in read(log)}
-    jobs = [job for job in jobs if job not in done]
-    print(f"{versions()}; {len(jobs)} solves to go, {len(done)} done", flush=True)
-    if workers > 1:
-        import multiprocessing
-
-        with multiprocessing.get_context("spawn").Pool(workers) as pool:
-            record(log, pool.imap_unordered(solve, jobs))
-    else:
-        record(log, map(solve, jobs))
-
-
-def record(log: Path, results: Iterable[dict]) -> None:
-    with log.open("a") as file:
-        for d in results:
-            file.write(json.dumps(d) + "\n")
-            file.flush()
-            print(" ".join(f"{key}={value:.3g}" if isinstance(value, float) else f"{key}={value}" for key, value in d.items()))
+    print(versions(), flush=True)
+    experiment = Jobs(solve, jobs, keys, log.stem)
+    run_experiment(experiment, log, workers=workers, progress=Progress(log.stem, functools.partial(print, flush=True)))
 
 
 def read(log: Path) -> list[dict]:
-    """The lines so far; a last one that was cut off is left out."""
-    if not log.exists():
-        return []
-    out = []
-    for line in log.read_text().splitlines():
-        try:
-            out.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return out
+    """What a log holds, one entry a job."""
+    records = store.read(log)[1] if log.exists() else []
+    return [{**record["params"], **record} for record in records]

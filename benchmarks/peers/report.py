@@ -37,7 +37,7 @@ def lines(problems: Sequence, log: list[dict]) -> list[Line]:
     for problem in problems:
         for tol in map(str, problem.tolerances):
             ours = np.nan
-            for method in dict.fromkeys(e["method"] for e in log):
+            for method in sorted(dict.fromkeys(e["method"] for e in log), key=lambda name: name != "lorank"):
                 found = [e for e in log if (e["problem"], e["method"]) == (problem.name, method) and "runs" in e]
                 label = method
                 if not found:  # it broke down on the seeds to report: what it did while it was tuned

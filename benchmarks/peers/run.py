@@ -11,21 +11,28 @@ its error is timed as if it knew when to stop. Interrupt it when you like: what 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 
 import numpy as np
 from data import Data
 
+from lorank.experiments import Experiment, Instance, Method, Outcome, Point
+from lorank.experiments.progress import Progress
+from lorank.experiments.runner import run_experiment
+
 HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent))
+from common import read  # noqa: E402
+
 ROOT = HERE.parent.parent
 PEERS = ROOT / ".venv-peers"
 DOCS = ROOT / "docs" / "benchmarks"
@@ -141,71 +148,68 @@ def grid(method: str) -> list[dict]:
     return [{}]
 
 
-def better(found: dict) -> tuple[float, float, float]:
-    """For sorting settings: how many tolerances were missed, seconds to the strictest met, best error."""
-    if "failed" in found:
+class Peers(Experiment):
+    """The same problems for all; a problem is a file, a run a process that measures three times."""
+
+    name = "peers"
+    stop_slower_candidates = False  # steps of different methods say nothing about each other
+
+    def __init__(self, problems: tuple[Problem, ...], only: list[str], folder: Path) -> None:
+        self.problems, self.folder = {problem.name: problem for problem in problems}, folder
+        self.methods = [Method(name, tuple(Setting(name, **one) for one in grid(name))) for name in only or METHODS]
+
+    def points(self, scale: str) -> list[Point]:
+        return [
+            Point({"problem": p.name}, self.methods, p.seeds, 1, p.budget, (TUNING,), p.budget / 2)
+            for p in self.problems.values()
+        ]
+
+    def instance(self, point: Point, seed: int) -> Instance:
+        return Instance(None, 0, extra=(self.problems[point.params["problem"]].write(self.folder, seed), seed))
+
+    def setting(self, solver: Setting) -> str:
+        return json.dumps(solver.values)
+
+    def run(self, point: Point, instance: Instance, solver: Setting, *, max_seconds: float, **options: object) -> Outcome:
+        problem, (path, seed) = self.problems[point.params["problem"]], instance.extra
+        repeats = 1 if seed == TUNING else 3
+        found = measure(solver.method, path, solver.values, problem.tolerances, max_seconds, repeats)
+        last = [] if "failed" in found else list(found["runs"][-1].values())
+        met = [entry for entry in last if entry]
+        status = "failed" if not last else "done" if met else "time"  # out of time: the other seeds are spared
+        steps, seconds = (max((entry[name] for entry in met), default=0) for name in ("steps", "seconds"))
+        error = found.get("best", np.inf)
+        return Outcome(
+            self.setting(solver), steps, seconds, np.nan, status, len(met) == len(last) > 0, not met, error, extra=found
+        )
+
+    def better(self, new: Sequence[Outcome], best: Sequence[Outcome]) -> bool:
+        return _order(new[0]) < _order(best[0])
+
+
+def _order(outcome: Outcome) -> tuple[float, float, float]:
+    """For choosing a setting: how many tolerances were missed, seconds to the strictest met, best error."""
+    if outcome.status == "failed":
         return (np.inf, np.inf, np.inf)
-    run = found["runs"][-1]
-    met = [entry["seconds"] for entry in run.values() if entry]
-    return (len(run) - len(met), max(met, default=np.inf), found["best"])
+    last = outcome.extra["runs"][-1].values()
+    return (sum(entry is None for entry in last), outcome.seconds or np.inf, outcome.merit)
 
 
-def run(problems: tuple[Problem, ...], log: Path, only: list[str]) -> None:
-    """Measure what the log has not, method after method on each problem, so that neighbours share the machine's mood."""
-    done = {(e["problem"], e["method"], e["seed"]): e for e in entries(log)}
-    with tempfile.TemporaryDirectory() as folder:
-        for problem in problems:
-            for seed in (TUNING, *problem.seeds):
-                for method in only or METHODS:
-                    if (problem.name, method, seed) in done:
-                        continue
-                    path = problem.write(Path(folder), seed)
-                    if seed == TUNING:
-                        found = tune(method, problem, path)
-                    else:
-                        chosen = done[problem.name, method, TUNING]
-                        setting = chosen["setting"]
-                        if setting is None or (chosen.get("hopeless") and seed != problem.seeds[0]):
-                            continue
-                        found = {"setting": setting} | measure(method, path, setting, problem.tolerances, problem.budget, 3)
-                    entry = {"problem": problem.name, "method": method, "seed": seed, "date": str(date.today())} | found
-                    done[problem.name, method, seed] = entry
-                    with log.open("a") as file:
-                        file.write(json.dumps(entry) + "\n")
-                    print(f"{problem}, seed {seed}, {method}: {words(entry)}", flush=True)
+class Setting:
+    """What a peer is run with."""
+
+    def __init__(self, method: str, **values: object) -> None:
+        self.method, self.values = method, values
 
 
-def tune(method: str, problem: Problem, path: Path) -> dict:
-    """The best setting of a method's grid on the tuning seed."""
-    settings = grid(method)
-    if len(settings) == 1:
-        return {"setting": settings[0], "tried": []}
-    tried = [(setting, measure(method, path, setting, problem.tolerances, problem.budget / 2, 1)) for setting in settings]
-    setting, found = min(tried, key=lambda pair: better(pair[1]))
-    if "failed" in found:
-        return {"setting": None, "failed": found["failed"]}
-    hopeless = not any(found["runs"][-1].values())  # such a method is given the whole budget once, on the first seed
-    return {"setting": setting, "hopeless": hopeless, "tried": [{"setting": s} | f for s, f in tried]}
-
-
-def entries(log: Path) -> Iterator[dict]:
-    if log.exists():
-        yield from map(json.loads, log.read_text().splitlines())
-
-
-def words(entry: dict) -> str:
-    if "failed" in entry:
-        return f"left out ({entry['failed']})"
-    if "runs" not in entry:
-        return f"chose {entry['setting']}"
-    parts = []
-    for tol in entry["runs"][0]:
-        reached = [r[tol] for r in entry["runs"] if r[tol]]
-        if reached:
-            parts.append(f"{tol}: {np.median([r['seconds'] for r in reached]):.3f} s, {reached[0]['steps']} steps")
-        else:
-            parts.append(f"{tol}: not reached ({entry['best']:.1e} after {entry['effort']:.0f} s)")
-    return "; ".join(parts) + f"; {entry['peak'] / 1e6:.0f} MB"
+def entries(log: Path) -> list[dict]:
+    """What was measured, one entry a run or a tuning."""
+    found = []
+    for record in read(log):
+        setting = json.loads(record["chosen" if record["kind"] == "tuning" else "setting"])
+        tried = [one | {"setting": json.loads(one["candidate"])} for one in record.get("candidates", ())]
+        found.append(record | {"setting": setting, "tried": tried})
+    return found
 
 
 def main() -> None:
@@ -222,11 +226,14 @@ def main() -> None:
         setup()
     if args.what in ("run", "all"):
         print(f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}; one thread each")
-        run(tuple(p for p in problems if not args.problems or p.name in args.problems), log, args.methods)
+        chosen = tuple(p for p in problems if not args.problems or p.name in args.problems)
+        with tempfile.TemporaryDirectory() as folder:
+            progress = Progress("peers", functools.partial(print, flush=True))
+            run_experiment(Peers(chosen, args.methods, Path(folder)), log, progress=progress)
     if args.what in ("report", "all"):
         from report import write
 
-        write(problems, list(entries(log)), log.with_suffix(""))
+        write(problems, entries(log), log.with_suffix(""))
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def build_app() -> Any:
         show: Annotated[bool, typer.Option("--list", help="List the experiments and leave.")] = False,
     ) -> None:
         """Run the paper's experiments again. What is stored in the folder is not run twice: an interrupted call can go on."""
-        from .experiments.command import Request, run_reproduce
+        from .paper.command import Request, run_reproduce
 
         status = run_reproduce(Request(tuple(names or ["all"]), scale, out, threads, only_render, show))
         if status:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 
-from lorank.experiments import runner
-from lorank.experiments.base import Experiment, Instance, Method, Outcome, Point
+from lorank.experiments import Experiment, Instance, Method, Outcome, Point
+from lorank.paper import command
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,9 @@ class Scripted(Experiment):
         self._points, self._script = points, script
         self.made = []
         self.instances = []
+
+    def setting(self, solver):
+        return solver.name
 
     def points(self, scale):
         return self._points
@@ -79,8 +82,8 @@ def console():
 
 def run(experiment, out, monkeypatch, scale="tiny") -> str:
     """All of it; what was said."""
-    monkeypatch.setattr(runner, "load", lambda name: experiment)
-    monkeypatch.setattr(runner, "warm_up", lambda: None)
+    monkeypatch.setattr(command, "load", lambda name: experiment)
+    monkeypatch.setattr(command, "warm_up", lambda: None)
     screen = console()
-    runner.reproduce([experiment.name], scale, out, console=screen)
+    command.reproduce([experiment.name], scale, out, console=screen)
     return screen.file.getvalue()

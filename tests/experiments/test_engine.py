@@ -13,11 +13,12 @@ import time
 import pytest
 from engine import Scripted, method, point, run
 
-from lorank.experiments import EXPERIMENTS, load, runner
-from lorank.experiments.base import Experiment, Planned
-from lorank.experiments.methods import completion_methods
+from lorank.experiments import Experiment, PlannedIterations
 from lorank.experiments.progress import Estimate, duration
-from lorank.experiments.store import RESULTS, TRACES, TUNING, Store, check_folder, read, write_tables
+from lorank.experiments.store import Store, read
+from lorank.experiments.tables import stored, write_csv
+from lorank.paper import EXPERIMENTS, command, load
+from lorank.paper.methods import completion_methods
 
 pytest.importorskip("rich")
 
@@ -72,15 +73,14 @@ def test_runs_become_tables(tmp_path, monkeypatch):
     assert "left]" in said
 
 
-def test_the_columns_of_the_tables():
-    assert ",".join(RESULTS) == (
+def test_the_columns_of_the_tables(tmp_path):
+    heads = [path.read_text().splitlines()[0] for path in write_csv(tmp_path, [])]
+    assert heads[0] == (
         "experiment,scale,method,setting,n1,n2,rank,oversampling,m,noise,field,seed,iterations,seconds,error,residual,"
         "heldout_rmse,reached,capped,status,threads,date,lorank,numpy,scipy,python,machine"
     )
-    assert ",".join(TRACES) == (
-        "experiment,method,n1,n2,rank,oversampling,m,field,seed,iteration,seconds,residual,error,heldout_rmse"
-    )
-    assert ",".join(TUNING) == (
+    assert heads[1] == ("experiment,method,n1,n2,rank,oversampling,m,field,seed,iteration,seconds,residual,error,heldout_rmse")
+    assert heads[2] == (
         "experiment,method,n1,n2,rank,oversampling,m,noise,field,seed,candidate,iterations,seconds,error,reached,chosen"
     )
 
@@ -169,7 +169,7 @@ def test_a_torn_last_line_is_dropped(tmp_path, monkeypatch):
     path = tmp_path / "runs" / f"{NAME}.jsonl"
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
-    write_tables(tmp_path)
+    write_csv(tmp_path, stored(tmp_path, [NAME]))
     assert [row["seed"] for row in rows(tmp_path / "results.csv")] == ["0"]
     experiment.made.clear()
     run(experiment, tmp_path, monkeypatch)
@@ -201,7 +201,7 @@ def test_damage_elsewhere_is_said(tmp_path, monkeypatch):
 def test_another_scale_or_version_is_refused(tmp_path, monkeypatch):
     experiment = Scripted([point([method("a")])], script)
     run(experiment, tmp_path, monkeypatch, scale="quick")
-    assert check_folder(tmp_path, None) == "quick"
+    assert {record["scale"] for record in stored(tmp_path, [NAME])} == {"quick"}
     with pytest.raises(ValueError, match="holds runs at --scale quick, not paper: choose another --out"):
         run(experiment, tmp_path, monkeypatch, scale="paper")
     path = tmp_path / "runs" / f"{NAME}.jsonl"
@@ -220,7 +220,11 @@ def test_another_experiments_scale_is_refused_too(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no file locks")
 def test_two_at_once_are_refused(tmp_path):
-    with Store(tmp_path, NAME, "tiny"), pytest.raises(ValueError, match="is in use"), Store(tmp_path, NAME, "tiny"):
+    with (
+        Store(tmp_path / "runs" / f"{NAME}.jsonl", NAME, "tiny"),
+        pytest.raises(ValueError, match="is in use"),
+        Store(tmp_path / "runs" / f"{NAME}.jsonl", NAME, "tiny"),
+    ):
         pass
 
 
@@ -233,7 +237,7 @@ def test_a_setting_that_is_gone_is_said(tmp_path, monkeypatch):
 def test_numbers_that_json_does_not_know(tmp_path):
     import numpy as np
 
-    with Store(tmp_path, NAME, "tiny") as store:
+    with Store(tmp_path / "runs" / f"{NAME}.jsonl", NAME, "tiny") as store:
         store.add("run", {"n1": np.int64(3)}, "prgd", 0, {"error": float("nan"), "seconds": np.float64(0.5)})
     (_, (record,)) = read(tmp_path / "runs" / f"{NAME}.jsonl")
     assert (record["params"], record["error"], record["seconds"]) == ({"n1": 3}, None, 0.5)
@@ -244,7 +248,8 @@ CHILD = """
 import sys, time
 from pathlib import Path
 from rich.console import Console
-from lorank.experiments import runner, store
+from lorank.experiments import store
+from lorank.paper.command import reproduce
 plain, made = store.Store.add, []
 def add(*args):
     made.append(plain(*args))
@@ -252,7 +257,7 @@ def add(*args):
         time.sleep(3600)
     return made[-1]
 store.Store.add = add
-runner.reproduce(["completion-size"], "tiny", Path(sys.argv[1]), console=Console(stderr=True))
+reproduce(["completion-size"], "tiny", Path(sys.argv[1]), console=Console(stderr=True))
 """
 
 
@@ -341,7 +346,7 @@ def test_planned_runs_end_as_planned():
 
     class Short(type(experiment)):
         def stop(self, point, instance):
-            return Planned(3)
+            return PlannedIterations(3)
 
     outcome = Short().run(where, instance, "rgd", max_iter=3, max_seconds=60)
     assert (outcome.status, outcome.reached, outcome.capped, outcome.iterations) == ("done", True, False, 3)
@@ -378,7 +383,24 @@ def test_durations(seconds, text):
 def test_a_terminal_shows_a_bar(tmp_path, monkeypatch, capsys):
     from rich.console import Console
 
-    monkeypatch.setattr(runner, "load", lambda name: load(NAME))
-    runner.reproduce([NAME], "tiny", tmp_path, console=Console(force_terminal=True, width=150, stderr=True))
+    monkeypatch.setattr(command, "load", lambda name: load(NAME))
+    command.reproduce([NAME], "tiny", tmp_path, console=Console(force_terminal=True, width=150, stderr=True))
     assert "\x1b[" in capsys.readouterr().err
     assert len(rows(tmp_path / "results.csv")) == len(completion_methods()) * 2 * 2
+
+
+# -- side by side ------------------------------------------------------------------------------------------------------
+def test_several_processes_give_the_same_runs(tmp_path):
+    """Iterations, errors and traces; each run is stored once."""
+    from lorank.experiments.progress import Progress
+    from lorank.experiments.runner import run_experiment
+
+    experiment = load("theorem")
+    one, two = (
+        run_experiment(experiment, tmp_path / f"{workers}.jsonl", "tiny", workers=workers, progress=Progress("", len))
+        for workers in (1, 2)
+    )
+    same = ("setting", "iterations", "status", "reached")
+    found = [{record["key"]: [record[name] for name in same] for record in records} for records in (one, two)]
+    assert found[0] == found[1]
+    assert len(two) == len(found[1]) == 2

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 REDRAW = 0.5  # seconds between two pictures on a terminal
@@ -49,8 +50,8 @@ class Estimate:
 class Progress:
     """For logs and pipes: a line when a job ends."""
 
-    def __init__(self, name: str, console: Any) -> None:
-        self.name, self.console = name, console
+    def __init__(self, name: str, say: Callable[[str], object] = print) -> None:
+        self.name, self.say = name, say
         self.estimate = Estimate()
         self.count = self.total = 0
 
@@ -83,7 +84,7 @@ class Progress:
         self.note(f"{self.count}/{self.total}  {message}")
 
     def note(self, text: str) -> None:
-        self.console.print(f"{self.name}  {text}", markup=False, soft_wrap=True)
+        self.say(f"{self.name}  {text}")
 
     def time_left(self) -> str:
         seconds = self.estimate.left()
@@ -97,7 +98,7 @@ class LiveProgress(Progress):
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as Bars
 
-        super().__init__(name, console)
+        super().__init__(name, partial(console.print, markup=False, soft_wrap=True))
         self._bars = Bars(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
@@ -140,7 +141,7 @@ def follow(name: str, console: Any) -> Iterator[Progress]:
         with LiveProgress(name, console) as progress:
             yield progress
     else:
-        yield Progress(name, console)
+        yield Progress(name, partial(console.print, markup=False, soft_wrap=True))
 
 
 def duration(seconds: float) -> str:

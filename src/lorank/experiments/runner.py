@@ -1,4 +1,4 @@
-"""Runs experiments: what is stored is skipped, what ends is stored, and the time left is told."""
+"""Runs an experiment: what is stored is skipped, what ends is stored, and the time left is said."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ import platform
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..solvers.loop import Clock
-from . import load
-from .base import Experiment, Instance, Method, Outcome, Point
-from .progress import Cost, Progress, follow
-from .store import Record, Store, check_folder, write_tables
+from .experiment import Experiment, Instance, Method, Outcome, Point
+from .progress import Cost, Progress
+from .store import Record, Store
 from .tuning import tune
 
 
@@ -39,61 +36,39 @@ class Job:
         runs = len(method.grid) * (len(point.tuning_seeds) + len(method.more_seeds))
         return f"{method.name} (tuning)", point.size, runs * point.cap(method, tuning=True)
 
+    def stored_in(self, store: Store) -> Record | None:
+        return store.get("tuning" if self.seed is None else "run", self.point.params, self.method.name, self.seed)
+
     def __str__(self) -> str:
         what = "tuning" if self.seed is None else f"seed {self.seed}"
         return f"{self.method.name}, {self.point.label()}, {what}"
 
 
-def reproduce(names: Sequence[str], scale: str, out: Path, *, threads: int = 1, console: Any) -> list[str]:
-    """Run the experiments of these names and make the tables. Returns the names of those that could not run.
+def run_experiment(
+    experiment: Experiment, path: Path, scale: str = "paper", *, threads: int = 1, workers: int = 1, progress: Progress
+) -> list[Record]:
+    """Make the runs of an experiment that a file does not hold yet, and add them to it.
 
     Parameters
     ----------
-    names : sequence of str
+    experiment : Experiment
+    path : Path
+        A file of JSON lines.
     scale : {"tiny", "quick", "paper"}
-    out : Path
-        A folder. What was stored there by an earlier call at the same scale is not run again.
     threads : int
-        Of the kernels and of BLAS. With one, seconds are CPU time, as in the paper; with more, wall time.
-    console : rich.console.Console
-        For progress and notes.
+        Of the kernels and of BLAS; written down with each run. Limiting them is the caller's.
+    workers : int
+        Processes that make reported runs side by side. Tuning, on which they depend, is done before them.
+    progress : Progress
+
+    Returns
+    -------
+    list of dict
+        All that is stored now.
     """
-    from threadpoolctl import threadpool_limits
-
-    check_folder(out, scale)
-    missing = []
-    warm_up()  # also loads the libraries whose threads are limited next
-    try:
-        # CPU time, as in the paper; it has no meaning for several threads.
-        with threadpool_limits(threads), Clock.by(time.thread_time if threads == 1 else time.perf_counter):
-            for count, name in enumerate(names, 1):
-                experiment = load(name)
-                reason = experiment.missing(scale)
-                if reason:
-                    console.print(f"{name}: skipped, {reason}", style="yellow", markup=False, soft_wrap=True)
-                    missing.append(name)
-                    continue
-                with Store(out, name, scale) as store, follow(_title(name, count, len(names)), console) as progress:
-                    Runner(experiment, scale, store, progress, threads).run()
-                write_tables(out)
-    finally:
-        if (out / "runs").is_dir():
-            write_tables(out)
-    return missing
-
-
-def _title(name: str, count: int, total: int) -> str:
-    return name if total == 1 else f"{name} ({count} of {total})"
-
-
-def warm_up() -> None:
-    """Imports and the first touch of libraries are no method's own time."""
-    from ..datasets import random_completion
-    from ..solvers import SOLVERS, solve
-
-    problem, _ = random_completion(60, 50, 2, seed=0)
-    for solver in SOLVERS:
-        solve(problem, 2, solver, max_iter=2)
+    with Store(path, experiment.name, scale) as store:
+        Runner(experiment, scale, store, progress, threads).run(workers)
+        return list(store.records.values())
 
 
 class Runner:
@@ -106,13 +81,16 @@ class Runner:
         self._where: Point | None = None
         self._instances: OrderedDict[int, Instance] = OrderedDict()
 
-    def run(self) -> None:
+    def run(self, workers: int = 1) -> None:
         """Do what is not stored yet."""
         jobs = [job for point in self.points for job in self.jobs(point)]
-        self.progress.begin([(job.cost, self._wall(job)) for job in jobs])
-        for job in jobs:
-            if self._wall(job) is not None:
-                continue
+        found = [(job, job.stored_in(self.store)) for job in jobs]
+        self.progress.begin([(job.cost, None if record is None else float(record["wall"])) for job, record in found])
+        todo = [job for job, record in found if record is None]
+        if workers > 1:
+            self._side_by_side([job for job in todo if job.seed is not None], workers, [j for j in todo if j.seed is None])
+            return
+        for job in todo:
             if self.thinned(job):
                 self.progress.skip(job.cost, f"{job}: thinned, an earlier seed ran out of time")
                 continue
@@ -121,6 +99,19 @@ class Runner:
             with _quiet():
                 record = self.tune(job, begin) if job.seed is None else self.report(job, job.seed, begin)
             self.progress.end(job.cost, record["wall"], _summary(record))
+
+    def _side_by_side(self, runs: list[Job], workers: int, tuning: list[Job]) -> None:
+        import multiprocessing
+
+        for job in tuning:
+            self.progress.start(str(job))
+            record = self.tune(job, time.perf_counter())
+            self.progress.end(job.cost, record["wall"], _summary(record))
+        tasks = [(self.experiment, job, self.setting(job.point, job.method)) for job in runs]
+        with multiprocessing.get_context("spawn").Pool(workers) as pool:
+            for job, outcome, wall in pool.imap_unordered(_run_elsewhere, tasks):
+                self.progress.start(str(job))
+                self.progress.end(job.cost, wall, _summary(self._keep(job, outcome, wall)))
 
     def jobs(self, point: Point) -> list[Job]:
         """Tuning first, then seed by seed, so that an instance serves all methods."""
@@ -134,19 +125,22 @@ class Runner:
         point, method = job.point, job.method
 
         def run(candidate: Any, seed: int, instance: Instance, max_iter: int) -> Outcome:
-            return self._run(point, instance, candidate, max_iter, point.cap(method, tuning=True))
+            seconds = point.cap(method, tuning=True)
+            watch = [self.progress.watch]
+            return self.experiment.run(point, instance, candidate, max_iter=max_iter, max_seconds=seconds, callbacks=watch)
 
         found = tune(self.experiment, point, method, self.instance, run)
         values = {**found, "wall": time.perf_counter() - begin, **self.about}
         return self.store.add("tuning", point.params, method.name, None, values)
 
     def report(self, job: Job, seed: int, begin: float) -> Record:
-        point, method = job.point, job.method
-        solver = self.setting(point, method)
-        instance = self.instance(point, seed)
-        outcome = self._run(point, instance, solver, point.max_iter, point.cap(method), traced=seed in point.traced)
-        values = {**asdict(outcome), "wall": time.perf_counter() - begin, **self.about, "date": today()}
-        return self.store.add("run", point.params, method.name, seed, values)
+        solver, instance = self.setting(job.point, job.method), self.instance(job.point, seed)
+        outcome = _run(self.experiment, job, solver, instance, [self.progress.watch])
+        return self._keep(job, outcome, time.perf_counter() - begin)
+
+    def _keep(self, job: Job, outcome: Outcome, wall: float) -> Record:
+        values = {**outcome.record(), "wall": wall, **self.about, "date": today()}
+        return self.store.add("run", job.point.params, job.method.name, job.seed, values)
 
     def setting(self, point: Point, method: Method) -> Any:
         """The solver that tuning chose."""
@@ -156,7 +150,7 @@ class Runner:
         if record is None:
             raise ValueError(f"{self.experiment.name}: {method.name} was not tuned at {dict(point.tuned_at or point.params)}")
         for solver in method.grid:
-            if _setting(solver) == record["chosen"]:
+            if self.experiment.setting(solver) == record["chosen"]:
                 return solver
         raise ValueError(
             f"{self.store.path}: the setting chosen for {method.name}, {record['chosen']}, is no longer among those tried: "
@@ -169,7 +163,7 @@ class Runner:
             self._where = point
             self._instances.clear()
         if seed not in self._instances:
-            while len(self._instances) >= self.experiment.kept:
+            while len(self._instances) >= self.experiment.instances_kept:
                 self._instances.popitem(last=False)
             self._instances[seed] = self.experiment.instance(point, seed)
         self._instances.move_to_end(seed)
@@ -184,25 +178,28 @@ class Runner:
         records = (self.store.get("run", job.point.params, job.method.name, seed) for seed in before)
         return any(record is not None and record["status"] == "time" for record in records)
 
-    def _run(
-        self, point: Point, instance: Instance, solver: Any, max_iter: int, max_seconds: float, traced: bool = False
-    ) -> Outcome:
-        watch = [self.progress.watch]
-        return self.experiment.run(
-            point, instance, solver, max_iter=max_iter, max_seconds=max_seconds, traced=traced, callbacks=watch
-        )
 
-    def _wall(self, job: Job) -> float | None:
-        """The seconds that a stored job took."""
-        record = self.store.get("tuning" if job.seed is None else "run", job.point.params, job.method.name, job.seed)
-        return None if record is None else float(record["wall"])
+def _run(experiment: Experiment, job: Job, solver: Any, instance: Instance, callbacks: list[Any]) -> Outcome:
+    point, seconds = job.point, job.point.cap(job.method)
+    return experiment.run(
+        point,
+        instance,
+        solver,
+        max_iter=point.max_iter,
+        max_seconds=seconds,
+        traced=job.seed in point.traced,
+        callbacks=callbacks,
+    )
 
 
-def _setting(solver: Any) -> str:
-    """As a result would say it."""
-    from ..solvers import SOLVERS
-
-    return repr(SOLVERS[solver]() if isinstance(solver, str) else solver)
+def _run_elsewhere(task: tuple[Experiment, Job, Any]) -> tuple[Job, Outcome, float]:
+    """One reported run, in a process of its own."""
+    experiment, job, solver = task
+    assert job.seed is not None
+    begin = time.perf_counter()
+    with _quiet():
+        outcome = _run(experiment, job, solver, experiment.instance(job.point, job.seed), [])
+    return job, outcome, time.perf_counter() - begin
 
 
 def _summary(record: Record) -> str:

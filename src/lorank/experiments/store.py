@@ -1,48 +1,37 @@
-"""Where runs are kept: one line of JSON each, written as they end, and the tables made of them.
-
-``OUT/runs/NAME.jsonl`` is the record; ``results.csv``, ``traces.csv`` and ``tuning.csv`` are made from it anew.
-"""
+"""Where runs are kept: a file of JSON lines, one a run, written as they end."""
 
 from __future__ import annotations
 
-import contextlib
-import csv
-import io
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ..report.plots import write_atomically
-from . import EXPERIMENTS
-from .base import PARAMETERS, TRACED
-
+# The order in which parameters stand in keys and tables; others follow, by their names.
+PARAMETERS = ("n1", "n2", "rank", "oversampling", "m", "noise", "field")
 SCHEMA = 1
-RESULTS = (
-    *("experiment", "scale", "method", "setting", *PARAMETERS, "seed"),
-    *("iterations", "seconds", "error", "residual", "heldout_rmse", "reached", "capped", "status"),
-    *("threads", "date", "lorank", "numpy", "scipy", "python", "machine"),
-)
-TRACES = ("experiment", "method", *(name for name in PARAMETERS if name != "noise"), "seed", *TRACED)
-TUNING = ("experiment", "method", *PARAMETERS, "seed", "candidate", "iterations", "seconds", "error", "reached", "chosen")
 
 Record = dict[str, Any]
 
 
 def key(kind: str, params: Mapping[str, Any], method: str, seed: int | None = None) -> str:
     """What a run is known by within its experiment's file."""
-    return json.dumps(_plain([kind, {name: params[name] for name in PARAMETERS if name in params}, method, seed]))
+    return json.dumps(_plain([kind, {name: params[name] for name in ordered(params) if name in params}, method, seed]))
+
+
+def ordered(names: Iterable[str]) -> list[str]:
+    """Parameters as they stand in keys and tables."""
+    return [*PARAMETERS, *sorted(set(names) - set(PARAMETERS))]
 
 
 class Store:
     """The finished runs of one experiment at one scale. Use as a context manager: it holds the file open, and locked."""
 
-    def __init__(self, out: Path, experiment: str, scale: str) -> None:
-        self.path = out / "runs" / f"{experiment}.jsonl"
-        self.experiment, self.scale = experiment, scale
+    def __init__(self, path: Path, experiment: str, scale: str) -> None:
+        self.path, self.experiment, self.scale = path, experiment, scale
         self.records: dict[str, Record] = {}
 
     def __enter__(self) -> Store:
@@ -128,7 +117,7 @@ def read(path: Path) -> tuple[Record, list[Record]]:
         except ValueError:
             raise ValueError(f"{path}, line {number}, is damaged: remove the line, and its run will be made again") from None
     if not found or "schema" not in found[0]:
-        raise ValueError(f"{path} does not begin as a file of runs should: remove it, or choose another --out")
+        raise ValueError(f"{path} does not begin as a file of runs should: remove it, or choose another place")
     return found[0], found[1:]
 
 
@@ -141,62 +130,3 @@ def check_header(path: Path, header: Record, scale: str | None) -> None:
         )
     if scale is not None and header["scale"] != scale:
         raise ValueError(f"{path} holds runs at --scale {header['scale']}, not {scale}: choose another --out")
-
-
-def check_folder(out: Path, scale: str | None) -> str | None:
-    """Raise a ValueError where some runs in the folder are of another scale. Returns the scale of what is there."""
-    for _, path in _files(out):
-        header, _ = read(path)
-        check_header(path, header, scale)
-        scale = header["scale"]
-    return scale
-
-
-# -- tables ------------------------------------------------------------------------------------------------------------
-def write_tables(out: Path) -> list[Path]:
-    """Make the tables of all that is stored in the folder."""
-    results: list[Record] = []
-    traces: list[Record] = []
-    tuning: list[Record] = []
-    for name, path in _files(out):
-        header, records = read(path)
-        for record in records:
-            base = {"experiment": name, "scale": header["scale"], **record["params"], **record}
-            if record["kind"] == "tuning":
-                tuning += [base | candidate for candidate in record["candidates"]]
-                continue
-            results.append(base)
-            trace = record.get("trace") or {}
-            rows = zip(*trace.values(), strict=True)
-            traces += [base | dict(zip(trace, row, strict=True)) for row in rows]
-    return [
-        write_atomically(out / name, _csv(columns, rows).encode())
-        for name, columns, rows in (
-            ("results.csv", RESULTS, results),
-            ("traces.csv", TRACES, traces),
-            ("tuning.csv", TUNING, tuning),
-        )
-    ]
-
-
-def _files(out: Path) -> Iterator[tuple[str, Path]]:
-    """The files of runs that hold a header, in the experiments' order."""
-    for name in EXPERIMENTS:
-        path = out / "runs" / f"{name}.jsonl"
-        with contextlib.suppress(FileNotFoundError):
-            if b"\n" in path.read_bytes():
-                yield name, path
-
-
-def _csv(columns: Iterable[str], rows: Iterable[Record]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(columns), extrasaction="ignore", restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
-    return text.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return float(f"{value:.8g}") if isinstance(value, float) else value

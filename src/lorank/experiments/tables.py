@@ -1,33 +1,40 @@
-"""The tables of a reproduction, read back: runs, their traces, the tuning, and averages over tests."""
+"""Stored runs as tables: runs, their traces and the tuning as objects, averages over tests, and all of it as CSV."""
 
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+
+from ..report.plots import write_atomically
+from .experiment import TRACED
+from .store import PARAMETERS, Record, check_header, ordered, read
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 BOUNDED = ("iterations", "seconds")  # what a run that is cut short bounds from below
 VERSIONS = ("lorank", "numpy", "scipy", "python")
+MEASURED = ("iterations", "seconds", "error", "residual", "heldout_rmse")
+SYMBOLS = {"n1": "n", "n2": "n2", "rank": "r", "oversampling": "1/q", "m": "m", "noise": "\N{GREEK SMALL LETTER SIGMA}"}
 
 
 class Case(NamedTuple):
     """The parameters that tell points of an experiment apart; None or an empty text where one does not apply."""
 
-    n1: int | None
-    n2: int | None
-    rank: int | None
-    oversampling: float | None
-    m: int | None
-    noise: float | None
-    field: str
+    n1: int | None = None
+    n2: int | None = None
+    rank: int | None = None
+    oversampling: float | None = None
+    m: int | None = None
+    noise: float | None = None
+    field: str = ""
 
     def label(self, *names: str) -> str:
         """For people: ``n = 10 000, r = 10, 1/q = 5``. By default all that applies, m and n2 where they say more."""
@@ -39,9 +46,6 @@ class Case(NamedTuple):
         """What the paper calls a parameter. Phase retrieval counts measurements by n, not by degrees of freedom."""
         by_n = name == "oversampling" and self.n1 and self.m and self.oversampling == self.m / self.n1
         return "m/n" if by_n else SYMBOLS[name]
-
-
-SYMBOLS = {"n1": "n", "n2": "n2", "rank": "r", "oversampling": "1/q", "m": "m", "noise": "\N{GREEK SMALL LETTER SIGMA}"}
 
 
 def varying(cases: Iterable[Case]) -> list[str]:
@@ -70,8 +74,7 @@ class Row:
     heldout_rmse: float
     reached: bool
     capped: bool
-    status: str
-    threads: str
+    threads: int
     date: str
     versions: tuple[str, ...]
     machine: str
@@ -94,7 +97,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Curve:
-    """One run's way, iteration by iteration; ``case.noise`` is None."""
+    """One run, iteration by iteration."""
 
     experiment: str
     method: str
@@ -158,19 +161,19 @@ class Mean:
         return all(row.failed for row in self.rows)
 
     @property
-    def cut(self) -> int:
+    def cut_short(self) -> int:
         """How many runs were cut short."""
         return sum(row.bound for row in self.counted)
 
     @property
     def at_least(self) -> bool:
         """Whether half of the runs or more were cut short, so that the averages are lower bounds."""
-        return 0 < self.tests <= 2 * self.cut
+        return 0 < self.tests <= 2 * self.cut_short
 
     @property
-    def is_median(self) -> bool:
+    def by_median(self) -> bool:
         """Whether some runs were cut short, but so few that the median is known: it is the average then."""
-        return 0 < 2 * self.cut < self.tests
+        return 0 < 2 * self.cut_short < self.tests
 
     @property
     def reached(self) -> int:
@@ -184,10 +187,10 @@ class Mean:
         if not len(values):
             return Stat(math.nan, math.nan, math.nan)
         ends = float(values.min()), float(values.max())
-        return Stat(middle(self.counted, quantity) if median or self.is_median else float(values.mean()), *ends)
+        return Stat(median_of(self.counted, quantity) if median or self.by_median else float(values.mean()), *ends)
 
 
-def middle(rows: Sequence[Row], quantity: str) -> float:
+def median_of(rows: Sequence[Row], quantity: str) -> float:
     """The median over runs; those cut short count as the longest, as far as they are fewer than half."""
     bounded = quantity in BOUNDED and 2 * sum(row.bound for row in rows) < len(rows)
     values = [math.inf if bounded and row.bound else float(getattr(row, quantity)) for row in rows]
@@ -212,14 +215,6 @@ class Tables:
 
     def curves_of(self, experiment: str) -> list[Curve]:
         return [curve for curve in self.curves if curve.experiment == experiment]
-
-
-def load(out: Path) -> Tables:
-    """Read the tables in a folder. A table that is not there is empty."""
-    rows = [_row(cells) for cells in _read(out / "results.csv")]
-    # A run that was made again stands further down, and counts.
-    results = {(row.experiment, row.method, row.case, row.seed): row for row in rows}
-    return Tables(tuple(results.values()), tuple(_curves(out / "traces.csv")), tuple(_tuning(out / "tuning.csv")))
 
 
 def group(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
@@ -274,118 +269,94 @@ def _order(case: Case) -> tuple[tuple[bool, float], ...]:
     return tuple((value is not None, float(value or 0)) for value in values)
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
-class _Cells:
-    """A line of a table; complaints name the file, the line and the column."""
+# -- from stored runs --------------------------------------------------------------------------------------------------
+def stored(out: Path, names: Sequence[str], scale: str | None = None) -> list[Record]:
+    """The records of these experiments in ``out/runs``, a run that was made again once, with its experiment and scale.
 
-    def __init__(self, path: Path, line: int, cells: dict[str, str]) -> None:
-        self.path, self.line, self.cells = path, line, cells
-
-    def text(self, name: str) -> str:
-        try:
-            return self.cells[name] or ""
-        except KeyError:
-            raise ValueError(f"{self.path} has no column {name!r}: it was not written by `lorank reproduce`") from None
-
-    def real(self, name: str) -> float:
-        text = self.text(name)
-        try:
-            return float(text) if text else math.nan
-        except ValueError:
-            raise ValueError(f"{self.path}, line {self.line}, column {name!r}: {text!r} is not a number") from None
-
-    def maybe(self, name: str) -> float | None:
-        value = self.real(name)
-        return None if math.isnan(value) else value
-
-    def whole(self, name: str) -> int | None:
-        value = self.real(name)
-        if math.isnan(value):
-            return None
-        if value != int(value):
-            raise ValueError(f"{self.path}, line {self.line}, column {name!r}: {self.text(name)!r} is not a whole number")
-        return int(value)
-
-    def flag(self, name: str) -> bool:
-        text = self.text(name).lower()
-        if text not in ("true", "false", ""):
-            raise ValueError(f"{self.path}, line {self.line}, column {name!r}: {text!r} is neither true nor false")
-        return text == "true"
-
-    def case(self, *, noise: bool = True) -> Case:
-        return Case(
-            self.whole("n1"),
-            self.whole("n2"),
-            self.whole("rank"),
-            self.maybe("oversampling"),
-            self.whole("m"),
-            self.maybe("noise") if noise else None,
-            self.text("field"),
-        )
+    Raises a ValueError where some are of another scale than the one given, or than the first.
+    """
+    found: dict[tuple[str, str], Record] = {}
+    for name in names:
+        path = out / "runs" / f"{name}.jsonl"
+        if not path.exists() or b"\n" not in path.read_bytes():
+            continue
+        header, records = read(path)
+        check_header(path, header, scale)
+        scale = header["scale"]
+        found |= {(name, record["key"]): {"experiment": name, "scale": scale, **record} for record in records}
+    return list(found.values())
 
 
-def _read(path: Path) -> Iterator[_Cells]:
-    if not path.exists():
-        return
-    with open(path, newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        for cells in reader:
-            yield _Cells(path, reader.line_num, cells)
-
-
-def _row(cells: _Cells) -> Row:
-    return Row(
-        experiment=cells.text("experiment"),
-        scale=cells.text("scale"),
-        method=cells.text("method").lower(),
-        setting=cells.text("setting"),
-        case=cells.case(),
-        seed=cells.whole("seed") or 0,
-        iterations=cells.real("iterations"),
-        seconds=cells.real("seconds"),
-        error=cells.real("error"),
-        residual=cells.real("residual"),
-        heldout_rmse=cells.real("heldout_rmse"),
-        reached=cells.flag("reached"),
-        capped=cells.flag("capped"),
-        status=cells.text("status"),
-        threads=cells.text("threads"),
-        date=cells.text("date"),
-        versions=tuple(cells.text(name) for name in VERSIONS),
-        machine=cells.text("machine"),
+def tables(records: Sequence[Record]) -> Tables:
+    """Records as objects."""
+    runs = [record for record in records if record["kind"] == "run"]
+    tuned = [record | one for record in records if record["kind"] == "tuning" for one in record["candidates"]]
+    return Tables(
+        tuple(_made(Row, record) for record in runs if "iterations" in record),
+        tuple(_made(Curve, record | _columns(record["trace"])) for record in runs if record.get("trace")),
+        tuple(_made(Candidate, record) for record in tuned),
     )
 
 
-def _curves(path: Path) -> Iterator[Curve]:
-    lines = group(
-        _read(path),
-        lambda cells: (
-            cells.text("experiment"),
-            cells.text("method").lower(),
-            cells.case(noise=False),
-            cells.whole("seed") or 0,
-        ),
-    )
-    for (experiment, method, case, seed), steps in lines.items():
-        columns = {
-            name: np.array([cells.real(name) for cells in steps])
-            for name in ("iteration", "seconds", "residual", "error", "heldout_rmse")
-        }
-        order = np.argsort(columns["iteration"], kind="stable")
-        yield Curve(experiment, method, case, seed, **{name: column[order] for name, column in columns.items()})
+def _made(kind: type[T], record: Record) -> T:
+    """An object of a record's entries of the same names; None among numbers is nan."""
+    case = Case(**{name: value for name, value in record["params"].items() if name in PARAMETERS})
+    values: dict[str, Any] = {**record, "case": case, "versions": tuple(record.get(name, "") for name in VERSIONS)}
+    values |= {name: _real(record.get(name)) for name in MEASURED if kind is not Curve}
+    return kind(**{one.name: values[one.name] for one in fields(kind)})  # type: ignore[arg-type]
 
 
-def _tuning(path: Path) -> Iterator[Candidate]:
-    for cells in _read(path):
-        yield Candidate(
-            cells.text("experiment"),
-            cells.text("method").lower(),
-            cells.case(),
-            cells.whole("seed"),
-            cells.text("candidate"),
-            cells.real("iterations"),
-            cells.real("seconds"),
-            cells.real("error"),
-            cells.flag("reached"),
-            cells.flag("chosen"),
+def _columns(trace: Record) -> Record:
+    none = [None] * len(trace["iteration"])
+    return {name: np.array([_real(value) for value in trace.get(name, none)]) for name in TRACED}
+
+
+def _real(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+# -- as CSV ------------------------------------------------------------------------------------------------------------
+ABOUT = ("threads", "date", *VERSIONS, "machine")
+
+
+def write_csv(out: Path, records: Sequence[Record]) -> list[Path]:
+    """``results.csv``, ``traces.csv`` and ``tuning.csv`` of all that is stored, for other programs."""
+    names = ordered({name for record in records for name in record["params"]})
+    traces = [name for name in names if name != "noise"]
+    measured = (*MEASURED, "reached", "capped", "status")
+    return [
+        write_atomically(out / f"{name}.csv", _csv(("experiment", *columns), rows).encode())
+        for name, columns, rows in (
+            ("results", ("scale", "method", "setting", *names, "seed", *measured, *ABOUT), _runs(records)),
+            ("traces", ("method", *traces, "seed", *TRACED), _steps(records)),
+            (
+                "tuning",
+                ("method", *names, "seed", "candidate", "iterations", "seconds", "error", "reached", "chosen"),
+                (record["params"] | record | one for record in records for one in record.get("candidates", ())),
+            ),
         )
+    ]
+
+
+def _runs(records: Iterable[Record]) -> Iterator[Record]:
+    return (record["params"] | record for record in records if record["kind"] == "run")
+
+
+def _steps(records: Iterable[Record]) -> Iterator[Record]:
+    for record in _runs(records):
+        trace = record.get("trace") or {}
+        yield from (record | dict(zip(trace, row, strict=True)) for row in zip(*trace.values(), strict=True))
+
+
+def _csv(columns: Iterable[str], rows: Iterable[Record]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(columns), extrasaction="ignore", restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return float(f"{value:.8g}") if isinstance(value, float) else value

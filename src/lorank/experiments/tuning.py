@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .base import Experiment, Instance, Method, Outcome, Point
+from .experiment import Experiment, Instance, Method, Outcome, Point
 
 Run = Callable[[Any, int, Instance, int], Outcome]  # of a candidate, its seed, the instance, and a cap on iterations
 
@@ -18,28 +18,18 @@ Run = Callable[[Any, int, Instance, int], Outcome]  # of a candidate, its seed, 
 def tune(
     experiment: Experiment, point: Point, method: Method, instance: Callable[[Point, int], Instance], run: Run
 ) -> dict[str, Any]:
-    """Choose from the method's grid.
+    """Choose from the method's grid: ``chosen``, the setting as text, and ``candidates``, one entry a run.
 
-    Parameters
-    ----------
-    instance : callable
-        The instance for a point and a seed.
-    run : callable
-        Makes one run.
-
-    Returns
-    -------
-    dict
-        ``chosen``, the setting as text, and ``candidates``, one entry a run.
+    ``instance`` gives the instance for a point and a seed; ``run`` makes one run.
     """
     seeds = (*point.tuning_seeds, *method.more_seeds)
-    most = point.max_iter * len(seeds)
     found: dict[str, list[Outcome]] = {}
     best: str | None = None
     for candidate in method.grid:
-        won = best is not None and len(found[best]) == len(seeds) and all(outcome.reached for outcome in found[best])
-        # Iterations, over all seeds, in which it can still beat the best.
-        left = sum(outcome.iterations for outcome in found[best]) if best is not None and won and experiment.race else most
+        left = point.max_iter * len(seeds)  # iterations, over all seeds, in which it can still beat the best
+        won = found[best] if best is not None and experiment.stop_slower_candidates else []
+        if len(won) == len(seeds) and all(outcome.reached for outcome in won):
+            left = sum(outcome.iterations for outcome in won)
         outcomes: list[Outcome] = []
         for seed in seeds:
             outcomes.append(run(candidate, seed, instance(point, seed), min(left, point.max_iter)))
@@ -50,21 +40,21 @@ def tune(
         found[name] = outcomes
         if best is None or experiment.better(outcomes, found[best]):
             best = name
-    assert best is not None
     return {
         "chosen": best,
         "candidates": [
             {
                 "candidate": name,
                 "seed": seed,
-                "iterations": o.iterations,
-                "seconds": o.seconds,
-                "error": o.merit,
-                "reached": o.reached,
-                "status": o.status,
+                "iterations": outcome.iterations,
+                "seconds": outcome.seconds,
+                "error": outcome.merit,
+                "reached": outcome.reached,
+                "status": outcome.status,
                 "chosen": name == best,
+                **outcome.extra,
             }
             for name, outcomes in found.items()
-            for seed, o in zip(seeds, outcomes, strict=False)
+            for seed, outcome in zip(seeds, outcomes, strict=False)
         ],
     }

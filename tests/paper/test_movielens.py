@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lorank.datasets import load_movielens
-from lorank.experiments import load, movielens
+from lorank.paper import load, movielens
 
 loader = importlib.import_module("lorank.datasets.movielens")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from ..experiments.tables import Case, Mean, Tables, average, group, varying
 from .styles import label, ordered
-from .tables import Case, Mean, Tables, average, group, varying
 from .verdicts import (
     CLEAR,
     NO_DATA,
@@ -41,7 +41,7 @@ class Evidence:
 
     parts: tuple[Part, ...] = ()
     notes: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 Check = Callable[[Tables], Evidence]
@@ -53,7 +53,7 @@ def papers(experiment: str) -> tuple[str, ...]:
     return PAPERS[experiment.split("-")[0]]
 
 
-def beside(experiment: str, means: dict[str, Mean]) -> tuple[str, ...]:
+def other_methods(experiment: str, means: dict[str, Mean]) -> tuple[str, ...]:
     """The methods that the paper does not have, at one point: those that always get there first, then by iterations.
 
     A method that takes less than all of the paper's there is said to.
@@ -107,7 +107,7 @@ def factors(experiment: str, fast: str, said: Sequence[tuple[str, str, float]], 
             parts.append(compare(slow, fast, means, quantity, value, case.label(*wanted) if case else ""))
             if case:
                 notes += [stand_in(case, **wanted), _lapses(slow, fast, means)]
-                extra = extra or beside(experiment, means)
+                extra = extra or other_methods(experiment, means)
         for slow, quantity, value in said if "rank" in wanted else ():
             for rank, cases in group(having(points, slow, fast), lambda case: case.rank).items():
                 case = nearest(cases, **wanted)
@@ -139,7 +139,7 @@ def best_factor(experiments: Sequence[str], slow: str, fast: str, quantity: str,
         if steps and quantity != "iterations":
             there = f"{label(slow)} / {label(fast)}, iterations, at the same point"
             parts.append(Part(there, "", steps.text("iterations"), steps.judge(said), decides=False))
-        return Evidence(tuple(parts), (), beside(experiment, points[case]))
+        return Evidence(tuple(parts), (), other_methods(experiment, points[case]))
 
     return check
 
@@ -156,7 +156,7 @@ def similar(experiment: str, first: str, second: str, quantity: str, **wanted: f
             notes = [stand_in(case, **wanted) for case in cases]
         names = tuple(wanted) or varying(cases)
         parts = alike(first, second, [(case.label(*names), points[case]) for case in cases], quantity)
-        return Evidence(tuple(parts), unique(notes), beside(experiment, points[cases[0]]) if cases else ())
+        return Evidence(tuple(parts), unique(notes), other_methods(experiment, points[cases[0]]) if cases else ())
 
     return check
 
@@ -192,7 +192,7 @@ def faster(experiment: str, winner: str, loser: str, quantity: str = "seconds", 
                     name = f"{label(method)} / {label(winner)}, time of an iteration"
                     parts.append(Part(name, "", each.text("pace"), NO_DATA, decides=False))
         hardest = next(iter(points.values()), {})
-        return Evidence(tuple(parts), (), beside(experiment, hardest))
+        return Evidence(tuple(parts), (), other_methods(experiment, hardest))
 
     return check
 
@@ -205,7 +205,7 @@ def every(*checks: Check) -> Check:
         return Evidence(
             tuple(part for evidence in found for part in evidence.parts),
             unique(note for evidence in found for note in evidence.notes),
-            unique(line for evidence in found for line in evidence.beside),
+            unique(line for evidence in found for line in evidence.others),
         )
 
     return check

@@ -1,4 +1,4 @@
-"""Real Gaussian phase retrieval: the residual against iterations and against time (the paper's Figure 8a).
+"""Gaussian phase retrieval, real and complex: the residual against iterations and against time (the paper's Figure 8).
 
 The paper forms the gradient to get its row norms, which is why its PRGD, ahead in iterations, falls behind in time. The
 methods whose names end in "probes" estimate the norms from 16 random probes, batched with a product that is made anyway.
@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ..datasets import random_phase
+from ..experiments import Experiment, Instance, Method, Outcome, Point
 from ..geometry import FixedRank
 from ..stopping import RelativeResidual, Rule
-from .base import Experiment, Instance, Method, Outcome, Point
-from .sensing_methods import ADAPTIVE_PRGD, ADAPTIVE_RGD, PRGD, PRGD_RELAXED, RCG, RGD_CONSTANT, RGD_RELAXED
+from .methods import ADAPTIVE_PRGD, ADAPTIVE_RGD, PRGD, PRGD_RELAXED, RCG, RGD_CONSTANT, RGD_RELAXED
 
 PROBES = 16
 
@@ -68,6 +68,9 @@ class PhaseReal(Experiment):
     def stop(self, point: Point, instance: Instance) -> Rule:
         return RelativeResidual(1e-8)
 
+    def setting(self, solver: Any) -> str:
+        return repr(solver) if isinstance(solver, Probed) else super().setting(solver)
+
     def run(self, point: Point, instance: Instance, solver: Any, **options: Any) -> Outcome:
         if not isinstance(solver, Probed):
             return super().run(point, instance, solver, **options)
@@ -75,4 +78,9 @@ class PhaseReal(Experiment):
         return replace(outcome, setting=repr(solver))
 
 
-EXPERIMENT = PhaseReal()
+class PhaseComplex(PhaseReal):
+    """The same with a complex signal and complex A."""
+
+    name = "phase-complex"
+    title = "Phase retrieval, complex: residual against iterations and time"
+    field, dtype = "complex", np.complex128

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import shlex
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import SCALES, load, names
-from .runner import reproduce
-from .store import check_folder, write_tables
+from ..experiments import SCALES
+from ..experiments.progress import follow
+from ..experiments.runner import run_experiment
+from ..experiments.tables import stored, tables, write_csv
+from ..solvers.loop import Clock
+from . import EXPERIMENTS, load
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -27,12 +32,10 @@ class Request:
 
     def chosen(self) -> list[str]:
         """The experiments, each once, in the order given; a ValueError names the first one that there is not."""
-        if "all" in self.names:
-            return names()
-        for name in self.names:
-            if name not in names():
-                raise ValueError(f"unknown experiment {name!r}: choose from {', '.join(names())}, or all")
-        return list(dict.fromkeys(self.names))
+        chosen = list(EXPERIMENTS) if "all" in self.names else list(dict.fromkeys(self.names))
+        for name in chosen:
+            load(name)
+        return chosen
 
     def check(self) -> None:
         """Raise a ValueError that names the first option that cannot be."""
@@ -70,9 +73,7 @@ def run_reproduce(request: Request) -> int:
                 print(f"{name:<24} {load(name).title}")
             return 0
         request.check()
-        if request.only_render:
-            check_folder(request.out, None)
-        else:
+        if not request.only_render:
             reproduce(chosen, request.scale, request.out, threads=request.threads, console=console)
         for path in render(request.out):
             print(path)
@@ -88,9 +89,57 @@ def run_reproduce(request: Request) -> int:
     return 0
 
 
-def render(out: Path) -> list[Any]:
-    """Tables, figures and the page, from what is stored."""
-    from .figures import draw_all
-    from .page import write_page
+def reproduce(names: Sequence[str], scale: str, out: Path, *, threads: int = 1, console: Any) -> None:
+    """Run the experiments of these names; those that cannot run here are skipped, and that is said.
 
-    return [*write_tables(out), *draw_all(out), write_page(out)]
+    Parameters
+    ----------
+    names : sequence of str
+    scale : {"tiny", "quick", "paper"}
+    out : Path
+        A folder. What was stored there by an earlier call at the same scale is not run again.
+    threads : int
+        Of the kernels and of BLAS. With one, seconds are CPU time, as in the paper; with more, wall time.
+    console : rich.console.Console
+        For progress and notes.
+    """
+    from threadpoolctl import threadpool_limits
+
+    stored(out, list(EXPERIMENTS), scale)  # refuses a folder of another scale
+    warm_up()  # also loads the libraries whose threads are limited next
+    # CPU time, as in the paper; it has no meaning for several threads.
+    clock = Clock.by(time.thread_time if threads == 1 else time.perf_counter)
+    try:
+        with threadpool_limits(threads), clock:
+            for count, name in enumerate(names, 1):
+                experiment = load(name)
+                reason = experiment.missing(scale)
+                if reason:
+                    console.print(f"{name}: skipped, {reason}", style="yellow", markup=False, soft_wrap=True)
+                    continue
+                title = name if len(names) == 1 else f"{name} ({count} of {len(names)})"
+                with follow(title, console) as progress:
+                    run_experiment(experiment, out / "runs" / f"{name}.jsonl", scale, threads=threads, progress=progress)
+    finally:
+        if (out / "runs").is_dir():
+            write_csv(out, stored(out, list(EXPERIMENTS)))
+
+
+def warm_up() -> None:
+    """Imports and the first touch of libraries are no method's own time."""
+    from ..datasets import random_completion
+    from ..solvers import SOLVERS, solve
+
+    problem, _ = random_completion(60, 50, 2, seed=0)
+    for solver in SOLVERS:
+        solve(problem, 2, solver, max_iter=2)
+
+
+def render(out: Path) -> list[Path]:
+    """Tables, figures and the page, from what is stored."""
+    from .page import write_page
+    from .plot_png import draw_all
+
+    records = stored(out, list(EXPERIMENTS))
+    found = tables(records)
+    return [*write_csv(out, records), *draw_all(found, out), write_page(found, out)]

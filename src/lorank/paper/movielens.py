@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..datasets import MovieLens, load_movielens, random_completion
+from ..experiments import Experiment, Instance, PlannedIterations, Point
+from ..experiments.experiment import TUNING_SEEDS
 from ..geometry import FixedRank
 from ..operators import Completion
 from ..stopping import Rule
-from .base import TUNING_SEEDS, Experiment, Instance, Planned, Point
 from .methods import completion_methods
 
 HELD_OUT = 0.1
@@ -57,7 +58,7 @@ class MovieLensFit(Experiment):
 
     name = "movielens"
     title = "MovieLens: fitting error and held-out error against iterations"
-    race = False  # every candidate makes all iterations: the smallest fitting error wins
+    stop_slower_candidates = False  # every candidate makes all iterations: the smallest fitting error wins
 
     def missing(self, scale: str) -> str | None:
         try:
@@ -92,10 +93,7 @@ class MovieLensFit(Experiment):
         return Instance(problem, point.params["rank"], extra=HeldOut(data.rows[out], data.cols[out], data.ratings[out]))
 
     def stop(self, point: Point, instance: Instance) -> Rule:
-        return Planned(point.max_iter)
+        return PlannedIterations(point.max_iter)
 
     def measure(self, point: Point, instance: Instance, X: FixedRank) -> dict[str, float]:
         return {"heldout_rmse": instance.extra.rmse(X)}
-
-
-EXPERIMENT = MovieLensFit()

@@ -1,22 +1,15 @@
-"""Made-up tables, in the form in which `lorank reproduce` stores them."""
+"""Made-up runs, in the form in which `lorank reproduce` stores them."""
 
 from __future__ import annotations
 
-import csv
+import json
 import math
 from pathlib import Path
 
-PARAMETERS = ("n1", "n2", "rank", "oversampling", "m", "noise", "field")
-RESULTS = (
-    *("experiment", "scale", "method", "setting", *PARAMETERS, "seed"),
-    *("iterations", "seconds", "error", "residual", "heldout_rmse", "reached", "capped", "status"),
-    *("threads", "date", "lorank", "numpy", "scipy", "python", "machine"),
-)
-TRACES = (
-    *("experiment", "method", *(name for name in PARAMETERS if name != "noise"), "seed"),
-    *("iteration", "seconds", "residual", "error", "heldout_rmse"),
-)
-TUNING = ("experiment", "method", *PARAMETERS, "seed", "candidate", "iterations", "seconds", "error", "reached", "chosen")
+from lorank.experiments import store
+from lorank.experiments.tables import Tables, stored, tables
+from lorank.paper import EXPERIMENTS
+
 COMMON = {
     "scale": "quick",
     "threads": 1,
@@ -50,30 +43,36 @@ def runs(experiment, method, iterations, *, tests=5, **more) -> list[dict]:
 
 
 def trace(experiment, method, residuals, *, seed=0, errors=None, rmse=None, pace=0.01, **params) -> list[dict]:
-    """Rows of a trace."""
-    base = {"experiment": experiment, "method": method, "seed": seed, **params}
-    return [
-        base
-        | {
-            "iteration": t,
-            "seconds": pace * t,
-            "residual": value,
-            "error": errors[t] if errors is not None else "",
-            "heldout_rmse": rmse[t] if rmse is not None else "",
-        }
-        for t, value in enumerate(residuals)
-    ]
+    """The trace of a run."""
+    steps = range(len(residuals))
+    columns = {"iteration": list(steps), "seconds": [pace * t for t in steps], "residual": list(residuals)}
+    columns |= {name: list(values) for name, values in (("error", errors), ("heldout_rmse", rmse)) if values is not None}
+    return [{"experiment": experiment, "method": method, "seed": seed, **params, "trace": columns}]
 
 
 def write(out: Path, results=(), traces=(), tuning=()) -> Path:
-    """The three tables in a folder."""
-    out.mkdir(parents=True, exist_ok=True)
-    for name, columns, rows in (("results", RESULTS, results), ("traces", TRACES, traces), ("tuning", TUNING, tuning)):
-        with open(out / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+    """Files of runs in a folder; a trace goes to its run, or stands alone."""
+    (out / "runs").mkdir(parents=True, exist_ok=True)
+    scale = next(iter(results), COMMON)["scale"]
+    files: dict[str, dict[str, dict]] = {}
+    for kind, rows in (("run", [*results, *traces]), ("tuning", tuning)):
+        for row in rows:
+            params = {name: row[name] for name in store.PARAMETERS if name in row}
+            method, seed = row["method"], row.get("seed") if kind == "run" else None
+            name = store.key(kind, params, method, seed)
+            record = files.setdefault(row["experiment"], {}).setdefault(name, {"key": name, "kind": kind, "candidates": []})
+            if kind == "tuning":
+                record["candidates"].append({"seed": None, "reached": False, "chosen": False, **row})
+            record |= {**row, "params": params, "seed": seed}
+    for experiment, records in files.items():
+        lines = [{"schema": store.SCHEMA, "experiment": experiment, "scale": scale}, *records.values()]
+        text = "".join(json.dumps(store._plain(line)) + "\n" for line in lines)
+        (out / "runs" / f"{experiment}.jsonl").write_text(text, encoding="utf-8")
     return out
+
+
+def load(out: Path) -> Tables:
+    return tables(stored(out, list(EXPERIMENTS)))
 
 
 # -- every experiment at once ------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..experiments.tables import Tables
 from .checks import Check, Evidence, best_factor, every, factors, faster, similar, slower
-from .tables import Tables
 from .trends import (
     advantage_grows,
     ahead,
@@ -429,5 +429,5 @@ def listing(judged: Sequence[Judged]) -> str:
     for one in judged:
         lines.append(f"[{one.verdict.upper()}] {one.claim.where}: {one.claim.quote}")
         lines += [f"    {part.label}: {part.said or 'no figure'} in the paper, here {part.measured}" for part in one.parts]
-        lines += [f"    {one.reason}", *(f"    beside: {line}" for line in one.evidence.beside), ""]
+        lines += [f"    {one.reason}", *(f"    beside: {line}" for line in one.evidence.others), ""]
     return "\n".join(lines)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import made_up
 import numpy as np
 import pytest
-from made_up import SIZED, run, runs, trace
+from made_up import SIZED, load, run, runs, trace
 
-from lorank.experiments.claims import CLAIMS, judge, listing
-from lorank.experiments.tables import load
-from lorank.experiments.verdicts import NO_DATA, NOT, PARTLY, REPRODUCED, Part, Verdict, combine, contraction, slope, trend
+from lorank.paper.claims import CLAIMS, judge, listing
+from lorank.paper.verdicts import NO_DATA, NOT, PARTLY, REPRODUCED, Part, Verdict, combine, contraction, slope, trend
 
 
 def verdict(tmp_path, key, results=(), traces=()):
@@ -154,7 +153,7 @@ def test_methods_beside_the_papers_are_shown_with_their_figures(tmp_path):
     rows += runs("sensing-oversampling", "rgd-relaxed", 100, **where) + runs("sensing-oversampling", "rcg", 47, **where)
     one = verdict(tmp_path, "sensing-iterations", rows)
     assert one.verdict == NOT
-    assert [line.split(":")[0] for line in one.evidence.beside] == ["RCG", "relaxed RGD"]
+    assert [line.split(":")[0] for line in one.evidence.others] == ["RCG", "relaxed RGD"]
     assert "RCG: 47 iterations, 4.7 s (5 tests); fewer iterations and less time than any method of the paper" in said(one)
 
 

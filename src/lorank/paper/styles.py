@@ -39,6 +39,7 @@ METHODS = {
     "fisher-rcg": Style("Fisher-RCG", "#4d4d4d", "#b9b9b9", (0, MIXED), "dashdot", ">", "triangle-right"),
     "auto": Style("auto", BLACK, "#ffffff", (0, DOTS), "dot", "*", "star"),
 }
+NOT_RUN = "#bcd3e6"  # a box of a map that was not run: blue, as a rate is never
 SPARE = (("#7f6000", "#cdb25a"), ("#5f6b2f", "#aebd72"), ("#8a5a83", "#caa1c4"))  # for methods not named above
 
 EXPLAINED = {
@@ -64,6 +65,15 @@ def style(method: str) -> Style:
         return METHODS[method]
     light, dark = SPARE[sum(method.encode()) % len(SPARE)]
     return Style(method, light, dark, (0, DOTS), "dot", "o", "circle")
+
+
+def look_of(key: str) -> Style:
+    """The look of a legend entry: a method's, or a spare one for entries that are no methods, "#number:label"."""
+    if not key.startswith("#"):
+        return style(key)
+    spare = ("prgd", "rgd", "shampoo", "niht", "rcg", "auto")
+    number, text = key[1:].split(":", 1)
+    return style(spare[int(number) % len(spare)])._replace(label=text)
 
 
 def label(method: str) -> str:

@@ -11,24 +11,24 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ..experiments.tables import BOUNDED, VERSIONS, Mean, Row, Tables, average, group, methods, varying
 from ..report.plots import write_atomically
 from .claims import Judged, judge
-from .page_plots import Panel, look_of, panels
 from .page_texts import BRIEF, MARKS, PAPER, TEXTS
-from .styles import EXPLAINED, label, ordered
-from .tables import BOUNDED, VERSIONS, Mean, Row, Tables, average, group, load, methods, varying
+from .panels import Panel, panels
+from .plot_page import plotly_figure
+from .styles import EXPLAINED, label, look_of, ordered
 from .verdicts import NO_DATA, RULES, Part, Verdict, amount, rate
 
 SHOWN = 6  # figures of a claim at once; the others are folded away
 SIGNS = {"reproduced": "✓", "partly": "≈", "not": "✗", "no data": "–"}
 
 
-def write_page(out: Path) -> Path:
-    """Write ``out/index.html`` from the tables in the folder.
+def write_page(tables: Tables, out: Path) -> Path:
+    """Write ``out/index.html``.
 
     The page holds all it needs, plotly's script too: it can be opened from a disk without a network, or sent to somebody.
     """
-    tables = load(out)
     return write_atomically(out / "index.html", render(tables, out).encode())
 
 
@@ -38,7 +38,7 @@ def render(tables: Tables, out: Path | None = None) -> str:
 
     names = [name for name in TEXTS if name in tables.experiments()]
     drawn = {name: panels(tables, name) for name in names}
-    plots = {f"{name}-{k}": panel.figure for name, found in drawn.items() for k, panel in enumerate(found)}
+    plots = {f"{name}-{k}": plotly_figure(panel) for name, found in drawn.items() for k, panel in enumerate(found)}
     keys = {key: look_of(key) for found in drawn.values() for panel in found for key in panel.keys}
     looks = {key: {"light": look.colour, "dark": look.dark} for key, look in keys.items()}
     judged = judge(tables)
@@ -112,7 +112,7 @@ def _facts(rows: Sequence[Row]) -> str:
         "date": [" to ".join(dict.fromkeys((dates[0], dates[-1])))] if dates else [],
         "scale": _distinct(row.scale for row in rows),
         "machine": _distinct(row.machine for row in rows),
-        "threads": _distinct(row.threads for row in rows),
+        "threads": _distinct(str(row.threads) for row in rows),
         **{name: _distinct(row.versions[k] for row in rows) for k, name in enumerate(VERSIONS)},
         "runs": [str(len(rows))],
     }
@@ -162,8 +162,8 @@ def _claim(one: Judged) -> str:
     if others:
         measured += f"<details><summary>also measured ({len(others)})</summary>{_parts(others)}</details>"
     extra = ""
-    if one.evidence.beside:
-        lines = "".join(f"<li>{_text(line)}</li>" for line in one.evidence.beside)
+    if one.evidence.others:
+        lines = "".join(f"<li>{_text(line)}</li>" for line in one.evidence.others)
         extra = f'<div class="beside"><b>Other methods there</b><ul>{lines}</ul></div>'
     where = f'<a href="#{_text(one.claim.experiment)}">{_text(one.claim.where)}</a>'
     return (
@@ -225,9 +225,9 @@ def _controls(found: Sequence[Panel]) -> str:
     keys = list(dict.fromkeys(key for panel in found for key in panel.keys))
     chips = "".join(_chip(key) for key in ordered(keys))
     switches = ""
-    if any(panel.logs for panel in found):
+    if not any(panel.map for panel in found):
         for axis, sign in (("xaxis", "x"), ("yaxis", "y")):
-            kinds = {panel.figure["layout"][axis]["type"] for panel in found}
+            kinds = {"log" if getattr(panel, f"log_{sign}") else "linear" for panel in found}
             buttons = "".join(
                 f'<button type="button" data-axis="{axis}" data-type="{kind}" aria-pressed="{str(kinds == {kind}).lower()}">'
                 f"{short}</button>"
@@ -253,7 +253,7 @@ def _chip(key: str) -> str:
 
 
 def _panel(name: str, k: int, panel: Panel) -> str:
-    only = f' data-only="{_text(panel.keys[0])}"' if not panel.logs else ""
+    only = f' data-only="{_text(panel.keys[0])}"' if panel.map else ""
     title = _text(panel.title)
     plot = f'<div class="plot" id="plot-{name}-{k}" data-plot="{name}-{k}" role="img" aria-label="{title}"></div>'
     return f'<div class="panel"{only}><h3>{title}</h3>{plot}</div>'
@@ -293,7 +293,7 @@ def _number(mean: Mean, quantity: str) -> str:
         return ""
     unit = {"seconds": "seconds", "iterations": "iterations"}.get(quantity, "error")
     low, middle, high = (amount(value, unit) for value in (stat.low, stat.mean, stat.high))
-    bound = ("≥ " if mean.at_least else "~ " if mean.is_median else "") if quantity in BOUNDED else ""
+    bound = ("≥ " if mean.at_least else "~ " if mean.by_median else "") if quantity in BOUNDED else ""
     return f"{bound}{middle}" + (f" <span class='soft'>({low}–{high})</span>" if low != high else "")
 
 

@@ -10,8 +10,8 @@ pytest.importorskip("rich")
 from typer.testing import CliRunner
 
 from lorank import cli
-from lorank.experiments import command, names
-from lorank.experiments.base import Experiment
+from lorank.experiments import Experiment
+from lorank.paper import EXPERIMENTS, command
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def invoke(*arguments: str):
 def test_list():
     result = invoke("--list")
     assert result.exit_code == 0, result.output
-    assert [line.split()[0] for line in result.stdout.splitlines()] == names()
+    assert [line.split()[0] for line in result.stdout.splitlines()] == list(EXPERIMENTS)
     assert "Completion: iterations and time against the size of the matrix" in result.stdout
 
 
@@ -104,13 +104,16 @@ def test_names_run_in_the_order_given_and_once(monkeypatch):
     assert invoke("completion-noise", "completion-size", "completion-noise").exit_code == 0
     assert invoke().exit_code == 0
     assert invoke("all").exit_code == 0
-    assert asked == [["completion-noise", "completion-size"], names(), names()]
+    assert asked == [["completion-noise", "completion-size"], list(EXPERIMENTS), list(EXPERIMENTS)]
 
 
 def test_importing_lorank_does_not_import_the_experiments():
     import subprocess
     import sys
 
-    code = "import sys, lorank; print([m for m in sys.modules if m.startswith('lorank.experiments') or m == 'pooch'])"
+    code = (
+        "import sys, lorank\n"
+        "print([m for m in sys.modules if m.startswith(('lorank.experiments', 'lorank.paper')) or m == 'pooch'])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

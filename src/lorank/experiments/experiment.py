@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,11 @@ from ..callbacks import Callback
 from ..geometry import FixedRank
 from ..operators import Problem
 from ..result import Result, Status
-from ..solvers import solve
+from ..solvers import SOLVERS, solve
 from ..stopping import Rule, Seconds, TruthDistance
 
 SCALES = ("tiny", "quick", "paper")  # tiny is for tests
-PARAMETERS = ("n1", "n2", "rank", "oversampling", "m", "noise", "field")  # what tells points apart, as in the tables
 TUNING_SEEDS = (1000, 1001)  # settings are chosen on these, and never reported on
-REPORTED = range(1000)  # seeds of reported runs lie here
 TRACED = ("iteration", "seconds", "residual", "error", "heldout_rmse")
 
 
@@ -52,10 +50,10 @@ class Point:
     Parameters
     ----------
     params : mapping
-        Among :data:`PARAMETERS`.
+        What tells the point from others: names and values.
     methods : sequence of Method
     seeds : sequence of int
-        Of the reported runs, from :data:`REPORTED`.
+        Of the reported runs; none of them is a tuning seed.
     max_iter, max_seconds
         Caps on one run. A run that meets one is reported as capped.
     tuning_seeds : sequence of int
@@ -81,13 +79,9 @@ class Point:
     extra: Any = None
 
     def __post_init__(self) -> None:
-        unknown = set(self.params) - set(PARAMETERS)
-        if unknown:
-            raise ValueError(f"unknown parameters {sorted(unknown)}: the tables have {', '.join(PARAMETERS)}")
-        if not all(seed in REPORTED for seed in self.seeds):
-            raise ValueError(f"reported seeds lie in 0 .. {len(REPORTED) - 1}, the others are for tuning: got {self.seeds}")
-        if any(seed in REPORTED for seed in self.tuning_seeds):
-            raise ValueError(f"tuning seeds must not be seeds of reported runs (0 .. {len(REPORTED) - 1}): {self.tuning_seeds}")
+        shared = set(self.seeds) & {*self.tuning_seeds, *(seed for method in self.methods for seed in method.more_seeds)}
+        if shared:
+            raise ValueError(f"settings must not be chosen on seeds of reported runs: {sorted(shared)} are both")
 
     def cap(self, method: Method, *, tuning: bool = False) -> float:
         """Seconds that a run of the method may take."""
@@ -133,6 +127,11 @@ class Outcome:
     error: float | None = None
     heldout_rmse: float | None = None
     trace: dict[str, list[Any]] | None = None
+    extra: dict[str, Any] = field(default_factory=dict)  # what else an experiment measures; stored beside the others
+
+    def record(self) -> dict[str, Any]:
+        """All of it, to be stored."""
+        return {name: value for name, value in vars(self).items() if name != "extra"} | self.extra
 
     @property
     def merit(self) -> float:
@@ -142,7 +141,7 @@ class Outcome:
 
 
 class Experiment:
-    """One experiment of the paper.
+    """One experiment.
 
     A subclass gives ``name``, ``title``, :meth:`points` and :meth:`instance`, and overrides what is special about it. By
     default a run ends at a relative error of ``tol``, and the setting with the fewest iterations to it is the best.
@@ -151,8 +150,8 @@ class Experiment:
     name: str
     title: str
     tol: float = 1e-4
-    race: bool = True  # tuning may stop a candidate that needs more iterations than the best so far
-    kept: int = 2  # instances of a point that stay in memory at a time
+    stop_slower_candidates: bool = True  # in tuning, once they have made more iterations than the best so far
+    instances_kept: int = 2  # in memory at a time, of a point
 
     def points(self, scale: str) -> Sequence[Point]:
         """The points at ``"tiny"``, ``"quick"`` or ``"paper"`` scale."""
@@ -181,6 +180,10 @@ class Experiment:
         More seeds recovered; then fewer iterations; then, where none was recovered, a smaller error.
         """
         return _score(new) < _score(best)
+
+    def setting(self, solver: Any) -> str:
+        """A solver of a grid as its outcomes say it."""
+        return repr(SOLVERS[solver]() if isinstance(solver, str) else solver)
 
     def run(
         self,
@@ -255,12 +258,12 @@ def _short(value: float | None) -> float | int | None:
 
 
 @dataclass(frozen=True)
-class Planned(Rule):
+class PlannedIterations(Rule):
     """So many iterations, and to have made them is the aim: for experiments that compare curves."""
 
-    most: int
+    number: int
 
     def check(self, problem: Problem, state: Any, history: Any, clock: Any) -> Status | None:
-        if state.iteration < self.most:
+        if state.iteration < self.number:
             return None
-        return Status("done", advice=f"Made {self.most} iterations, as planned.", success=True)
+        return Status("done", advice=f"Made {self.number} iterations, as planned.", success=True)

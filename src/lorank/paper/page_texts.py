@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from .figures import AT_LEAST, FAILED, FEWER, MEDIAN
+from .panels import AT_LEAST, FAILED, FEWER, MEDIAN
 
 PAPER = "A Preconditioned Riemannian Gradient Descent Algorithm for Low-Rank Matrix Recovery"
 

@@ -9,12 +9,14 @@ import sys
 import made_up
 import numpy as np
 import pytest
+from made_up import load
 
 pytest.importorskip("matplotlib")
 
-from lorank.experiments.figures import AT_LEAST, FAILED, FEWER, FIGURES, MEDIAN, draw_all, mark, spaced, success_map
-from lorank.experiments.styles import METHODS, ordered, style
-from lorank.experiments.tables import average, load
+from lorank.experiments.tables import average
+from lorank.paper.panels import AT_LEAST, FAILED, FEWER, MEDIAN, PANELS, mark, spaced, success_map
+from lorank.paper.plot_png import draw_all
+from lorank.paper.styles import METHODS, ordered, style
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -32,9 +34,9 @@ def pixels_like(path, colour) -> int:
 
 
 def test_a_figure_for_each_experiment(everything):
-    written = draw_all(everything)
-    assert [path.stem for path in written] == list(FIGURES)
-    assert sorted(os.listdir(everything / "figures")) == sorted(f"{name}.png" for name in FIGURES)
+    written = draw_all(load(everything), everything)
+    assert [path.stem for path in written] == list(PANELS)
+    assert sorted(os.listdir(everything / "figures")) == sorted(f"{name}.png" for name in PANELS)
     assert all(path.read_bytes().startswith(PNG) for path in written)
 
     def seen(name, *methods):
@@ -50,15 +52,15 @@ def test_a_figure_for_each_experiment(everything):
 
 
 def test_experiments_without_rows_are_skipped(tmp_path):
-    assert draw_all(tmp_path) == []
+    assert draw_all(load(tmp_path), tmp_path) == []
     assert os.listdir(tmp_path) == []
     made_up.write(tmp_path, made_up.runs("sensing-oversampling", "prgd", 50, n1=150, rank=10, oversampling=1.2))
-    assert [path.stem for path in draw_all(tmp_path)] == ["sensing-oversampling"]
+    assert [path.stem for path in draw_all(load(tmp_path), tmp_path)] == ["sensing-oversampling"]
 
 
 def test_runs_without_traces_draw_no_curves(tmp_path):
     made_up.write(tmp_path, made_up.runs("phase-real", "rgd", 50, n1=128))
-    assert draw_all(tmp_path) == []
+    assert draw_all(load(tmp_path), tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def test_odd_numbers_can_be_drawn(more, tmp_path):
     where = {"n1": 1000, "rank": 10, "oversampling": 5.0}
     rows = [made_up.run("completion-noise", "prgd", 50, noise=1e-3, **where) | more]
     rows += made_up.runs("completion-noise", "an unknown method", 70, noise=1e-2, **where)
-    assert len(draw_all(made_up.write(tmp_path, rows))) == 1
+    assert len(draw_all(load(made_up.write(tmp_path, rows)), tmp_path)) == 1
 
 
 def test_points_are_marked(tmp_path):
@@ -89,7 +91,8 @@ def test_points_are_marked(tmp_path):
 
 def test_the_map_of_success_rates(everything):
     points = average(load(everything).of("sensing-success"))
-    grid, ranks, numbers = success_map(points, "prgd")
+    found = success_map(points, "prgd")
+    grid, ranks, numbers = found.grid, found.ranks, found.numbers
     assert ranks == [2, 4, 6, 8, 10, 12]
     assert numbers == list(range(100, 1001, 100))
     assert grid[0, -1] == 100
@@ -113,9 +116,11 @@ def test_every_method_has_its_own_look():
 def test_no_global_state_and_no_window(tmp_path):
     made_up.write(tmp_path, made_up.runs("sensing-oversampling", "prgd", 50, n1=150, rank=10, oversampling=1.2))
     code = (
-        "import sys, pathlib, lorank.experiments.figures as figures\n"
+        "import sys, pathlib, lorank.paper.plot_png as figures\n"
+        "from lorank.experiments.tables import stored, tables\n"
         "assert 'matplotlib' not in sys.modules and 'plotly' not in sys.modules\n"
-        f"assert len(figures.draw_all(pathlib.Path({str(tmp_path)!r}))) == 1\n"
+        f"out = pathlib.Path({str(tmp_path)!r})\n"
+        "assert len(figures.draw_all(tables(stored(out, ['sensing-oversampling'])), out)) == 1\n"
         "assert 'matplotlib.pyplot' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from .. import metrics, steps
 from ..datasets import random_sensing
+from ..experiments import Experiment, Instance, Method, Point
 from ..solvers import RGD
-from .base import Experiment, Instance, Method, Point
 
 METHODS = (Method("prgd", (RGD(metrics.RowColumn(metrics.Theory()), steps.Theory(), safeguard=None),)),)
 
@@ -37,6 +37,3 @@ class Theorem(Experiment):
         p = point.params
         problem, truth = random_sensing(p["n1"], p["n2"], p["rank"], m=p["m"], normalized=True, seed=seed)
         return Instance(problem, p["rank"], truth)
-
-
-EXPERIMENT = Theorem()

@@ -10,8 +10,8 @@ from enum import StrEnum
 
 import numpy as np
 
+from ..experiments.tables import BOUNDED, Case, Curve, Mean, median_of, plain
 from .styles import label
-from .tables import BOUNDED, Case, Curve, Mean, middle, plain
 
 KEPT, SOME = 0.9, 0.5  # of a factor, in logarithms: when it is reproduced, and when partly
 CLEAR = 1.1  # a method is faster than another from this factor on, slower from its inverse
@@ -75,14 +75,14 @@ UNITS = {"pace": "time of an iteration"}
 class Factor:
     """How many times more one method takes than another: of the means over the tests that both made.
 
-    ``low``, ``middle`` and ``high`` are the smallest, the median and the largest factor of a single test; ``bound`` is
+    ``low``, ``median`` and ``high`` are the smallest, the median and the largest factor of a single test; ``bound`` is
     ``"at least"`` where the slow method was cut short, ``"at most"`` where the fast one was. Where that happened in fewer than
     half of the tests the factor is that of medians, and ``lapsed`` says that it happened to the fast method.
     """
 
     value: float
     low: float
-    middle: float
+    median: float
     high: float
     tests: int
     bound: str
@@ -95,7 +95,7 @@ class Factor:
         """With the means behind it, the number of tests and their spread."""
         bound = f"{self.bound} " if self.bound else ""
         ends = times(self.low), times(self.high)
-        middle = f", median {times(self.middle)}" if self.tests > 2 and self.middle > 0 else ""
+        middle = f", median {times(self.median)}" if self.tests > 2 and self.median > 0 else ""
         spread = f"{middle}, {ends[0]} to {ends[1]}" if self.tests > 1 and ends[0] != ends[1] else ""
         means = f"{'medians ' if self.medians else ''}{amount(self.slow, unit)} against {amount(self.fast, unit)}"
         return f"{bound}{times(self.value)} ({means}; {tests(self.tests)}{spread})"
@@ -128,7 +128,7 @@ def factor(slow: Mean | None, fast: Mean | None, quantity: str) -> Factor | None
     found = factor_of(np.array([[getattr(row, quantity) for row in pair] for pair in pairs]), bound)
     if not any(some):
         return found
-    above, under = (middle(side, quantity) for side in sides)
+    above, under = (median_of(side, quantity) for side in sides)
     return replace(found, value=above / under, slow=above, fast=under, medians=True, lapsed=some[1])
 
 
@@ -197,7 +197,7 @@ def growth(means: Sequence[Mean], quantity: str) -> tuple[Factor, Mean, Mean] | 
     if len(usable) < 2:
         return None
     ends = usable[0], usable[-1]
-    medians = any(mean.is_median for mean in ends)
+    medians = any(mean.by_median for mean in ends)
     first, last = (mean.of(quantity, median=medians) for mean in ends)
     bound = "at least" if ends[1].at_least else ""
     made = min(mean.tests for mean in ends)

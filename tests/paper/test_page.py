@@ -10,14 +10,15 @@ from html.parser import HTMLParser
 
 import made_up
 import pytest
+from made_up import load
 
 pytest.importorskip("plotly")
 
-from lorank.experiments.claims import CLAIMS
-from lorank.experiments.page import render, write_page
-from lorank.experiments.page_plots import MOST, PANELS, panels, thin
-from lorank.experiments.page_texts import BRIEF, TEXTS
-from lorank.experiments.tables import load
+from lorank.paper.claims import CLAIMS
+from lorank.paper.page import render, write_page
+from lorank.paper.page_texts import BRIEF, TEXTS
+from lorank.paper.panels import PANELS, panels
+from lorank.paper.plot_page import MOST, plotly_figure, thin
 from machine import CHROMIUM
 
 VOID = {"meta", "link", "col", "br", "path"}
@@ -30,7 +31,7 @@ def everything(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(everything):
-    return write_page(everything)
+    return write_page(load(everything), everything)
 
 
 class Outline(HTMLParser):
@@ -86,7 +87,7 @@ def test_texts_belong_to_experiments_and_claims():
 
 
 def test_a_page_of_nothing(tmp_path):
-    text = write_page(tmp_path).read_text(encoding="utf-8")
+    text = write_page(load(tmp_path), tmp_path).read_text(encoding="utf-8")
     assert f"0 of {len(CLAIMS)} sentences could be judged" in text
 
 
@@ -96,7 +97,7 @@ def test_all_that_comes_from_the_tables_is_escaped(tmp_path):
         "sensing-oversampling", evil, 50, n1=150, oversampling=1.2, setting=evil, machine=evil, scale=evil, date=evil
     )
     rows += made_up.runs("sensing-oversampling", "prgd", 50, n1=150, oversampling=1.2, field=evil)
-    tuned = [{"experiment": "sensing-oversampling", "method": evil, "candidate": evil, "iterations": 5, "chosen": "true"}]
+    tuned = [{"experiment": "sensing-oversampling", "method": evil, "candidate": evil, "iterations": 5, "chosen": True}]
     way = made_up.trace("phase-real", evil, [0.5, 0.1], n1=128)
     rows += made_up.runs("phase-real", evil, 50, n1=128)
     text = render(load(made_up.write(tmp_path, rows, way, tuned)))
@@ -118,7 +119,7 @@ def test_long_curves_are_thinned(tmp_path):
     way = [0.5 * 0.999**t for t in range(5000)]
     made_up.write(tmp_path, traces=made_up.trace("phase-real", "rgd", way, n1=128))
     for panel in panels(load(tmp_path), "phase-real"):
-        (trace,) = panel.figure["data"]
+        (trace,) = plotly_figure(panel)["data"]
         assert len(trace["x"]) <= MOST
         assert trace["y"][0] == 0.5
         assert trace["y"][-1] == pytest.approx(way[-1], rel=1e-4)

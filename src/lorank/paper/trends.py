@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .checks import Check, Evidence, beside, papers, unique
+from ..experiments.tables import Case, Curve, Mean, Tables, average, group, methods, plain, series, varying
+from .checks import Check, Evidence, other_methods, papers, unique
 from .styles import label, ordered
-from .tables import Case, Curve, Mean, Tables, average, group, methods, plain, series, varying
 from .verdicts import (
     MISSED,
     NO_DATA,
@@ -56,7 +56,7 @@ def ahead(experiment: str, winner: str, quantities: Sequence[str] = ("iterations
             if exceptions:
                 text += f"; ahead of it at {'; '.join(exceptions[:4])}{' and elsewhere' if len(exceptions) > 4 else ''}"
             parts.append(Part(f"{label(winner)} takes the fewest {quantity}", "at all points", text, share(hits, total)))
-        return Evidence(tuple(parts), (), beside(experiment, points[cases[0]]) if cases else ())
+        return Evidence(tuple(parts), (), other_methods(experiment, points[cases[0]]) if cases else ())
 
     return check
 

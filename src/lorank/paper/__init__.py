@@ -1,0 +1,35 @@
+"""The paper's experiments behind ``lorank reproduce``: what is run, the claims, their verdicts, the figures and the page.
+
+The engine that runs them is :mod:`lorank.experiments`. ``import lorank`` imports neither.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from ..experiments import Experiment
+
+# Where each is defined, in the order of the paper. Files are imported when asked for.
+EXPERIMENTS = {
+    "completion-size": "completion.CompletionSize",
+    "completion-oversampling": "completion.CompletionOversampling",
+    "completion-noise": "completion.CompletionNoise",
+    "movielens": "movielens.MovieLensFit",
+    "sensing-oversampling": "sensing.SensingOversampling",
+    "sensing-success": "sensing.SensingSuccess",
+    "phase-real": "phase.PhaseReal",
+    "phase-complex": "phase.PhaseComplex",
+    "theorem": "theorem.Theorem",
+}
+
+
+def load(name: str) -> Experiment:
+    """The experiment of that name."""
+    if name not in EXPERIMENTS:
+        raise ValueError(f"unknown experiment {name!r}: choose from {', '.join(EXPERIMENTS)}, or all")
+    module, defined = EXPERIMENTS[name].split(".")
+    experiment: Experiment = getattr(importlib.import_module(f"{__name__}.{module}"), defined)()
+    return experiment
+
+
+__all__ = ["EXPERIMENTS", "load"]

@@ -1,0 +1,193 @@
+"""Completion: iterations and time against size, oversampling and noise (the paper's Figures 1 to 4).
+
+Uniform [0, 1] factors; to a relative error of 1e-4, or with noise until a step changes X by less than 1e-5 of its norm. The
+paper's captions say "q = 5"; by its own definition that is 1/q = 5 observations for each degree of freedom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..datasets import random_completion
+from ..experiments import Experiment, Instance, Outcome, Point
+from ..experiments.experiment import TUNING_SEEDS
+from ..stopping import RelativeChange, Rule
+from .methods import FULL, HIGH, LARGE, completion_methods
+
+MAX_ITER = 2000
+SECONDS = {10: 120.0, 50: 240.0, 100: 240.0}  # at most, for one run, by rank
+NIHT_SECONDS = 60.0
+TUNING_SECONDS = 20.0
+TRACED = {"tiny": 60, "quick": 4000, "paper": 10_000}  # the n whose first test is stored iteration by iteration
+
+
+def completion_params(n: int, rank: int, oversampling: float, noise: float | None = None) -> dict[str, float]:
+    """The parameters of a square completion problem as the tables hold them."""
+    params = {"n1": n, "n2": n, "rank": rank, "oversampling": float(oversampling)}
+    params["m"] = min(round(oversampling * (2 * n - rank) * rank), n * n)
+    return params if noise is None else params | {"noise": noise}
+
+
+class _Completion(Experiment):
+    """The paper's random problem: uniform factors, entries observed uniformly at random."""
+
+    instances_kept = 10  # a few dozen megabytes each
+
+    def instance(self, point: Point, seed: int) -> Instance:
+        p = point.params
+        noise = p.get("noise", 0.0)
+        problem, truth = random_completion(p["n1"], p["n2"], p["rank"], oversampling=p["oversampling"], noise=noise, seed=seed)
+        return Instance(problem, p["rank"], truth)
+
+
+def _grids(n: int, rank: int) -> dict[str, tuple[Any, ...]]:
+    return HIGH if rank >= 50 else LARGE if n > 10_000 else FULL
+
+
+PAPER = (  # rank, oversampling, n, tests, the n whose settings are used
+    *((10, 5, n, 5, n) for n in (1000, 2000, 4000, 6000, 8000, 10_000, 15_000, 20_000)),
+    (50, 6, 2000, 5, 2000),
+    (50, 6, 4000, 5, 4000),
+    (50, 6, 8000, 2, 4000),
+    (50, 6, 12_000, 2, 4000),
+    (100, 7, 3000, 2, 3000),
+    (100, 7, 5000, 2, 3000),
+    (100, 7, 8000, 2, 3000),
+)
+QUICK = ((10, 5, 500), (10, 5, 1000), (10, 5, 2000), (10, 5, 4000), (50, 6, 1000))
+TINY = ((1, 5, 40), (1, 5, 60))
+
+
+class CompletionSize(_Completion):
+    """n up to 20 000 at rank 10, and as far as time allows at ranks 50 and 100."""
+
+    name = "completion-size"
+    title = "Completion: iterations and time against the size of the matrix"
+
+    def points(self, scale: str) -> Sequence[Point]:
+        if scale == "paper":
+            return [self._paper(*row) for row in PAPER]
+        cases, max_iter, seconds = (TINY, 100, 20.0) if scale == "tiny" else (QUICK, 600, 4.0)
+        return [
+            Point(
+                completion_params(n, rank, oversampling),
+                completion_methods(grids=_grids(n, rank)),
+                seeds=(0, 1),
+                max_iter=max_iter,
+                max_seconds=seconds,
+                tuning_seeds=TUNING_SEEDS[:1],
+                tuning_seconds=seconds / 2,
+                traced=(0,) if n == TRACED[scale] else (),
+            )
+            for rank, oversampling, n in cases
+        ]
+
+    def _paper(self, rank: int, oversampling: int, n: int, tests: int, tuned: int) -> Point:
+        return Point(
+            completion_params(n, rank, oversampling),
+            completion_methods(NIHT_SECONDS, _grids(n, rank)),
+            seeds=range(tests),
+            max_iter=MAX_ITER,
+            max_seconds=SECONDS[rank],
+            tuning_seeds=TUNING_SEEDS if rank == 10 and n <= 10_000 else TUNING_SEEDS[:1],
+            tuning_seconds=TUNING_SECONDS,
+            tuned_at=None if tuned == n else completion_params(tuned, rank, oversampling),
+            traced=(0,) if n == TRACED["paper"] else (),
+        )
+
+
+OVERSAMPLING = {  # n, rank, oversampling, tests, iterations and seconds at most, NIHT's seconds, seconds of a tuning run
+    "tiny": (50, 1, (5, 8), 2, 100, 20.0, 20.0, 20.0),
+    "quick": (2000, 10, (3, 5, 9, 15), 2, 600, 5.0, 4.0, 2.0),
+    "paper": (10_000, 10, tuple(range(3, 16)), 5, 2000, 60.0, 30.0, 10.0),
+}
+TUNED_OVERSAMPLING = (3, 4, 6, 9, 12)
+
+
+class CompletionOversampling(_Completion):
+    """n = 10 000, rank 10, 1/q = 3 .. 15."""
+
+    name = "completion-oversampling"
+    title = "Completion: iterations and time against oversampling"
+
+    def points(self, scale: str) -> Sequence[Point]:
+        """Settings are chosen at some of the points; the others, between them, take those of the nearest."""
+        n, rank, oversampling, tests, max_iter, seconds, niht_seconds, tuning_seconds = OVERSAMPLING[scale]
+        tuned = [k for k in oversampling if k in TUNED_OVERSAMPLING] if scale == "paper" else oversampling
+
+        def nearest(k: int) -> int:
+            return min(tuned, key=lambda other: abs(other - k))
+
+        return [
+            Point(
+                completion_params(n, rank, k),
+                completion_methods(niht_seconds),
+                seeds=range(tests),
+                max_iter=max_iter,
+                max_seconds=seconds,
+                tuning_seeds=TUNING_SEEDS if scale == "paper" else TUNING_SEEDS[:1],
+                tuning_seconds=tuning_seconds,
+                tuned_at=None if k in tuned else completion_params(n, rank, nearest(k)),
+                traced=(0,) if k == oversampling[0] else (),
+            )
+            for k in sorted(oversampling, key=lambda k: (k not in tuned, k))  # settings first, then those who borrow them
+        ]
+
+
+CHANGE = 1e-5
+LEVELS = tuple(float(f"{level:.4g}") for level in np.logspace(-4, -1, 8))
+# n, rank, levels, those at which settings are chosen, tests, iterations and seconds at most, NIHT's seconds, of a tuning run
+NOISE = {
+    "tiny": (60, 2, LEVELS[::7], LEVELS[::7], 2, 150, 20.0, 20.0, 20.0),
+    "quick": (1000, 10, LEVELS[1::2], LEVELS[1::4], 2, 600, 5.0, 4.0, 2.0),
+    "paper": (10_000, 10, LEVELS, (LEVELS[0], LEVELS[4], LEVELS[7]), 5, 1000, 60.0, 20.0, 10.0),
+}
+SLACK = 1.1  # errors within this factor count as the same
+
+
+class CompletionNoise(_Completion):
+    """n = 10 000, rank 10, 1/q = 5, noise from 1e-4 to 1e-1, relative to the norm of the observed entries.
+
+    A short step may end a run far from the solution, so the setting with the fewest iterations is chosen among those whose
+    error is within a tenth of the best.
+    """
+
+    name = "completion-noise"
+    title = "Completion: error, iterations and time against noise"
+    stop_slower_candidates = False  # a run that ends early may have ended too early
+
+    def points(self, scale: str) -> Sequence[Point]:
+        n, rank, levels, tuned, tests, max_iter, seconds, niht_seconds, tuning_seconds = NOISE[scale]
+
+        def nearest(level: float) -> float:
+            return min(tuned, key=lambda other: abs(np.log(other / level)))
+
+        points = [
+            Point(
+                completion_params(n, rank, 5, level),
+                completion_methods(niht_seconds),
+                seeds=range(tests),
+                max_iter=max_iter,
+                max_seconds=seconds,
+                tuning_seeds=TUNING_SEEDS[:1],
+                tuning_seconds=tuning_seconds,
+                tuned_at=None if level in tuned else completion_params(n, rank, 5, nearest(level)),
+            )
+            for level in levels
+        ]
+        return sorted(points, key=lambda point: point.tuned_at is not None)  # settings first, then those who borrow them
+
+    def stop(self, point: Point, instance: Instance) -> Rule:
+        return RelativeChange(CHANGE)
+
+    def better(self, new: Sequence[Outcome], best: Sequence[Outcome]) -> bool:
+        settled = [sum(outcome.reached for outcome in outcomes) for outcomes in (new, best)]
+        if settled[0] != settled[1]:
+            return settled[0] > settled[1]
+        errors = [max(outcome.merit for outcome in outcomes) for outcomes in (new, best)]
+        if max(errors) > SLACK * min(errors):
+            return errors[0] < errors[1]
+        return sum(outcome.iterations for outcome in new) < sum(outcome.iterations for outcome in best)

@@ -1,0 +1,255 @@
+"""What the figures show, panel by panel, in plain data: :mod:`.plot_png` and :mod:`.plot_page` draw it."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from ..experiments.tables import BOUNDED, Case, Curve, Mean, Tables, average, group, methods, series, typical
+from .styles import label, ordered
+from .verdicts import amount, contraction, rate
+
+Points = dict[Case, dict[str, Mean]]
+MU = 0.995  # the constant of Theorem 1
+FIT = 10**-1.4  # the fitting error at which the paper compares; it is reached only by the square of the ratio
+AT_LEAST, MEDIAN = "at least (cut short)", "median (some cut short)"
+FEWER, FAILED = "fewer tests", "did not get there"
+NAMED = {
+    "error": "relative error",
+    "iteration": "iterations",
+    "residual": "fitting error",
+    "heldout_rmse": "RMSE on ratings held out",
+    "noise": "noise level \N{GREEK SMALL LETTER SIGMA}",
+    "oversampling": "1/q",
+    "n1": "n",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve, or averages with bars.
+
+    ``marks`` has what a reader must know of each point (mostly nothing) where points are averages over tests; it is empty for a
+    curve along iterations. ``faint`` is for further tests, which a picture may show in the background.
+    """
+
+    key: str  # the entry of the legend: a method, or "#k:text"
+    x: Sequence[float] | np.ndarray
+    y: Sequence[float] | np.ndarray
+    hover: Sequence[str] | str = ""
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    marks: Sequence[str] = ()
+    faint: bool = False
+
+
+@dataclass(frozen=True)
+class Map:
+    """Success rates in percent, ranks x numbers of measurements; nan where nothing was run."""
+
+    key: str
+    grid: np.ndarray
+    ranks: Sequence[int]
+    numbers: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One plot. ``level`` is a line across with its name, ``ticks`` are the values of x to be labelled."""
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: Sequence[Line] = ()
+    map: Map | None = None
+    log_x: bool = False
+    log_y: bool = True
+    level: tuple[float, str] | None = None
+    ticks: Sequence[float] = ()
+    zero: bool = False  # whether the y axis begins at 0
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The entries of the legend."""
+        return (self.map.key,) if self.map else tuple(dict.fromkeys(line.key for line in self.lines))
+
+    @property
+    def marks(self) -> set[str]:
+        return {mark for line in self.lines for mark in line.marks if mark}
+
+
+def panels(tables: Tables, experiment: str) -> list[Panel]:
+    """All panels of an experiment; none where there is nothing to show."""
+    draw = PANELS.get(experiment)
+    return draw(tables, experiment) if draw else []
+
+
+# -- sweeps: averages against a parameter ------------------------------------------------------------------------------
+def _size(tables: Tables, name: str) -> list[Panel]:
+    """Time and iterations against n, a row for each rank."""
+    points = average(tables.of(name))
+    rows = group(points, lambda case: (case.rank, case.oversampling)).values()
+    return [
+        _sweep(points, cases, "n1", quantity, cases[0].label("rank", "oversampling"))
+        for cases in rows
+        for quantity in ("seconds", "iterations")
+    ]
+
+
+def _against(x: str, quantities: Sequence[str], tables: Tables, name: str) -> list[Panel]:
+    points = average(tables.of(name))
+    return [_sweep(points, list(points), x, quantity, "") for quantity in (quantities if points else ())]
+
+
+def _sweep(points: Points, cases: Sequence[Case], x: str, quantity: str, title: str) -> Panel:
+    """Averages against a parameter, with bars from the smallest to the largest test."""
+    usual = max(len(mean.rows) for means in points.values() for mean in means.values())
+    chosen = {case: points[case] for case in cases}
+    lines = []
+    for name in ordered(methods(chosen)):
+        means = [mean for mean in series(chosen, name) if mean.of(quantity).mean > 0]
+        for failed in (False, True):
+            some = [mean for mean in means if mean.failed is failed]
+            stats = [mean.of(quantity) for mean in some]
+            at = [float(getattr(mean.case, x)) for mean in some]
+            low, mean_, high = ([stat[k] for stat in stats] for k in (1, 0, 2))
+            hover = [_hover(mean, quantity, mark(mean, usual, quantity)) for mean in some]
+            marks = [mark(mean, usual, quantity) for mean in some]
+            lines += [Line(name, at, mean_, hover, low, high, marks)] if some else []
+    said = NAMED.get(quantity, quantity)
+    values = sorted({float(getattr(case, x)) for case in cases})
+    log_x = x != "oversampling" and len(values) > 1
+    ticks = spaced(values) if x == "n1" else ()
+    return Panel(f"{said}, {title}" if title else said, NAMED[x], said, lines, log_x=log_x, ticks=ticks)
+
+
+def mark(mean: Mean, usual: int, quantity: str = "seconds") -> str:
+    """What a reader must know of a point, mostly nothing: a lower bound, over fewer tests than usual, of failed runs."""
+    if mean.failed:
+        return FAILED
+    if mean.cut_short and quantity in BOUNDED:
+        return AT_LEAST if mean.at_least else MEDIAN
+    return FEWER if mean.tests < usual else ""
+
+
+def _hover(mean: Mean, quantity: str, kind: str) -> str:
+    stat = mean.of(quantity)
+    bound = {AT_LEAST: "at least ", MEDIAN: "median "}.get(kind, "")
+    spread = f" ({amount(stat.low, quantity)} to {amount(stat.high, quantity)})" if mean.tests > 1 else ""
+    unit = "" if quantity in ("seconds", "error") else f" {quantity}"
+    figures = f"{bound}{amount(stat.mean, quantity)}{spread}{unit}"
+    got = f"{mean.reached} of {len(mean.rows)} tests got there"
+    return "<br>".join([f"<b>{html.escape(label(mean.method))}</b>", mean.case.label(), figures, got])
+
+
+def spaced(values: Iterable[float], apart: float = 1.4) -> list[float]:
+    """Of the places on a logarithmic axis those to be labelled: not so close that labels would run into each other."""
+    kept: list[float] = []
+    for value in sorted(set(values), reverse=True):
+        if not kept or kept[-1] >= apart * value:
+            kept.append(value)
+    return kept[::-1]
+
+
+# -- curves: along the iterations --------------------------------------------------------------------------------------
+def _movielens(tables: Tables, name: str) -> list[Panel]:
+    """The fit, and the error on ratings held out, a row for each rank."""
+    found = []
+    ranks = group(tables.curves_of(name), lambda curve: curve.case.rank)
+    level = math.sqrt(FIT), "squared: 10<sup>-1.4</sup>"
+    for rank in sorted(ranks, key=lambda rank: rank or 0):
+        curves = ranks[rank]
+        found.append(_curves(curves, "iteration", "residual", f"fitting error, r = {rank}", level=level))
+        if any(np.isfinite(curve.heldout_rmse).any() for curve in curves):
+            title = f"{NAMED['heldout_rmse']}, r = {rank}"
+            found.append(_curves(curves, "iteration", "heldout_rmse", title, log_y=False))
+    return found
+
+
+def _phase(tables: Tables, name: str) -> list[Panel]:
+    curves, said = tables.curves_of(name), "relative residual"
+    wanted = (("iteration", "against iterations"), ("seconds", "against time")) if curves else ()
+    return [_curves(curves, x, "residual", f"{said} {title}", said) for x, title in wanted]
+
+
+def _curves(
+    curves: Sequence[Curve],
+    x: str,
+    y: str,
+    title: str,
+    y_label: str = "",
+    *,
+    log_y: bool = True,
+    level: tuple[float, str] | None = None,
+) -> Panel:
+    """Each method's typical test along its iterations or seconds, the others faint."""
+    by_method = group(curves, lambda curve: curve.method)
+    lines = []
+    for name in ordered(list(by_method)):
+        strong = typical(by_method[name])
+        hover = f"<b>{html.escape(label(name))}</b><br>{NAMED.get(x, x)} %{{x:.4~g}}<br>%{{y:.4~g}}"
+        lines += [
+            Line(name, getattr(curve, x), getattr(curve, y), hover, faint=curve is not strong) for curve in by_method[name]
+        ]
+    ends = [float(getattr(curve, x)[-1]) for curve in curves if len(curve.iteration)]
+    log_x = min(ends) > 0 and max(ends) > 20 * min(ends)
+    return Panel(title, NAMED.get(x, x), y_label or NAMED[y], lines, log_x=log_x, log_y=log_y, level=level)
+
+
+def _theorem(tables: Tables, name: str) -> list[Panel]:
+    """The error, and each step's ratio; curves differ by the point here, not by method."""
+    errors: list[Line] = []
+    ratios: list[Line] = []
+    for k, (case, curves) in enumerate(group(tables.curves_of(name), lambda curve: curve.case).items()):
+        where = case.label("n1", "rank", "m")
+        for curve in curves:
+            ratio = contraction(curve)
+            hover = f"{html.escape(where)}, test {curve.seed}<br>iteration %{{x}}<br>%{{y:.4~g}}"
+            errors.append(Line(f"#{k}:{where}", curve.iteration, curve.error, hover))
+            ratios.append(Line(f"#{k}:{where}", curve.iteration[1 : len(ratio) + 1], ratio, hover))
+    if not errors:
+        return []
+    level = MU, f"\N{GREEK SMALL LETTER MU} = {MU}, Theorem 1"
+    ratio_label = "error after a step / before it"
+    return [
+        Panel("relative error", "iterations", "relative error", errors),
+        Panel("contraction of each step", "iterations", ratio_label, ratios, log_y=False, level=level, zero=True),
+    ]
+
+
+# -- the map of success rates ------------------------------------------------------------------------------------------
+def _success(tables: Tables, name: str) -> list[Panel]:
+    points = average(tables.of(name))
+    return [
+        Panel(label(method), "measurements m", "rank r", map=success_map(points, method), log_y=False)
+        for method in ordered(methods(points))
+    ]
+
+
+def success_map(points: Points, method: str) -> Map:
+    """A method's success rates."""
+    means = series(points, method)
+    ranks = sorted({mean.case.rank or 0 for mean in means})
+    numbers = sorted({mean.case.m or 0 for mean in means})
+    grid = np.full((len(ranks), len(numbers)), np.nan)
+    for mean in means:
+        grid[ranks.index(mean.case.rank or 0), numbers.index(mean.case.m or 0)] = rate(mean)
+    return Map(method, grid, ranks, numbers)
+
+
+PANELS: dict[str, Callable[[Tables, str], list[Panel]]] = {
+    "completion-size": _size,
+    "completion-oversampling": partial(_against, "oversampling", ("iterations", "seconds")),
+    "completion-noise": partial(_against, "noise", ("error", "seconds", "iterations")),
+    "movielens": _movielens,
+    "sensing-oversampling": partial(_against, "oversampling", ("iterations", "seconds")),
+    "sensing-success": _success,
+    "phase-real": _phase,
+    "phase-complex": _phase,
+    "theorem": _theorem,
+}
