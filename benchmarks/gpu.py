@@ -301,8 +301,7 @@ def against_cpu() -> dict[str, Any]:
         results[name] = lr.solve(
             one,
             10,
-            max_iter=10,
-            tol=0,
+            stop=lr.stopping.Iterations(10),
             callbacks=[lambda p, state, clock, name=name: points[name].append(state.X.numpy()) and None],
         )
     apart = [a.distance(b) / a.norm() for a, b in zip(points["cpu"], points["gpu"], strict=True)]

@@ -64,7 +64,7 @@ def main() -> None:
 
     problem, _ = lr.datasets.random_completion(args.n, args.n, args.rank, oversampling=args.oversampling, seed=0)
     watch = Stopwatch(problem.observations)
-    X = lr.solve(problem, args.rank, "prgd", max_iter=5).X
+    X = lr.solve(problem, args.rank, "prgd", stop=lr.stopping.Iterations(5)).X
     print(f"n = {args.n}, rank {args.rank}, {problem.m:,} observations, seed 0")
     for threads in args.threads:
         with threadpool_limits(1, user_api="blas"), threadpool_limits(threads, user_api="openmp"):

@@ -33,7 +33,7 @@ for k in range(0, m, 100_000):
     values[part] = np.einsum("ij,ij->i", left[rows[part]], right[cols[part]])
 del left, right
 small = lr.datasets.random_completion(50, 40, 2, seed=0)[0]
-lr.solve(small, 2, solver, max_iter=2, tol=0)  # what libraries need for themselves
+lr.solve(small, 2, solver, stop=lr.stopping.Iterations(2))  # what libraries need for themselves
 scale = 1 if sys.platform == "darwin" else 1024
 def now():
     with open("/proc/self/statm") as f:
@@ -43,7 +43,7 @@ before = now()
 ballast = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale - before
 ballast = np.ones(max(ballast, 0) // 8)
 floor = now()
-lr.solve(lr.Completion(rows, cols, values, (n1, n2)), rank, solver, max_iter=iterations, tol=0)
+lr.solve(lr.Completion(rows, cols, values, (n1, n2)), rank, solver, stop=lr.stopping.Iterations(iterations))
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale - floor
 print(json.dumps(dict(peak=peak, data=rows.nbytes + cols.nbytes + values.nbytes)))
 """

@@ -26,6 +26,8 @@ from lorank.report import demo as demo_module
 from lorank.report.demo import SOLVERS, Demo, run_demo
 from lorank.result import Status
 
+pytestmark = pytest.mark.filterwarnings("error::lorank.ConvergenceWarning")
+
 SMALL = ["--n", "200", "--rank", "3"]
 
 

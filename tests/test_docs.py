@@ -11,6 +11,7 @@ import pytest
 import lorank
 from lorank.solvers import SOLVERS
 
+pytestmark = pytest.mark.filterwarnings("error::lorank.ConvergenceWarning")
 ROOT = Path(__file__).parents[1]
 LINKED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/notation.md", "docs/ratings.md", "docs/tables.md")
 

@@ -79,7 +79,7 @@ NUMBERS = [
     (stopping.RelativeResidual, "tol", [-1, INF]),
     (stopping.RelativeChange, "tol", [-1, INF]),
     (stopping.Iterations, "limit", [-1, 2.5]),
-    (stopping.Seconds, "limit", [0, -1]),
+    (stopping.Seconds, "limit", [-1]),
     (stopping.Stall, "window", [0, -1, 2.5]),
     (stopping.Stall, "improvement", [-1, 1.5]),
     (stopping.Divergence, "factor", [0, -1]),

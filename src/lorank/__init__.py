@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from . import callbacks, datasets, metrics, solvers, starts, steps, stopping, testing
 from .geometry import FixedRank
 from .operators import Completion, Gradient, PhaseRetrieval, Problem, Sensing, phase_distance
-from .result import History, Result, Status
+from .result import ConvergenceWarning, History, Result, Status
 from .solvers import IHT, IRLS, NIHT, RCG, RGD, Auto, Fisher, GaussNewton, MessagePassing, Safeguard, solve
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ __all__ = [
     "RGD",
     "Auto",
     "Completion",
+    "ConvergenceWarning",
     "Fisher",
     "FixedRank",
     "GaussNewton",

@@ -21,6 +21,7 @@ from typing import Any
 __all__ = [
     "FUNCTION",
     "NOT_NEGATIVE",
+    "NOT_NEGATIVE_OR_INFINITE",
     "NUMBER",
     "POSITIVE",
     "POSITIVE_OR_INFINITE",
@@ -72,6 +73,7 @@ NUMBER = Expected("be a finite number", lambda value: math.isfinite(_number(valu
 POSITIVE = Expected("be positive and finite", lambda value: 0 < _number(value) < math.inf)
 POSITIVE_OR_INFINITE = Expected("be positive", lambda value: _number(value) > 0)
 NOT_NEGATIVE = Expected("be a finite number, 0 or more", lambda value: 0 <= _number(value) < math.inf)
+NOT_NEGATIVE_OR_INFINITE = Expected("be 0 or more", lambda value: _number(value) >= 0)
 SHARE = Expected("lie between 0 and 1", lambda value: 0 < _number(value) < 1)
 SHAPE = Expected("be a pair of positive integers (n1, n2)", lambda value: _is_shape(value))
 FUNCTION = Expected("be a function", lambda value: callable(value) and not isinstance(value, type))

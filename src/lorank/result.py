@@ -10,6 +10,24 @@ import numpy as np
 from .geometry import FixedRank
 
 
+class ConvergenceWarning(UserWarning):
+    """:func:`~lorank.solve` ended before the tolerance was reached; the message says why, and what to do next.
+
+    Silence it with a filter, or with stopping rules of your own (``stop=``), which say themselves what counts as success.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import lorank as lr
+    >>> problem, _ = lr.datasets.random_completion(60, 50, rank=2, oversampling=5)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", lr.ConvergenceWarning)
+    ...     result = lr.solve(problem, rank=2, max_iter=3)
+    >>> result.converged
+    False
+    """
+
+
 class Status(str):
     """How a run ended: a short name that compares as a string, with a sentence of advice.
 

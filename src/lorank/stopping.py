@@ -10,7 +10,15 @@ import numpy as np
 
 from .geometry import FixedRank
 from .operators import Problem
-from .parameter_checks import NOT_NEGATIVE, POSITIVE_OR_INFINITE, between, check_parameters, instance, whole
+from .parameter_checks import (
+    NOT_NEGATIVE,
+    NOT_NEGATIVE_OR_INFINITE,
+    POSITIVE_OR_INFINITE,
+    between,
+    check_parameters,
+    instance,
+    whole,
+)
 from .result import History, Status
 
 if TYPE_CHECKING:
@@ -160,7 +168,7 @@ class Seconds(Rule):
     limit: float
 
     def __post_init__(self) -> None:
-        check_parameters(self, limit=POSITIVE_OR_INFINITE)
+        check_parameters(self, limit=NOT_NEGATIVE_OR_INFINITE)
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
         if clock.seconds < self.limit:

@@ -21,6 +21,8 @@ import lorank as lr
 from lorank import cli
 from machine import CHROMIUM
 
+pytestmark = pytest.mark.filterwarnings("error::lorank.ConvergenceWarning")
+
 
 def run(*arguments):
     return CliRunner().invoke(cli.build_app(), [str(a) for a in arguments])

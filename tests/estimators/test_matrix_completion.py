@@ -14,6 +14,8 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 import lorank as lr
 
+pytestmark = pytest.mark.filterwarnings("error::lorank.ConvergenceWarning")
+
 
 def ratings(n1=120, n2=80, rank=2, sigma=0.3, density=0.3, seed=0):
     """A table of low rank with offsets and noise, some of its entries, and all of it."""

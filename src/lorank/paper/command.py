@@ -129,10 +129,11 @@ def warm_up() -> None:
     """Imports and the first touch of libraries are no method's own time."""
     from ..datasets import random_completion
     from ..solvers import SOLVERS, solve
+    from ..stopping import Iterations
 
     problem, _ = random_completion(60, 50, 2, seed=0)
     for solver in SOLVERS:
-        solve(problem, 2, solver, max_iter=2)
+        solve(problem, 2, solver, stop=Iterations(2))
 
 
 def render(out: Path) -> list[Path]:

@@ -16,6 +16,7 @@ from .. import __version__
 from ..datasets import random_completion
 from ..operators import Completion
 from ..solvers import solve
+from ..stopping import Iterations
 from .live import follow
 from .plots import convergence_plot
 from .runs import Run, record, speedup
@@ -130,7 +131,7 @@ def _headline(demo: Demo, problem: Completion) -> str:
 
 def _warm_up(problem: Completion, rank: int) -> None:
     """One iteration before the clock counts: imports and the first touch of memory are no solver's own time."""
-    if solve(problem, rank, max_iter=1).status == "interrupted":
+    if solve(problem, rank, stop=Iterations(1)).status == "interrupted":
         raise KeyboardInterrupt
 
 

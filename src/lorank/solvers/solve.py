@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from ..geometry import FixedRank
 from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
 from ..operators import Problem
 from ..parameter_checks import NOT_NEGATIVE, check, optional, whole
-from ..result import History, RankTrial, Result, Status
+from ..result import ConvergenceWarning, History, RankTrial, Result, Status
 from ..starts import STARTS, Spectral, check_point, resolve_start
 from ..steps import Constant, Exact
 from ..stopping import A_RULE, Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
@@ -97,6 +98,12 @@ def solve(
     -------
     Result
         Ctrl-C returns the best point so far, with status ``"interrupted"``.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Where the run ends before ``tol`` is reached, with advice. Not where ``stop`` says itself what counts as success, nor
+        where a callback or Ctrl-C ended it.
     """
     if not isinstance(problem, Problem):
         raise ValueError(
@@ -161,6 +168,8 @@ def solve(
         status = Status(status, advice=f"{status.advice} On the way: {said}.", success=status.success)
     if path:
         status = Status(status, advice=f"{status.advice} {describe_path(path, rank, tol)}", success=status.success)
+    if stop is None:
+        _warn_unless_converged(status, state.residual, tol)
     return Result(X, status, count, searched + clock.seconds, state.residual, history, algorithm, problem.signal(X), path)
 
 
@@ -173,6 +182,13 @@ def _resolve_solver(solver: str | Solver) -> Solver:
         return SOLVERS[solver]()
     check("solver", solver, SOLVER)
     return solver
+
+
+def _warn_unless_converged(status: Status, residual: float, tol: float) -> None:
+    if status.success or status in ("interrupted", "callback"):
+        return
+    message = f"solve did not reach tol={tol:g} (status '{status}', relative residual {residual:.1e}). {status.advice}"
+    warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
 def _are_callbacks(callbacks: Any) -> bool:
