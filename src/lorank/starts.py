@@ -135,12 +135,13 @@ class BalancedStart:
 
 def fit(problem: Problem, X: FixedRank, settle: int, max_steps: int, *, tol: float = 0.0, fall: float = 0.9) -> FixedRank:
     """X after conjugate gradient steps at its rank: until ``settle`` of them leave more than ``fall`` of the residual, or the
-    relative residual is ``tol`` or rounding, and at most ``most``.
+    relative residual is ``tol`` or rounding, and at most ``max_steps``.
     """
+    from .metrics import Counts
     from .solvers.loop import State
     from .solvers.rcg import RCG
 
-    solver, state = RCG(), State.at(problem, X)
+    solver, state = RCG(Counts()), State.at(problem, X)
     state = state.remember(solver.start(problem, state))
     residuals, tol = [state.residual], max(tol, 100 * float(np.finfo(X.dtype).eps))
     while residuals[-1] > tol and len(residuals) <= max_steps:

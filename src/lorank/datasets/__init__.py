@@ -2,6 +2,7 @@
 
 from .movielens import MovieLens, load_movielens
 from .synthetic import FACTORS, random_completion, random_diffraction, random_phase, random_sensing, sample_pattern
+from .uneven import uneven_pattern
 
 __all__ = [
     "FACTORS",
@@ -12,4 +13,5 @@ __all__ = [
     "random_phase",
     "random_sensing",
     "sample_pattern",
+    "uneven_pattern",
 ]

@@ -2,6 +2,7 @@
 
 from .base import Metric
 from .canonical import Canonical
+from .counts import Counts
 from .epsilon import Epsilon, Fixed, Median, RelativeMax, Theory
 from .row_column import RowColumn
 from .shampoo import FullShampoo, Shampoo
@@ -9,6 +10,7 @@ from .whitened import Whitened
 
 __all__ = [
     "Canonical",
+    "Counts",
     "Epsilon",
     "Fixed",
     "FullShampoo",

@@ -116,6 +116,13 @@ class Problem(ABC):
         """
         return None
 
+    def counts(self) -> tuple[Array, Array] | None:
+        """How many measurements see each row and each column of X, where a measurement sees one of each; else None.
+
+        They say how much a solver may trust each row: see :class:`~lorank.metrics.Counts`.
+        """
+        return None
+
     def split(self, rng: np.random.Generator, share: float) -> tuple[Problem, Problem]:
         """The problem on all measurements but a random ``share`` of them, and the problem on those."""
         raise NotImplementedError(

@@ -199,6 +199,10 @@ class Completion(Problem):
         )
         return by_rows, by_cols
 
+    def counts(self) -> tuple[Array, Array]:
+        """Observations in each row, and in each column."""
+        return self.observations.counts(0), self.observations.counts(1)
+
     def split(self, rng: np.random.Generator, share: float) -> tuple[Completion, Completion]:
         """All observations but a random ``share`` of them, and those; the last ones of a row or column are not taken away."""
         taken = np.zeros(self.m, bool)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..geometry import FixedRank
+from ..metrics import Counts
 from ..operators import Balanced, Problem
 from ..parameter_checks import NOT_NEGATIVE, SHARE, Expected, check_parameters, instance, whole
 from ..starts import Spectral, grow, leading
@@ -49,8 +50,9 @@ class Memory:
 class Auto:
     """Tries the fast way first and the sure way where that fails.
 
-    1. Conjugate gradients at full rank from a staged start: some ten steps on well-sampled data. Where rows or columns differ
-       much in size, this happens in units in which they do not (:meth:`~lorank.Problem.balanced`).
+    1. Conjugate gradients at full rank from a staged start: some ten steps on well-sampled data. Rows and columns that were
+       seen more often than others weigh more (:class:`~lorank.metrics.Counts`). Where rows or columns differ much in size,
+       this happens in units in which they do not (:meth:`~lorank.Problem.balanced`).
     2. Where the residual has not fallen to ``fall`` of itself within ``window`` steps, and does not look like noise
        (:func:`looks_like_noise`): iteratively reweighted least squares (:class:`IRLS`) from scratch. It gets through
        ill-conditioned and barely sampled problems. For models that it is not made for: back to rank 1 and on rank by rank,
@@ -64,7 +66,7 @@ class Auto:
     What it did is told in ``result.status.advice`` and ``result.history.notes``.
     """
 
-    solver: Solver = field(default_factory=RCG)
+    solver: Solver = field(default_factory=lambda: RCG(Counts()))
     rates: tuple[float, ...] = (0.9, 0.95, 0.98)  # of IRLS; the first only with ``ample`` measurements a degree of freedom
     ample: float = 1.8
     newton: GaussNewton = field(default_factory=GaussNewton)

@@ -1,0 +1,79 @@
+"""The metric of uneven observations: rows and columns weighted by how often they were seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..backends.dense import Array
+from ..geometry import DiagonalWeight, Weights
+from ..operators import Gradient, Problem
+from ..parameter_checks import NOT_NEGATIVE, POSITIVE, check_parameters
+
+
+@dataclass(frozen=True)
+class Counts:
+    """``L = diag(l)``, ``l = c + floor median(c)`` over its mean, c the numbers of observations of rows; R likewise.
+
+    Where m entries are drawn with frequencies p_i q_j, ``E |A Z|^2 = m <P Z Q, Z>``: in this metric the misfit looks, on
+    average, alike in all directions, however uneven the frequencies. The floor bounds the steps of rows that were hardly
+    seen, of which one or two observations say little.
+
+    No weights where a model knows no counts (:meth:`Problem.counts`), or where they hardly differ. On uniform patterns, whose
+    counts differ by chance, the weights save about one iteration in ten.
+
+    Parameters
+    ----------
+    floor : float
+        In medians of the counts.
+    uneven : float
+        The smallest squared coefficient of variation of either side's counts that is worth the weights.
+
+    Examples
+    --------
+    >>> import numpy as np, lorank as lr
+    >>> rng = np.random.default_rng(0)
+    >>> rows, cols = np.nonzero(rng.random((300, 200)) < np.geomspace(0.05, 0.8, 200))  # the last columns are seen most
+    >>> truth = lr.FixedRank.from_factors(rng.standard_normal((300, 2)), rng.standard_normal((200, 2)))
+    >>> problem = lr.Completion(rows, cols, truth.entries(rows, cols), (300, 200))
+    >>> plain, counted = (lr.solve(problem, 2, lr.RCG(metric)) for metric in (lr.metrics.Canonical(), lr.metrics.Counts()))
+    >>> counted.n_iter < plain.n_iter
+    True
+    """
+
+    floor: float = 0.5
+    uneven: float = 0.005
+
+    def __post_init__(self) -> None:
+        check_parameters(self, floor=POSITIVE, uneven=NOT_NEGATIVE)
+
+    def start(self, G: Gradient) -> Weights:
+        return count_weights(G.problem, self.floor, self.uneven, G.X.real_dtype)
+
+    def weights(self, G: Gradient, memory: Weights) -> tuple[Weights, Weights]:
+        return memory, memory
+
+
+def count_weights(problem: Problem, floor: float, uneven: float, dtype: Any) -> Weights:
+    """The weights that do for every point: they depend on the pattern alone."""
+    counts = problem.counts()
+    if counts is None or max(map(_variation, counts)) < uneven:
+        return Weights()
+    backend = problem.backend
+
+    def weight(c: Array) -> tuple[DiagonalWeight, float, float]:
+        w = backend.astype(c, np.float64)
+        w = w + floor * max(backend.median(w), 1.0)
+        w = w / float(w.mean())
+        return DiagonalWeight(backend.astype(w, dtype)), float(w.min()), float(w.max())
+
+    (left, low, high), (right, lower, higher) = map(weight, counts)
+    return Weights(left, right, low * lower, high * higher)
+
+
+def _variation(c: Array) -> float:
+    """The squared coefficient of variation."""
+    mean, square = float(c.sum()) / len(c), float((c * c).sum()) / len(c)
+    return square / mean**2 - 1 if mean > 0 else 0.0
