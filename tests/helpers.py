@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 from lorank import Completion
-from lorank.backends import dense_backend, is_tensor
+from lorank.backends import backend_of
 from lorank.geometry import FixedRank, Tangent
 
 DTYPES = [np.dtype(name) for name in ("float32", "float64", "complex64", "complex128")]
@@ -26,7 +26,7 @@ def real_dtype(dtype) -> np.dtype:
 
 def host(a) -> np.ndarray:
     """As a NumPy array, wherever it is."""
-    return dense_backend(a).to_numpy(a) if is_tensor(a) else np.asarray(a)
+    return backend_of(a).to_numpy(a)
 
 
 def double(a) -> np.ndarray:

@@ -7,7 +7,7 @@ import pytest
 
 import lorank as lr
 from helpers import double, eps, host, on, random_array
-from lorank.backends import dense_backend
+from lorank.backends import backend_of
 from lorank.starts import ROUGHLY, STARTS, Continuation, Staged, fit, grow
 
 
@@ -66,7 +66,7 @@ def test_rank_one_is_alternating_least_squares(dtype, backend):
     with pytest.warns(UserWarning, match="no observation"):
         problem = lr.Completion(*np.nonzero(mask), a[mask], mask.shape, backend=backend)
     X = problem.rank_one(np.random.default_rng(0))
-    left = dense_backend(np.zeros(0)).random_normal(np.random.default_rng(0), (12, 1), dtype)[:, 0] + 1
+    left = backend_of(np.zeros(0)).random_normal(np.random.default_rng(0), (12, 1), dtype)[:, 0] + 1
     a = np.where(mask, double(a), 0)
 
     def fitted(a, mask, other):

@@ -89,8 +89,9 @@ def fingerprint(problem: Problem) -> str:
     found.update(f"{type(problem).__name__} {problem.shape} {problem.dtype}".encode())
     found.update(np.ascontiguousarray(problem.backend.to_numpy(problem.y)).tobytes())
     if isinstance(problem, Completion):
-        found.update(np.ascontiguousarray(problem.observations.indptr).tobytes())
-        found.update(np.ascontiguousarray(problem.observations.indices).tobytes())
+        entries = problem.observations.host()
+        found.update(np.ascontiguousarray(entries.indptr).tobytes())
+        found.update(np.ascontiguousarray(entries.indices).tobytes())
     else:
         rng = np.random.default_rng(0)
         left, right = (problem.backend.random_normal(rng, (n, 1), problem.dtype) for n in problem.shape)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .backends.dense import Array, Dense
+from .backends import Array, Arrays
 from .geometry import FixedRank
 
 Product = Callable[[Array], Array]
@@ -17,7 +17,7 @@ def truncated_svd(
     adjoint_times: Product,
     start: Array,
     rank: int,
-    backend: Dense,
+    backend: Arrays,
     *,
     tol: float = 1e-8,
     depth: int = 2,
@@ -75,7 +75,7 @@ def truncated_svd(
         p, s, q = backend.svd(T[:end, :end])
         # W^H u - sigma v = z p_last, since W^H of all blocks but the last lies in the span of V
         off = backend.norm(backend.product(z, p[end - b :, :rank]))
-        u, v = backend.settled(U.product(p[:, :b]), V.product(q[:, :b]))
+        u, v = backend.asarrays(U.product(p[:, :b]), V.product(q[:, :b]))
         U.restart(u)
         V.restart(v)
         T[...] = 0
@@ -85,8 +85,7 @@ def truncated_svd(
     return FixedRank(U.first(rank), s[:rank], V.first(rank), backend)
 
 
-def _thin_svd(a: Array, rank: int, backend: Dense) -> FixedRank:
+def _thin_svd(a: Array, rank: int, backend: Arrays) -> FixedRank:
     q, k = backend.qr(a)
     u, s, v = backend.svd(k)
-    (U,) = backend.settled(backend.product(q, u[:, :rank]))
-    return FixedRank(U, s[:rank], backend.asarray(v[:, :rank]), backend)
+    return FixedRank(backend.product(q, u[:, :rank]), s[:rank], backend.asarray(v[:, :rank]), backend)

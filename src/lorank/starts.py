@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .backends import is_tensor
-from .backends.dense import Array
+from .backends import Array, as_owned
 from .geometry import FixedRank
 from .linalg import truncated_svd
 from .operators import Gradient, Problem
@@ -208,7 +207,7 @@ def resolve_start(start: Any, problem: Problem, rank: int) -> Start | FixedRank:
             raise ValueError(f"unknown start {start!r}: choose one of {', '.join(map(repr, STARTS))}, or pass a point")
         return STARTS[start]
     if isinstance(start, tuple) and len(start) == 3:
-        U, s, V = (a if is_tensor(a) else np.asarray(a) for a in start)
+        U, s, V = (as_owned(a) for a in start)
         start = FixedRank(U, s, V)
     if isinstance(start, FixedRank):
         return check_point(start, problem, rank)

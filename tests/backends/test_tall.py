@@ -8,7 +8,8 @@ from threadpoolctl import threadpool_limits
 
 from helpers import assert_close
 from lorank import _kernels
-from lorank.backends import Reference, get_backend, native
+from lorank.backends import get_backend, native
+from lorank.backends.reference import Reference
 
 SHAPES = [(1, 1, 1), (1023, 3, 5), (1024, 10, 10), (1025, 7, 1), (5000, 10, 20), (3001, 33, 4)]
 

@@ -1,19 +1,16 @@
-"""Tall and small dense arrays: everything the geometry asks of them.
-
-A tall array (n x r, n large) is touched only by what stands here and by what NumPy-like arrays share (``+ - * / ** abs``,
-comparisons, slicing, ``.conj()``, ``.T``, ``.real``, ``.sum()``, ``.max()``, ``.any()``, ``.all()``, ``.reshape()``). Small
-arrays (r x r, as Gram products give them) are NumPy's for every backend, so a product of a tall and a small one stands here.
-"""
+"""Dense arrays by NumPy: everything that :class:`~lorank.backends.base.Arrays` asks for."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-Array = Any  # an array of the backend's own kind
+from .base import Array
+from .basis import Basis
+from .cholesky_qr import at_large_angles, first_pass, second_pass
+
 BLOCK = 1 << 16  # index pairs at a time: bounds the memory of gathered factors
 
 
@@ -22,11 +19,16 @@ class Dense:
 
     name = "numpy"
     in_main_memory = True  # where NumPy can read the arrays without a copy
-    lazy = False  # whether tall arrays may be kept as combinations of others until somebody reads them
 
     # -- making arrays ---------------------------------------------------------------------------------------------
     def asarray(self, a: Array, dtype: Any = None) -> Array:
         return np.ascontiguousarray(a, dtype=dtype)
+
+    def asarrays(self, *arrays: Array) -> tuple[Array, ...]:
+        return arrays  # nothing is put off here
+
+    def asmatrix(self, matrix: Any) -> Any:
+        return matrix
 
     def asindex(self, a: Array) -> Array:
         """As this kind of array takes indices."""
@@ -62,6 +64,9 @@ class Dense:
             a = a + 1j * rng.standard_normal(shape)
         return a.astype(dtype)
 
+    def detached(self, a: Array) -> Array:
+        return a
+
     def to_numpy(self, a: Array) -> np.ndarray:
         return np.asarray(a)
 
@@ -92,6 +97,11 @@ class Dense:
     def places(self, flags: Array) -> Array:
         """Where the flags are true."""
         return np.flatnonzero(flags)
+
+    def squares(self, matrix: Any, axis: int) -> Array:
+        if isinstance(matrix, np.ndarray):
+            return (np.abs(_double(matrix)) ** 2).sum(axis)
+        return np.asarray(abs(matrix).power(2).sum(axis=axis), dtype=float).ravel()
 
     def fft(self, a: Array, axes: tuple[int, ...]) -> Array:
         """Discrete Fourier transform; may overwrite its argument."""
@@ -134,10 +144,6 @@ class Dense:
         out = u @ a
         other = v @ b
         return np.add(out, other, out=out) if out.dtype == other.dtype else out + other
-
-    def settled(self, *arrays: Array) -> tuple[Array, ...]:
-        """Tall arrays as they stand in memory: what ``product``, ``minus`` and ``plus`` have put off is computed here."""
-        return arrays
 
     def prepare(self, *sides: Sequence[Array]) -> None:
         """Says that Gram products among the tall arrays of each side will be asked for: some backends make them together."""
@@ -292,106 +298,9 @@ class Dense:
         return m
 
 
-class Basis:
-    """Orthonormal columns that grow by blocks."""
-
-    def __init__(self, backend: Dense, n: int, width: int, dtype: Any) -> None:
-        self.backend, self._all, self._start, self._end = backend, backend.zeros((n, width), dtype), 0, 0
-
-    @property
-    def _columns(self) -> Array:
-        return self._all[:, : self._end]
-
-    @property
-    def last(self) -> Array:
-        """The block that came last."""
-        return self._all[:, self._start : self._end]
-
-    def append(self, q: Array) -> None:
-        self._start, self._end = self._end, self._end + q.shape[1]
-        self.last[...] = q
-
-    def without(self, y: Array) -> tuple[Array, Array]:
-        """``y`` without its part in the span of the basis, and the coefficients of that part."""
-        return self.backend.without(self._columns, y)
-
-    def extend(self, y: Array) -> Array:
-        """Append an orthonormal q with ``y = q k``, for y orthogonal to the basis; returns k."""
-        extended = self.backend.extend_basis(self._columns, y)
-        if extended is None:  # dependent columns: where k is zero, q may be anything that is orthogonal to the rest
-            q, k = self.backend.qr(y)
-            q, change = self.backend.qr(self.backend.without(self._columns, q)[0])
-            extended = q, change @ k
-        self.append(extended[0])
-        return extended[1]
-
-    def product(self, p: Array) -> Array:
-        """The basis times a small p."""
-        return self.backend.product(self._columns, p)
-
-    def restart(self, q: Array) -> None:
-        """Begin again with these columns."""
-        self._end = 0
-        self.append(q)
-
-    def first(self, count: int) -> Array:
-        """A copy of the first columns."""
-        return self.backend.copy(self._all[:, :count])
-
-
 def _double(a: Array) -> np.ndarray:
     a = np.asarray(a)
     return a.astype(np.result_type(a, np.float64), copy=False)
-
-
-def first_pass(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """From ``y^H y``: k and its inverse with ``y = q k``, q about orthonormal; None where y is too dependent."""
-    diagonal = np.diagonal(squares).real
-    if not (len(diagonal) == 0 or 0 < diagonal.min() <= diagonal.max() < np.inf):  # also catches nan
-        return None
-    scale = np.sqrt(diagonal)
-    found = _cholesky(squares / np.outer(scale, scale))
-    return None if found is None else (found[0] * scale, found[1] / scale[:, None])
-
-
-def at_large_angles(k: np.ndarray, inverse: np.ndarray, y: Array) -> bool:
-    """Whether the columns of ``y = q k`` are so far from dependent that one Cholesky pass loses less than a digit: judged by
-    the inverse of k for columns of unit length. Never where squares may have been lost to underflow.
-    """
-    size = abs(k).max(0, initial=0)  # the columns' norms, within a factor; without it, squares may overflow
-    numbers = np.finfo(y.dtype)
-    if size.min(initial=np.inf) < np.sqrt(len(y) * numbers.tiny / numbers.eps):
-        return False
-    return float((abs(k / size) ** 2).sum(0) @ (abs(inverse * size[:, None]) ** 2).sum(1)) < len(k) + 8
-
-
-def second_pass(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """The same from ``q^H q`` of an about orthonormal q; None where it is not."""
-    if not abs(squares - np.eye(len(squares))).max(initial=0) < 0.1:  # also catches nan
-        return None
-    return _cholesky(squares)
-
-
-def _cholesky(a: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Upper triangular k with ``a = k^H k`` and its inverse, in double precision; None where a is not positive definite.
-
-    By LAPACK itself: on small matrices NumPy's functions take several times as long.
-    """
-    if not len(a):
-        return a, a
-    factor, invert = _lapack(a.dtype.kind == "c")
-    k, failed = factor(a, clean=True)
-    if failed:
-        return None
-    inverse, failed = invert(k)
-    return None if failed else (k, inverse)
-
-
-@functools.cache
-def _lapack(complex_: bool) -> tuple[Any, Any]:
-    from scipy.linalg import lapack
-
-    return (lapack.zpotrf, lapack.ztrtri) if complex_ else (lapack.dpotrf, lapack.dtrtri)
 
 
 def _nan_svd(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from .. import _kernels  # type: ignore[attr-defined]
-from .dense import Array
+from .base import Array, Observations
 from .reference import Reference, ReferenceObservations
 
 TALL = 1 << 15  # numbers of a tall array from which the threads share it
@@ -68,7 +68,7 @@ class Native(Reference):
         found = None if _gemm(a) is None else self.extend_basis(a[:, :0], a)
         return super().qr(a) if found is None else found
 
-    def make_observations(self, indptr: np.ndarray, indices: np.ndarray, values: Array, n2: int) -> Any:
+    def make_observations(self, indptr: np.ndarray, indices: np.ndarray, values: Array, n2: int) -> Observations:
         return NativeObservations(indptr, indices, values, n2)
 
     def release(self) -> None:

@@ -9,7 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from .dense import Array, Dense
+from .base import Array, HostEntries, Observations
+from .dense import Dense
+from .hold_out import held_out
 
 BLOCK = 1 << 16  # observations sampled at a time: bounds the memory of gathered factors
 
@@ -43,8 +45,7 @@ class Reference(Dense):
         row = np.searchsorted(indptr, alike, side="right")
         return alike[alike + 1 < indptr[row]]  # in the same row
 
-    def make_observations(self, indptr: Array, indices: Array, values: Array, n2: int) -> Any:
-        """The observed entries in CSR order, with the passes over them."""
+    def make_observations(self, indptr: Array, indices: Array, values: Array, n2: int) -> Observations:
         return ReferenceObservations(indptr, indices, values, n2)
 
 
@@ -99,6 +100,20 @@ class ReferenceObservations:
         twin = copy.copy(self)
         twin.weights = None if weights is None else _weights_of(weights, self.m, self.values.real.dtype)
         return twin
+
+    def host(self) -> HostEntries:
+        return HostEntries(self.indptr, self.indices, self.values, self.weights)
+
+    def split(self, seed: int, share: float) -> tuple[Any, Any] | None:
+        taken = held_out(np.arange(self.m), seed, share)
+        for index, n in ((self.rows, self.shape[0]), (self.indices, self.shape[1])):
+            taken &= (np.bincount(index, ~taken, n) > 0)[index]
+        return (self._part(~taken), self._part(taken)) if taken.any() else None
+
+    def _part(self, flags: np.ndarray) -> ReferenceObservations:
+        indptr = np.concatenate([[0], np.cumsum(flags)])[self.indptr]
+        part = type(self)(indptr, self.indices[flags], self.values[flags], self.shape[1])
+        return part if self.weights is None else part.with_weights(self.weights[flags])
 
     @property
     def rows(self) -> np.ndarray:

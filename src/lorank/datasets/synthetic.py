@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..backends import Reference
+from ..backends import Backend
 from ..geometry import FixedRank
 from ..operators import Completion, PhaseRetrieval, Sensing
 from ..operators.phase import RowNorms
@@ -42,7 +42,7 @@ def random_completion(
     noise: float = 0.0,
     dtype: Any = np.float64,
     seed: int = 0,
-    backend: str | Reference | None = None,
+    backend: str | Backend | None = None,
 ) -> tuple[Completion, FixedRank]:
     """A completion problem with a known solution ``X = left right^H``.
 
@@ -96,7 +96,7 @@ def random_sensing(
     noise: float = 0.0,
     dtype: Any = np.float64,
     seed: int = 0,
-    backend: str | Reference | None = None,
+    backend: str | Backend | None = None,
 ) -> tuple[Sensing, FixedRank]:
     """Gaussian measurements of a matrix with Gaussian factors.
 
@@ -142,7 +142,7 @@ def random_phase(
     dtype: Any = np.float64,
     seed: int = 0,
     row_norms: RowNorms = "auto",
-    backend: str | Reference | None = None,
+    backend: str | Backend | None = None,
 ) -> tuple[PhaseRetrieval, np.ndarray]:
     """Intensities ``|A x|^2`` of a Gaussian signal behind a Gaussian A of unit variance.
 
@@ -184,7 +184,7 @@ def random_diffraction(
     noise: float = 0.0,
     seed: int = 0,
     row_norms: RowNorms = "auto",
-    backend: str | Reference | None = None,
+    backend: str | Backend | None = None,
 ) -> tuple[PhaseRetrieval, np.ndarray]:
     """Coded diffraction patterns of a signal or image behind random octanary masks.
 

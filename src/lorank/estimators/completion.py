@@ -177,8 +177,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self.diagnosis_ = diagnose(problem, max(settings.rank, 1), duplicates=len(values) - problem.m)
         if settings.rank > 1 and (self.diagnosis_.oversampling < 1 or self.diagnosis_.components > 1):
             warnings.warn(f"recovery cannot be unique here. {self.diagnosis_.verdict}", UserWarning, stacklevel=2)
-        passes = problem.observations
-        self._seen = problem.backend.to_numpy(passes.indptr), problem.backend.to_numpy(passes.indices)
+        self._seen = problem.observations.host()[:2]
         self._set_model(fit.model)
         self.history_, self.n_iter_, self.status_ = fit.history, fit.n_iter, fit.status
         self.regularization_ = "learned" if settings.regularization is None else settings.regularization

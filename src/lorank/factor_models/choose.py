@@ -213,14 +213,7 @@ def clipped(values: np.ndarray, bounds: tuple[float, float] | None) -> np.ndarra
 
 def _largest(problem: Completion) -> float:
     """About the largest singular value of the observations: the strength above which the nuclear norm leaves nothing."""
-    import scipy.sparse.linalg
-
     if problem.y_norm == 0:
         return 1.0
-    if problem.backend.lazy:
-        start = problem.backend.random_normal(np.random.default_rng(0), (problem.shape[1], 1), problem.dtype)
-        return float(truncated_svd(*problem.products(problem.y), start, 1, problem.backend).s[0])
-    if min(problem.shape) < 3:
-        return float(np.linalg.norm(problem.adjoint(problem.y).toarray(), 2))
-    v0 = np.random.default_rng(0).standard_normal(min(problem.shape))
-    return float(scipy.sparse.linalg.svds(problem.adjoint(problem.y), k=1, return_singular_vectors=False, v0=v0)[0])
+    start = problem.backend.random_normal(np.random.default_rng(0), (problem.shape[1], 1), problem.dtype)
+    return float(truncated_svd(*problem.products(problem.y), start, 1, problem.backend).s[0])

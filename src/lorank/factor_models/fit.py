@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..backends import torch_backend
+from ..backends import device_backend
 from ..blas import limited_blas
 from ..callbacks import Callback
 from ..geometry import FixedRank
@@ -99,7 +99,7 @@ def centred_problem(
     mean = float(np.average(values, weights=weights))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*no observation")  # they have the factors of their prior
-        backend = None if device is None else torch_backend(device)
+        backend = None if device is None else device_backend(device)
         problem = Completion(rows, cols, np.asarray(values, float) - mean, shape, backend=backend)
     problem.check_scale()
     return problem, weights, mean

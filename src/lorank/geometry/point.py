@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import dense_backend, is_tensor
-from ..backends.dense import Array, Dense
+from ..backends import Array, Arrays, as_owned, backend_of
 
 DENSE_LIMIT = 50_000_000  # entries; 400 MB in float64
 
@@ -22,7 +21,7 @@ class FixedRank:
     s : (r,) array
         Real, non-negative, decreasing.
     V : (n2, r) array
-    backend : Dense, optional
+    backend : Arrays, optional
         Who computes with the arrays; by default NumPy, or torch where they are tensors.
 
     Notes
@@ -32,43 +31,47 @@ class FixedRank:
 
     __slots__ = ("U", "V", "backend", "s")
 
-    def __init__(self, U: Array, s: Array, V: Array, backend: Dense | None = None) -> None:
-        self.backend = dense_backend(U) if backend is None else backend
-        self.U, self.s, self.V = U, self.backend.values(s), V
+    def __init__(self, U: Array, s: Array, V: Array, backend: Arrays | None = None) -> None:
+        self.backend = backend_of(U) if backend is None else backend
+        if V is U:  # Hermitian
+            (self.U,) = (self.V,) = self.backend.asarrays(U)
+        else:
+            self.U, self.V = self.backend.asarrays(U, V)
+        self.s = self.backend.values(s)
 
     @classmethod
-    def from_factors(cls, left: Array, right: Array, rank: int | None = None, backend: Dense | None = None) -> FixedRank:
+    def from_factors(cls, left: Array, right: Array, rank: int | None = None, backend: Arrays | None = None) -> FixedRank:
         """The point ``left right^H``, truncated to ``rank`` (by default the factors' width)."""
-        backend = dense_backend(left) if backend is None else backend
+        backend = backend_of(left) if backend is None else backend
         (q1, k1), (q2, k2) = backend.qrs([left, right])
         u, s, v = backend.svd(k1 @ k2.conj().T)
         r = left.shape[1] if rank is None else rank
-        return cls(*_with_values(backend, s[:r], backend.product(q1, u[:, :r]), backend.product(q2, v[:, :r])), backend)
+        return cls(backend.product(q1, u[:, :r]), s[:r], backend.product(q2, v[:, :r]), backend)
 
     @classmethod
-    def from_dense(cls, a: Array, rank: int, backend: Dense | None = None) -> FixedRank:
+    def from_dense(cls, a: Array, rank: int, backend: Arrays | None = None) -> FixedRank:
         """The best approximation of rank ``rank`` to a dense matrix."""
-        backend = dense_backend(a) if backend is None else backend
+        backend = backend_of(a) if backend is None else backend
         if not 1 <= rank <= min(a.shape):
             raise ValueError(f"rank must lie between 1 and {min(a.shape)}, got {rank}")
         u, s, v = backend.svd(backend.asarray(a))
         return cls(backend.asarray(u[:, :rank]), s[:rank], backend.asarray(v[:, :rank]), backend)
 
     @classmethod
-    def zero(cls, shape: tuple[int, int], rank: int, dtype: Any, backend: Dense | None = None) -> FixedRank:
+    def zero(cls, shape: tuple[int, int], rank: int, dtype: Any, backend: Arrays | None = None) -> FixedRank:
         """The zero matrix, with the first unit vectors as its factors."""
-        backend = Dense() if backend is None else backend
+        backend = backend_of(None) if backend is None else backend
         u, v = (backend.eye(n, dtype, rank) for n in shape)
         return cls(u, backend.zeros((rank,), np.zeros(0, dtype).real.dtype), v, backend)
 
     @classmethod
-    def semidefinite(cls, factor: Array, rank: int | None = None, backend: Dense | None = None) -> FixedRank:
+    def semidefinite(cls, factor: Array, rank: int | None = None, backend: Arrays | None = None) -> FixedRank:
         """The Hermitian point ``factor factor^H``, truncated to ``rank``. It holds one factor for both sides."""
-        backend = dense_backend(factor) if backend is None else backend
+        backend = backend_of(factor) if backend is None else backend
         q, k = backend.qr(factor)
         u, s, _ = backend.svd(k)
         r = factor.shape[1] if rank is None else rank
-        (U,) = backend.settled(backend.product(q, u[:, :r]))
+        U = backend.product(q, u[:, :r])
         return cls(U, s[:r] ** 2, U, backend)
 
     @property
@@ -96,7 +99,7 @@ class FixedRank:
     def numpy(self) -> FixedRank:
         """The same point with NumPy arrays, wherever its own are."""
         U, s, V = (self.backend.to_numpy(a) for a in (self.U, self.s, self.V))
-        return FixedRank(U, s, U if self.hermitian else V, Dense())
+        return FixedRank(U, s, U if self.hermitian else V)
 
     @property
     def H(self) -> FixedRank:
@@ -166,11 +169,11 @@ class FixedRank:
         With ``U' = U A + E``, ``V' = V B + F`` (E, F orthogonal to U, V) the difference splits into four blocks that are
         orthogonal to each other, so that their squares add up without cancellation.
         """
-        if is_tensor(self.U) != is_tensor(other.U):
+        if type(self.U) is not type(other.U):
             return self.numpy().distance(other.numpy())
         backend, gram = self.backend, self.backend.gram
         a, b = gram(self.U, other.U), gram(self.V, other.V)
-        e, f = backend.settled(backend.minus(other.U, self.U, a), backend.minus(other.V, self.V, b))  # not from gram: tiny
+        e, f = backend.asarrays(backend.minus(other.U, self.U, a), backend.minus(other.V, self.V, b))  # not from gram: tiny
         e_s, f_s = e * other.s, f * other.s
         s, t = backend.small(self.s), backend.small(other.s)
         core = backend.add_diagonal((a * t) @ b.conj().T, -s)
@@ -184,14 +187,9 @@ class FixedRank:
         return f"FixedRank({n1} x {n2}, rank {self.rank}, {self.dtype})"
 
 
-def _with_values(backend: Dense, s: Array, U: Array, V: Array) -> tuple[Array, Array, Array]:
-    U, V = backend.settled(U, V)
-    return U, s, V
-
-
 def _indices(a: Any, n: int, name: str) -> Array:
-    a = a if is_tensor(a) else np.asarray(a)
-    backend, empty = dense_backend(a), 0 in a.shape
+    a = as_owned(a)
+    backend, empty = backend_of(a), 0 in a.shape
     if backend.dtype(a).kind not in "iu":
         if not empty:
             raise ValueError(f"{name} must be integers, got {a.dtype}")

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..backends.dense import Array, Dense
+from ..backends import Array, Arrays
 from .point import FixedRank
 from .weights import Weight, Weights
 
@@ -82,9 +82,9 @@ class Tangent:
     def __neg__(self) -> Tangent:
         return -1.0 * self
 
-    def settled(self) -> Tangent:
+    def computed(self) -> Tangent:
         """With Up and Vp as arrays in memory: a backend that puts sums off would let them grow from step to step."""
-        Up, Vp = self.X.backend.settled(self.Up, self.Vp)
+        Up, Vp = self.X.backend.asarrays(self.Up, self.Vp)
         return Tangent(self.X, self.M, Up, Up if self.hermitian else Vp)
 
     def norm(self) -> float:
@@ -205,10 +205,10 @@ def retract(xi: Tangent, alpha: float) -> FixedRank:
     middle[:r, :r], middle[:r, r:], middle[r:, :r] = core, alpha * K1.conj().T, alpha * K2
     if xi.hermitian:
         p, s = _semidefinite(backend, middle, r)
-        (U,) = backend.settled(plus(X.U, p[:r], Q2, p[r:]))
+        U = plus(X.U, p[:r], Q2, p[r:])
         return FixedRank(U, s, U, backend)
     p, s, q = backend.svd(middle)
-    U, V = backend.settled(plus(X.U, p[:r, :r], Q2, p[r:, :r]), plus(X.V, q[:r, :r], Q1, q[r:, :r]))
+    U, V = plus(X.U, p[:r, :r], Q2, p[r:, :r]), plus(X.V, q[:r, :r], Q1, q[r:, :r])
     return FixedRank(U, s[:r], V, backend)
 
 
@@ -223,14 +223,14 @@ def _retract_safely(xi: Tangent, core: Array, alpha: float) -> FixedRank:
     middle[:r, r:], middle[r:, :r] = off, off
     if xi.hermitian:
         p, s = _semidefinite(backend, k2 @ middle @ k2.conj().T, r)
-        (U,) = backend.settled(backend.product(q2, p))
+        U = backend.product(q2, p)
         return FixedRank(U, s, U, backend)
     p, s, q = backend.svd(k2 @ middle @ k1.conj().T)
-    U, V = backend.settled(backend.product(q2, p[:, :r]), backend.product(q1, q[:, :r]))
+    U, V = backend.product(q2, p[:, :r]), backend.product(q1, q[:, :r])
     return FixedRank(U, s[:r], V, backend)
 
 
-def _semidefinite(backend: Dense, a: Array, rank: int) -> tuple[Array, Array]:
+def _semidefinite(backend: Arrays, a: Array, rank: int) -> tuple[Array, Array]:
     """The leading eigenvectors of a small Hermitian matrix, and their eigenvalues with zeros for negative ones."""
     values, vectors = backend.eigh(a)
     s = values[:rank]

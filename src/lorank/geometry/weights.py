@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..backends.dense import Array, Dense
+from ..backends import Array, Arrays
 
 
 class Weight(Protocol):
     """A Hermitian positive definite weight W on C^n."""
 
-    def gram(self, backend: Dense, u: Array) -> Array | None:
+    def gram(self, backend: Arrays, u: Array) -> Array | None:
         """``u^H W u``; None where it is the identity for orthonormal u."""
         ...
 
@@ -28,7 +28,7 @@ class Weight(Protocol):
 class Identity:
     """No weight."""
 
-    def gram(self, backend: Dense, u: Array) -> Array | None:
+    def gram(self, backend: Arrays, u: Array) -> Array | None:
         return None
 
     def apply(self, a: Array) -> Array:
@@ -47,7 +47,7 @@ class DiagonalWeight:
 
     w: Array  # (n,) positive
 
-    def gram(self, backend: Dense, u: Array) -> Array | None:
+    def gram(self, backend: Arrays, u: Array) -> Array | None:
         return backend.gram(u, self.apply(u))
 
     def apply(self, a: Array) -> Array:
@@ -64,7 +64,7 @@ class DenseWeight:
     w: Array  # (n, n)
     inverse: Array  # (n, n)
 
-    def gram(self, backend: Dense, u: Array) -> Array | None:
+    def gram(self, backend: Arrays, u: Array) -> Array | None:
         return backend.gram(u, self.apply(u))
 
     def apply(self, a: Array) -> Array:

@@ -10,7 +10,6 @@ from typing import Protocol
 
 import numpy as np
 
-from ..backends import dense_backend
 from ..operators import Gradient
 from ..parameter_checks import POSITIVE, check_parameters, with_methods
 
@@ -52,7 +51,7 @@ class Median:
         check_parameters(self, factor=POSITIVE)
 
     def start(self, G: Gradient) -> float:
-        backend = dense_backend(G.row_squares)
+        backend = G.X.backend
         norms = backend.concat([G.row_squares, G.col_squares], axis=0)
         norms = norms[norms > 0]
         return _positive(self.factor * backend.median(norms)) if len(norms) else 1.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..backends.dense import Array
+from ..backends import Array
 from ..geometry import DenseWeight, FixedRank, Weights
 from ..operators import Gradient
 from ..parameter_checks import check_parameters, whole

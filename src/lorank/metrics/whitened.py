@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..backends.dense import Array, Dense
+from ..backends import Array, Arrays
 from ..geometry import Weights
 from ..operators import Gradient
 from ..operators.gram_operator import Spectrum
@@ -22,7 +22,7 @@ class GramWeight:
     def _shift(self) -> float:
         return FLOOR * self.spectrum.energy / self.spectrum.values.shape[0]
 
-    def gram(self, backend: Dense, u: Array) -> Array | None:
+    def gram(self, backend: Arrays, u: Array) -> Array | None:
         return backend.gram(u, self.apply(u))
 
     def apply(self, a: Array) -> Array:

@@ -6,47 +6,33 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import Reference, dense_backend, is_tensor
-from ..backends.dense import Array
+from ..backends import Array, Backend, as_owned, backend_of
 
 FLOATS = (np.float32, np.float64, np.complex64, np.complex128)
 
 
 def finite_array(a: Any, name: str) -> Array:
-    """A floating-point array (or tensor) without nan and inf, or a ValueError that says where the first one is."""
-    if is_tensor(a):
-        return _finite_tensor(a.detach(), name)
+    """A floating-point array (NumPy's, or another backend's own) without nan and inf, or a ValueError that says where the
+    first one is.
+    """
     if np.ma.isMaskedArray(a):
         raise ValueError(f"{name} is a masked array: leave out what was not measured")
     if hasattr(a, "tocoo"):
         raise ValueError(f"{name} is a sparse matrix: pass {name}.toarray() if that fits in memory, or use from_functions")
-    a = np.asarray(a)
-    if a.dtype.kind not in "biufc":
-        raise ValueError(f"{name} must be numbers, got {a.dtype}")
-    if not a.size:
-        raise ValueError(f"{name} is empty, of shape {a.shape}")
-    if not a.dtype.isnative:
-        a = a.astype(a.dtype.newbyteorder("="))
-    if a.dtype not in FLOATS:
-        a = a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
-    with np.errstate(all="ignore"):
-        fine = np.isfinite(np.sum(a))  # first, for it needs no array of flags
-    if not fine and not np.isfinite(a).all():
-        place = ", ".join(str(k) for k in np.argwhere(~np.isfinite(a))[0])
-        raise ValueError(f"{name}[{place}] is not finite: leave out what was not measured")
-    return a
-
-
-def _finite_tensor(a: Any, name: str) -> Array:
-    backend = dense_backend(a)
-    if not a.numel():
+    a = as_owned(a)
+    backend = backend_of(a)
+    dtype = backend.dtype(a)
+    if dtype.kind not in "biufc":
+        raise ValueError(f"{name} must be numbers, got {dtype}")
+    if 0 in a.shape:
         raise ValueError(f"{name} is empty, of shape {tuple(a.shape)}")
-    if backend.dtype(a) not in FLOATS:
-        a = backend.astype(a, np.float64)
+    if dtype not in FLOATS or not dtype.isnative:
+        single = dtype.newbyteorder("=") in FLOATS
+        a = backend.astype(a, dtype.newbyteorder("=") if single else np.complex128 if dtype.kind == "c" else np.float64)
     if not backend.all_finite(a):
         place = ", ".join(str(k) for k in np.argwhere(~np.isfinite(backend.to_numpy(a)))[0])
         raise ValueError(f"{name}[{place}] is not finite: leave out what was not measured")
-    return a
+    return backend.detached(a)
 
 
 def measurement_vector(y: Any) -> Array:
@@ -57,9 +43,9 @@ def measurement_vector(y: Any) -> Array:
     return y
 
 
-def functions_of_numpy(y: Array, backend: Reference) -> bool:
+def functions_of_numpy(y: Array, backend: Backend) -> bool:
     """Whether a user's functions are given NumPy arrays: where y is one. A ValueError where they cannot be."""
-    if is_tensor(y):
+    if not isinstance(y, np.ndarray):
         return False
     if not backend.in_main_memory:
         raise ValueError(

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import Reference, get_backend, is_tensor, torch_backend
-from ..backends.dense import Array
+from ..backends import Array, Backend, device_backend, get_backend
 from ..geometry import FixedRank, Tangent
 
 
@@ -39,7 +38,7 @@ class Problem(ABC):
     isotropic: bool = False  # whether A* y / gain is a fair picture of X in all directions, so that no start needs stages
     tight_frame: float | None = None  # c where A A* = c I; None where there is no such c, or nobody knows
 
-    def __init__(self, y: Array, shape: tuple[int, int], *, gain: float = 1.0, backend: str | Reference | None = None) -> None:
+    def __init__(self, y: Array, shape: tuple[int, int], *, gain: float = 1.0, backend: str | Backend | None = None) -> None:
         self.backend = get_backend(backend, y)
         y = np.asarray(y) if isinstance(y, (list, tuple)) else y
         if not self.backend.all_finite(y):
@@ -68,10 +67,10 @@ class Problem(ABC):
 
     def to(self, device: Any) -> Problem:
         """The same problem as PyTorch tensors on a device, such as ``"cuda"``; itself where it is there already."""
-        backend = torch_backend(device)
+        backend = device_backend(device)
         return self if self.backend is backend else self._moved(backend)
 
-    def _moved(self, backend: Reference) -> Problem:
+    def _moved(self, backend: Backend) -> Problem:
         raise ValueError(
             f"{type(self).__name__} cannot be moved to another device: build it from tensors that are there, with functions "
             "that compute with tensors"
@@ -243,20 +242,20 @@ class Gradient:
     @functools.cached_property
     def row_squares(self) -> Array:
         """Squared norms of the rows of G, in double precision."""
-        return _squares(self._entries(), 1)
+        return self.problem.backend.squares(self._entries(), 1)
 
     @functools.cached_property
     def col_squares(self) -> Array:
         """Squared norms of the columns of G, in double precision."""
-        return _squares(self._entries(), 0)
+        return self.problem.backend.squares(self._entries(), 0)
 
     def times(self, v: Array) -> Array:
         """``G v``."""
-        return self.matrix @ self.problem.backend.settled(v)[0]
+        return self.matrix @ self.problem.backend.asarray(v)
 
     def adjoint_times(self, u: Array) -> Array:
         """``G^H u``."""
-        g, (u,) = self.matrix, self.problem.backend.settled(u)
+        g, u = self.matrix, self.problem.backend.asarray(u)
         return g.rmatmat(u) if hasattr(g, "rmatmat") else g.conj().T @ u
 
     def outer(self) -> tuple[Array, Array]:
@@ -278,14 +277,6 @@ class Gradient:
                 "with row and column weights needs them. Return an array or a sparse matrix, or use solver='rgd'"
             )
         return g
-
-
-def _squares(g: Any, axis: int) -> Array:
-    if is_tensor(g):
-        return (abs(g).double() ** 2).sum(axis)
-    if isinstance(g, np.ndarray):
-        return (np.abs(g.astype(np.result_type(g, np.float64))) ** 2).sum(axis)
-    return np.asarray(abs(g).power(2).sum(axis=axis), dtype=float).ravel()
 
 
 def _dense(a: Any) -> Array:

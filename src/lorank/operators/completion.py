@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..backends import Reference, dense_backend, get_backend
-from ..backends.dense import Array
+from ..backends import Array, Backend, Observations, backend_of, get_backend
 from ..geometry import FixedRank, Tangent
 from .base import Balanced, Gradient, Problem
 from .entry_checks import Duplicates, check_finite, check_range, check_shape, index_array, merge, value_array
@@ -61,7 +60,7 @@ class Completion(Problem):
         shape: tuple[int, int] | None = None,
         *,
         duplicates: Duplicates = "error",
-        backend: str | Reference | None = None,
+        backend: str | Backend | None = None,
         precision: Precision = "auto",
     ) -> None:
         backend = get_backend(backend, rows, cols, values)
@@ -82,7 +81,7 @@ class Completion(Problem):
         check_range(cols, shape[1], "cols")
         check_finite(values, rows, cols)
 
-        backend.require_room(len(rows), shape, dense_backend(values).dtype(values))
+        backend.require_room(len(rows), shape, backend_of(values).dtype(values))
         rows, cols, values = backend.asindex(rows), backend.asindex(cols), backend.asarray(values)
         indptr, indices, y, order = backend.sorted_pattern(rows, cols, values, shape)
         repeated = backend.repetitions(indptr, indices)
@@ -90,22 +89,22 @@ class Completion(Problem):
             arrays = (backend.to_numpy(a) for a in (repeated, indptr, indices, y, order))
             indptr, indices, y = map(backend.asarray, merge(duplicates, *arrays))
         del rows, cols, values, order
-        self._observe(indptr, indices, y, shape, backend)
+        self._observe(backend.make_observations(indptr, indices, y, shape[1]), backend)
         self._warn_about_empty()
 
-    def _observe(self, indptr: Array, indices: Array, y: Array, shape: tuple[int, int], backend: Reference) -> None:
-        """Take over observations in row-major order."""
-        self.observations = backend.make_observations(indptr, indices, y, shape[1])
-        super().__init__(y, shape, gain=len(y) / (shape[0] * shape[1]), backend=backend)
-        self._empty_rows = backend.places(indptr[1:] == indptr[:-1])
-        self._empty_cols = backend.places(self.observations.counts(1) == 0)
+    def _observe(self, observations: Observations, backend: Backend) -> None:
+        """Take over observations."""
+        self.observations, shape = observations, observations.shape
+        super().__init__(observations.values, shape, gain=observations.m / (shape[0] * shape[1]), backend=backend)
+        self._empty_rows, self._empty_cols = (backend.places(observations.counts(side) == 0) for side in (0, 1))
 
-    def _moved(self, backend: Reference) -> Completion:
+    def _moved(self, backend: Backend) -> Completion:
         twin, observed = copy.copy(self), self.observations
         vars(twin).pop("_balanced", None)
         backend.require_room(self.m, self.shape, self.dtype)
-        indptr, indices, y = (backend.asarray(self.backend.to_numpy(a)) for a in (observed.indptr, observed.indices, self.y))
-        twin._observe(indptr, indices, y, self.shape, backend)
+        indptr, indices, values, weights = observed.host()
+        moved = backend.make_observations(*map(backend.asarray, (indptr, indices, values)), self.shape[1])
+        twin._observe(moved if weights is None else moved.with_weights(backend.asarray(weights)), backend)
         return twin
 
     @classmethod
@@ -154,11 +153,7 @@ class Completion(Problem):
         unit = 1.0 if 1e-6 < self.largest < 1e6 else self.largest
         half = np.dtype(np.complex64 if self.dtype.kind == "c" else np.float32)
         values = self.backend.astype(self.y if unit == 1 else self.y / unit, half)
-        twin = copy.copy(self)
-        vars(twin).pop("_balanced", None)
-        twin.observations = self.observations.with_values(values)
-        Problem.__init__(twin, values, self.shape, gain=self.gain, backend=self.backend)
-        return twin, unit
+        return self._with(self.observations.with_values(values)), unit
 
     def rank_one(self, rng: np.random.Generator) -> FixedRank:
         """By alternating least squares, which at rank 1 are sums and quotients."""
@@ -180,8 +175,7 @@ class Completion(Problem):
         return FixedRank.from_factors(left, right, backend=backend)
 
     def energy(self, xi: Tangent) -> float:
-        if self.backend.lazy:
-            _ = xi.bases  # first, and kept: the blocks are then made from them in one pass
+        _ = xi.bases  # first, and kept for the retraction: a backend that puts sums off makes the blocks from them
         observations = self.observations if self.precision == "double" else self.observations.rough
         return observations.line_sums(xi.blocks(), None)[1]
 
@@ -204,23 +198,19 @@ class Completion(Problem):
         return self.observations.counts(0), self.observations.counts(1)
 
     def split(self, rng: np.random.Generator, share: float) -> tuple[Completion, Completion]:
-        """All observations but a random ``share`` of them, and those; the last ones of a row or column are not taken away."""
-        taken = np.zeros(self.m, bool)
-        taken[rng.permutation(self.m)[: max(1, round(share * self.m))]] = True
-        rows, cols = self.rows, self.cols
-        for index, n in ((self.backend.to_numpy(rows), self.shape[0]), (self.backend.to_numpy(cols), self.shape[1])):
-            left = np.bincount(index, ~taken, n)
-            taken &= left[index] > 0
-        if not taken.any():
+        """All observations but about a ``share`` of them, and those; the last ones of a row or column are not taken away."""
+        parts = self.observations.split(int(rng.integers(2**31)), share)
+        if parts is None:
             raise ValueError(f"{self.m:,} observations are too few to hold some back: give the rank as a number")
-        taken = self.backend.asarray(taken)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of rows without observations the user was told when this problem was made
-            kept, held = (
-                Completion(rows[mask], cols[mask], self.y[mask], self.shape, backend=self.backend, precision=self.precision)
-                for mask in (~taken, taken)
-            )
+        kept, held = (self._with(part) for part in parts)
         return kept, held
+
+    def _with(self, observations: Observations) -> Completion:
+        """The same problem with other observations."""
+        twin = copy.copy(self)
+        vars(twin).pop("_balanced", None)
+        twin._observe(observations, self.backend)
+        return twin
 
     def restrict(self, X: FixedRank) -> FixedRank:
         """X with zeros in the rows and columns that were never observed."""
@@ -253,16 +243,13 @@ class Completion(Problem):
         seen_sizes = [a[observed.counts(k) > 0] if len(empty[k]) else a for k, a in enumerate((left, right))]
         if max(_spread(sizes, backend) for sizes in seen_sizes) < 4:
             return None
-        rows, cols = self.rows, self.cols
         squares = backend.astype(abs(self.y), np.float64) ** 2
         for _ in range(3):  # alternately: the two sides need each other's scales
-            right = _sizes(observed.counts(1), observed.sums(squares / left[rows] ** 2, 1))
-            left = _sizes(observed.counts(0), observed.sums(squares / right[cols] ** 2, 0))
+            right = _sizes(observed.counts(1), observed.adjoint_times(squares, left[:, None] ** -2)[:, 0])
+            left = _sizes(observed.counts(0), observed.times(squares, right[:, None] ** -2)[:, 0])
         real = np.zeros(0, self.dtype).real.dtype
-        values = backend.astype(self.y / (left[rows] * right[cols]), self.dtype)
-        twin = copy.copy(self)
-        twin.observations = observed.with_values(values)
-        Problem.__init__(twin, values, self.shape, gain=self.gain, backend=backend)
+        values = backend.astype(self.y / observed.sample(left[:, None], right[:, None]), self.dtype)
+        twin = self._with(observed.with_values(values))
         return Balanced(twin, backend.astype(left, real), backend.astype(right, real))
 
     def _warn_about_empty(self) -> None:
@@ -283,7 +270,7 @@ def _sizes(count: Array, squares: Array) -> Array:
     return (mean + (mean == 0)) ** 0.5
 
 
-def _spread(sizes: Array, backend: Reference) -> float:
+def _spread(sizes: Array, backend: Backend) -> float:
     """The ratio of large to small sizes, extremes left out."""
     low, high = backend.percentiles(sizes, [5, 95])
     return high / low

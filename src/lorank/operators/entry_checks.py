@@ -6,73 +6,81 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..backends import dense_backend, is_tensor
-from ..backends.dense import Array
+from ..backends import Array, Arrays, as_owned, backend_of
 from .array_checks import FLOATS
 
 LIMIT = 2**31 - 1  # rows and columns: indices are kept in 32 bits
+MOST_WEIGHT = 1e12  # the largest ratio of two weights
 Duplicates = Literal["error", "mean", "last", "sum"]
 
 
 def index_array(a: Any, name: str) -> Array:
-    """Whole numbers from 0 up, as an integer array or tensor."""
-    if is_tensor(a):
-        return _index_tensor(a, name)
-    if np.ma.isMaskedArray(a):
-        raise ValueError(f"{name} is a masked array: pass the observed pairs alone, e.g. {name}.compressed()")
-    a = np.asarray(a)
-    if a.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, got shape {a.shape}")
-    if a.dtype.kind == "f" and a.size:
-        bad = np.flatnonzero(~(a == np.floor(a)) | np.isinf(a))
-        if len(bad):
-            raise ValueError(f"{name}[{bad[0]}] = {a[bad[0]]} is not a whole number: indices must be integers")
-    if a.dtype.kind in "iuf" and a.size:
-        outside = a.min() < 0 or a.max() >= LIMIT
-        if outside:
-            k = int(np.flatnonzero((a < 0) | (a >= LIMIT))[0])
-            hint = "negative indices are not wrapped" if a[k] < 0 else f"at most {LIMIT:,} rows and columns"
-            raise ValueError(f"{name}[{k}] = {a[k]} is no index: {hint}")
-        return a if a.dtype in (np.int32, np.int64) and a.dtype.isnative else a.astype(np.int64)
-    if not a.size:
-        return a.astype(np.int64)
-    raise ValueError(f"{name} must be integers, got {a.dtype}: map other ids to 0 .. n-1 first, e.g. with numpy.unique")
-
-
-def _index_tensor(a: Any, name: str) -> Array:
-    if a.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, got shape {tuple(a.shape)}")
-    if a.is_floating_point() or a.is_complex() or dense_backend(a).dtype(a).kind == "b":
-        raise ValueError(f"{name} must be integers, got {a.dtype}")
-    if len(a) and (int(a.min()) < 0 or int(a.max()) >= LIMIT):
-        k = dense_backend(a).first((a < 0) | (a >= LIMIT))
-        hint = "negative indices are not wrapped" if int(a[k]) < 0 else f"at most {LIMIT:,} rows and columns"
+    """Whole numbers from 0 up, as an integer array of its owner's kind."""
+    a, backend, dtype = _vector(a, name)
+    if not len(a):
+        return backend.astype(a, np.int64)
+    if dtype.kind not in "iuf":
+        raise ValueError(f"{name} must be integers, got {dtype}: map other ids to 0 .. n-1 first, e.g. with numpy.unique")
+    if dtype.kind == "f":
+        a = backend.astype(a, np.float64)
+        odd = ~(a % 1 == 0)  # also nan and inf
+        if odd.any():
+            k = backend.first(odd)
+            raise ValueError(f"{name}[{k}] = {float(a[k])} is not a whole number: indices must be integers")
+    if a.min() < 0 or a.max() >= LIMIT:
+        k = backend.first((a < 0) | (a >= LIMIT))
+        hint = "negative indices are not wrapped" if a[k] < 0 else f"at most {LIMIT:,} rows and columns"
         raise ValueError(f"{name}[{k}] = {int(a[k])} is no index: {hint}")
+    return a if dtype in (np.int32, np.int64) and dtype.isnative else backend.astype(a, np.int64)
+
+
+def value_array(a: Any, name: str = "values") -> Array:
+    """Floating-point numbers, as an array of their owner's kind: single precision stays, integers become float64."""
+    a, backend, dtype = _vector(a, name)
+    if not len(a) and dtype.kind not in "fc":
+        return backend.astype(a, np.float64)
+    if dtype.kind not in "biufc":
+        raise ValueError(f"{name} must be numbers, got {dtype}")
+    native = dtype.newbyteorder("=")
+    wanted = native if native in FLOATS else np.complex128 if dtype.kind == "c" else np.float64
+    return backend.detached(a if dtype == wanted and dtype.isnative else backend.astype(a, wanted))
+
+
+def weight_array(a: Any, m: int) -> Array:
+    """Weights of m observations: finite, none negative, not all zero, and none so small beside the largest that it is lost."""
+    a = value_array(a, "weights")
+    backend = backend_of(a)
+    if len(a) != m:
+        raise ValueError(f"weights and values must be alike in length: got {len(a):,} and {m:,}")
+    if backend.is_complex(a):
+        raise ValueError("weights are complex: pass real numbers, 0 or more")
+    bad = ~(a >= 0) | (a == np.inf)  # also nan
+    if bad.any():
+        k = backend.first(bad)
+        raise ValueError(f"weights[{k}] = {float(a[k])}: weights are numbers from 0 up")
+    a = backend.astype(a, np.float64)
+    top = float(a.max())
+    if top == 0:
+        raise ValueError("all weights are zero: nothing is left to fit")
+    low = (a > 0) & (a < top / MOST_WEIGHT)
+    if low.any():
+        k = backend.first(low)
+        raise ValueError(
+            f"weights[{k}] = {float(a[k]):.1e} beside a largest of {top:.1e}: an observation that counts {MOST_WEIGHT:.0e} "
+            "times less than another is lost in rounding; leave it out (weight 0), or bring the weights closer"
+        )
     return a
 
 
-def value_array(a: Any) -> Array:
-    if is_tensor(a):
-        if a.ndim != 1:
-            raise ValueError(f"values must be one-dimensional, got shape {tuple(a.shape)}")
-        dtype = dense_backend(a).dtype(a)
-        return a.detach() if dtype in FLOATS else dense_backend(a).astype(a, np.float64)
+def _vector(a: Any, name: str) -> tuple[Array, Arrays, np.dtype]:
+    """A one-dimensional array, who computes with it, and its dtype."""
     if np.ma.isMaskedArray(a):
-        raise ValueError("values is a masked array: pass the observed entries alone, e.g. values.compressed()")
-    a = np.asarray(a)
+        raise ValueError(f"{name} is a masked array: pass the observed entries alone, e.g. {name}.compressed()")
+    a = as_owned(a)
     if a.ndim != 1:
-        raise ValueError(f"values must be one-dimensional, got shape {a.shape}")
-    if a.dtype in FLOATS and a.dtype.isnative:
-        return a
-    if a.dtype in (np.dtype(">f4"), np.dtype("<f4"), np.dtype(">c8"), np.dtype("<c8")):
-        return a.astype(a.dtype.newbyteorder("="))
-    if a.dtype.kind in "biuf":
-        return a.astype(np.float64)
-    if a.dtype.kind == "c":
-        return a.astype(np.complex128)
-    if not a.size:
-        return np.empty(0)
-    raise ValueError(f"values must be numbers, got {a.dtype}")
+        raise ValueError(f"{name} must be one-dimensional, got shape {tuple(a.shape)}")
+    backend = backend_of(a)
+    return a, backend, backend.dtype(a)
 
 
 def check_shape(shape: Any, rows: Array, cols: Array) -> tuple[int, int]:
@@ -91,15 +99,15 @@ def check_shape(shape: Any, rows: Array, cols: Array) -> tuple[int, int]:
 
 def check_range(a: Array, n: int, name: str) -> None:
     if a.max() >= n:
-        k = dense_backend(a).first(a >= n)
+        k = backend_of(a).first(a >= n)
         hint = "indices count from 0" if a[k] == n else "fix the index or enlarge shape"
         raise ValueError(f"{name}[{k}] = {a[k]} is outside 0 .. {n - 1}: {hint}")
 
 
 def check_finite(values: Array, rows: Array, cols: Array) -> None:
-    if dense_backend(values).all_finite(values):
+    if backend_of(values).all_finite(values):
         return
-    k = int(np.flatnonzero(~np.isfinite(dense_backend(values).to_numpy(values)))[0])
+    k = int(np.flatnonzero(~np.isfinite(backend_of(values).to_numpy(values)))[0])
     raise ValueError(
         f"values[{k}] = {values[k]} (row {rows[k]}, column {cols[k]}) is not finite: leave unobserved entries out, or use "
         "Completion.from_dense for a table with nan"

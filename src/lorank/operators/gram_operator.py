@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..backends.dense import Array, Dense
+from ..backends import Array, Arrays
 from .linear_maps import DiffractionMap, LinearMap, MatrixMap
 
 FACTORISED_UP_TO = 4000  # unknowns: an eigendecomposition of A^H A takes a minute or so there, iterations take several
@@ -54,7 +54,7 @@ class Iterations:
     Each solution is the first guess for the next one, whose b and shift are not far from the last.
     """
 
-    def __init__(self, linear_map: LinearMap, backend: Dense, seed: int = 0, tol: float = 1e-4, max_steps: int = 100) -> None:
+    def __init__(self, linear_map: LinearMap, backend: Arrays, seed: int = 0, tol: float = 1e-4, max_steps: int = 100) -> None:
         self.linear_map, self.backend, self.tol, self.max_steps = linear_map, backend, tol, max_steps
         rng = np.random.default_rng(seed)
         units = np.array([1, 1j, -1, -1j] if np.dtype(linear_map.dtype).kind == "c" else [1, -1])
@@ -85,7 +85,7 @@ class Iterations:
         return self.linear_map.adjoint(self.linear_map.apply(v)) + shift * v
 
 
-def gram_operator(linear_map: LinearMap, backend: Dense) -> GramOperator:
+def gram_operator(linear_map: LinearMap, backend: Arrays) -> GramOperator:
     """What suits the linear map: a diagonal for coded diffraction, where ``A^H A = n sum_l |D_l|^2``; else as its size says."""
     if isinstance(linear_map, DiffractionMap):
         return Spectrum(linear_map.n * (abs(linear_map.masks) ** 2).sum(0).ravel(), None)

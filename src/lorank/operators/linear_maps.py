@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..backends.dense import Array, Dense
+from ..backends import Array, Arrays, backend_of
 
 BLOCK = 1 << 22  # entries of an (m, k) block while row norms are computed
 
@@ -30,7 +30,7 @@ class LinearMap(Protocol):
         """``A^H w``."""
         ...
 
-    def to(self, backend: Dense) -> LinearMap:
+    def to(self, backend: Arrays) -> LinearMap:
         """The same on another backend's arrays."""
         ...
 
@@ -46,12 +46,12 @@ class LinearMap(Protocol):
 class MatrixMap:
     """A as an array."""
 
-    def __init__(self, A: Array, backend: Dense) -> None:
+    def __init__(self, A: Array, backend: Arrays) -> None:
         self.A, self.backend = A, backend
         self.m, self.n = A.shape
         self.dtype = backend.dtype(A)
 
-    def to(self, backend: Dense) -> MatrixMap:
+    def to(self, backend: Arrays) -> MatrixMap:
         return MatrixMap(backend.asarray(self.backend.to_numpy(self.A)), backend)
 
     def apply(self, v: Array) -> Array:
@@ -75,15 +75,15 @@ class MatrixMap:
 class DiffractionMap:
     """Coded diffraction: ``A x = (F (D_1 x), ..., F (D_L x))`` with masks D_l and the Fourier transform F, in 1-D or 2-D."""
 
-    def __init__(self, masks: Array, backend: Dense | None = None) -> None:
-        self.masks, self.backend = masks, Dense() if backend is None else backend  # (L, *signal)
+    def __init__(self, masks: Array, backend: Arrays | None = None) -> None:
+        self.masks, self.backend = masks, backend_of(masks) if backend is None else backend  # (L, *signal)
         self.signal = masks.shape[1:]
         self.axes = tuple(range(-len(self.signal), 0))
         self.n = int(np.prod(self.signal))
         self.m = masks.shape[0] * self.n
         self.dtype = np.result_type(self.backend.dtype(masks), np.complex64)
 
-    def to(self, backend: Dense) -> DiffractionMap:
+    def to(self, backend: Arrays) -> DiffractionMap:
         return DiffractionMap(backend.asarray(self.backend.to_numpy(self.masks)), backend)
 
     def apply(self, v: Array) -> Array:
@@ -127,13 +127,13 @@ class FunctionMap:
         m: int,
         n: int,
         dtype: Any,
-        backend: Dense,
+        backend: Arrays,
         of_numpy: bool = True,
     ) -> None:
         self._apply, self._adjoint, self.backend, self._of_numpy = apply, adjoint, backend, of_numpy
         self.m, self.n, self.dtype = m, n, np.dtype(dtype)
 
-    def to(self, backend: Dense) -> FunctionMap:
+    def to(self, backend: Arrays) -> FunctionMap:
         raise ValueError("a problem by functions cannot be moved to another device: build it there, from functions of tensors")
 
     def apply(self, v: Array) -> Array:

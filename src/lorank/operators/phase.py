@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..backends import Reference, dense_backend, get_backend
-from ..backends.dense import Array
+from ..backends import Array, Backend, backend_of, get_backend
 from ..geometry import FixedRank, Tangent
 from .array_checks import FLOATS, finite_array, functions_of_numpy
 from .base import Gradient, Problem
@@ -60,7 +59,7 @@ class PhaseRetrieval(Problem):
         *,
         row_norms: RowNorms = "auto",
         seed: int = 0,
-        backend: str | Reference | None = None,
+        backend: str | Backend | None = None,
     ) -> None:
         backend = get_backend(backend, A, y)
         A = finite_array(A, "A")
@@ -68,8 +67,8 @@ class PhaseRetrieval(Problem):
             raise ValueError(f"A must be an (m, n) array, one measurement a row: got shape {tuple(A.shape)}")
         y = finite_array(y, "y")
         # In the precision of y where that is higher, once: BLAS would convert A in every product.
-        real = np.zeros(0, dense_backend(y).dtype(y)).real.dtype
-        linear_map = MatrixMap(backend.asarray(A, np.result_type(dense_backend(A).dtype(A), real)), backend)
+        real = np.zeros(0, backend_of(y).dtype(y)).real.dtype
+        linear_map = MatrixMap(backend.asarray(A, np.result_type(backend_of(A).dtype(A), real)), backend)
         self._set_up(linear_map, y, (A.shape[1],), row_norms, seed, backend)
 
     @classmethod
@@ -80,7 +79,7 @@ class PhaseRetrieval(Problem):
         *,
         row_norms: RowNorms = "auto",
         seed: int = 0,
-        backend: str | Reference | None = None,
+        backend: str | Backend | None = None,
     ) -> PhaseRetrieval:
         """Diffraction patterns ``y_l = |F (D_l x)|^2`` behind masks D_l, F the discrete Fourier transform; no A is stored.
 
@@ -119,7 +118,7 @@ class PhaseRetrieval(Problem):
         check: bool = False,
         row_norms: RowNorms = "auto",
         seed: int = 0,
-        backend: str | Reference | None = None,
+        backend: str | Backend | None = None,
     ) -> PhaseRetrieval:
         """A user's own A: ``apply`` maps the columns of an (n, k) array by A, ``adjoint`` those of an (m, k) array by A^H.
 
@@ -155,17 +154,17 @@ class PhaseRetrieval(Problem):
         y = finite_array(y, "y")
         if y.ndim != 1:
             raise ValueError(f"y must be one-dimensional, got shape {tuple(y.shape)}")
-        if dense_backend(y).is_complex(y):
+        if backend_of(y).is_complex(y):
             raise ValueError("y is complex: phase retrieval takes intensities |A x|^2, which are real")
         if len(y) != linear_map.m:
             raise ValueError(f"A makes {linear_map.m:,} measurements and y has {len(y):,}: there must be one for each")
         if (y < 0).any():
-            k = dense_backend(y).first(y < 0)
+            k = backend_of(y).first(y < 0)
             raise ValueError(
                 f"y[{k}] = {y[k]:.3g} is negative, and |A x|^2 cannot be: if noise did this, clip with numpy.maximum(y, 0)"
             )
         self.linear_map, self.signal_shape = linear_map, tuple(int(k) for k in signal_shape)
-        real = np.result_type(np.zeros(0, linear_map.dtype).real, dense_backend(y).dtype(y))
+        real = np.result_type(np.zeros(0, linear_map.dtype).real, backend_of(y).dtype(y))
         self._dtype = np.result_type(linear_map.dtype, real)
         n, complex_ = linear_map.n, self._dtype.kind == "c"
         # The mean of |a^H z|^4 over unit vectors z. For Gaussian A that makes 3 m (real) or 2 m (complex).
@@ -175,14 +174,12 @@ class PhaseRetrieval(Problem):
             raise ValueError("A is zero: nothing is measured")
         if not math.isfinite(gain):
             raise ValueError("A gives nan, inf or numbers whose fourth powers overflow: divide A by c, and y by c^2")
-        super().__init__(
-            backend.asarray(y, real) if backend.lazy else y.astype(real, copy=False), (n, n), gain=gain, backend=backend
-        )
+        super().__init__(backend.asarray(y, real), (n, n), gain=gain, backend=backend)
         self.probes = self._draw(row_norms, seed)
         self._last: _Image | None = None
         self._line: _Line | None = None
 
-    def _moved(self, backend: Reference) -> PhaseRetrieval:
+    def _moved(self, backend: Backend) -> PhaseRetrieval:
         twin, linear_map = copy.copy(self), self.linear_map.to(backend)
         for name in ("probe_image", "gram_operator"):
             vars(twin).pop(name, None)
@@ -236,25 +233,13 @@ class PhaseRetrieval(Problem):
     def forward(self, left: Array, right: Array) -> Array:
         """``A (left right^H)``: complex numbers where A is complex, though real in value for Hermitian matrices."""
         if right is not left:
-            left, right = self.backend.settled(left, right)
+            left, right = self.backend.asarrays(left, right)
         image = self.linear_map.apply(left)
         return (image * (image if right is left else self.linear_map.apply(right)).conj()).sum(1)
 
     def adjoint(self, p: Array) -> Any:
         """``A^H diag(p) A`` as a LinearOperator."""
-        if self.backend.lazy:
-            return _Operator(self, p)
-        import scipy.sparse.linalg
-
-        def times(v: Array) -> Array:
-            return self._times(p, v.reshape(len(v), -1)).reshape(v.shape)
-
-        def adjoint_times(u: Array) -> Array:
-            return self._times(p.conj(), u.reshape(len(u), -1)).reshape(u.shape)
-
-        return scipy.sparse.linalg.LinearOperator(
-            self.shape, matvec=times, rmatvec=adjoint_times, matmat=times, rmatmat=adjoint_times, dtype=self.dtype
-        )
+        return _Operator(self, p)
 
     def _times(self, d: Array, v: Array) -> Array:
         return self.linear_map.adjoint(d[:, None] * self.linear_map.apply(v))
@@ -267,10 +252,10 @@ class PhaseRetrieval(Problem):
         if not xi.hermitian:
             image = self.forward(*xi.factors())
             return self.backend.norm(image if weights is None else image * weights**0.5) ** 2
-        (Up,) = self.backend.settled(xi.Up)
+        (Up,) = self.backend.asarrays(xi.Up)
         AU, AP = self.image(xi.X.U), self.linear_map.apply(Up)
         self._line = _Line(xi.X.U, AU, Up, AP, self._last.age if self._last else 0)
-        (AUM,) = self.backend.settled(self.backend.product(AU, xi.M))
+        (AUM,) = self.backend.asarrays(self.backend.product(AU, xi.M))
         image = (AU.conj() * (AUM + 2 * AP)).sum(1).real  # a^H (U M U^H + P U^H + U P^H) a
         return self.backend.norm(image if weights is None else image * weights**0.5) ** 2
 
@@ -309,7 +294,7 @@ class PhaseRetrieval(Problem):
         left, right = self.backend.gram(basis, X.U), self.backend.gram(basis, X.V)
         core = (left * self.backend.small(X.s)) @ right.conj().T
         values, vectors = self.backend.eigh((core + core.conj().T) / 2)
-        s, (U,) = values[: X.rank], self.backend.settled(self.backend.product(basis, vectors[:, : X.rank]))
+        s, (U,) = values[: X.rank], self.backend.asarrays(self.backend.product(basis, vectors[:, : X.rank]))
         return FixedRank(U, (s * (s > 0)).astype(X.real_dtype), U, X.backend)
 
     def signal(self, X: FixedRank) -> Array:
@@ -345,21 +330,21 @@ class _Line:
     AP: Array
     age: int
 
-    def combine(self, U: Array, backend: Reference) -> Array | None:
+    def combine(self, U: Array, backend: Backend) -> Array | None:
         """``A U`` as a combination of the images; None where U is not in the span of U and P to rounding."""
         if U.shape != self.U.shape:
             return None
-        gram, minus, settled = backend.gram, backend.minus, backend.settled
+        gram, minus, asarray = backend.gram, backend.minus, backend.asarray
         inverse, rest = backend.inverse(gram(self.P, self.P)), U
         a = b = np.zeros((U.shape[1], U.shape[1]), backend.dtype(U))
         for _ in range(2):  # U and P are orthogonal to each other, and U to itself, only to some rounding that adds up
             more = gram(self.U, rest)
-            a, (rest,) = a + more, settled(minus(rest, self.U, more))
+            a, rest = a + more, asarray(minus(rest, self.U, more))
             more = inverse @ gram(self.P, rest)
-            b, (rest,) = b + more, settled(minus(rest, self.P, more))
+            b, rest = b + more, asarray(minus(rest, self.P, more))
         if not abs(rest).max() <= 20 * np.finfo(backend.dtype(U)).eps * abs(U).max():  # also where the inverse is nan
             return None
-        return settled(backend.plus(self.AU, a, self.AP, b))[0]
+        return asarray(backend.plus(self.AU, a, self.AP, b))
 
 
 class PhaseGradient(Gradient):
@@ -418,23 +403,26 @@ class PhaseGradient(Gradient):
         return _mean_squares(self.problem.linear_map.adjoint(d[:, None] * self.problem.probe_image), self.X.backend)
 
     def times(self, v: Array) -> Array:
-        return self.problem._times(self.residual, *self.X.backend.settled(v))
+        return self.problem._times(self.residual, *self.X.backend.asarrays(v))
 
     def adjoint_times(self, u: Array) -> Array:
-        return self.problem._times(self.residual.conj(), *self.X.backend.settled(u))
+        return self.problem._times(self.residual.conj(), *self.X.backend.asarrays(u))
 
 
 class _Operator:
-    """``A^H diag(p) A`` by its products with thin tensors."""
+    """``A^H diag(p) A`` by its products with thin arrays of any backend; SciPy's ``aslinearoperator`` takes it."""
 
     def __init__(self, problem: PhaseRetrieval, p: Array) -> None:
-        self.problem, self.p, self.shape = problem, p, problem.shape
+        self.problem, self.p, self.shape, self.dtype = problem, p, problem.shape, problem.dtype
 
     def __matmul__(self, v: Array) -> Array:
-        return self.problem._times(self.p, v)
+        return self.problem._times(self.p, v.reshape(len(v), -1)).reshape(v.shape)
 
     def rmatmat(self, u: Array) -> Array:
-        return self.problem._times(self.p.conj(), u)
+        return self.problem._times(self.p.conj(), u.reshape(len(u), -1)).reshape(u.shape)
+
+    matvec = matmat = __matmul__
+    rmatvec = rmatmat
 
 
 def _mean_squares(products: Array, backend: Any) -> Array:
@@ -445,7 +433,7 @@ def _mean_squares(products: Array, backend: Any) -> Array:
 
 def phase_distance(x: Any, truth: Any) -> float:
     """``min |x - c truth| / |truth|`` over all c of modulus 1: the distance up to a global phase (or sign)."""
-    x, truth = (np.ravel(dense_backend(a).to_numpy(a)) for a in (x, truth))
+    x, truth = (np.ravel(backend_of(a).to_numpy(a)) for a in (x, truth))
     if x.shape != truth.shape:
         raise ValueError(f"the signals have {x.size} and {truth.size} entries")
     size = float(np.linalg.norm(truth))

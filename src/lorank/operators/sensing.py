@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import Reference, dense_backend, get_backend
-from ..backends.dense import Array
+from ..backends import Array, Backend, backend_of, get_backend
 from .array_checks import finite_array, functions_of_numpy, measurement_vector
 from .base import Gradient, Problem
 
@@ -50,7 +49,7 @@ class Sensing(Problem):
         shape: tuple[int, int] | None = None,
         *,
         gain: float | None = None,
-        backend: str | Reference | None = None,
+        backend: str | Backend | None = None,
     ) -> None:
         backend = get_backend(backend, A, y)
         A = finite_array(A, "A")
@@ -68,7 +67,7 @@ class Sensing(Problem):
             raise ValueError(f"a row of A has {A.shape[1]:,} entries, a {n1} x {n2} matrix has {n1 * n2:,}")
         if len(A) != len(y):
             raise ValueError(f"A holds {len(A):,} matrices and y {len(y):,} measurements: there must be one for each")
-        dtype = np.result_type(dense_backend(A).dtype(A), dense_backend(y).dtype(y))
+        dtype = np.result_type(backend_of(A).dtype(A), backend_of(y).dtype(y))
         self.A = backend.asarray(A, dtype).reshape(len(A), n1 * n2)
         if gain is None:
             gain = sum(backend.squared_norm(part) for part in self._blocks()) / (n1 * n2)
@@ -84,7 +83,7 @@ class Sensing(Problem):
         *,
         gain: float | None = None,
         check: bool = False,
-        backend: str | Reference | None = None,
+        backend: str | Backend | None = None,
     ) -> FunctionSensing:
         """Sensing by a pair of functions.
 
@@ -122,14 +121,14 @@ class Sensing(Problem):
         """
         return FunctionSensing(forward, adjoint, y, shape, gain=gain, check=check, backend=backend)
 
-    def _moved(self, backend: Reference) -> Sensing:
+    def _moved(self, backend: Backend) -> Sensing:
         twin = copy.copy(self)
         twin.A = backend.asarray(self.backend.to_numpy(self.A))
         Problem.__init__(twin, backend.asarray(self.backend.to_numpy(self.y)), self.shape, gain=self.gain, backend=backend)
         return twin
 
     def forward(self, left: Array, right: Array) -> Array:
-        left, right = self.backend.settled(left, right)
+        left, right = self.backend.asarrays(left, right)
         return self._apply((left @ right.conj().T).ravel())
 
     def adjoint(self, p: Array) -> Array:
@@ -148,17 +147,19 @@ class Sensing(Problem):
 
     def residual_and_adjoint(self, x: Array) -> tuple[Array, Array]:
         """``A x - y`` and ``A*(A x - y)`` in one pass over A, which is what costs time here."""
-        if self.backend.lazy:  # on a device two large products take less time than many small ones
+        if not self.backend.in_main_memory:  # on a device two large products take less time than many small ones
             residual = self._apply(x) - self.y
             return residual, (residual @ self.A).reshape(self.shape)
-        residual, g, k = np.empty_like(self.y), np.zeros_like(self.A[0]), 0
+        residuals: list[Array] = []
+        g: Any = 0
+        k, conjugate = 0, self.dtype.kind == "c"
         for part in self._blocks():
             stop = k + len(part)
-            image = (part @ x.conj()).conj() if np.iscomplexobj(part) else part @ x
-            residual[k:stop] = image - self.y[k:stop]
-            g += residual[k:stop] @ part
+            image = (part @ x.conj()).conj() if conjugate else part @ x
+            residuals.append(image - self.y[k:stop])
+            g = residuals[-1] @ part + g
             k = stop
-        return residual, g.reshape(self.shape)
+        return self.backend.concat(residuals, axis=0), g.reshape(self.shape)
 
 
 class SensingGradient(Gradient):
@@ -194,7 +195,7 @@ class FunctionSensing(Problem):
         *,
         gain: float | None = None,
         check: bool = False,
-        backend: str | Reference | None = None,
+        backend: str | Backend | None = None,
     ) -> None:
         for name, function in (("forward", forward), ("adjoint", adjoint)):
             if not callable(function):
@@ -214,7 +215,7 @@ class FunctionSensing(Problem):
                 raise ValueError(str(error)) from None
 
     def forward(self, left: Array, right: Array) -> Array:
-        image = self.backend.asarray(self._forward(*map(self._given, self.backend.settled(left, right))))
+        image = self.backend.asarray(self._forward(*map(self._given, self.backend.asarrays(left, right))))
         if image.shape != self.y.shape:
             raise ValueError(f"forward gives an array of shape {tuple(image.shape)}, and y has shape {tuple(self.y.shape)}")
         return self._cast(image, "forward")
@@ -224,10 +225,8 @@ class FunctionSensing(Problem):
         if tuple(getattr(matrix, "shape", ())) != self.shape:
             raise ValueError(f"adjoint gives a {type(matrix).__name__} of shape {np.shape(matrix)}, expected {self.shape}")
         if hasattr(matrix, "rmatmat"):  # a LinearOperator, which has no entries to cast
-            return _OfTensors(matrix, self.backend) if self._of_numpy and self.backend.lazy else matrix
-        if self.backend.lazy:
-            matrix = self.backend.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
-        return self._cast(matrix, "adjoint")
+            return _OfNumPy(matrix, self.backend) if self._of_numpy else matrix
+        return self._cast(self.backend.asmatrix(matrix), "adjoint")
 
     def _given(self, a: Array) -> Array:
         """As the functions take it: in main memory, tensors and NumPy's arrays are two views of the same numbers."""
@@ -250,10 +249,10 @@ class FunctionSensing(Problem):
         return total / trials
 
 
-class _OfTensors:
-    """A LinearOperator of NumPy arrays, for tensors in main memory."""
+class _OfNumPy:
+    """A LinearOperator of NumPy arrays, for any arrays in main memory."""
 
-    def __init__(self, matrix: Any, backend: Reference) -> None:
+    def __init__(self, matrix: Any, backend: Backend) -> None:
         self.matrix, self.backend, self.shape = matrix, backend, matrix.shape
 
     def __matmul__(self, v: Array) -> Array:

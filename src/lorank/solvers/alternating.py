@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..backends.dense import Array, Dense
+from ..backends import Array, Arrays
 from ..geometry import FixedRank
 from ..operators import Completion, Problem
 from .loop import State
@@ -51,7 +51,7 @@ class Factors:
         """``L R^T``."""
         return FixedRank.from_factors(self.rows, self.cols)
 
-    def numpy(self, backend: Dense) -> Factors:
+    def numpy(self, backend: Arrays) -> Factors:
         """The same in main memory."""
         covs = [None if a is None else backend.to_numpy(a) for a in (self.row_cov, self.col_cov)]
         rows, cols = backend.to_numpy(self.rows), backend.to_numpy(self.cols)
@@ -108,7 +108,7 @@ class Alternating:
         fixed = held(other.shape[1], columns, self.offsets)
         return problem.observations.normal_equations(columns, other, *prior, weights=self.weights, scale=scale, fixed=fixed)
 
-    def _prior(self, backend: Dense, other: Array, scale: np.ndarray | None, offset: int) -> tuple[np.ndarray, np.ndarray]:
+    def _prior(self, backend: Arrays, other: Array, scale: np.ndarray | None, offset: int) -> tuple[np.ndarray, np.ndarray]:
         """The penalty on one side's factors as a prior: ``lambda I``, or ``lambda V^T V``."""
         k = other.shape[1]
         rank, tiny = k - 2 * self.offsets, 1e-9

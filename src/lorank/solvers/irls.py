@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dense import Array
+from ..backends import Array
 from ..geometry import FixedRank, Tangent
 from ..linalg import truncated_svd
 from ..operators import Problem

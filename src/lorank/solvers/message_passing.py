@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..backends.dense import Array
+from ..backends import Array
 from ..operators import PhaseRetrieval, Problem
 from ..parameter_checks import NOT_NEGATIVE, between, check_parameters, optional, whole
 from .loop import State

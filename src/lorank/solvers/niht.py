@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..backends.dense import Array
+from ..backends import Array
 from ..geometry import FixedRank
 from ..linalg import truncated_svd
 from ..operators import Gradient, Problem

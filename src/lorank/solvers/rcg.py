@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Protocol
 
-from ..backends.dense import Array
+from ..backends import Array
 from ..geometry import Tangent, retract, riemannian_gradient, shift, slope_of_transport, transport
 from ..metrics import Canonical, Metric
 from ..metrics.base import METRIC

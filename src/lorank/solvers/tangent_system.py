@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..backends.dense import Array
+from ..backends import Array
 from ..geometry import FixedRank, Tangent
 from ..operators import Problem
 
@@ -93,10 +93,10 @@ class TangentSystem:
             if not curvature > 0:  # rounding, or nothing left to do
                 break
             alpha = size / curvature
-            xi, left = (xi + alpha * direction).settled(), (left + -alpha * image).settled()
+            xi, left = (xi + alpha * direction).computed(), (left + -alpha * image).computed()
             z = self.precondition(left)
             new = inner(left, z)
-            direction, size, count = (z + (new / size) * direction).settled(), new, count + 1
+            direction, size, count = (z + (new / size) * direction).computed(), new, count + 1
         return xi, count
 
     def _inverted(self, blocks: Array) -> Array:

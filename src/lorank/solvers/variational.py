@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..backends.dense import Array, Dense
+from ..backends import Array, Arrays
 from ..operators import Completion, Problem
 from .alternating import Factors, advance, begin, held
 from .loop import State
@@ -114,7 +114,7 @@ class Variational:
         )
         return mean, cov, squares
 
-    def _learn(self, backend: Dense, mean: Array, cov: Array, columns: bool) -> tuple[np.ndarray, np.ndarray]:
+    def _learn(self, backend: Arrays, mean: Array, cov: Array, columns: bool) -> tuple[np.ndarray, np.ndarray]:
         """The prior that best explains these factors."""
         n, k = mean.shape
         free = np.arange(k) != held(k, columns, self.offsets)

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..dense import Array, Dense, first_pass, second_pass
+from ..base import Array
+from ..cholesky_qr import first_pass, second_pass
+from ..dense import Dense
 from ..reference import Reference
 from .basis import TorchBasis
 from .observations import TorchObservations
@@ -53,8 +55,6 @@ def find_device(name: str) -> torch.device:
 class Torch(Reference):
     """PyTorch on one device."""
 
-    lazy = True
-
     def __init__(self, device: torch.device) -> None:
         self.device, self.grams = device, Grams()
         self.in_main_memory = device.type == "cpu"
@@ -62,9 +62,9 @@ class Torch(Reference):
         self.name = "torch" if device.type == "cpu" else f"torch:{device}"
 
     def __reduce__(self) -> Any:
-        from .. import torch_backend
+        from .. import device_backend
 
-        return torch_backend, (str(self.device),)
+        return device_backend, (str(self.device),)
 
     # -- making arrays ---------------------------------------------------------------------------------------------
     def asarray(self, a: Array, dtype: Any = None) -> Array:
@@ -80,6 +80,9 @@ class Torch(Reference):
         """Whether a tensor must be converted: one that need not keeps its identity, by which Hermitian points are known."""
         same = a.device == self.device and (kind is None or a.dtype == kind)
         return not (same and a.is_contiguous() and not a.is_conj() and not a.requires_grad)
+
+    def asmatrix(self, matrix: Any) -> Any:
+        return self.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
 
     def asindex(self, a: Array) -> Array:
         if isinstance(a, np.ndarray) and a.dtype.kind == "u":
@@ -112,6 +115,9 @@ class Torch(Reference):
         self._generator.manual_seed(int(rng.integers(2**62)))
         a = torch.randn(shape, dtype=kind, device=self.device, generator=self._generator)
         return a * 2**0.5 if kind.is_complex else a  # torch draws complex numbers of unit variance
+
+    def detached(self, a: Array) -> Array:
+        return a.detach()
 
     def to_numpy(self, a: Array) -> np.ndarray:
         return a.detach().resolve_conj().cpu().numpy() if isinstance(a, torch.Tensor) else np.asarray(a)
@@ -152,6 +158,9 @@ class Torch(Reference):
     def places(self, flags: Array) -> Array:
         return flags.nonzero()[:, 0]
 
+    def squares(self, matrix: Any, axis: int) -> Array:
+        return (abs(matrix).double() ** 2).sum(axis)
+
     def fft(self, a: Array, axes: tuple[int, ...]) -> Array:
         return torch.fft.fftn(a, dim=axes)
 
@@ -178,7 +187,7 @@ class Torch(Reference):
     def plus(self, u: Array, a: Array, v: Array, b: Array) -> Array:
         return Tall.of(u).times(a) + Tall.of(v).times(b)
 
-    def settled(self, *arrays: Array) -> tuple[Array, ...]:
+    def asarrays(self, *arrays: Array) -> tuple[Array, ...]:
         return tuple(settle([Tall.of(a) for a in arrays]))
 
     def prepare(self, *sides: Sequence[Array]) -> None:
@@ -195,14 +204,14 @@ class Torch(Reference):
         return product.astype(self.dtype(b), copy=False)
 
     def without(self, basis: Array, y: Array) -> tuple[Array, Array]:
-        (y,) = self.settled(y)
+        (y,) = self.asarrays(y)
         first = basis.mH @ y
         y = torch.addmm(y, basis, first, alpha=-1)
         second = basis.mH @ y
         return y.addmm_(basis, second, alpha=-1), self.to_numpy(first.add_(second))
 
     def concat(self, blocks: Sequence[Array], axis: int = 1) -> Array:
-        return torch.cat(self.settled(*blocks) if axis == 1 else list(blocks), dim=axis)
+        return torch.cat(self.asarrays(*blocks) if axis == 1 else list(blocks), dim=axis)
 
     def entries(self, left: Array, right: Array, rows: Array, cols: Array) -> Array:
         step = 1 << (16 if self.device.type == "cpu" else 22)
@@ -244,7 +253,7 @@ class Torch(Reference):
 
     def qr(self, a: Array) -> tuple[Array, Array]:
         """By two Gram/Cholesky passes where that is safe, by Householder reflections otherwise."""
-        (a,) = self.settled(a)
+        (a,) = self.asarrays(a)
         extended = self.extend_basis(a[:, :0], a)
         if extended is not None:
             return extended
@@ -255,13 +264,13 @@ class Torch(Reference):
         return q, self.to_numpy(r)
 
     def qrs(self, arrays: Sequence[Array]) -> list[tuple[Array, Array]]:
-        arrays = self.settled(*arrays)
+        arrays = self.asarrays(*arrays)
         found = self.extend_bases([(a[:, :0], a) for a in arrays])
         return [self.qr(a) for a in arrays] if found is None else found
 
     def extend_basis(self, u: Array, y: Array) -> tuple[Array, Array] | None:
         found = self.extend_bases([(u, y)])
-        return None if found is None else (self.settled(found[0][0])[0], found[0][1])
+        return None if found is None else (self.asarrays(found[0][0])[0], found[0][1])
 
     def basis(self, n: int, width: int, dtype: Any) -> TorchBasis:
         return TorchBasis(self)

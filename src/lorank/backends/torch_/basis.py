@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..dense import first_pass, second_pass
+from ..cholesky_qr import first_pass, second_pass
 from .tall import Tall, _eye, settle
 
 Array = Any
@@ -15,7 +15,7 @@ LITTLE = 1e-6  # of a column's square left after a projection: less, and Gram pr
 
 
 class TorchBasis:
-    """As :class:`~lorank.backends.dense.Basis`, in blocks: what is left of an array is put off until somebody reads it."""
+    """As :class:`~lorank.backends.basis.Basis`, in blocks: what is left of an array is put off until somebody reads it."""
 
     def __init__(self, backend: Any) -> None:
         self.backend, self.grams, self.blocks = backend, backend.grams, list[Array]()

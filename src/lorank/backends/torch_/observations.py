@@ -11,9 +11,11 @@ from typing import Any
 
 import torch
 
+from ..base import HostEntries
+from ..hold_out import held_out
 from . import normal_equations, plain
 from .plain import Order, segments
-from .tall import Tall, beside, settle
+from .tall import Tall, settle, side_by_side
 
 Array = Any
 
@@ -122,6 +124,21 @@ class TorchObservations:
                 "out device to compute in main memory"
             )
 
+    def host(self) -> HostEntries:
+        arrays = self.indptr, self.indices, self.values.resolve_conj(), self.weights
+        return HostEntries(*(None if a is None else a.cpu().numpy() for a in arrays))
+
+    def split(self, seed: int, share: float) -> tuple[TorchObservations, TorchObservations] | None:
+        taken = held_out(torch.arange(self.m, device=self.values.device), seed, share)
+        for side, index in enumerate((self.rows, self.indices)):
+            taken &= (self.sums((~taken).double(), side) > 0)[index]
+        return (self._part(~taken), self._part(taken)) if bool(taken.any()) else None
+
+    def _part(self, flags: Array) -> TorchObservations:
+        indptr = torch.cat([torch.zeros(1, dtype=torch.int64, device=flags.device), flags.cumsum(0)])[self.indptr]
+        part = TorchObservations(indptr, self.indices[flags], self.values[flags], self.shape[1])
+        return part if self.weights is None else part.with_weights(self.weights[flags])
+
     @property
     def rows(self) -> Array:
         return self._by_rows.rows()
@@ -164,7 +181,7 @@ class TorchObservations:
 
     def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], p: Array | None) -> tuple[float, float]:
         (l1, r1), (l2, r2) = blocks
-        left, right = settle([beside(l1, l2), beside(r1, r2)])
+        left, right = settle([side_by_side(l1, l2), side_by_side(r1, r2)])
         energy, *inner = self._passes.line_sums(self._by_rows, left, right, p, self.weights)
         return float(inner[0]) if inner else 0.0, float(energy)
 

@@ -287,7 +287,7 @@ def settle(arrays: Sequence[Tall]) -> list[Array]:
     return [a.tensors[0] for a in arrays]
 
 
-def beside(a: Any, b: Any) -> Tall:
+def side_by_side(a: Any, b: Any) -> Tall:
     """``[a, b]``."""
     a, b = Tall.of(a), Tall.of(b)
     r, s, c, d = a.shape[1], b.shape[1], a.stacked(), b.stacked()

@@ -1,0 +1,35 @@
+"""Which observations are held back: decided by a seed and by their place in the row-major order, on any backend alike."""
+
+from __future__ import annotations
+
+from .base import Array
+
+_GOLDEN, _FIRST, _SECOND = (c - 2**64 for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+def held_out(places: Array, seed: int, share: float) -> Array:
+    """Flags of about a ``share`` of the places: one of each 1/share in a row, chosen by a hash of the seed.
+
+    Parameters
+    ----------
+    places : (m,) int64 array
+        0, 1, 2, ... in the row-major order of all observations.
+    seed : int
+    share : float
+        Between 0 and 1/2.
+    """
+    length = max(2, round(1 / share))
+    return places % length == (_hash(places // length + (seed * 0x9E3779B9) % 2**31) >> 33) % length
+
+
+def _hash(x: Array) -> Array:
+    """Splitmix64 of each number, by signed arithmetic that wraps around."""
+    x = x * _GOLDEN
+    x = (x ^ _shifted(x, 30)) * _FIRST
+    x = (x ^ _shifted(x, 27)) * _SECOND
+    return _shifted(x ^ _shifted(x, 31), 1)  # not negative
+
+
+def _shifted(x: Array, bits: int) -> Array:
+    """A shift to the right that brings in zeros."""
+    return (x >> bits) & ((1 << (64 - bits)) - 1)
