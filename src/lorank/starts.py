@@ -43,12 +43,14 @@ class Spectral:
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         zero = FixedRank.zero(problem.shape, rank, problem.dtype, problem.backend)
-        X = leading(problem, problem.gradient(zero), rank, rng, self.tol, self.restarts, self.depth)  # at zero, G = -A* y
-        s = X.s / problem.gain
-        image = problem.forward(X.U * s, X.V)
-        if problem.backend.norm(image - problem.y) > problem.y_norm:
-            s = s * (problem.backend.inner(image, problem.y) / problem.backend.norm(image) ** 2)
-        return FixedRank(X.U, s, X.V, problem.backend)
+        G = problem.gradient(zero)  # -A* y
+        X = leading(problem, G, rank, rng, self.tol, self.restarts, self.depth)
+        X = FixedRank(X.U, X.s / problem.gain, X.V, problem.backend)
+        if problem.gradient(X).residual_norm > problem.y_norm:
+            left = X.U * X.s
+            step = -problem.backend.inner(problem.forward(left, X.V), G.dual) / G.image_energy(left, X.V)
+            X = FixedRank(X.U, X.s * step, X.V, problem.backend)
+        return X
 
 
 ROUGHLY = Spectral(tol=1e-2, restarts=4, depth=1)  # for what is fitted further anyway
@@ -167,9 +169,8 @@ def grow(
     backend, G = problem.backend, problem.gradient(X)
     Y = leading(problem, G, more, rng, tol=tol, restarts=5, depth=1)
     left = Y.U * Y.s
-    image = problem.forward(left, Y.V)
-    energy = backend.norm(image) ** 2
-    step = -backend.inner(image, G.residual) / energy if energy > 0 else 0.0
+    energy = G.image_energy(left, Y.V)
+    step = -backend.inner(problem.forward(left, Y.V), G.dual) / energy if energy > 0 else 0.0
     both = backend.concat([X.U * X.s, left * step]), backend.concat([X.V, Y.V])
     left, right = (backend.astype(a, dtype or problem.dtype) for a in both)
     return FixedRank.from_factors(left * unit, right, backend=backend)

@@ -65,7 +65,7 @@ class Case:
 
     def observations(self, backend):
         made = backend.make_observations(self.indptr, self.indices, self.values, self.shape[1])
-        return OnDevice(made, backend) if backend.lazy else made
+        return OnDevice(made, backend) if hasattr(backend, "device") else made
 
     def matrix(self, p) -> np.ndarray:
         """The entries p as a dense matrix."""

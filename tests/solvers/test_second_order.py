@@ -30,7 +30,7 @@ def coordinates(X):
         for _ in range(2):
             for k, b in enumerate(dense):
                 c = np.vdot(b, a).real
-                a, xi = a - c * b, (xi + -c * vectors[k]).settled()
+                a, xi = a - c * b, (xi + -c * vectors[k]).computed()
         size = np.linalg.norm(a)
         dense.append(a / size)
         vectors.append((1 / size) * xi)
@@ -46,7 +46,7 @@ def setup(dtype, backend=None, shape=(9, 8), rank=2, seed=0):
 
 
 def dense_damping(damping, xi):
-    M, Up, Vp = (abs(host(a)) ** 2 for a in (xi.M, *xi.X.backend.settled(xi.Up, xi.Vp)))
+    M, Up, Vp = (abs(host(a)) ** 2 for a in (xi.M, *xi.X.backend.asarrays(xi.Up, xi.Vp)))
     return float((damping.core * M).sum() + (damping.side * Up).sum() + (damping.side * Vp).sum())
 
 

@@ -389,7 +389,7 @@ class Observations(Protocol):
 class Backend(Arrays, Protocol):
     """Arrays, and the making of observations."""
 
-    def require_room(self, m: int, shape: tuple[int, int], dtype: np.dtype) -> None:
+    def require_room(self, m: int, shape: tuple[int, ...], dtype: np.dtype) -> None:
         """A MemoryError where m observations of such a matrix cannot fit where this backend computes."""
         ...
 

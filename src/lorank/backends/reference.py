@@ -25,7 +25,7 @@ class Reference(Dense):
         """The stable permutation that sorts observations by row, then by column."""
         return np.lexsort((cols, rows))
 
-    def require_room(self, m: int, shape: tuple[int, int], dtype: np.dtype) -> None:
+    def require_room(self, m: int, shape: tuple[int, ...], dtype: np.dtype) -> None:
         """A MemoryError where m observations of such a matrix cannot fit where this backend computes."""
 
     def sorted_pattern(

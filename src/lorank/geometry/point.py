@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ class FixedRank:
         return cls(backend.asarray(u[:, :rank]), s[:rank], backend.asarray(v[:, :rank]), backend)
 
     @classmethod
-    def zero(cls, shape: tuple[int, int], rank: int, dtype: Any, backend: Arrays | None = None) -> FixedRank:
+    def zero(cls, shape: Sequence[int], rank: int, dtype: Any, backend: Arrays | None = None) -> FixedRank:
         """The zero matrix, with the first unit vectors as its factors."""
         backend = backend_of(None) if backend is None else backend
         u, v = (backend.eye(n, dtype, rank) for n in shape)

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..backends import Array, Backend, device_backend, get_backend
+from ..datafits import Datafit, Quadratic
 from ..geometry import FixedRank, Tangent
+from .gradient import Gradient
 
 
 class Problem(ABC):
@@ -32,22 +34,33 @@ class Problem(ABC):
         About ``|A Z|^2 / |Z|_F^2`` for a typical Z of low rank: m / (n1 n2) for completion, m for Gaussian matrices of
         unit variance, 1 for an operator with the restricted isometry property. Constant steps are measured in 1 / gain.
     backend : str, backend or None
+    datafit : Datafit, optional
+        How ``A X`` is compared with y; by default least squares, :class:`~lorank.datafits.Quadratic`.
     """
 
     blas_threads: int | None = 1  # while a solver runs; None leaves them alone
     isotropic: bool = False  # whether A* y / gain is a fair picture of X in all directions, so that no start needs stages
     tight_frame: float | None = None  # c where A A* = c I; None where there is no such c, or nobody knows
 
-    def __init__(self, y: Array, shape: tuple[int, int], *, gain: float = 1.0, backend: str | Backend | None = None) -> None:
+    def __init__(
+        self,
+        y: Array,
+        shape: tuple[int, ...],
+        *,
+        gain: float = 1.0,
+        backend: str | Backend | None = None,
+        datafit: Datafit | None = None,
+    ) -> None:
         self.backend = get_backend(backend, y)
         y = np.asarray(y) if isinstance(y, (list, tuple)) else y
         if not self.backend.all_finite(y):
             first = int(np.flatnonzero(~np.isfinite(self.backend.to_numpy(y)))[0])
             raise ValueError(f"y[{first}] is not finite: leave out what was not measured")
         self.y = y
-        self.shape = (int(shape[0]), int(shape[1]))
+        self.shape = tuple(int(n) for n in shape)
         self.gain = float(gain)
-        self.y_norm = self.backend.norm(y)
+        self.datafit: Datafit = Quadratic() if datafit is None else datafit
+        self.y_norm = math.sqrt(2 * self.datafit.at_zero(y, self.backend))  # |y|, in units of which residuals are given
         vars(self).pop("largest", None)  # a copy's
 
     @property
@@ -191,93 +204,3 @@ class Balanced:
     def back(self, X: FixedRank) -> FixedRank:
         """X in the units of the data."""
         return X.scaled(self.rows, self.cols)
-
-
-class Gradient:
-    """``G = A*(A X - y)`` seen from X: thin products and norms, each computed when first asked for.
-
-    G itself is never formed as a dense n1 x n2 array, unless the model's ``adjoint`` makes one.
-    """
-
-    def __init__(self, problem: Problem, X: FixedRank) -> None:
-        self.problem, self.X = problem, X
-
-    def at(self, X: FixedRank) -> Gradient:
-        """The gradient at the next point: a model may reuse what was computed here, or spare digits far from the solution."""
-        return self.problem.gradient(X)
-
-    def energy(self, xi: Tangent) -> float:
-        """``|A xi|^2``, the curvature of the misfit along xi: what an exact step divides by."""
-        return self.problem.energy(xi)
-
-    @functools.cached_property
-    def residual(self) -> Array:
-        """``A X - y``."""
-        return self.problem.forward(self.X.U * self.X.s, self.X.V) - self.problem.y
-
-    @functools.cached_property
-    def residual_norm(self) -> float:
-        return self.problem.backend.norm(self.residual)
-
-    @functools.cached_property
-    def matrix(self) -> Any:
-        """G as the model's adjoint gives it."""
-        return self.problem.adjoint(self.residual)
-
-    @functools.cached_property
-    def GV(self) -> Array:
-        """``G V``."""
-        return self.times(self.X.V)
-
-    @functools.cached_property
-    def GhU(self) -> Array:
-        """``G^H U``."""
-        return self.adjoint_times(self.X.U)
-
-    @functools.cached_property
-    def core(self) -> Array:
-        """``U^H G V``, a small array."""
-        return self.problem.backend.gram(self.X.U, self.GV)
-
-    @functools.cached_property
-    def row_squares(self) -> Array:
-        """Squared norms of the rows of G, in double precision."""
-        return self.problem.backend.squares(self._entries(), 1)
-
-    @functools.cached_property
-    def col_squares(self) -> Array:
-        """Squared norms of the columns of G, in double precision."""
-        return self.problem.backend.squares(self._entries(), 0)
-
-    def times(self, v: Array) -> Array:
-        """``G v``."""
-        return self.matrix @ self.problem.backend.asarray(v)
-
-    def adjoint_times(self, u: Array) -> Array:
-        """``G^H u``."""
-        g, u = self.matrix, self.problem.backend.asarray(u)
-        return g.rmatmat(u) if hasattr(g, "rmatmat") else g.conj().T @ u
-
-    def outer(self) -> tuple[Array, Array]:
-        """``G G^H`` and ``G^H G`` as dense arrays: only for metrics that ask for them on small problems."""
-        g = self._entries()
-        h = g.conj().T
-        return _dense(g @ h), _dense(h @ g)
-
-    @property
-    def max_norm(self) -> float:
-        """The paper's ``|G|_v``: the largest norm of a row or column."""
-        return math.sqrt(max(float(self.row_squares.max()), float(self.col_squares.max())))
-
-    def _entries(self) -> Any:
-        g = self.matrix
-        if hasattr(g, "rmatmat"):
-            raise TypeError(
-                f"{type(self.problem).__name__}.adjoint returns a LinearOperator, which does not show its entries: a metric "
-                "with row and column weights needs them. Return an array or a sparse matrix, or use solver='rgd'"
-            )
-        return g
-
-
-def _dense(a: Any) -> Array:
-    return a.toarray() if hasattr(a, "toarray") else a

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import math
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal
@@ -12,14 +11,16 @@ from typing import Any, Literal
 import numpy as np
 
 from ..backends import Array, Backend, Observations, backend_of, get_backend
+from ..datafits import Quadratic
 from ..geometry import FixedRank, Tangent
-from .base import Balanced, Gradient, Problem
-from .entry_checks import Duplicates, check_finite, check_range, check_shape, index_array, merge, value_array
+from .base import Balanced, Problem
+from .entry_checks import Duplicates, check_finite, check_range, check_shape, index_array, merge, value_array, weight_array
+from .gradient import Gradient
+from .sampled_gradient import SampledGradient
 
 BLOCK_RANK = 20  # n r^2 numbers of a preconditioner are to stay a few times the n r of a point
 Precision = Literal["auto", "double", "mixed"]
 SINGLE = 100_000  # observations: with fewer, a start in single precision gains nothing that one would notice
-ROUGH = 1e-3  # relative residuals above this allow errors of float32's size, some 1e-7, in a gradient
 
 
 class Completion(Problem):
@@ -33,8 +34,12 @@ class Completion(Problem):
         torch tensor, all that follows happens on its device.
     shape : (int, int), optional
         By default just large enough for the indices.
+    weights : (m,) array, optional
+        Of the observations, in the order of ``values``: the misfit is ``sum_k w_k |X - y|_k^2``. Only their ratios matter, and
+        they are kept with a mean of 1. Observations of weight 0 are left out.
     duplicates : {"error", "mean", "last", "sum"}
-        What to make of a pair that occurs more than once.
+        What to make of a pair that occurs more than once. With weights, "mean" is the weighted mean, which counts with the sum
+        of the weights, and "sum" is refused.
     backend : {"native", "reference", "torch", "torch:cuda"}, optional
         By default the C++ kernels where they were built, and torch for tensors.
     precision : {"auto", "double", "mixed"}
@@ -59,6 +64,7 @@ class Completion(Problem):
         values: Any,
         shape: tuple[int, int] | None = None,
         *,
+        weights: Any = None,
         duplicates: Duplicates = "error",
         backend: str | Backend | None = None,
         precision: Precision = "auto",
@@ -80,22 +86,39 @@ class Completion(Problem):
         check_range(rows, shape[0], "rows")
         check_range(cols, shape[1], "cols")
         check_finite(values, rows, cols)
+        if weights is not None:
+            weights = weight_array(weights, len(values))
+            if duplicates == "sum":
+                raise ValueError("duplicates='sum' has no meaning with weights: use 'mean' or 'last'")
+            keep = weights > 0
+            if not keep.all():
+                rows, cols, values, weights = rows[keep], cols[keep], values[keep], weights[keep]
 
         backend.require_room(len(rows), shape, backend_of(values).dtype(values))
         rows, cols, values = backend.asindex(rows), backend.asindex(cols), backend.asarray(values)
         indptr, indices, y, order = backend.sorted_pattern(rows, cols, values, shape)
         repeated = backend.repetitions(indptr, indices)
+        if weights is not None:
+            weights = backend.asarray(weights)
+            weights = weights if isinstance(order, range) else weights[order]
         if len(repeated):
-            arrays = (backend.to_numpy(a) for a in (repeated, indptr, indices, y, order))
-            indptr, indices, y = map(backend.asarray, merge(duplicates, *arrays))
+            places, ptr, index, data, before = (backend.to_numpy(a) for a in (repeated, indptr, indices, y, order))
+            heavy = None if weights is None else backend.to_numpy(weights)
+            merged = merge(duplicates, places, ptr, index, data, before, heavy)
+            indptr, indices, y, weights = (None if a is None else backend.asarray(a) for a in merged)
         del rows, cols, values, order
-        self._observe(backend.make_observations(indptr, indices, y, shape[1]), backend)
+        observations = backend.make_observations(indptr, indices, y, shape[1])
+        if weights is not None:
+            observations = observations.with_weights(backend.asarray(weights / weights.mean()))
+        self._observe(observations, backend)
         self._warn_about_empty()
 
     def _observe(self, observations: Observations, backend: Backend) -> None:
         """Take over observations."""
-        self.observations, shape = observations, observations.shape
-        super().__init__(observations.values, shape, gain=observations.m / (shape[0] * shape[1]), backend=backend)
+        self.observations, shape, weights = observations, observations.shape, observations.weights
+        total = observations.m if weights is None else float(weights.sum())
+        gain, datafit = total / (shape[0] * shape[1]), Quadratic(weights)
+        super().__init__(observations.values, shape, gain=gain, backend=backend, datafit=datafit)
         self._empty_rows, self._empty_cols = (backend.places(observations.counts(side) == 0) for side in (0, 1))
 
     def _moved(self, backend: Backend) -> Completion:
@@ -103,7 +126,8 @@ class Completion(Problem):
         vars(twin).pop("_balanced", None)
         backend.require_room(self.m, self.shape, self.dtype)
         indptr, indices, values, weights = observed.host()
-        moved = backend.make_observations(*map(backend.asarray, (indptr, indices, values)), self.shape[1])
+        indptr, indices, values = map(backend.asarray, (indptr, indices, values))
+        moved = backend.make_observations(indptr, indices, values, self.shape[1])
         twin._observe(moved if weights is None else moved.with_weights(backend.asarray(weights)), backend)
         return twin
 
@@ -158,15 +182,18 @@ class Completion(Problem):
     def rank_one(self, rng: np.random.Generator) -> FixedRank:
         """By alternating least squares, which at rank 1 are sums and quotients."""
         observed, backend = self.observations, self.backend
-        products = observed.products(self.y)
+        weights = observed.weights
+        products = observed.products(self.y if weights is None else weights * self.y)
+        weighted = None if weights is None else observed.products(weights)
 
         def fitted(side: int, other: Array) -> Array:
             """The factor of the rows (side 0) or columns (side 1) that fits best, given the other one."""
             sizes = abs(other)
             counts = backend.astype(observed.counts(side)[:, None], backend.dtype(sizes))
             least = 0.1 * sizes.mean() ** 2 * counts  # or a row seen where ``other`` is small would blow up
-            weights = observed.gathered(sizes**2, side).clip(least)
-            return products[side](other) / (weights + (weights == 0))
+            total = observed.gathered(sizes**2, side) if weighted is None else weighted[side](sizes**2)
+            total = total.clip(least)
+            return products[side](other) / (total + (total == 0))
 
         left = backend.random_normal(rng, (self.shape[0], 1), self.dtype) + 1  # data often have a mean, and are not all of it
         for _ in range(3):
@@ -186,7 +213,8 @@ class Completion(Problem):
         """Sums of ``V_j^H V_j`` over the columns j observed in each row, and of ``U_i^H U_i`` over the rows in each column."""
         if X.rank > BLOCK_RANK:
             return None
-        times, adjoint_times = self.products(0 * self.y + 1)
+        weights = self.observations.weights
+        times, adjoint_times = self.products(0 * self.y + (1 if weights is None else weights))
         by_rows, by_cols = (
             self.backend.concat([product(a[:, k : k + 1].conj() * a) for k in range(X.rank)]).reshape(-1, X.rank, X.rank)
             for product, a in ((times, X.V), (adjoint_times, X.U))
@@ -274,72 +302,3 @@ def _spread(sizes: Array, backend: Backend) -> float:
     """The ratio of large to small sizes, extremes left out."""
     low, high = backend.percentiles(sizes, [5, 95])
     return high / low
-
-
-class SampledGradient(Gradient):
-    """The gradient of completion, by fused passes: one gives ``G V`` and row norms, the other ``G^H U`` and column norms."""
-
-    problem: Completion
-
-    def __init__(self, problem: Completion, X: FixedRank, rough: bool = False) -> None:
-        super().__init__(problem, X)
-        self._passes = problem.observations.rough if rough else problem.observations
-
-    def at(self, X: FixedRank) -> SampledGradient:
-        problem = self.problem
-        far = problem.precision == "auto" and self.residual_norm > ROUGH * problem.y_norm
-        return SampledGradient(problem, X, far or problem.precision == "mixed")
-
-    @functools.cached_property
-    def _by_rows(self) -> tuple[Array, Array]:
-        found = self._passes.gradient_rows(self.X.U, self.X.s, self.X.V)
-        observations = self.problem.observations
-        if self._passes is observations or self.problem.precision == "mixed":
-            return found
-        if math.sqrt(float(found[1].sum())) > 1e-2 * ROUGH * self.problem.y_norm:
-            return found
-        self._passes = observations  # a long step, and few of the residual's digits are left
-        return self._passes.gradient_rows(self.X.U, self.X.s, self.X.V)
-
-    @functools.cached_property
-    def _by_cols(self) -> tuple[Array, Array]:
-        _ = self._by_rows  # first: it may find that all digits are needed
-        return self._passes.gradient_cols(self.X.U, self.X.s, self.X.V)
-
-    @property
-    def GV(self) -> Array:  # type: ignore[override]
-        return self._by_rows[0]
-
-    @property
-    def row_squares(self) -> Array:  # type: ignore[override]
-        return self._by_rows[1]
-
-    @property
-    def GhU(self) -> Array:  # type: ignore[override]
-        return self._by_cols[0]
-
-    @property
-    def col_squares(self) -> Array:  # type: ignore[override]
-        return self._by_cols[1]
-
-    @functools.cached_property
-    def residual_norm(self) -> float:
-        return math.sqrt(float(self.row_squares.sum()))
-
-    @functools.cached_property
-    def _products(self) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
-        return self.problem.products(self.residual)
-
-    def times(self, v: Array) -> Array:
-        return self._products[0](v)
-
-    def adjoint_times(self, u: Array) -> Array:
-        return self._products[1](u)
-
-    @functools.cached_property
-    def residual(self) -> Array:
-        """``A X - y`` on the pattern."""
-        return self.problem.observations.residual(self.X.U * self.X.s, self.X.V)
-
-    def outer(self) -> tuple[Array, Array]:
-        return self.problem.observations.outer(self.residual)

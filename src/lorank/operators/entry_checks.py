@@ -30,7 +30,8 @@ def index_array(a: Any, name: str) -> Array:
     if a.min() < 0 or a.max() >= LIMIT:
         k = backend.first((a < 0) | (a >= LIMIT))
         hint = "negative indices are not wrapped" if a[k] < 0 else f"at most {LIMIT:,} rows and columns"
-        raise ValueError(f"{name}[{k}] = {int(a[k])} is no index: {hint}")
+        shown = int(a[k]) if abs(a[k]) < 2**53 else float(a[k])
+        raise ValueError(f"{name}[{k}] = {shown} is no index: {hint}")
     return a if dtype in (np.int32, np.int64) and dtype.isnative else backend.astype(a, np.int64)
 
 
@@ -115,9 +116,15 @@ def check_finite(values: Array, rows: Array, cols: Array) -> None:
 
 
 def merge(
-    how: Duplicates, repeated: np.ndarray, indptr: np.ndarray, indices: np.ndarray, y: np.ndarray, order: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One observation for each pair. The order is stable, so the last of a run is the last one given."""
+    how: Duplicates,
+    repeated: np.ndarray,
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    y: np.ndarray,
+    order: np.ndarray,
+    weights: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    """One observation for each pair, and its weight. The order is stable, so the last of a run is the last one given."""
     if how == "error":
         k = int(repeated[0])
         row = int(np.searchsorted(indptr, k, side="right")) - 1
@@ -129,9 +136,13 @@ def merge(
     first[repeated + 1] = False
     starts = np.flatnonzero(first)
     if how == "last":
-        merged = y[np.append(starts[1:], len(y)) - 1]
+        last = np.append(starts[1:], len(y)) - 1
+        merged, weights = y[last], None if weights is None else weights[last]
+    elif weights is not None:
+        total = np.add.reduceat(weights, starts)
+        merged, weights = (np.add.reduceat(weights * y, starts) / total).astype(y.dtype), total
     else:
         merged = np.add.reduceat(y, starts)
         if how == "mean":
             merged = (merged / np.diff(np.append(starts, len(y)))).astype(y.dtype)
-    return np.concatenate([[0], np.cumsum(first)])[indptr], indices[starts], merged
+    return np.concatenate([[0], np.cumsum(first)])[indptr], indices[starts], merged, weights

@@ -16,7 +16,8 @@ import numpy as np
 from ..backends import Array, Backend, backend_of, get_backend
 from ..geometry import FixedRank, Tangent
 from .array_checks import FLOATS, finite_array, functions_of_numpy
-from .base import Gradient, Problem
+from .base import Problem
+from .gradient import Gradient
 from .gram_operator import GramOperator, gram_operator
 from .linear_maps import DiffractionMap, FunctionMap, LinearMap, MatrixMap
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from ..backends import Array, Backend, backend_of, get_backend
 from .array_checks import finite_array, functions_of_numpy, measurement_vector
-from .base import Gradient, Problem
+from .base import Problem
+from .gradient import Gradient
 
 BLOCK = 8 << 20  # bytes of A that one step of a pass takes: read once from memory, used twice from the cache
 

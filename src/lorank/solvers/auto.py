@@ -233,4 +233,4 @@ def looks_like_noise(problem: Problem, state: State) -> bool:
     G = state.gradient
     top = float(leading(problem, G, 1, np.random.default_rng(0), tol=1e-2, restarts=5).s[0])
     n1, n2 = problem.shape
-    return top < 1.5 * G.residual_norm * (problem.tight_frame**0.5) * (n1**-0.5 + n2**-0.5)
+    return top < 1.5 * problem.backend.norm(G.dual) * (problem.tight_frame**0.5) * (n1**-0.5 + n2**-0.5)

@@ -52,7 +52,7 @@ class GaussNewton:
         X, damping = state.X, state.memory.damping
         rhs = -riemannian_gradient(X, state.gradient, Weights())
         for _ in range(self.tries):
-            system = TangentSystem(problem, X, Damping.constant(X, damping * problem.gain))
+            system = TangentSystem(problem, X, Damping.constant(X, damping * problem.gain), state.gradient.curvature)
             xi, _ = system.solve(rhs, tol=self.tol, max_steps=self.max_steps)
             new = state.next(problem, retract(xi, 1.0), 1.0)
             if new.residual < state.residual:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..backends import Array
+from ..backends import Array, Vector
 from ..geometry import FixedRank, Tangent
 from ..operators import Problem
 
@@ -42,8 +42,8 @@ class TangentSystem:
     measurements.
     """
 
-    def __init__(self, problem: Problem, X: FixedRank, damping: Damping) -> None:
-        self.problem, self.X, self.damping = problem, X, damping
+    def __init__(self, problem: Problem, X: FixedRank, damping: Damping, curvature: Vector | None = None) -> None:
+        self.problem, self.X, self.damping, self.curvature = problem, X, damping, curvature
         blocks = problem.blocks(X)
         self._inverses = None if blocks is None else tuple(self._inverted(b) for b in blocks)
 
@@ -55,8 +55,9 @@ class TangentSystem:
         return Tangent.project(X, left, adjoint_times(X.U), X.backend.gram(X.U, left))
 
     def apply(self, xi: Tangent) -> Tangent:
-        """``P_T A* A xi`` plus the damping."""
-        return self.pull_back(self.problem.forward(*xi.factors())) + self.damping(xi)
+        """``P_T A* C A xi`` plus the damping, C the curvature of the datafit."""
+        image = self.problem.forward(*xi.factors())
+        return self.pull_back(image if self.curvature is None else self.curvature * image) + self.damping(xi)
 
     def precondition(self, xi: Tangent) -> Tangent:
         """An approximate inverse of :meth:`apply`, Hermitian and positive definite."""

@@ -329,7 +329,7 @@ class Torch(Reference):
         return torch.linalg.inv(stack)
 
     # -- observations ----------------------------------------------------------------------------------------------
-    def require_room(self, m: int, shape: tuple[int, int], dtype: np.dtype) -> None:
+    def require_room(self, m: int, shape: tuple[int, ...], dtype: np.dtype) -> None:
         TorchObservations.require_room(self.device, m, shape, np.dtype(dtype).itemsize)
 
     def row_major_order(self, rows: Array, cols: Array, shape: tuple[int, int]) -> Array:

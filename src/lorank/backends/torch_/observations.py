@@ -113,7 +113,7 @@ class TorchObservations:
         self._build()
 
     @staticmethod
-    def require_room(device: torch.device, m: int, shape: tuple[int, int], itemsize: int) -> None:
+    def require_room(device: torch.device, m: int, shape: tuple[int, ...], itemsize: int) -> None:
         """A MemoryError, before anything is allocated, where m observations do not fit on the device."""
         needed = m * (MAKING + 3 * itemsize) + 16 * sum(shape)
         at_hand = free_bytes(device)
@@ -125,8 +125,8 @@ class TorchObservations:
             )
 
     def host(self) -> HostEntries:
-        arrays = self.indptr, self.indices, self.values.resolve_conj(), self.weights
-        return HostEntries(*(None if a is None else a.cpu().numpy() for a in arrays))
+        indptr, indices, values = (a.cpu().numpy() for a in (self.indptr, self.indices, self.values.resolve_conj()))
+        return HostEntries(indptr, indices, values, None if self.weights is None else self.weights.cpu().numpy())
 
     def split(self, seed: int, share: float) -> tuple[TorchObservations, TorchObservations] | None:
         taken = held_out(torch.arange(self.m, device=self.values.device), seed, share)
@@ -154,9 +154,10 @@ class TorchObservations:
             return torch.sparse_csr_tensor(self.indptr, self.indices.long(), p, self.shape)
 
     # -- the passes --------------------------------------------------------------------------------------------------
-    def _own(self, *arrays: Any) -> list[Array]:
-        """Factors as the passes take them."""
-        return [a if a.dtype == self.values.dtype else a.to(self.values.dtype) for a in settle([Tall.of(a) for a in arrays])]
+    def _own(self, *arrays: Any, like: Array | None = None) -> list[Array]:
+        """Factors as the passes take them: in the dtype of the values, or of another vector."""
+        kind = (self.values if like is None else like).dtype
+        return [a if a.dtype == kind else a.to(kind) for a in settle([Tall.of(a) for a in arrays])]
 
     def _scale(self, s: Array) -> Array:
         real = self.values.dtype.to_real()
@@ -189,10 +190,10 @@ class TorchObservations:
         return functools.partial(self.times, p), functools.partial(self.adjoint_times, p)
 
     def times(self, p: Array, v: Array) -> Array:
-        return self._passes.times(self._by_rows, p, *self._own(v))
+        return self._passes.times(self._by_rows, p, *self._own(v, like=p))
 
     def adjoint_times(self, p: Array, u: Array) -> Array:
-        return self._passes.times(self._by_cols, self._columns(p), *self._own(u))
+        return self._passes.times(self._by_cols, self._columns(p), *self._own(u, like=p))
 
     def _columns(self, p: Array) -> Array:
         """The entries p conjugated, in column order; kept, since a gradient is multiplied many times in a row."""

@@ -1,0 +1,32 @@
+"""What a datafit is to a problem."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..backends import Arrays, Vector
+
+
+class Datafit(Protocol):
+    """``f = sum_k loss(z_k, y_k)`` for the measurements ``z = A X`` of a matrix and data y: the misfit that solvers lower.
+
+    Methods are given the residual ``d = z - y`` rather than z, for near a solution that fits the data it has digits that z does
+    not have. Slope and curvature are vectors, one number per measurement: solvers see the gradient ``A* slope`` and the
+    curvature ``sum_k c_k |A xi|_k^2`` along a direction xi.
+    """
+
+    def value(self, d: Vector, y: Vector, backend: Arrays) -> float:
+        """f, in double precision."""
+        ...
+
+    def at_zero(self, y: Vector, backend: Arrays) -> float:
+        """F at ``X = 0``: misfits are measured in it."""
+        ...
+
+    def slope(self, d: Vector, y: Vector) -> Vector:
+        """The derivative of the loss in z, entry by entry."""
+        ...
+
+    def curvature(self, d: Vector, y: Vector) -> Vector | None:
+        """An upper bound on its second derivative, entry by entry; None where that is 1 throughout."""
+        ...
