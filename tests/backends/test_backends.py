@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import lorank.backends as backends
 from helpers import assert_close, assert_orthonormal, double, eps, host, random_array, random_point, real_dtype, seeds
 from lorank.backends import get_backend
 from lorank.backends.dense import first_pass
@@ -21,16 +20,16 @@ def test_names(backend):
 
 
 def test_unknown_name():
-    with pytest.raises(ValueError, match="unknown backend 'cuda': choose 'native', 'reference', 'torch' or 'torch:cuda'"):
+    with pytest.raises(ValueError, match="unknown backend 'cuda': choose one of 'native', 'reference', 'torch', 'torch:cuda'"):
         get_backend("cuda")
 
 
 @pytest.fixture
 def no_extension(monkeypatch):
-    monkeypatch.setattr(backends, "_native", lambda: None)
-    backends._best.cache_clear()
+    monkeypatch.setattr(registry, "_native", lambda: None)
+    registry._best.cache_clear()
     yield
-    backends._best.cache_clear()
+    registry._best.cache_clear()
 
 
 def test_without_the_extension(no_extension):

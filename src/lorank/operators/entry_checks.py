@@ -30,7 +30,7 @@ def index_array(a: Any, name: str) -> Array:
     if a.min() < 0 or a.max() >= LIMIT:
         k = backend.first((a < 0) | (a >= LIMIT))
         hint = "negative indices are not wrapped" if a[k] < 0 else f"at most {LIMIT:,} rows and columns"
-        shown = int(a[k]) if abs(a[k]) < 2**53 else float(a[k])
+        shown = float(a[k]) if dtype.kind == "f" and a[k] > 2**53 else int(a[k])
         raise ValueError(f"{name}[{k}] = {shown} is no index: {hint}")
     return a if dtype in (np.int32, np.int64) and dtype.isnative else backend.astype(a, np.int64)
 
