@@ -31,7 +31,7 @@ SUMS = {
 
 
 def shaken(a: Any, seed: int) -> Any:
-    """The same numbers, a third of them a rounding unit up and a third of them one down; zero stays zero."""
+    """The same numbers, a third of them a rounding unit up and a third of them one down; whole ones, being exact, stay."""
     if isinstance(a, tuple):
         return tuple(shaken(x, seed) for x in a)
     if isinstance(a, float):
@@ -44,7 +44,7 @@ def shaken(a: Any, seed: int) -> Any:
     with np.errstate(over="ignore"):
         hashed = (bits + np.uint64(seed)) * np.uint64(MULTIPLIER)
     units = ((hashed >> np.uint64(40)) % np.uint64(3)).astype(parts.dtype) - parts.dtype.type(1)
-    parts *= 1 + units * np.finfo(parts.dtype).eps
+    parts *= np.where(parts == np.rint(parts), 1, 1 + units * np.finfo(parts.dtype).eps)
     return out
 
 

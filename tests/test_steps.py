@@ -8,8 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lorank as lr
-from helpers import assert_close, dense_data, dense_point, dense_tangent, eps, random_point, random_problem, real_dtype, seeds
-from lorank.geometry import DiagonalWeight, Weights, riemannian_gradient
+from helpers import (
+    assert_close,
+    dense_data,
+    dense_point,
+    dense_tangent,
+    eps,
+    random_point,
+    random_problem,
+    random_tangent,
+    real_dtype,
+    seeds,
+)
+from lorank.geometry import DiagonalWeight, Weights, retract, riemannian_gradient
 from lorank.steps import Constant, Exact, Polyak, Theory
 
 sizes = st.tuples(st.integers(2, 15), st.integers(2, 15))
@@ -57,11 +68,12 @@ def test_exact_against_brute_force(weighted, shape, seed, dtype, backend):
     slope = xi.inner(G)
     rounding = eps(dtype) * G.residual_norm * xi.norm() / slope
     flatness = np.sqrt(1e-15 * misfit(0) ** 2 / (slope * alpha))
-    assert alpha == pytest.approx(expected, rel=float(1e-5 + 200 * rounding + flatness))
+    off = float(1e-5 + 200 * rounding + flatness)
+    assert alpha == pytest.approx(expected, rel=off)
     # and nothing on the line is lower
     least = misfit(alpha)
     for factor in (0.0, 0.5, 0.9, 1.1, 2.0):
-        assert least < misfit(factor * alpha)
+        assert least < misfit(factor * alpha) or off > abs(factor - 1)
 
 
 @given(shape=sizes, seed=seeds, relaxation=st.sampled_from([0.1, 0.7, 1.9]))
@@ -115,11 +127,13 @@ def test_polyak(shape, seed, factor, dtype, backend):
 
 def test_polyaks_step_is_bounded_where_nothing_more_can_be_fitted():
     """At the best fit to noise the slope is zero, and so would be what the step is divided by."""
-    problem, _ = lr.datasets.random_completion(30, 20, 2, oversampling=3, noise=0.3, seed=0)
-    X = lr.solve(problem, 2, tol=0, max_iter=2000).X
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((30, 20))  # of which every entry is known, so that the best fit is
+    problem, best = lr.Completion.from_dense(table), lr.FixedRank.from_dense(table, 2)
+    X = retract(random_tangent(rng, best), 1e-6)
     G = problem.gradient(X)
     xi = riemannian_gradient(X, G, Weights())
-    assert xi.norm() < 1e-6 * G.residual_norm
+    assert 1e-8 * G.residual_norm < xi.norm() < 1e-4 * G.residual_norm
     assert Polyak(longest=np.inf)(problem, xi, G, Weights()) > 1e6 / problem.gain
     assert Polyak()(problem, xi, G, Weights()) == pytest.approx(1e3 / problem.gain)
     assert Polyak(longest=5)(problem, xi, G, Weights(high=3.0)) == pytest.approx(15 / problem.gain)

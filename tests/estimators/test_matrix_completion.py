@@ -208,7 +208,7 @@ def test_intervals_need_held_out_observations(data):
 def test_folds_in_parallel_are_the_same(data):
     pairs, values, _ = data
     one, two = (lr.MatrixCompletion(cv=3, n_jobs=k, regularization="learned").fit(pairs, values) for k in (None, 2))
-    assert [c.error for c in one.curve_] == [c.error for c in two.curve_]
+    assert [c.error for c in two.curve_] == pytest.approx([c.error for c in one.curve_], rel=1e-9)  # other threads, other bits
     assert one.curve_[0].fits == 3
 
 

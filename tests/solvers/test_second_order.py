@@ -147,11 +147,13 @@ def test_a_gauss_newton_step_against_its_dense_twin(dtype):
 def test_gauss_newton_is_quadratic_near_the_solution():
     problem, truth = lr.datasets.random_completion(60, 50, 3, oversampling=3, factors="gaussian", seed=1)
     rng = np.random.default_rng(0)
-    near = lr.FixedRank.from_factors(truth.U * truth.s + 0.1 * rng.standard_normal(truth.U.shape), truth.V)
+    near = lr.FixedRank.from_factors(
+        truth.U * truth.s + 0.3 * rng.standard_normal(truth.U.shape), truth.V + 0.01 * rng.standard_normal(truth.V.shape)
+    )
     result = lr.solve(problem, 3, GaussNewton(tol=1e-10, max_steps=1000), start=near, tol=1e-13)
     assert result.converged
-    assert result.n_iter <= 6
-    assert (np.diff(result.history.residual) < 0).all()
+    residual = result.history.residual
+    assert (residual[1:] <= np.maximum(2 * residual[:-1] ** 2, 1e-13)).all()
 
 
 def test_gauss_newton_never_raises_the_residual():
