@@ -70,6 +70,8 @@ NUMBERS = [
     (metrics.Median, "factor", [0, -1, INF]),
     (metrics.RelativeMax, "factor", [0, -1, INF]),
     (metrics.FullShampoo, "limit", [0, -1, 2.5]),
+    (metrics.Counts, "floor", [0, -1, INF]),
+    (metrics.Counts, "uneven", [-1, INF]),
     (starts.Spectral, "tol", [0, -1, INF]),
     (starts.Spectral, "restarts", [0, -1, 2.5]),
     (starts.Spectral, "depth", [0, -1, 2.5]),

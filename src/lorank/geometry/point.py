@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..backends import Array, Arrays, as_owned, backend_of
+from .matrix import MatrixInterface
 
-DENSE_LIMIT = 50_000_000  # entries; 400 MB in float64
 
-
-class FixedRank:
+class FixedRank(MatrixInterface):
     """``X = U diag(s) V^H`` with orthonormal columns in U and V.
 
     Parameters
@@ -81,10 +80,6 @@ class FixedRank:
         return self.V is self.U
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return self.U.shape[0], self.V.shape[0]
-
-    @property
     def rank(self) -> int:
         return int(self.s.shape[0])
 
@@ -101,11 +96,6 @@ class FixedRank:
         """The same point with NumPy arrays, wherever its own are."""
         U, s, V = (self.backend.to_numpy(a) for a in (self.U, self.s, self.V))
         return FixedRank(U, s, U if self.hermitian else V)
-
-    @property
-    def H(self) -> FixedRank:
-        """The conjugate transpose."""
-        return FixedRank(self.V, self.s, self.U, self.backend)
 
     def scaled(self, rows: Array, cols: Array) -> FixedRank:
         """``diag(rows) X diag(cols)``."""
@@ -147,22 +137,6 @@ class FixedRank:
             raise ValueError(f"rows and cols must be alike in length: got {math.prod(rows.shape)} and {math.prod(cols.shape)}")
         shape, rows, cols = rows.shape, rows.ravel(), cols.ravel()
         return self.backend.entries(self.U * self.s, self.V, rows, cols).reshape(shape)
-
-    def to_dense(self, limit: int | None = DENSE_LIMIT) -> Array:
-        """The whole matrix as an array.
-
-        Parameters
-        ----------
-        limit : int or None
-            Refuse to make more entries than this; None makes any number.
-        """
-        n1, n2 = self.shape
-        if limit is not None and n1 * n2 > limit:
-            raise ValueError(
-                f"a dense {n1} x {n2} matrix has {n1 * n2:,} entries ({n1 * n2 * self.U.itemsize / 1e9:.1f} GB), over the "
-                f"limit of {limit:,}: use .entries(rows, cols), or pass limit=None if you mean it"
-            )
-        return (self.U * self.s) @ self.V.conj().T
 
     def distance(self, other: FixedRank) -> float:
         """``|X - Y|_F`` from the factors, accurate to rounding in ``|X|_F`` however close the two are.

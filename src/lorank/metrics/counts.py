@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dense import Array
+from ..backends import Array
 from ..geometry import DiagonalWeight, Weights
 from ..operators import Gradient, Problem
 from ..parameter_checks import NOT_NEGATIVE, POSITIVE, check_parameters
