@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 import lorank as lr
 from common import spread, versions
 from lorank.metrics import Canonical, RowColumn
-from lorank.solvers.loop import State
+from lorank.state import State
 from lorank.steps import Constant, Exact
 
 SOLVERS = {

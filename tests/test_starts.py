@@ -8,7 +8,8 @@ import pytest
 import lorank as lr
 from helpers import double, eps, host, on, random_array
 from lorank.backends import backend_of
-from lorank.starts import ROUGHLY, STARTS, Continuation, Staged, fit, grow
+from lorank.starts import STARTS, Continuation, Staged, fit, grow
+from lorank.starts.spectral import ROUGHLY
 
 
 def dense_residual(problem, X):

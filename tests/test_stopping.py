@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import lorank as lr
+from lorank.clock import Clock
 from lorank.result import History
-from lorank.solvers.loop import Clock, State
+from lorank.state import State
 from lorank.stopping import (
     Divergence,
     Iterations,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Iterator
 from typing import Any
+
+_inside = threading.local()
 
 
 @functools.cache
@@ -31,11 +34,13 @@ def limited_blas(threads: int | None) -> Iterator[None]:
     >>> with limited_blas(1):
     ...     pass
     """
-    if threads is None:
+    if threads is None or threads == getattr(_inside, "threads", None):  # or a part of what has set them already
         yield
         return
+    before, _inside.threads = getattr(_inside, "threads", None), threads
     limiter = _controller().limit(limits=threads, user_api="blas")
     try:
         yield
     finally:
         limiter.restore_original_limits()
+        _inside.threads = before

@@ -15,7 +15,8 @@ from .operators import Problem
 from .parameter_checks import check, instance
 
 if TYPE_CHECKING:
-    from .solvers.loop import Clock, State
+    from .clock import Clock
+    from .state import State
 
 
 class Callback(Protocol):

@@ -16,7 +16,8 @@ from .operators import Completion, Problem
 from .parameter_checks import NOT_NEGATIVE, check
 
 if TYPE_CHECKING:
-    from .solvers.loop import Clock, State
+    from .clock import Clock
+    from .state import State
 
 
 class Checkpoint:
@@ -50,10 +51,10 @@ class Checkpoint:
             return None
         try:
             _, meta, arrays = read_archive(self.path, "checkpoint")
-            U, s, V = arrays["U"], arrays["s"], arrays["V"]
             own = {"fingerprint": self.fingerprint, "rank": self.rank, "solver": self.solver}
             differ = [name for name, value in own.items() if meta[name] != value]
             self._before, self._best = int(meta["iteration"]), float(meta["residual"])
+            X = problem.manifold.from_arrays(arrays, problem.backend)
         except (KeyError, TypeError) as error:
             raise FileError(f"{self.path} is no checkpoint of a run: {error!r}") from None
         if differ:
@@ -62,7 +63,7 @@ class Checkpoint:
                 f"{self.path} is the checkpoint of another {what}: delete it to start anew, or choose another path"
                 + ("" if what == "problem" else f" (it has {what} {meta[what]!r}, this run {own[what]!r})")
             )
-        return FixedRank(U, s, V, problem.backend)
+        return X
 
     def __call__(self, problem: Problem, state: State, clock: Clock) -> None:
         if time.monotonic() - self._last < self.every or not state.residual < self._best:
@@ -79,7 +80,8 @@ class Checkpoint:
             "iteration": self._before + iteration,
             "residual": residual,
         }
-        write_archive(self.path, "checkpoint", meta, {name: problem.backend.to_numpy(getattr(X, name)) for name in "UsV"})
+        arrays = {name: problem.backend.to_numpy(a) for name, a in X.manifold.arrays(X).items()}
+        write_archive(self.path, "checkpoint", meta, arrays)
         self._last, self._best = time.monotonic(), residual
 
 

@@ -62,11 +62,16 @@ class History:
     def __init__(self) -> None:
         self._rows: list[tuple[int, float, float, float]] = []
         self.notes: dict[int, str] = {}
+        self._begun = 0
 
-    def append(self, iteration: int, seconds: float, residual: float, step: float, note: str = "") -> None:
+    def append(
+        self, iteration: int, seconds: float, residual: float, step: float, note: str = "", restarted: bool = False
+    ) -> None:
         self._rows.append((iteration, seconds, residual, step))
         if note:
             self.notes[iteration] = note
+        if restarted:
+            self._begun = iteration
 
     def _column(self, k: int, dtype: type) -> np.ndarray:
         return np.array([row[k] for row in self._rows], dtype)
@@ -88,9 +93,8 @@ class History:
         return self._column(3, float)
 
     def recent(self, count: int) -> list[float]:
-        """The last residuals, at most ``count``, oldest first; none from before the last note, where a solver began anew."""
-        begun = max(self.notes, default=0)
-        return [row[2] for row in self._rows[-count:] if row[0] >= begun]
+        """The last residuals, at most ``count``, oldest first; none from before a solver last began anew."""
+        return [row[2] for row in self._rows[-count:] if row[0] >= self._begun]
 
     @property
     def first_residual(self) -> float:

@@ -13,6 +13,7 @@ from .operators import Problem
 from .parameter_checks import (
     NOT_NEGATIVE,
     NOT_NEGATIVE_OR_INFINITE,
+    POSITIVE,
     POSITIVE_OR_INFINITE,
     between,
     check_parameters,
@@ -22,7 +23,8 @@ from .parameter_checks import (
 from .result import History, Status
 
 if TYPE_CHECKING:
-    from .solvers.loop import Clock, State
+    from .clock import Clock
+    from .state import State
 
 
 class Rule:
@@ -207,6 +209,30 @@ class Stall(Rule):
 
 
 @dataclass(frozen=True)
+class Slowdown(Rule):
+    """The last ``steps`` iterations have left more than ``fall`` of the residual: enough, where the point is a start for more.
+
+    Examples
+    --------
+    >>> Slowdown(steps=5, fall=0.9)
+    Slowdown(steps=5, fall=0.9)
+    """
+
+    steps: int = 5
+    fall: float = 0.9
+
+    def __post_init__(self) -> None:
+        check_parameters(self, steps=whole(1), fall=POSITIVE)
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        recent = history.recent(self.steps + 1)
+        if len(recent) <= self.steps or recent[-1] <= self.fall * recent[0]:
+            return None
+        share = recent[-1] / recent[0]
+        return Status("slow", advice=f"The last {self.steps} steps left {share:.2g} of the residual.", success=True)
+
+
+@dataclass(frozen=True)
 class Divergence(Rule):
     """The residual is not finite, or ``factor`` times the first one."""
 
@@ -230,9 +256,9 @@ class RankCollapse(Rule):
     """The smallest singular value has vanished to rounding while the data are not fitted."""
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
-        s = state.X.backend.to_numpy(state.X.s)
-        if state.iteration == 0 or state.residual == 0:
+        if state.iteration == 0 or state.residual == 0 or not hasattr(state.X, "s"):
             return None
+        s = state.X.backend.to_numpy(state.X.s)
         left = int((s > np.finfo(s.dtype).eps * s[0]).sum())
         if left == len(s):
             return None

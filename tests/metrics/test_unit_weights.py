@@ -12,7 +12,7 @@ from lorank import Completion
 from lorank.geometry import DenseWeight, DiagonalWeight, FixedRank, Weights
 from lorank.metrics import Canonical
 from lorank.solvers import RGD
-from lorank.solvers.loop import State
+from lorank.state import State
 from lorank.steps import Constant, Exact, Polyak, Theory
 
 SHAPE, RANK, STEPS = (20, 15), 3, 8

@@ -8,7 +8,7 @@ import pytest
 import lorank as lr
 from lorank.solvers import Alternating, Variational
 from lorank.solvers.alternating import scales
-from lorank.solvers.loop import State
+from lorank.state import State
 
 SHAPE = (14, 11)
 

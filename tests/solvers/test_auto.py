@@ -7,7 +7,7 @@ import pytest
 
 import lorank as lr
 from lorank.solvers.auto import looks_like_noise
-from lorank.solvers.loop import State
+from lorank.state import State
 from machine import NUMPY_BACKENDS
 
 

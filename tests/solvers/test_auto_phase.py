@@ -11,7 +11,7 @@ from lorank.geometry import Weights, riemannian_gradient
 from lorank.metrics import Whitened
 from lorank.operators.gram_operator import Iterations
 from lorank.solvers import RCG, AutoPhase, Fisher
-from lorank.solvers.loop import State
+from lorank.state import State
 
 FISHER = RCG(reweighting=Fisher())
 

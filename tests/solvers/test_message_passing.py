@@ -10,8 +10,8 @@ import pytest
 import lorank as lr
 from helpers import host, random_array
 from lorank.solvers import MessagePassing
-from lorank.solvers.loop import State
 from lorank.solvers.message_passing import outside
+from lorank.state import State
 
 
 @pytest.mark.parametrize("variance", [1e-3, 0.3, 5.0])

@@ -11,7 +11,7 @@ import lorank as lr
 from helpers import host, random_array, random_point, random_tangent
 from lorank.geometry import riemannian_gradient, shift, slope_of_transport, transport
 from lorank.metrics import RowColumn
-from lorank.solvers.loop import State
+from lorank.state import State
 
 
 def dense_projection(X, Z):

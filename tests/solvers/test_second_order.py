@@ -10,8 +10,8 @@ from helpers import dense_data, dense_tangent, host, random_array, random_point,
 from lorank.geometry import Tangent
 from lorank.solvers.gauss_newton import GaussNewton
 from lorank.solvers.irls import IRLS, Memory
-from lorank.solvers.loop import State
 from lorank.solvers.tangent_system import Damping, TangentSystem, inner
+from lorank.state import State
 
 DOUBLE = [np.dtype("float64"), np.dtype("complex128")]
 

@@ -9,8 +9,8 @@ import pytest
 
 import lorank as lr
 from lorank import stopping
+from lorank.clock import Clock
 from lorank.metrics import RowColumn
-from lorank.solvers.loop import Clock
 from lorank.steps import Constant
 
 

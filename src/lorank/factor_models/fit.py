@@ -10,13 +10,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ..backends import device_backend
-from ..blas import limited_blas
 from ..callbacks import Callback
 from ..geometry import FixedRank
 from ..operators import Completion
 from ..result import History, Status
 from ..solvers.alternating import Alternating, Factors, Penalty
-from ..solvers.loop import Clock, State, run
+from ..solvers.runner import run
 from ..solvers.variational import Variational
 from ..starts import Spectral, leading
 from ..stopping import Divergence, Iterations, RelativeChange
@@ -144,25 +143,19 @@ def fit_factors(
         X, solver = wide.point(), replace(solver, initial=wide)
     else:
         X = _start(problem, settings.rank, rng)
-    last: list[State] = []
-    clock, history = Clock(), History()
     rule = RelativeChange(settings.tol) | Divergence() | Iterations(settings.max_iter)
-
-    def keep(problem: Any, state: State, clock: Clock) -> None:
-        last[:] = [state]
-
-    with limited_blas(problem.blas_threads):
-        _, status, count = run(problem, solver, X, rule, [keep, *callbacks], clock, history)
-    factors: Factors = last[0].memory
+    ended = run(problem, solver, X, rule, callbacks=callbacks)
+    last = ended.last
+    factors: Factors = last.memory or solver.start(problem, last)  # Ctrl-C may come before there is any
     noise = factors.noise
     prior = factors
     if settings.regularization is not None:  # a penalty is a prior in units of the noise
-        noise = 1 / max((last[0].residual * problem.y_norm) ** 2 / problem.m, 1e-300)
+        noise = 1 / max((last.residual * problem.y_norm) ** 2 / problem.m, 1e-300)
         row, col = ((noise * P, noise * h) for P, h in (factors.row_prior, factors.col_prior))
         prior = replace(factors, row_prior=row, col_prior=col)
     by_row, by_col = (backend.to_numpy(problem.observations.counts(side)) for side in (0, 1))
     model = FactorModel.of(prior.numpy(backend), mean, settings.offsets, noise, (by_row, by_col))
-    return Fit(model, factors, status, count, history)
+    return Fit(model, factors, ended.status, ended.n_iter, ended.history)
 
 
 def _start(problem: Completion, rank: int, rng: np.random.Generator) -> FixedRank:

@@ -1,14 +1,17 @@
 """The manifold of rank-r matrices: points, tangent vectors, metric weights, gradient and retraction."""
 
+from .manifold import FIXED_RANK, Manifold
 from .point import FixedRank
 from .tangent import Tangent, retract, riemannian_gradient, shift, slope_of_transport, transport
 from .weights import DenseWeight, DiagonalWeight, Identity, Weights
 
 __all__ = [
+    "FIXED_RANK",
     "DenseWeight",
     "DiagonalWeight",
     "FixedRank",
     "Identity",
+    "Manifold",
     "Tangent",
     "Weights",
     "retract",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..backends import Array, Arrays, as_owned, backend_of
 from .matrix import MatrixInterface
+
+if TYPE_CHECKING:
+    from .manifold import Manifold
 
 
 class FixedRank(MatrixInterface):
@@ -78,6 +81,13 @@ class FixedRank(MatrixInterface):
     def hermitian(self) -> bool:
         """Whether the matrix is Hermitian positive semidefinite and kept as such: one factor for both sides."""
         return self.V is self.U
+
+    @property
+    def manifold(self) -> Manifold:
+        """What solvers do with such points."""
+        from .manifold import FIXED_RANK  # which is written in terms of points
+
+        return FIXED_RANK
 
     @property
     def rank(self) -> int:

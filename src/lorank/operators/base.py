@@ -14,7 +14,7 @@ import numpy as np
 
 from ..backends import Array, Backend, device_backend, get_backend
 from ..datafits import Datafit, Quadratic
-from ..geometry import FixedRank, Tangent
+from ..geometry import FIXED_RANK, FixedRank, Manifold, Tangent
 from .gradient import Gradient
 
 
@@ -38,6 +38,7 @@ class Problem(ABC):
         How ``A X`` is compared with y; by default least squares, :class:`~lorank.datafits.Quadratic`.
     """
 
+    manifold: Manifold = FIXED_RANK  # where solutions are looked for
     blas_threads: int | None = 1  # while a solver runs; None leaves them alone
     isotropic: bool = False  # whether A* y / gain is a fair picture of X in all directions, so that no start needs stages
     tight_frame: float | None = None  # c where A A* = c I; None where there is no such c, or nobody knows
@@ -141,26 +142,24 @@ class Problem(ABC):
             f"{type(self).__name__} cannot hold measurements back (it has no method split): give the rank as a number"
         )
 
-    def dof(self, rank: int) -> int:
+    def dof(self, rank: Any) -> int:
         """Degrees of freedom of a rank-``rank`` matrix of this shape."""
-        return (self.shape[0] + self.shape[1] - rank) * rank
+        return self.manifold.dof(self.shape, rank)
 
-    def check_rank(self, rank: Any) -> int:
+    def zero(self, rank: Any) -> FixedRank:
+        """The point zero."""
+        return self.manifold.zero(self.shape, rank, self.dtype, self.backend)
+
+    def check_rank(self, rank: Any) -> Any:
         """The rank as an int, or a ValueError that says what is wrong with it; warns when data are too few for it."""
-        top = min(self.shape)
-        if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)):
-            raise ValueError(f"rank must be 'auto' or an integer from 1 to {top}, got {rank!r}")
-        if not 1 <= rank <= top:
-            raise ValueError(
-                f"rank must lie between 1 and {top}, the smaller side of a {self.shape[0]} x {self.shape[1]} matrix: got {rank}"
-            )
-        if self.m < self.dof(int(rank)):
+        rank = self.manifold.check_rank(rank, self.shape)
+        if self.m < self.dof(rank):
             warnings.warn(
-                f"{self.m:,} measurements are fewer than the {self.dof(int(rank)):,} degrees of freedom of a rank-{rank} "
+                f"{self.m:,} measurements are fewer than the {self.dof(rank):,} degrees of freedom of a rank-{rank} "
                 f"matrix of this shape: many matrices fit; lower the rank or measure more",
                 stacklevel=3,
             )
-        return int(rank)
+        return rank
 
     def check_scale(self) -> None:
         """A ValueError where the squares of the measurements would leave the range of their dtype."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..clock import Clock
 from ..experiments import SCALES
 from ..experiments.progress import follow
 from ..experiments.runner import run_experiment
 from ..experiments.tables import stored, tables, write_csv
-from ..solvers.loop import Clock
 from . import EXPERIMENTS, load
 
 BAD_INPUT, INTERRUPTED = 2, 130

@@ -14,7 +14,7 @@ import numpy as np
 from ..backends import Array, Arrays
 from ..geometry import FixedRank
 from ..operators import Completion, Problem
-from .loop import State
+from ..state import State
 
 Penalty = Literal["nuclear", "frobenius"]
 

@@ -12,12 +12,14 @@ from ..geometry import FixedRank
 from ..metrics import Counts
 from ..operators import Balanced, Problem
 from ..parameter_checks import NOT_NEGATIVE, SHARE, Expected, check_parameters, instance, whole
-from ..starts import Spectral, grow, leading
+from ..starts.growth import grow
+from ..starts.spectral import Spectral, leading
+from ..state import State
 from .auto_phase import AutoPhase
 from .gauss_newton import GaussNewton
 from .irls import IRLS
-from .loop import SOLVER, Solver, State
 from .rcg import RCG
+from .runner import SOLVER, Solver
 
 FULL, REWEIGHTED, GROWING, GROWN = "at full rank", "reweighted", "growing", "grown"
 NEWTON, LAST = "second order", "last"
@@ -118,12 +120,12 @@ class Auto:
         new = self._outer(problem, state, replace(memory, inner=inner, residuals=recent))
         if memory.phase != REWEIGHTED or inner.memory.done:
             return new
-        active = inner.memory.active  # a note also tells the rule against stalls that this flat stretch is meant to be
+        active = inner.memory.active
         if active <= memory.noted[0] and state.iteration < memory.noted[1] + 40:
             return new
         note = f"smoothing {inner.memory.epsilon:.1e}: {active} of {memory.rank} directions stand out"
         noted = (max(active, memory.noted[0]), state.iteration)
-        return replace(new, note=note, memory=replace(new.memory, noted=noted))
+        return replace(new, note=note, restarted=True, memory=replace(new.memory, noted=noted))
 
     def _turn(self, problem: Problem, state: State, memory: Memory) -> State | None:
         """The first state of the next phase, where it is time for one."""
@@ -200,7 +202,7 @@ class Auto:
         inner = inner.remember(solver.start(problem, inner))
         memory = replace(memory, solver=solver, inner=inner, balanced=None, phase=phase, residuals=(inner.residual,))
         memory = replace(memory, noted=(0, inner.iteration))
-        return replace(self._outer(problem, state, memory), note=note, previous=None)
+        return replace(self._outer(problem, state, memory), note=note, previous=None, restarted=True)
 
     def _outer(self, problem: Problem, state: State, memory: Memory) -> State:
         """The state in the units of the data."""

@@ -12,9 +12,10 @@ from ..metrics import Whitened
 from ..operators import PhaseRetrieval, Problem
 from ..operators.linear_maps import DiffractionMap
 from ..parameter_checks import NOT_NEGATIVE, SHARE, check_parameters, instance, whole
-from .loop import Solver, State
+from ..state import State
 from .message_passing import MessagePassing
 from .rcg import RCG, Fisher
+from .runner import Solver
 
 DESCENT, MESSAGES, FINISH, LAST = "descent", "messages", "finish", "last"
 
@@ -132,7 +133,7 @@ class AutoPhase:
         inner = state.next(problem, state.X if where is None else where(), float("nan"))
         inner = inner.remember(solver.start(problem, inner))
         memory = replace(memory, solver=solver, inner=inner, phase=phase, residuals=(inner.residual,))
-        return replace(self._outer(state, memory), note=note, previous=None)
+        return replace(self._outer(state, memory), note=note, previous=None, restarted=True)
 
     def _outer(self, state: State, memory: Memory) -> State:
         new = replace(memory.inner, iteration=state.iteration + 1, memory=memory)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ..geometry import Weights, retract, riemannian_gradient
 from ..operators import Problem
 from ..parameter_checks import SHARE, check_parameters, whole
-from .loop import State
+from ..state import State
 from .tangent_system import Damping, TangentSystem
 
 

@@ -12,7 +12,7 @@ from ..geometry import FixedRank, Tangent
 from ..linalg import truncated_svd
 from ..operators import Problem
 from ..parameter_checks import SHARE, check_parameters, whole
-from .loop import State
+from ..state import State
 from .tangent_system import Damping, TangentSystem
 
 FREE = 0.1  # a direction whose damping is this share of the gain is as good as undamped

@@ -9,7 +9,7 @@ import numpy as np
 from ..backends import Array
 from ..operators import PhaseRetrieval, Problem
 from ..parameter_checks import NOT_NEGATIVE, between, check_parameters, optional, whole
-from .loop import State
+from ..state import State
 
 
 @dataclass(frozen=True)

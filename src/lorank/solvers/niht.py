@@ -13,7 +13,7 @@ from ..geometry import FixedRank
 from ..linalg import truncated_svd
 from ..operators import Gradient, Problem
 from ..parameter_checks import POSITIVE, check_parameters, optional
-from .loop import State
+from ..state import State
 from .safeguard import SAFEGUARD, UNGUARDED, Safeguard, Trust
 
 

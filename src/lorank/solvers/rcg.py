@@ -9,13 +9,13 @@ from numbers import Real
 from typing import Any, Protocol
 
 from ..backends import Array
-from ..geometry import Tangent, retract, riemannian_gradient, shift, slope_of_transport, transport
+from ..geometry import Tangent
 from ..metrics import Canonical, Metric
 from ..metrics.base import METRIC
 from ..operators import Gradient, PhaseRetrieval, Problem
 from ..operators.phase import PhaseGradient
 from ..parameter_checks import Expected, check_parameters, optional, with_methods
-from .loop import State
+from ..state import State
 from .safeguard import SAFEGUARD, Safeguard, Trust
 
 _COSINE = Expected(
@@ -96,25 +96,22 @@ class RCG:
     def step(self, problem: Problem, state: State) -> State:
         X, memory = state.X, state.memory
         G, energy_of = self._seen(problem, state)
-        past = [xi for xi in (memory.gradient, memory.direction) if xi is not None]
-        X.backend.prepare(
-            [X.U, G.GV, *(a for xi in past for a in (xi.X.U, xi.Up))],
-            [X.V, G.GhU, *(a for xi in past for a in (xi.X.V, xi.Vp))],
-        )
+        X.manifold.prepare(X, G, [xi for xi in (memory.gradient, memory.direction) if xi is not None])
         weights, metric = self.metric.weights(G, memory.metric)
-        xi = riemannian_gradient(X, G, weights)
+        xi = X.manifold.gradient(X, G, weights)
         slope = xi.inner(G)  # |xi|^2 in the metric
         direction, downhill = self._direction(xi, slope, memory, X, G)
         energy = energy_of(direction)
         alpha = -downhill / energy if energy > 0 else 0.0
+        retract = X.manifold.retract
         new, trust = self.safeguard.advance(problem, state, memory.trust, alpha, lambda alpha: retract(direction, alpha))
-        vars(direction).pop("bases", None)  # not needed any more, and as large as the direction itself
+        X.manifold.forget(direction)
         return new.remember(Memory(metric, trust, xi, slope, direction))
 
     def _seen(self, problem: Problem, state: State) -> tuple[Gradient, Callable[[Tangent], float]]:
         """The gradient, and ``|A xi|^2`` for a direction xi, with the measurements weighted where that is asked for."""
         if self.reweighting is None:
-            return state.gradient, problem.energy
+            return state.gradient, state.gradient.energy
         assert isinstance(problem, PhaseRetrieval)
         assert isinstance(state.gradient, PhaseGradient)
         weights = self.reweighting(problem, state)
@@ -124,12 +121,11 @@ class RCG:
         """``-xi + beta T(d)`` and the slope along it, by products with G alone: ``<xi, z>`` in the metric is ``<G, z>``."""
         if memory.gradient is None or memory.direction is None or min(slope, memory.slope) <= 0:
             return -xi, -slope
-        shifted = shift(memory.gradient.X, X)  # gradient and direction have the same foot
-        beta = (slope - slope_of_transport(memory.gradient, X, G, shifted)) / memory.slope
+        transport = X.manifold.transport(memory.gradient.X, X)  # gradient and direction have the same foot
+        beta = (slope - transport.slope(memory.gradient, G)) / memory.slope
         if not beta > 0:
             return -xi, -slope
-        moved = transport(memory.direction, X, shifted)
-        direction = beta * moved - xi
+        direction = beta * transport.vector(memory.direction) - xi
         downhill = direction.inner(G)
         enough = self.restart * slope * direction.norm() / xi.norm()
         return (direction, downhill) if -downhill > enough else (-xi, -slope)

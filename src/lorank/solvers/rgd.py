@@ -8,13 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..geometry import retract, riemannian_gradient
 from ..metrics import Canonical, Metric
 from ..metrics.base import METRIC
 from ..operators import Problem
 from ..parameter_checks import check_parameters, optional
+from ..state import State
 from ..steps import STEP_RULE, Constant, StepRule
-from .loop import State
 from .safeguard import SAFEGUARD, UNGUARDED, Safeguard, Trust
 
 
@@ -53,9 +52,9 @@ class RGD:
     def step(self, problem: Problem, state: State) -> State:
         X, G, memory = state.X, state.gradient, state.memory  # G_t = A*(A X_t - y)
         weights, metric = self.metric.weights(G, memory.metric)  # eps_t, L_t, R_t
-        xi = riemannian_gradient(X, G, weights)  # P~_T(L^-1/4 G R^-1/4)
+        xi = X.manifold.gradient(X, G, weights)  # P~_T(L^-1/4 G R^-1/4)
         guard = self.safeguard or UNGUARDED
         alpha = guard.rule(self.step_rule, memory.trust)(problem, xi, G, weights)  # alpha_t
         # X_{t+1} = H_r(X_t - alpha_t xi), with a shorter alpha_t where the safeguard asks for it
-        new, trust = guard.advance(problem, state, memory.trust, alpha, lambda alpha: retract(xi, -alpha))
+        new, trust = guard.advance(problem, state, memory.trust, alpha, lambda alpha: X.manifold.retract(xi, -alpha))
         return new.remember(Memory(metric, trust))

@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 from ..geometry import FixedRank
 from ..operators import Problem
 from ..parameter_checks import NUMBER, POSITIVE_OR_INFINITE, SHARE, Expected, check_parameters, instance, whole
+from ..state import State
 from ..steps import STEP_RULE, Exact, Polyak, StepRule
-from .loop import State
 
 
 @dataclass(frozen=True)

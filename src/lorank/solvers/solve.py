@@ -10,24 +10,26 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..blas import limited_blas
 from ..callbacks import Callback, Progress
 from ..checkpoint import Checkpoint
-from ..geometry import FixedRank
+from ..clock import Clock
+from ..identity import identity
 from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
 from ..operators import Problem
 from ..parameter_checks import NOT_NEGATIVE, check, optional, whole
 from ..result import ConvergenceWarning, History, RankTrial, Result, Status
-from ..starts import STARTS, Spectral, check_point, resolve_start
+from ..starts.resolve import STARTS, check_point, resolve_start
+from ..starts.spectral import Spectral
+from ..state import State
 from ..steps import Constant, Exact
 from ..stopping import A_RULE, Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
 from .auto import Auto
 from .gauss_newton import GaussNewton
-from .loop import INTERRUPTED, SOLVER, Clock, Solver, run
 from .niht import IHT, NIHT
 from .rank_search import describe_path, find_rank
 from .rcg import RCG
 from .rgd import RGD
+from .runner import INTERRUPTED, SOLVER, Interrupted, Solver, quiet_machine, run
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "auto": Auto,
@@ -118,59 +120,66 @@ def solve(
     check("stop", stop, optional(A_RULE))
     if device is not None:
         problem = problem.to(device)
-    path: tuple[RankTrial, ...] = ()
-    searching = Clock()
-    if isinstance(rank, str) and rank == "auto":
-        problem.check_scale()
-        with contextlib.ExitStack() as stack:
-            stack.callback(problem.backend.release)
-            stack.enter_context(limited_blas(problem.blas_threads))
-            rank, path = find_rank(problem, tol, np.random.default_rng(seed))
-    searched = searching.seconds if path else 0.0
-    rank = problem.check_rank(rank)
-    if start is None:
-        start = getattr(algorithm, "default_start", Spectral())
-    begin = resolve_start(start, problem, rank)
     if not _are_callbacks(callbacks):
         raise ValueError("callbacks must be a list of functions of problem, state and clock")
     problem.check_scale()
+    clock, rng = Clock(), np.random.default_rng(seed)
+    path: tuple[RankTrial, ...] = ()
+    if isinstance(rank, str) and rank == "auto":
+        found = find_rank(problem, tol, rng)
+        rank, path = found.rank, found.path
+        if found.interrupted is not None:
+            return _interrupted(problem, found.interrupted, algorithm, clock, path)
+        rng = np.random.default_rng(seed)
+    r: Any = problem.check_rank(rank)
+    if start is None:
+        start = getattr(algorithm, "default_start", Spectral())
+    begin: Any = resolve_start(start, problem, r)
+    if problem.y_norm == 0:
+        return _zero(problem, r, algorithm)
     callbacks, keeper = list(callbacks), None
     if checkpoint is not None:
-        keeper = Checkpoint(checkpoint, checkpoint_every, problem, rank, repr(algorithm))
+        keeper = Checkpoint(checkpoint, checkpoint_every, problem, r, identity(algorithm))
         begin = keeper.resume(problem) or begin
         callbacks.append(keeper)
     rule = (RelativeResidual(tol) | Stall()) if stop is None else stop
     rule = rule | Divergence() | RankCollapse() | Iterations(int(max_iter))
-    history = History()
-    zero = FixedRank.zero(problem.shape, rank, problem.dtype, problem.backend)
-    if problem.y_norm == 0:
-        return _zero(problem, zero, algorithm, history)
     with contextlib.ExitStack() as stack:
-        stack.callback(problem.backend.release)
-        stack.enter_context(limited_blas(problem.blas_threads))
+        stack.enter_context(quiet_machine(problem))
         if progress:
             name = solver if isinstance(solver, str) else type(solver).__name__
             callbacks.append(stack.enter_context(Progress(tol, int(max_iter), name)))
-        clock = Clock()
+        searched, clock = clock.seconds if path else 0.0, Clock()
         try:
-            if not isinstance(begin, FixedRank):
-                made = begin(problem, rank, np.random.default_rng(seed))
-                begin = made if any(begin is own for own in STARTS.values()) else check_point(made, problem, rank)
+            if not hasattr(begin, "manifold"):
+                made = begin(problem, r, rng)
+                begin = made if any(begin is own for own in STARTS.values()) else check_point(made, problem, r)
             X = problem.restrict(begin)
-        except KeyboardInterrupt:
-            return Result(zero, INTERRUPTED, 0, clock.seconds, 1.0, history, algorithm, problem.signal(zero))
-        state, status, count = run(problem, algorithm, X, rule, callbacks, clock, history)
-        X = problem.restrict(state.X.padded(rank))
-        if keeper is not None and count:
-            keeper.write(problem, X, count, state.residual)
+        except KeyboardInterrupt as stopped:
+            point = stopped.point if isinstance(stopped, Interrupted) else problem.zero(r)
+            return _interrupted(problem, problem.restrict(point.padded(r)), algorithm, clock, path)
+        ended = run(problem, algorithm, X, rule, callbacks=callbacks, clock=clock)
+        X = problem.restrict(ended.state.X.padded(r))
+        if keeper is not None and ended.n_iter:
+            keeper.write(problem, X, ended.n_iter, ended.state.residual)
+    status, history = ended.status, ended.history
     if history.notes:
         said = "; ".join(f"iteration {k}: {note}" for k, note in history.notes.items())
         status = Status(status, advice=f"{status.advice} On the way: {said}.", success=status.success)
     if path:
-        status = Status(status, advice=f"{status.advice} {describe_path(path, rank, tol)}", success=status.success)
+        status = Status(status, advice=f"{status.advice} {describe_path(path, r, tol)}", success=status.success)
     if stop is None:
-        _warn_unless_converged(status, state.residual, tol)
-    return Result(X, status, count, searched + clock.seconds, state.residual, history, algorithm, problem.signal(X), path)
+        _warn_unless_converged(status, ended.state.residual, tol)
+    seconds = searched + clock.seconds
+    return Result(X, status, ended.n_iter, seconds, ended.state.residual, history, algorithm, problem.signal(X), path)
+
+
+def _interrupted(problem: Problem, X: Any, algorithm: Solver, clock: Clock, path: tuple[RankTrial, ...]) -> Result:
+    """What there is where Ctrl-C came before the first iteration."""
+    residual = State.at(problem, X).residual
+    history = History()
+    history.append(0, clock.seconds, residual, float("nan"))
+    return Result(X, INTERRUPTED, 0, clock.seconds, residual, history, algorithm, problem.signal(X), path)
 
 
 def _resolve_solver(solver: str | Solver) -> Solver:
@@ -197,8 +206,9 @@ def _are_callbacks(callbacks: Any) -> bool:
     return all(callable(one) and not isinstance(one, type) for one in callbacks)
 
 
-def _zero(problem: Problem, X: FixedRank, algorithm: Solver, history: History) -> Result:
+def _zero(problem: Problem, rank: Any, algorithm: Solver) -> Result:
     """All measurements are zero, and so is the smallest matrix that fits them."""
+    X, history = problem.zero(rank), History()
     status = Status("converged", advice="All measurements are zero, and so is X.", success=True)
     history.append(0, 0.0, 0.0, float("nan"))
     return Result(X, status, 0, 0.0, 0.0, history, algorithm, problem.signal(X))

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..backends import Array, Arrays
 from ..operators import Completion, Problem
+from ..state import State
 from .alternating import Factors, advance, begin, held
-from .loop import State
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,177 @@
+"""What a manifold is to a solver, and the manifold of matrices of fixed rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..backends import Array, Arrays
+from .point import FixedRank
+from .tangent import Cotangent, Tangent, retract, riemannian_gradient, shift, slope_of_transport, transport
+from .weights import Weights
+
+
+class Transport(Protocol):
+    """The way from the tangent space at one point to that at another; what both kinds of question share is computed once."""
+
+    def vector(self, xi: Any) -> Any:
+        """The vector xi, moved."""
+        ...
+
+    def slope(self, xi: Any, G: Any) -> float:
+        """``<G, moved xi>`` for an ambient gradient G, without moving xi."""
+        ...
+
+
+class Manifold(Protocol):
+    """The set in which a problem's solution is looked for; points carry theirs as ``X.manifold``.
+
+    A point X has ``manifold``, ``shape``, ``rank``, ``dtype``, ``backend``, ``norm()``, ``distance(other)``, ``is_finite()``,
+    ``padded(rank)`` and ``numpy()``; a tangent vector can be added, subtracted and multiplied by numbers, and has
+    ``norm()`` and ``inner(G)``, its inner product with an ambient gradient.
+    """
+
+    def check_rank(self, rank: Any, shape: tuple[int, ...]) -> Any:
+        """The rank, or a ValueError that says what is wrong with it."""
+        ...
+
+    def dof(self, shape: tuple[int, ...], rank: Any) -> int:
+        """Degrees of freedom."""
+        ...
+
+    def zero(self, shape: tuple[int, ...], rank: Any, dtype: Any, backend: Arrays) -> Any:
+        """The point zero."""
+        ...
+
+    def check_point(self, X: Any, shape: tuple[int, ...], rank: Any, dtype: Any, backend: Arrays) -> Any:
+        """A user's point in that dtype and backend, or a ValueError that says what is wrong with it."""
+        ...
+
+    def gradient(self, X: Any, G: Any, weights: Weights) -> Any:
+        """The Riemannian gradient in a metric, a tangent vector at X."""
+        ...
+
+    def prepare(self, X: Any, G: Any, vectors: Sequence[Any]) -> None:
+        """Says that products of these vectors from an earlier point with X and G will be asked for."""
+        ...
+
+    def forget(self, xi: Any) -> None:
+        """Drop what a tangent vector keeps for its retraction: no other will follow."""
+        ...
+
+    def retract(self, xi: Any, alpha: float) -> Any:
+        """The point ``X + alpha xi``, brought back to the manifold."""
+        ...
+
+    def transport(self, old: Any, X: Any) -> Transport:
+        """From the tangent space at ``old`` to that at X."""
+        ...
+
+    def arrays(self, X: Any) -> dict[str, Array]:
+        """What a file has to hold of a point."""
+        ...
+
+    def from_arrays(self, arrays: dict[str, Array], backend: Arrays) -> Any:
+        """The point of such arrays, in the backend's own kind."""
+        ...
+
+
+class _Shifted:
+    """Transport by orthogonal projection: both ends' singular vectors are multiplied once."""
+
+    def __init__(self, old: FixedRank, X: FixedRank) -> None:
+        self.X, self.shifted = X, shift(old, X)
+
+    def vector(self, xi: Tangent) -> Tangent:
+        return transport(xi, self.X, self.shifted)
+
+    def slope(self, xi: Tangent, G: Cotangent) -> float:
+        return slope_of_transport(xi, self.X, G, self.shifted)
+
+
+class FixedRankManifold:
+    """Matrices of rank r, Hermitian positive semidefinite ones (one factor for both sides) among them.
+
+    Examples
+    --------
+    >>> FIXED_RANK.dof((30, 20), 2)
+    96
+    """
+
+    def check_rank(self, rank: Any, shape: tuple[int, ...]) -> int:
+        top = min(shape)
+        if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)):
+            raise ValueError(f"rank must be 'auto' or an integer from 1 to {top}, got {rank!r}")
+        if not 1 <= rank <= top:
+            raise ValueError(
+                f"rank must lie between 1 and {top}, the smaller side of a {shape[0]} x {shape[1]} matrix: got {rank}"
+            )
+        return int(rank)
+
+    def dof(self, shape: tuple[int, ...], rank: int) -> int:
+        return (shape[0] + shape[1] - rank) * rank
+
+    def zero(self, shape: tuple[int, ...], rank: int, dtype: Any, backend: Arrays) -> FixedRank:
+        return FixedRank.zero(shape, rank, dtype, backend)
+
+    def gradient(self, X: FixedRank, G: Cotangent, weights: Weights) -> Tangent:
+        return riemannian_gradient(X, G, weights)
+
+    def prepare(self, X: FixedRank, G: Cotangent, vectors: Sequence[Tangent]) -> None:
+        X.backend.prepare(
+            [X.U, G.GV, *(a for xi in vectors for a in (xi.X.U, xi.Up))],
+            [X.V, G.GhU, *(a for xi in vectors for a in (xi.X.V, xi.Vp))],
+        )
+
+    def retract(self, xi: Tangent, alpha: float) -> FixedRank:
+        return retract(xi, alpha)
+
+    def forget(self, xi: Tangent) -> None:
+        vars(xi).pop("bases", None)  # as large as the vector itself
+
+    def transport(self, old: FixedRank, X: FixedRank) -> _Shifted:
+        return _Shifted(old, X)
+
+    def arrays(self, X: FixedRank) -> dict[str, Array]:
+        return {"U": X.U, "s": X.s, "V": X.V}
+
+    def from_arrays(self, arrays: dict[str, Array], backend: Arrays) -> FixedRank:
+        U, s, V = (backend.asarray(arrays[name]) for name in "UsV")
+        return FixedRank(U, s, V, backend)
+
+    def check_point(self, X: Any, shape: tuple[int, ...], rank: int, dtype: Any, backend: Arrays) -> FixedRank:
+        if not isinstance(X, FixedRank):
+            raise ValueError(f"a start must give a FixedRank point, got {type(X).__name__}")
+        if not all(hasattr(a, "ndim") for a in (X.U, X.s, X.V)):
+            U, s, V = (np.asarray(a) for a in (X.U, X.s, X.V))
+            X = FixedRank(U, s, V)
+        if X.U.ndim != 2 or X.V.ndim != 2 or X.s.ndim != 1:
+            shapes = ", ".join(str(tuple(a.shape)) for a in (X.U, X.s, X.V))
+            raise ValueError(f"a point is U (n1 x r), s (r) and V (n2 x r), got shapes {shapes}")
+        if any(X.backend.dtype(a).kind not in "fciu" for a in (X.U, X.s, X.V)):
+            raise ValueError("start must hold numbers")
+        if X.shape != tuple(shape):
+            raise ValueError(f"start is a {X.shape[0]} x {X.shape[1]} matrix, the problem's is {shape[0]} x {shape[1]}")
+        if not X.rank == X.U.shape[1] == X.V.shape[1] == rank:
+            raise ValueError(f"start has rank {X.rank} (U {X.U.shape[1]}, V {X.V.shape[1]} columns), asked for is rank {rank}")
+        if not X.is_finite():
+            raise ValueError("start holds nan or inf")
+        if any(X.backend.is_complex(a) for a in (X.U, X.V)) and np.dtype(dtype).kind != "c":
+            raise ValueError("start is complex and the problem is real")
+        s = X.backend.to_numpy(X.s)
+        if np.iscomplexobj(s) or (s < 0).any() or (np.diff(s) > 0).any():
+            raise ValueError("start.s must be real, not negative and in decreasing order: see FixedRank.from_factors")
+        for name, factor in (("U", X.U), ("V", X.V)):
+            off = np.abs(X.backend.to_numpy(X.backend.gram(factor, factor)) - np.eye(rank)).max()
+            if off > 1e-3:
+                raise ValueError(
+                    f"start.{name} has no orthonormal columns (off by {off:.1e}): make a point with "
+                    "FixedRank.from_factors(left, right)"
+                )
+        real = np.zeros(0, dtype).real.dtype
+        return FixedRank(backend.asarray(X.U, dtype), backend.asarray(X.s, real), backend.asarray(X.V, dtype), backend)
+
+
+FIXED_RANK = FixedRankManifold()

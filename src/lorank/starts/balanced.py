@@ -1,0 +1,33 @@
+"""A start in units in which rows and columns are alike in size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..geometry import FixedRank
+from ..operators import Problem
+from ..parameter_checks import FUNCTION, check_parameters
+from ..solvers.runner import Interrupted
+from .base import Start
+from .staged import Staged
+
+
+@dataclass(frozen=True)
+class BalancedStart:
+    """A start in the units of the balanced problem, where there is one (:meth:`Problem.balanced`)."""
+
+    start: Start = field(default_factory=Staged)
+
+    def __post_init__(self) -> None:
+        check_parameters(self, start=FUNCTION)
+
+    def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
+        balanced = problem.balanced()
+        if balanced is None:
+            return self.start(problem, rank, rng)
+        try:
+            return balanced.back(self.start(balanced.problem, rank, rng))
+        except Interrupted as stopped:
+            raise Interrupted(balanced.back(stopped.point)) from None

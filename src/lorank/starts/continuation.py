@@ -1,0 +1,41 @@
+"""The start rank by rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..geometry import FixedRank
+from ..operators import Problem
+from ..parameter_checks import check_parameters, whole
+from .growth import fit, grow
+from .spectral import ROUGHLY
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """Rank by rank: each rank fitted until it settles, then the leading singular pair of what it leaves over.
+
+    Dearer than :class:`Staged`, and surer where singular values differ much in size: a small one stands out only once all
+    larger ones are fitted well.
+
+    Parameters
+    ----------
+    settle : int
+        A rank is settled when its residual has fallen by less than a tenth over so many conjugate gradient steps,
+    max_steps : int
+        or after so many.
+    """
+
+    settle: int = 5
+    max_steps: int = 30
+
+    def __post_init__(self) -> None:
+        check_parameters(self, settle=whole(1), max_steps=whole(0))
+
+    def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
+        X = ROUGHLY(problem, 1, rng)
+        while X.rank < rank:
+            X = grow(problem, fit(problem, X, self.settle, self.max_steps), 1, rng)
+        return X

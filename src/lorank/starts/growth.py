@@ -1,0 +1,54 @@
+"""Going on from a point: conjugate gradient steps at its rank, and further singular pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..geometry import FixedRank
+from ..metrics import Counts
+from ..operators import Problem
+from ..solvers.rcg import RCG
+from ..solvers.runner import run
+from ..stopping import Iterations, RelativeResidual, Slowdown
+from .spectral import leading
+
+
+def fit(problem: Problem, X: FixedRank, settle: int, max_steps: int, *, tol: float = 0.0, fall: float = 0.9) -> FixedRank:
+    """X after conjugate gradient steps at its rank: until ``settle`` of them leave more than ``fall`` of the residual, or the
+    relative residual is ``tol`` or rounding, and at most ``max_steps``.
+    """
+    tol = max(tol, 100 * float(np.finfo(X.dtype).eps))
+    return run(
+        problem, RCG(Counts()), X, RelativeResidual(tol) | Slowdown(max(settle, 1), fall) | Iterations(max_steps)
+    ).point()
+
+
+def grow(
+    problem: Problem,
+    X: FixedRank,
+    more: int,
+    rng: np.random.Generator,
+    *,
+    tol: float = 0.2,
+    dtype: Any = None,
+    unit: float = 1.0,
+) -> FixedRank:
+    """X with ``more`` further singular pairs: the leading ones of the negative gradient, with the step that fits them best.
+    The point comes back times ``unit``, in that dtype, by default the problem's.
+    """
+    backend, G = problem.backend, problem.gradient(X)
+    Y = leading(problem, G, more, rng, tol=tol, restarts=5, depth=1)
+    left = Y.U * Y.s
+    energy = G.image_energy(left, Y.V)
+    step = -backend.inner(problem.forward(left, Y.V), G.dual) / energy if energy > 0 else 0.0
+    both = backend.concat([X.U * X.s, left * step]), backend.concat([X.V, Y.V])
+    left, right = (backend.astype(a, dtype or problem.dtype) for a in both)
+    return FixedRank.from_factors(left * unit, right, backend=backend)
+
+
+def in_units(X: FixedRank, problem: Problem, unit: float) -> FixedRank:
+    """A point of :meth:`Problem.single` in the units and the precision of the problem itself."""
+    left, right = (X.backend.astype(a, problem.dtype) for a in (X.U * X.s, X.V))
+    return FixedRank.from_factors(left * unit, right, backend=X.backend)

@@ -1,0 +1,67 @@
+"""The spectral start: the leading singular triples of ``A* y``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..backends import Array
+from ..geometry import FixedRank
+from ..linalg import truncated_svd
+from ..operators import Gradient, Problem
+from ..parameter_checks import POSITIVE, check_parameters, whole
+
+
+@dataclass(frozen=True)
+class Spectral:
+    """``X_0 = H_r(A* y) / gain``: one step of iterative hard thresholding from zero, as in the paper.
+
+    Where that fits the data worse than the zero matrix does (far too few measurements), X_0 is scaled down to the best fit.
+
+    Parameters
+    ----------
+    tol : float
+        Accuracy of the singular vectors, relative to the largest singular value.
+    restarts : int
+        The most restarts of the Krylov method.
+    depth : int
+        Its blocks between restarts.
+    """
+
+    tol: float = 1e-3
+    restarts: int = 6
+    depth: int = 2
+
+    def __post_init__(self) -> None:
+        check_parameters(self, tol=POSITIVE, restarts=whole(1), depth=whole(1))
+
+    def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
+        G = problem.gradient(problem.zero(rank))  # -A* y
+        X = leading(problem, G, rank, rng, self.tol, self.restarts, self.depth)
+        X = FixedRank(X.U, X.s / problem.gain, X.V, problem.backend)
+        if problem.gradient(X).residual_norm > problem.y_norm:
+            left = X.U * X.s
+            step = -problem.backend.inner(problem.forward(left, X.V), G.dual) / G.image_energy(left, X.V)
+            X = FixedRank(X.U, X.s * step, X.V, problem.backend)
+        return X
+
+
+ROUGHLY = Spectral(tol=1e-2, restarts=4, depth=1)  # for what is fitted further anyway
+
+
+def leading(
+    problem: Problem, G: Gradient, rank: int, rng: np.random.Generator, tol: float, restarts: int, depth: int = 2
+) -> FixedRank:
+    """The leading singular triples of ``-G``."""
+
+    def times(v: Array) -> Array:
+        return -G.times(v)
+
+    def adjoint_times(u: Array) -> Array:
+        return -G.adjoint_times(u)
+
+    backend, block = problem.backend, min(rank + min(rank, max(5, rank // 4)), *problem.shape)
+    # Through the operator once, so that rows and columns without data are zero from the start.
+    first = adjoint_times(backend.random_normal(rng, (problem.shape[0], block), problem.dtype))
+    return truncated_svd(times, adjoint_times, first, rank, backend, tol=tol, restarts=restarts, depth=depth)

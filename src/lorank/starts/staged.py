@@ -1,0 +1,51 @@
+"""The staged start: rank 1 first, then the rest at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..geometry import FixedRank
+from ..operators import Problem
+from ..parameter_checks import check_parameters, whole
+from ..solvers.runner import Interrupted
+from .growth import fit, grow, in_units
+from .spectral import ROUGHLY, Spectral
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Rank 1 first, then the rest at once: the leading singular pairs of what rank 1 leaves over.
+
+    Where one direction dominates (a mean, say), the trailing singular vectors of ``A* y`` are mostly that direction's sampling
+    noise. Fitted first, it leaves a residual that shows the others. Where the measurements see all directions alike
+    (:attr:`Problem.isotropic`) there is nothing to gain, and this is the spectral start.
+
+    Parameters
+    ----------
+    iterations : int
+        Conjugate gradient steps at rank 1, where the model has no way of its own (:meth:`Problem.rank_one`), or rows and
+        columns differ much in size: the heaviest would be fitted too well.
+    """
+
+    iterations: int = 3
+
+    def __post_init__(self) -> None:
+        check_parameters(self, iterations=whole(0))
+
+    def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
+        if problem.isotropic and rank > 1:
+            return Spectral()(problem, rank, rng)
+        if rank == 1:
+            return ROUGHLY(problem, 1, rng)
+        rough, unit = problem.single()
+        alike = problem.balanced() is None
+        X = rough.rank_one(rng) if alike else None
+        if X is None:
+            try:
+                X = fit(rough, ROUGHLY(rough, 1, rng), self.iterations, self.iterations)
+            except Interrupted as stopped:
+                raise Interrupted(in_units(stopped.point, problem, unit)) from None
+        tol = 0.2 * (rank - 1) ** 0.5 if alike else 0.2  # each pair to a fifth on average, or all of them together
+        return grow(rough, X, rank - 1, rng, tol=tol, dtype=problem.dtype, unit=unit)
