@@ -50,9 +50,9 @@ class State:
         G = problem.gradient(X)
         return cls(0, X, G, relative(problem, G))
 
-    def next(self, problem: Problem, X: FixedRank, step: float, memory: Any = None) -> State:
-        """The state after a step to X."""
-        G = self.gradient.at(X)
+    def next(self, problem: Problem, X: FixedRank, step: float, memory: Any = None, gradient: Gradient | None = None) -> State:
+        """The state after a step to X; ``gradient`` is the gradient there, where a solver has it already."""
+        G = self.gradient.at(X) if gradient is None else gradient
         return State(self.iteration + 1, X, G, relative(problem, G), step, self.X, memory)
 
     def remember(self, memory: Any) -> State:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ from helpers import (
     skip_where_numpy_cannot_go,
 )
 from lorank.geometry import FixedRank, Tangent, retract
-from lorank.operators import phase
+from lorank.operators import phase_images
 
 FISHER = lr.RCG(reweighting=lr.Fisher())
 
@@ -35,14 +37,12 @@ def test_the_image_after_a_retraction_needs_no_product(kind, rank, dtype, backen
     rng, dtype = np.random.default_rng(11), problem.dtype
     X = hermitian_point(rng, A.shape[1], rank, dtype, backend)
     counter = count(problem)
-    xi = hermitian_tangent(rng, X)
-    problem.energy(xi)
+    xi, G = hermitian_tangent(rng, X), problem.gradient(X)
+    G.energy(xi)
     assert counter.applied == 2  # A U and A P
     for alpha in (-0.3, 1e-3, 2.0):  # also several from one point, as a safeguard tries them
         Y = retract(xi, alpha)
-        image = problem.image(Y.U)
-        assert_close(image, A @ host(Y.U), dtype, 100)
-        assert problem.image(Y.U) is image
+        assert_close(G.at(Y).image, A @ host(Y.U), dtype, 100)
     assert counter.applied == 2
 
 
@@ -52,14 +52,14 @@ def test_no_image_is_made_up(backend):
     rng = np.random.default_rng(12)
     X = hermitian_point(rng, N, 2, np.complex128, backend)
     counter = count(problem)
-    xi = hermitian_tangent(rng, X)
-    problem.energy(xi)
+    xi, G = hermitian_tangent(rng, X), problem.gradient(X)
+    G.energy(xi)
     Y = retract(xi, 0.5)
     off = Y.U + backend.asarray(1e-10 * random_array(rng, Y.U.shape, np.complex128))
     far, wide = (hermitian_point(rng, N, rank, np.complex128, backend).U for rank in (2, 3))
     others = [far, off, backend.copy(Y.U[:, :1]), wide]
     for k, U in enumerate(others, 1):
-        np.testing.assert_allclose(host(problem.image(U)), A @ host(U), atol=1e-13)
+        np.testing.assert_allclose(host(G.images.after(U).AU), A @ host(U), atol=1e-13)
         assert counter.applied == 2 + k
 
 
@@ -69,21 +69,23 @@ def test_a_step_without_length_leaves_no_line(dtype):
     problem, A = make("matrix", dtype)
     X, Y = (hermitian_point(np.random.default_rng(k), N, 2, dtype) for k in range(2))
     nothing = np.zeros_like(X.U)
-    problem.energy(Tangent(X, np.eye(2, dtype=dtype), nothing, nothing))
-    assert_close(problem.image(Y.U), A @ Y.U, dtype)
+    G = problem.gradient(X)
+    G.energy(Tangent(X, np.eye(2, dtype=dtype), nothing, nothing))
+    assert_close(G.at(Y).image, A @ Y.U, dtype)
 
 
 def test_images_are_refreshed(monkeypatch):
-    monkeypatch.setattr(phase, "REFRESH", 3)
+    monkeypatch.setattr(phase_images, "REFRESH", 3)
     problem, A = make("matrix", np.float64)
     rng = np.random.default_rng(13)
-    X, fresh = hermitian_point(rng, N, 1, np.float64), []
+    G, fresh = problem.gradient(hermitian_point(rng, N, 1, np.float64)), []
     counter = count(problem)
     for _ in range(9):
-        xi = hermitian_tangent(rng, X)
-        problem.energy(xi)
+        xi = hermitian_tangent(rng, G.X)
+        G.energy(xi)
         X, before = retract(xi, 0.1), counter.applied
-        np.testing.assert_allclose(problem.image(X.U), A @ X.U, atol=1e-13)
+        G = G.at(X)
+        np.testing.assert_allclose(G.image, A @ X.U, atol=1e-13)
         fresh.append(counter.applied > before)
     assert fresh == [False, False, False, True] * 2 + [False]
 
@@ -94,13 +96,13 @@ def test_images_stay_exact_to_rounding_during_a_run():
 
     def compare(problem, state, clock):
         image = A @ state.X.U
-        off.append(np.abs(problem.image(state.X.U) - image).max() / np.abs(image).max())
-        ages.append(problem._last.age)
+        off.append(np.abs(state.gradient.image - image).max() / np.abs(image).max())
+        ages.append(state.gradient.images.age)
 
     result = lr.solve(problem, 1, "adaptive-prgd", tol=1e-10, max_iter=300, callbacks=[compare])
     assert max(off) < 1e-13
-    assert result.n_iter > 2 * phase.REFRESH
-    assert ages == [k % (phase.REFRESH + 1) for k in range(len(ages))]  # put together from earlier ones as long as allowed
+    assert result.n_iter > 2 * phase_images.REFRESH
+    assert ages == [k % (phase_images.REFRESH + 1) for k in range(len(ages))]  # put together from earlier ones as long as allowed
 
 
 @pytest.mark.parametrize("n", [2, 12])
@@ -111,7 +113,40 @@ def test_a_run_does_not_depend_on_the_one_before(n):
         one, two = (lr.solve(problem, 1, name, tol=1e-9) for _ in range(2))
         np.testing.assert_array_equal(one.X.U, two.X.U)
         np.testing.assert_array_equal(one.X.s, two.X.s)
-        assert problem._last is problem._line is None  # nor is memory held for it
+
+
+@pytest.mark.parametrize("kind", ["matrix", "functions"])
+def test_runs_in_other_threads_change_nothing(kind):
+    """One problem shared by four threads, each with its own solver: the same histories as one after the other."""
+    problem, _ = lr.datasets.random_phase(24, oversampling=3, dtype=np.complex128, seed=1)
+    if kind == "functions":
+        A = problem.linear_map.A
+        problem = lr.PhaseRetrieval.from_functions(lambda v: A @ v, lambda w: A.conj().T @ w, problem.y, 24)
+    names = ["adaptive-prgd", "rcg", FISHER, "auto"]
+
+    def history(name):
+        return lr.solve(problem, 1, name, tol=0, max_iter=40).history.residual
+
+    expected = [history(name) for name in names]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(len(names)) as pool:
+            found = [list(pool.map(history, names)) for _ in range(3)]
+    finally:
+        sys.setswitchinterval(interval)
+    for histories in found:
+        for one, other in zip(histories, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_problems_keep_nothing_of_a_run():
+    problem, _ = lr.datasets.random_phase(12, seed=1)
+    caches = {"largest", "gram_operator", "probe_image"}  # made of the data alone
+    before = {name: id(value) for name, value in vars(problem).items()}
+    for name in ("adaptive-prgd", "rcg", "auto", lr.MessagePassing()):
+        lr.solve(problem, 1, name, max_iter=5)
+    assert {name: id(value) for name, value in vars(problem).items() if name not in caches} == before
 
 
 # -- how much is computed ----------------------------------------------------------------------------------------------
@@ -126,7 +161,7 @@ def test_two_products_an_iteration(name, row_norms):
     problem, _ = lr.datasets.random_phase(70, seed=4, row_norms=row_norms)
     counter, so_far = count(problem, exact=row_norms == "exact"), []
     lr.solve(problem, 1, name, tol=1e-10, max_iter=60, callbacks=[lambda p, s, c: so_far.append(counter.products)])
-    products, fresh = np.diff(so_far), 0 if name in ("prgd", "rgd") else len(so_far) // phase.REFRESH
+    products, fresh = np.diff(so_far), 0 if name in ("prgd", "rgd") else len(so_far) // phase_images.REFRESH
     assert len(products) > 10
     assert counter.widest <= 17  # one column and 16 probes, and never 70
     assert set(products[1:]) <= {2, 3}

@@ -21,8 +21,8 @@ FISHER = RCG(reweighting=Fisher())
 def test_fisher_weights_are_those_of_amplitudes(dtype):
     problem, x = lr.datasets.random_phase(8, dtype=dtype, seed=1)
     z = problem.linear_map.A @ (x + 0.2 * random_array(np.random.default_rng(1), x.shape, dtype))
-    X = problem.point((x + 0.2 * random_array(np.random.default_rng(1), x.shape, dtype))[:, None], z[:, None])
-    w = Fisher()(problem, State.at(problem, X))
+    near = (x + 0.2 * random_array(np.random.default_rng(1), x.shape, dtype))[:, None]
+    w = Fisher()(problem, State.at(problem, problem.gradient_of_signal(near, z[:, None]).X))
     np.testing.assert_allclose(w, 1 / (np.abs(z) ** 2 + problem.y), rtol=1e-6)
     ratio = w * (np.abs(z) ** 2 - problem.y) ** 2 / (np.abs(z) - np.sqrt(problem.y)) ** 2
     assert ((ratio > 1 - 1e-6) & (ratio < 2 + 1e-6)).all()
@@ -80,8 +80,8 @@ def test_whitened_gradient_is_that_of_orthonormal_columns(dtype, backend):
     Q, R = np.linalg.qr(A)
     x = random_array(np.random.default_rng(2), (7, 1), dtype)
     twin = lr.PhaseRetrieval(Q, host(problem.y))
-    X, Y = problem.point(backend.asarray(x), backend.asarray(A @ x)), lr.FixedRank.semidefinite(R @ x)
-    G, H, metric = problem.gradient(X), twin.gradient(Y), Whitened()
+    G, Y = problem.gradient_of_signal(backend.asarray(x), backend.asarray(A @ x)), lr.FixedRank.semidefinite(R @ x)
+    X, H, metric = G.X, twin.gradient(Y), Whitened()
     plain = riemannian_gradient(Y, H, Weights())
     whitened = riemannian_gradient(X, G, metric.weights(G, metric.start(G))[0])
     back = np.linalg.solve(R, np.linalg.solve(R, host(plain.to_dense())).conj().T)

@@ -29,7 +29,7 @@ class GramWeight:
         return self.spectrum.apply(a, self._shift)
 
     def solve(self, a: Array) -> Array:
-        return self.spectrum.solve(a, self._shift)[0]
+        return self.spectrum.solve(a, self._shift).x
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -18,9 +19,18 @@ class GramOperator(Protocol):
 
     energy: float  # sum_ij |A_ij|^2, exactly or nearly
 
-    def solve(self, b: Array, shift: float) -> tuple[Array, float]:
-        """The solution for an (n, 1) array b, and ``trace(A^H A (A^H A + shift)^-1)``."""
+    def solve(self, b: Array, shift: float, guess: Array | None = None) -> Solution:
+        """For an (n, 1) array b; ``guess`` is that of an earlier solution with much the same b and shift."""
         ...
+
+
+@dataclass(frozen=True)
+class Solution:
+    """``(A^H A + shift)^-1 b``, ``trace(A^H A (A^H A + shift)^-1)``, and what the next solution may begin from."""
+
+    x: Array
+    trace: float
+    guess: Array | None = None
 
 
 class Spectrum:
@@ -42,17 +52,14 @@ class Spectrum:
         V, values = self.basis, (self.values + shift)[:, None]
         return values * a if V is None else V @ (values * (V.conj().T @ a))
 
-    def solve(self, b: Array, shift: float) -> tuple[Array, float]:
+    def solve(self, b: Array, shift: float, guess: Array | None = None) -> Solution:
         V, inverse = self.basis, 1 / (self.values + shift)
         x = inverse[:, None] * b if V is None else V @ (inverse[:, None] * (V.conj().T @ b))
-        return x, float((self.values * inverse).sum())
+        return Solution(x, float((self.values * inverse).sum()))
 
 
 class Iterations:
-    """By conjugate gradients, and the trace from random probes: for maps that can only be applied.
-
-    Each solution is the first guess for the next one, whose b and shift are not far from the last.
-    """
+    """By conjugate gradients, and the trace from random probes: for maps that can only be applied."""
 
     def __init__(self, linear_map: LinearMap, backend: Arrays, seed: int = 0, tol: float = 1e-4, max_steps: int = 100) -> None:
         self.linear_map, self.backend, self.tol, self.max_steps = linear_map, backend, tol, max_steps
@@ -61,11 +68,10 @@ class Iterations:
         self.probes = backend.asarray(rng.choice(units, (linear_map.n, PROBES)).astype(linear_map.dtype))
         self.images = linear_map.adjoint(linear_map.apply(self.probes))
         self.energy = float((self.probes.conj() * self.images).real.sum()) / PROBES
-        self.guess: Array | None = None
 
-    def solve(self, b: Array, shift: float) -> tuple[Array, float]:
+    def solve(self, b: Array, shift: float, guess: Array | None = None) -> Solution:
         b = self.backend.concat([b, self.images])
-        x = 0 * b if self.guess is None else self.guess
+        x = 0 * b if guess is None else guess
         rest = b - self._apply(x, shift)
         direction, size = rest, _squares(rest)
         goal = self.tol**2 * _squares(b)
@@ -78,8 +84,7 @@ class Iterations:
             x, rest = x + alpha * direction, rest - alpha * image
             size, before = _squares(rest), size
             direction = rest + (size / (before + (before <= 0))) * direction
-        self.guess = x
-        return x[:, :1], float((self.probes.conj() * x[:, 1:]).real.sum()) / PROBES
+        return Solution(x[:, :1], float((self.probes.conj() * x[:, 1:]).real.sum()) / PROBES, x)
 
     def _apply(self, v: Array, shift: float) -> Array:
         return self.linear_map.adjoint(self.linear_map.apply(v)) + shift * v

@@ -8,22 +8,21 @@ import functools
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from ..backends import Array, Backend, backend_of, get_backend
-from ..geometry import FixedRank, Tangent
+from ..geometry import FixedRank
 from .array_checks import FLOATS, finite_array, functions_of_numpy
 from .base import Problem
-from .gradient import Gradient
 from .gram_operator import GramOperator, gram_operator
 from .linear_maps import DiffractionMap, FunctionMap, LinearMap, MatrixMap
+from .phase_gradient import DiagonalForm, PhaseGradient
+from .phase_images import Images
 
 EXACT_UP_TO = 64  # unknowns: below that all of G costs no more than the probes
 PROBES = 16
-REFRESH = 25  # images put together from earlier ones, before A is applied afresh
 
 RowNorms = Literal["auto", "exact"] | int
 
@@ -177,14 +176,12 @@ class PhaseRetrieval(Problem):
             raise ValueError("A gives nan, inf or numbers whose fourth powers overflow: divide A by c, and y by c^2")
         super().__init__(backend.asarray(y, real), (n, n), gain=gain, backend=backend)
         self.probes = self._draw(row_norms, seed)
-        self._last: _Image | None = None
-        self._line: _Line | None = None
 
     def _moved(self, backend: Backend) -> PhaseRetrieval:
         twin, linear_map = copy.copy(self), self.linear_map.to(backend)
         for name in ("probe_image", "gram_operator"):
             vars(twin).pop(name, None)
-        twin.linear_map, twin._last, twin._line = linear_map, None, None
+        twin.linear_map = linear_map
         twin.probes = None if self.probes is None else backend.asarray(self.backend.to_numpy(self.probes))
         Problem.__init__(twin, backend.asarray(self.backend.to_numpy(self.y)), self.shape, gain=self.gain, backend=backend)
         return twin
@@ -240,55 +237,30 @@ class PhaseRetrieval(Problem):
 
     def adjoint(self, p: Array) -> Any:
         """``A^H diag(p) A`` as a LinearOperator."""
-        return _Operator(self, p)
+        return DiagonalForm(self, p)
 
-    def _times(self, d: Array, v: Array) -> Array:
+    def times(self, d: Array, v: Array) -> Array:
+        """``A^H diag(d) A v``."""
         return self.linear_map.adjoint(d[:, None] * self.linear_map.apply(v))
 
-    def gradient(self, X: FixedRank) -> Gradient:
+    def gradient(self, X: FixedRank) -> PhaseGradient:
         return PhaseGradient(self, X)
-
-    def energy(self, xi: Tangent, weights: Array | None = None) -> float:
-        """``|A xi|^2``; with weights of the measurements ``sum_i w_i |(A xi)_i|^2``."""
-        if not xi.hermitian:
-            image = self.forward(*xi.factors())
-            return self.backend.norm(image if weights is None else image * weights**0.5) ** 2
-        (Up,) = self.backend.asarrays(xi.Up)
-        AU, AP = self.image(xi.X.U), self.linear_map.apply(Up)
-        self._line = _Line(xi.X.U, AU, Up, AP, self._last.age if self._last else 0)
-        (AUM,) = self.backend.asarrays(self.backend.product(AU, xi.M))
-        image = (AU.conj() * (AUM + 2 * AP)).sum(1).real  # a^H (U M U^H + P U^H + U P^H) a
-        return self.backend.norm(image if weights is None else image * weights**0.5) ** 2
 
     @functools.cached_property
     def gram_operator(self) -> GramOperator:
         """The normal equations of A."""
         return gram_operator(self.linear_map, self.backend)
 
-    def point(self, x: Array, image: Array) -> FixedRank:
-        """``x x^H`` for an (n, 1) array x, whose image ``A x`` is known and need not be computed again."""
+    def gradient_of_signal(self, x: Array, image: Array) -> PhaseGradient:
+        """The gradient at ``x x^H`` for an (n, 1) array x, whose image ``A x`` is known and need not be computed again."""
         size = self.backend.norm(x) or 1.0
         U = x / size
-        self._last, self._line = _Image(U, image / size, 0), None
         s = self.backend.asarray(np.array([size**2], np.zeros(0, self.dtype).real.dtype))
-        return FixedRank(U, s, U, self.backend)
-
-    def image(self, U: Array) -> Array:
-        """``A U``, from earlier products where U lies in the span of a point and a step from there, as after a retraction.
-
-        Whether it does is checked, not assumed; and A is applied afresh now and then, so that rounding cannot pile up.
-        """
-        last, line = self._last, self._line
-        if last is not None and last.U is U:
-            return last.AU
-        image = line.combine(U, self.backend) if line is not None and line.age < REFRESH else None
-        age = 0 if image is None or line is None else line.age + 1
-        self._last = _Image(U, self.linear_map.apply(U) if image is None else image, age)
-        return self._last.AU
+        images = Images(self.linear_map, self.backend, U, image / size)
+        return PhaseGradient(self, FixedRank(U, s, U, self.backend), images)
 
     def restrict(self, X: FixedRank) -> FixedRank:
         """The best approximation to X that is Hermitian and positive semidefinite."""
-        self._last = self._line = None  # runs begin and end here: none may depend on the images of another
         if X.hermitian:
             return X
         basis = self.backend.orthonormalize(self.backend.concat([X.U, X.V]))
@@ -310,126 +282,6 @@ class PhaseRetrieval(Problem):
                 stacklevel=3,
             )
         return rank
-
-
-@dataclass(frozen=True)
-class _Image:
-    """A factor U and A U, put together from earlier images ``age`` times in a row."""
-
-    U: Array
-    AU: Array
-    age: int
-
-
-@dataclass(frozen=True)
-class _Line:
-    """A factor U and the last step from there, P, with their images."""
-
-    U: Array
-    AU: Array
-    P: Array
-    AP: Array
-    age: int
-
-    def combine(self, U: Array, backend: Backend) -> Array | None:
-        """``A U`` as a combination of the images; None where U is not in the span of U and P to rounding."""
-        if U.shape != self.U.shape:
-            return None
-        gram, minus, asarray = backend.gram, backend.minus, backend.asarray
-        inverse, rest = backend.inverse(gram(self.P, self.P)), U
-        a = b = np.zeros((U.shape[1], U.shape[1]), backend.dtype(U))
-        for _ in range(2):  # U and P are orthogonal to each other, and U to itself, only to some rounding that adds up
-            more = gram(self.U, rest)
-            a, rest = a + more, asarray(minus(rest, self.U, more))
-            more = inverse @ gram(self.P, rest)
-            b, rest = b + more, asarray(minus(rest, self.P, more))
-        if not abs(rest).max() <= 20 * np.finfo(backend.dtype(U)).eps * abs(U).max():  # also where the inverse is nan
-            return None
-        return asarray(backend.plus(self.AU, a, self.AP, b))
-
-
-class PhaseGradient(Gradient):
-    """``G = A^H diag(d) A`` with ``d = A X - y``, seen through ``G U``: Hermitian where X is."""
-
-    problem: PhaseRetrieval
-
-    @functools.cached_property
-    def residual(self) -> Array:
-        X = self.X
-        if X.hermitian:
-            image = self.problem.image(X.U)
-            return (image.real**2 + image.imag**2 if X.backend.is_complex(image) else image**2) @ X.s - self.problem.y
-        return self.problem.forward(X.U * X.s, X.V) - self.problem.y
-
-    def weighted(self, weights: Array) -> PhaseGradient:
-        """``A^H diag(w d) A``: the gradient of ``sum_i w_i d_i^2 / 2`` for weights w of the measurements."""
-        twin = PhaseGradient(self.problem, self.X)
-        vars(twin)["residual"] = weights * self.residual
-        return twin
-
-    @property
-    def _image(self) -> Array:
-        return self.problem.image(self.X.V) if self.X.hermitian else self.problem.linear_map.apply(self.X.V)
-
-    @functools.cached_property
-    def _batched(self) -> tuple[Array, Array]:
-        """``G V`` and G times the probes, in one product with A^H."""
-        both = self.X.backend.concat([self._image, self.problem.probe_image])
-        both = self.problem.linear_map.adjoint(self.residual[:, None] * both)
-        return self.X.backend.asarray(both[:, : self.X.rank]), both[:, self.X.rank :]
-
-    @functools.cached_property
-    def GV(self) -> Array:
-        if "_batched" in vars(self):  # a metric has asked for row norms before
-            return self._batched[0]
-        return self.problem.linear_map.adjoint(self.residual[:, None] * self._image)
-
-    @functools.cached_property
-    def GhU(self) -> Array:
-        return self.GV if self.X.hermitian else self.adjoint_times(self.X.U)
-
-    @functools.cached_property
-    def row_squares(self) -> Array:
-        if self.problem.probes is None:
-            return self.problem.linear_map.row_squares(self.residual)
-        return _mean_squares(self._batched[1], self.X.backend)
-
-    @functools.cached_property
-    def col_squares(self) -> Array:
-        if not self.X.backend.is_complex(self.residual):
-            return self.row_squares  # G is Hermitian
-        d = self.residual.conj()
-        if self.problem.probes is None:
-            return self.problem.linear_map.row_squares(d)
-        return _mean_squares(self.problem.linear_map.adjoint(d[:, None] * self.problem.probe_image), self.X.backend)
-
-    def times(self, v: Array) -> Array:
-        return self.problem._times(self.residual, *self.X.backend.asarrays(v))
-
-    def adjoint_times(self, u: Array) -> Array:
-        return self.problem._times(self.residual.conj(), *self.X.backend.asarrays(u))
-
-
-class _Operator:
-    """``A^H diag(p) A`` by its products with thin arrays of any backend; SciPy's ``aslinearoperator`` takes it."""
-
-    def __init__(self, problem: PhaseRetrieval, p: Array) -> None:
-        self.problem, self.p, self.shape, self.dtype = problem, p, problem.shape, problem.dtype
-
-    def __matmul__(self, v: Array) -> Array:
-        return self.problem._times(self.p, v.reshape(len(v), -1)).reshape(v.shape)
-
-    def rmatmat(self, u: Array) -> Array:
-        return self.problem._times(self.p.conj(), u.reshape(len(u), -1)).reshape(u.shape)
-
-    matvec = matmat = __matmul__
-    rmatvec = rmatmat
-
-
-def _mean_squares(products: Array, backend: Any) -> Array:
-    """The mean of ``|(G z)_i|^2`` over the probes z."""
-    double = backend.astype(products, np.result_type(backend.dtype(products), np.float64))
-    return (abs(double) ** 2).mean(1)
 
 
 def phase_distance(x: Any, truth: Any) -> float:

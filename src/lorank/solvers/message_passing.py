@@ -8,6 +8,7 @@ import numpy as np
 
 from ..backends import Array
 from ..operators import PhaseRetrieval, Problem
+from ..operators.phase_gradient import PhaseGradient
 from ..parameter_checks import NOT_NEGATIVE, between, check_parameters, optional, whole
 from ..state import State
 
@@ -23,6 +24,7 @@ class Memory:
     best: float = float("inf")
     waited: int = 0
     done: bool = False
+    guess: Array | None = None  # for the next least squares solution, where those are found by iterations
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ class MessagePassing:
             raise ValueError(f"message passing looks for one signal, rank 1: got rank {state.X.rank}")
         mean, backend = _mean(problem.y), problem.backend
         if self.seed is None:
-            return Memory(float(state.X.s[0]) ** 0.5 * problem.image(state.X.U)[:, 0], mean)
+            assert isinstance(state.gradient, PhaseGradient)
+            return Memory(float(state.X.s[0]) ** 0.5 * state.gradient.image[:, 0], mean)
         x = backend.random_normal(np.random.default_rng(self.seed), (problem.shape[0], 1), problem.dtype)
         z = problem.linear_map.apply(x)[:, 0]
         return Memory(0.3 * problem.m**0.5 * mean**0.5 / backend.norm(z) * z, mean)
@@ -85,18 +88,20 @@ class MessagePassing:
         z, spread = self.phases(problem, memory.message, variance)
         message, passed = outside(z, spread, memory.message, variance)
         prior = mean * problem.m / problem.gram_operator.energy  # |x|^2 / n
-        x, trace = problem.gram_operator.solve(problem.linear_map.adjoint(message[:, None]), passed / prior)
-        image = problem.linear_map.apply(x)
-        back, returned = outside(image[:, 0], passed * trace / problem.m, message, passed)
+        fit = problem.gram_operator.solve(problem.linear_map.adjoint(message[:, None]), passed / prior, memory.guess)
+        image = problem.linear_map.apply(fit.x)
+        back, returned = outside(image[:, 0], passed * fit.trace / problem.m, message, passed)
         scale = _scale(problem, image[:, 0])
         if not np.isfinite(scale):  # off to infinity: A is not at all like a random one
             return replace(state, iteration=state.iteration + 1, memory=replace(memory, done=True))
-        new = state.next(problem, problem.point(scale * x, scale * image), passed / mean)
+        G = problem.gradient_of_signal(scale * fit.x, scale * image)
+        new = state.next(problem, G.X, passed / mean, gradient=G)
         better = new.residual < 0.99 * memory.best
         best, waited = (new.residual, 0) if better else (memory.best, memory.waited + 1)
         d = self.damping if new.residual > 0.3 else self.late
         message, variance = d * back + (1 - d) * memory.message, d * returned + (1 - d) * variance
-        return new.remember(Memory(message, variance, best, waited, new.residual < self.near or waited >= self.patience))
+        done = new.residual < self.near or waited >= self.patience
+        return new.remember(Memory(message, variance, best, waited, done, fit.guess))
 
     def phases(self, problem: PhaseRetrieval, p: Array, variance: float) -> tuple[Array, float]:
         """The mean of z given ``z ~ N(p, variance)`` and ``|z|^2 = y``, and its variance averaged over the measurements."""

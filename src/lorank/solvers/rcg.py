@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Protocol
@@ -13,7 +11,7 @@ from ..geometry import Tangent
 from ..metrics import Canonical, Metric
 from ..metrics.base import METRIC
 from ..operators import Gradient, PhaseRetrieval, Problem
-from ..operators.phase import PhaseGradient
+from ..operators.phase_gradient import PhaseGradient
 from ..parameter_checks import Expected, check_parameters, optional, with_methods
 from ..state import State
 from .safeguard import SAFEGUARD, Safeguard, Trust
@@ -95,27 +93,26 @@ class RCG:
 
     def step(self, problem: Problem, state: State) -> State:
         X, memory = state.X, state.memory
-        G, energy_of = self._seen(problem, state)
+        G = self._gradient(problem, state)
         X.manifold.prepare(X, G, [xi for xi in (memory.gradient, memory.direction) if xi is not None])
         weights, metric = self.metric.weights(G, memory.metric)
         xi = X.manifold.gradient(X, G, weights)
         slope = xi.inner(G)  # |xi|^2 in the metric
         direction, downhill = self._direction(xi, slope, memory, X, G)
-        energy = energy_of(direction)
+        energy = G.energy(direction)
         alpha = -downhill / energy if energy > 0 else 0.0
         retract = X.manifold.retract
         new, trust = self.safeguard.advance(problem, state, memory.trust, alpha, lambda alpha: retract(direction, alpha))
         X.manifold.forget(direction)
         return new.remember(Memory(metric, trust, xi, slope, direction))
 
-    def _seen(self, problem: Problem, state: State) -> tuple[Gradient, Callable[[Tangent], float]]:
-        """The gradient, and ``|A xi|^2`` for a direction xi, with the measurements weighted where that is asked for."""
+    def _gradient(self, problem: Problem, state: State) -> Gradient:
+        """The gradient, with the measurements weighted where that is asked for."""
         if self.reweighting is None:
-            return state.gradient, state.gradient.energy
+            return state.gradient
         assert isinstance(problem, PhaseRetrieval)
         assert isinstance(state.gradient, PhaseGradient)
-        weights = self.reweighting(problem, state)
-        return state.gradient.weighted(weights), functools.partial(problem.energy, weights=weights)
+        return state.gradient.weighted(self.reweighting(problem, state))
 
     def _direction(self, xi: Tangent, slope: float, memory: Memory, X: Any, G: Any) -> tuple[Tangent, float]:
         """``-xi + beta T(d)`` and the slope along it, by products with G alone: ``<xi, z>`` in the metric is ``<G, z>``."""
