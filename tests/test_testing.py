@@ -194,3 +194,22 @@ def test_a_wrong_completion_fails(backend):
     problem = Shifted(right.rows, right.cols, right.y, right.shape, backend=backend)
     with pytest.raises(AssertionError, match="do not match"):
         dot_test(problem)
+
+
+def test_in_place_work_is_named():
+    class InPlace(Sensing):
+        def adjoint(self, p):
+            out = super().adjoint(p)
+            p *= 0
+            return out
+
+    class InPlaceForward(Sensing):
+        def forward(self, left, right):
+            out = super().forward(left, right)
+            right += 1
+            return out
+
+    with pytest.raises(AssertionError, match="adjoint works in place: it has changed its argument p"):
+        dot_test(InPlace())
+    with pytest.raises(AssertionError, match="forward works in place: it has changed its argument right"):
+        dot_test(InPlaceForward())

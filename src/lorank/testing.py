@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .geometry import FixedRank, Weights, retract, riemannian_gradient
@@ -31,7 +33,7 @@ def dot_test(problem: Problem, *, rank: int = 2, seed: int = 0, rtol: float | No
     Raises
     ------
     AssertionError
-        When they differ by more than ``rtol``, or when a shape or dtype is off.
+        When they differ by more than ``rtol``, when a shape or dtype is off, or when one of them changes its arguments.
     """
     _check_arguments(problem, rank, seed)
     check("rtol", rtol, optional(POSITIVE))
@@ -39,10 +41,14 @@ def dot_test(problem: Problem, *, rank: int = 2, seed: int = 0, rtol: float | No
     n1, n2 = problem.shape
     left, right = (backend.random_normal(rng, (n, rank), problem.dtype) for n in (n1, n2))
     p = backend.random_normal(rng, (problem.m,), problem.dtype)
+    given = {name: backend.copy(a) for name, a in (("left", left), ("right", right), ("p", p))}
     image = problem.forward(left, right)
+    for name, a in (("left", left), ("right", right)):
+        _unchanged(a, given[name], "forward", name)
     if tuple(image.shape) != (problem.m,):
         raise AssertionError(f"forward gives an array of shape {tuple(image.shape)}, expected ({problem.m},)")
     matrix = problem.adjoint(p)
+    _unchanged(p, given["p"], "adjoint", "p")
     if tuple(matrix.shape) != (n1, n2):
         raise AssertionError(f"adjoint gives a matrix of shape {tuple(matrix.shape)}, expected {(n1, n2)}")
     one = np.vdot(backend.to_numpy(p), backend.to_numpy(image))  # <p, A(L R^H)>
@@ -104,6 +110,11 @@ def _check_arguments(problem: Problem, rank: int, seed: int) -> None:
 class _Moved:
     def __init__(self, X: FixedRank, GV: np.ndarray, GhU: np.ndarray) -> None:
         self.GV, self.GhU, self.core = GV, GhU, X.backend.gram(X.U, GV)
+
+
+def _unchanged(a: Any, before: Any, function: str, name: str) -> None:
+    if not bool((a == before).all()):
+        raise AssertionError(f"{function} works in place: it has changed its argument {name}, and must work on a copy")
 
 
 def _precision(problem: Problem) -> float:

@@ -131,6 +131,7 @@ def spoiled(a, place, value):
         ({"row_norms": True}, r"row_norms must be .* got True"),
         ({"row_norms": None}, r"row_norms must be .* got None"),
         ({"row_norms": "probes"}, r"row_norms must be .* got 'probes'"),
+        ({"row_norms": 1000000}, r"row_norms=1,000,000 probes for 3 unknowns: .*row_norms='exact'"),
         ({"backend": "cuda"}, r"unknown backend 'cuda'"),
     ],
 )
@@ -232,3 +233,44 @@ def test_full_shampoo_says_what_it_cannot_do():
     problem, _ = lr.datasets.random_phase(6, seed=1)
     with pytest.raises(TypeError, match=r"PhaseRetrieval\.adjoint returns a LinearOperator.*solver='rgd'"):
         lr.solve(problem, 1, lr.RGD(lr.metrics.FullShampoo()))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("exponent", [-150, -100, -60, -30, -8, 0, 8, 15, 30, 60, 70, 100, 150])
+def test_numbers_of_any_size_are_solved_or_refused(exponent, dtype):
+    """Never a warning of NumPy's, and never nan."""
+    problem, x = lr.datasets.random_phase(8, seed=1, dtype=dtype)
+    with np.errstate(all="ignore"):
+        c = dtype(10.0) ** exponent
+        A, y = c * problem.linear_map.A, (c * np.abs(problem.linear_map.A @ x)) ** 2
+    if not (np.isfinite(A).all() and np.isfinite(y).all()):
+        return
+    for unit in (1, 0):  # intensities in the units of A, and not
+        try:
+            made = lr.PhaseRetrieval(A, y if unit else problem.y)
+            result = lr.solve(made, 1, tol=1e-5)
+        except ValueError as error:
+            said = str(error)
+            assert exponent != 0
+            assert "divide" in said.lower() or "A is zero" in said
+        else:
+            assert abs(exponent) < 100
+            assert lr.phase_distance(result.signal * dtype(1 if unit else c), x) < 1e-3
+
+
+def test_functions_may_work_in_place():
+    def apply(v):
+        out = A @ v
+        v *= 0
+        return out
+
+    def adjoint(w):
+        out = A.T @ w
+        w *= 0
+        return out
+
+    y = (A @ np.ones(3)) ** 2
+    for solver in ("auto", lr.MessagePassing(), "rcg"):
+        result = lr.solve(lr.PhaseRetrieval.from_functions(apply, adjoint, y, 3, dtype=float), 1, solver)
+        plain = lr.solve(lr.PhaseRetrieval.from_functions(times, adjoint_times, y, 3, dtype=float), 1, solver)
+        np.testing.assert_array_equal(result.history.residual, plain.history.residual)

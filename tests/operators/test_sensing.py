@@ -370,3 +370,42 @@ def test_too_few_measurements_warn():
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
 def test_the_repr_says_what_it_is(dtype):
     assert repr(make("3-D", dtype, "reference")[0]) == f"Sensing(5 x 4, 30 measurements, {dtype}, reference)"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("exponent", [-200, -100, -60, -30, -8, 0, 8, 15, 30, 60, 100, 160, 200])
+def test_numbers_of_any_size_are_solved_or_refused(exponent, dtype):
+    """Never a warning of NumPy's, and never nan."""
+    problem, truth = lr.datasets.random_sensing(6, 5, 1, dtype=dtype, seed=1)
+    with np.errstate(all="ignore"):
+        c = dtype(10.0) ** exponent
+        A, y = c * problem.A, c * problem.y
+    if not (np.isfinite(A).all() and np.isfinite(y).all() and y.any()):
+        return
+    for unit in (1, 0):  # measurements in the units of A, and not
+        try:
+            result = lr.solve(lr.Sensing(A, y if unit else problem.y, (6, 5)), 1, tol=1e-5)
+        except ValueError as error:
+            said = str(error)
+            assert exponent != 0
+            assert "divide" in said.lower() or "is A zero" in said
+        else:
+            assert abs(exponent) <= 100
+            assert result.converged
+            assert np.abs(result.X.to_dense() * (1 if unit else c) - truth.to_dense()).max() < 1e-3 * truth.norm()
+
+
+def test_functions_may_work_in_place():
+    def forward(left, right):
+        out = np.tensordot(A3, left @ right.T)
+        left *= 0
+        return out
+
+    def adjoint(p):
+        out = np.tensordot(p, A3, 1)
+        p *= 0
+        return out
+
+    y = np.tensordot(A3, np.ones((3, 2)))
+    one, two = (lr.solve(lr.Sensing.from_functions(*pair, y, (3, 2)), 1) for pair in ((forward, adjoint), functions(A3)))
+    np.testing.assert_allclose(one.history.residual, two.history.residual, rtol=1e-6, atol=1e-12)

@@ -143,6 +143,8 @@ class FunctionMap:
         return self._checked(self._adjoint(self._given(w)), (self.n, w.shape[1]), self.backend.dtype(w), "adjoint")
 
     def _given(self, a: Array) -> Array:
+        """A copy of its own for a function: one that works in place must not change what the solver holds."""
+        a = self.backend.copy(a)
         return self.backend.to_numpy(a) if self._of_numpy else a
 
     def _checked(self, a: Any, shape: tuple[int, int], dtype: Any, name: str) -> Array:

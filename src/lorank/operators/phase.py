@@ -23,6 +23,7 @@ from .phase_images import Images
 
 EXACT_UP_TO = 64  # unknowns: below that all of G costs no more than the probes
 PROBES = 16
+MOST_PROBES = 64  # where there are no more unknowns than that
 
 RowNorms = Literal["auto", "exact"] | int
 
@@ -208,6 +209,11 @@ class PhaseRetrieval(Problem):
             row_norms = PROBES
         if isinstance(row_norms, bool) or not isinstance(row_norms, (int, np.integer)) or row_norms < 1:
             raise ValueError(f"row_norms must be 'auto', 'exact' or a number of probes, got {row_norms!r}")
+        if row_norms > max(n, MOST_PROBES):
+            raise ValueError(
+                f"row_norms={row_norms:,} probes for {n:,} unknowns: n of them cost as much as exact norms "
+                f"(row_norms='exact'), and {PROBES} are mostly enough"
+            )
         rng = np.random.default_rng(seed)
         choices = np.array([1, 1j, -1, -1j] if self._dtype.kind == "c" else [1, -1])
         return self.backend.asarray(rng.choice(choices, (n, int(row_norms))).astype(self._dtype))

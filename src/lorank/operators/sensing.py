@@ -71,7 +71,10 @@ class Sensing(Problem):
         dtype = np.result_type(backend_of(A).dtype(A), backend_of(y).dtype(y))
         self.A = backend.asarray(A, dtype).reshape(len(A), n1 * n2)
         if gain is None:
-            gain = sum(backend.squared_norm(part) for part in self._blocks()) / (n1 * n2)
+            with np.errstate(over="ignore"):
+                gain = sum(backend.squared_norm(part) for part in self._blocks()) / (n1 * n2)
+            if not math.isfinite(gain):
+                raise ValueError("A holds numbers whose squares overflow: divide A and y by a constant")
         super().__init__(backend.asarray(y, dtype), (n1, n2), gain=_gain(gain), backend=backend)
 
     @classmethod
@@ -230,7 +233,11 @@ class FunctionSensing(Problem):
         return self._cast(self.backend.asmatrix(matrix), "adjoint")
 
     def _given(self, a: Array) -> Array:
-        """As the functions take it: in main memory, tensors and NumPy's arrays are two views of the same numbers."""
+        """As the functions take it: in main memory, tensors and NumPy's arrays are two views of the same numbers.
+
+        A copy, for a function that works in place must not change what the solver holds.
+        """
+        a = self.backend.copy(a)
         return self.backend.to_numpy(a) if self._of_numpy else a
 
     def _cast(self, a: Any, name: str) -> Any:
