@@ -14,7 +14,7 @@ import numpy as np
 
 from ..backends import Array, Backend, backend_of, get_backend
 from ..geometry import FixedRank
-from .array_checks import FLOATS, finite_array, functions_of_numpy
+from .array_checks import FLOATS, check_gain, finite_array, functions_of_numpy
 from .base import Problem
 from .gram_operator import GramOperator, gram_operator
 from .linear_maps import DiffractionMap, FunctionMap, LinearMap, MatrixMap
@@ -227,6 +227,10 @@ class PhaseRetrieval(Problem):
     def dtype(self) -> Any:
         """Of X and x; the measurements are real."""
         return self._dtype
+
+    def check_scale(self) -> None:
+        super().check_scale()
+        check_gain(self.largest, self.gain, self.dtype)
 
     def dof(self, rank: int) -> int:
         """Real unknowns of a semidefinite matrix of that rank: n at rank 1, and 2 n - 1 where x is complex."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import Array, Backend, backend_of, get_backend
-from .array_checks import finite_array, functions_of_numpy, measurement_vector
+from .array_checks import check_gain, finite_array, functions_of_numpy, measurement_vector
 from .base import Problem
 from .gradient import Gradient
 
@@ -131,6 +131,10 @@ class Sensing(Problem):
         Problem.__init__(twin, backend.asarray(self.backend.to_numpy(self.y)), self.shape, gain=self.gain, backend=backend)
         return twin
 
+    def check_scale(self) -> None:
+        super().check_scale()
+        check_gain(self.largest, self.gain, self.dtype)
+
     def forward(self, left: Array, right: Array) -> Array:
         left, right = self.backend.asarrays(left, right)
         return self._apply((left @ right.conj().T).ravel())
@@ -217,6 +221,10 @@ class FunctionSensing(Problem):
                 dot_test(self, rank=min(2, *self.shape))
             except AssertionError as error:
                 raise ValueError(str(error)) from None
+
+    def check_scale(self) -> None:
+        super().check_scale()
+        check_gain(self.largest, self.gain, self.dtype)
 
     def forward(self, left: Array, right: Array) -> Array:
         image = self.backend.asarray(self._forward(*map(self._given, self.backend.asarrays(left, right))))
