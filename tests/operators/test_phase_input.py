@@ -220,7 +220,7 @@ def test_rank_2_warns():
     problem, _ = lr.datasets.random_phase(6, seed=1)
     with pytest.warns(UserWarning, match=r"looks for one signal.*at rank 2, result\.signal is its leading part") as caught:
         lr.solve(problem, 2, "rgd", max_iter=2)
-    assert [w.filename for w in caught] == [__file__]
+    assert caught[0].filename == __file__  # others may follow: that the run has not converged
 
 
 def test_a_complex_start_for_a_real_signal_is_refused():

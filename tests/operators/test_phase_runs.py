@@ -102,7 +102,8 @@ def test_images_stay_exact_to_rounding_during_a_run():
     result = lr.solve(problem, 1, "adaptive-prgd", tol=1e-10, max_iter=300, callbacks=[compare])
     assert max(off) < 1e-13
     assert result.n_iter > 2 * phase_images.REFRESH
-    assert ages == [k % (phase_images.REFRESH + 1) for k in range(len(ages))]  # put together from earlier ones as long as allowed
+    period = phase_images.REFRESH + 1  # put together from earlier ones as long as allowed
+    assert ages == [k % period for k in range(len(ages))]
 
 
 @pytest.mark.parametrize("n", [2, 12])
