@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from helpers import assert_close, dense_gradient, double, host, random_point, random_problem, real_dtype, seeds
 from lorank import Completion, FixedRank, metrics
+from lorank.backends import get_backend
 from lorank.geometry import Identity
 
 RANK = 2
@@ -131,7 +132,9 @@ def test_full_shampoo_refuses_large_matrices(backend):
 # -- epsilon -----------------------------------------------------------------------------------------------------------
 def fake_gradient(row_squares, col_squares):
     squares = np.array(row_squares, float), np.array(col_squares, float)
-    return SimpleNamespace(row_squares=squares[0], col_squares=squares[1], max_norm=np.sqrt(max(map(max, squares))))
+    largest = np.sqrt(max(map(max, squares)))
+    where = SimpleNamespace(backend=get_backend("reference"))
+    return SimpleNamespace(X=where, row_squares=squares[0], col_squares=squares[1], max_norm=largest)
 
 
 @given(shape=shapes, seed=seeds)
