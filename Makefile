@@ -1,5 +1,6 @@
 # make run     build what is needed and recover a matrix with five solvers
-# make test    lint, types, tests: what CI runs
+# make test    lint, types, tests
+# make test-variations  the solvers' and kernels' tests as other machines would run them; CI runs this after make test
 # make bench   timings, on a quiet machine (bench-core, bench-peers, bench-maps)
 # make sanitize  the kernel tests on an AddressSanitizer/UBSan build
 
@@ -9,13 +10,16 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard src/kernels/*)
 
-.PHONY: run test lint types bench bench-core bench-peers bench-maps sanitize clean
+.PHONY: run test test-variations lint types bench bench-core bench-peers bench-maps sanitize clean
 
 run: $(STAMP)
 	$(BIN)/lorank demo
 
 test: lint types
 	$(BIN)/python -m pytest
+
+test-variations: $(STAMP)
+	$(BIN)/python tools/variations.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
