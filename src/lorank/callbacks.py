@@ -12,7 +12,7 @@ import numpy as np
 
 from .geometry import FixedRank
 from .operators import Problem
-from .parameter_checks import check, instance
+from .parameter_checks import check, with_methods
 
 if TYPE_CHECKING:
     from .clock import Clock
@@ -32,7 +32,7 @@ class TruthError:
     """
 
     def __init__(self, truth: FixedRank) -> None:
-        check("truth", truth, instance(FixedRank, "a point such as FixedRank.from_dense(X, rank)"))
+        check("truth", truth, with_methods("distance", "norm", what="a point such as FixedRank.from_dense(X, rank)"))
         self.truth = truth
         self._rows: list[tuple[int, float, float]] = []
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .files import FileError, read_archive, write_archive
 from .geometry import FixedRank
-from .operators import Completion, Problem
+from .operators import Problem
 from .parameter_checks import NOT_NEGATIVE, check
 
 if TYPE_CHECKING:
@@ -42,7 +39,7 @@ class Checkpoint:
         self.path, self.every, self.rank, self.solver = Path(path), float(every), rank, solver
         if not self.path.parent.is_dir():
             raise ValueError(f"checkpoint={self.path}: the folder {self.path.parent} does not exist")
-        self.fingerprint = fingerprint(problem)
+        self.fingerprint = problem.fingerprint()
         self._last, self._best, self._before = time.monotonic(), float("inf"), 0
 
     def resume(self, problem: Problem) -> FixedRank | None:
@@ -83,20 +80,3 @@ class Checkpoint:
         arrays = {name: problem.backend.to_numpy(a) for name, a in X.manifold.arrays(X).items()}
         write_archive(self.path, "checkpoint", meta, arrays)
         self._last, self._best = time.monotonic(), residual
-
-
-def fingerprint(problem: Problem) -> str:
-    """A number that differs where problems differ: of the measurements, and of the pattern or of what a probe measures."""
-    found = hashlib.sha256()
-    found.update(f"{type(problem).__name__} {problem.shape} {problem.dtype}".encode())
-    found.update(np.ascontiguousarray(problem.backend.to_numpy(problem.y)).tobytes())
-    if isinstance(problem, Completion):
-        entries = problem.observations.host()
-        found.update(np.ascontiguousarray(entries.indptr).tobytes())
-        found.update(np.ascontiguousarray(entries.indices).tobytes())
-    else:
-        rng = np.random.default_rng(0)
-        left, right = (problem.backend.random_normal(rng, (n, 1), problem.dtype) for n in problem.shape)
-        size = problem.backend.norm(problem.forward(left, right))
-        found.update(f"{size:.6e}".encode())  # rounded: the last bits may differ from machine to machine
-    return found.hexdigest()

@@ -19,6 +19,7 @@ from .parameter_checks import (
     check_parameters,
     instance,
     whole,
+    with_methods,
 )
 from .result import History, Status
 
@@ -129,7 +130,9 @@ class TruthDistance(Rule):
     tol: float = 1e-4
 
     def __post_init__(self) -> None:
-        check_parameters(self, truth=instance(FixedRank, "a point such as FixedRank.from_dense(X, rank)"), tol=NOT_NEGATIVE)
+        check_parameters(
+            self, truth=with_methods("distance", "norm", what="a point such as FixedRank.from_dense(X, rank)"), tol=NOT_NEGATIVE
+        )
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
         with clock.paused():

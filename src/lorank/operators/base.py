@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 import warnings
 from abc import ABC, abstractmethod
@@ -171,6 +172,10 @@ class Problem(ABC):
                 f"divide the measurements by {top:.0e} first, and multiply the result by it"
             )
 
+    def unweighted(self) -> Problem:
+        """The same measurements without weights: what can be fitted exactly does not depend on them."""
+        return self
+
     def restrict(self, X: FixedRank) -> FixedRank:
         """X without what the measurements cannot see at all (nothing, unless a model says otherwise)."""
         return X
@@ -183,9 +188,25 @@ class Problem(ABC):
         """The problem in units in which rows and columns are alike in size; None where there is no such thing, or no need."""
         return None
 
+    def fingerprint(self) -> str:
+        """A number that differs where problems differ: of the measurements, and of what a probe measures."""
+        found = hashlib.sha256()
+        found.update(f"{type(self).__name__} {self.shape} {self.dtype} {self.datafit!r}".encode())
+        found.update(np.ascontiguousarray(self.backend.to_numpy(self.y)).tobytes())
+        self._add_pattern(found)
+        return found.hexdigest()
+
+    def _add_pattern(self, found: Any) -> None:
+        """What A is, as far as one can tell from outside."""
+        if len(self.shape) == 2:
+            rng = np.random.default_rng(0)
+            left, right = (self.backend.random_normal(rng, (n, 1), self.dtype) for n in self.shape)
+            size = self.backend.norm(self.forward(left, right))
+            found.update(f"{size:.6e}".encode())  # rounded: the last bits may differ from machine to machine
+
     def __repr__(self) -> str:
-        n1, n2 = self.shape
-        return f"{type(self).__name__}({n1} x {n2}, {self.m:,} measurements, {self.dtype}, {self.backend.name})"
+        size = " x ".join(map(str, self.shape))
+        return f"{type(self).__name__}({size}, {self.m:,} measurements, {self.dtype}, {self.backend.name})"
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ class Completion(Problem):
     shape : (int, int), optional
         By default just large enough for the indices.
     weights : (m,) array, optional
-        Of the observations, in the order of ``values``: the misfit is ``sum_k w_k |X - y|_k^2``. Only their ratios matter, and
-        they are kept with a mean of 1. Observations of weight 0 are left out.
+        Of the observations, in the order of ``values``: the misfit is ``sum_k w_k |X - y|_k^2``. For noise
+        of known variance, one over it is best. Observations of weight 0 are left out.
     duplicates : {"error", "mean", "last", "sum"}
         What to make of a pair that occurs more than once. With weights, "mean" is the weighted mean, which counts with the sum
         of the weights, and "sum" is refused.
@@ -109,7 +109,7 @@ class Completion(Problem):
         del rows, cols, values, order
         observations = backend.make_observations(indptr, indices, y, shape[1])
         if weights is not None:
-            observations = observations.with_weights(backend.asarray(weights / weights.mean()))
+            observations = observations.with_weights(weights)
         self._observe(observations, backend)
         self._warn_about_empty()
 
@@ -232,6 +232,15 @@ class Completion(Problem):
             raise ValueError(f"{self.m:,} observations are too few to hold some back: give the rank as a number")
         kept, held = (self._with(part) for part in parts)
         return kept, held
+
+    def unweighted(self) -> Completion:
+        return self if self.observations.weights is None else self._with(self.observations.with_weights(None))
+
+    def _add_pattern(self, found: Any) -> None:
+        entries = self.observations.host()
+        for a in (entries.indptr, entries.indices, entries.weights):
+            if a is not None:
+                found.update(np.ascontiguousarray(a).tobytes())
 
     def _with(self, observations: Observations) -> Completion:
         """The same problem with other observations."""

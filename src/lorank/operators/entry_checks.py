@@ -63,6 +63,8 @@ def weight_array(a: Any, m: int) -> Array:
     top = float(a.max())
     if top == 0:
         raise ValueError("all weights are zero: nothing is left to fit")
+    if not 1e-50 < top < 1e50:
+        raise ValueError(f"the largest weight is {top:.1e}: divide the weights by {top:.0e}, only their ratios matter")
     low = (a > 0) & (a < top / MOST_WEIGHT)
     if low.any():
         k = backend.first(low)

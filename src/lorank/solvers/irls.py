@@ -84,15 +84,15 @@ class IRLS:
         return Memory(float("inf"))
 
     def step(self, problem: Problem, state: State) -> State:
-        memory, rank = state.memory, state.X.rank
+        memory, rank, exact = state.memory, state.X.rank, problem.unweighted()  # weights do not matter where all is fitted
         width = min(rank + self.extra, min(problem.shape) - 1)
-        xi = None if memory.point is None else self._smoothed(problem, memory.point, memory.epsilon)
-        Y = _leading(problem, xi, width + 1)
+        xi = None if memory.point is None else self._smoothed(exact, memory.point, memory.epsilon)
+        Y = _leading(exact, xi, width + 1)
         s = Y.backend.small(Y.s)
-        epsilon, active = self._lower(s, memory.epsilon, problem)
+        epsilon, active = self._lower(s, memory.epsilon, exact)
         past = (*memory.past, epsilon)[-self.window - 1 :]
         stuck = len(past) > self.window and epsilon > 0.9 * past[0]
-        free = epsilon < FREE * problem.gain / _frame_constant(problem) * float(s[rank - 1])
+        free = epsilon < FREE * exact.gain / _frame_constant(exact) * float(s[rank - 1])
         memory = Memory(epsilon, _first(Y, width), past, min(active, rank), stuck or free)
         return state.next(problem, _first(Y, rank), epsilon, memory)
 
