@@ -48,7 +48,7 @@ class Checkpoint:
             return None
         try:
             _, meta, arrays = read_archive(self.path, "checkpoint")
-            own = {"fingerprint": self.fingerprint, "rank": self.rank, "solver": self.solver}
+            own = {"fingerprint": self.fingerprint, "rank": _json(self.rank), "solver": self.solver}
             differ = [name for name, value in own.items() if meta[name] != value]
             self._before, self._best = int(meta["iteration"]), float(meta["residual"])
             X = problem.manifold.from_arrays(arrays, problem.backend)
@@ -72,7 +72,7 @@ class Checkpoint:
         X = X.padded(self.rank)
         meta: dict[str, Any] = {
             "fingerprint": self.fingerprint,
-            "rank": self.rank,
+            "rank": _json(self.rank),
             "solver": self.solver,
             "iteration": self._before + iteration,
             "residual": residual,
@@ -80,3 +80,8 @@ class Checkpoint:
         arrays = {name: problem.backend.to_numpy(a) for name, a in X.manifold.arrays(X).items()}
         write_archive(self.path, "checkpoint", meta, arrays)
         self._last, self._best = time.monotonic(), residual
+
+
+def _json(rank: Any) -> Any:
+    """As JSON gives it back."""
+    return list(rank) if isinstance(rank, tuple) else rank
