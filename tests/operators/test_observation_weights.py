@@ -163,3 +163,15 @@ def test_bad_weights_are_refused_by_name(weights, message, backend):
 def test_sums_of_weighted_duplicates_are_refused():
     with pytest.raises(ValueError, match="duplicates='sum' has no meaning with weights"):
         lr.Completion([0, 0], [0, 0], [1.0, 2.0], weights=[1, 1], duplicates="sum")
+
+
+def test_weights_chosen_in_each_step(backend):
+    """RCG(reweighting=...) with weights that never change is RCG on a problem with these weights."""
+    rng = np.random.default_rng(8)
+    problem, _, _ = weighted(rng, (20, 15), np.dtype(float), backend)
+    plain, w = problem.unweighted(), problem.observations.weights
+    start = random_point(rng, (20, 15), 2, np.dtype(float), backend)
+    stop = lr.stopping.Iterations(4)
+    one = lr.solve(problem, 2, "rcg", start=start, stop=stop).X.numpy()
+    two = lr.solve(plain, 2, lr.RCG(reweighting=lambda problem, state: w), start=start, stop=stop).X.numpy()
+    assert one.distance(two) < 1e-9 * one.norm()

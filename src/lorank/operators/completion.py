@@ -177,7 +177,7 @@ class Completion(Problem):
         unit = 1.0 if 1e-6 < self.largest < 1e6 else self.largest
         half = np.dtype(np.complex64 if self.dtype.kind == "c" else np.float32)
         values = self.backend.astype(self.y if unit == 1 else self.y / unit, half)
-        return self._with(self.observations.with_values(values)), unit
+        return self.with_observations(self.observations.with_values(values)), unit
 
     def rank_one(self, rng: np.random.Generator) -> FixedRank:
         """By alternating least squares, which at rank 1 are sums and quotients."""
@@ -230,11 +230,11 @@ class Completion(Problem):
         parts = self.observations.split(int(rng.integers(2**31)), share)
         if parts is None:
             raise ValueError(f"{self.m:,} observations are too few to hold some back: give the rank as a number")
-        kept, held = (self._with(part) for part in parts)
+        kept, held = (self.with_observations(part) for part in parts)
         return kept, held
 
     def unweighted(self) -> Completion:
-        return self if self.observations.weights is None else self._with(self.observations.with_weights(None))
+        return self if self.observations.weights is None else self.with_observations(self.observations.with_weights(None))
 
     def _add_pattern(self, found: Any) -> None:
         entries = self.observations.host()
@@ -242,7 +242,7 @@ class Completion(Problem):
             if a is not None:
                 found.update(np.ascontiguousarray(a).tobytes())
 
-    def _with(self, observations: Observations) -> Completion:
+    def with_observations(self, observations: Observations) -> Completion:
         """The same problem with other observations."""
         twin = copy.copy(self)
         vars(twin).pop("_balanced", None)
@@ -286,7 +286,7 @@ class Completion(Problem):
             left = _sizes(observed.counts(0), observed.times(squares, right[:, None] ** -2)[:, 0])
         real = np.zeros(0, self.dtype).real.dtype
         values = backend.astype(self.y / observed.sample(left[:, None], right[:, None]), self.dtype)
-        twin = self._with(observed.with_values(values))
+        twin = self.with_observations(observed.with_values(values))
         return Balanced(twin, backend.astype(left, real), backend.astype(right, real))
 
     def _warn_about_empty(self) -> None:

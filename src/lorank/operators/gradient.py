@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ..backends import Array, Vector
-from ..datafits import Datafit
+from ..datafits import Datafit, Quadratic
 from ..geometry import FixedRank, Tangent
 
 if TYPE_CHECKING:
@@ -28,6 +28,12 @@ class Gradient:
     def at(self, X: FixedRank) -> Gradient:
         """The gradient at the next point: a model may reuse what was computed here, or spare digits far from the solution."""
         return self.problem.gradient(X)
+
+    def weighted(self, weights: Vector) -> Gradient:
+        """The gradient of ``sum_k w_k |A X - y|_k^2 / 2`` at the same point: for methods that choose weights in each step."""
+        twin = Gradient(self.problem, self.X, Quadratic(weights))
+        vars(twin)["residual"] = self.residual
+        return twin
 
     def energy(self, xi: Tangent) -> float:
         """``sum_k c_k |A xi|_k^2``, c the datafit's curvature: what an exact step divides by."""

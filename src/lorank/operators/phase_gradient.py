@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends import Array
+from ..datafits import Datafit, Quadratic
 from ..geometry import FixedRank, Tangent
 from .gradient import Gradient
 from .phase_images import Images
@@ -25,17 +26,16 @@ class PhaseGradient(Gradient):
     X : FixedRank
     images : Images, optional
         ``A U`` for a Hermitian X, where known.
-    weights : (m,) array, optional
-        Of the measurements: then d is ``w (A X - y)``, and ``G`` the gradient of ``sum_i w_i (A X - y)_i^2 / 2``.
+    datafit : Datafit, optional
+        Where it is another one than the problem's: then d is its slope.
     """
 
     problem: PhaseRetrieval
 
     def __init__(
-        self, problem: PhaseRetrieval, X: FixedRank, images: Images | None = None, weights: Array | None = None
+        self, problem: PhaseRetrieval, X: FixedRank, images: Images | None = None, datafit: Datafit | None = None
     ) -> None:
-        super().__init__(problem, X)
-        self.weights = weights
+        super().__init__(problem, X, datafit)
         if images is not None:
             vars(self)["images"] = images
 
@@ -54,18 +54,16 @@ class PhaseGradient(Gradient):
         X = self.X
         if X.hermitian:
             image = self.image
-            d = (image.real**2 + image.imag**2 if X.backend.is_complex(image) else image**2) @ X.s - self.problem.y
-        else:
-            d = self.problem.forward(X.U * X.s, X.V) - self.problem.y
-        return d if self.weights is None else self.weights * d
+            return (image.real**2 + image.imag**2 if X.backend.is_complex(image) else image**2) @ X.s - self.problem.y
+        return self.problem.forward(X.U * X.s, X.V) - self.problem.y
 
     def weighted(self, weights: Array) -> PhaseGradient:
         """``A^H diag(w d) A``: the gradient of ``sum_i w_i d_i^2 / 2`` for weights w of the measurements.
 
         It shares the images: what it computes along a step is known here, too.
         """
-        twin = PhaseGradient(self.problem, self.X, self.images if self.X.hermitian else None, weights)
-        vars(twin)["residual"] = weights * self.residual
+        twin = PhaseGradient(self.problem, self.X, self.images if self.X.hermitian else None, Quadratic(weights))
+        vars(twin)["residual"] = self.residual
         return twin
 
     def at(self, X: FixedRank) -> PhaseGradient:
@@ -81,20 +79,20 @@ class PhaseGradient(Gradient):
             image = (AU.conj() * (AUM + 2 * AP)).sum(1).real  # a^H (U M U^H + P U^H + U P^H) a
         else:
             image = self.problem.forward(*xi.factors())
-        return backend.norm(image if self.weights is None else image * self.weights**0.5) ** 2
+        return backend.norm(image if self.curvature is None else image * self.curvature**0.5) ** 2
 
     @functools.cached_property
     def _batched(self) -> tuple[Array, Array]:
         """``G V`` and G times the probes, in one product with A^H."""
         both = self.X.backend.concat([self.image, self.problem.probe_image])
-        both = self.problem.linear_map.adjoint(self.residual[:, None] * both)
+        both = self.problem.linear_map.adjoint(self.dual[:, None] * both)
         return self.X.backend.asarray(both[:, : self.X.rank]), both[:, self.X.rank :]
 
     @functools.cached_property
     def GV(self) -> Array:
         if "_batched" in vars(self):  # a metric has asked for row norms before
             return self._batched[0]
-        return self.problem.linear_map.adjoint(self.residual[:, None] * self.image)
+        return self.problem.linear_map.adjoint(self.dual[:, None] * self.image)
 
     @functools.cached_property
     def GhU(self) -> Array:
@@ -103,23 +101,23 @@ class PhaseGradient(Gradient):
     @functools.cached_property
     def row_squares(self) -> Array:
         if self.problem.probes is None:
-            return self.problem.linear_map.row_squares(self.residual)
+            return self.problem.linear_map.row_squares(self.dual)
         return _mean_squares(self._batched[1], self.X.backend)
 
     @functools.cached_property
     def col_squares(self) -> Array:
-        if not self.X.backend.is_complex(self.residual):
+        if not self.X.backend.is_complex(self.dual):
             return self.row_squares  # G is Hermitian
-        d = self.residual.conj()
+        d = self.dual.conj()
         if self.problem.probes is None:
             return self.problem.linear_map.row_squares(d)
         return _mean_squares(self.problem.linear_map.adjoint(d[:, None] * self.problem.probe_image), self.X.backend)
 
     def times(self, v: Array) -> Array:
-        return self.problem.times(self.residual, *self.X.backend.asarrays(v))
+        return self.problem.times(self.dual, *self.X.backend.asarrays(v))
 
     def adjoint_times(self, u: Array) -> Array:
-        return self.problem.times(self.residual.conj(), *self.X.backend.asarrays(u))
+        return self.problem.times(self.dual.conj(), *self.X.backend.asarrays(u))
 
 
 class DiagonalForm:

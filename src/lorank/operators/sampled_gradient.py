@@ -31,6 +31,10 @@ class SampledGradient(Gradient):
         far = problem.precision == "auto" and self.residual_norm > ROUGH * problem.y_norm
         return SampledGradient(problem, X, far or problem.precision == "mixed")
 
+    def weighted(self, weights: Vector) -> SampledGradient:
+        problem = self.problem
+        return SampledGradient(problem.with_observations(problem.observations.with_weights(weights)), self.X)
+
     @functools.cached_property
     def _by_rows(self) -> tuple[Array, Array, Array]:
         found = self._passes.gradient_rows(self.X.U, self.X.s, self.X.V)

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Protocol
 
-from ..backends import Array
+from ..backends import Vector
 from ..geometry import Tangent
 from ..metrics import Canonical, Metric
 from ..metrics.base import METRIC
 from ..operators import Gradient, PhaseRetrieval, Problem
-from ..operators.phase_gradient import PhaseGradient
 from ..parameter_checks import Expected, check_parameters, optional, with_methods
 from ..state import State
 from .safeguard import SAFEGUARD, Safeguard, Trust
@@ -25,8 +24,8 @@ _COSINE = Expected(
 class Reweighting(Protocol):
     """Weights of the measurements, chosen anew at each point."""
 
-    def __call__(self, problem: PhaseRetrieval, state: State) -> Array:
-        """An (m,) array of positive numbers."""
+    def __call__(self, problem: Problem, state: State) -> Vector:
+        """A vector of positive numbers, one per measurement."""
         ...
 
 
@@ -38,7 +37,9 @@ class Fisher:
     The weighted misfit is, up to a factor between 1 and 2, that of the amplitudes, ``sum (|a_i^H x| - y_i^(1/2))^2``.
     """
 
-    def __call__(self, problem: PhaseRetrieval, state: State) -> Array:
+    def __call__(self, problem: Problem, state: State) -> Vector:
+        if not isinstance(problem, PhaseRetrieval):
+            raise TypeError(f"Fisher's weights are for PhaseRetrieval, and this is a {type(problem).__name__}: leave them out")
         size = (state.gradient.residual + problem.y).real + problem.y
         return 1 / (size + 1e-12 * float(size.max()))
 
@@ -67,7 +68,8 @@ class RCG:
     safeguard : Safeguard
         Shortens steps after which the residual grows (its fallbacks are not used here).
     reweighting : Reweighting, optional
-        Weights of the measurements, such as :class:`Fisher`; by default all count alike. Phase retrieval has them.
+        Weights of the measurements, chosen anew in each step; by default those of the problem. :class:`Fisher`'s are for phase
+        retrieval.
     """
 
     metric: Metric = field(default_factory=Canonical)
@@ -87,8 +89,6 @@ class RCG:
         )
 
     def start(self, problem: Problem, state: State) -> Memory:
-        if self.reweighting is not None and not isinstance(problem, PhaseRetrieval):
-            raise TypeError(f"{type(problem).__name__} has no weights of measurements: leave out reweighting, or use rcg")
         return Memory(self.metric.start(state.gradient), Trust(best=state.residual))
 
     def step(self, problem: Problem, state: State) -> State:
@@ -108,11 +108,7 @@ class RCG:
 
     def _gradient(self, problem: Problem, state: State) -> Gradient:
         """The gradient, with the measurements weighted where that is asked for."""
-        if self.reweighting is None:
-            return state.gradient
-        assert isinstance(problem, PhaseRetrieval)
-        assert isinstance(state.gradient, PhaseGradient)
-        return state.gradient.weighted(self.reweighting(problem, state))
+        return state.gradient if self.reweighting is None else state.gradient.weighted(self.reweighting(problem, state))
 
     def _direction(self, xi: Tangent, slope: float, memory: Memory, X: Any, G: Any) -> tuple[Tangent, float]:
         """``-xi + beta T(d)`` and the slope along it, by products with G alone: ``<xi, z>`` in the metric is ``<G, z>``."""
