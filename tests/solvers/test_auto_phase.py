@@ -67,7 +67,7 @@ def test_fisher_weights_save_iterations_and_the_residual_falls(dtype):
 
 def test_fisher_weights_are_refused_elsewhere():
     problem, _ = lr.datasets.random_completion(20, 20, 1, seed=1)
-    with pytest.raises(TypeError, match="Fisher.s weights are for PhaseRetrieval"):
+    with pytest.raises(TypeError, match="weights are for PhaseRetrieval"):
         lr.solve(problem, 1, FISHER)
 
 
