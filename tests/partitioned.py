@@ -22,20 +22,20 @@ class PartitionedVector:
 
     __array_ufunc__ = None  # so that NumPy's scalars leave arithmetic to it
 
-    def __init__(self, blocks):
-        self.blocks = list(blocks)
+    def __init__(self, parts):
+        self.parts = list(parts)
 
     @property
     def shape(self):
-        return (sum(len(b) for b in self.blocks),)
+        return (sum(len(b) for b in self.parts),)
 
     def __len__(self):
         return self.shape[0]
 
     def map(self, function, *others):
         """A function of the blocks of this vector and of others; numbers go to each of them."""
-        blocks = [o.blocks if isinstance(o, PartitionedVector) else [o] * len(self.blocks) for o in others]
-        return PartitionedVector(function(*one) for one in zip(self.blocks, *blocks, strict=True))
+        blocks = [o.parts if isinstance(o, PartitionedVector) else [o] * len(self.parts) for o in others]
+        return PartitionedVector(function(*one) for one in zip(self.parts, *blocks, strict=True))
 
     def __rsub__(self, other):
         return self.map(lambda a, b: b - a, other)
@@ -44,7 +44,7 @@ class PartitionedVector:
         return self.map(lambda a, b: b / a, other)
 
     def sum(self):
-        return sum(b.sum() for b in self.blocks)
+        return sum(b.sum() for b in self.parts)
 
     def mean(self):
         return self.sum() / len(self)
@@ -57,7 +57,7 @@ class PartitionedVector:
         return self.map(np.real)
 
     def whole(self):
-        return np.concatenate(self.blocks)
+        return np.concatenate(self.parts)
 
 
 for _name in ("add", "sub", "mul", "truediv", "pow", "neg", "abs", "gt", "lt", "ge", "le", "eq"):
@@ -87,34 +87,34 @@ class Partitioned(Reference):
     def norm(self, a):
         if not isinstance(a, PartitionedVector):
             return super().norm(a)
-        return float(np.sqrt(sum(super(Partitioned, self).norm(b) ** 2 for b in a.blocks)))
+        return float(np.sqrt(sum(super(Partitioned, self).norm(b) ** 2 for b in a.parts)))
 
     def inner(self, a, b):
         if not isinstance(a, PartitionedVector):
             return super().inner(a, b)
-        return sum(super(Partitioned, self).inner(*one) for one in zip(a.blocks, b.blocks, strict=True))
+        return sum(super(Partitioned, self).inner(*one) for one in zip(a.parts, b.parts, strict=True))
 
     def astype(self, a, dtype):
         return a.map(lambda b: b.astype(dtype, copy=False)) if isinstance(a, PartitionedVector) else super().astype(a, dtype)
 
     def dtype(self, a):
-        return a.blocks[0].dtype if isinstance(a, PartitionedVector) else super().dtype(a)
+        return a.parts[0].dtype if isinstance(a, PartitionedVector) else super().dtype(a)
 
     def to_numpy(self, a):
         return a.whole() if isinstance(a, PartitionedVector) else super().to_numpy(a)
 
     def all_finite(self, a):
-        return all(map(self.all_finite, a.blocks)) if isinstance(a, PartitionedVector) else super().all_finite(a)
+        return all(map(self.all_finite, a.parts)) if isinstance(a, PartitionedVector) else super().all_finite(a)
 
     def largest(self, a):
-        return max(map(self.largest, a.blocks)) if isinstance(a, PartitionedVector) else super().largest(a)
+        return max(map(self.largest, a.parts)) if isinstance(a, PartitionedVector) else super().largest(a)
 
 
 class PartitionedObservations:
     """Passes over the blocks, one after the other; what concerns columns is added up."""
 
     def __init__(self, blocks, rows, shape):
-        self.blocks, self.slices, self.shape = blocks, rows, shape
+        self.parts, self.slices, self.shape = blocks, rows, shape
         self.m = sum(b.m for b in blocks)
         self.values = PartitionedVector(b.values for b in blocks)
         weights = [b.weights for b in blocks]
@@ -124,7 +124,7 @@ class PartitionedObservations:
         return PartitionedObservations(list(blocks), self.slices, self.shape)
 
     def _each(self, *vectors):
-        return zip(self.blocks, self.slices, *(v.blocks for v in vectors), strict=True)
+        return zip(self.parts, self.slices, *(v.parts for v in vectors), strict=True)
 
     @property
     def rows(self):
@@ -132,10 +132,10 @@ class PartitionedObservations:
 
     @property
     def cols(self):
-        return np.concatenate([b.cols for b in self.blocks])
+        return np.concatenate([b.cols for b in self.parts])
 
     def host(self):
-        entries = [b.host() for b in self.blocks]
+        entries = [b.host() for b in self.parts]
         indptr = np.concatenate([[0], np.cumsum(self.counts(0))])
         weights = None if self.weights is None else self.weights.whole()
         return HostEntries(indptr, np.concatenate([e.indices for e in entries]), self.values.whole(), weights)
@@ -145,32 +145,32 @@ class PartitionedObservations:
 
     def with_weights(self, weights):
         if weights is None:
-            return self._with(b.with_weights(None) for b in self.blocks)
+            return self._with(b.with_weights(None) for b in self.parts)
         if not isinstance(weights, PartitionedVector):  # as they come from a user
             weights = self._cut(weights)
         return self._with(b.with_weights(w) for b, _, w in self._each(weights))
 
     def _cut(self, p):
-        return PartitionedVector(np.split(np.asarray(p), np.cumsum([b.m for b in self.blocks])[:-1]))
+        return PartitionedVector(np.split(np.asarray(p), np.cumsum([b.m for b in self.parts])[:-1]))
 
     def split(self, seed, share):
         flags, left, at = [], np.zeros(self.shape[1]), 0
-        for b in self.blocks:
+        for b in self.parts:
             taken = held_out(np.arange(at, at + b.m), seed, share)
             rows = b.rows
             taken &= (np.bincount(rows, ~taken, b.shape[0]) > 0)[rows]
             left += np.bincount(b.cols, ~taken, self.shape[1])
             flags.append(taken)
             at += b.m
-        flags = [taken & (left > 0)[b.cols] for b, taken in zip(self.blocks, flags, strict=True)]
+        flags = [taken & (left > 0)[b.cols] for b, taken in zip(self.parts, flags, strict=True)]
         if not any(taken.any() for taken in flags):
             return None
-        pairs = list(zip(self.blocks, flags, strict=True))
+        pairs = list(zip(self.parts, flags, strict=True))
         return self._with(b._part(~taken) for b, taken in pairs), self._with(b._part(taken) for b, taken in pairs)
 
     @property
     def rough(self):
-        return self._with(b.rough for b in self.blocks)
+        return self._with(b.rough for b in self.parts)
 
     def gradient_rows(self, u, s, v):
         found = [b.gradient_rows(np.ascontiguousarray(u[rows]), s, v) for b, rows in self._each()]
@@ -188,7 +188,7 @@ class PartitionedObservations:
 
     def line_sums(self, blocks, p):
         (l1, r1), (l2, r2) = blocks
-        parts = [None] * len(self.blocks) if p is None else p.blocks
+        parts = [None] * len(self.parts) if p is None else p.parts
         found = [b.line_sums(((l1[rows], r1), (l2[rows], r2)), q) for (b, rows), q in zip(self._each(), parts, strict=True)]
         return tuple(sum(one) for one in zip(*found, strict=True))
 
@@ -204,7 +204,7 @@ class PartitionedObservations:
     def gathered(self, w, side):
         if side:
             return sum(b.gathered(np.ascontiguousarray(w[rows]), 1) for b, rows in self._each())
-        return np.concatenate([b.gathered(w, 0) for b in self.blocks])
+        return np.concatenate([b.gathered(w, 0) for b in self.parts])
 
     def sums(self, p, side):
         found = [b.sums(q, side) for b, _, q in self._each(p)]
@@ -215,7 +215,7 @@ class PartitionedObservations:
         return np.concatenate(rows), sum(cols)
 
     def counts(self, side):
-        found = [b.counts(side) for b in self.blocks]
+        found = [b.counts(side) for b in self.parts]
         return sum(found) if side else np.concatenate(found)
 
     def matrix(self, p):
@@ -225,15 +225,15 @@ class PartitionedObservations:
         g = self.matrix(p)
         return (g @ g.conj().T).toarray(), (g.conj().T @ g).toarray()
 
-    def outer_sums(self, side, factor):
+    def blocks(self, side, factor):
         if side:
             return sum(b.blocks(1, np.ascontiguousarray(factor[rows])) for b, rows in self._each())
-        return np.concatenate([b.blocks(0, factor) for b in self.blocks])
+        return np.concatenate([b.blocks(0, factor) for b in self.parts])
 
     def normal_equations(self, columns, other, prior, shift, *, weights=None, **options):
         if not columns:
             scale = options.pop("scale", None)
-            parts = [None] * len(self.blocks) if weights is None else weights.blocks
+            parts = [None] * len(self.parts) if weights is None else weights.parts
             found = [
                 b.normal_equations(
                     False, other, prior, shift, weights=w, scale=None if scale is None else scale[rows], **options

@@ -76,4 +76,4 @@ esac
 # --capture=no: a report is written when the process dies, and must not go down with pytest's capture.
 sanitized -m pytest --capture=no -p no:cacheprovider "$root/tests/backends/test_kernels.py" \
   "$root/tests/backends/test_kernel_arguments.py" "$root/tests/backends/test_normal.py" \
-  "$root/tests/backends/test_tall.py" "$@"
+  "$root/tests/backends/test_blocks.py" "$root/tests/backends/test_tall.py" "$@"

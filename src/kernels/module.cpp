@@ -169,7 +169,6 @@ void bind_normal(nb::class_<Pattern> &cls) {
         lorank::NormalJob job{};
         job.moments = moment ? moments.data() : nullptr;
         job.values = values.data();
-        job.weights = weighted ? weights.data() : nullptr;
         job.prior = prior.data();
         job.shift = shift.data();
         job.scale = scaled ? scale.data() : nullptr;
@@ -179,11 +178,61 @@ void bind_normal(nb::class_<Pattern> &cls) {
         job.covariance = wanted ? covariance.data() : nullptr;
         job.squares = squares.data();
         nb::gil_scoped_release nogil;
-        p.normal(columns, Factor<double>{other.data(), minors, width}, job);
+        p.normal(columns, Factor<double>{other.data(), minors, width}, weighted ? weights.data() : nullptr, job);
       },
       "columns"_a, "other"_a.noconvert(), "moments"_a.noconvert(), "values"_a.noconvert(), "weights"_a.noconvert(),
       "prior"_a.noconvert(), "shift"_a.noconvert(), "scale"_a.noconvert(), "fixed"_a, "noise"_a, "mean"_a.noconvert(),
       "covariance"_a.noconvert(), "squares"_a.noconvert());
+}
+
+template <class T>
+using Cube = nb::ndarray<T, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+
+template <class A>
+void require_shape(const A &a, const char *name, std::int64_t n, std::int64_t rows, std::int64_t width) {
+  require_shape(a, name, n, rows);
+  require(static_cast<std::int64_t>(a.shape(2)) == width, name, a.shape(2), width);
+}
+
+template <class R>
+void bind_systems(nb::class_<Pattern> &cls, nb::module_ &m) {
+  cls.def(
+      "blocks",
+      [](const Pattern &p, bool columns, Matrix<const R> other, Cube<R> out, std::optional<Vector<const double>> weights) {
+        const std::int64_t majors = columns ? p.n2 : p.n1, minors = columns ? p.n1 : p.n2, width = other.shape(1);
+        require(width > 0, "other: columns", width, 1);
+        require_shape(other, "other", minors, width);
+        require_shape(out, "out", majors, width, width);
+        if (weights) require_size(*weights, "weights", p.m);
+        nb::gil_scoped_release nogil;
+        p.blocks<R>(columns, Factor<R>{other.data(), minors, width}, weights ? weights->data() : nullptr, out.data());
+      },
+      "columns"_a, "other"_a.noconvert(), "out"_a.noconvert(), "weights"_a.noconvert() = nb::none());
+  m.def(
+      "factor_systems",
+      [](Cube<const R> matrices, Cube<R> factors) {
+        const std::int64_t n = matrices.shape(0), width = matrices.shape(1);
+        require(n > 0 && width > 0, "matrices: rows and columns", width, 1);
+        require_shape(matrices, "matrices", n, width, width);
+        require_shape(factors, "factors", (n + lorank::kTogether - 1) / lorank::kTogether, lorank::triangle(width),
+                      lorank::kTogether);
+        nb::gil_scoped_release nogil;
+        lorank::factor_systems<R>(n, width, matrices.data(), factors.data());
+      },
+      "matrices"_a.noconvert(), "factors"_a.noconvert());
+  m.def(
+      "solve_systems",
+      [](Cube<const R> factors, Matrix<const R> right, Matrix<R> solutions) {
+        const std::int64_t n = right.shape(0), width = right.shape(1);
+        require(n > 0 && width > 0, "right: rows and columns", width, 1);
+        require_shape(factors, "factors", (n + lorank::kTogether - 1) / lorank::kTogether, lorank::triangle(width),
+                      lorank::kTogether);
+        require_shape(right, "right", n, width);
+        require_shape(solutions, "solutions", n, width);
+        nb::gil_scoped_release nogil;
+        lorank::solve_systems<R>(n, width, factors.data(), right.data(), solutions.data());
+      },
+      "factors"_a.noconvert(), "right"_a.noconvert(), "solutions"_a.noconvert());
 }
 
 // A BLAS routine as SciPy hands it to Cython: a capsule that holds its address.
@@ -278,10 +327,13 @@ NB_MODULE(_kernels, m) {
   bind<std::complex<double>>(cls);
   bind<std::complex<float>>(cls);
   bind_normal(cls);
+  bind_systems<float>(cls, m);
+  bind_systems<double>(cls, m);
   bind_order<std::int64_t>(m);
   bind_order<std::int32_t>(m);
   bind_tall<float>(m);
   bind_tall<double>(m);
+  m.attr("TOGETHER") = lorank::kTogether;
   m.def("instruction_set", &lorank::instruction_set, "The instruction set in use.");
   m.def("instruction_sets", &lorank::instruction_sets, "Those that this machine can run, plainest first.");
   m.def("use_instruction_set", &lorank::use_instruction_set, "name"_a);

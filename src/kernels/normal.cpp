@@ -1,195 +1,229 @@
-// See normal.h. Compiled once per instruction set, with LORANK_NORMAL naming the function; loops run over whole cache lines
-// and are left to the compiler's vectoriser, for which no sum is reordered: results are the same on one thread and on many.
+// See normal.h. Compiled once per instruction set, with LORANK_NORMAL naming the function that hands out the table. The order of
+// every sum is that of the observations: results are the same on one thread and on many.
 #include "normal.h"
 
-#include <cmath>
-#include <cstring>
-
-#include "passes.h"
+#include "gram.h"
+#include "systems.h"
 
 namespace lorank {
 namespace {
 
-constexpr std::int64_t kLanes = kLineBytes / sizeof(double);
-constexpr int kBatch = 4;  // observations added to the matrix at a time: each of its entries is loaded once for all of them
-
-inline std::int64_t line_start(std::int64_t k) { return k / kLanes * kLanes; }
-
-#if defined(__GNUC__) || defined(__clang__)
-inline void fetch(const double *p, std::int64_t count) {
-  for (std::int64_t d = 0; d < count; d += kLanes) __builtin_prefetch(p + d, 0, 3);
-}
-#else
-inline void fetch(const double *, std::int64_t) {}
-#endif
-
-struct Scratch {
-  double *A, *U, *inverse, *b, *x, *y, *triangle;
+// Where the sums of one major index are added up.
+struct Sums {
+  double *A, *b, *moments;  // stride rows of stride; stride; the upper triangle
 };
 
-// A += sum of w y y^T (upper triangle, whole cache lines)
-inline void add_outer(double *A, std::int64_t width, std::int64_t stride, const double *const *y, const double *w) {
-  for (std::int64_t a = 0; a < width; ++a) {
-    const double c0 = w[0] * y[0][a], c1 = w[1] * y[1][a], c2 = w[2] * y[2][a], c3 = w[3] * y[3][a];
-    double *row = A + a * stride;
-    const double *y0 = y[0], *y1 = y[1], *y2 = y[2], *y3 = y[3];
-    for (std::int64_t d = line_start(a); d < stride; ++d) row[d] += (c0 * y0[d] + c1 * y1[d]) + (c2 * y2[d] + c3 * y3[d]);
-  }
-}
+struct Values {
+  const double *values, *moments;
+};
 
-// A = U^T U in place; entries below the diagonal are not touched. A matrix that is not positive definite leaves nan.
-inline void cholesky(double *A, std::int64_t width, std::int64_t stride) {
-  for (std::int64_t k = 0; k < width; ++k) {
-    double *pivot = A + k * stride;
-    const double root = std::sqrt(pivot[k]), inverse = 1 / root;
-    for (std::int64_t d = k; d < width; ++d) pivot[d] *= inverse;
-    for (std::int64_t i = k + 1; i < width; ++i) {
-      const double c = pivot[i];
-      double *row = A + i * stride;
-      for (std::int64_t d = line_start(i); d < stride; ++d) row[d] -= c * pivot[d];
+// The sums over the observations of major index i: A, and with values b and what is returned, sum w r^2, and with moments theirs.
+template <bool VALUES>
+inline double add_up(const Gathered &from, std::int64_t i, const Values &more, const Sums &s) {
+  const std::int64_t width = from.width, stride = from.stride, size = triangle(width);
+  const bool moments = VALUES && more.moments;
+  std::memset(s.A, 0, stride * stride * sizeof(double));
+  if (VALUES) std::memset(s.b, 0, stride * sizeof(double));
+  if (moments) std::memset(s.moments, 0, (size + kLanes - 1) / kLanes * kLineBytes);
+  const std::int64_t ahead = look_ahead((stride + (moments ? size : 0)) * sizeof(double)), end = from.indptr[i + 1];
+  const std::int64_t most = ahead < kBatch ? ahead : kBatch;
+  double total = 0;
+  Batch batch;
+  double c[kBatch];
+  const double *S[kBatch];
+  for (std::int64_t t = from.indptr[i]; t < end; t += most) {
+    batch.count = static_cast<int>(end - t < most ? end - t : most);
+    for (int j = 0; j < batch.count; ++j) {
+      const std::int64_t k = t + j, at = from.index[k], soon = from.index[k + ahead];  // padded beyond the last one
+      batch.y[j] = from.other + at * stride;
+      batch.w[j] = from.weights ? from.weights[k] : 1.0;
+      fetch(from.other + soon * stride, stride);
+      if (VALUES) {
+        c[j] = batch.w[j] * more.values[k];
+        total += c[j] * more.values[k];
+      }
+      if (moments) {
+        S[j] = more.moments + at * size;
+        fetch(more.moments + soon * size, size);
+      }
     }
+    add_gram(s.A, width, stride, batch);
+    if (VALUES) add_rows(s.b, stride, batch.y, c, batch.count);
+    if (moments) add_rows(s.moments, size, S, batch.w, batch.count);
   }
+  return total;
 }
 
-// x = (U^T U)^-1 b; b is used up
-inline void solve(const double *U, std::int64_t width, std::int64_t stride, double *b, double *x) {
-  for (std::int64_t k = 0; k < width; ++k) {
-    const double *row = U + k * stride;
-    b[k] /= row[k];
-    for (std::int64_t d = k + 1; d < width; ++d) b[d] -= b[k] * row[d];
-  }
-  for (std::int64_t k = width - 1; k >= 0; --k) {
-    const double *row = U + k * stride;
-    double sum = b[k];
-    for (std::int64_t d = k + 1; d < width; ++d) sum -= row[d] * x[d];
-    x[k] = sum / row[k];
-  }
+// Scratch of a group of systems that are solved side by side, each entry a line.
+struct Group {
+  double *A, *U, *inverse;             // upper triangles
+  double *b, *x, *total, *scale;
+};
+
+void collect(const NormalJob &job, std::int64_t i, int lane, const Sums &s, const Group &g) {
+  const std::int64_t width = job.from.width, stride = job.from.stride, size = triangle(width);
+  g.total[lane] = add_up<true>(job.from, i, Values{job.values, job.moments}, s);
+  g.scale[lane] = job.scale ? job.scale[i] : 1.0;
+  double *to = g.A + lane;
+  std::int64_t at = 0;
+  const double *last = job.moments ? last_line(s.moments, size) : nullptr;
+  const std::int64_t whole = size < kLanes ? size : size / kLanes * kLanes;
+  for (std::int64_t a = 0; a < width; ++a)
+    for (std::int64_t d = a; d < width; ++d, ++at, to += kTogether)
+      *to = s.A[a * stride + d] + (job.moments ? (at < whole ? s.moments : last)[at] : 0.0);
+  for (std::int64_t a = 0; a < width; ++a) g.b[a * kTogether + lane] = s.b[a];
 }
 
-// The inverse of U^T U, upper triangle: with W = U^-1 it is W W^T. Rows of W^T are kept, so that loops run along memory.
-inline void invert(const double *U, std::int64_t width, std::int64_t stride, double *W, double *packed) {
-  std::memset(W, 0, width * stride * sizeof(double));
-  for (std::int64_t k = 0; k < width; ++k) {  // W^T[k, :k+1] solves (row k of W^T) U^T = e_k, from the top of U
-    double *row = W + k * stride;
-    row[k] = 1 / U[k * stride + k];
-    for (std::int64_t i = k - 1; i >= 0; --i) {
-      double sum = 0;
-      for (std::int64_t d = i + 1; d <= k; ++d) sum += U[i * stride + d] * row[d];
-      row[i] = -sum / U[i * stride + i];
-    }
-  }
+void clear(const NormalJob &job, int lane, const Group &g) {
+  g.total[lane] = 0;
+  g.scale[lane] = 1;
+  for (std::int64_t e = 0; e < triangle(job.from.width); ++e) g.A[e * kTogether + lane] = 0;
+  for (std::int64_t a = 0; a < job.from.width; ++a) g.b[a * kTogether + lane] = 0;
+}
+
+// U x = y with U = noise A + scale P, where coordinate `fixed` is 1
+void set_up(const NormalJob &job, const Group &g) {
+  const std::int64_t width = job.from.width, f = job.fixed;
+  const Line scale = Line::from(g.scale);
   std::int64_t at = 0;
   for (std::int64_t a = 0; a < width; ++a) {
-    double *out = packed + at;
-    const std::int64_t count = width - a;
-    for (std::int64_t d = 0; d < count; ++d) out[d] = 0;
-    for (std::int64_t k = a; k < width; ++k) {  // entries (a, d) with d <= k
-      const double *row = W + k * stride;
-      const double c = row[a];
-      for (std::int64_t d = a; d <= k; ++d) out[d - a] += c * row[d];
+    for (std::int64_t d = a; d < width; ++d, at += kTogether) {
+      Line entry = job.noise * Line::from(g.A + at);
+      entry.add(job.prior[a * width + d], scale);
+      entry.put(g.U + at);
     }
-    at += count;
+    Line right = job.noise * Line::from(g.b + a * kTogether);
+    right.add(job.shift[a], scale);
+    right.put(g.x + a * kTogether);
+  }
+  if (f < 0) return;
+  const Line zero = Line::zero(), one = Line::all(1);
+  for (std::int64_t a = 0; a < width; ++a) {  // move its terms to the right-hand side, and leave the equation x_f = 1
+    if (a == f) continue;
+    double *entry = a < f ? row_of(g.U, width, a) + kTogether * f : row_of(g.U, width, f) + kTogether * a;
+    Line right = Line::from(g.x + a * kTogether);
+    right.subtract(one, Line::from(entry));
+    right.put(g.x + a * kTogether);
+    zero.put(entry);
+  }
+  one.put(row_of(g.U, width, f) + kTogether * f);
+  one.put(g.x + f * kTogether);
+}
+
+// E |r - x y|^2 = |r|^2 - 2 x b + <A, x x^T + cov x>
+void add_squares(const NormalJob &job, const Group &g) {
+  const std::int64_t width = job.from.width;
+  Line total = Line::from(g.total);
+  for (std::int64_t a = 0; a < width; ++a) {
+    const double *row = row_of(g.A, width, a), *cov = row_of(g.inverse, width, a);
+    Line sum = Line::zero(), trace = Line::zero();
+    for (std::int64_t d = a + 1; d < width; ++d) {
+      const Line entry = Line::from(row + kTogether * d);
+      sum.add(entry, Line::from(g.x + kTogether * d));
+      if (job.covariance) trace.add(entry, Line::from(cov + kTogether * d));
+    }
+    const Line x = Line::from(g.x + kTogether * a), own = Line::from(row + kTogether * a);
+    sum.add(0.5, own * x);
+    sum.add(-1.0, Line::from(g.b + kTogether * a));
+    total.add(2.0, x * sum);
+    if (job.covariance) {
+      total.add(own, Line::from(cov + kTogether * a));
+      total.add(2.0, trace);
+    }
+  }
+  total.put(g.total);
+}
+
+void normal(const NormalJob &job) {
+  const std::int64_t width = job.from.width, stride = job.from.stride, size = triangle(width);
+  Sums s;
+  s.A = job.scratch;
+  s.b = s.A + stride * stride;
+  s.moments = s.b + stride;
+  Group g;
+  g.A = s.moments + (size + kLanes - 1) / kLanes * kLanes;
+  g.U = g.A + kTogether * size;
+  g.inverse = g.U + kTogether * size;
+  g.b = g.inverse + kTogether * size;
+  g.x = g.b + kTogether * width;
+  g.total = g.x + kTogether * width;
+  g.scale = g.total + kTogether;
+  for (std::int64_t i = job.first; i < job.last; i += kTogether) {
+    const int count = static_cast<int>(job.last - i < kTogether ? job.last - i : kTogether);
+    for (int lane = 0; lane < count; ++lane) collect(job, i + lane, lane, s, g);
+    for (int lane = count; lane < kTogether; ++lane) clear(job, lane, g);
+    set_up(job, g);
+    cholesky(g.U, width);
+    solve(g.U, width, g.x);
+    if (job.covariance) {
+      invert(g.U, width, g.inverse);
+      if (job.fixed >= 0) Line::zero().put(row_of(g.inverse, width, job.fixed) + kTogether * job.fixed);
+    }
+    add_squares(job, g);
+    for (int lane = 0; lane < count; ++lane) {
+      double *mean = job.mean + (i + lane) * width;
+      for (std::int64_t a = 0; a < width; ++a) mean[a] = g.x[a * kTogether + lane];
+      job.squares[i + lane] = g.total[lane];
+      if (!job.covariance) continue;
+      double *cov = job.covariance + (i + lane) * size;
+      for (std::int64_t e = 0; e < size; ++e) cov[e] = g.inverse[e * kTogether + lane];
+    }
   }
 }
 
-void one(const NormalJob &job, std::int64_t i, const Scratch &s) {
-  const std::int64_t width = job.width, stride = job.stride, size = width * (width + 1) / 2;
-  std::memset(s.A, 0, width * stride * sizeof(double));
-  std::memset(s.b, 0, stride * sizeof(double));
-  if (job.moments) std::memset(s.triangle, 0, size * sizeof(double));
-  double total = 0;
-  const std::int64_t end = job.indptr[i + 1];
-  for (std::int64_t t = job.indptr[i]; t < end; t += kBatch) {
-    const double *y[kBatch];
-    double w[kBatch];
-    for (int j = 0; j < kBatch; ++j) {
-      const bool inside = t + j < end;
-      const std::int64_t k = inside ? t + j : t;
-      y[j] = job.other + job.index[k] * stride;
-      w[j] = inside ? (job.weights ? job.weights[k] : 1.0) : 0.0;
-      const double c = w[j] * job.values[k];
-      total += c * job.values[k];
-      for (std::int64_t d = 0; d < stride; ++d) s.b[d] += c * y[j][d];
-    }
-    for (int j = 0; j < kBatch; ++j) {  // the batch after the next: rows of the other side lie anywhere
-      const std::int64_t ahead = job.index[t + 2 * kBatch + j];  // indices are padded beyond the last one
-      fetch(job.other + ahead * stride, stride);
-      if (job.moments) fetch(job.moments + ahead * size, size);
-    }
-    add_outer(s.A, width, stride, y, w);
-    if (job.moments) {
-      const double *m[kBatch];
-      for (int j = 0; j < kBatch; ++j) m[j] = job.moments + static_cast<std::int64_t>(job.index[t + j < end ? t + j : t]) * size;
-      for (std::int64_t d = 0; d < size; ++d) s.triangle[d] += (w[0] * m[0][d] + w[1] * m[1][d]) + (w[2] * m[2][d] + w[3] * m[3][d]);
-    }
-  }
-  if (job.moments) {
-    const double *from = s.triangle;
+template <class R>
+void blocks(const BlocksJob<R> &job) {
+  const std::int64_t width = job.from.width, stride = job.from.stride;
+  const Sums s{job.scratch, nullptr, nullptr};
+  for (std::int64_t i = job.first; i < job.last; ++i) {
+    add_up<false>(job.from, i, Values{nullptr, nullptr}, s);
+    R *out = job.out + i * width * width;
     for (std::int64_t a = 0; a < width; ++a)
-      for (std::int64_t d = a; d < width; ++d) s.A[a * stride + d] += *from++;
+      for (std::int64_t d = 0; d < width; ++d) out[a * width + d] = static_cast<R>(a < d ? s.A[a * stride + d] : s.A[d * stride + a]);
   }
-
-  const double scale = job.scale ? job.scale[i] : 1.0;
-  for (std::int64_t a = 0; a < width; ++a) {
-    double *row = s.U + a * stride;
-    std::memset(row, 0, stride * sizeof(double));
-    for (std::int64_t d = a; d < width; ++d) row[d] = job.noise * s.A[a * stride + d] + scale * job.prior[a * width + d];
-    s.y[a] = job.noise * s.b[a] + scale * job.shift[a];
-  }
-  const std::int64_t f = job.fixed;
-  if (f >= 0) {  // move its terms to the right-hand side, and leave the equation x_f = 1
-    for (std::int64_t a = 0; a < f; ++a) {
-      s.y[a] -= s.U[a * stride + f];
-      s.U[a * stride + f] = 0;
-    }
-    for (std::int64_t d = f + 1; d < width; ++d) {
-      s.y[d] -= s.U[f * stride + d];
-      s.U[f * stride + d] = 0;
-    }
-    s.U[f * stride + f] = s.y[f] = 1;
-  }
-  cholesky(s.U, width, stride);
-  solve(s.U, width, stride, s.y, s.x);
-  std::memcpy(job.mean + i * width, s.x, width * sizeof(double));
-
-  // E |r - x y|^2 = |r|^2 - 2 x b + <A, x x^T + cov x>
-  for (std::int64_t a = 0; a < width; ++a) {
-    const double *row = s.A + a * stride;
-    double sum = 0;
-    for (std::int64_t d = a + 1; d < width; ++d) sum += row[d] * s.x[d];
-    total += s.x[a] * (row[a] * s.x[a] + 2 * sum - 2 * s.b[a]);
-  }
-  if (job.covariance) {
-    double *cov = job.covariance + i * size;
-    invert(s.U, width, stride, s.inverse, cov);
-    if (f >= 0) cov[f * width - f * (f - 1) / 2] = 0;
-    std::int64_t at = 0;
-    for (std::int64_t a = 0; a < width; ++a) {
-      const double *row = s.A + a * stride;
-      total += row[a] * cov[at];
-      double sum = 0;
-      for (std::int64_t d = a + 1; d < width; ++d) sum += row[d] * cov[at + d - a];
-      total += 2 * sum;
-      at += width - a;
-    }
-  }
-  job.squares[i] = total;
 }
+
+template <class R>
+void factor(const SystemsJob<R> &job) {
+  const std::int64_t width = job.width, size = triangle(width);
+  const double rounding = width * (sizeof(R) == 4 ? 6e-8 : 1.1e-16);  // of the matrices: by so much they may fail to be definite
+  double *least = job.scratch + size * kTogether;
+  for (std::int64_t group = job.first; group < job.last; ++group) {
+    for (int lane = 0; lane < kTogether; ++lane) {
+      const std::int64_t i = group * kTogether + lane;
+      const R *from = job.matrices + (i < job.n ? i : job.n - 1) * width * width;  // the last one again where there is none
+      double *to = job.scratch + lane;
+      for (std::int64_t a = 0; a < width; ++a)
+        for (std::int64_t d = a; d < width; ++d, to += kTogether) *to = from[a * width + d];
+    }
+    for (std::int64_t a = 0; a < width; ++a)
+      (rounding * Line::from(row_of(job.scratch, width, a) + kTogether * a)).put(least + kTogether * a);
+    cholesky(job.scratch, width, least);
+    R *out = job.factors + group * size * kTogether;
+    for (std::int64_t e = 0; e < size * kTogether; ++e) out[e] = static_cast<R>(job.scratch[e]);
+  }
+}
+
+template <class R>
+void solve_systems(const SystemsJob<R> &job) {
+  const std::int64_t width = job.width, size = triangle(width);
+  for (std::int64_t group = job.first; group < job.last; ++group) {
+    const std::int64_t i = group * kTogether;
+    const int count = static_cast<int>(job.n - i < kTogether ? job.n - i : kTogether);
+    for (int lane = 0; lane < kTogether; ++lane)
+      for (std::int64_t a = 0; a < width; ++a)
+        job.scratch[a * kTogether + lane] = lane < count ? job.right[(i + lane) * width + a] : R(0);
+    solve(static_cast<const R *>(job.factors) + group * size * kTogether, width, job.scratch);
+    for (int lane = 0; lane < count; ++lane)
+      for (std::int64_t a = 0; a < width; ++a) job.solutions[(i + lane) * width + a] = static_cast<R>(job.scratch[a * kTogether + lane]);
+  }
+}
+
+const NormalTable kTable = {normal,          blocks<float>,         blocks<double>,       factor<float>,
+                            factor<double>, solve_systems<float>, solve_systems<double>};
 
 }  // namespace
 
-void LORANK_NORMAL(const NormalJob &job) {
-  double *at = job.scratch;
-  const std::int64_t square = job.stride * job.stride;
-  Scratch s;
-  s.A = at;
-  s.U = s.A + square;
-  s.inverse = s.U + square;
-  s.b = s.inverse + square;
-  s.x = s.b + job.stride;
-  s.y = s.x + job.stride;
-  s.triangle = s.y + job.stride;
-  for (std::int64_t i = job.first; i < job.last; ++i) one(job, i, s);
-}
+const NormalTable *LORANK_NORMAL() { return &kTable; }
 
 }  // namespace lorank

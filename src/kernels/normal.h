@@ -1,47 +1,87 @@
-// The pass of alternating least squares: for each row (column) the normal equations of its factor, solved.
+// Sums of small symmetric matrices over the observations of each row (column), and systems with such matrices, many at a time.
 //
-// With y_t the other side's factors (and S_t their covariances, where there are any), r_t the values and w_t the weights,
+// The pass of alternating least squares: with y_t the other side's factors (and S_t their covariances, where there are any),
+// r_t the values and w_t the weights,
 //
 //     A = sum_t w_t (y_t y_t^T + S_t),   b = sum_t w_t r_t y_t,   (noise A + scale P) x = noise b + scale h,
 //
 // P and h the prior's precision and precision times mean. One coordinate may be held at 1, so that offsets are factors like
-// any other. Real numbers in double precision. As in passes.h, only plain data crosses this border.
+// any other. Real numbers, added up in double precision. As in passes.h, only plain data crosses this border.
 #pragma once
 #include <cstdint>
 
 namespace lorank {
 
-struct NormalJob {
+// Which rows of the other side's factor are added up.
+struct Gathered {
   const std::int64_t *indptr;  // major pointers
   const std::int32_t *index;   // minor indices, padded by kPrefetch entries
-  std::int64_t first, last;    // range of major indices
   std::int64_t width;          // coordinates of a factor
   std::int64_t stride;         // the same, rounded up to a cache line
-  const double *other;         // packed to `stride`, gathered
-  const double *moments;       // S_t: upper triangles, width (width + 1) / 2 each; or null
-  const double *values;        // one a observation
+  const double *other;         // packed to `stride`
   const double *weights;       // one a observation, or null
-  const double *prior;         // P, (width, width)
-  const double *shift;         // h, (width)
-  const double *scale;         // one a major index, or null
-  std::int64_t fixed;          // the coordinate held at 1, or -1
-  double noise;
-  double *mean;                // out: (majors, width)
-  double *covariance;          // out: upper triangles, or null
-  double *squares;             // out: expected sum_t w_t (r_t - x y_t)^2, one a major index
-  double *scratch;             // normal_scratch(width, stride) doubles, aligned
 };
 
+struct NormalJob {
+  Gathered from;
+  std::int64_t first, last;  // range of major indices
+  const double *moments;     // S_t: upper triangles, width (width + 1) / 2 each; or null
+  const double *values;      // one a observation
+  const double *prior;       // P, (width, width)
+  const double *shift;       // h, (width)
+  const double *scale;       // one a major index, or null
+  std::int64_t fixed;        // the coordinate held at 1, or -1
+  double noise;
+  double *mean;        // out: (majors, width)
+  double *covariance;  // out: upper triangles, or null
+  double *squares;     // out: expected sum_t w_t (r_t - x y_t)^2, one a major index
+  double *scratch;     // normal_scratch(width, stride) doubles, aligned
+};
+
+// sum_t w_t y_t y_t^T for each major index: (majors, width, width)
+template <class R>
+struct BlocksJob {
+  Gathered from;
+  std::int64_t first, last;
+  R *out;
+  double *scratch;  // stride * (stride + 1) doubles, aligned
+};
+
+constexpr int kTogether = 8;  // systems that are solved side by side: entry (a, d) of all of them is one cache line
+
+// Systems with symmetric positive definite matrices: their Cholesky factors, upper triangles of kTogether systems side by
+// side with the inverses of the pivots on the diagonal, and solutions with them. Pivots are kept above the rounding of R.
+template <class R>
+struct SystemsJob {
+  std::int64_t n, width;      // systems, and their size
+  std::int64_t first, last;   // range of groups
+  const R *matrices;          // factor: (n, width, width), the upper triangles are read
+  R *factors;                 // factor: out; solve: in. (groups, width (width + 1) / 2, kTogether)
+  const R *right;             // solve: (n, width)
+  R *solutions;               // solve: out, (n, width)
+  double *scratch;            // systems_scratch(width) doubles, aligned
+};
+
+inline std::int64_t triangle(std::int64_t width) { return width * (width + 1) / 2; }
 inline std::int64_t normal_scratch(std::int64_t width, std::int64_t stride) {
-  return 3 * stride * stride + 3 * stride + (width * (width + 1) / 2 + 7) / 8 * 8;
+  return stride * (stride + 1) + (triangle(width) + 7) / 8 * 8 + kTogether * (3 * triangle(width) + 2 * width + 2);
 }
+inline std::int64_t systems_scratch(std::int64_t width) { return kTogether * (triangle(width) + width); }
 
-using NormalPass = void (*)(const NormalJob &);
+struct NormalTable {
+  void (*normal)(const NormalJob &);
+  void (*blocks_f32)(const BlocksJob<float> &);
+  void (*blocks_f64)(const BlocksJob<double> &);
+  void (*factor_f32)(const SystemsJob<float> &);
+  void (*factor_f64)(const SystemsJob<double> &);
+  void (*solve_f32)(const SystemsJob<float> &);
+  void (*solve_f64)(const SystemsJob<double> &);
+};
 
-void normal_baseline(const NormalJob &);
+const NormalTable *normal_baseline();
 #ifdef LORANK_X86_LEVELS
-void normal_avx2(const NormalJob &);
-void normal_avx512(const NormalJob &);
+const NormalTable *normal_avx2();
+const NormalTable *normal_avx512();
 #endif
 
 }  // namespace lorank

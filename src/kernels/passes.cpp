@@ -3,73 +3,10 @@
 // Everything here has internal linkage and uses no library templates: see passes.h for why.
 #include "passes.h"
 
-#include <cstring>
+#include "simd.h"
 
 namespace lorank {
 namespace {
-
-#if defined(__GNUC__) || defined(__clang__)
-template <class R>
-struct Simd {
-  typedef R type __attribute__((vector_size(LORANK_VECTOR_BYTES)));
-  static constexpr int lanes = LORANK_VECTOR_BYTES / sizeof(R);
-};
-inline void prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
-#else  // a compiler without vector extensions: plain loops over a short array
-template <class R>
-struct Simd {
-  static constexpr int lanes = LORANK_VECTOR_BYTES / sizeof(R);
-  struct type {
-    R x[lanes];
-    type &operator+=(const type &b) {
-      for (int i = 0; i < lanes; ++i) x[i] += b.x[i];
-      return *this;
-    }
-    type &operator-=(const type &b) {
-      for (int i = 0; i < lanes; ++i) x[i] -= b.x[i];
-      return *this;
-    }
-    friend type operator*(type a, const type &b) {
-      for (int i = 0; i < lanes; ++i) a.x[i] *= b.x[i];
-      return a;
-    }
-    friend type operator*(R a, type b) {
-      for (int i = 0; i < lanes; ++i) b.x[i] *= a;
-      return b;
-    }
-    R operator[](int i) const { return x[i]; }
-  };
-};
-inline void prefetch(const void *) {}
-#endif
-
-template <class R>
-using V = typename Simd<R>::type;
-
-// As many numbers as a register of R holds, from where they are stored as S.
-template <class R, class S>
-struct Load {
-  static inline V<R> from(const S *p) {
-#if defined(__GNUC__) || defined(__clang__)
-    typedef S stored __attribute__((vector_size(LORANK_VECTOR_BYTES / sizeof(R) * sizeof(S))));
-    stored v;
-    std::memcpy(&v, p, sizeof v);
-    return __builtin_convertvector(v, V<R>);
-#else
-    V<R> v;
-    for (int i = 0; i < Simd<R>::lanes; ++i) v.x[i] = p[i];
-    return v;
-#endif
-  }
-};
-template <class R>
-struct Load<R, R> {
-  static inline V<R> from(const R *p) {
-    V<R> v;
-    std::memcpy(&v, p, sizeof v);
-    return v;
-  }
-};
 
 template <class R>
 inline R sum_lanes(const V<R> &v) {

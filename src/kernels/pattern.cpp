@@ -268,38 +268,113 @@ void Pattern::run(bool columns, void (*pass)(const Job<R> &), Job<R> job) const 
 }
 
 namespace {
-NormalPass normal_pass() {
+const NormalTable *normal_table() {
 #ifdef LORANK_X86_LEVELS
-  const std::string name = instruction_set();
-  if (name == "avx512") return normal_avx512;
-  if (name == "avx2") return normal_avx2;
+  if (active() == passes_avx512()) return normal_avx512();
+  if (active() == passes_avx2()) return normal_avx2();
 #endif
-  return normal_baseline;
+  return normal_baseline();
 }
 }  // namespace
 
-void Pattern::normal(bool columns, Factor<double> other, NormalJob job) const {
-  job.indptr = (columns ? col_ptr_ : row_ptr_).data();
-  job.index = columns ? row_index_.data() : col_index_.data();
-  job.width = other.width;
-  const std::int64_t lines = lines_for(other.width, sizeof(double));
-  job.stride = lines * kLineBytes / static_cast<std::int64_t>(sizeof(double));
+template <class R>
+Gathered Pattern::gather_rows(bool columns, Factor<R> other, const double *weights) const {
+  Gathered from{};
+  from.indptr = (columns ? col_ptr_ : row_ptr_).data();
+  from.index = columns ? row_index_.data() : col_index_.data();
+  from.width = other.width;
+  from.stride = lines_for(other.width, sizeof(double)) * kLineBytes / static_cast<std::int64_t>(sizeof(double));
   Packed<double> &b = scratch<double>(1);
-  b.pack<false>(other, static_cast<const double *>(nullptr), Factor<double>{nullptr, other.rows, 0}, 2 * lines);
-  job.other = b.data;
-  const std::int64_t load = 1 + job.width;  // solving takes about as long as adding that many observations
+  const std::int64_t halves = from.stride * static_cast<std::int64_t>(sizeof(R)) / kHalfBytes;
+  b.pack<false>(other, static_cast<const R *>(nullptr), Factor<R>{nullptr, other.rows, 0}, halves);
+  from.other = b.data;
+  from.weights = weights;
+  return from;
+}
+
+void Pattern::normal(bool columns, Factor<double> other, const double *weights, NormalJob job) const {
+  job.from = gather_rows(columns, other, weights);
+  const std::int64_t load = 1 + other.width;  // solving takes about as long as adding that many observations
   const int count = share(columns, load);
-  const std::int64_t size = normal_scratch(job.width, job.stride);
+  const std::int64_t size = normal_scratch(job.from.width, job.from.stride);
   Packed<double> &memory = scratch<double>(0);
   memory.reserve(static_cast<std::size_t>(count) * size);
-  const NormalPass pass = normal_pass();
+  const NormalTable *table = normal_table();
   split(columns, load, count, [&](std::int64_t first, std::int64_t last, int thread) {
     NormalJob mine = job;
     mine.first = first;
     mine.last = last;
     mine.scratch = memory.data + thread * size;
-    pass(mine);
+    table->normal(mine);
   });
+}
+
+namespace {
+inline void run_blocks(const NormalTable *table, const BlocksJob<float> &job) { table->blocks_f32(job); }
+inline void run_blocks(const NormalTable *table, const BlocksJob<double> &job) { table->blocks_f64(job); }
+inline void run_factor(const NormalTable *table, const SystemsJob<float> &job) { table->factor_f32(job); }
+inline void run_factor(const NormalTable *table, const SystemsJob<double> &job) { table->factor_f64(job); }
+inline void run_solve(const NormalTable *table, const SystemsJob<float> &job) { table->solve_f32(job); }
+inline void run_solve(const NormalTable *table, const SystemsJob<double> &job) { table->solve_f64(job); }
+
+// pass(job) over ranges of groups of systems, of which each thread takes one
+template <class R, class F>
+void split_systems(SystemsJob<R> job, std::int64_t work, const F &pass) {
+  const std::int64_t groups = (job.n + kTogether - 1) / kTogether, size = systems_scratch(job.width);
+  const int count = static_cast<int>(std::min<std::int64_t>(threads(), 1 + groups * work / kGrain));
+  Packed<double> &memory = scratch<double>(0);
+  memory.reserve(static_cast<std::size_t>(count) * size);
+#pragma omp parallel for num_threads(count) schedule(static, 1) if (count > 1)
+  for (int t = 0; t < count; ++t) {
+    SystemsJob<R> mine = job;
+    mine.first = groups * t / count;
+    mine.last = groups * (t + 1) / count;
+    mine.scratch = memory.data + t * size;
+    pass(mine);
+  }
+}
+}  // namespace
+
+template <class R>
+void Pattern::blocks(bool columns, Factor<R> other, const double *weights, R *out) const {
+  BlocksJob<R> job{};
+  job.from = gather_rows(columns, other, weights);
+  job.out = out;
+  const int count = share(columns, 1);
+  const std::int64_t size = job.from.stride * (job.from.stride + 1);
+  Packed<double> &memory = scratch<double>(0);
+  memory.reserve(static_cast<std::size_t>(count) * size);
+  const NormalTable *table = normal_table();
+  split(columns, 1, count, [&](std::int64_t first, std::int64_t last, int thread) {
+    BlocksJob<R> mine = job;
+    mine.first = first;
+    mine.last = last;
+    mine.scratch = memory.data + thread * size;
+    run_blocks(table, mine);
+  });
+}
+
+template <class R>
+void factor_systems(std::int64_t n, std::int64_t width, const R *matrices, R *factors) {
+  SystemsJob<R> job{};
+  job.n = n;
+  job.width = width;
+  job.matrices = matrices;
+  job.factors = factors;
+  const NormalTable *table = normal_table();
+  split_systems(job, width * width * width, [table](const SystemsJob<R> &mine) { run_factor(table, mine); });
+}
+
+template <class R>
+void solve_systems(std::int64_t n, std::int64_t width, const R *factors, const R *right, R *solutions) {
+  SystemsJob<R> job{};
+  job.n = n;
+  job.width = width;
+  job.factors = const_cast<R *>(factors);
+  job.right = right;
+  job.solutions = solutions;
+  const NormalTable *table = normal_table();
+  split_systems(job, 4 * width * width, [table](const SystemsJob<R> &mine) { run_solve(table, mine); });
 }
 
 template <class R, bool COMPLEX>
@@ -403,6 +478,12 @@ void row_major_order(const I *rows, const I *cols, std::int64_t m, std::int64_t 
                                       double &, bool) const;                                                              \
   template void Pattern::times<R, C>(bool, const R *, Factor<R>, R *) const;                                              \
   template void Pattern::to_columns<R, C>(const R *, R *) const;
+#define LORANK_INSTANTIATE_SYSTEMS(R)                                                    \
+  template void Pattern::blocks<R>(bool, Factor<R>, const double *, R *) const;          \
+  template void factor_systems<R>(std::int64_t, std::int64_t, const R *, R *);           \
+  template void solve_systems<R>(std::int64_t, std::int64_t, const R *, const R *, R *);
+LORANK_INSTANTIATE_SYSTEMS(float)
+LORANK_INSTANTIATE_SYSTEMS(double)
 LORANK_INSTANTIATE(float, false)
 LORANK_INSTANTIATE(float, true)
 LORANK_INSTANTIATE(double, false)

@@ -46,7 +46,12 @@ class Pattern {
 
   // The normal equations of each row (column), solved: see normal.h. `other` is unpadded; the job's other fields that belong
   // to the pattern or to memory are filled in here.
-  void normal(bool columns, Factor<double> other, NormalJob job) const;
+  void normal(bool columns, Factor<double> other, const double *weights, NormalJob job) const;
+
+  // sum_k w_k other_k^T other_k over each row's (column's) observations: out (majors, width, width). Real; weights, in the order
+  // asked for, or null.
+  template <class R>
+  void blocks(bool columns, Factor<R> other, const double *weights, R *out) const;
 
   // Values from row order to column order, conjugated.
   template <class R, bool COMPLEX>
@@ -64,7 +69,16 @@ class Pattern {
   template <class F>
   void split(bool columns, std::int64_t load, int count, const F &pass) const;
   int share(bool columns, std::int64_t load) const;  // threads that are worth waking
+  // The factor packed in double precision, where the normal equations and the blocks gather it from.
+  template <class R>
+  Gathered gather_rows(bool columns, Factor<R> other, const double *weights) const;
 };
+
+// Cholesky factors of n symmetric systems, (groups, width (width + 1) / 2, kTogether), and solutions: see normal.h.
+template <class R>
+void factor_systems(std::int64_t n, std::int64_t width, const R *matrices, R *factors);
+template <class R>
+void solve_systems(std::int64_t n, std::int64_t width, const R *factors, const R *right, R *solutions);
 
 // Stable counting sort of (row, col) pairs into row-major order. Throws std::invalid_argument on an index out of range.
 template <class I>

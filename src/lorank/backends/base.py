@@ -252,6 +252,10 @@ class Arrays(Protocol):
         """The inverses of a stack of small matrices, an (n, r, r) array that stays where it is."""
         ...
 
+    def block_solver(self, stack: Array) -> Callable[[Array], Array]:
+        """``a -> x`` with ``x_i B_i = a_i`` for each row, B_i the Hermitian definite matrices of an (n, r, r) stack."""
+        ...
+
     def add_diagonal(self, m: Array, d: Array) -> np.ndarray:
         """``m + diag(d)``, in place."""
         ...
@@ -328,6 +332,12 @@ class Observations(Protocol):
 
     def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], weights: Vector | None) -> tuple[float, float]:
         """``Re <weights, z>`` and ``|z|^2`` for z the sampled sum of the two blocks ``left right^H``."""
+        ...
+
+    def blocks(self, side: int, factor: Array) -> Array:
+        """Sums of ``w f_j^H f_j`` over the columns j observed in each row (side 0), or over the rows in each column (side 1):
+        (n, r, r), f_j the rows of the other side's factor.
+        """
         ...
 
     def normal_equations(

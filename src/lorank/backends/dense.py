@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -291,6 +291,11 @@ class Dense:
     def inverses(self, stack: Array) -> Array:
         """The inverses of a stack of small matrices, an (n, r, r) array that stays where it is."""
         return np.linalg.inv(stack)
+
+    def block_solver(self, stack: Array) -> Callable[[Array], Array]:
+        """``a -> x`` with ``x_i B_i = a_i`` for each row, B_i the Hermitian definite matrices of an (n, r, r) stack."""
+        inverses = self.inverses(stack)
+        return lambda a: (a[:, None, :] @ inverses)[:, 0, :]
 
     def add_diagonal(self, m: Array, d: Array) -> Array:
         """``m + diag(d)``, in place."""

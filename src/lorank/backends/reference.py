@@ -66,7 +66,7 @@ class ReferenceObservations:
     ----------
     weights : (m,) real array or None
         Of the misfit ``f(X) = 1/2 sum w |X - y|^2`` (:meth:`with_weights`); None stands for ones. ``gradient_rows``,
-        ``gradient_cols``, ``line_sums`` and ``normal_equations`` are those of f; all other passes know no weights.
+        ``gradient_cols``, ``line_sums``, ``normal_equations`` and ``blocks`` are those of f; all other passes know no weights.
     """
 
     weights: Array | None = None
@@ -184,6 +184,24 @@ class ReferenceObservations:
     def adjoint_times(self, p: Array, u: Array) -> Array:
         """``P^H u``."""
         return np.ascontiguousarray(self.matrix(p).conj().T @ u)
+
+    def blocks(self, side: int, factor: Array) -> Array:
+        """Sums of ``w f_j^H f_j`` over the columns j observed in each row (side 0), or over the rows in each column (side 1).
+
+        Parameters
+        ----------
+        side : {0, 1}
+        factor : (n, r) array
+            The other side's: rows ``f_j`` for the columns (side 0) or for the rows (side 1).
+
+        Returns
+        -------
+        (rows or columns, r, r) array
+        """
+        p = np.ones(self.m, factor.dtype) if self.weights is None else self.weights.astype(factor.dtype)
+        product = self.products(p)[side]
+        r = factor.shape[1]
+        return np.stack([product(factor[:, k : k + 1].conj() * factor) for k in range(r)], axis=1)
 
     def normal_equations(
         self,

@@ -213,13 +213,7 @@ class Completion(Problem):
         """Sums of ``V_j^H V_j`` over the columns j observed in each row, and of ``U_i^H U_i`` over the rows in each column."""
         if X.rank > BLOCK_RANK:
             return None
-        weights = self.observations.weights
-        times, adjoint_times = self.products(0 * self.y + (1 if weights is None else weights))
-        by_rows, by_cols = (
-            self.backend.concat([product(a[:, k : k + 1].conj() * a) for k in range(X.rank)]).reshape(-1, X.rank, X.rank)
-            for product, a in ((times, X.V), (adjoint_times, X.U))
-        )
-        return by_rows, by_cols
+        return self.observations.blocks(0, X.V), self.observations.blocks(1, X.U)
 
     def counts(self) -> tuple[Array, Array]:
         """Observations in each row, and in each column."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +46,7 @@ class TangentSystem:
     def __init__(self, problem: Problem, X: FixedRank, damping: Damping, curvature: Vector | None = None) -> None:
         self.problem, self.X, self.damping, self.curvature = problem, X, damping, curvature
         blocks = problem.blocks(X)
-        self._inverses = None if blocks is None else tuple(self._inverted(b) for b in blocks)
+        self._solvers = None if blocks is None else tuple(self._solver(b) for b in blocks)
 
     def pull_back(self, p: Array) -> Tangent:
         """``P_T A* p``."""
@@ -63,10 +64,10 @@ class TangentSystem:
         """An approximate inverse of :meth:`apply`, Hermitian and positive definite."""
         gain, d, X = self.problem.gain, self.damping, self.X
         M = xi.M / (gain + d.core)
-        if self._inverses is None:
+        if self._solvers is None:
             side = X.backend.values(gain + d.side)
             return Tangent(X, M, xi.Up / side, xi.Vp / side)
-        up, vp = ((a[:, None, :] @ b)[:, 0, :] for a, b in zip((xi.Up, xi.Vp), self._inverses, strict=True))
+        up, vp = (solve(a) for solve, a in zip(self._solvers, (xi.Up, xi.Vp), strict=True))
         gram, minus = X.backend.gram, X.backend.minus
         return Tangent(X, M, minus(up, X.U, gram(X.U, up)), minus(vp, X.V, gram(X.V, vp)))
 
@@ -100,11 +101,11 @@ class TangentSystem:
             direction, size, count = (z + (new / size) * direction).computed(), new, count + 1
         return xi, count
 
-    def _inverted(self, blocks: Array) -> Array:
-        """Inverses of the blocks with the damping added, and a little more: rows with few measurements have singular ones."""
+    def _solver(self, blocks: Array) -> Callable[[Array], Array]:
+        """For the blocks with the damping added, and a little more: rows with few measurements have singular ones."""
         backend, side = self.X.backend, self.damping.side
         floor = self.problem.gain * (1e-3 if np.finfo(self.X.dtype).bits == 32 else 1e-6)
-        return backend.inverses(blocks + backend.asarray(np.diag(side + floor).astype(side.dtype)))
+        return backend.block_solver(blocks + backend.asarray(np.diag(side + floor).astype(side.dtype)))
 
 
 def inner(a: Tangent, b: Tangent) -> float:

@@ -64,6 +64,18 @@ def solve(
     return mean, cov, squares
 
 
+def blocks(order: Order, other: Array, weights: Array | None) -> Array:
+    """``sum_t w_t y_t^H y_t`` over the rows of an order, y_t the rows of ``other``: (rows, k, k)."""
+    k = other.shape[1]
+    out = torch.zeros((order.n, k * k), dtype=other.dtype, device=other.device)
+    if not order.m:
+        return out.view(-1, k, k)
+    for rows in _chunks(order, k):
+        pieces = segments(order.ptr[rows.start : rows.stop + 1], _length(order))
+        out[rows] = pieces.add_up(_sums(order, pieces, None, other, None, weights))
+    return out.view(-1, k, k)
+
+
 def _length(order: Order) -> int:
     """Observations of a piece: the power of two above the mean, so that padding at most doubles the work of a typical row."""
     return int(min(max(2 ** int(np.ceil(np.log2(max(order.m / max(order.n, 1), 1)))), 8), 256))
@@ -81,9 +93,15 @@ def _chunks(order: Order, k: int) -> Iterator[slice]:
         begin = end
 
 
-def _sums(order: Order, pieces: Segments, values: Array, other: Array, moments: Array | None, weights: Array | None) -> Array:
-    """``sum_t w_t [y_t, r_t]^T [y_t, r_t]`` over each piece, with the covariances added: (pieces, (k + 1)^2)."""
+def _sums(
+    order: Order, pieces: Segments, values: Array | None, other: Array, moments: Array | None, weights: Array | None
+) -> Array:
+    """``sum_t w_t [y_t, r_t]^H [y_t, r_t]`` over each piece, with the covariances added: (pieces, (k + 1)^2).
+
+    Without values ``sum_t w_t y_t^H y_t``: (pieces, k^2).
+    """
     k, device = other.shape[1], other.device
+    side = k if values is None else k + 1
     lane = torch.arange(_length(order), device=device)
     wide = k + 1 + (0 if moments is None else moments.shape[1])
     step = max(1, BLOCK // (len(lane) * wide))
@@ -91,16 +109,16 @@ def _sums(order: Order, pieces: Segments, values: Array, other: Array, moments: 
         a, b = torch.triu_indices(k, k, device=device)
         place = torch.empty((k, k), dtype=torch.int64, device=device)
         place[a, b] = place[b, a] = torch.arange(len(a), device=device)
-    out = torch.empty((pieces.count, k + 1, k + 1), dtype=torch.float64, device=device)
+    out = torch.empty((pieces.count, side, side), dtype=other.dtype, device=device)
     for start in range(0, pieces.count, step):
         part = slice(start, start + step)
         at = pieces.begin[part, None] + lane
         inside = at < pieces.end[part, None]
         at = torch.where(inside, at, 0)
         index = order.index[at].long()
-        w = inside.double() if weights is None else weights[at] * inside
-        y = torch.cat([other[index], values[at, None]], dim=2)
-        torch.bmm((w[:, :, None] * y).mT, y, out=out[part])
+        w = inside.to(other.dtype) if weights is None else weights[at] * inside
+        y = other[index] if values is None else torch.cat([other[index], values[at, None]], dim=2)
+        torch.bmm((w[:, :, None] * y).mH, y, out=out[part])
         if moments is not None:
             packed = torch.bmm(w[:, None, :], moments[index])[:, 0]
             out[part, :k, :k] += packed[:, place]

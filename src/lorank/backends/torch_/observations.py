@@ -207,6 +207,10 @@ class TorchObservations:
         order = self._by_cols if side else self._by_rows
         return self._passes.times(order, torch.ones(self.m, dtype=w.dtype, device=w.device), w)  # the same in any order
 
+    def blocks(self, side: int, factor: Array) -> Array:
+        order, weights = (self._by_cols, self._column_weights) if side else (self._by_rows, self.weights)
+        return normal_equations.blocks(order, settle([Tall.of(factor)])[0], weights)
+
     def normal_equations(
         self,
         columns: bool,

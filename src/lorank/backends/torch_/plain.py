@@ -53,7 +53,11 @@ class Segments:
 
     def add_up(self, parts: Array) -> Array:
         """Sums of pieces to sums of rows."""
-        return parts if self.ptr is None else torch.segment_reduce(parts, "sum", offsets=self.ptr, axis=0)
+        if self.ptr is None:
+            return parts
+        if parts.is_complex():  # which segment_reduce does not take
+            return torch.view_as_complex(self.add_up(torch.view_as_real(parts)))
+        return torch.segment_reduce(parts, "sum", offsets=self.ptr, axis=0)
 
 
 def segments(ptr: Array, longest: int = LONGEST) -> Segments:
