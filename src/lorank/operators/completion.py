@@ -218,8 +218,11 @@ class Completion(Problem):
         return self.observations.blocks(0, X.V), self.observations.blocks(1, X.U)
 
     def counts(self) -> tuple[Array, Array]:
-        """Observations in each row, and in each column."""
-        return self.observations.counts(0), self.observations.counts(1)
+        """Observations in each row, and in each column; with weights, the sums of these."""
+        observed = self.observations
+        if observed.weights is None:
+            return observed.counts(0), observed.counts(1)
+        return observed.sums(observed.weights, 0), observed.sums(observed.weights, 1)
 
     def split(self, rng: np.random.Generator, share: float) -> tuple[Completion, Completion]:
         """All observations but about a ``share`` of them, and those; the last ones of a row or column are not taken away."""
