@@ -53,7 +53,10 @@ def soft_impute(problem, mask, lam, w=None, rounds=20000):
 def test_the_nuclear_norm_is_minimised(weighted):
     problem, mask = problem_of()
     w = np.random.default_rng(1).random(problem.m) + 0.2 if weighted else None
-    state = sweep(problem, Alternating(0.7, weights=w), 11, 400)
+    if w is not None:
+        w /= w.mean()
+        problem = lr.Completion(problem.rows, problem.cols, problem.y, SHAPE, weights=w)
+    state = sweep(problem, Alternating(0.7), 11, 400)
     np.testing.assert_allclose(state.X.to_dense(), soft_impute(problem, mask, 0.7, w), atol=2e-4)
     # balanced factors: half the squared norms are the nuclear norm
     memory = state.memory
@@ -84,6 +87,27 @@ def test_offsets_alone_solve_their_ridge_regression():
     assert (state.memory.cols[:, -2] == 1).all()
     residual = problem.y - b[problem.rows] - b[n1 + problem.cols]
     assert state.residual == pytest.approx(np.linalg.norm(residual) / problem.y_norm, rel=1e-5)
+
+
+@pytest.mark.parametrize("solver", [Alternating(), Variational()])
+def test_what_they_cannot_fit_is_refused_by_name(solver):
+    """Imaginary parts were dropped, and the residual said to be 0."""
+    problem, _ = problem_of()
+    complex_problem = lr.Completion(problem.rows, problem.cols, problem.y * (1 + 1j), SHAPE)
+    with pytest.raises(ValueError, match=f"{type(solver).__name__} fits real entries, and these are complex"):
+        lr.solve(complex_problem, 2, solver)
+    rng = np.random.default_rng(0)
+    sensing = lr.Sensing(rng.standard_normal((30, 12)), rng.standard_normal(30), (4, 3))
+    with pytest.raises(ValueError, match=f"{type(solver).__name__} fits observed entries, and this is a Sensing problem"):
+        lr.solve(sensing, 1, solver)
+
+
+def test_moves_are_measured_by_gram_products():
+    problem, _ = problem_of()
+    first = sweep(problem, Alternating(0.3), 3, 2)
+    second = Alternating(0.3).step(problem, first)
+    distance = np.linalg.norm(first.X.to_dense() - second.X.to_dense())
+    assert second.step == pytest.approx(distance, rel=1e-6)
 
 
 @pytest.mark.parametrize("penalty", ["nuclear", "frobenius"])
@@ -153,8 +177,12 @@ def test_columns_noise_is_told_apart():
 def test_weights_count_like_repetitions():
     problem, _ = noisy(40, 30)
     w = np.random.default_rng(2).integers(1, 3, problem.m).astype(float)
-    light = sweep(problem, Variational(offsets=True, weights=w), 2, 10)
-    heavy = sweep(problem, Variational(offsets=True, weights=np.ones(problem.m)), 2, 10)
+
+    def weighted(w):
+        return lr.Completion(problem.rows, problem.cols, problem.y, problem.shape, weights=w)
+
+    light = sweep(weighted(w), Variational(offsets=True), 2, 10)
+    heavy = sweep(weighted(np.ones(problem.m)), Variational(offsets=True), 2, 10)
     plain = sweep(problem, Variational(offsets=True), 2, 10)
     np.testing.assert_allclose(heavy.X.to_dense(), plain.X.to_dense(), atol=1e-9)
     assert np.abs(light.X.to_dense() - plain.X.to_dense()).max() > 1e-3

@@ -330,8 +330,8 @@ class Observations(Protocol):
         """``left right^H - y`` on the pattern."""
         ...
 
-    def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], p: Vector | None) -> tuple[float, float]:
-        """``Re <p, z>`` (0 without p) and ``sum w |z|^2`` for z the sampled sum of the two blocks ``left right^H``."""
+    def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], weights: Vector | None) -> tuple[float, float]:
+        """``Re <weights, z>`` and ``|z|^2`` for z the sampled sum of the two blocks ``left right^H``."""
         ...
 
     def blocks(self, side: int, factor: Array) -> Array:
@@ -401,6 +401,10 @@ class Backend(Arrays, Protocol):
 
     def require_room(self, m: int, shape: tuple[int, ...], dtype: np.dtype) -> None:
         """A MemoryError where m observations of such a matrix cannot fit where this backend computes."""
+        ...
+
+    def require_bytes(self, needed: int, what: str) -> None:
+        """A MemoryError where so much cannot be had where this backend computes."""
         ...
 
     def sorted_pattern(

@@ -28,6 +28,9 @@ class Reference(Dense):
     def require_room(self, m: int, shape: tuple[int, ...], dtype: np.dtype) -> None:
         """A MemoryError where m observations of such a matrix cannot fit where this backend computes."""
 
+    def require_bytes(self, needed: int, what: str) -> None:
+        """A MemoryError where so much cannot be had where this backend computes."""
+
     def sorted_pattern(
         self, rows: Array, cols: Array, values: Array, shape: tuple[int, int]
     ) -> tuple[Array, Array, Array, Array]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,23 +12,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
+from ..backends import device_backend
 from ..diagnosis import diagnose
-from ..factor_models import FactorModel, Settings, centred_problem, choose, fit_factors
-from ..factor_models.choose import RANKS, clipped
-from ..operators.array_checks import as_shape
-from ..parameter_checks import NOT_NEGATIVE, check
+from ..factor_models import Candidate, Choice, FactorModel, Fit, Settings, centred_problem, choose, fit_factors, unfitted
+from ..factor_models.choose import COARSE, MANY, RANKS, clipped
 from ..result import History
-from .checks import (
-    check_bounds,
-    check_choice,
-    check_fit_options,
-    check_pairs,
-    check_positions,
-    check_rank,
-    check_strength,
-    check_values,
-    check_weights,
-)
+from ..solvers.runner import INTERRUPTED
+from .checks import check_bounds, check_choice, check_pairs, check_rank, check_strength, check_values, check_weights
 
 SOLVERS = ("auto", "variational", "alternating")
 QUANTILES = 2001
@@ -48,17 +39,18 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     rank : int or "auto"
-        Factors of each row and column. ``"auto"`` tries 0, 1, 2, 3, 5, 8, ... on held-out observations.
+        Factors of each row and column. ``"auto"`` tries 0, 1, 2, 3, 4, 6, 8, ... on held-out observations.
     regularization : float, "learned" or "auto"
         A number is the strength of ``penalty``. ``"learned"`` finds priors of the factors and the noise of each row and column
         by variational Bayes: no strength to choose. ``"auto"`` compares that with a path of strengths on held-out
-        observations, and takes what predicts best.
+        observations, and takes what predicts best; with 300,000 observations and more, priors are known so well that it takes
+        them at once.
     penalty : {"nuclear", "frobenius"}
         What a strength multiplies: the sum of the singular values, or half the sum of their squares.
     count_scaling : float
         Penalise rows and columns in proportion to their number of observations to this power.
     biases : bool
-        Whether rows and columns have offsets.
+        Whether values have a mean, and rows and columns offsets from it. Without, the matrix itself is of low rank.
     bounds : (float, float), optional
         Clip predictions to these.
     solver : {"auto", "variational", "alternating"}
@@ -79,7 +71,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         Fit with PyTorch there, on ``"cuda"`` for example. The attributes are NumPy arrays all the same, and predictions need
         no device.
     tol : float
-        Stop when a sweep changes the matrix by less than this, relatively.
+        Stop when further sweeps are expected to lower the error of predictions by less than this, relatively.
     max_iter : int
         The most sweeps.
 
@@ -116,7 +108,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         shape: tuple[int, int] | None = None,
         random_state: Any = 0,
         device: str | None = None,
-        tol: float = 1e-2,
+        tol: float = 1e-3,
         max_iter: int = 50,
     ) -> None:
         self.rank = rank
@@ -147,13 +139,15 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
             The values; not given with a sparse matrix.
         sample_weight : (m,) array, optional
             An observation of weight 2 counts like two.
+
+        Notes
+        -----
+        Ctrl-C ends the fit with the best model so far, and ``status_`` says "interrupted".
         """
         if hasattr(X, "tocoo") and y is None:
             coo = X.tocoo()
             shape = coo.shape if self.shape is None else self.shape
-            if coo.ndim != 2:
-                raise ValueError(f"X is a sparse array of shape {coo.shape}: a matrix has two dimensions")
-            pairs, values = np.column_stack([coo.row, coo.col]).astype(np.int64), check_values(coo.data, "X")
+            pairs, values = np.column_stack([coo.row, coo.col]).astype(np.int64), np.asarray(coo.data, float)
         else:
             values, pairs, shape = check_values(y), check_pairs(X), self.shape
         if len(pairs) < 2:
@@ -166,33 +160,40 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         settings, ranks, strengths = self._plan(shape, len(values))
         self.n_features_in_ = 2
         self.calibration_ = np.empty(0)
-        problem, w, mean = centred_problem(rows, cols, values, shape, weights, settings.device)
-        start, self.curve_, self.heldout_ = None, [], None
-        if ranks is not None or strengths != "given" or self.intervals:
-            choice = choose(
-                rows,
-                cols,
-                values,
-                shape,
-                settings,
-                weights=weights,
-                ranks=ranks,
-                strengths=strengths,
-                folds=self.cv,
-                share=self.holdout,
-                n_jobs=self.n_jobs,
-                bounds=self.bounds,
-            )
-            settings, start, self.curve_ = choice.settings, choice.factors, choice.curve
-            self.heldout_ = np.stack([choice.values, choice.predictions, choice.spreads])
-            self.calibration_ = np.quantile(choice.scores, np.linspace(0, 1, min(QUANTILES, len(choice.scores))))
-            self.calibration_size_ = len(choice.scores)
-        fit = fit_factors(problem, mean, settings, w, start)
+        if settings.device is not None:  # once, for the choice and for the fit
+            device = device_backend(settings.device)
+            rows, cols, values = device.asindex(rows), device.asindex(cols), device.asarray(values)
+        problem, mean = centred_problem(rows, cols, values, shape, weights, settings.device, settings.offsets)
+        best: Fit | None = None
+        self.curve_: list[Candidate] = []
+        self.heldout_: np.ndarray | None = None
+        try:
+            if ranks is not None or strengths != "given" or self.intervals:
+                choice = choose(
+                    rows,
+                    cols,
+                    values,
+                    shape,
+                    settings,
+                    weights=weights,
+                    ranks=ranks,
+                    strengths=strengths,
+                    folds=self.cv,
+                    share=self.holdout,
+                    n_jobs=self.n_jobs,
+                    bounds=self.bounds,
+                )
+                best, settings = choice.fit, choice.settings
+                self._keep_choice(choice)
+            start = None if best is None else best.factors
+            fit = best if best is not None and choice.interrupted else fit_factors(problem, mean, settings, start)
+        except KeyboardInterrupt:
+            fit = replace(best or unfitted(problem, mean, settings), status=INTERRUPTED)
         self.diagnosis_ = diagnose(problem, max(settings.rank, 1), duplicates=len(values) - problem.m)
         if settings.rank > 1 and (self.diagnosis_.oversampling < 1 or self.diagnosis_.components > 1):
             warnings.warn(f"recovery cannot be unique here. {self.diagnosis_.verdict}", UserWarning, stacklevel=2)
         self._seen = problem.observations.host()[:2]
-        self._set_model(fit.model)
+        self._set_model(fit.model.host())
         self.history_, self.n_iter_, self.status_ = fit.history, fit.n_iter, fit.status
         self.regularization_ = "learned" if settings.regularization is None else settings.regularization
         return self
@@ -250,7 +251,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         values : (m,) array
         """
         check_is_fitted(self)
-        cols, values = check_positions(cols, "cols"), check_values(values, "values")
+        cols, values = np.atleast_1d(np.asarray(cols)), check_values(values)
         if cols.dtype.kind not in "iu" or cols.ndim != 1 or len(cols) != len(values):
             raise ValueError("fold_in takes a list of column numbers and as many values")
         if len(cols) and (cols.min() < 0 or cols.max() >= self.model_.shape[1]):
@@ -281,15 +282,13 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
             nan there.
         """
         check_is_fitted(self)
-        rows = check_positions(rows, "rows")
+        rows = np.atleast_1d(np.asarray(rows))
         if rows.dtype.kind not in "iu" or rows.ndim != 1 or (len(rows) and rows.min() < 0):
             raise ValueError("rows must be whole numbers from 0 on")
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
             raise ValueError(f"n must be a whole number from 1 on, got {n!r}")
         n1, n2 = self.model_.shape
         n = int(n)
-        if n * len(rows) > 10**9:
-            raise ValueError(f"n must not be larger than there are columns, {n2}: got {n}")
         best, scores = np.full((len(rows), n), -1, np.int64), np.full((len(rows), n), np.nan)
         never, take = self.model_.col_counts == 0, min(n, n2)
         indptr, indices = self._seen
@@ -330,8 +329,8 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
             )
         if self.solver == "alternating" and strength == "learned":
             raise ValueError("solver='alternating' needs a strength: a number, or regularization='auto'")
-        check_fit_options(self)
-        check("count_scaling", self.count_scaling, NOT_NEGATIVE)
+        if not 0 < self.holdout < 1:
+            raise ValueError(f"holdout must lie between 0 and 1, got {self.holdout!r}")
         top = min(shape)
         rank = check_rank(self.rank, top)
         if rank == 0 and not self.biases:
@@ -339,11 +338,12 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         ranks = None
         if rank == "auto":
             most = max(1, min(top, m // (2 * sum(shape)) + 2, RANKS[-1]))
-            ranks = [r for r in RANKS if (r or self.biases) and r <= most]
+            ranks = [r for r in (COARSE if m >= MANY else RANKS) if (r or self.biases) and r <= most]
         learned = isinstance(strength, str) and self.solver != "alternating"
         strengths = "given"
         if strength == "auto":
-            strengths = "both" if learned and self.solver == "auto" else "given" if learned else "path"
+            both = learned and self.solver == "auto" and m < MANY
+            strengths = "both" if both else "given" if learned else "path"
         if strengths == "path" and ranks is not None:  # a path of penalties finds the rank by itself
             rank, ranks = ranks[-1], None
         seed = check_random_state(self.random_state).randint(2**31 - 1)
@@ -363,16 +363,21 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
     def _shape(self, rows: np.ndarray, cols: np.ndarray, shape: Any) -> tuple[int, int]:
         n1, n2 = int(rows.max()) + 1, int(cols.max()) + 1
         if shape is not None:
-            given = as_shape(shape)
-            if given[0] < n1 or given[1] < n2:
-                raise ValueError(f"shape {given} does not hold row {n1 - 1} and column {n2 - 1}")
-            n1, n2 = given
+            if tuple(shape) < (1, 1) or shape[0] < n1 or shape[1] < n2:
+                raise ValueError(f"shape {tuple(shape)} does not hold row {n1 - 1} and column {n2 - 1}")
+            n1, n2 = int(shape[0]), int(shape[1])
         if max(n1, n2) > 1000 + 100 * len(rows):
             raise ValueError(
-                f"indices (or shape) reach {max(n1, n2) - 1:,} for {len(rows):,} observations: map ids to 0 .. n-1 first, e.g. "
-                "with numpy.unique(ids, return_inverse=True)"
+                f"indices reach {max(n1, n2) - 1:,} for {len(rows):,} observations: map ids to 0 .. n-1 first, e.g. with "
+                "numpy.unique(ids, return_inverse=True)"
             )
         return n1, n2
+
+    def _keep_choice(self, choice: Choice) -> None:
+        self.curve_, self.calibration_size_ = choice.curve, len(choice.scores)
+        self.heldout_ = np.stack([choice.values, choice.predictions, choice.spreads])
+        if len(choice.scores):
+            self.calibration_ = np.quantile(choice.scores, np.linspace(0, 1, min(QUANTILES, len(choice.scores))))
 
     def _pairs(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
-from ..factor_models import FactorModel, Settings, centred_problem, choose, fit_factors
+from ..factor_models import Candidate, FactorModel, Fit, Settings, centred_problem, choose, fit_factors, unfitted
 from ..factor_models.choose import RANKS
 from ..result import History
-from .checks import check_fit_options, check_rank, check_strength
+from ..solvers.runner import INTERRUPTED
+from .checks import check_rank, check_strength
 
 
 class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -25,7 +27,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     rank : int or "auto"
-        ``"auto"`` tries 0 (column means and row offsets alone), 1, 2, 3, 5, 8, ... on held-out entries.
+        ``"auto"`` tries 0 (column means and row offsets alone), 1, 2, 3, 4, 6, 8, ... on held-out entries.
     regularization : float, "learned" or "auto"
         As for :class:`MatrixCompletion`; ``"auto"`` compares learned priors with a path of strengths on held-out entries.
     holdout : float
@@ -37,6 +39,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     device : str, optional
         Fit with PyTorch there, on ``"cuda"`` for example.
     tol : float
+        Stop when further sweeps are expected to lower the error of what is filled in by less than this, relatively.
     max_iter : int
 
     Attributes
@@ -80,10 +83,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X : (n_rows, n_features) array or frame
             With nan in the gaps.
         """
-        try:
-            table = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
-        except OverflowError as error:
-            raise ValueError(f"X holds numbers beyond the range of float64: {error}") from None
+        table = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
         gaps = np.isnan(table)
         self._scale(table, gaps)
         rows, cols = np.nonzero(~gaps & (self.scales_ > 0)[None, :])
@@ -92,24 +92,29 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             return self
         values = ((table - self.means_) / np.where(self.scales_ > 0, self.scales_, 1.0))[rows, cols]
         settings, ranks, strengths = self._plan(table.shape)
-        start, self.curve_ = None, []
-        if (ranks is not None or strengths != "given") and len(rows) >= 10:
-            choice = choose(
-                rows,
-                cols,
-                values,
-                table.shape,
-                settings,
-                ranks=ranks,
-                strengths=strengths,
-                folds=self.cv,
-                share=self.holdout,
-                n_jobs=self.n_jobs,
-            )
-            settings, start, self.curve_ = choice.settings, choice.factors, choice.curve
-        problem, _, mean = centred_problem(rows, cols, values, table.shape, device=settings.device)
-        fit = fit_factors(problem, mean, settings, start=start)
-        self._keep(fit.model)
+        best: Fit | None = None
+        self.curve_: list[Candidate] = []
+        problem, mean = centred_problem(rows, cols, values, table.shape, device=settings.device)
+        try:
+            if (ranks is not None or strengths != "given") and len(rows) >= 10:
+                choice = choose(
+                    rows,
+                    cols,
+                    values,
+                    table.shape,
+                    settings,
+                    ranks=ranks,
+                    strengths=strengths,
+                    folds=self.cv,
+                    share=self.holdout,
+                    n_jobs=self.n_jobs,
+                )
+                best, settings, self.curve_ = choice.fit, choice.settings, choice.curve
+            start = None if best is None else best.factors
+            fit = best if best is not None and choice.interrupted else fit_factors(problem, mean, settings, start)
+        except KeyboardInterrupt:
+            fit = replace(best or unfitted(problem, mean, settings), status=INTERRUPTED)
+        self._keep(fit.model.host())
         self.n_iter_, self.history_, self.status_ = max(fit.n_iter, 1), fit.history, fit.status
         self.regularization_ = "learned" if settings.regularization is None else settings.regularization
         return self
@@ -156,7 +161,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _plan(self, shape: tuple[int, int]) -> tuple[Settings, list[int] | None, str]:
         strength, top = check_strength(self.regularization), min(shape)
         rank = check_rank(self.rank, shape[1])
-        check_fit_options(self)
+        if not 0 < self.holdout < 1:
+            raise ValueError(f"holdout must lie between 0 and 1, got {self.holdout!r}")
         ranks = [r for r in RANKS if r <= max(top - 1, 1)] if rank == "auto" else None
         settings = Settings(
             min(rank, top) if isinstance(rank, int) else 1,

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from statistics import NormalDist
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends import Array, backend_of, device_backend
+from ..blas import limited_blas
 from ..linalg import truncated_svd
 from ..operators import Completion
 from ..solvers.alternating import Factors
-from .fit import Fit, Settings, centred_problem, fit_factors
+from ..solvers.runner import INTERRUPTED
+from ..solvers.variational import Variational
+from .begin import offsets_alone
+from .fit import Fit, Settings, centred_problem, fit_factors, unfitted
 
-RANKS = (0, 1, 2, 3, 5, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+RANKS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+COARSE = (0, 1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128)  # where observations are many
+MANY = 300_000  # observations: from here on ranks are tried in larger steps, and learned priors are known well enough
+BRIEF = 3  # sweeps of a rank that is tried there: fewer than it needs, and alike for all
 PATIENCE = 2  # ranks without a better error before the path ends
 LITTLE = 1e-3  # a gain smaller than this, relatively, ends the path too
 PREFERRED = 0.9  # a strength is taken over learned priors only where its error is below this share of theirs: it rarely
@@ -51,38 +61,61 @@ class Choice:
     settings : Settings
     curve : list of Candidate
         In the order of the path.
-    factors : Factors
-        Of the chosen candidate in the first fold: a start for the fit to all data.
+    fit : Fit
+        The chosen candidate in the first fold: its factors are a start for the fit to all data.
     scores : array
         Of the held-out observations: |error| / predicted spread.
     values, predictions, spreads : arrays
         The held-out values, what the chosen candidate made of them without having seen them, and how far off it expected to be.
+    interrupted : bool
+        Whether Ctrl-C ended the choice: the fit is the best so far, and nothing was held against it.
     """
 
     settings: Settings
     curve: list[Candidate]
-    factors: Factors
+    fit: Fit
     scores: np.ndarray
     values: np.ndarray
     predictions: np.ndarray
     spreads: np.ndarray
+    interrupted: bool = False
+
+
+class Observed(NamedTuple):
+    """Observations where they are to be fitted: NumPy's arrays, or a device's."""
+
+    rows: Array
+    cols: Array
+    values: Array
+    shape: tuple[int, int]
+    weights: Array | None = None
+
+    def part(self, flags: Array) -> Observed:
+        weights = None if self.weights is None else self.weights[flags]
+        return Observed(self.rows[flags], self.cols[flags], self.values[flags], self.shape, weights)
 
 
 @dataclass(frozen=True)
-class _Tried:
-    settings: Settings
-    error: float
+class _Path:
+    """What one fold tried, in order, with the fit of the best alone: covariances are large."""
+
+    tried: list[tuple[Settings, float]]
+    best: int
     fit: Fit
+
+    @property
+    def interrupted(self) -> bool:
+        return self.fit.status == INTERRUPTED or not self.tried
 
 
 def choose(
-    rows: np.ndarray,
-    cols: np.ndarray,
-    values: np.ndarray,
+    rows: Array,
+    cols: Array,
+    values: Array,
     shape: tuple[int, int],
     settings: Settings,
     *,
-    weights: np.ndarray | None = None,
+    weights: Array | None = None,
     ranks: Sequence[int] | None = None,
     strengths: str = "given",
     folds: int = 1,
@@ -90,7 +123,7 @@ def choose(
     n_jobs: int | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> Choice:
-    """Try ranks and strengths along a path, each from the fit before it, and take what predicts held-out observations best.
+    """Try ranks and strengths along a path, and take what predicts held-out observations best.
 
     Parameters
     ----------
@@ -100,7 +133,8 @@ def choose(
         What is not chosen.
     ranks : sequence of int, optional
         Ranks to try, in rising order; the path ends where two in a row do not better the error. By default the one of
-        ``settings``.
+        ``settings``. Each is fitted from a start of its own, so that none has an advantage; where observations are many, by
+        a few sweeps each.
     strengths : {"given", "path", "both"}
         The regularisation of ``settings``; a path of penalties, each half of the one before, from the largest that leaves
         anything; or both, at the rank that the former found best.
@@ -113,102 +147,154 @@ def choose(
     bounds : (float, float), optional
         Predictions are clipped to these before they are judged.
     """
-    rng = np.random.default_rng(settings.seed)
-    m = len(values)
-    if folds < 2:
-        held = np.zeros(m, int)
-        held[rng.permutation(m)[: max(1, min(m - 1, round(share * m)))]] = 1
-        parts = [held == 1]
-    else:
-        label = rng.permutation(m) % folds
-        parts = [label == k for k in range(folds)]
-    data = (rows, cols, values, shape, weights, bounds)
+    if settings.device is not None:
+        device = device_backend(settings.device)
+        rows, cols, values = device.asindex(rows), device.asindex(cols), device.asarray(values)
+        weights = None if weights is None else device.asarray(weights)
+    data = Observed(rows, cols, values, shape, weights)
+    parts = _parts(data, folds, share, np.random.default_rng(settings.seed))
     ranks = [settings.rank] if ranks is None else list(ranks)
-    work = [(data, part, settings, ranks, strengths) for part in parts]
+    work = [(data, part, settings, ranks, strengths, bounds) for part in parts]
     if len(work) > 1 and n_jobs not in (None, 1):
         from joblib import Parallel, delayed
 
-        tried = Parallel(n_jobs=n_jobs)(delayed(_path)(*one) for one in work)
+        paths = Parallel(n_jobs=n_jobs)(delayed(_path)(*one) for one in work)
     else:
-        tried = [_path(*one) for one in work]
-    return _best(tried, parts, data)
+        paths = []
+        for one in work:
+            paths.append(_path(*one))
+            if paths[-1].interrupted:
+                break
+    if not paths[-1].interrupted:
+        try:
+            return _best(paths, parts, data, bounds)
+        except KeyboardInterrupt:
+            pass
+    first, none = paths[0], np.empty(0)
+    chosen = first.tried[first.best][0] if first.tried else settings
+    curve = [Candidate(s.rank, s.regularization, e) for s, e in first.tried]
+    return Choice(chosen, curve, replace(first.fit, status=INTERRUPTED), none, none, none, none, interrupted=True)
 
 
-def _path(data: Any, part: np.ndarray, settings: Settings, ranks: list[int], strengths: str) -> list[_Tried]:
-    """One fold: every candidate that was tried, in order."""
-    rows, cols, values, shape, weights, bounds = data
-    keep = ~part
-    problem, w, mean = centred_problem(
-        rows[keep], cols[keep], values[keep], shape, None if weights is None else weights[keep], settings.device
-    )
-    hidden = rows[part], cols[part], values[part], None if weights is None else weights[part]
-    tried: list[_Tried] = []
+def _parts(data: Observed, folds: int, share: float, rng: np.random.Generator) -> list[Array]:
+    """Flags of what each fold holds out. On a device they are drawn there, and shares are met up to chance."""
+    m = len(data.values)
+    if isinstance(data.values, np.ndarray) or m < MANY:
+        if folds < 2:
+            label = np.zeros(m, int)
+            label[rng.permutation(m)[: max(1, min(m - 1, round(share * m)))]] = 1
+            flags = [label == 1]
+        else:
+            label = rng.permutation(m) % folds
+            flags = [label == k for k in range(folds)]
+        return [backend_of(data.values).asarray(part) for part in flags]
+    drawn, at = backend_of(data.values).random_normal(rng, (m,), np.float32), NormalDist().inv_cdf
+    if folds < 2:
+        return [drawn < at(share)]
+    edges = [-np.inf, *(at(k / folds) for k in range(1, folds)), np.inf]
+    return [(drawn >= low) & (drawn < high) for low, high in itertools.pairwise(edges)]
 
-    def attempt(settings: Settings, start: Factors | None) -> _Tried:
-        fit = fit_factors(problem, mean, settings, w, start)
-        tried.append(_Tried(settings, _error(fit, hidden, bounds), fit))
-        return tried[-1]
 
-    if strengths != "path" or len(ranks) > 1:
-        start, best, since = None, np.inf, 0
+def _path(
+    data: Observed, part: Array, settings: Settings, ranks: list[int], strengths: str, bounds: tuple[float, float] | None
+) -> _Path:
+    """One fold."""
+    problem, mean = centred_problem(*data.part(~part), device=settings.device, centre=settings.offsets)
+    hidden = data.part(part)
+    tried: list[tuple[Settings, float]] = []
+    best: list[Any] = [0, None]  # its place, and its fit
+
+    def error(factors: Factors) -> float:
+        guess = clipped(mean + problem.backend.entries(factors.rows, factors.cols, hidden.rows, hidden.cols), bounds)
+        squares = (guess - hidden.values) ** 2
+        if hidden.weights is None:
+            return float(squares.mean()) ** 0.5
+        return float((squares * hidden.weights).sum() / hidden.weights.sum()) ** 0.5
+
+    def attempt(settings: Settings, start: Factors | None) -> tuple[Fit, float]:
+        brief = replace(settings, max_iter=min(settings.max_iter, BRIEF)) if problem.m >= MANY and len(ranks) > 1 else settings
+        fit = fit_factors(problem, mean, brief, start)
+        if fit.status == INTERRUPTED:
+            if best[1] is None:
+                best[1] = fit
+            raise KeyboardInterrupt
+        tried.append((settings, error(fit.factors)))
+        scores = [e * (PREFERRED if s.regularization is None else 1.0) for s, e in tried]
+        if best[1] is None or scores[-1] < scores[best[0]]:
+            best[:] = [len(tried) - 1, fit]
+        return fit, tried[-1][1]
+
+    def along_ranks() -> None:
+        offsets = None
+        if settings.offsets:
+            with limited_blas(problem.blas_threads):
+                offsets = offsets_alone(problem, Variational(offsets=True))
+        least, since = np.inf, 0
         for rank in ranks:
-            one = attempt(replace(settings, rank=rank), start)
-            start = one.fit.factors
-            little = best * (1 - LITTLE) < one.error <= best
-            best, since = (one.error, 0) if one.error < best else (best, since + 1)
+            _, last = attempt(replace(settings, rank=rank), offsets)
+            little = least * (1 - LITTLE) < last <= least
+            least, since = (last, 0) if last < least else (least, since + 1)
             if since >= PATIENCE or little:
                 break
-    if strengths != "given":
-        rank = max(min(tried, key=lambda t: t.error).settings.rank if tried else settings.rank, 1)
-        start, best, since, top = None, np.inf, 0, _largest(problem)
+
+    def along_strengths(rank: int) -> None:
+        start, least, since = None, np.inf, 0
+        with limited_blas(problem.blas_threads):
+            top = _largest(problem)
         for k in range(1, STEPS + 1):
-            one = attempt(replace(settings, rank=rank, regularization=top * 0.5**k), start)
+            fit, last = attempt(replace(settings, rank=rank, regularization=top * 0.5**k), start)
             # A strength that leaves nothing is no start: zero factors stay zero.
-            start = one.fit.factors if abs(one.fit.factors.rows[:, :rank]).max() > 1e-6 else None
-            best, since = (one.error, 0) if one.error < best else (best, since + 1)
+            start = fit.factors if abs(fit.factors.rows[:, :rank]).max() > 1e-6 else None
+            least, since = (last, 0) if last < least else (least, since + 1)
             if since >= PATIENCE:
                 break
-    return tried
+
+    try:
+        if strengths != "path" or len(ranks) > 1:
+            along_ranks()
+        if strengths != "given":
+            along_strengths(max(tried[best[0]][0].rank if tried else settings.rank, 1))
+    except KeyboardInterrupt:
+        fit = best[1] or unfitted(problem, mean, settings)
+        best[1] = replace(fit, status=INTERRUPTED)
+    return _Path(tried, *best)
 
 
-def _best(tried: list[list[_Tried]], parts: list[np.ndarray], data: Any) -> Choice:
+def _best(paths: list[_Path], parts: list[Array], data: Observed, bounds: tuple[float, float] | None) -> Choice:
     """Average over folds what all of them tried, and take the best."""
-    rows, cols, values, _, _, bounds = data
     # Strengths are relative to the fold's largest, so that candidates of folds correspond by place on the path.
-    names = [
-        [(t.settings.rank, None if t.settings.regularization is None else k) for k, t in enumerate(fold)] for fold in tried
-    ]
-    if len(tried) > 1:
-        common = [name for name in names[0] if all(name in other for other in names[1:])] or names[0]
-    else:
-        common = names[0]
+    names = [[(s.rank, None if s.regularization is None else k) for k, (s, _) in enumerate(path.tried)] for path in paths]
+    common = [name for name in names[0] if all(name in other for other in names[1:])] or names[0]
     curve: list[Candidate] = []
     for name in common:
-        found = [fold[own.index(name)] for fold, own in zip(tried, names, strict=True) if name in own]
-        strength = found[0].settings.regularization
-        curve.append(Candidate(name[0], strength, float(np.mean([t.error for t in found])), len(found)))
+        found = [path.tried[own.index(name)] for path, own in zip(paths, names, strict=True) if name in own]
+        curve.append(Candidate(name[0], found[0][0].regularization, float(np.mean([e for _, e in found])), len(found)))
     at = int(np.argmin([c.error * (PREFERRED if c.regularization is None else 1.0) for c in curve]))
     name = common[at]
     outs: list[np.ndarray] = []
-    for fold, own, part in zip(tried, names, parts, strict=True):
-        if name in own:
-            model = fold[own.index(name)].fit.model
-            guess = clipped(model.predict(rows[part], cols[part]), bounds)
-            outs.append(np.stack([values[part], guess, model.spread(rows[part], cols[part])]))
+    winner: tuple[Settings, Fit] | None = None
+    for path, own, part in zip(paths, names, parts, strict=True):
+        if name not in own:
+            continue
+        fit, settings = path.fit, path.tried[own.index(name)][0]
+        if own.index(name) != path.best:  # another one was best in this fold
+            problem, mean = centred_problem(*data.part(~part), device=settings.device, centre=settings.offsets)
+            fit = fit_factors(problem, mean, settings)
+            if fit.status == INTERRUPTED:
+                raise KeyboardInterrupt
+        hidden = data.part(part)
+        guess = clipped(fit.model.predict(hidden.rows, hidden.cols), bounds)
+        spread = fit.model.spread(hidden.rows, hidden.cols)
+        outs.append(np.stack([backend_of(a).to_numpy(a) for a in (hidden.values, guess, spread)]))
+        winner = winner or (settings, fit)
+    assert winner is not None
     truth, guess, spread = np.concatenate(outs, axis=1)
-    winner = tried[0][names[0].index(name)]
     scores = np.abs(truth - guess) / spread
-    return Choice(winner.settings, curve, winner.fit.factors, scores, truth, guess, spread)
+    return Choice(winner[0], curve, winner[1], scores, truth, guess, spread)
 
 
-def _error(fit: Fit, hidden: Any, bounds: tuple[float, float] | None) -> float:
-    rows, cols, values, weights = hidden
-    guess = clipped(fit.model.predict(rows, cols), bounds)
-    return float(np.sqrt(np.average((guess - values) ** 2, weights=weights)))
-
-
-def clipped(values: np.ndarray, bounds: tuple[float, float] | None) -> np.ndarray:
-    return values if bounds is None else np.clip(values, *bounds)
+def clipped(values: Array, bounds: tuple[float, float] | None) -> Array:
+    return values if bounds is None else values.clip(*bounds)
 
 
 def _largest(problem: Completion) -> float:

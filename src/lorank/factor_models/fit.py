@@ -9,17 +9,23 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..backends import device_backend
+from ..backends import Array, backend_of, device_backend
+from ..blas import limited_blas
 from ..callbacks import Callback
-from ..geometry import FixedRank
-from ..operators import Completion
+from ..clock import Clock
+from ..operators import Completion, Problem
+from ..operators.entry_checks import RepeatedPairs
 from ..result import History, Status
-from ..solvers.alternating import Alternating, Factors, Penalty
-from ..solvers.runner import run
+from ..solvers.alternating import Alternating, Factors, Penalty, total_weight
+from ..solvers.runner import INTERRUPTED, run
 from ..solvers.variational import Variational
-from ..starts import Spectral, leading
-from ..stopping import Divergence, Iterations, RelativeChange
+from ..state import State
+from ..stopping import Divergence, Iterations, Rule
+from .begin import begin, nothing
 from .model import FactorModel
+
+MOST_UNEQUAL = 1e8  # the largest weight over the smallest: beyond, the precisions of observations outgrow rounding
+FASTEST, SLOWEST = 0.5, 0.98  # two moves give a rough rate of convergence: it is taken to lie between these
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,8 @@ class Settings:
     noise : {"one", "columns", "both"}
         See :class:`~lorank.solvers.Variational`.
     tol : float
-        Stop when a sweep changes X by less than this, relatively.
+        Stop when further sweeps are expected to lower the error of predictions by less than this, relatively
+        (:class:`Converged`).
     max_iter : int
     seed : int
     device : str or None
@@ -50,7 +57,7 @@ class Settings:
     scaling: float = 0.0
     offsets: bool = True
     noise: Literal["one", "columns", "both"] = "both"
-    tol: float = 1e-2
+    tol: float = 1e-3
     max_iter: int = 50
     seed: int = 0
     device: str | None = None
@@ -67,52 +74,82 @@ class Fit:
     history: History
 
 
-def centred_problem(
-    rows: np.ndarray,
-    cols: np.ndarray,
-    values: np.ndarray,
-    shape: tuple[int, int],
-    weights: np.ndarray | None = None,
-    device: str | None = None,
-) -> tuple[Completion, np.ndarray | None, float]:
-    """The problem of the values less their mean, the weights in its order, and the mean.
+@dataclass(frozen=True)
+class Converged(Rule):
+    """Further sweeps are expected to lower the error of predictions by less than ``tol``, relatively.
 
-    A pair that occurs more than once becomes its weighted mean, with the sum of the weights. Observations of weight zero are
-    left out.
+    Sweeps converge linearly: where one moves X by d, and the one before it moved it by d / q, those to come move it by about
+    ``d q / (1 - q)``. Predictions that are off by e have an error of ``sqrt(noise^2 + e^2)``, which is too large by
+    ``e^2 / (2 noise^2)``. The noise is the root mean square of what the model leaves over of the observations, e that of what X
+    is still to move, over all entries. Data without noise are fitted to a relative residual of about ``1e-5 sqrt(tol)``.
     """
-    if weights is not None and (weights == 0).any():
-        keep = weights > 0
-        rows, cols, values, weights = rows[keep], cols[keep], values[keep], weights[keep]
-    keys = rows.astype(np.int64) * shape[1] + cols
-    order = np.argsort(keys, kind="stable")
-    first = np.ones(len(keys), bool)
-    first[1:] = np.diff(keys[order]) != 0
-    if not first.all():
-        group = np.cumsum(first) - 1
-        w = np.ones(len(keys)) if weights is None else weights
-        total = np.bincount(group, w[order])
-        values = np.bincount(group, (w * values)[order]) / total
-        rows, cols, weights = rows[order][first], cols[order][first], total
-    elif weights is not None:
-        rows, cols, values, weights = rows[order], cols[order], values[order], weights[order]
-    mean = float(np.average(values, weights=weights))
+
+    tol: float = 1e-3
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        moves = history.step[-2:]
+        if state.iteration < 2 or not np.isfinite(moves).all():
+            return None
+        rate = min(max(moves[1] / moves[0], FASTEST), SLOWEST) if moves[0] > 0 else FASTEST
+        ahead = moves[1] * rate / (1 - rate) / np.sqrt(float(np.prod(problem.shape, dtype=float)))
+        noise = max(state.residual, 1e-5) * problem.y_norm / np.sqrt(total_weight(problem))
+        gain = ahead**2 / (2 * noise**2) if noise > 0 else 0.0
+        if gain > self.tol:
+            return None
+        return Status(
+            "converged",
+            advice=f"Further sweeps are expected to better predictions by {gain:.1e} of their error (asked: {self.tol:.1e}).",
+            success=True,
+        )
+
+
+def centred_problem(
+    rows: Array,
+    cols: Array,
+    values: Array,
+    shape: tuple[int, int],
+    weights: Array | None = None,
+    device: str | None = None,
+    centre: bool = True,
+) -> tuple[Completion, float]:
+    """The problem of the values less their mean, and the mean (0 where ``centre`` is False).
+
+    A pair that occurs more than once becomes its weighted mean, with the sum of the weights.
+    """
+    backend = None if device is None else device_backend(device)
+    if backend is not None:
+        backend.require_room(len(rows), shape, np.dtype(np.float64))
+        rows, cols, values = backend.asindex(rows), backend.asindex(cols), backend.asarray(values, np.float64)
+        weights = None if weights is None else backend.asarray(weights, np.float64)
+    mean = 0.0
+    if weights is not None:
+        check_ratio(weights)
+    if centre and weights is not None:
+        share = weights / weights.max()  # first, or sums may overflow
+        mean = float((share * values).sum() / share.sum())
+    elif centre:
+        mean = float(values.mean())
+    options: dict[str, Any] = {"backend": backend, "weights": weights}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*no observation")  # they have the factors of their prior
-        backend = None if device is None else device_backend(device)
-        problem = Completion(rows, cols, np.asarray(values, float) - mean, shape, backend=backend)
+        try:
+            problem = Completion(rows, cols, values - mean, shape, **options)
+        except RepeatedPairs:  # each counts, so that weights are needed where there were none
+            if weights is None:
+                options["weights"] = backend_of(values).astype(0 * values + 1, np.float64)
+            problem = Completion(rows, cols, values - mean, shape, duplicates="mean", **options)
     problem.check_scale()
-    return problem, weights, mean
+    return problem, mean
 
 
 def fit_factors(
     problem: Completion,
     mean: float,
     settings: Settings,
-    weights: np.ndarray | None = None,
     start: Factors | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Fit:
-    """Fit by alternating sweeps.
+    """Fit by alternating sweeps, from where :func:`lorank.solve` would end.
 
     Parameters
     ----------
@@ -120,71 +157,65 @@ def fit_factors(
         Of the values less their mean.
     mean : float
     settings : Settings
-    weights : (m,) array, optional
-        In the problem's order.
     start : Factors, optional
-        From another fit to go on from; of a smaller rank, they are widened.
+        From another fit to go on from; of a smaller rank, directions of what they leave over are added.
     callbacks : sequence of callables
     """
     solver: Any
-    backend = problem.backend
-    common: dict[str, Any] = {"offsets": settings.offsets, "weights": None if weights is None else backend.asarray(weights)}
+    require_memory(problem, settings)
+    learner = Variational(noise=settings.noise, offsets=settings.offsets)
+    learned, width = settings.regularization is None, settings.rank + 2 * settings.offsets
+    # Factors of a penalty's fit have no covariances, and their priors are in other units.
+    if start is None or start.rows.shape[1] != width or (learned and start.row_cov is None):
+        try:
+            with limited_blas(problem.blas_threads):
+                start = begin(problem, settings.rank, learner, np.random.default_rng(settings.seed), start)
+        except KeyboardInterrupt:
+            return unfitted(problem, mean, settings)
     if settings.regularization is None:
-        solver = Variational(noise=settings.noise, **common)
+        solver = replace(learner, initial=start)
     else:
-        solver = Alternating(settings.regularization, settings.penalty, scaling=settings.scaling, **common)
-    rng = np.random.default_rng(settings.seed)
-    if start is None and settings.rank == 0:
-        start = _none(problem)
-    if start is not None:
-        wide = _widen(start, settings, problem, rng)
-        if isinstance(solver, Variational) and (wide is not start or wide.row_cov is None):
-            wide = solver.widen(problem, wide)
-        X, solver = wide.point(), replace(solver, initial=wide)
-    else:
-        X = _start(problem, settings.rank, rng)
-    rule = RelativeChange(settings.tol) | Divergence() | Iterations(settings.max_iter)
-    ended = run(problem, solver, X, rule, callbacks=callbacks)
+        solver = Alternating(
+            settings.regularization, settings.penalty, settings.offsets, scaling=settings.scaling, initial=start
+        )
+    rule = Converged(settings.tol) | Divergence() | Iterations(settings.max_iter)
+    ended = run(problem, solver, start.point(), rule, callbacks=callbacks)
     last = ended.last
-    factors: Factors = last.memory or solver.start(problem, last)  # Ctrl-C may come before there is any
+    factors: Factors = last.memory or start  # Ctrl-C may come before there is any
     noise = factors.noise
-    prior = factors
-    if settings.regularization is not None:  # a penalty is a prior in units of the noise
-        noise = 1 / max((last.residual * problem.y_norm) ** 2 / problem.m, 1e-300)
+    if not learned:  # a penalty's priors are in units of the noise
+        left = (last.residual * problem.y_norm) ** 2 / total_weight(problem)
+        noise = 1 / max(left, 1e-300) if np.isfinite(left) else 1.0
+    return Fit(_model(problem, mean, settings, factors, noise), factors, ended.status, ended.n_iter, ended.history)
+
+
+def unfitted(problem: Completion, mean: float, settings: Settings) -> Fit:
+    """The mean, and nothing else: all that is known when Ctrl-C comes before the first sweep."""
+    learner = Variational(noise=settings.noise, offsets=settings.offsets)
+    factors = learner.uninformed(problem, nothing(problem, settings.rank, settings.offsets))
+    return Fit(_model(problem, mean, settings, factors, factors.noise), factors, INTERRUPTED, 0, History())
+
+
+def _model(problem: Completion, mean: float, settings: Settings, factors: Factors, noise: float) -> FactorModel:
+    if settings.regularization is not None:
         row, col = ((noise * P, noise * h) for P, h in (factors.row_prior, factors.col_prior))
-        prior = replace(factors, row_prior=row, col_prior=col)
-    by_row, by_col = (backend.to_numpy(problem.observations.counts(side)) for side in (0, 1))
-    model = FactorModel.of(prior.numpy(backend), mean, settings.offsets, noise, (by_row, by_col))
-    return Fit(model, factors, ended.status, ended.n_iter, ended.history)
+        factors = replace(factors, row_prior=row, col_prior=col)
+    by_row, by_col = (problem.backend.to_numpy(problem.observations.counts(side)) for side in (0, 1))
+    return FactorModel.of(factors, mean, settings.offsets, noise, (by_row, by_col))
 
 
-def _start(problem: Completion, rank: int, rng: np.random.Generator) -> FixedRank:
-    """A tenth of the spectral start: its directions, at a size from which offsets and priors find theirs."""
-    if problem.y_norm == 0:
-        return FixedRank.zero(problem.shape, rank, np.float64, problem.backend)
-    X = Spectral(tol=0.1, restarts=2)(problem, rank, rng)
-    return FixedRank(X.U, X.s * 0.1, X.V, X.backend)
+def check_ratio(weights: Array) -> None:
+    """A ValueError where weights differ so much that the smaller ones are lost beside the larger."""
+    most, least = float(weights.max()), float(weights[weights > 0].min())
+    if most > MOST_UNEQUAL * least:
+        raise ValueError(
+            f"weights of observations lie between {least:.1e} and {most:.1e}: more than {MOST_UNEQUAL:.0e} apart, the "
+            "smaller ones count for nothing; give them weight 0, or bring the weights closer"
+        )
 
 
-def _none(problem: Completion) -> Factors:
-    """Offsets of zero, and nothing else."""
-    rows, cols = (problem.backend.zeros((n, 2), np.float64) for n in problem.shape)
-    rows[:, 1] = cols[:, 0] = 1
-    prior = (np.eye(2), np.zeros(2))
-    return Factors(rows, cols, prior, prior)
-
-
-def _widen(start: Factors, settings: Settings, problem: Completion, rng: np.random.Generator) -> Factors:
-    """Factors of the rank asked for: beside those that are there, directions of what they leave over."""
-    offsets = 2 * settings.offsets
-    at = start.rows.shape[1] - offsets
-    more = settings.rank - at
-    if not more:
-        return start
-    if more < 0:
-        raise ValueError(f"start has rank {at}, more than the {settings.rank} asked for")
-    X = leading(problem, problem.gradient(start.point()), more, rng, tol=0.1, restarts=2)
-    size, concat = (0.1 * X.s / problem.gain) ** 0.5, problem.backend.concat
-    rows, cols = (concat([a[:, :at], b * size, a[:, at:]]) for a, b in ((start.rows, X.U), (start.cols, X.V)))
-    k = rows.shape[1]
-    return Factors(rows, cols, (np.eye(k), np.zeros(k)), (np.eye(k), np.zeros(k)), start.noise)
+def require_memory(problem: Completion, settings: Settings) -> None:
+    """A MemoryError where the factors and covariances of such a fit cannot fit where it is computed."""
+    k, (n1, n2) = settings.rank + 2 * settings.offsets, problem.shape
+    pairs = 0 if settings.regularization is not None else 2 * k * (k + 1) // 2  # those of the last sweep and of the next one
+    problem.backend.require_bytes(8 * (n1 + n2) * (pairs + 8 * k), f"factors of rank {settings.rank} and their covariances")

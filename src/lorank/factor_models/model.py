@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import get_backend
+from ..backends import Array, Arrays, backend_of, get_backend
 from ..geometry import FixedRank
 from ..solvers.alternating import Factors, held
 
-BLOCK = 1 << 15
+GATHERED = 1 << 22  # numbers of covariances that are gathered at a time
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,9 @@ class FactorModel:
 
     Rows and columns that were never observed have the factors of their prior, those of an average row or column; so have
     indices beyond the shape.
+
+    Factors and covariances are where they were fitted; :meth:`host` brings all but the covariances, which are large and which
+    only :meth:`spread` reads, into main memory.
 
     Attributes
     ----------
@@ -43,8 +46,8 @@ class FactorModel:
 
     mean: float
     offsets: bool
-    rows: np.ndarray
-    cols: np.ndarray
+    rows: Array
+    cols: Array
     row_precision: np.ndarray
     row_shift: np.ndarray
     col_precision: np.ndarray
@@ -52,8 +55,8 @@ class FactorModel:
     noise: float
     row_counts: np.ndarray
     col_counts: np.ndarray
-    row_cov: np.ndarray | None = None
-    col_cov: np.ndarray | None = None
+    row_cov: Array | None = None
+    col_cov: Array | None = None
     row_noise: np.ndarray | None = None
     col_noise: np.ndarray | None = None
 
@@ -89,35 +92,38 @@ class FactorModel:
         """Whether both the row and the column of each pair were observed."""
         return _known(rows, self.row_counts) & _known(cols, self.col_counts)
 
-    def predict(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
-        """The entries at index pairs."""
+    def predict(self, rows: Array, cols: Array) -> Array:
+        """The entries at index pairs: where the factors are, as the pairs have to be."""
         left, right = self._sides()
-        out = np.empty(len(rows))
-        for part in _blocks(len(rows)):
-            out[part] = np.einsum("ij,ij->i", left[_clip(rows[part], left)], right[_clip(cols[part], right)])
-        return self.mean + out
+        return self.mean + backend_of(left).entries(left, right, _clip(rows, left), _clip(cols, right))
 
     def block(self, rows: np.ndarray) -> np.ndarray:
         """Whole rows, all columns: a (len(rows), n2) array."""
         left, _ = self._sides()
         return self.mean + left[_clip(rows, left)] @ self.cols.T
 
-    def spread(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
-        """The standard deviation of what would be observed at index pairs: noise, and what is not known of the factors."""
-        left, right = self._sides()
-        row_noise, col_noise = (
-            np.ones(n + 1) if a is None else np.append(a, 1.0)
+    def spread(self, rows: Array, cols: Array) -> Array:
+        """The standard deviation of what would be observed at index pairs: noise, and what is not known of the factors.
+
+        With factors x, y of covariances S, T the variance of their product is ``y^T S y + x^T T x + trace(S T)``, which is
+        ``trace((S + x x^T) (T + y y^T)) - (x y)^2``: entries of products of two tall arrays.
+        """
+        backend = backend_of(self.rows if self.row_cov is None else self.row_cov)
+        left, right = map(backend.asarray, self._sides())
+        i, j = (_clip(backend.asindex(index), side) for index, side in ((rows, left), (cols, right)))
+        by_row, by_col = (
+            backend.asarray(np.ones(n + 1) if a is None else np.append(a, 1.0))[:, None]
             for a, n in zip((self.row_noise, self.col_noise), self.shape, strict=True)
         )
-        out = np.empty(len(rows))
-        S_left, S_right = self._covariance(self.row_cov, False), self._covariance(self.col_cov, True)
-        for part in _blocks(len(rows)):
-            i, j = _clip(rows[part], left), _clip(cols[part], right)
-            out[part] = 1 / (self.noise * row_noise[i] * col_noise[j])
-            if S_left is not None and S_right is not None:
-                x, y, Sx, Sy = left[i], right[j], S_left[i], S_right[j]
-                out[part] += _quadratic(y, Sx) + _quadratic(x, Sy) + _traces(Sx, Sy, x.shape[1])
-        return np.sqrt(out)
+        variance = 1 / (self.noise * backend.entries(by_row, by_col, i, j))
+        if self.row_cov is not None and self.col_cov is not None:
+            S, T = self._moments(backend, left, self.row_cov, False), self._moments(backend, right, self.col_cov, True)
+            step = max(1, GATHERED // S.shape[1])
+            parts = [backend.entries(S, T, i[at : at + step], j[at : at + step]) for at in range(0, max(len(i), 1), step)]
+            off = backend.concat(parts, axis=0) - backend.entries(left, right, i, j) ** 2
+            variance = variance + off.clip(0)
+        found = variance**0.5
+        return found if type(found) is type(self.rows) else backend.to_numpy(found)
 
     def fold_in(self, indptr: np.ndarray, cols: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Factors of new rows, given some of their entries: a small ridge regression each.
@@ -137,12 +143,13 @@ class FactorModel:
         backend = get_backend()
         passes = backend.make_observations(indptr.astype(np.int64), cols.astype(np.int32), values - self.mean, len(self.cols))
         weights = None if self.col_noise is None else self.col_noise[cols]
+        moments = None if self.col_cov is None else backend_of(self.col_cov).to_numpy(self.col_cov)
         mean, _, _ = passes.normal_equations(
             False,
             self.cols,
             self.row_precision,
             self.row_shift,
-            moments=self.col_cov,
+            moments=moments,
             weights=weights,
             fixed=held(self.cols.shape[1], False, self.offsets),
             noise=self.noise,
@@ -163,16 +170,35 @@ class FactorModel:
         return FixedRank.from_factors(self.rows[:, : self.rank], self.cols[:, : self.rank])
 
     def arrays(self) -> dict[str, Any]:
-        """Everything, by name; None left out."""
-        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+        """Everything in main memory, by name; None left out."""
+        found = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
+        for name in ("rows", "cols", "row_cov", "col_cov"):
+            if name in found:
+                found[name] = backend_of(found[name]).to_numpy(found[name])
+        return found
+
+    def __reduce__(self) -> Any:  # a copy for another process has no device
+        return _rebuild, (self.arrays(),)
+
+    def host(self) -> FactorModel:
+        """The same with factors in main memory."""
+        rows, cols = (backend_of(a).to_numpy(a) for a in (self.rows, self.cols))
+        return replace(self, rows=rows, cols=cols)
 
     def without_covariance(self) -> FactorModel:
         return replace(self, row_cov=None, col_cov=None)
 
-    def _sides(self) -> tuple[np.ndarray, np.ndarray]:
+    def _sides(self) -> tuple[Array, Array]:
         """Factors of rows and columns, the default ones at the end."""
-        left = np.vstack([self.rows, self._default(self.row_precision, self.row_shift, False)])
-        return left, np.vstack([self.cols, self._default(self.col_precision, self.col_shift, True)])
+        backend = backend_of(self.rows)
+        left, right = (
+            backend.asarray(self._default(precision, shift, side)[None, :])
+            for precision, shift, side in (
+                (self.row_precision, self.row_shift, False),
+                (self.col_precision, self.col_shift, True),
+            )
+        )
+        return backend.concat([self.rows, left], axis=0), backend.concat([self.cols, right], axis=0)
 
     def _default(self, precision: np.ndarray, shift: np.ndarray, columns: bool) -> np.ndarray:
         """The prior's mean."""
@@ -183,16 +209,23 @@ class FactorModel:
         out[free] = np.linalg.solve(precision[np.ix_(free, free)], shift[free])
         return out
 
-    def _covariance(self, packed: np.ndarray | None, columns: bool) -> np.ndarray | None:
-        """Covariances, the prior's at the end."""
-        if packed is None:
-            return None
+    def _moments(self, backend: Arrays, x: Array, packed: Array, columns: bool) -> Array:
+        """Upper triangles of ``S + x x^T``, the prior's at the end; off the diagonal times sqrt(2), so that entries of products
+        are traces.
+        """
         precision = self.col_precision if columns else self.row_precision
         k = len(precision)
         free = np.arange(k) != held(k, columns, self.offsets)
         S = np.zeros((k, k))
         S[np.ix_(free, free)] = np.linalg.inv(precision[np.ix_(free, free)])
-        return np.vstack([packed, S[np.triu_indices(k)]])
+        a, b = np.triu_indices(k)
+        twice = backend.asarray(np.where(a == b, 1.0, np.sqrt(2.0)))
+        both = backend.concat([packed, backend.asarray(S[a, b][None, :])], axis=0)
+        return (both + x[:, a] * x[:, b]) * twice
+
+
+def _rebuild(arrays: dict[str, Any]) -> FactorModel:
+    return FactorModel(**arrays)
 
 
 def _known(index: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -200,22 +233,6 @@ def _known(index: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.asarray(inside & (counts[np.where(inside, index, 0)] > 0))
 
 
-def _clip(index: np.ndarray, table: np.ndarray) -> np.ndarray:
+def _clip(index: Array, table: Array) -> Array:
     """Indices beyond the shape lead to the last row of the table, the default."""
-    return np.minimum(index, len(table) - 1)
-
-
-def _blocks(n: int) -> list[slice]:
-    return [slice(k, min(k + BLOCK, n)) for k in range(0, n, BLOCK)]
-
-
-def _quadratic(x: np.ndarray, S: np.ndarray) -> np.ndarray:
-    """``x^T S x`` for upper triangles S."""
-    a, b = np.triu_indices(x.shape[1])
-    return np.asarray(((x[:, a] * x[:, b]) * S) @ np.where(a == b, 1.0, 2.0))
-
-
-def _traces(S: np.ndarray, T: np.ndarray, k: int) -> np.ndarray:
-    """``trace(S T)`` for upper triangles."""
-    a, b = np.triu_indices(k)
-    return np.asarray((S * T) @ np.where(a == b, 1.0, 2.0))
+    return index.clip(max=len(table) - 1)

@@ -51,6 +51,14 @@ class Factors:
         """``L R^T``."""
         return FixedRank.from_factors(self.rows, self.cols)
 
+    def distance(self, other: Factors, backend: Arrays) -> float:
+        """``|L R^T - L' R'^T|_F`` by Gram products: good to about eight digits of the larger one."""
+        gram = backend.gram
+        own = np.sum(gram(self.rows, self.rows) * gram(self.cols, self.cols))
+        mixed = np.sum(gram(self.rows, other.rows) * gram(self.cols, other.cols))
+        theirs = np.sum(gram(other.rows, other.rows) * gram(other.cols, other.cols))
+        return float(np.sqrt(max(own + theirs - 2 * mixed, 0.0)))
+
     def numpy(self, backend: Arrays) -> Factors:
         """The same in main memory."""
         covs = [None if a is None else backend.to_numpy(a) for a in (self.row_cov, self.col_cov)]
@@ -77,8 +85,6 @@ class Alternating:
         Rows are penalised in proportion to (their number of observations / the mean number) to this power, and so are columns.
         At 1/2, with the nuclear norm, this is the weighted trace norm, which suits data where some rows are seen far more
         often than others.
-    weights : (m,) array, optional
-        Weights of the observations, in the problem's order.
     initial : Factors, optional
         Go on from there.
     """
@@ -88,10 +94,10 @@ class Alternating:
     offsets: bool = False
     shrinkage: float = 5.0
     scaling: float = 0.0
-    weights: Array | None = None
     initial: Factors | None = None
 
     def start(self, problem: Problem, state: State) -> Factors:
+        check_problem(problem, self)
         return self.initial or begin(problem, state, self.offsets)
 
     def step(self, problem: Problem, state: State) -> State:
@@ -102,11 +108,11 @@ class Alternating:
         rows, _, _ = self._half(problem, False, old.cols, row_prior, row_scale)
         col_prior = self._prior(problem.backend, rows, row_scale, 0)
         cols, _, squares = self._half(problem, True, rows, col_prior, col_scale)
-        return advance(problem, state, Factors(rows, cols, row_prior, col_prior), squares)
+        return advance(problem, state, Factors(rows, cols, row_prior, col_prior), float(squares.sum()))
 
     def _half(self, problem: Completion, columns: bool, other: Array, prior: Any, scale: Any) -> Any:
         fixed = held(other.shape[1], columns, self.offsets)
-        return problem.observations.normal_equations(columns, other, *prior, weights=self.weights, scale=scale, fixed=fixed)
+        return problem.observations.normal_equations(columns, other, *prior, scale=scale, fixed=fixed)
 
     def _prior(self, backend: Arrays, other: Array, scale: np.ndarray | None, offset: int) -> tuple[np.ndarray, np.ndarray]:
         """The penalty on one side's factors as a prior: ``lambda I``, or ``lambda V^T V``."""
@@ -123,6 +129,24 @@ class Alternating:
             at = rank if offset else rank + 1
             P[at, at] = max(self.shrinkage, tiny)
         return P, np.zeros(k)
+
+
+def check_problem(problem: Problem, solver: object) -> None:
+    """Alternating solvers fit real entries: a ValueError for anything else."""
+    name = type(solver).__name__
+    if not isinstance(problem, Completion):
+        raise ValueError(f"{name} fits observed entries, and this is a {type(problem).__name__} problem: use solver='auto'")
+    if problem.dtype.kind == "c":
+        raise ValueError(
+            f"{name} fits real entries, and these are complex: use solver='auto' or lorank.RCG(), or fit real and imaginary "
+            "parts each on their own"
+        )
+
+
+def total_weight(problem: Problem) -> float:
+    """The sum of the weights of the observations: their number, where they have none."""
+    weights = problem.observations.weights if isinstance(problem, Completion) else None
+    return float(problem.m if weights is None else weights.sum())
 
 
 def begin(problem: Problem, state: State, offsets: bool) -> Factors:
@@ -153,8 +177,8 @@ def scales(problem: Completion, power: float) -> tuple[np.ndarray | None, np.nda
     return rows, cols
 
 
-def advance(problem: Problem, state: State, factors: Factors, squares: Array) -> State:
-    """The state at new factors; ``squares`` are the squared residuals of each column."""
-    X = factors.point()
-    residual = float(np.sqrt(max(float(squares.sum()), 0.0))) / (problem.y_norm or 1.0)
-    return State(state.iteration + 1, X, problem.gradient(X), residual, float("nan"), state.X, factors)
+def advance(problem: Problem, state: State, factors: Factors, squares: float) -> State:
+    """The state at new factors; ``squares`` is the sum of the squared residuals, the step how far X has moved."""
+    residual = float(np.sqrt(max(squares, 0.0))) / (problem.y_norm or 1.0)
+    X, moved = factors.point(), factors.distance(state.memory, problem.backend)
+    return State(state.iteration + 1, X, problem.gradient(X), residual, moved, state.X, factors)

@@ -10,7 +10,7 @@ import numpy as np
 from ..backends import Array, Arrays
 from ..operators import Completion, Problem
 from ..state import State
-from .alternating import Factors, advance, begin, held
+from .alternating import Factors, advance, begin, check_problem, held, total_weight
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,6 @@ class Variational:
     noise : {"one", "columns", "both"}
         One variance for all values; one for each column, as in factor analysis, for tables whose columns are not alike; or
         one for each row times one for each column.
-    weights : (m,) array, optional
-        Weights of the observations, in the problem's order.
     initial : Factors, optional
         Go on from there.
     """
@@ -40,17 +38,17 @@ class Variational:
     offsets: bool = False
     caution: float = 1.0
     noise: Literal["one", "columns", "both"] = "one"
-    weights: Array | None = None
     initial: Factors | None = None
 
     def start(self, problem: Problem, state: State) -> Factors:
+        check_problem(problem, self)
         if self.initial is not None:
             return self.initial
-        return self.widen(problem, begin(problem, state, self.offsets))
+        return self.uninformed(problem, begin(problem, state, self.offsets))
 
-    def widen(self, problem: Problem, factors: Factors) -> Factors:
+    def uninformed(self, problem: Problem, factors: Factors) -> Factors:
         """The same factors with priors from before anything is known."""
-        k, scale = factors.rows.shape[1], problem.y_norm / np.sqrt(max(problem.m, 1)) or 1.0
+        k, scale = factors.rows.shape[1], problem.y_norm / np.sqrt(total_weight(problem)) or 1.0
         # Factors of size sqrt(scale) make values of size scale; before anything is known, most of it may be noise.
         P = np.eye(k) * (5.0 / scale)
         if self.offsets:
@@ -60,39 +58,49 @@ class Variational:
 
     def step(self, problem: Problem, state: State) -> State:
         assert isinstance(problem, Completion)
-        old: Factors = state.memory
+        new, squares = self.sweep(problem, state.memory)
+        return advance(problem, state, new, squares)
+
+    def sweep(self, problem: Completion, old: Factors) -> tuple[Factors, float]:
+        """Both halves; returns the new factors and the expected sum of the weighted squared residuals."""
         weights = self._weights(problem, old)
         rows, row_cov, by_row = self._half(problem, False, old.cols, old.col_cov, old.row_prior, old.noise, weights)
-        row_prior = self._learn(problem.backend, rows, row_cov, False)
+        row_prior = self.learn(problem.backend, rows, row_cov, False)
         row_noise = self._sizes(problem, by_row, False, old)
         cols, col_cov, by_col = self._half(problem, True, rows, row_cov, old.col_prior, old.noise, weights)
-        col_prior = self._learn(problem.backend, cols, col_cov, True)
+        col_prior = self.learn(problem.backend, cols, col_cov, True)
         col_noise = self._sizes(problem, by_col, True, old)
-        count = float(problem.m if self.weights is None else self.weights.sum())
-        unit = problem.y_norm**2 / problem.m or 1.0
-        noise = count / max(float(by_col.sum()), 1e-10 * count * unit)  # data without noise leave a little
-        new = Factors(rows, cols, row_prior, col_prior, noise, row_cov, col_cov, row_noise, col_noise)
-        return advance(problem, state, new, by_col)
+        count = total_weight(problem)
+        unit = problem.y_norm**2 / count or 1.0
+        squares = float(by_col.sum())
+        noise = count / max(squares, 1e-10 * count * unit)  # data without noise leave a little
+        return Factors(rows, cols, row_prior, col_prior, noise, row_cov, col_cov, row_noise, col_noise), squares
 
     def _weights(self, problem: Completion, old: Factors) -> Array | None:
         """Weights of the observations, the precisions of their rows and columns included."""
-        weights = self.weights
-        for noise, index in ((old.row_noise, problem.rows), (old.col_noise, problem.cols)):
-            if noise is not None:
-                factor = problem.backend.asarray(noise)[index]
-                weights = factor if weights is None else weights * factor
-        return weights
+        given = problem.observations.weights
+        if old.row_noise is None and old.col_noise is None:
+            return given
+        sides = (
+            problem.backend.asarray(np.ones(n) if noise is None else noise)[:, None]
+            for noise, n in zip((old.row_noise, old.col_noise), problem.shape, strict=True)
+        )
+        factor = problem.observations.sample(*sides)
+        return factor if given is None else given * factor
 
     def _sizes(self, problem: Completion, squares: Array, columns: bool, old: Factors) -> np.ndarray | None:
         """Precisions of rows (columns) relative to the mean, shrunk towards it where observations are few."""
         if self.noise == "one" or (self.noise == "columns" and not columns):
             return None
         passes, side = problem.observations, int(columns)
-        count = problem.backend.to_numpy(passes.counts(side) if self.weights is None else passes.sums(self.weights, side))
-        squares = problem.backend.to_numpy(squares)
+        given = passes.weights
+        count = problem.backend.to_numpy(passes.counts(side) if given is None else passes.sums(given, side))
+        squares = np.maximum(problem.backend.to_numpy(squares), 0.0)  # rounding may leave a little less than nothing
         before = old.col_noise if columns else old.row_noise
         squares = squares if before is None else squares / before  # the pass has weighted them
         mean, belief = squares.sum() / count.sum(), 20.0
+        if mean == 0:  # fitted exactly: nobody's noise is larger than the others'
+            return np.ones(len(squares))
         own = np.log((squares + 1e-3 * mean) / (count + 1e-3))
         middle = np.average(own, weights=count)
         size = np.exp(-(count * own + belief * middle) / (count + belief))  # in logarithms: sizes may differ by orders
@@ -114,13 +122,14 @@ class Variational:
         )
         return mean, cov, squares
 
-    def _learn(self, backend: Arrays, mean: Array, cov: Array, columns: bool) -> tuple[np.ndarray, np.ndarray]:
-        """The prior that best explains these factors."""
+    def learn(self, backend: Arrays, mean: Array, cov: Array | None, columns: bool) -> tuple[np.ndarray, np.ndarray]:
+        """The prior that best explains these factors, given with or without their covariances."""
         n, k = mean.shape
         free = np.arange(k) != held(k, columns, self.offsets)
         upper = np.triu_indices(k)
         spread = np.zeros((k, k))
-        spread[upper] = backend.to_numpy(cov.mean(0))
+        if cov is not None:
+            spread[upper] = backend.to_numpy(cov.mean(0))
         spread = spread + np.triu(spread, 1).T
         centre = mean.mean(0)
         spread += backend.gram(mean - centre, mean - centre) / n
@@ -129,5 +138,6 @@ class Variational:
         S, belief = spread[inside], self.caution * len(spread)
         S = (n * S + belief * np.diag(np.diag(S))) / (n + belief)
         P = np.zeros((k, k))
-        P[inside] = np.linalg.inv(S + 1e-12 * np.trace(S) / len(S) * np.eye(len(S)))
+        least = max(1e-12 * np.trace(S) / max(len(S), 1), 1e-200)
+        P[inside] = np.linalg.inv(S + least * np.eye(len(S)))
         return P, P @ np.where(free, centre, 0.0)

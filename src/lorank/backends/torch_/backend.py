@@ -18,7 +18,7 @@ from ..cholesky_qr import first_pass, second_pass
 from ..dense import Dense
 from ..reference import Reference
 from .basis import TorchBasis
-from .observations import TorchObservations
+from .observations import TorchObservations, free_bytes
 from .tall import Grams, Tall, settle
 
 DTYPES = {
@@ -331,6 +331,14 @@ class Torch(Reference):
     # -- observations ----------------------------------------------------------------------------------------------
     def require_room(self, m: int, shape: tuple[int, ...], dtype: np.dtype) -> None:
         TorchObservations.require_room(self.device, m, shape, np.dtype(dtype).itemsize)
+
+    def require_bytes(self, needed: int, what: str) -> None:
+        at_hand = free_bytes(self.device)
+        if at_hand is not None and needed > at_hand:
+            raise MemoryError(
+                f"{what} need about {needed / 1e9:.1f} GB on {self.device}, and {at_hand / 1e9:.1f} GB are at hand: take a "
+                "smaller rank, or leave out device to compute in main memory"
+            )
 
     def row_major_order(self, rows: Array, cols: Array, shape: tuple[int, int]) -> Array:
         return _sorted_keys(self.asindex(rows), self.asindex(cols), shape[1])[1]

@@ -1,0 +1,65 @@
+"""Ctrl-C anywhere in a fit: one is enough, and the best model so far comes back."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import lorank as lr
+
+STAGES = {
+    "lorank.factor_models.choose": ["offsets_alone", "fit_factors", "_largest"],
+    "lorank.factor_models.fit": ["begin", "run"],
+    "lorank.factor_models.begin": ["descend", "Staged"],
+    "lorank.solvers.variational": ["advance"],
+    "lorank.solvers.alternating": ["advance"],
+    "lorank.estimators.completion": ["choose", "fit_factors"],
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 40)) + rng.standard_normal((60, 1))
+    rows, cols = np.nonzero(rng.random(X.shape) < 0.5)
+    return np.column_stack([rows, cols]), X[rows, cols] + 0.1 * rng.standard_normal(len(rows))
+
+
+def interrupting(original, at, calls):
+    def called(*args, **options):
+        calls.append(1)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return original(*args, **options)
+
+    return called
+
+
+@pytest.mark.parametrize("at", [1, 2, 5])
+@pytest.mark.parametrize(("module", "name"), [(m, n) for m, names in STAGES.items() for n in names])
+@pytest.mark.parametrize("options", [{}, {"rank": 2, "regularization": "learned"}, {"rank": 2, "regularization": 1.0}])
+def test_the_best_so_far_comes_back(data, module, name, at, options, monkeypatch):
+    calls: list[int] = []
+    room = sys.modules[module]
+    monkeypatch.setattr(room, name, interrupting(getattr(room, name), at, calls))
+    model = lr.MatrixCompletion(**options).fit(*data)
+    assert np.isfinite(model.predict(data[0])).all()
+    if len(calls) >= at:
+        assert model.status_ == "interrupted"
+        assert len(calls) == at  # nothing goes on after it
+    else:
+        assert model.status_ == "converged"
+
+
+def test_the_imputer_keeps_what_it_has(monkeypatch):
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((50, 2)) @ rng.standard_normal((2, 8))
+    table[rng.random(table.shape) < 0.2] = np.nan
+    room, calls = sys.modules["lorank.solvers.variational"], []
+    monkeypatch.setattr(room, "advance", interrupting(room.advance, 12, calls))
+    imputer = lr.LowRankImputer().fit(table)
+    assert imputer.status_ == "interrupted"
+    assert len(calls) == 12
+    assert np.isfinite(imputer.transform(table)).all()
