@@ -84,6 +84,8 @@ NUMBERS = [
     (stopping.Seconds, "limit", [-1]),
     (stopping.Stall, "window", [0, -1, 2.5]),
     (stopping.Stall, "improvement", [-1, 1.5]),
+    (stopping.Slowdown, "steps", [0, -1, 2.5]),
+    (stopping.Slowdown, "fall", [0, -1, INF]),
     (stopping.Divergence, "factor", [0, -1]),
     (solvers.IHT, "factor", [0, -1, INF]),
     (solvers.IHT, "accuracy", [0, -1, INF]),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .operators import Completion
+from .parameter_checks import check, shown, whole
 
 
 @dataclass(frozen=True)
@@ -111,25 +112,34 @@ def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0) -> Diagnosis:
     duplicates : int
         Repetitions that were merged before; those in an array of pairs are counted.
     """
+    check("rank", rank, whole(1))
+    check("duplicates", duplicates, whole(0))
     values: np.ndarray
     if isinstance(problem, Completion):
         rows, cols, values = (problem.backend.to_numpy(a) for a in (problem.rows, problem.cols, problem.y))
         shape = problem.shape
     elif hasattr(problem, "tocoo"):
         coo = problem.tocoo()
+        if coo.ndim != 2:
+            raise ValueError(f"problem must be a matrix of two dimensions, got shape {coo.shape}")
         rows, cols, values, shape = coo.row, coo.col, coo.data, coo.shape
     else:
-        a = np.asarray(problem)
+        try:
+            a = np.asarray(problem)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"problem is no array: {error}") from None
         if a.ndim == 2 and a.shape[1] == 2 and a.dtype.kind in "iu":
             if not len(a):
                 raise ValueError("no observations: the array of pairs is empty")
             rows, cols, values, shape = a[:, 0], a[:, 1], np.zeros(0), tuple(a.max(0) + 1)
-        elif a.ndim == 2 and a.dtype.kind in "fiu":
+        elif a.ndim == 2 and a.size and a.dtype.kind in "fiu":
+            if np.isinf(a).any():
+                raise ValueError("problem holds infinite values: mark gaps with nan")
             rows, cols = np.nonzero(~np.isnan(a))
             values, shape = a[rows, cols], a.shape
         else:
             raise ValueError(
-                f"diagnose takes a Completion problem, pairs, a sparse matrix or a table with nan: got {problem!r}"
+                f"diagnose takes a Completion problem, pairs, a sparse matrix or a table with nan: got {shown(problem)}"
             )
     return _diagnose(rows, cols, values, (int(shape[0]), int(shape[1])), int(rank), duplicates)
 

@@ -13,16 +13,21 @@ ValueError: factor must be positive and finite, got -1
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 __all__ = [
+    "FLOAT_TYPE",
     "FUNCTION",
     "NOT_NEGATIVE",
     "NOT_NEGATIVE_OR_INFINITE",
     "NUMBER",
+    "PATH",
     "POSITIVE",
     "POSITIVE_OR_INFINITE",
     "SHAPE",
@@ -34,6 +39,7 @@ __all__ = [
     "instance",
     "one_of",
     "optional",
+    "shown",
     "whole",
     "with_methods",
 ]
@@ -69,6 +75,13 @@ def _is_shape(value: Any) -> bool:
     return isinstance(value, (tuple, list)) and len(value) == 2 and all(whole(1).holds(n) for n in value)
 
 
+def _is_float_type(dtype: Any) -> bool:
+    try:
+        return dtype is not None and np.dtype(dtype) in (np.float32, np.float64, np.complex64, np.complex128)
+    except (TypeError, ValueError):
+        return False
+
+
 NUMBER = Expected("be a finite number", lambda value: math.isfinite(_number(value)))
 POSITIVE = Expected("be positive and finite", lambda value: 0 < _number(value) < math.inf)
 POSITIVE_OR_INFINITE = Expected("be positive", lambda value: _number(value) > 0)
@@ -76,6 +89,8 @@ NOT_NEGATIVE = Expected("be a finite number, 0 or more", lambda value: 0 <= _num
 NOT_NEGATIVE_OR_INFINITE = Expected("be 0 or more", lambda value: _number(value) >= 0)
 SHARE = Expected("lie between 0 and 1", lambda value: 0 < _number(value) < 1)
 SHAPE = Expected("be a pair of positive integers (n1, n2)", lambda value: _is_shape(value))
+FLOAT_TYPE = Expected("be float32, float64, complex64 or complex128", lambda value: _is_float_type(value))
+PATH = Expected("be a path", lambda value: isinstance(value, (str, os.PathLike)) and value != "")
 FUNCTION = Expected("be a function", lambda value: callable(value) and not isinstance(value, type))
 
 
@@ -127,17 +142,18 @@ def optional(expected: Expected) -> Expected:
 def check(name: str, value: Any, expected: Expected) -> None:
     """A ValueError that names the parameter, where it is not what is expected."""
     if not expected.holds(value):
-        raise ValueError(f"{name} must {expected.text}, got {_shown(value)}")
+        raise ValueError(f"{name} must {expected.text}, got {shown(value)}")
 
 
 def check_parameters(owner: Any, **expected: Expected) -> None:
     """Check the attributes of an object, each against what is expected of it."""
     for name, one in expected.items():
         if not one.holds(value := getattr(owner, name)):
-            raise ValueError(f"{type(owner).__name__}: {name} must {one.text}, got {_shown(value)}")
+            raise ValueError(f"{type(owner).__name__}: {name} must {one.text}, got {shown(value)}")
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value for a message: short, and a hint where a class stands for an object."""
     if isinstance(value, type):
         return f"the class {value.__name__} itself: write {value.__name__}(...)"
     shape = getattr(value, "shape", None)

@@ -104,6 +104,8 @@ def check_gradient(problem: Problem, rank: int, *, seed: int = 0) -> float:
 def _check_arguments(problem: Problem, rank: int, seed: int) -> None:
     check("problem", problem, instance(Problem, "a measurement model, a subclass of lorank.Problem"))
     check("rank", rank, whole(1))
+    if rank * sum(problem.shape) > 10**9:
+        raise ValueError(f"rank {rank} asks for more than 10^9 random numbers: a few columns will do")
     check("seed", seed, whole(0))
 
 

@@ -270,3 +270,18 @@ def test_not_fitted():
         lr.MatrixCompletion().predict([[0, 0]])
     with pytest.raises(NotFittedError):
         lr.MatrixCompletion().recommend(0)
+
+
+@pytest.mark.parametrize("estimator", [lr.MatrixCompletion(1), lr.LowRankImputer(1)], ids=lambda e: type(e).__name__)
+def test_imaginary_parts_are_refused_and_never_cut_off(estimator):
+    import scipy.sparse
+
+    dense = np.outer(np.arange(1, 5), np.arange(1, 4)) * (1 + 1j)
+    for data in (scipy.sparse.coo_array(dense), scipy.sparse.csr_array(dense), dense):
+        with pytest.raises((ValueError, TypeError), match=r"Complex data|Sparse data|y to be passed"):
+            estimator.fit(data)
+    if isinstance(estimator, lr.MatrixCompletion):
+        pairs = np.argwhere(np.ones((4, 3)))
+        for y, weights in ((dense.ravel(), None), (dense.real.ravel(), dense.ravel())):
+            with pytest.raises(ValueError, match="Complex data not supported"):
+                estimator.fit(pairs, y, sample_weight=weights)

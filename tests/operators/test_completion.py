@@ -101,7 +101,7 @@ def test_input_arrays_are_not_kept():
         ({"rows": np.array([0, 0, 2**64 - 1, 2, 2], np.uint64)}, r"rows\[2\] = 18446744073709551615 is no index"),
         ({"rows": [0, 0, 1e30, 2, 2]}, r"rows\[2\] = 1e\+30 is no index"),
         ({"rows": np.ma.masked_equal(ROWS, 2)}, r"rows is a masked array"),
-        ({"duplicates": "first"}, r"duplicates must be 'error', 'mean', 'last' or 'sum', got 'first'"),
+        ({"duplicates": "first"}, r"duplicates must be one of 'error', 'mean', 'last', 'sum', got 'first'"),
         ({"rows": [0, 0.5, 1, 2, 2]}, r"rows\[1\] = 0\.5 is not a whole number"),
         ({"rows": [0, np.nan, 1, 2, 2]}, r"rows\[1\] = nan is not a whole number"),
         ({"rows": list("aabbc")}, r"rows must be integers.*numpy\.unique"),
@@ -113,7 +113,7 @@ def test_input_arrays_are_not_kept():
         ({"values": np.ma.masked_equal(VALUES, 2.0)}, r"masked array"),
         ({"shape": (3,)}, r"shape must be a pair of integers"),
         ({"shape": (3, -3)}, r"shape must be a pair of positive integers"),
-        ({"shape": (3.5, 3)}, r"shape must be a pair of positive integers"),
+        ({"shape": (3.5, 3)}, r"shape must be a pair of integers \(n1, n2\), got \(3\.5, 3\)"),
         ({"shape": (3, 2**31)}, r"too large"),
         ({"rows": [], "cols": [], "values": []}, r"no observations"),
         ({"backend": "cuda"}, r"unknown backend 'cuda'"),
@@ -263,3 +263,26 @@ def test_balancing_with_empty_and_zero_rows():
 def test_too_few_observations_to_tell_sizes_from():
     problem, _ = lr.datasets.random_completion(100, 90, 1, oversampling=1.2, factors="ill-scaled", spread=2.0, seed=1)
     assert problem.balanced() is None
+
+
+@pytest.mark.parametrize("shape", [(np.inf, 3), (3, np.nan), "ab", 5, (True, 3)])
+def test_shapes_that_are_none(shape):
+    with pytest.raises(ValueError, match="shape must be a pair of"):
+        lr.Completion([0], [0], [1.0], shape)
+
+
+@pytest.mark.parametrize("largest", [2**31 - 2, 20_000_000])
+def test_far_too_large_a_matrix_is_refused_at_once(largest):
+    """Before anything of its size is made: a quarter of an hour, or all of the memory, is no answer."""
+    for arguments in (([0], [0], [1.0], (largest, largest)), ([largest], [0], [1.0])):
+        with pytest.raises(ValueError, match=r"is far too large for 1 observations.*Map ids to 0 \.\. n-1 first"):
+            lr.Completion(*arguments)
+
+
+def test_half_precision_indices_are_whole_numbers_or_refused():
+    rows = np.array([0, 1, 60000], np.float16)
+    with pytest.warns(UserWarning, match="rows have no observation"):
+        problem = lr.Completion(rows, [0, 1, 1], [1.0, 2.0, 3.0])
+    assert problem.shape == (int(rows[2]) + 1, 2)
+    with pytest.raises(ValueError, match=r"rows\[2\] = inf is not a whole number"):
+        lr.Completion(np.array([0, 1, np.inf], np.float16), [0, 1, 1], [1.0, 2.0, 3.0])

@@ -42,8 +42,7 @@ def test_gradient_and_line_search_against_dense(dtype, backend):
     xi = random_tangent(rng, X)
     energy = (W * abs(dense_tangent(xi)) ** 2).sum()
     assert G.energy(xi) == pytest.approx(energy)
-    left, right = xi.factors()
-    assert G.image_energy(left, right) == pytest.approx(energy)
+    assert G.image_energy(problem.forward(*xi.factors())) == pytest.approx(energy)
     system = TangentSystem(problem, X, Damping.constant(X, 0.0), G.curvature)
     assert inner(system.apply(xi), xi) == pytest.approx(energy)
 
@@ -175,3 +174,9 @@ def test_weights_chosen_in_each_step(backend):
     one = lr.solve(problem, 2, "rcg", start=start, stop=stop).X.numpy()
     two = lr.solve(plain, 2, lr.RCG(reweighting=lambda problem, state: w), start=start, stop=stop).X.numpy()
     assert one.distance(two) < 1e-9 * one.norm()
+
+
+def test_counts_are_sums_of_weights(backend):
+    problem, _, W = weighted(np.random.default_rng(9), (12, 10), np.dtype(float), backend)
+    for found, expected in zip(problem.counts(), (W.sum(1), W.sum(0)), strict=True):
+        np.testing.assert_allclose(host(found), expected)

@@ -76,7 +76,7 @@ def test_forward_and_adjoint_against_their_definitions(kind, dtype, backend):
     scale = np.linalg.norm(dense)
     assert_close(matrix @ there, dense @ left, dtype, scale=scale * 3)
     assert_close(matrix.rmatmat(there), dense.conj().T @ left, dtype, scale=scale * 3)
-    if backend.name != "torch":  # as a SciPy LinearOperator, which takes vectors, too
+    if not hasattr(backend, "device"):  # as a SciPy LinearOperator, which takes vectors, too
         assert_close(matrix @ left[:, 0], dense @ left[:, 0], dtype, scale=scale * 3)
         assert_close(matrix.rmatvec(left[:, 0]), dense.conj().T @ left[:, 0], dtype, scale=scale * 3)
 

@@ -29,7 +29,7 @@ def test_phase_distance():
 
 
 def test_phase_distance_of_what_does_not_compare():
-    with pytest.raises(ValueError, match="the signals have 3 and 4 entries"):
+    with pytest.raises(ValueError, match="alike in length: got 3 and 4 entries"):
         lr.phase_distance(np.ones(3), np.ones(4))
     with pytest.raises(ValueError, match="the true signal is zero"):
         lr.phase_distance(np.ones(3), np.zeros(3))

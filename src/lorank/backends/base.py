@@ -330,8 +330,8 @@ class Observations(Protocol):
         """``left right^H - y`` on the pattern."""
         ...
 
-    def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], weights: Vector | None) -> tuple[float, float]:
-        """``Re <weights, z>`` and ``|z|^2`` for z the sampled sum of the two blocks ``left right^H``."""
+    def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], p: Vector | None) -> tuple[float, float]:
+        """``Re <p, z>`` (0 without p) and ``sum w |z|^2`` for z the sampled sum of the two blocks ``left right^H``."""
         ...
 
     def blocks(self, side: int, factor: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -10,9 +11,11 @@ import numpy as np
 from ..backends import Backend
 from ..geometry import FixedRank
 from ..operators import Completion, PhaseRetrieval, Sensing
+from ..operators.array_checks import finite_array
 from ..operators.phase import RowNorms
-from ..parameter_checks import NOT_NEGATIVE, POSITIVE, SHAPE, Expected, check, instance, one_of, optional, whole
+from ..parameter_checks import FLOAT_TYPE, NOT_NEGATIVE, POSITIVE, SHAPE, check, instance, one_of, optional, shown, whole
 
+LARGEST = 10**9  # random numbers to draw at once
 Factors = Literal["uniform", "gaussian", "ill-scaled"]
 
 
@@ -79,7 +82,8 @@ def random_completion(
     if factors == "ill-scaled":
         left = left * rng.lognormal(0.0, spread, (n1, 1))
     truth = FixedRank.from_factors(left, right)
-    m = min(max(1, round(oversampling * (n1 + n2 - rank) * rank)), n1 * n2)
+    m = min(max(1, round(min(oversampling, n1 * n2) * (n1 + n2 - rank) * rank)), n1 * n2)
+    _check_size("n1, n2, rank and oversampling", m)
     rows, cols = sample_pattern(rng, (n1, n2), m)
     values = truth.entries(rows, cols)
     return Completion(rows, cols, _noisy(rng, values, noise).astype(dtype), (n1, n2), backend=backend), truth
@@ -123,6 +127,7 @@ def random_sensing(
     check("m", m, optional(whole(1)))
     rng, dtype = np.random.default_rng(seed), np.dtype(dtype)
     m = max(1, round(oversampling * (n1 + n2 - rank) * rank)) if m is None else m
+    _check_size("m, n1 and n2", m * n1 * n2)
     truth = FixedRank.from_factors(_normal(rng, (n1, rank), dtype), _normal(rng, (n2, rank), dtype))
     A = _normal(rng, (m, n1 * n2), dtype)
     if dtype.kind == "c":
@@ -170,6 +175,7 @@ def random_phase(
     check("m", m, optional(whole(1)))
     rng, dtype = np.random.default_rng(seed), np.dtype(dtype)
     m = max(1, round(oversampling * n)) if m is None else m
+    _check_size("m and n", m * n)
     A, x = _normal(rng, (m, n), dtype), _normal(rng, (n,), dtype)
     if dtype.kind == "c":
         A /= np.sqrt(2).astype(A.real.dtype)
@@ -202,11 +208,17 @@ def random_diffraction(
     rng = np.random.default_rng(seed)
     if isinstance(signal, (int, np.integer, tuple)):
         shape = signal if isinstance(signal, tuple) else (int(signal),)
+        if not shape or not all(whole(1).holds(n) for n in shape):
+            raise ValueError(f"signal must be an array, or the shape of one: got {shown(signal)}")
+        _check_size("masks and signal", masks * math.prod(shape))
         x = _normal(rng, shape, np.dtype(np.complex128))
     else:
-        x = np.asarray(signal)
+        x = finite_array(signal, "signal")
+        if not float(np.abs(x).max()) < 1e100:
+            raise ValueError("signal holds entries beyond 1e100, whose intensities overflow: scale it")
         x = x.astype(np.result_type(x, np.complex64))
         shape = x.shape
+    _check_size("masks and signal", masks * math.prod(shape))
     D = rng.choice(np.array([1, -1, 1j, -1j]), (masks, *shape))
     D *= rng.choice(np.sqrt([0.5, 3.0]), D.shape, p=[0.8, 0.2])
     D = D.astype(x.dtype)
@@ -215,27 +227,23 @@ def random_diffraction(
     return PhaseRetrieval.coded_diffraction(D, y, row_norms=row_norms, backend=backend), x
 
 
-_FLOAT = Expected("be float32, float64, complex64 or complex128", lambda value: _is_float(value))
-
-
-def _is_float(dtype: Any) -> bool:
-    try:
-        return np.dtype(dtype) in (np.float32, np.float64, np.complex64, np.complex128)
-    except TypeError:
-        return False
-
-
 def _check_sizes(n1: Any, n2: Any, rank: Any) -> None:
     for name, value in (("n1", n1), ("n2", n2), ("rank", rank)):
         check(name, value, whole(1))
     if rank > min(n1, n2):
         raise ValueError(f"rank must be at most {min(n1, n2)}, the smaller side of a {n1} x {n2} matrix: got {rank}")
+    _check_size("n1, n2 and rank", (n1 + n2) * rank)
+
+
+def _check_size(names: str, count: int) -> None:
+    if count > LARGEST:
+        raise ValueError(f"{names} ask for more than {LARGEST:,} random numbers: make a smaller problem")
 
 
 def _check_draw(oversampling: Any, noise: Any, dtype: Any, seed: Any) -> None:
     check("oversampling", oversampling, POSITIVE)
     check("noise", noise, NOT_NEGATIVE)
-    check("dtype", dtype, _FLOAT)
+    check("dtype", dtype, FLOAT_TYPE)
     check("seed", seed, whole(0))
 
 
@@ -260,6 +268,8 @@ def sample_pattern(rng: np.random.Generator, shape: tuple[int, int], m: int) -> 
     check("m", m, whole(0))
     n1, n2 = map(int, shape)
     total = n1 * n2
+    if total > 2**62:
+        raise ValueError(f"shape {n1} x {n2} has more entries than 64 bits can count")
     if not 0 <= m <= total:
         raise ValueError(f"cannot draw {m:,} different entries of a {n1} x {n2} matrix")
     if m > total // 3:

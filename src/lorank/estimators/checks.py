@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_array, column_or_1d
+
+from ..parameter_checks import NOT_NEGATIVE, SHARE, check, one_of, shown, whole
 
 
 def check_pairs(X: Any) -> np.ndarray:
     """Row and column of each observation, as an (m, 2) int64 array."""
     if hasattr(X, "tocoo"):
         raise ValueError("a sparse matrix comes without values y: fit(S). To predict, pass an (m, 2) array of index pairs")
+    _refuse_masked(X, "X")
+    if isinstance(X, (str, bytes)) or getattr(getattr(X, "dtype", None), "kind", "f") in "mM":
+        raise ValueError(f"X must be an (m, 2) array of index pairs, got {shown(X)}")
     a = check_array(X, dtype=None, ensure_min_samples=0, ensure_min_features=1)
     if a.dtype.kind == "c":
         raise ValueError("Complex data not supported: pairs are rows and columns, whole numbers")
@@ -35,38 +41,60 @@ def check_pairs(X: Any) -> np.ndarray:
     return np.asarray(a, dtype=np.int64)
 
 
-def check_values(y: Any) -> np.ndarray:
+def check_values(y: Any, name: str = "y") -> np.ndarray:
     """Real and finite values."""
     if y is None:
         raise ValueError(
             "requires y to be passed, but the target y is None: fit(pairs, values), or fit(S) with a sparse matrix"
         )
-    a = column_or_1d(np.asarray(y), warn=True)
-    if a.dtype.kind == "c":
-        raise ValueError("Complex data not supported by the estimators: lorank.solve takes complex data")
-    if a.dtype.kind not in "biuf":
-        try:
-            a = a.astype(float)
-        except (TypeError, ValueError):
-            raise ValueError(f"values must be numbers, got {a.dtype}") from None
+    _refuse_masked(y, name)
+    if hasattr(y, "tocoo"):
+        raise ValueError(f"{name} is a sparse matrix: pass the values, one number for each pair, or fit(S) without y")
+    a = _array(y, name)
+    if a.ndim != 1 and (a.ndim != 2 or a.shape[1] != 1):
+        raise ValueError(f"{name} should be a 1d array, got an array of shape {a.shape} instead: one number for each pair")
+    a = _real(column_or_1d(a, warn=True), name)
     bad = np.flatnonzero(~np.isfinite(a))
     if len(bad):
         what = "NaN" if np.isnan(a[bad[0]]) else "infinity"
-        raise ValueError(f"Input y contains {what}: values[{bad[0]}]; leave out what was not observed")
-    return np.asarray(a, float)
+        raise ValueError(f"Input {name} contains {what}: values[{bad[0]}]; leave out what was not observed")
+    largest = float(np.abs(a).max(initial=0))
+    if largest > LARGEST:
+        raise ValueError(
+            f"the largest of {name} is {largest:.1e} in size: divide {name} by {largest:.0e} first, so that squares fit"
+        )
+    return a
+
+
+LARGEST = 1e120  # the squares of values and their sums must not overflow
+
+
+def check_positions(a: Any, name: str) -> np.ndarray:
+    """Numbers of rows or columns, from 0 on, as an (m,) array."""
+    _refuse_masked(a, name)
+    if hasattr(a, "tocoo"):
+        raise ValueError(f"{name} must be a list of whole numbers, got a sparse matrix")
+    found = np.atleast_1d(_array(a, name))
+    if (found.dtype.kind not in "iu" and found.size) or found.ndim != 1:
+        raise ValueError(f"{name} must be whole numbers, a list of them: got {shown(a)}")
+    return found.astype(np.int64) if not found.size else found
 
 
 def check_weights(weights: Any, m: int) -> np.ndarray | None:
     if weights is None:
         return None
-    w = np.asarray(weights, float)
-    if w.ndim == 0:
-        return None
+    _refuse_masked(weights, "sample_weight")
+    if hasattr(weights, "tocoo"):
+        raise ValueError("sample_weight is a sparse matrix: pass one number per observation")
+    w = _real(_array(weights, "sample_weight"), "sample_weight")
+    if w.ndim == 0 and np.isfinite(w) and w > 0:
+        return None  # the same for all
     if w.shape != (m,):
-        raise ValueError(f"sample_weight must have one number an observation: got shape {w.shape} for {m} observations")
+        raise ValueError(f"sample_weight must have one number per observation: got shape {w.shape} for {m} observations")
     if not np.isfinite(w).all() or (w < 0).any() or not w.any():
         raise ValueError("sample_weight must be finite, not negative, and not all zero")
-    return w
+    largest = float(w.max())
+    return w if 1e-100 < largest < 1e100 else w / largest  # sums must not overflow
 
 
 def check_rank(rank: Any, top: int) -> int | str:
@@ -82,19 +110,57 @@ def check_rank(rank: Any, top: int) -> int | str:
 def check_strength(strength: Any) -> float | str:
     if isinstance(strength, str):
         return check_choice(strength, ("auto", "learned"), "regularization")
-    if isinstance(strength, bool) or not isinstance(strength, (int, float, np.number)) or not 0 <= strength < np.inf:
-        raise ValueError(f"regularization must be a number, 0 or more, or 'auto' or 'learned': got {strength!r}")
+    if not NOT_NEGATIVE.holds(strength):
+        raise ValueError(f"regularization must be a number, 0 or more, or 'auto' or 'learned': got {shown(strength)}")
     return float(strength)
 
 
 def check_choice(value: Any, choices: tuple[str, ...], name: str) -> str:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}: got {value!r}")
+    check(name, value, one_of(choices))
     return str(value)
 
 
 def check_bounds(bounds: Any) -> None:
     if bounds is None:
         return
-    if len(bounds) != 2 or not bounds[0] < bounds[1]:
-        raise ValueError(f"bounds must be a pair (low, high) with low < high, got {bounds!r}")
+    pair = (isinstance(bounds, np.ndarray) and bounds.shape == (2,)) or (isinstance(bounds, (tuple, list)) and len(bounds) == 2)
+    if not pair or not all(_is_bound(bound) for bound in bounds) or not bounds[0] < bounds[1]:
+        raise ValueError(f"bounds must be a pair of numbers (low, high) with low < high, got {shown(bounds)}")
+
+
+def _is_bound(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_fit_options(estimator: Any) -> None:
+    """What all estimators take: shares, folds, tolerance and sweeps."""
+    check("holdout", estimator.holdout, SHARE)
+    check("cv", estimator.cv, whole(1))
+    check("tol", estimator.tol, NOT_NEGATIVE)
+    check("max_iter", estimator.max_iter, whole(1))
+
+
+def _array(a: Any, name: str) -> np.ndarray:
+    try:
+        return np.asarray(a)
+    except (TypeError, ValueError) as error:  # rows of different lengths
+        raise ValueError(f"{name} is no array: {error}") from None
+
+
+def _refuse_masked(a: Any, name: str) -> None:
+    if np.ma.isMaskedArray(a):
+        raise ValueError(f"{name} is a masked array: pass the observed entries alone, e.g. {name}.compressed()")
+
+
+def _real(a: np.ndarray, name: str) -> np.ndarray:
+    """Real numbers in double precision: complex ones are refused, not cut."""
+    if a.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported by the estimators ({name} is complex): lorank.solve takes complex data")
+    if a.dtype.kind in "biuf":
+        return np.asarray(a, float)
+    try:
+        if a.dtype.kind in "mMV":
+            raise TypeError
+        return a.astype(float)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be numbers, got {a.dtype}") from None

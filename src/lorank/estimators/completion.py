@@ -16,9 +16,21 @@ from ..backends import device_backend
 from ..diagnosis import diagnose
 from ..factor_models import Candidate, Choice, FactorModel, Fit, Settings, centred_problem, choose, fit_factors, unfitted
 from ..factor_models.choose import COARSE, MANY, RANKS, clipped
+from ..operators.array_checks import as_shape
+from ..parameter_checks import NOT_NEGATIVE, check
 from ..result import History
 from ..solvers.runner import INTERRUPTED
-from .checks import check_bounds, check_choice, check_pairs, check_rank, check_strength, check_values, check_weights
+from .checks import (
+    check_bounds,
+    check_choice,
+    check_fit_options,
+    check_pairs,
+    check_positions,
+    check_rank,
+    check_strength,
+    check_values,
+    check_weights,
+)
 
 SOLVERS = ("auto", "variational", "alternating")
 QUANTILES = 2001
@@ -147,7 +159,9 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         if hasattr(X, "tocoo") and y is None:
             coo = X.tocoo()
             shape = coo.shape if self.shape is None else self.shape
-            pairs, values = np.column_stack([coo.row, coo.col]).astype(np.int64), np.asarray(coo.data, float)
+            if coo.ndim != 2:
+                raise ValueError(f"X is a sparse array of shape {coo.shape}: a matrix has two dimensions")
+            pairs, values = np.column_stack([coo.row, coo.col]).astype(np.int64), check_values(coo.data, "X")
         else:
             values, pairs, shape = check_values(y), check_pairs(X), self.shape
         if len(pairs) < 2:
@@ -251,7 +265,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         values : (m,) array
         """
         check_is_fitted(self)
-        cols, values = np.atleast_1d(np.asarray(cols)), check_values(values)
+        cols, values = check_positions(cols, "cols"), check_values(values, "values")
         if cols.dtype.kind not in "iu" or cols.ndim != 1 or len(cols) != len(values):
             raise ValueError("fold_in takes a list of column numbers and as many values")
         if len(cols) and (cols.min() < 0 or cols.max() >= self.model_.shape[1]):
@@ -282,13 +296,15 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
             nan there.
         """
         check_is_fitted(self)
-        rows = np.atleast_1d(np.asarray(rows))
+        rows = check_positions(rows, "rows")
         if rows.dtype.kind not in "iu" or rows.ndim != 1 or (len(rows) and rows.min() < 0):
             raise ValueError("rows must be whole numbers from 0 on")
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
             raise ValueError(f"n must be a whole number from 1 on, got {n!r}")
         n1, n2 = self.model_.shape
         n = int(n)
+        if n * len(rows) > 10**9:
+            raise ValueError(f"n must not be larger than there are columns, {n2}: got {n}")
         best, scores = np.full((len(rows), n), -1, np.int64), np.full((len(rows), n), np.nan)
         never, take = self.model_.col_counts == 0, min(n, n2)
         indptr, indices = self._seen
@@ -329,8 +345,8 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
             )
         if self.solver == "alternating" and strength == "learned":
             raise ValueError("solver='alternating' needs a strength: a number, or regularization='auto'")
-        if not 0 < self.holdout < 1:
-            raise ValueError(f"holdout must lie between 0 and 1, got {self.holdout!r}")
+        check_fit_options(self)
+        check("count_scaling", self.count_scaling, NOT_NEGATIVE)
         top = min(shape)
         rank = check_rank(self.rank, top)
         if rank == 0 and not self.biases:
@@ -363,13 +379,14 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
     def _shape(self, rows: np.ndarray, cols: np.ndarray, shape: Any) -> tuple[int, int]:
         n1, n2 = int(rows.max()) + 1, int(cols.max()) + 1
         if shape is not None:
-            if tuple(shape) < (1, 1) or shape[0] < n1 or shape[1] < n2:
-                raise ValueError(f"shape {tuple(shape)} does not hold row {n1 - 1} and column {n2 - 1}")
-            n1, n2 = int(shape[0]), int(shape[1])
+            given = as_shape(shape)
+            if given[0] < n1 or given[1] < n2:
+                raise ValueError(f"shape {given} does not hold row {n1 - 1} and column {n2 - 1}")
+            n1, n2 = given
         if max(n1, n2) > 1000 + 100 * len(rows):
             raise ValueError(
-                f"indices reach {max(n1, n2) - 1:,} for {len(rows):,} observations: map ids to 0 .. n-1 first, e.g. with "
-                "numpy.unique(ids, return_inverse=True)"
+                f"indices (or shape) reach {max(n1, n2) - 1:,} for {len(rows):,} observations: map ids to 0 .. n-1 first, e.g. "
+                "with numpy.unique(ids, return_inverse=True)"
             )
         return n1, n2
 

@@ -12,6 +12,7 @@ import numpy as np
 from ..diagnosis import Diagnosis
 from ..factor_models import Candidate, FactorModel
 from ..files import FileError, read_archive, write_archive
+from ..parameter_checks import PATH, check
 from ..result import History, Status
 from .completion import MatrixCompletion
 from .imputer import LowRankImputer
@@ -63,6 +64,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> Path:
 
 def load_estimator(path: str | os.PathLike[str]) -> Any:
     """Read a fitted estimator."""
+    check("path", path, PATH)
     _, meta, arrays = read_archive(path, "model")
     try:
         return _build(meta, arrays)

@@ -16,7 +16,7 @@ from ..factor_models import Candidate, FactorModel, Fit, Settings, centred_probl
 from ..factor_models.choose import RANKS
 from ..result import History
 from ..solvers.runner import INTERRUPTED
-from .checks import check_rank, check_strength
+from .checks import check_fit_options, check_rank, check_strength
 
 
 class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -83,7 +83,10 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X : (n_rows, n_features) array or frame
             With nan in the gaps.
         """
-        table = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
+        try:
+            table = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
+        except OverflowError as error:
+            raise ValueError(f"X holds numbers beyond the range of float64: {error}") from None
         gaps = np.isnan(table)
         self._scale(table, gaps)
         rows, cols = np.nonzero(~gaps & (self.scales_ > 0)[None, :])
@@ -161,8 +164,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _plan(self, shape: tuple[int, int]) -> tuple[Settings, list[int] | None, str]:
         strength, top = check_strength(self.regularization), min(shape)
         rank = check_rank(self.rank, shape[1])
-        if not 0 < self.holdout < 1:
-            raise ValueError(f"holdout must lie between 0 and 1, got {self.holdout!r}")
+        check_fit_options(self)
         ranks = [r for r in RANKS if r <= max(top - 1, 1)] if rank == "auto" else None
         settings = Settings(
             min(rank, top) if isinstance(rank, int) else 1,

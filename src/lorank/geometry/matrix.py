@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..backends import Array
+from ..parameter_checks import check, optional, whole
 
 DENSE_LIMIT = 50_000_000  # entries; 400 MB in float64
 
@@ -144,6 +145,7 @@ class MatrixInterface:
         -------
         (n1, n2) array
         """
+        check("limit", limit, optional(whole(0)))
         check_size(self.shape, self.backend.dtype(self.U), "pass limit=None if you mean it", limit)
         return (self.U * self.s) @ self.V.conj().T
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends import Array, Arrays, as_owned, backend_of
+from ..parameter_checks import FLOAT_TYPE, SHAPE, check, shown
+from .factor_checks import check_rank, matrix_of_numbers
 from .matrix import MatrixInterface
 
 if TYPE_CHECKING:
@@ -45,7 +47,13 @@ class FixedRank(MatrixInterface):
     @classmethod
     def from_factors(cls, left: Array, right: Array, rank: int | None = None, backend: Arrays | None = None) -> FixedRank:
         """The point ``left right^H``, truncated to ``rank`` (by default the factors' width)."""
-        backend = backend_of(left) if backend is None else backend
+        if backend is None:  # a user's factors
+            left, right = matrix_of_numbers(left, "left"), matrix_of_numbers(right, "right")
+            if left.shape[1] != right.shape[1]:
+                raise ValueError(f"left and right must be alike in width: got {left.shape[1]} and {right.shape[1]} columns")
+            backend = backend_of(left)
+        if rank is not None:
+            check_rank(rank, left.shape[1])
         (q1, k1), (q2, k2) = backend.qrs([left, right])
         u, s, v = backend.svd(k1 @ k2.conj().T)
         r = left.shape[1] if rank is None else rank
@@ -54,15 +62,20 @@ class FixedRank(MatrixInterface):
     @classmethod
     def from_dense(cls, a: Array, rank: int, backend: Arrays | None = None) -> FixedRank:
         """The best approximation of rank ``rank`` to a dense matrix."""
+        a = matrix_of_numbers(a, "a") if backend is None else a
         backend = backend_of(a) if backend is None else backend
-        if not 1 <= rank <= min(a.shape):
-            raise ValueError(f"rank must lie between 1 and {min(a.shape)}, got {rank}")
+        check_rank(rank, min(a.shape))
         u, s, v = backend.svd(backend.asarray(a))
         return cls(backend.asarray(u[:, :rank]), s[:rank], backend.asarray(v[:, :rank]), backend)
 
     @classmethod
     def zero(cls, shape: Sequence[int], rank: int, dtype: Any, backend: Arrays | None = None) -> FixedRank:
         """The zero matrix, with the first unit vectors as its factors."""
+        check("shape", tuple(shape) if isinstance(shape, Sequence) else shape, SHAPE)
+        if max(shape) >= 2**31:
+            raise ValueError(f"shape must have sides below 2^31, got {shown(shape)}")
+        check_rank(rank, min(shape))
+        check("dtype", dtype, FLOAT_TYPE)
         backend = backend_of(None) if backend is None else backend
         u, v = (backend.eye(n, dtype, rank) for n in shape)
         return cls(u, backend.zeros((rank,), np.zeros(0, dtype).real.dtype), v, backend)
@@ -70,7 +83,10 @@ class FixedRank(MatrixInterface):
     @classmethod
     def semidefinite(cls, factor: Array, rank: int | None = None, backend: Arrays | None = None) -> FixedRank:
         """The Hermitian point ``factor factor^H``, truncated to ``rank``. It holds one factor for both sides."""
+        factor = matrix_of_numbers(factor, "factor") if backend is None else factor
         backend = backend_of(factor) if backend is None else backend
+        if rank is not None:
+            check_rank(rank, factor.shape[1])
         q, k = backend.qr(factor)
         u, s, _ = backend.svd(k)
         r = factor.shape[1] if rank is None else rank
@@ -173,7 +189,10 @@ class FixedRank(MatrixInterface):
 
 
 def _indices(a: Any, n: int, name: str) -> Array:
-    a = as_owned(a)
+    try:
+        a = as_owned(a)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be integers: {error}") from None
     backend, empty = backend_of(a), 0 in a.shape
     if backend.dtype(a).kind not in "iu":
         if not empty:

@@ -8,8 +8,34 @@ from typing import Any
 import numpy as np
 
 from ..backends import Array, Backend, as_owned, backend_of
+from ..parameter_checks import shown
 
 FLOATS = (np.float32, np.float64, np.complex64, np.complex128)
+
+
+def as_shape(shape: Any) -> tuple[int, int]:
+    """A pair of positive ints; whole floats will do, and anything else is refused."""
+    try:
+        sides = tuple(shape)
+        whole = len(sides) == 2 and all(not isinstance(n, (bool, str)) and n == int(n) for n in sides)
+    except (TypeError, ValueError, OverflowError):
+        whole = False
+    if not whole:
+        raise ValueError(f"shape must be a pair of integers (n1, n2), got {shown(shape)}")
+    n1, n2 = (int(n) for n in sides)
+    if n1 < 1 or n2 < 1:
+        raise ValueError(f"shape must be a pair of positive integers, got {shown(shape)}")
+    return n1, n2
+
+
+def plain_array(a: Any, name: str) -> Array:
+    """An array that some backend owns, or anything else as a NumPy array; a ValueError where it is none."""
+    if hasattr(a, "tocoo"):
+        raise ValueError(f"{name} is a sparse matrix, and an array is asked for: pass {name}.toarray(), or use from_sparse")
+    try:
+        return as_owned(a)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} is no array of numbers: {error}") from None
 
 
 def finite_array(a: Any, name: str) -> Array:
@@ -20,7 +46,7 @@ def finite_array(a: Any, name: str) -> Array:
         raise ValueError(f"{name} is a masked array: leave out what was not measured")
     if hasattr(a, "tocoo"):
         raise ValueError(f"{name} is a sparse matrix: pass {name}.toarray() if that fits in memory, or use from_functions")
-    a = as_owned(a)
+    a = plain_array(a, name)
     backend = backend_of(a)
     dtype = backend.dtype(a)
     if dtype.kind not in "biufc":

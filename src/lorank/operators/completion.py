@@ -13,6 +13,8 @@ import numpy as np
 from ..backends import Array, Backend, Observations, backend_of, get_backend
 from ..datafits import Quadratic
 from ..geometry import FixedRank, Tangent
+from ..parameter_checks import check, one_of
+from .array_checks import plain_array
 from .base import Balanced, Problem
 from .entry_checks import Duplicates, check_finite, check_range, check_shape, index_array, merge, value_array, weight_array
 from .gradient import Gradient
@@ -75,10 +77,8 @@ class Completion(Problem):
             raise ValueError(
                 f"rows, cols and values must be alike in length: got {len(rows):,}, {len(cols):,} and {len(values):,}"
             )
-        if duplicates not in ("error", "mean", "last", "sum"):
-            raise ValueError(f"duplicates must be 'error', 'mean', 'last' or 'sum', got {duplicates!r}")
-        if precision not in ("auto", "double", "mixed"):
-            raise ValueError(f"precision must be 'auto', 'double' or 'mixed', got {precision!r}")
+        check("duplicates", duplicates, one_of(("error", "mean", "last", "sum")))
+        check("precision", precision, one_of(("auto", "double", "mixed")))
         self.precision = precision
         if not len(rows):
             raise ValueError("no observations: rows, cols and values are empty, so there is nothing to complete from")
@@ -137,12 +137,14 @@ class Completion(Problem):
         if not hasattr(S, "tocoo"):
             raise ValueError(f"from_sparse takes a SciPy sparse matrix, got {type(S).__name__}: see also from_dense")
         coo = S.tocoo()
+        if coo.ndim != 2:
+            raise ValueError(f"from_sparse takes a sparse matrix of two dimensions, got shape {coo.shape}")
         return cls(coo.row, coo.col, coo.data, coo.shape, **options)
 
     @classmethod
     def from_dense(cls, a: Any, **options: Any) -> Completion:
         """The entries of an array that are not nan (and not masked) are observed."""
-        mask, a = np.ma.getmaskarray(a) if np.ma.isMaskedArray(a) else False, np.asarray(a)
+        mask, a = np.ma.getmaskarray(a) if np.ma.isMaskedArray(a) else False, plain_array(a, "a")
         if a.ndim != 2:
             raise ValueError(f"a matrix has two dimensions, got an array of shape {a.shape}")
         if a.dtype.kind not in "biufc":
@@ -216,8 +218,11 @@ class Completion(Problem):
         return self.observations.blocks(0, X.V), self.observations.blocks(1, X.U)
 
     def counts(self) -> tuple[Array, Array]:
-        """Observations in each row, and in each column."""
-        return self.observations.counts(0), self.observations.counts(1)
+        """Observations in each row, and in each column; with weights, the sums of these."""
+        observed = self.observations
+        if observed.weights is None:
+            return observed.counts(0), observed.counts(1)
+        return observed.sums(observed.weights, 0), observed.sums(observed.weights, 1)
 
     def split(self, rng: np.random.Generator, share: float) -> tuple[Completion, Completion]:
         """All observations but about a ``share`` of them, and those; the last ones of a row or column are not taken away."""

@@ -6,10 +6,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..backends import Array, Arrays, as_owned, backend_of
-from .array_checks import FLOATS
+from ..backends import Array, Arrays, backend_of
+from ..parameter_checks import shown
+from .array_checks import FLOATS, as_shape, plain_array
 
 LIMIT = 2**31 - 1  # rows and columns: indices are kept in 32 bits
+SPARSEST = 10_000_000  # rows or columns that a matrix may have beyond ten for each observation
 MOST_WEIGHT = 1e12  # the largest ratio of two weights
 Duplicates = Literal["error", "mean", "last", "sum"]
 
@@ -27,7 +29,8 @@ def index_array(a: Any, name: str) -> Array:
         raise ValueError(f"{name} must be integers, got {dtype}: map other ids to 0 .. n-1 first, e.g. with numpy.unique")
     if dtype.kind == "f":
         a = backend.astype(a, np.float64)
-        odd = ~(a % 1 == 0)  # also nan and inf
+        odd = ~(abs(a) < np.inf)  # nan and inf, of which no remainder is to be asked for
+        odd = odd if odd.any() else ~(a % 1 == 0)
         if odd.any():
             k = backend.first(odd)
             raise ValueError(f"{name}[{k}] = {float(a[k])} is not a whole number: indices must be integers")
@@ -76,14 +79,14 @@ def weight_array(a: Any, m: int) -> Array:
             f"weights[{k}] = {float(a[k]):.1e} beside a largest of {top:.1e}: an observation that counts {MOST_WEIGHT:.0e} "
             "times less than another is lost in rounding; leave it out (weight 0), or bring the weights closer"
         )
-    return a
+    return a if 1e-100 < top < 1e100 else a / top  # only their ratios count, and sums must not overflow
 
 
 def _vector(a: Any, name: str) -> tuple[Array, Arrays, np.dtype]:
     """A one-dimensional array, who computes with it, and its dtype."""
     if np.ma.isMaskedArray(a):
         raise ValueError(f"{name} is a masked array: pass the observed entries alone, e.g. {name}.compressed()")
-    a = as_owned(a)
+    a = plain_array(a, name)
     if a.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {tuple(a.shape)}")
     backend = backend_of(a)
@@ -91,16 +94,15 @@ def _vector(a: Any, name: str) -> tuple[Array, Arrays, np.dtype]:
 
 
 def check_shape(shape: Any, rows: Array, cols: Array) -> tuple[int, int]:
-    if shape is None:
-        return int(rows.max()) + 1, int(cols.max()) + 1
-    try:
-        n1, n2 = (int(n) for n in shape)
-    except (TypeError, ValueError):
-        raise ValueError(f"shape must be a pair of integers (n1, n2), got {shape!r}") from None
-    if n1 < 1 or n2 < 1 or (n1, n2) != tuple(shape):
-        raise ValueError(f"shape must be a pair of positive integers, got {shape!r}")
+    """The shape as a pair of ints: just large enough where none is given, and never far larger than the data can speak of."""
+    n1, n2 = (int(rows.max()) + 1, int(cols.max()) + 1) if shape is None else as_shape(shape)
     if max(n1, n2) > LIMIT:
-        raise ValueError(f"shape {n1} x {n2} is too large: at most {LIMIT:,} rows and columns")
+        raise ValueError(f"shape {shown((n1, n2))} is too large: at most {LIMIT:,} rows and columns")
+    if max(n1, n2) > SPARSEST + 10 * len(rows):
+        raise ValueError(
+            f"shape {n1:,} x {n2:,} is far too large for {len(rows):,} observations: nearly all of it would be empty. "
+            "Map ids to 0 .. n-1 first, e.g. with numpy.unique(ids, return_inverse=True)"
+        )
     return n1, n2
 
 

@@ -37,11 +37,11 @@ class Gradient:
 
     def energy(self, xi: Tangent) -> float:
         """``sum_k c_k |A xi|_k^2``, c the datafit's curvature: what an exact step divides by."""
-        return self.problem.energy(xi) if self.curvature is None else self.image_energy(*xi.factors())
+        return self.problem.energy(xi) if self.curvature is None else self.image_energy(self.problem.forward(*xi.factors()))
 
-    def image_energy(self, left: Array, right: Array) -> float:
-        """The same for the matrix ``left right^H``."""
-        image, backend = self.problem.forward(left, right), self.problem.backend
+    def image_energy(self, image: Vector) -> float:
+        """The same from the image ``A Z`` of any matrix Z."""
+        backend = self.problem.backend
         return backend.norm(image) ** 2 if self.curvature is None else backend.inner(self.curvature * image, image)
 
     @functools.cached_property

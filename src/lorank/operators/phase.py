@@ -296,9 +296,9 @@ class PhaseRetrieval(Problem):
 
 def phase_distance(x: Any, truth: Any) -> float:
     """``min |x - c truth| / |truth|`` over all c of modulus 1: the distance up to a global phase (or sign)."""
-    x, truth = (np.ravel(backend_of(a).to_numpy(a)) for a in (x, truth))
+    x, truth = (np.ravel(backend_of(a).to_numpy(a)) for a in (finite_array(x, "x"), finite_array(truth, "truth")))
     if x.shape != truth.shape:
-        raise ValueError(f"the signals have {x.size} and {truth.size} entries")
+        raise ValueError(f"x and truth must be alike in length: got {x.size} and {truth.size} entries")
     size = float(np.linalg.norm(truth))
     if size == 0:
         raise ValueError("the true signal is zero: no distance is relative to it")

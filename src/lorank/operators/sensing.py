@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import functools
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..backends import Array, Backend, backend_of, get_backend
-from .array_checks import check_gain, finite_array, functions_of_numpy, measurement_vector
+from ..parameter_checks import NUMBER, POSITIVE, shown
+from .array_checks import as_shape, check_gain, finite_array, functions_of_numpy, measurement_vector
 from .base import Problem
 from .gradient import Gradient
 
@@ -56,14 +56,14 @@ class Sensing(Problem):
         A = finite_array(A, "A")
         y = measurement_vector(y)
         if A.ndim == 3:
-            if shape is not None and _shape(shape) != tuple(A.shape[1:]):
+            if shape is not None and as_shape(shape) != tuple(A.shape[1:]):
                 raise ValueError(f"A holds {A.shape[1]} x {A.shape[2]} matrices, but shape says {shape!r}")
             shape = (A.shape[1], A.shape[2])
         elif A.ndim != 2:
             raise ValueError(f"A must be an (m, n1, n2) or (m, n1 n2) array, got shape {tuple(A.shape)}")
         elif shape is None:
             raise ValueError(f"A has shape {tuple(A.shape)}, one flattened matrix a row: say shape=(n1, n2) as well")
-        n1, n2 = _shape(shape)
+        n1, n2 = as_shape(shape)
         if A.ndim == 2 and A.shape[1] != n1 * n2:
             raise ValueError(f"a row of A has {A.shape[1]:,} entries, a {n1} x {n2} matrix has {n1 * n2:,}")
         if len(A) != len(y):
@@ -212,7 +212,7 @@ class FunctionSensing(Problem):
         y = measurement_vector(y)
         backend = get_backend(backend, y)
         self._of_numpy = functions_of_numpy(y, backend)
-        super().__init__(backend.asarray(y), _shape(shape), gain=1.0, backend=backend)
+        super().__init__(backend.asarray(y), as_shape(shape), gain=1.0, backend=backend)
         self.gain = self._estimate() if gain is None else _gain(gain)
         if check:
             from ..testing import dot_test
@@ -278,17 +278,8 @@ class _OfNumPy:
         return self.backend.asarray(self.matrix.rmatmat(self.backend.to_numpy(u)))
 
 
-def _shape(shape: Any) -> tuple[int, int]:
-    try:
-        n1, n2 = (operator.index(n) for n in shape)
-    except (TypeError, ValueError):
-        raise ValueError(f"shape must be a pair of integers (n1, n2), got {shape!r}") from None
-    if n1 < 1 or n2 < 1:
-        raise ValueError(f"shape must be a pair of positive integers, got {shape!r}")
-    return n1, n2
-
-
 def _gain(gain: float) -> float:
-    if isinstance(gain, str) or not (math.isfinite(gain) and gain > 0):
-        raise ValueError(f"gain must be a positive number, got {gain!r}{': is A zero?' if gain == 0 else ''}")
+    if not POSITIVE.holds(gain):
+        hint = ": is A zero?" if NUMBER.holds(gain) and gain == 0 else ""
+        raise ValueError(f"gain must be a positive number, got {shown(gain)}{hint}")
     return float(gain)

@@ -64,7 +64,7 @@ class NIHT(IHT):
 
     def alpha(self, problem: Problem, X: FixedRank, G: Gradient) -> float:
         squares = X.backend.norm(G.GhU) ** 2
-        energy = G.image_energy(X.U, G.GhU)
+        energy = G.image_energy(problem.forward(X.U, G.GhU))
         return self.factor * squares / energy if energy > 0 else 0.0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..clock import Clock
 from ..identity import identity
 from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
 from ..operators import Problem
-from ..parameter_checks import NOT_NEGATIVE, check, optional, whole
+from ..parameter_checks import NOT_NEGATIVE, PATH, check, optional, whole
 from ..result import ConvergenceWarning, History, RankTrial, Result, Status
 from ..starts.resolve import STARTS, check_point, resolve_start
 from ..starts.spectral import Spectral
@@ -117,6 +117,7 @@ def solve(
     check("max_iter", max_iter, whole(0))
     check("seed", seed, whole(0))
     check("checkpoint_every", checkpoint_every, NOT_NEGATIVE)
+    check("checkpoint", checkpoint, optional(PATH))
     check("stop", stop, optional(A_RULE))
     if device is not None:
         problem = problem.to(device)
@@ -201,7 +202,7 @@ def _warn_unless_converged(status: Status, residual: float, tol: float) -> None:
 
 
 def _are_callbacks(callbacks: Any) -> bool:
-    if callable(callbacks) or not hasattr(callbacks, "__iter__") or isinstance(callbacks, str):
+    if not isinstance(callbacks, Iterable) or callable(callbacks) or isinstance(callbacks, (str, np.ndarray)):
         return False
     return all(callable(one) and not isinstance(one, type) for one in callbacks)
 

@@ -41,8 +41,9 @@ def grow(
     backend, G = problem.backend, problem.gradient(X)
     Y = leading(problem, G, more, rng, tol=tol, restarts=5, depth=1)
     left = Y.U * Y.s
-    energy = G.image_energy(left, Y.V)
-    step = -backend.inner(problem.forward(left, Y.V), G.dual) / energy if energy > 0 else 0.0
+    image = problem.forward(left, Y.V)
+    energy = G.image_energy(image)
+    step = -backend.inner(image, G.dual) / energy if energy > 0 else 0.0
     both = backend.concat([X.U * X.s, left * step]), backend.concat([X.V, Y.V])
     left, right = (backend.astype(a, dtype or problem.dtype) for a in both)
     return FixedRank.from_factors(left * unit, right, backend=backend)

@@ -41,8 +41,8 @@ class Spectral:
         X = leading(problem, G, rank, rng, self.tol, self.restarts, self.depth)
         X = FixedRank(X.U, X.s / problem.gain, X.V, problem.backend)
         if problem.gradient(X).residual_norm > problem.y_norm:
-            left = X.U * X.s
-            step = -problem.backend.inner(problem.forward(left, X.V), G.dual) / G.image_energy(left, X.V)
+            image = problem.forward(X.U * X.s, X.V)
+            step = -problem.backend.inner(image, G.dual) / G.image_energy(image)
             X = FixedRank(X.U, X.s * step, X.V, problem.backend)
         return X
 
