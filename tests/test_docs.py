@@ -101,6 +101,8 @@ def test_links_lead_somewhere(name):
 def test_version_is_the_same_everywhere():
     import tomllib
 
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["version"] == lorank.__version__
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" in settings["project"]["dynamic"]
+    source = ROOT / settings["tool"]["scikit-build"]["metadata"]["version"]["input"]
+    assert f'__version__ = "{lorank.__version__}"' in source.read_text(encoding="utf-8")
     assert lorank.__version__ in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import callbacks, datasets, metrics, solvers, starts, steps, stopping, testing
+from ._version import __version__ as __version__
 from .geometry import FixedRank
 from .operators import Completion, Gradient, PhaseRetrieval, Problem, Sensing, phase_distance
 from .result import ConvergenceWarning, History, Result, Status
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from .diagnosis import diagnose
     from .estimators import LowRankImputer, MatrixCompletion
     from .estimators.files import load_estimator as load
-
-__version__ = "0.1.0"
 
 # Imported when first asked for: scikit-learn is an extra, and slow to import.
 _LATER = {

@@ -33,7 +33,7 @@ def build_app() -> Any:
 
     def show_version(wanted: bool) -> None:
         if wanted:
-            from . import __version__
+            from ._version import __version__
 
             print(f"lorank {__version__}")
             raise typer.Exit

@@ -52,7 +52,7 @@ def write_archive(path: str | os.PathLike[str], kind: str, meta: Mapping[str, An
         For JSON.
     arrays : mapping from names to arrays of numbers
     """
-    from . import __version__
+    from ._version import __version__
 
     path = Path(path)
     members: dict[str, bytes] = {}

@@ -228,7 +228,7 @@ def run_inspect(path: Path, as_json: bool) -> None:
 
 def summarize(model: Any) -> dict[str, Any]:
     """A fitted MatrixCompletion in numbers."""
-    from .. import __version__
+    from .._version import __version__
 
     summary: dict[str, Any] = {
         "lorank": __version__,

@@ -232,7 +232,7 @@ def provenance(threads: int) -> dict[str, Any]:
     import numpy
     import scipy
 
-    from .. import __version__
+    from .._version import __version__
 
     return {
         "threads": threads,

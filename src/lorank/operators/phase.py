@@ -141,7 +141,7 @@ class PhaseRetrieval(Problem):
         linear_map = FunctionMap(apply, adjoint, math.prod(y.shape), int(n), dtype, backend, of_numpy)
         self._set_up(linear_map, y, (int(n),), row_norms, seed, backend)
         if check:
-            from ..testing import dot_test
+            from .dot_test import dot_test
 
             try:
                 dot_test(self, rank=1)

@@ -215,7 +215,7 @@ class FunctionSensing(Problem):
         super().__init__(backend.asarray(y), as_shape(shape), gain=1.0, backend=backend)
         self.gain = self._estimate() if gain is None else _gain(gain)
         if check:
-            from ..testing import dot_test
+            from .dot_test import dot_test
 
             try:
                 dot_test(self, rank=min(2, *self.shape))

@@ -221,7 +221,7 @@ def _settings(model: Any) -> str:
     import scipy
     import sklearn
 
-    from .. import __version__
+    from .._version import __version__
 
     lines = {name: repr(value) for name, value in model.get_params().items()}
     lines |= {"chosen rank": str(model.rank_), "chosen regularization": str(model.regularization_)}
