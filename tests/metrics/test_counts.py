@@ -102,6 +102,20 @@ def metric_matrix(X, outside, left, right):
     return W
 
 
+def block_matrix(problem, X, outside):
+    """The sum of both sides' block inverses, in the same basis."""
+    (n1, n2), r = X.shape, X.rank
+    by_rows, by_cols = (np.linalg.inv(b) for b in problem.blocks(X))
+    left, right = scipy.linalg.block_diag(*by_rows), scipy.linalg.block_diag(*by_cols)  # on L and R in L V^T + U R^T
+    # of U R^T, what lies in the span of V is U (V^T R)^T V^T: the part of L that the basis has for it
+    to_basis = np.zeros(((n1 + n2 - r) * r, n2 * r))
+    to_basis[: n1 * r] = np.einsum("ik,jc->icjk", X.U, X.V).reshape(n1 * r, n2 * r)
+    to_basis[n1 * r :] = np.kron(outside.T, np.eye(r))
+    P = to_basis @ right @ to_basis.T
+    P[: n1 * r, : n1 * r] += left
+    return P
+
+
 def condition(H, W):
     values = scipy.linalg.eigh(H, W, eigvals_only=True)
     return values[-1] / values[0]
@@ -120,6 +134,9 @@ def test_condition_numbers_at_the_truth(pattern, canonical, counts):
     assert weighted < 1.05 * plain
     if pattern != "even":
         assert weighted < 0.6 * plain
+    blocks = condition(H, np.linalg.inv(block_matrix(problem, truth, outside)))
+    assert blocks < 16
+    assert blocks < weighted
 
 
 def test_equal_counts_need_no_weights():

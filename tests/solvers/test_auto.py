@@ -38,7 +38,7 @@ def test_it_escalates_where_the_first_way_stalls(seed):
     assert result.converged, result
     assert truth.distance(result.X) < 1e-8 * truth.norm()
     assert "IRLS" in result.status.advice
-    notes = list(result.history.notes.values())
+    notes = [note for note in result.history.notes.values() if "its own weights" not in note]
     assert "started again" in notes[0]
     assert "directions stand out" in notes[1]
     assert "second order" in notes[-1]

@@ -1,5 +1,6 @@
 """The manifold of rank-r matrices: points, tangent vectors, metric weights, gradient and retraction."""
 
+from .blocks import BlockInverses, BlockWeights, ExpectedInverses
 from .manifold import FIXED_RANK, Manifold
 from .point import FixedRank
 from .tangent import Tangent, retract, riemannian_gradient, shift, slope_of_transport, transport
@@ -7,8 +8,11 @@ from .weights import DenseWeight, DiagonalWeight, Identity, Weights
 
 __all__ = [
     "FIXED_RANK",
+    "BlockInverses",
+    "BlockWeights",
     "DenseWeight",
     "DiagonalWeight",
+    "ExpectedInverses",
     "FixedRank",
     "Identity",
     "Manifold",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -118,6 +118,13 @@ class Tangent:
         return None if found is None else (*found[0], *found[-1])
 
 
+@runtime_checkable
+class KnownByInverse(Protocol):
+    """A metric that is no pair of weights: it gives the gradient itself."""
+
+    def gradient(self, X: FixedRank, G: Cotangent) -> Tangent: ...
+
+
 def riemannian_gradient(X: FixedRank, G: Cotangent, weights: Weights) -> Tangent:
     """The gradient in the metric ``<Z, Y>_W = <L Z R, Y>``: the paper's projection of ``L^-1 G R^-1``.
 
@@ -125,6 +132,8 @@ def riemannian_gradient(X: FixedRank, G: Cotangent, weights: Weights) -> Tangent
 
         xi = U M1^-1 (G^H U)^H R^-1 + L^-1 (G V) M2^-1 V^H - U M1^-1 (U^H G V) M2^-1 V^H
     """
+    if isinstance(weights, KnownByInverse):
+        return weights.gradient(X, G)
     core = G.core
     if X.hermitian and G.GhU is G.GV and weights.right is weights.left:  # one factor, one side
         m = _inverse_gram(X, weights.left, X.U)

@@ -1,6 +1,7 @@
 """Metrics: each turns the gradient into weights on rows and columns. RGD, PRGD and Shampoo differ only in this."""
 
 from .base import Metric
+from .blocks import Blocks
 from .canonical import Canonical
 from .counts import Counts
 from .epsilon import Epsilon, Fixed, Median, RelativeMax, Theory
@@ -9,6 +10,7 @@ from .shampoo import FullShampoo, Shampoo
 from .whitened import Whitened
 
 __all__ = [
+    "Blocks",
     "Canonical",
     "Counts",
     "Epsilon",

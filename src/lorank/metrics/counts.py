@@ -50,13 +50,13 @@ class Counts:
         check_parameters(self, floor=POSITIVE, uneven=NOT_NEGATIVE)
 
     def start(self, G: Gradient) -> Weights:
-        return count_weights(G.problem, self.floor, self.uneven, G.X.real_dtype)
+        return count_weights(G.problem, G.X.real_dtype, self.floor, self.uneven)
 
     def weights(self, G: Gradient, memory: Weights) -> tuple[Weights, Weights]:
         return memory, memory
 
 
-def count_weights(problem: Problem, floor: float, uneven: float, dtype: Any) -> Weights:
+def count_weights(problem: Problem, dtype: Any, floor: float = 0.5, uneven: float = 0.005) -> Weights:
     """The weights that do for every point: they depend on the pattern alone."""
     counts = problem.counts()
     if counts is None or max(map(_variation, counts)) < uneven:

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..geometry import FixedRank
-from ..metrics import Counts
-from ..operators import Balanced, Problem
+from ..backends import Array
+from ..geometry import BlockWeights, DiagonalWeight, FixedRank, Weights
+from ..metrics import Blocks, Counts
+from ..metrics.counts import count_weights
+from ..operators import Balanced, Gradient, Problem
 from ..parameter_checks import NOT_NEGATIVE, SHARE, Expected, check_parameters, instance, whole
 from ..starts.growth import grow
 from ..starts.spectral import Spectral, leading
@@ -34,7 +36,8 @@ class Memory:
     """The phase and its solver, the balanced problem if that is where it runs, the state there and its residuals so far.
 
     ``rank`` is the rank asked for, ``stalled`` the residual at which each way so far got stuck, and ``best`` the best point of
-    that rank with its residual. ``noted`` is what IRLS said last: how many directions, and when.
+    that rank with its residual. ``noted`` is what IRLS said last: how many directions, and when. ``refined`` says whether the
+    weights of rows and columns are as fine as they get.
     """
 
     solver: Solver
@@ -46,6 +49,7 @@ class Memory:
     stalled: tuple[float, ...] = ()
     best: tuple[FixedRank, float] | None = None
     noted: tuple[int, int] = (0, 0)
+    refined: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,12 +59,14 @@ class Auto:
     1. Conjugate gradients at full rank from a staged start: some ten steps on well-sampled data. Rows and columns that were
        seen more often than others weigh more (:class:`~lorank.metrics.Counts`). Where rows or columns differ much in size,
        this happens in units in which they do not (:meth:`~lorank.Problem.balanced`).
-    2. Where the residual has not fallen to ``fall`` of itself within ``window`` steps, and does not look like noise
+    2. Where the residual is below ``near`` and falls slowly, rows and columns are weighted by their own normal equations
+       (:class:`~lorank.metrics.Blocks`): rows with hardly more observations than the rank need that.
+    3. Where the residual has not fallen to ``fall`` of itself within ``window`` steps, and does not look like noise
        (:func:`looks_like_noise`): iteratively reweighted least squares (:class:`IRLS`) from scratch. It gets through
        ill-conditioned and barely sampled problems. For models that it is not made for: back to rank 1 and on rank by rank,
        each time from the leading singular pair of what is left over.
-    3. Then second order (:class:`GaussNewton`), until it fits or no longer gains.
-    4. Where that ends elsewhere than step 1 did, and data are still not fitted, a second and slower IRLS. Two ways that
+    4. Then second order (:class:`GaussNewton`), until it fits or no longer gains.
+    5. Where that ends elsewhere than step 2 did, and data are still not fitted, a second and slower IRLS. Two ways that
        end at the same residual tell that there is no better one, and conjugate gradients go on from the best point.
 
     In phase retrieval at rank 1: as :class:`AutoPhase` says.
@@ -69,11 +75,15 @@ class Auto:
     """
 
     solver: Solver = field(default_factory=lambda: RCG(Counts()))
+    finer: Solver = field(default_factory=lambda: RCG(Blocks()))
+    near: float = 0.05  # relative residuals from which on ``finer`` may take over,
+    slowing: float = 0.2  # where the last ``settle`` steps left more than this share of the residual
     rates: tuple[float, ...] = (0.9, 0.95, 0.98)  # of IRLS; the first only with ``ample`` measurements a degree of freedom
     ample: float = 1.8
     newton: GaussNewton = field(default_factory=GaussNewton)
     window: int = 25
     fall: float = 0.3
+    finest: int = 20  # rank up to which this pays
     settle: int = 5  # steps over which a rank's residual must still fall by a tenth, or the next rank is tried
     max_steps: int = 30  # steps at each rank, and of second order
     idle: int = 3  # steps of second order in a row that gain nothing
@@ -86,6 +96,10 @@ class Auto:
         check_parameters(
             self,
             solver=SOLVER,
+            finer=SOLVER,
+            near=SHARE,
+            slowing=SHARE,
+            finest=whole(0),
             rates=_RATES,
             ample=NOT_NEGATIVE,
             newton=instance(GaussNewton, "a GaussNewton object"),
@@ -115,9 +129,13 @@ class Auto:
         turn = self._turn(problem, state, memory)
         if turn is not None:
             return turn
-        inner = memory.solver.step(memory.balanced.problem if memory.balanced else problem, memory.inner)
+        inside = memory.balanced.problem if memory.balanced else problem
+        note = ""
+        if self._slowing(memory):
+            memory, note = self._refine(inside, memory, looks_like_noise(problem, state))
+        inner = memory.solver.step(inside, memory.inner)
         recent = (*memory.residuals, inner.residual)[-1 - max(self.window, self.max_steps) :]
-        new = self._outer(problem, state, replace(memory, inner=inner, residuals=recent))
+        new = replace(self._outer(problem, state, replace(memory, inner=inner, residuals=recent)), note=note)
         if memory.phase != REWEIGHTED or inner.memory.done:
             return new
         active = inner.memory.active
@@ -127,10 +145,28 @@ class Auto:
         noted = (max(active, memory.noted[0]), state.iteration)
         return replace(new, note=note, restarted=True, memory=replace(new.memory, noted=noted))
 
+    def _slowing(self, memory: Memory) -> bool:
+        """Whether it is worth a try to weigh rows and columns more finely."""
+        recent = memory.residuals[-1 - self.settle :]
+        if memory.phase != FULL or memory.refined or memory.rank > self.finest or len(recent) <= self.settle:
+            return False
+        return max(100 * np.finfo(memory.inner.X.dtype).eps, self.slowing * recent[0]) < recent[-1] < self.near
+
+    def _refine(self, problem: Problem, memory: Memory, noise: bool) -> tuple[Memory, str]:
+        """The same phase with finer weights, where the model has them and the residual is no noise; and a note."""
+        memory, inner = replace(memory, refined=True), memory.inner
+        if noise or problem.counts() is None:
+            return memory, ""
+        inner = inner.remember(self.finer.start(problem, inner))
+        if not isinstance(getattr(inner.memory, "metric", None), BlockWeights):  # a model that has none
+            return memory, ""
+        memory = replace(memory, solver=self.finer, inner=inner, residuals=(inner.residual,))
+        return memory, f"each row and column by its own weights from residual {inner.residual:.1e} on"
+
     def _turn(self, problem: Problem, state: State, memory: Memory) -> State | None:
         """The first state of the next phase, where it is time for one."""
         phase, inner, level = memory.phase, memory.inner.memory, f"{state.residual:.1e}"
-        if phase == FULL and self._slow(memory.residuals, state.X.dtype):
+        if phase == FULL and self._slow(memory, 0.6 if memory.refined else 1.0):  # the finer way is fast, or none
             stuck = replace(memory, stalled=(state.residual,))
             if looks_like_noise(problem, state):
                 note = f"the residual stayed near {level} and looks like noise: nothing else was tried"
@@ -162,7 +198,7 @@ class Auto:
                 f"rank {rank} from residual {level}",
                 lambda: grow(problem, state.X, 1, np.random.default_rng(state.X.rank)),
             )
-        if phase == GROWN and self._slow(memory.residuals, state.X.dtype):
+        if phase == GROWN and self._slow(memory):
             return self._begin(problem, state, memory, NEWTON, self.newton, f"the residual stayed near {level}: second order")
         if phase == NEWTON and (inner.idle >= self.idle or len(memory.residuals) > self.max_steps):
             return self._after_newton(problem, state, memory)
@@ -214,10 +250,12 @@ class Auto:
         # On the way up, a small change from one point to the next says nothing about the end.
         return replace(new, previous=None) if memory.phase in (GROWING, REWEIGHTED) else new
 
-    def _slow(self, residuals: tuple[float, ...], dtype: Any) -> bool:
-        if len(residuals) <= self.window or residuals[-1] < 100 * np.finfo(dtype).eps:  # too early, or as good as it gets
+    def _slow(self, memory: Memory, share: float = 1.0) -> bool:
+        """Whether descent is slow, seen over a share of the window."""
+        residuals, window = memory.residuals, round(share * self.window)
+        if len(residuals) <= window or residuals[-1] < 100 * np.finfo(memory.inner.X.dtype).eps:  # too early, or rounding
             return False
-        return residuals[-1] > self.fall * residuals[-1 - self.window]
+        return residuals[-1] > self.fall**share * residuals[-1 - window]
 
     def _settled(self, residuals: tuple[float, ...]) -> bool:
         count = len(residuals) - 1
@@ -226,13 +264,34 @@ class Auto:
 
 def looks_like_noise(problem: Problem, state: State) -> bool:
     """Whether the residual at X has no direction that stands out: the largest singular value of ``A*(A X - y)`` is about that
-    of white noise of the same size, ``|A X - y| sqrt(c) (n1^-1/2 + n2^-1/2)``.
+    of white noise of the same size, ``|A X - y| sqrt(c) (n1^-1/2 + n2^-1/2)``. Rows and columns are divided by the roots of
+    their counts first (:class:`~lorank.metrics.Counts`): the noise of one that everybody saw would stand out.
 
     Measured on completion: 1.0 to 1.25 times that at the end of a fit to noisy data, 1.9 and more where exact data got stuck.
     """
     if problem.tight_frame is None:
         return False
     G = state.gradient
-    top = float(leading(problem, G, 1, np.random.default_rng(0), tol=1e-2, restarts=5).s[0])
+    weights = count_weights(problem, state.X.real_dtype)
+    top = float(leading(problem, _Scaled(G, weights), 1, np.random.default_rng(0), tol=1e-2, restarts=5).s[0])
     n1, n2 = problem.shape
     return top < 1.5 * problem.backend.norm(G.dual) * (problem.tight_frame**0.5) * (n1**-0.5 + n2**-0.5)
+
+
+class _Scaled:
+    """``L^-1/2 G R^-1/2``: of white noise on an uneven pattern, a matrix whose entries are about alike in variance."""
+
+    def __init__(self, G: Gradient, weights: Weights) -> None:
+        self.G = G
+        self.scales = [w.w[:, None] ** -0.5 if isinstance(w, DiagonalWeight) else None for w in (weights.left, weights.right)]
+
+    def times(self, v: Array) -> Array:
+        return self._between(self.G.times, v, *self.scales[::-1])
+
+    def adjoint_times(self, u: Array) -> Array:
+        return self._between(self.G.adjoint_times, u, *self.scales)
+
+    @staticmethod
+    def _between(product: Callable[[Array], Array], a: Array, before: Array | None, after: Array | None) -> Array:
+        b = product(a if before is None else a * before)
+        return b if after is None else b * after

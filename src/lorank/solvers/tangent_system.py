@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..backends import Array, Vector
-from ..geometry import FixedRank, Tangent
+from ..geometry import BlockInverses, ExpectedInverses, FixedRank, Tangent
+from ..metrics.blocks import block_inverses
+from ..metrics.counts import count_weights
 from ..operators import Problem
 
 
@@ -38,15 +39,16 @@ class Damping:
 class TangentSystem:
     """Minimises ``|A xi - b|^2`` plus a damping over the tangent vectors xi at X.
 
-    The preconditioner is the inverse of what stands on the diagonal: ``gain`` plus the damping or, where the problem knows
-    them (:meth:`Problem.blocks`), a small matrix for each row and each column, which evens out rows with many and with few
-    measurements.
+    The preconditioner is, where the problem knows them (:meth:`Problem.blocks`), a small matrix for each row and each column,
+    solved on both sides and added up (:class:`~lorank.geometry.BlockInverses`); else the numbers of measurements of rows and
+    columns (:class:`~lorank.metrics.Counts`), where these are known; else ``gain`` plus the damping.
     """
 
     def __init__(self, problem: Problem, X: FixedRank, damping: Damping, curvature: Vector | None = None) -> None:
         self.problem, self.X, self.damping, self.curvature = problem, X, damping, curvature
-        blocks = problem.blocks(X)
-        self._solvers = None if blocks is None else tuple(self._solver(b) for b in blocks)
+        self._inverses: BlockInverses | ExpectedInverses | None = block_inverses(problem, X, damping.side)
+        if self._inverses is None:
+            self._inverses = ExpectedInverses.of(X, count_weights(problem, X.real_dtype), damping.side / problem.gain)
 
     def pull_back(self, p: Array) -> Tangent:
         """``P_T A* p``."""
@@ -63,13 +65,11 @@ class TangentSystem:
     def precondition(self, xi: Tangent) -> Tangent:
         """An approximate inverse of :meth:`apply`, Hermitian and positive definite."""
         gain, d, X = self.problem.gain, self.damping, self.X
-        M = xi.M / (gain + d.core)
-        if self._solvers is None:
+        if self._inverses is None:
             side = X.backend.values(gain + d.side)
-            return Tangent(X, M, xi.Up / side, xi.Vp / side)
-        up, vp = (solve(a) for solve, a in zip(self._solvers, (xi.Up, xi.Vp), strict=True))
-        gram, minus = X.backend.gram, X.backend.minus
-        return Tangent(X, M, minus(up, X.U, gram(X.U, up)), minus(vp, X.V, gram(X.V, vp)))
+            return Tangent(X, xi.M / (gain + d.core), xi.Up / side, xi.Vp / side)
+        left, right = X.backend.minus(xi.Up, X.U, -xi.M), X.backend.minus(xi.Vp, X.V, -xi.M.conj().T)  # xi V and xi^H U
+        return self._inverses.solve(X, left, right)
 
     def solve(self, rhs: Tangent, xi: Tangent | None = None, *, tol: float = 1e-2, max_steps: int = 300) -> tuple[Tangent, int]:
         """The solution of ``apply(xi) = rhs`` and the number of steps.
@@ -100,12 +100,6 @@ class TangentSystem:
             new = inner(left, z)
             direction, size, count = (z + (new / size) * direction).computed(), new, count + 1
         return xi, count
-
-    def _solver(self, blocks: Array) -> Callable[[Array], Array]:
-        """For the blocks with the damping added, and a little more: rows with few measurements have singular ones."""
-        backend, side = self.X.backend, self.damping.side
-        floor = self.problem.gain * (1e-3 if np.finfo(self.X.dtype).bits == 32 else 1e-6)
-        return backend.block_solver(blocks + backend.asarray(np.diag(side + floor).astype(side.dtype)))
 
 
 def inner(a: Tangent, b: Tangent) -> float:

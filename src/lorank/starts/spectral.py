@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from ..backends import Array
 from ..geometry import FixedRank
 from ..linalg import truncated_svd
-from ..operators import Gradient, Problem
+from ..operators import Problem
 from ..parameter_checks import POSITIVE, check_parameters, whole
 
 
@@ -50,8 +51,16 @@ class Spectral:
 ROUGHLY = Spectral(tol=1e-2, restarts=4, depth=1)  # for what is fitted further anyway
 
 
+class Products(Protocol):
+    """A matrix by its products with thin ones."""
+
+    def times(self, v: Array) -> Array: ...
+
+    def adjoint_times(self, u: Array) -> Array: ...
+
+
 def leading(
-    problem: Problem, G: Gradient, rank: int, rng: np.random.Generator, tol: float, restarts: int, depth: int = 2
+    problem: Problem, G: Products, rank: int, rng: np.random.Generator, tol: float, restarts: int, depth: int = 2
 ) -> FixedRank:
     """The leading singular triples of ``-G``."""
 
