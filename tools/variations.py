@@ -27,9 +27,9 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "build" / "variations"
 PURE = ROOT / "build" / "pure"
 
-KERNELS = ("tests/backends",)
+KERNELS = ("tests/backends", "tests/geometry")
 SOLVERS = (
-    *("tests/solvers", "tests/operators", "tests/metrics", "tests/estimators"),
+    *("tests/solvers", "tests/operators", "tests/metrics", "tests/estimators", "tests/backends/test_partitioned.py"),
     *("tests/test_starts.py", "tests/test_steps.py", "tests/test_stopping.py", "tests/test_linalg.py", "tests/test_docs.py"),
 )
 NO_TORCH = ("-k", "not torch")  # which has a BLAS and kernels of its own: once is enough
