@@ -13,7 +13,8 @@ from lorank.solvers import SOLVERS
 
 pytestmark = pytest.mark.filterwarnings("error::lorank.ConvergenceWarning")
 ROOT = Path(__file__).parents[1]
-LINKED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/notation.md", "docs/ratings.md", "docs/tables.md")
+PAGES = ("notation", "architecture", "ratings", "tables")
+LINKED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{name}.md" for name in PAGES))
 
 
 def python_blocks(name: str) -> list[str]:

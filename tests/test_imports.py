@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -90,3 +92,24 @@ def test_what_an_import_does_not_bring_along(imported, absent):
     code = f"import sys, {imported}; print([m for m in {absent!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_drawing_of_the_rooms_is_up_to_date():
+    text = rooms.PAGE.read_text(encoding="utf-8")
+    assert rooms.page_with(text) == text, "run: python tools/rooms.py --write"
+
+
+def test_names_on_the_way_of_the_data_exist():
+    """Every dotted name in the plain text blocks of the page whose first part is a room."""
+    pytest.importorskip("sklearn")
+    blocks = re.findall(r"^```text\n(.*?)^```", rooms.PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    names = {name for block in blocks for name in re.findall(r"(?<![\w./])[a-z_]+(?:\.\w+)+", block)}
+    names = {name for name in names if rooms.layer_of(name.partition(".")[0]) >= 0 and not name.endswith(".py")}
+    assert len(names) > 15
+    for name in names:
+        parts = name.split(".")
+        thing = importlib.import_module(f"lorank.{parts[0]}")
+        for k, part in enumerate(parts[1:], 1):
+            if not hasattr(thing, part):
+                importlib.import_module(f"lorank.{'.'.join(parts[: k + 1])}")
+            thing = getattr(thing, part)
