@@ -107,12 +107,35 @@ def test_normal_equations_are_the_same(columns, weights):
         np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-10)
 
 
-def test_factor_models_run_on_it():
+def test_sweeps_are_the_same():
     from lorank.solvers.alternating import Alternating
     from lorank.solvers.variational import Variational
 
-    one, two, _ = pair("partitioned:3", noise=0.2)
-    for solver in (Alternating(1.0, offsets=True), Variational(offsets=True)):
+    one, two, _ = pair("partitioned:3", noise=0.2, weights=True)
+    for solver in (Alternating(1.0, offsets=True, scaling=0.5), Variational(offsets=True, noise="both")):
         stop = lr.stopping.Iterations(4)
         a, b = (lr.solve(p, 3, solver, start="spectral", stop=stop, max_iter=4) for p in (one, two))
         np.testing.assert_allclose(b.history.residual, a.history.residual, rtol=1e-6)
+
+
+@pytest.mark.parametrize("strength", [None, 0.5])
+def test_factor_models_run_on_it(strength):
+    """What the estimators fit, from the start to predictions and their spread."""
+    from lorank.factor_models import Settings, fit_factors
+
+    one, two, _ = pair("partitioned:3", noise=0.2)
+    settings = Settings(3, strength, max_iter=3)
+    a, b = (fit_factors(p, 0.0, settings) for p in (one, two))
+    rows, cols = np.arange(20), np.arange(20)
+    np.testing.assert_allclose(b.model.predict(rows, cols), a.model.predict(rows, cols), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(b.model.spread(rows, cols), a.model.spread(rows, cols), rtol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"rank": 3}, {"rank": "auto", "regularization": "learned"}], ids=["given", "chosen"])
+def test_estimators_run_on_it(options):
+    pytest.importorskip("sklearn")
+    one, _, _ = pair("partitioned:3", noise=0.2)
+    pairs, values = np.column_stack([one.rows, one.cols]), one.y
+    a, b = (lr.MatrixCompletion(**options, max_iter=3, device=device).fit(pairs, values) for device in (None, "partitioned:3"))
+    assert a.rank_ == b.rank_
+    np.testing.assert_allclose(b.predict(pairs), a.predict(pairs), rtol=1e-4, atol=1e-4)

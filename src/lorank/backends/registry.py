@@ -82,8 +82,9 @@ def get_backend(name: str | Backend | None = None, *data: Any) -> Backend:
 
 
 def device_backend(device: Any) -> Backend:
-    """Who computes on a device, ``"cuda"`` for example; a ValueError where there is no PyTorch or no such device."""
-    return get_backend(f"torch:{device}")
+    """Who computes on a device, ``"cuda"`` for example, or the backend of that name; a ValueError where there is neither."""
+    name = str(device)
+    return get_backend(name if name.partition(":")[0] in _ENTRIES else f"torch:{name}")
 
 
 def backend_of(a: Any) -> Arrays:
