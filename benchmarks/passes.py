@@ -65,6 +65,22 @@ def measure(problem: lr.Completion, truth: lr.FixedRank, mixed: bool, rounds: in
     return f"{text}; fused gradient {found['rows'] + found['columns']:.2f} ns/obs"
 
 
+def measure_others(problem: lr.Completion, truth: lr.FixedRank, rounds: int) -> str:
+    """A line on the weighted gradient, the outer products, and the normal equations of alternating least squares."""
+    observed, m, k = problem.observations, problem.m, truth.rank
+    u, v, s, P, h = np.ascontiguousarray(truth.U), np.ascontiguousarray(truth.V), 1.01 * truth.s, np.eye(k), np.zeros(k)
+    weighted = observed.with_weights(np.linspace(0.5, 1.5, m))
+    moments = np.tile(np.eye(k)[np.triu_indices(k)], (problem.shape[1], 1))
+    passes = {
+        "weighted rows": lambda: weighted.gradient_rows(u, s, v),
+        "outer products": lambda: observed.blocks(0, v),
+        "normal equations": lambda: observed.normal_equations(False, v, P, h),
+        "with covariances": lambda: observed.normal_equations(False, v, P, h, covariance=True),
+        "of both sides": lambda: observed.normal_equations(False, v, P, h, moments=moments, covariance=True),
+    }
+    return ", ".join(f"{key} {median_ns(function, m, rounds):.2f}" for key, function in passes.items()) + " ns/obs"
+
+
 def tiled(problem: lr.Completion, truth: lr.FixedRank, tiles: int, mixed: bool, rounds: int) -> float:
     """Nanoseconds an observation of the pass over rows, with columns in tiles."""
     (n1, n2), m = problem.shape, problem.m
@@ -104,6 +120,7 @@ def main() -> None:
                 _kernels.use_instruction_set(name)
                 for mixed in (False, True):
                     print(f"  {name:>8} {'mixed' if mixed else 'float64':>8}: {measure(problem, truth, mixed, args.rounds)}")
+                print(f"  {name:>8} {'float64':>8}: {measure_others(problem, truth, args.rounds)}")
             _kernels.use_instruction_set(before)
             for mixed in (False, True):
                 found = (f"{count} {tiled(problem, truth, count, mixed, args.rounds):.2f}" for count in (1, *args.tiles))

@@ -72,25 +72,12 @@ inline void add_lines(double *sums, const double *const *x, std::int64_t offset,
   for (int i = 0; i < LINES; ++i) sum[i].put(sums + i * kLanes);
 }
 
-// The same over `size` numbers, where x_t ends: a last line that is not full is the one that ends there, so that nothing beyond
-// is read. Its sums stand in a line of their own (last_line), of which the first ones are in the line before too.
+// The same over `size` numbers, whole lines.
 inline void add_rows(double *sums, std::int64_t size, const double *const *x, const double *c, int count) {
   constexpr int most = Line::parts == 1 ? 8 : Line::parts == 2 ? 4 : 2;
-  if (size < kLanes) {
-    for (int t = 0; t < count; ++t)
-      for (std::int64_t d = 0; d < size; ++d) sums[d] += c[t] * x[t][d];
-    return;
-  }
   std::int64_t d = 0;
-  const std::int64_t whole = size / kLanes * kLanes;
-  for (; d + most * kLanes <= whole; d += most * kLanes) add_lines<most>(sums + d, x, d, c, count);
-  for (; d < whole; d += kLanes) add_lines<1>(sums + d, x, d, c, count);
-  if (whole < size) add_lines<1>(sums + whole, x, size - kLanes, c, count);
-}
-
-// Where the sums of the numbers from `whole` on stand.
-inline const double *last_line(const double *sums, std::int64_t size) {
-  return size < kLanes || size % kLanes == 0 ? sums : sums + size / kLanes * kLanes + kLanes - size;
+  for (; d + most * kLanes <= size; d += most * kLanes) add_lines<most>(sums + d, x, d, c, count);
+  for (; d < size; d += kLanes) add_lines<1>(sums + d, x, d, c, count);
 }
 
 }  // namespace

@@ -167,7 +167,6 @@ void bind_normal(nb::class_<Pattern> &cls) {
         require_shape(mean, "mean", majors, width);
         require_size(squares, "squares", majors);
         lorank::NormalJob job{};
-        job.moments = moment ? moments.data() : nullptr;
         job.values = values.data();
         job.prior = prior.data();
         job.shift = shift.data();
@@ -178,7 +177,8 @@ void bind_normal(nb::class_<Pattern> &cls) {
         job.covariance = wanted ? covariance.data() : nullptr;
         job.squares = squares.data();
         nb::gil_scoped_release nogil;
-        p.normal(columns, Factor<double>{other.data(), minors, width}, weighted ? weights.data() : nullptr, job);
+        p.normal(columns, Factor<double>{other.data(), minors, width}, moment ? moments.data() : nullptr,
+                 weighted ? weights.data() : nullptr, job);
       },
       "columns"_a, "other"_a.noconvert(), "moments"_a.noconvert(), "values"_a.noconvert(), "weights"_a.noconvert(),
       "prior"_a.noconvert(), "shift"_a.noconvert(), "scale"_a.noconvert(), "fixed"_a, "noise"_a, "mean"_a.noconvert(),

@@ -8,48 +8,35 @@
 namespace lorank {
 namespace {
 
-// Where the sums of one major index are added up.
+// Where the sums of one major index are added up: stride rows of stride, and stride numbers.
 struct Sums {
-  double *A, *b, *moments;  // stride rows of stride; stride; the upper triangle
+  double *A, *b;
 };
 
-struct Values {
-  const double *values, *moments;
-};
-
-// The sums over the observations of major index i: A, and with values b and what is returned, sum w r^2, and with moments theirs.
-template <bool VALUES>
-inline double add_up(const Gathered &from, std::int64_t i, const Values &more, const Sums &s) {
-  const std::int64_t width = from.width, stride = from.stride, size = triangle(width);
-  const bool moments = VALUES && more.moments;
-  std::memset(s.A, 0, stride * stride * sizeof(double));
-  if (VALUES) std::memset(s.b, 0, stride * sizeof(double));
-  if (moments) std::memset(s.moments, 0, (size + kLanes - 1) / kLanes * kLineBytes);
-  const std::int64_t ahead = look_ahead((stride + (moments ? size : 0)) * sizeof(double)), end = from.indptr[i + 1];
+// The sums over the observations of major index i: A (GRAM), and with values b and what is returned, sum w r^2.
+template <bool GRAM>
+inline double add_up(const Gathered &from, std::int64_t i, const double *values, const Sums &s) {
+  const std::int64_t stride = from.stride, ahead = look_ahead(stride * sizeof(double)), end = from.indptr[i + 1];
   const std::int64_t most = ahead < kBatch ? ahead : kBatch;
+  if (GRAM) std::memset(s.A, 0, stride * stride * sizeof(double));
+  if (values) std::memset(s.b, 0, stride * sizeof(double));
   double total = 0;
   Batch batch;
   double c[kBatch];
-  const double *S[kBatch];
   for (std::int64_t t = from.indptr[i]; t < end; t += most) {
     batch.count = static_cast<int>(end - t < most ? end - t : most);
     for (int j = 0; j < batch.count; ++j) {
-      const std::int64_t k = t + j, at = from.index[k], soon = from.index[k + ahead];  // padded beyond the last one
-      batch.y[j] = from.other + at * stride;
+      const std::int64_t k = t + j;
+      batch.y[j] = from.other + from.index[k] * stride;
       batch.w[j] = from.weights ? from.weights[k] : 1.0;
-      fetch(from.other + soon * stride, stride);
-      if (VALUES) {
-        c[j] = batch.w[j] * more.values[k];
-        total += c[j] * more.values[k];
-      }
-      if (moments) {
-        S[j] = more.moments + at * size;
-        fetch(more.moments + soon * size, size);
+      fetch(from.other + from.index[k + ahead] * stride, stride);  // indices are padded beyond the last one
+      if (values) {
+        c[j] = batch.w[j] * values[k];
+        total += c[j] * values[k];
       }
     }
-    add_gram(s.A, width, stride, batch);
-    if (VALUES) add_rows(s.b, stride, batch.y, c, batch.count);
-    if (moments) add_rows(s.moments, size, S, batch.w, batch.count);
+    if (GRAM) add_gram(s.A, from.width, stride, batch);
+    if (values) add_rows(s.b, stride, batch.y, c, batch.count);
   }
   return total;
 }
@@ -62,15 +49,17 @@ struct Group {
 
 void collect(const NormalJob &job, std::int64_t i, int lane, const Sums &s, const Group &g) {
   const std::int64_t width = job.from.width, stride = job.from.stride, size = triangle(width);
-  g.total[lane] = add_up<true>(job.from, i, Values{job.values, job.moments}, s);
-  g.scale[lane] = job.scale ? job.scale[i] : 1.0;
   double *to = g.A + lane;
-  std::int64_t at = 0;
-  const double *last = job.moments ? last_line(s.moments, size) : nullptr;
-  const std::int64_t whole = size < kLanes ? size : size / kLanes * kLanes;
-  for (std::int64_t a = 0; a < width; ++a)
-    for (std::int64_t d = a; d < width; ++d, ++at, to += kTogether)
-      *to = s.A[a * stride + d] + (job.moments ? (at < whole ? s.moments : last)[at] : 0.0);
+  if (job.sums) {
+    g.total[lane] = add_up<false>(job.from, i, job.values, s);
+    const double *A = job.sums + i * size;
+    for (std::int64_t e = 0; e < size; ++e) to[e * kTogether] = A[e];
+  } else {
+    g.total[lane] = add_up<true>(job.from, i, job.values, s);
+    for (std::int64_t a = 0; a < width; ++a)
+      for (std::int64_t d = a; d < width; ++d, to += kTogether) *to = s.A[a * stride + d];
+  }
+  g.scale[lane] = job.scale ? job.scale[i] : 1.0;
   for (std::int64_t a = 0; a < width; ++a) g.b[a * kTogether + lane] = s.b[a];
 }
 
@@ -139,9 +128,8 @@ void normal(const NormalJob &job) {
   Sums s;
   s.A = job.scratch;
   s.b = s.A + stride * stride;
-  s.moments = s.b + stride;
   Group g;
-  g.A = s.moments + (size + kLanes - 1) / kLanes * kLanes;
+  g.A = s.b + stride;
   g.U = g.A + kTogether * size;
   g.inverse = g.U + kTogether * size;
   g.b = g.inverse + kTogether * size;
@@ -174,9 +162,9 @@ void normal(const NormalJob &job) {
 template <class R>
 void blocks(const BlocksJob<R> &job) {
   const std::int64_t width = job.from.width, stride = job.from.stride;
-  const Sums s{job.scratch, nullptr, nullptr};
+  const Sums s{job.scratch, nullptr};
   for (std::int64_t i = job.first; i < job.last; ++i) {
-    add_up<false>(job.from, i, Values{nullptr, nullptr}, s);
+    add_up<true>(job.from, i, nullptr, s);
     R *out = job.out + i * width * width;
     for (std::int64_t a = 0; a < width; ++a)
       for (std::int64_t d = 0; d < width; ++d) out[a * width + d] = static_cast<R>(a < d ? s.A[a * stride + d] : s.A[d * stride + a]);

@@ -5,7 +5,8 @@
 //
 //     A = sum_t w_t (y_t y_t^T + S_t),   b = sum_t w_t r_t y_t,   (noise A + scale P) x = noise b + scale h,
 //
-// P and h the prior's precision and precision times mean. One coordinate may be held at 1, so that offsets are factors like
+// P and h the prior's precision and precision times mean. Where there are covariances, A is the product of a sparse matrix (w)
+// and a dense one (upper triangles of y_t y_t^T + S_t), and made by the pass for that (Pattern::normal). One coordinate may be held at 1, so that offsets are factors like
 // any other. Real numbers, added up in double precision. As in passes.h, only plain data crosses this border.
 #pragma once
 #include <cstdint>
@@ -25,7 +26,7 @@ struct Gathered {
 struct NormalJob {
   Gathered from;
   std::int64_t first, last;  // range of major indices
-  const double *moments;     // S_t: upper triangles, width (width + 1) / 2 each; or null
+  const double *sums;        // A, where it is known already: upper triangles; or null
   const double *values;      // one a observation
   const double *prior;       // P, (width, width)
   const double *shift;       // h, (width)
@@ -33,7 +34,7 @@ struct NormalJob {
   std::int64_t fixed;        // the coordinate held at 1, or -1
   double noise;
   double *mean;        // out: (majors, width)
-  double *covariance;  // out: upper triangles, or null
+  double *covariance;  // out: upper triangles, or null; may be where the sums are
   double *squares;     // out: expected sum_t w_t (r_t - x y_t)^2, one a major index
   double *scratch;     // normal_scratch(width, stride) doubles, aligned
 };
@@ -64,7 +65,7 @@ struct SystemsJob {
 
 inline std::int64_t triangle(std::int64_t width) { return width * (width + 1) / 2; }
 inline std::int64_t normal_scratch(std::int64_t width, std::int64_t stride) {
-  return stride * (stride + 1) + (triangle(width) + 7) / 8 * 8 + kTogether * (3 * triangle(width) + 2 * width + 2);
+  return stride * (stride + 1) + kTogether * (3 * triangle(width) + 2 * width + 2);
 }
 inline std::int64_t systems_scratch(std::int64_t width) { return kTogether * (triangle(width) + width); }
 

@@ -159,7 +159,7 @@ struct Kernel {
         if (COMPLEX) squares += double(im) * double(im);
         axpy(g, v, nv, re, im);
       }
-      store(g, job.sums + a * job.width * planes, job.width, nv);
+      store(g, job.sums + a * job.sums_stride, job.width, nv);
       job.squares[a] = squares;
       if (WEIGHTED && job.misfit) job.misfit[a] = misfit;
     }
@@ -177,7 +177,7 @@ struct Kernel {
         const S *v = other + job.index[k] * stride;
         axpy(g, v, nv, job.values[planes * k], COMPLEX ? job.values[planes * k + 1] : R(0));
       }
-      store(g, job.sums + a * job.width * planes, job.width, nv);
+      store(g, job.sums + a * job.sums_stride, job.width, nv);
     }
   }
 

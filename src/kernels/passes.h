@@ -27,6 +27,7 @@ struct Job {
   const R *weights;            // one a observation, real: weighted passes
   R *sampled;                  // sample: one a observation, or null
   R *sums;                     // gradient, times: (majors, width), unpadded, complex interleaved
+  std::int64_t sums_stride;    // numbers of type R from one row of them to the next
   R *row;                      // scratch, aligned: the accumulators of one row, both planes
   double *squares;             // gradient, sample: one a major index, or null
   double *misfit;              // weighted gradient: one a major index, or null

@@ -292,7 +292,65 @@ Gathered Pattern::gather_rows(bool columns, Factor<R> other, const double *weigh
   return from;
 }
 
-void Pattern::normal(bool columns, Factor<double> other, const double *weights, NormalJob job) const {
+namespace {
+// Lines of the triangles that are summed in one pass: as many as leave the rows that are gathered in the second-level cache, and
+// where not even a few do, as many as there are registers for.
+std::int64_t slice_lines(std::int64_t rows, std::int64_t lines) {
+  constexpr std::int64_t bytes = 3 << 19, least = 4, most = 8;
+  const std::int64_t fit = bytes / (kLineBytes * std::max<std::int64_t>(rows, 1));
+  const std::int64_t slice = fit < least ? most : std::min(fit, most), count = (lines + slice - 1) / slice;
+  return (lines + count - 1) / count;
+}
+}  // namespace
+
+void Pattern::add_moments(bool columns, Factor<double> other, const double *moments, const double *weights, double *sums) const {
+  constexpr std::int64_t lanes = kLineBytes / sizeof(double);
+  const std::int64_t width = other.width, size = triangle(width), lines = (size + lanes - 1) / lanes;
+  const std::int64_t slice = slice_lines(other.rows, lines) * lanes;
+  Packed<double> &packed = scratch<double>(1), &ones = scratch<double>(0);
+  packed.reserve(static_cast<std::size_t>(other.rows) * slice);
+  if (!weights) {
+    ones.reserve(static_cast<std::size_t>(m));
+    std::fill(ones.data, ones.data + m, 1.0);
+    weights = ones.data;
+  }
+  std::vector<std::int64_t> first(size), second(size);  // entry e of a triangle is (first[e], second[e])
+  for (std::int64_t a = 0, e = 0; a < width; ++a)
+    for (std::int64_t d = a; d < width; ++d, ++e) {
+      first[e] = a;
+      second[e] = d;
+    }
+  for (std::int64_t begin = 0; begin < size; begin += slice) {
+    const std::int64_t count = std::min(slice, size - begin), stride = (count + lanes - 1) / lanes * lanes;
+#pragma omp parallel for schedule(static) if (other.rows * stride > 1 << 16)
+    for (std::int64_t i = 0; i < other.rows; ++i) {
+      const double *y = other.data + i * width, *S = moments + i * size;
+      double *row = packed.data + i * stride;
+      for (std::int64_t e = begin; e < begin + count; ++e) *row++ = S[e] + y[first[e]] * y[second[e]];
+      for (std::int64_t e = count; e < stride; ++e) *row++ = 0;
+    }
+    Job<double> job{};
+    job.width = count;
+    job.halves = 2 * stride / lanes;
+    job.other = packed.data;
+    job.values = weights;
+    job.sums = sums + begin;
+    job.sums_stride = size;
+    run(columns, active()->f64.times[0], job);
+  }
+}
+
+void Pattern::normal(bool columns, Factor<double> other, const double *moments, const double *weights, NormalJob job) const {
+  std::vector<double> own;
+  if (moments) {
+    double *sums = job.covariance;
+    if (!sums) {
+      own.resize(static_cast<std::size_t>(columns ? n2 : n1) * triangle(other.width));
+      sums = own.data();
+    }
+    add_moments(columns, other, moments, weights, sums);
+    job.sums = sums;
+  }
   job.from = gather_rows(columns, other, weights);
   const std::int64_t load = 1 + other.width;  // solving takes about as long as adding that many observations
   const int count = share(columns, load);
@@ -391,6 +449,7 @@ void Pattern::gradient(bool columns, Factor<R> own, const R *scale, Factor<R> ot
   job.values = values;
   job.weights = weights;
   job.sums = sums;
+  job.sums_stride = own.width * (COMPLEX ? 2 : 1);
   job.squares = squares;
   job.misfit = misfit;
   run(columns, table(R(), rows.passes, mixed).gradient[COMPLEX][weights != nullptr], job);
@@ -430,6 +489,7 @@ void Pattern::times(bool columns, const R *values, Factor<R> other, R *sums) con
   job.other = gathered<R, COMPLEX>(other, Factor<R>{nullptr, other.rows, 0}, job.halves, false);
   job.values = values;
   job.sums = sums;
+  job.sums_stride = other.width * (COMPLEX ? 2 : 1);
   run(columns, table(R(), rows.passes, false).times[COMPLEX], job);
 }
 

@@ -46,7 +46,7 @@ class Pattern {
 
   // The normal equations of each row (column), solved: see normal.h. `other` is unpadded; the job's other fields that belong
   // to the pattern or to memory are filled in here.
-  void normal(bool columns, Factor<double> other, const double *weights, NormalJob job) const;
+  void normal(bool columns, Factor<double> other, const double *moments, const double *weights, NormalJob job) const;
 
   // sum_k w_k other_k^T other_k over each row's (column's) observations: out (majors, width, width). Real; weights, in the order
   // asked for, or null.
@@ -69,6 +69,8 @@ class Pattern {
   template <class F>
   void split(bool columns, std::int64_t load, int count, const F &pass) const;
   int share(bool columns, std::int64_t load) const;  // threads that are worth waking
+  // sum_t w_t (y_t y_t^T + S_t) for each major index, as upper triangles
+  void add_moments(bool columns, Factor<double> other, const double *moments, const double *weights, double *sums) const;
   // The factor packed in double precision, where the normal equations and the blocks gather it from.
   template <class R>
   Gathered gather_rows(bool columns, Factor<R> other, const double *weights) const;

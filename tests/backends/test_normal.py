@@ -91,6 +91,18 @@ def test_defaults_are_ones(backend, columns):
 
 @pytest.mark.filterwarnings("ignore:.*no observation")
 @pytest.mark.parametrize("columns", [False, True])
+def test_covariances_need_not_be_asked_for(backend, columns):
+    rows, cols, values, arguments = case(9, columns)
+    passes = lr.Completion(rows, cols, values, SHAPE, backend=backend).observations
+    mean, cov, squares = passes.normal_equations(columns, **arguments)
+    assert cov is None
+    same, cov, more = passes.normal_equations(columns, covariance=True, **arguments)
+    np.testing.assert_allclose(host(mean), host(same), rtol=1e-12, atol=1e-13)
+    assert (host(more) >= host(squares)).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*no observation")
+@pytest.mark.parametrize("columns", [False, True])
 def test_weights_of_the_observations_serve_unless_others_are_given(backend, columns):
     rows, cols, values, arguments = case(4, columns)
     passes = lr.Completion(rows, cols, values, SHAPE, backend=backend).observations
@@ -107,7 +119,7 @@ def test_weights_of_the_observations_serve_unless_others_are_given(backend, colu
 @pytest.mark.needs("native")
 def test_threads_and_instruction_sets_agree():
     shape = (3000, 400)
-    rows, cols, values, arguments = case(6, False, shape=shape)
+    rows, cols, values, arguments = case(14, False, shape=shape)
     with pytest.warns(UserWarning, match="no observation"):
         passes = lr.Completion(rows, cols, values, shape, backend=get_backend("native")).observations
     before = _kernels.instruction_set()
