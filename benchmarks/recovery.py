@@ -224,7 +224,7 @@ def picture(runs: list[dict], path: Path) -> None:
             ax.text(q, 10.0 ** (-9.5 + 1.3 * (k % 6)), f" {name} {q}", fontsize=7, color="0.35", va="bottom")
         ax.axhline(SUCCESS, color="0.5", lw=0.8)
         ax.set(yscale="log", title=f"κ = {kappa:g}", xlim=(1, 4.03), ylim=(1e-16, 10))
-        below.set(yscale="log", xlabel="1/q, observations a degree of freedom")
+        below.set(yscale="log", xlabel="1/q, observations per degree of freedom")
         ax.legend(fontsize=8, loc="upper right")
     axes[0, 0].set_ylabel("relative error")
     axes[1, 0].set_ylabel("CPU seconds a solve\n(median, 10 to 90 %)")

@@ -72,6 +72,11 @@ NUMBERS = [
     (metrics.FullShampoo, "limit", [0, -1, 2.5]),
     (metrics.Counts, "floor", [0, -1, INF]),
     (metrics.Counts, "uneven", [-1, INF]),
+    (metrics.Blocks, "drift", [0, 1, -1]),
+    (solvers.Alternating, "regularization", [-1, INF]),
+    (solvers.Alternating, "shrinkage", [-1, INF]),
+    (solvers.Alternating, "scaling", [-1, INF]),
+    (solvers.Variational, "caution", [-1, INF]),
     (starts.Spectral, "tol", [0, -1, INF]),
     (starts.Spectral, "restarts", [0, -1, 2.5]),
     (starts.Spectral, "depth", [0, -1, 2.5]),
@@ -110,6 +115,9 @@ NUMBERS = [
     (solvers.Safeguard, "shrink", [0, 1, -1]),
     (solvers.Safeguard, "regrow", [0.9, -1, INF]),
     (solvers.Safeguard, "max_rejections", [0, 2.5, INF]),
+    (solvers.Auto, "near", [0, 1]),
+    (solvers.Auto, "slowing", [0, 1]),
+    (solvers.Auto, "finest", [-1, 2.5]),
     (solvers.Auto, "ample", [-1, INF]),
     (solvers.Auto, "window", [0, 2.5]),
     (solvers.Auto, "fall", [0, 1]),
@@ -151,6 +159,13 @@ OBJECTS = [
     (solvers.NIHT, "safeguard", "a safeguard such as", [solvers.Safeguard, 1.05]),
     (solvers.Safeguard, "fallbacks", "a tuple of Fallback objects", [[], None, (steps.Exact(),), solvers.Fallback]),
     (solvers.Auto, "solver", "a solver such as", [solvers.RCG, "rcg", None]),
+    (solvers.Auto, "finer", "a solver such as", [solvers.RCG, "rcg", None]),
+    (solvers.Alternating, "penalty", "one of 'nuclear', 'frobenius'", ["l1", None]),
+    (solvers.Alternating, "offsets", "True or False", [1, None, "yes"]),
+    (solvers.Alternating, "initial", "the Factors of another fit", ["abc", lr.FixedRank]),
+    (solvers.Variational, "offsets", "True or False", [1, None, "yes"]),
+    (solvers.Variational, "noise", "one of 'one', 'columns', 'both'", ["rows", None]),
+    (solvers.Variational, "initial", "the Factors of another fit", ["abc", lr.FixedRank]),
     (solvers.Auto, "newton", "a GaussNewton object", [solvers.GaussNewton, None]),
     (solvers.Auto, "phases", "an AutoPhase object", [solvers.AutoPhase, None]),
     (solvers.Auto, "rates", "a tuple of numbers between 0 and 1", [(), (0.9, 1.0), 0.9, None, [0.9], (True,)]),
@@ -198,7 +213,6 @@ def test_no_parameter_is_left_out():
     """Every field of every public dataclass in these rooms stands in a table above, or takes anything it is given."""
     seen = {(kind, name) for kind, name, *_ in (*NUMBERS, *OBJECTS)}
     elsewhere = {solvers.Fallback, stopping.TruthDistance, stopping.Either, stopping.Both}
-    others = {solvers.Alternating, solvers.Variational}  # tested with their solvers
     for room in (metrics, solvers, starts, steps, stopping):
         for kind in vars(room).values():
             if isinstance(kind, type) and is_dataclass(kind) and kind.__module__.startswith("lorank."):

@@ -18,17 +18,44 @@ if TYPE_CHECKING:
     from .clock import Clock
     from .state import State
 
+__all__ = ["Callback", "Progress", "TruthError"]
+
 
 class Callback(Protocol):
+    """A function of problem, state and clock.
+
+    Examples
+    --------
+    Stop at the third iteration:
+
+    >>> import lorank as lr
+    >>> problem, _ = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, callbacks=[lambda problem, state, clock: state.iteration == 3]).n_iter
+    3
+    """
+
     def __call__(self, problem: Problem, state: State, clock: Clock) -> Any: ...
 
 
 class TruthError:
     """Records ``|X_t - X|_F / |X|_F`` for a known X.
 
+    Parameters
+    ----------
+    truth : FixedRank
+
     Attributes
     ----------
     iteration, seconds, error : arrays
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> trace = lr.callbacks.TruthError(truth)
+    >>> result = lr.solve(problem, rank=2, callbacks=[trace])
+    >>> bool(trace.error[-1] < 1e-4), len(trace.iteration) == result.n_iter + 1
+    (True, True)
     """
 
     def __init__(self, truth: FixedRank) -> None:
@@ -56,6 +83,23 @@ class Progress:
     """A progress line: with rich where it is installed, plain text on stderr otherwise.
 
     Use as a context manager around the run.
+
+    Parameters
+    ----------
+    tol : float
+        The relative residual at which the line is full.
+    max_iter : int
+    label : str
+        What stands before it.
+
+    Examples
+    --------
+    ``solve(..., progress=True)`` does this by itself:
+
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> with lr.callbacks.Progress(1e-6, 500, "mine") as progress:  # doctest: +SKIP
+    ...     result = lr.solve(problem, rank=2, callbacks=[progress])
     """
 
     def __init__(self, tol: float, max_iter: int, label: str = "solve") -> None:

@@ -111,6 +111,18 @@ def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0) -> Diagnosis:
     rank : int
     duplicates : int
         Repetitions that were merged before; those in an array of pairs are counted.
+
+    Returns
+    -------
+    Diagnosis
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> found = lr.diagnose(problem, rank=2)
+    >>> found.components, found.unique
+    (1, True)
     """
     check("rank", rank, whole(1))
     check("duplicates", duplicates, whole(0))

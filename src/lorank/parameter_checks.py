@@ -32,6 +32,7 @@ __all__ = [
     "POSITIVE_OR_INFINITE",
     "SHAPE",
     "SHARE",
+    "YES_OR_NO",
     "Expected",
     "between",
     "check",
@@ -91,6 +92,7 @@ SHARE = Expected("lie between 0 and 1", lambda value: 0 < _number(value) < 1)
 SHAPE = Expected("be a pair of positive integers (n1, n2)", lambda value: _is_shape(value))
 FLOAT_TYPE = Expected("be float32, float64, complex64 or complex128", lambda value: _is_float_type(value))
 PATH = Expected("be a path", lambda value: isinstance(value, (str, os.PathLike)) and value != "")
+YES_OR_NO = Expected("be True or False", lambda value: isinstance(value, (bool, np.bool_)))
 FUNCTION = Expected("be a function", lambda value: callable(value) and not isinstance(value, type))
 
 

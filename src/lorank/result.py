@@ -31,6 +31,14 @@ class ConvergenceWarning(UserWarning):
 class Status(str):
     """How a run ended: a short name that compares as a string, with a sentence of advice.
 
+    Parameters
+    ----------
+    name : str
+    advice : str
+        What to do next.
+    success : bool
+        Whether the run did what was asked for.
+
     Examples
     --------
     >>> status = Status("interrupted", advice="Stopped by Ctrl-C.", success=False)
@@ -55,6 +63,14 @@ class History:
 
     The residual is relative, ``|A X_t - y| / |y|``; the step is the one that led to X_t (nan for a start). ``notes`` maps
     iterations to what a solver said there.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> history = lr.solve(problem, rank=2).history
+    >>> history.residual[0] > history.residual[-1]
+    np.True_
     """
 
     columns = ("iteration", "seconds", "residual", "step")
@@ -142,6 +158,16 @@ class Result:
         In phase retrieval the signal x of ``X = x x^H``, up to a global phase.
     rank_path : tuple of RankTrial
         With ``rank="auto"``: what was tried.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> result = lr.solve(problem, rank=2)
+    >>> str(result.status), result.converged
+    ('converged', True)
+    >>> result.X.shape
+    (60, 50)
     """
 
     X: FixedRank

@@ -27,9 +27,33 @@ if TYPE_CHECKING:
     from .clock import Clock
     from .state import State
 
+__all__ = [
+    "Both",
+    "Divergence",
+    "Either",
+    "Iterations",
+    "RankCollapse",
+    "RelativeChange",
+    "RelativeResidual",
+    "Rule",
+    "Seconds",
+    "Slowdown",
+    "Stall",
+    "TruthDistance",
+]
+
 
 class Rule:
-    """A stopping rule. :meth:`check` returns a status when the run should end, else None."""
+    """A stopping rule. :meth:`check` returns a status when the run should end, else None.
+
+    Examples
+    --------
+    >>> from lorank.stopping import Iterations, RelativeChange, Seconds
+    >>> RelativeChange(1e-5) | Seconds(60)
+    (RelativeChange(tol=1e-05) | Seconds(limit=60))
+    >>> RelativeChange(1e-5) & Iterations(10)
+    (RelativeChange(tol=1e-05) & Iterations(limit=10))
+    """
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
         raise NotImplementedError
@@ -46,7 +70,20 @@ A_RULE = instance(Rule, "a rule such as lorank.stopping.RelativeChange(1e-5)")
 
 @dataclass(frozen=True)
 class Either(Rule):
-    """The first of two rules that asks to stop. Both are checked; a success wins over a failure."""
+    """The first of two rules that asks to stop. Both are checked; a success wins over a failure.
+
+    Parameters
+    ----------
+    first, second : Rule
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> either = lr.stopping.Either(lr.stopping.Iterations(2), lr.stopping.Seconds(600))
+    >>> lr.solve(problem, rank=2, stop=either).status == "max_iter"
+    True
+    """
 
     first: Rule
     second: Rule
@@ -64,7 +101,20 @@ class Either(Rule):
 
 @dataclass(frozen=True)
 class Both(Rule):
-    """Stops when both rules ask for it; a success only if both are."""
+    """Stops when both rules ask for it; a success only if both are.
+
+    Parameters
+    ----------
+    first, second : Rule
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> both = lr.stopping.Both(lr.stopping.Iterations(2), lr.stopping.Iterations(3))
+    >>> lr.solve(problem, rank=2, stop=both).n_iter
+    3
+    """
 
     first: Rule
     second: Rule
@@ -85,7 +135,19 @@ class Both(Rule):
 
 @dataclass(frozen=True)
 class RelativeResidual(Rule):
-    """``|A X - y| <= tol |y|``."""
+    """``|A X - y| <= tol |y|``.
+
+    Parameters
+    ----------
+    tol : float
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, stop=lr.stopping.RelativeResidual(1e-3)).status == "converged"
+    True
+    """
 
     tol: float = 1e-6
 
@@ -102,7 +164,19 @@ class RelativeResidual(Rule):
 
 @dataclass(frozen=True)
 class RelativeChange(Rule):
-    """``|X_{t+1} - X_t|_F <= tol max(1, |X_t|_F)``: the paper's rule for noisy data."""
+    """``|X_{t+1} - X_t|_F <= tol max(1, |X_t|_F)``: the paper's rule for noisy data.
+
+    Parameters
+    ----------
+    tol : float
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, stop=lr.stopping.RelativeChange(1e-3)).status == "settled"
+    True
+    """
 
     tol: float = 1e-5
 
@@ -124,7 +198,20 @@ class RelativeChange(Rule):
 
 @dataclass(frozen=True)
 class TruthDistance(Rule):
-    """``|X_t - X|_F <= tol |X|_F`` for a known X: for experiments. The clock stands still while it is computed."""
+    """``|X_t - X|_F <= tol |X|_F`` for a known X: for experiments. The clock stands still while it is computed.
+
+    Parameters
+    ----------
+    truth : FixedRank
+    tol : float
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, stop=lr.stopping.TruthDistance(truth, 1e-3)).status == "recovered"
+    True
+    """
 
     truth: FixedRank
     tol: float = 1e-4
@@ -149,7 +236,19 @@ class TruthDistance(Rule):
 
 @dataclass(frozen=True)
 class Iterations(Rule):
-    """At most so many iterations."""
+    """At most so many iterations.
+
+    Parameters
+    ----------
+    limit : int
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, stop=lr.stopping.Iterations(3)).status == "max_iter"
+    True
+    """
 
     limit: int = 500
 
@@ -168,7 +267,19 @@ class Iterations(Rule):
 
 @dataclass(frozen=True)
 class Seconds(Rule):
-    """At most so much time, callbacks not counted."""
+    """At most so much time, callbacks not counted.
+
+    Parameters
+    ----------
+    limit : float
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, stop=lr.stopping.Seconds(0)).status == "time"
+    True
+    """
 
     limit: float
 
@@ -187,7 +298,21 @@ class Seconds(Rule):
 
 @dataclass(frozen=True)
 class Stall(Rule):
-    """The best residual of the last ``window`` iterations is hardly below the best before them."""
+    """The best residual of the last ``window`` iterations is hardly below the best before them.
+
+    Parameters
+    ----------
+    window : int
+    improvement : float
+        The share by which the best residual must have fallen.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, _ = lr.datasets.random_completion(60, 50, rank=2, oversampling=6, noise=0.1)
+    >>> lr.solve(problem, rank=2, stop=lr.stopping.Stall(window=10)).status == "stalled"
+    True
+    """
 
     window: int = 50
     improvement: float = 1e-3
@@ -206,7 +331,7 @@ class Stall(Rule):
         return Status(
             "stalled",
             advice=f"The relative residual has stayed near {after:.1e} for {self.window} iterations: noise in the data, a rank "
-            f"that is too low ({rank}), too few measurements ({problem.m / problem.dof(rank):.2g} a degree of freedom) or "
+            f"that is too low ({rank}), too few measurements ({problem.m / problem.dof(rank):.2g} per degree of freedom) or "
             f"{'single' if np.finfo(problem.dtype).bits == 32 else 'double'} precision may not allow less.",
         )
 
@@ -214,6 +339,11 @@ class Stall(Rule):
 @dataclass(frozen=True)
 class Slowdown(Rule):
     """The last ``steps`` iterations have left more than ``fall`` of the residual: enough, where the point is a start for more.
+
+    Parameters
+    ----------
+    steps : int
+    fall : float
 
     Examples
     --------
@@ -237,7 +367,21 @@ class Slowdown(Rule):
 
 @dataclass(frozen=True)
 class Divergence(Rule):
-    """The residual is not finite, or ``factor`` times the first one."""
+    """The residual is not finite, or ``factor`` times the first one.
+
+    Parameters
+    ----------
+    factor : float
+
+    Examples
+    --------
+    Always on in ``solve``; alone, it lets a run go on until ``max_iter``:
+
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, stop=lr.stopping.Divergence(), max_iter=4).status == "max_iter"
+    True
+    """
 
     factor: float = 100.0
 
@@ -256,7 +400,17 @@ class Divergence(Rule):
 
 @dataclass(frozen=True)
 class RankCollapse(Rule):
-    """The smallest singular value has vanished to rounding while the data are not fitted."""
+    """The smallest singular value has vanished to rounding while the data are not fitted.
+
+    Examples
+    --------
+    Always on in ``solve``: a matrix of rank 1 has no second singular value.
+
+    >>> import lorank as lr
+    >>> problem, _ = lr.datasets.random_completion(60, 50, rank=1, oversampling=9)
+    >>> lr.solve(problem, rank=2, stop=lr.stopping.RankCollapse(), max_iter=200).status in ("rank_collapsed", "max_iter")
+    True
+    """
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
         if state.iteration == 0 or state.residual == 0 or not hasattr(state.X, "s"):

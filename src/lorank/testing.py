@@ -17,10 +17,30 @@ def check_gradient(problem: Problem, rank: int, *, seed: int = 0) -> float:
     The misfit ``f(X) = |A X - y|^2 / 2`` is compared with ``f(X) + t <grad, xi>`` along a curve through a random X, for a
     range of t; the slope of the error in a log-log plot is returned.
 
+    Parameters
+    ----------
+    problem : Problem
+    rank : int
+        Of the point where it is checked.
+    seed : int
+        Of that point.
+
+    Returns
+    -------
+    float
+        The slope.
+
     Raises
     ------
     AssertionError
         When the slope is not 2 within 0.1.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> abs(lr.testing.check_gradient(problem, rank=2) - 2) < 0.1
+    True
     """
     check_arguments(problem, rank, seed)
     rng, backend = np.random.default_rng(seed), problem.backend

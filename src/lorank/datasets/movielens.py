@@ -47,6 +47,14 @@ class MovieLens:
         From 1 to 5.
     users, movies : integer arrays
         The publisher's ids: row i is user ``users[i]``, column j movie ``movies[j]``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lorank as lr
+    >>> data = lr.datasets.MovieLens(np.array([0, 1]), np.array([0, 0]), np.array([4.0, 5.0]), np.array([7, 9]), np.array([50]))
+    >>> data.shape
+    (2, 1)
     """
 
     rows: np.ndarray
@@ -74,6 +82,17 @@ def load_movielens(size: Size = "1m") -> MovieLens:
     Parameters
     ----------
     size : {"100k", "1m"}
+
+    Returns
+    -------
+    MovieLens
+
+    Examples
+    --------
+    Downloads the archive the first time:
+
+    >>> import lorank as lr
+    >>> data = lr.datasets.load_movielens("100k")  # doctest: +SKIP
     """
     if size not in EDITIONS:
         raise ValueError(f"size must be one of {', '.join(map(repr, EDITIONS))}, got {size!r}")

@@ -64,11 +64,20 @@ def random_completion(
     dtype : dtype
         Complex types make both parts random.
     seed : int
+    backend : str or backend, optional
+        Who computes: see :class:`~lorank.Completion`.
 
     Returns
     -------
     problem : Completion
     truth : FixedRank
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=4, noise=0.01)
+    >>> problem.m, truth.rank
+    (864, 2)
     """
     _check_sizes(n1, n2, rank)
     _check_draw(oversampling, noise, dtype, seed)
@@ -116,11 +125,22 @@ def random_sensing(
         Relative: ``noise |A X|`` is the norm of what is added to the measurements.
     dtype : dtype
     seed : int
+    oversampling : float
+        Measurements for each degree of freedom, the paper's 1/q.
+    backend : str or backend, optional
+        Who computes: see :class:`~lorank.Completion`.
 
     Returns
     -------
     problem : Sensing
     truth : FixedRank
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_sensing(10, 8, rank=1, m=100)
+    >>> problem.shape, problem.m
+    ((10, 8), 100)
     """
     _check_sizes(n1, n2, rank)
     _check_draw(oversampling, noise, dtype, seed)
@@ -164,11 +184,22 @@ def random_phase(
     seed : int
     row_norms
         See :class:`~lorank.PhaseRetrieval`.
+    oversampling : float
+        Measurements for each entry of the signal.
+    backend : str or backend, optional
+        Who computes: see :class:`~lorank.Completion`.
 
     Returns
     -------
     problem : PhaseRetrieval
     x : (n,) array
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, x = lr.datasets.random_phase(20, oversampling=5)
+    >>> problem.m, x.shape
+    (100, (20,))
     """
     check("n", n, whole(1))
     _check_draw(oversampling, noise, dtype, seed)
@@ -202,6 +233,26 @@ def random_diffraction(
         For a shape, a complex Gaussian signal is drawn.
     masks : int
         How many patterns.
+    noise : float
+        Relative; intensities that it would make negative are set to zero.
+    seed : int
+    row_norms
+        See :class:`~lorank.PhaseRetrieval`.
+    backend : str or backend, optional
+        Who computes: see :class:`~lorank.Completion`.
+
+    Returns
+    -------
+    problem : PhaseRetrieval
+    x : (n,) or (h, w) array
+        The signal.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, x = lr.datasets.random_diffraction((8, 6), masks=5)
+    >>> problem.m, x.shape
+    (240, (8, 6))
     """
     check("masks", masks, whole(1))
     _check_draw(1.0, noise, np.complex128, seed)
@@ -262,7 +313,28 @@ def _noisy(rng: np.random.Generator, y: np.ndarray, noise: float) -> np.ndarray:
 
 
 def sample_pattern(rng: np.random.Generator, shape: tuple[int, int], m: int) -> tuple[np.ndarray, np.ndarray]:
-    """``m`` different index pairs, uniformly at random, without an array of all of them."""
+    """``m`` different index pairs, uniformly at random, without an array of all of them.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    shape : (int, int)
+    m : int
+        How many.
+
+    Returns
+    -------
+    rows, cols : (m,) integer arrays
+        In row-major order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lorank as lr
+    >>> rows, cols = lr.datasets.sample_pattern(np.random.default_rng(0), (100, 80), 500)
+    >>> len(set(zip(rows.tolist(), cols.tolist())))
+    500
+    """
     check("rng", rng, instance(np.random.Generator, "a random generator such as numpy.random.default_rng(0)"))
     check("shape", shape, SHAPE)
     check("m", m, whole(0))

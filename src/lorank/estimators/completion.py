@@ -101,6 +101,17 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         Rank, strength and held-out error of everything that was tried; empty where nothing was chosen.
     diagnosis_ : Diagnosis
     model_ : FactorModel
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lorank import MatrixCompletion
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 40))
+    >>> pairs = np.argwhere(rng.random(X.shape) < 0.5)
+    >>> model = MatrixCompletion(rank=2).fit(pairs, X[pairs[:, 0], pairs[:, 1]])
+    >>> bool(abs(model.predict([[0, 0]])[0] - X[0, 0]) < 0.5)
+    True
     """
 
     def __init__(

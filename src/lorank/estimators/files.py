@@ -63,7 +63,29 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> Path:
 
 
 def load_estimator(path: str | os.PathLike[str]) -> Any:
-    """Read a fitted estimator."""
+    """Read a fitted estimator.
+
+    Parameters
+    ----------
+    path : path
+        That :meth:`MatrixCompletion.save` or :meth:`LowRankImputer.save` wrote.
+
+    Returns
+    -------
+    MatrixCompletion or LowRankImputer
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import lorank as lr
+    >>> pairs, values = [[0, 0], [0, 1], [1, 0], [1, 1]], [1.0, 2.0, 2.0, 3.0]
+    >>> model = lr.MatrixCompletion(rank=0, regularization=1.0).fit(pairs, values)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = model.save(pathlib.Path(folder) / "model.lorank")
+    ...     again = lr.load(path)
+    >>> bool((again.predict(pairs) == model.predict(pairs)).all())
+    True
+    """
     check("path", path, PATH)
     _, meta, arrays = read_archive(path, "model")
     try:

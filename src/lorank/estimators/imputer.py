@@ -50,6 +50,17 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         The columns' factors, in standardised units.
     rank_, regularization_, n_iter_, history_, curve_, model_
         As for :class:`MatrixCompletion`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lorank import LowRankImputer
+    >>> rng = np.random.default_rng(0)
+    >>> table = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 6))
+    >>> gaps = rng.random(table.shape) < 0.1
+    >>> filled = LowRankImputer(rank=2).fit_transform(np.where(gaps, np.nan, table))
+    >>> bool(np.sqrt(np.mean((filled - table)[gaps] ** 2)) < 0.5 * table[gaps].std())
+    True
     """
 
     def __init__(

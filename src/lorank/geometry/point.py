@@ -32,6 +32,18 @@ class FixedRank(MatrixInterface):
     Notes
     -----
     The constructor trusts its input; :meth:`from_factors` and :meth:`from_dense` make a point from any matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lorank as lr
+    >>> X = lr.FixedRank.from_factors(np.array([[1.0], [2.0]]), np.array([[3.0], [4.0], [5.0]]))
+    >>> X
+    FixedRank(2 x 3, rank 1, float64)
+    >>> (X @ np.ones(3)).round(6).tolist()
+    [12.0, 24.0]
+    >>> X[1].round(6).tolist()
+    [6.0, 8.0, 10.0]
     """
 
     __slots__ = ("U", "V", "backend", "s")

@@ -10,7 +10,22 @@ from ..parameter_checks import with_methods
 
 
 class Metric(Protocol):
-    """Turns gradients into weights; what it remembers between iterations travels with the solver's state."""
+    """Turns gradients into weights; what it remembers between iterations travels with the solver's state.
+
+    Examples
+    --------
+    Any object with these two methods is a metric; this one is :class:`Canonical`:
+
+    >>> import lorank as lr
+    >>> class Plain:
+    ...     def start(self, G):
+    ...         return None
+    ...     def weights(self, G, memory):
+    ...         return lr.geometry.Weights(), None
+    >>> problem, _ = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.RCG(Plain())).converged
+    True
+    """
 
     def start(self, G: Gradient) -> Any:
         """The memory before the first iteration."""

@@ -26,6 +26,13 @@ class Blocks:
     ----------
     drift : float
         The sine of the largest angle.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.RCG(lr.metrics.Blocks())).converged
+    True
     """
 
     drift: float = 0.3

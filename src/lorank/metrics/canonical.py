@@ -10,7 +10,15 @@ from ..operators import Gradient
 
 @dataclass(frozen=True)
 class Canonical:
-    """``<Z, Y> = Re tr(Z^H Y)``."""
+    """``<Z, Y> = Re tr(Z^H Y)``.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.RGD(lr.metrics.Canonical(), lr.steps.Exact())).converged
+    True
+    """
 
     def start(self, G: Gradient) -> None:
         return None

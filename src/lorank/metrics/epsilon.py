@@ -15,7 +15,14 @@ from ..parameter_checks import POSITIVE, check_parameters, with_methods
 
 
 class Epsilon(Protocol):
-    """A policy: one number from the first gradient, one for each iteration from that and the gradient there."""
+    """A policy: one number from the first gradient, one for each iteration from that and the gradient there.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> lr.metrics.RowColumn(epsilon=lr.metrics.Fixed(1e-3))
+    RowColumn(epsilon=Fixed(value=0.001))
+    """
 
     def start(self, G: Gradient) -> float: ...
 
@@ -27,7 +34,18 @@ POLICY = with_methods("start", "at", what="a policy such as lorank.metrics.Media
 
 @dataclass(frozen=True)
 class Fixed:
-    """A given number."""
+    """A given number.
+
+    Parameters
+    ----------
+    value : float
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> lr.metrics.Fixed(1e-3)
+    Fixed(value=0.001)
+    """
 
     value: float
 
@@ -43,7 +61,21 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Median:
-    """The median of the squared row and column norms of the first gradient (those that are not zero)."""
+    """The median of the squared row and column norms of the first gradient (those that are not zero).
+
+    Parameters
+    ----------
+    factor : float
+        On the median.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> metric = lr.metrics.RowColumn(lr.metrics.Median(factor=0.5))
+    >>> lr.solve(problem, rank=2, solver=lr.RGD(metric, lr.steps.Exact())).converged
+    True
+    """
 
     factor: float = 1.0
 
@@ -62,7 +94,19 @@ class Median:
 
 @dataclass(frozen=True)
 class RelativeMax:
-    """``factor |G_0|_v^2``: relative to the largest row or column norm of the first gradient."""
+    """``factor |G_0|_v^2``: relative to the largest row or column norm of the first gradient.
+
+    Parameters
+    ----------
+    factor : float
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.RGD(lr.metrics.RowColumn(lr.metrics.RelativeMax(1e-2)), lr.steps.Exact())).converged
+    True
+    """
 
     factor: float = 1e-3
 
@@ -78,7 +122,15 @@ class RelativeMax:
 
 @dataclass(frozen=True)
 class Theory:
-    """``epsilon_t = |G_t|_v^2``, the choice in the proof of Theorem 1: the weights then differ by at most sqrt(2)."""
+    """``epsilon_t = |G_t|_v^2``, the choice in the proof of Theorem 1: the weights then differ by at most sqrt(2).
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.RGD(lr.metrics.RowColumn(lr.metrics.Theory()), lr.steps.Exact())).converged
+    True
+    """
 
     def start(self, G: Gradient) -> float:
         return 0.0

@@ -15,7 +15,20 @@ from .epsilon import POLICY, Epsilon, Median
 
 @dataclass(frozen=True)
 class RowColumn:
-    """``L_t = eps_t I + diag(G_t G_t^H)``, ``R_t = eps_t I + diag(G_t^H G_t)``, weights ``L_t^(1/4)``, ``R_t^(1/4)``."""
+    """``L_t = eps_t I + diag(G_t G_t^H)``, ``R_t = eps_t I + diag(G_t^H G_t)``, weights ``L_t^(1/4)``, ``R_t^(1/4)``.
+
+    Parameters
+    ----------
+    epsilon : Epsilon
+        The policy for eps_t.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.RGD(lr.metrics.RowColumn(lr.metrics.Median()), lr.steps.Exact())).converged
+    True
+    """
 
     epsilon: Epsilon = field(default_factory=Median)
 

@@ -18,7 +18,20 @@ FULL_LIMIT = 3000  # rows or columns; an eigendecomposition of that size takes s
 
 @dataclass(frozen=True)
 class Shampoo:
-    """The diagonals of Shampoo's matrices, at any size: ``L_t = eps I + sum_i diag(G_i G_i^H)``, ``R_t`` likewise."""
+    """The diagonals of Shampoo's matrices, at any size: ``L_t = eps I + sum_i diag(G_i G_i^H)``, ``R_t`` likewise.
+
+    Parameters
+    ----------
+    epsilon : Epsilon
+        The policy for eps.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.RGD(lr.metrics.Shampoo(), lr.steps.Exact())).converged
+    True
+    """
 
     epsilon: Epsilon = field(default_factory=Median)
 
@@ -39,7 +52,22 @@ class Shampoo:
 
 @dataclass(frozen=True)
 class FullShampoo:
-    """Shampoo as published: ``L_t = eps I + sum_i G_i G_i^H`` and ``R_t = eps I + sum_i G_i^H G_i``, for small matrices."""
+    """Shampoo as published: ``L_t = eps I + sum_i G_i G_i^H`` and ``R_t = eps I + sum_i G_i^H G_i``, for small matrices.
+
+    Parameters
+    ----------
+    epsilon : Epsilon
+        The policy for eps.
+    limit : int
+        The most rows and columns.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.RGD(lr.metrics.FullShampoo(), lr.steps.Exact())).converged
+    True
+    """
 
     epsilon: Epsilon = field(default_factory=Median)
     limit: int = FULL_LIMIT

@@ -39,6 +39,14 @@ class Whitened:
     With few measurements, or columns that are not alike, ``A^H A`` is far from a multiple of the identity, and it is most of
     what slows descent down; with Fisher weights it is all of it for a real signal. No weights where ``A^H A`` has no
     eigendecomposition at hand (a user's functions, or a very large array).
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, x = lr.datasets.random_phase(40, oversampling=6)
+    >>> result = lr.solve(problem, rank=1, solver=lr.RCG(lr.metrics.Whitened(), reweighting=lr.Fisher()))
+    >>> lr.phase_distance(result.signal, x) < 1e-5
+    True
     """
 
     def start(self, G: Gradient) -> None:

@@ -37,6 +37,22 @@ class Problem(ABC):
     backend : str, backend or None
     datafit : Datafit, optional
         How ``A X`` is compared with y; by default least squares, :class:`~lorank.datafits.Quadratic`.
+
+    Examples
+    --------
+    The diagonal and the sums of the rows of X:
+
+    >>> import numpy as np
+    >>> import lorank as lr
+    >>> class Sums(lr.Problem):
+    ...     def forward(self, left, right):
+    ...         return np.concatenate([(left * right.conj()).sum(1), left @ right.sum(0).conj()])
+    ...     def adjoint(self, p):
+    ...         diagonal, rows = p.reshape(2, -1)
+    ...         return np.diag(diagonal) + rows[:, None] * np.ones(len(rows))
+    >>> problem = Sums(np.ones(10), (5, 5))
+    >>> lr.testing.dot_test(problem) < 1e-12
+    True
     """
 
     manifold: Manifold = FIXED_RANK  # where solutions are looked for

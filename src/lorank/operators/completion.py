@@ -55,6 +55,17 @@ class Completion(Problem):
     Observations are kept in row-major order: ``problem.rows``, ``problem.cols`` and ``problem.y`` have that order, and so
     has every residual. Rows and columns without any observation cannot be recovered: they come back as zeros, and a
     warning says how many there are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lorank as lr
+    >>> X = np.outer([1.0, 2.0, 3.0], [1.0, 1.0, 2.0])
+    >>> rows, cols = [0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 0, 2]
+    >>> problem = lr.Completion(rows, cols, X[rows, cols], X.shape)
+    >>> result = lr.solve(problem, rank=1)
+    >>> bool(abs(result.X[2, 1] - X[2, 1]) < 1e-4)
+    True
     """
 
     tight_frame = 1.0  # sampling: A A* p = p

@@ -31,6 +31,13 @@ def dot_test(problem: Problem, *, rank: int = 2, seed: int = 0, rtol: float | No
     ------
     AssertionError
         When they differ by more than ``rtol``, when a shape or dtype is off, or when one of them changes its arguments.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.testing.dot_test(problem) < 1e-12
+    True
     """
     check_arguments(problem, rank, seed)
     check("rtol", rtol, optional(POSITIVE))

@@ -19,6 +19,24 @@ class Gradient:
     asked for.
 
     G itself is never formed as a dense n1 x n2 array, unless the model's ``adjoint`` makes one.
+
+    Parameters
+    ----------
+    problem : Problem
+    X : FixedRank
+        Where it is taken.
+    datafit : Datafit, optional
+        By default the problem's.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> G = problem.gradient(truth)
+    >>> G.GV.shape
+    (60, 2)
+    >>> G.residual_norm < 1e-10
+    True
     """
 
     def __init__(self, problem: Problem, X: FixedRank, datafit: Datafit | None = None) -> None:

@@ -47,6 +47,16 @@ class PhaseRetrieval(Problem):
     seed : int
         For the probes.
     backend : str or backend, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lorank as lr
+    >>> rng = np.random.default_rng(0)
+    >>> A, x = rng.standard_normal((240, 30)), rng.standard_normal(30)
+    >>> result = lr.solve(lr.PhaseRetrieval(A, (A @ x) ** 2), rank=1)
+    >>> lr.phase_distance(result.signal, x) < 1e-5
+    True
     """
 
     isotropic = True
@@ -295,7 +305,24 @@ class PhaseRetrieval(Problem):
 
 
 def phase_distance(x: Any, truth: Any) -> float:
-    """``min |x - c truth| / |truth|`` over all c of modulus 1: the distance up to a global phase (or sign)."""
+    """``min |x - c truth| / |truth|`` over all c of modulus 1: the distance up to a global phase (or sign).
+
+    Parameters
+    ----------
+    x, truth : (n,) arrays
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lorank as lr
+    >>> x = np.array([1.0, 2.0j])
+    >>> lr.phase_distance(-1j * x, x) < 1e-12
+    True
+    """
     x, truth = (np.ravel(backend_of(a).to_numpy(a)) for a in (finite_array(x, "x"), finite_array(truth, "truth")))
     if x.shape != truth.shape:
         raise ValueError(f"x and truth must be alike in length: got {x.size} and {truth.size} entries")

@@ -38,6 +38,17 @@ class Sensing(Problem):
     -----
     For a large structured operator write a pair of functions, :meth:`from_functions`, or a subclass of
     :class:`~lorank.Problem`: neither needs an array of all A_i.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lorank as lr
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.outer(rng.standard_normal(8), rng.standard_normal(6))
+    >>> A = rng.standard_normal((60, 8, 6))
+    >>> result = lr.solve(lr.Sensing(A, np.tensordot(A, X)), rank=1)
+    >>> bool(abs(result.X.to_dense() - X).max() < 1e-4)
+    True
     """
 
     isotropic = True

@@ -14,6 +14,7 @@ import numpy as np
 from ..backends import Array, Arrays
 from ..geometry import FixedRank
 from ..operators import Completion, Problem
+from ..parameter_checks import NOT_NEGATIVE, YES_OR_NO, check_parameters, instance, one_of, optional
 from ..state import State
 
 Penalty = Literal["nuclear", "frobenius"]
@@ -87,6 +88,15 @@ class Alternating:
         often than others.
     initial : Factors, optional
         Go on from there.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> ridge = lr.solvers.Alternating(regularization=0.1)
+    >>> result = lr.solve(problem, rank=2, solver=ridge, stop=lr.stopping.RelativeChange(1e-3))
+    >>> result.residual < 0.1
+    True
     """
 
     regularization: float = 1.0
@@ -95,6 +105,17 @@ class Alternating:
     shrinkage: float = 5.0
     scaling: float = 0.0
     initial: Factors | None = None
+
+    def __post_init__(self) -> None:
+        check_parameters(
+            self,
+            regularization=NOT_NEGATIVE,
+            penalty=one_of(("nuclear", "frobenius")),
+            offsets=YES_OR_NO,
+            shrinkage=NOT_NEGATIVE,
+            scaling=NOT_NEGATIVE,
+            initial=optional(instance(Factors, "the Factors of another fit")),
+        )
 
     def start(self, problem: Problem, state: State) -> Factors:
         check_problem(problem, self)

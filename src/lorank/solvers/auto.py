@@ -72,13 +72,52 @@ class Auto:
     In phase retrieval at rank 1: as :class:`AutoPhase` says.
 
     What it did is told in ``result.status.advice`` and ``result.history.notes``.
+
+    Parameters
+    ----------
+    solver : Solver
+        Of the first phase, and of the last.
+    finer : Solver
+        Takes over near the solution where the first falls slowly.
+    near : float
+        Relative residual below which ``finer`` may take over,
+    slowing : float
+        where the last ``settle`` steps left more than this share of the residual.
+    rates : tuple of float
+        Of :class:`IRLS`; the first only with ``ample`` measurements per degree of freedom.
+    ample : float
+    newton : GaussNewton
+        Of the second order phase.
+    window : int
+        Steps within which the residual must fall
+    fall : float
+        to this share of itself.
+    finest : int
+        Largest rank for which ``finer`` pays.
+    settle : int
+        Steps over which a rank's residual must still fall by a tenth, or the next rank is tried.
+    max_steps : int
+        The most steps at each rank, and of second order.
+    idle : int
+        Steps of second order in a row that gain nothing.
+    attempts : int
+        Of :class:`IRLS`.
+    phases : AutoPhase
+        What to do in phase retrieval.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.Auto(window=30)).converged
+    True
     """
 
     solver: Solver = field(default_factory=lambda: RCG(Counts()))
     finer: Solver = field(default_factory=lambda: RCG(Blocks()))
     near: float = 0.05  # relative residuals from which on ``finer`` may take over,
     slowing: float = 0.2  # where the last ``settle`` steps left more than this share of the residual
-    rates: tuple[float, ...] = (0.9, 0.95, 0.98)  # of IRLS; the first only with ``ample`` measurements a degree of freedom
+    rates: tuple[float, ...] = (0.9, 0.95, 0.98)  # of IRLS; the first only with ``ample`` measurements per degree of freedom
     ample: float = 1.8
     newton: GaussNewton = field(default_factory=GaussNewton)
     window: int = 25

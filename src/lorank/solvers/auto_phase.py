@@ -39,7 +39,7 @@ class Memory:
 class AutoPhase:
     """Tries the fast way first and the sure way where that fails.
 
-    1. Conjugate gradients with :class:`Fisher` weights, where measurements are many (``few`` a degree of freedom, or more).
+    1. Conjugate gradients with :class:`Fisher` weights, where measurements are many (``few`` per degree of freedom, or more).
     2. Where they are not, or the residual has not fallen to ``fall`` of itself within ``window`` steps: message passing
        (:class:`MessagePassing`), and conjugate gradients again from where it ends, in the :class:`~lorank.metrics.Whitened`
        metric. At once for coded diffraction, where ``A^H A`` is diagonal and costs nothing.
@@ -48,6 +48,34 @@ class AutoPhase:
     4. Conjugate gradients without weights from the best point: least squares, whatever the data.
 
     What it did is told in ``result.status.advice`` and ``result.history.notes``.
+
+    Parameters
+    ----------
+    descent : RCG
+        Of the first phase.
+    finish : RCG
+        After message passing.
+    messages : MessagePassing
+    last : RCG
+        Least squares from the best point.
+    few : float
+        Measurements per degree of freedom below which message passing comes first.
+    attempts : int
+        Random signals to pass messages from.
+    window : int
+        Steps within which the residual must fall
+    fall : float
+        to this share of itself,
+    slower : float
+        or to this share after message passing.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, x = lr.datasets.random_phase(40, oversampling=3)
+    >>> result = lr.solve(problem, rank=1, solver=lr.solvers.AutoPhase())
+    >>> lr.phase_distance(result.signal, x) < 1e-5
+    True
     """
 
     descent: RCG = field(default_factory=lambda: RCG(reweighting=Fisher()))

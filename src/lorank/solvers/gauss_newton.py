@@ -34,6 +34,13 @@ class GaussNewton:
         The most inner steps.
     tries : int
         Dampings to try in one step before X is left as it is.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.GaussNewton()).converged
+    True
     """
 
     tol: float = 1e-3

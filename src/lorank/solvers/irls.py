@@ -40,7 +40,7 @@ class IRLS:
     with xi in the tangent space at X, a damped least squares problem there. While epsilon is large only the strongest
     directions can move; the others are freed one after the other as it falls, each before noise or a few loud rows can take
     its place. That it falls slowly is what gets through where a jump ends in a local minimum: with ``rate=0.95`` problems with
-    1.5 measurements a degree of freedom are solved, with epsilon at the first singular value beyond the rank hardly those
+    1.5 measurements per degree of freedom are solved, with epsilon at the first singular value beyond the rank hardly those
     with 2.
 
     Begins from scratch, at the leading singular pairs of ``A* y``; the start's point is not used. It brings X near the
@@ -57,6 +57,14 @@ class IRLS:
         Directions beyond the rank that take part; X is without them. What a few rows insist on goes there instead of bending X.
     window : int
         Ends when epsilon has not fallen by a tenth in so many steps: noise, or a matrix of higher rank.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> result = lr.solve(problem, rank=2, solver=lr.IRLS(rate=0.8), stop=lr.stopping.TruthDistance(truth, 1e-2))
+    >>> result.converged
+    True
     """
 
     rate: float = 0.95

@@ -50,6 +50,14 @@ class MessagePassing:
     patience : int
     seed : int, optional
         Begin at a random signal; by default at the start's.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, x = lr.datasets.random_phase(60, oversampling=3)
+    >>> result = lr.solve(problem, rank=1, solver=lr.MessagePassing(), tol=1e-2)
+    >>> result.converged
+    True
     """
 
     damping: float = 0.6

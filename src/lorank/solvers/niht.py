@@ -28,6 +28,13 @@ class IHT:
         Of the truncated SVD, relative to the length of the step.
     safeguard : Safeguard or None
         Shortens steps after which the residual grows (fallbacks are not used here).
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.IHT(factor=0.7), max_iter=2000, tol=1e-3).converged
+    True
     """
 
     factor: float = 0.5
@@ -58,6 +65,22 @@ class NIHT(IHT):
     """Normalised IHT: the exact step along G projected on the column space of X_t (Tanner and Wei).
 
     ``alpha = |U U^H G|^2 / |A(U U^H G)|^2``.
+
+    Parameters
+    ----------
+    factor : float
+        On that step.
+    accuracy : float
+        Of the truncated SVD, relative to the length of the step.
+    safeguard : Safeguard or None
+        Shortens steps after which the residual grows (fallbacks are not used here).
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.NIHT(), max_iter=2000, tol=1e-3).converged
+    True
     """
 
     factor: float = 1.0

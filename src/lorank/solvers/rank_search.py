@@ -17,7 +17,7 @@ from .runner import Interrupted, quiet_machine
 SHARE = 0.1  # of the measurements are held back
 PATIENCE = 3  # ranks that may predict them no better before the search ends
 GAIN = 0.01  # an error must fall by this share to count as better
-ROOM = 1.05  # measurements a degree of freedom below which everything fits and nothing is predicted
+ROOM = 1.05  # measurements per degree of freedom below which everything fits and nothing is predicted
 
 
 @dataclass(frozen=True)

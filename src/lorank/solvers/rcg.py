@@ -35,6 +35,14 @@ class Fisher:
 
     An intensity near ``|a_i^H x|^2`` moves with x in proportion to ``|a_i^H x|``; these weights make all of them move alike.
     The weighted misfit is, up to a factor between 1 and 2, that of the amplitudes, ``sum (|a_i^H x| - y_i^(1/2))^2``.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, x = lr.datasets.random_phase(40, oversampling=8)
+    >>> result = lr.solve(problem, rank=1, solver=lr.RCG(reweighting=lr.Fisher()))
+    >>> lr.phase_distance(result.signal, x) < 1e-5
+    True
     """
 
     def __call__(self, problem: Problem, state: State) -> Vector:
@@ -70,6 +78,13 @@ class RCG:
     reweighting : Reweighting, optional
         Weights of the measurements, chosen anew in each step; by default those of the problem. :class:`Fisher`'s are for phase
         retrieval.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.RCG()).converged
+    True
     """
 
     metric: Metric = field(default_factory=Canonical)

@@ -37,6 +37,16 @@ class RGD:
         ``Constant(factor)``, ``Exact(relaxation)``, ``Polyak(factor)``, ``Theory()``.
     safeguard : Safeguard or None
         None takes every step as the rule says.
+
+    Examples
+    --------
+    PRGD with the exact step:
+
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> prgd = lr.RGD(lr.metrics.RowColumn(), lr.steps.Exact())
+    >>> lr.solve(problem, rank=2, solver=prgd).converged
+    True
     """
 
     metric: Metric = field(default_factory=Canonical)

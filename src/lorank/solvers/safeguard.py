@@ -28,7 +28,25 @@ class Trust:
 
 @dataclass(frozen=True)
 class Fallback:
-    """Another step rule, with the growth that it is allowed and the patience it is given."""
+    """Another step rule, with the growth that it is allowed and the patience it is given.
+
+    Parameters
+    ----------
+    rule : StepRule
+    growth : float
+        How far the residual may rise above the best so far.
+    patience : int or inf
+        Iterations without a new best before the next fallback takes over.
+    rejections : int or inf
+        Rejected steps before it does.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> exact = lr.solvers.Fallback(lr.steps.Exact(0.9), growth=1.05, patience=20, rejections=5)
+    >>> lr.Safeguard(fallbacks=(exact,))
+    Safeguard(fallbacks=(Fallback(rule=Exact(relaxation=0.9), growth=1.05, patience=20, rejections=5),))
+    """
 
     rule: StepRule
     growth: float
@@ -71,6 +89,14 @@ class Safeguard:
         Factors on the step after a rejection, and after a success (never beyond the rule's own step).
     max_rejections : int
         Rejections in one iteration before the step is taken as it is.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> bold = lr.RGD(lr.metrics.RowColumn(), lr.steps.Constant(0.9), lr.Safeguard(growth=1.2))
+    >>> lr.solve(problem, rank=2, solver=bold).converged
+    True
     """
 
     growth: float = 1.05

@@ -106,6 +106,16 @@ def solve(
     ConvergenceWarning
         Where the run ends before ``tol`` is reached, with advice. Not where ``stop`` says itself what counts as success, nor
         where a callback or Ctrl-C ended it.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> result = lr.solve(problem, rank=2)
+    >>> result.converged
+    True
+    >>> truth.distance(result.X) < 1e-4 * truth.norm()
+    True
     """
     if not isinstance(problem, Problem):
         raise ValueError(

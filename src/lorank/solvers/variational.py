@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backends import Array, Arrays
 from ..operators import Completion, Problem
+from ..parameter_checks import NOT_NEGATIVE, YES_OR_NO, check_parameters, instance, one_of, optional
 from ..state import State
 from .alternating import Factors, advance, begin, check_problem, held, total_weight
 
@@ -33,12 +34,29 @@ class Variational:
         one for each row times one for each column.
     initial : Factors, optional
         Go on from there.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> result = lr.solve(problem, rank=2, solver=lr.solvers.Variational(), stop=lr.stopping.RelativeChange(1e-3))
+    >>> result.residual < 0.1
+    True
     """
 
     offsets: bool = False
     caution: float = 1.0
     noise: Literal["one", "columns", "both"] = "one"
     initial: Factors | None = None
+
+    def __post_init__(self) -> None:
+        check_parameters(
+            self,
+            offsets=YES_OR_NO,
+            caution=NOT_NEGATIVE,
+            noise=one_of(("one", "columns", "both")),
+            initial=optional(instance(Factors, "the Factors of another fit")),
+        )
 
     def start(self, problem: Problem, state: State) -> Factors:
         check_problem(problem, self)

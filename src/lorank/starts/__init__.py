@@ -3,9 +3,13 @@
 from .balanced import BalancedStart
 from .base import Start
 from .continuation import Continuation
-from .growth import fit, grow
-from .resolve import STARTS, check_point, resolve_start
-from .spectral import Spectral, leading
+from .growth import fit as fit
+from .growth import grow as grow
+from .resolve import STARTS
+from .resolve import check_point as check_point
+from .resolve import resolve_start as resolve_start
+from .spectral import Spectral
+from .spectral import leading as leading
 from .staged import Staged
 
 __all__ = [
@@ -15,9 +19,4 @@ __all__ = [
     "Spectral",
     "Staged",
     "Start",
-    "check_point",
-    "fit",
-    "grow",
-    "leading",
-    "resolve_start",
 ]

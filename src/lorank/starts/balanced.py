@@ -16,7 +16,20 @@ from .staged import Staged
 
 @dataclass(frozen=True)
 class BalancedStart:
-    """A start in the units of the balanced problem, where there is one (:meth:`Problem.balanced`)."""
+    """A start in the units of the balanced problem, where there is one (:meth:`Problem.balanced`).
+
+    Parameters
+    ----------
+    start : Start
+        In those units.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, start=lr.starts.BalancedStart()).converged
+    True
+    """
 
     start: Start = field(default_factory=Staged)
 

@@ -26,6 +26,13 @@ class Continuation:
         A rank is settled when its residual has fallen by less than a tenth over so many conjugate gradient steps,
     max_steps : int
         or after so many.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, start=lr.starts.Continuation(settle=3)).converged
+    True
     """
 
     settle: int = 5

@@ -28,6 +28,13 @@ class Spectral:
         The most restarts of the Krylov method.
     depth : int
         Its blocks between restarts.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, start=lr.starts.Spectral(tol=1e-6)).converged
+    True
     """
 
     tol: float = 1e-3

@@ -27,6 +27,13 @@ class Staged:
     iterations : int
         Conjugate gradient steps at rank 1, where the model has no way of its own (:meth:`Problem.rank_one`), or rows and
         columns differ much in size: the heaviest would be fitted too well.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, start=lr.starts.Staged(iterations=5)).converged
+    True
     """
 
     iterations: int = 3
