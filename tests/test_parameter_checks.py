@@ -216,9 +216,7 @@ def test_no_parameter_is_left_out():
     for room in (metrics, solvers, starts, steps, stopping):
         for kind in vars(room).values():
             if isinstance(kind, type) and is_dataclass(kind) and kind.__module__.startswith("lorank."):
-                if kind in elsewhere | others or not re.match(
-                    r"lorank\.(metrics|solvers|starts|steps|stopping)", kind.__module__
-                ):
+                if kind in elsewhere or not re.match(r"lorank\.(metrics|solvers|starts|steps|stopping)", kind.__module__):
                     continue
                 missing = [f.name for f in fields(kind) if (kind, f.name) not in seen]
                 assert not missing, f"{kind.__name__}: {missing}"
