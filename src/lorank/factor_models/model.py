@@ -167,7 +167,8 @@ class FactorModel:
         """The factors without offsets as a point ``U diag(s) V^T``; None at rank 0."""
         if not self.rank:
             return None
-        return FixedRank.from_factors(self.rows[:, : self.rank], self.cols[:, : self.rank])
+        left, right = self.rows[:, : self.rank], self.cols[:, : self.rank]
+        return FixedRank.from_factors(left, right, backend=backend_of(left))
 
     def arrays(self) -> dict[str, Any]:
         """Everything in main memory, by name; None left out."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..backends import Array, Arrays
+from ..backends import Array, Arrays, backend_of
 from ..geometry import FixedRank
 from ..operators import Completion, Problem
 from ..parameter_checks import NOT_NEGATIVE, YES_OR_NO, check_parameters, instance, one_of, optional
@@ -50,7 +50,7 @@ class Factors:
 
     def point(self) -> FixedRank:
         """``L R^T``."""
-        return FixedRank.from_factors(self.rows, self.cols)
+        return FixedRank.from_factors(self.rows, self.cols, backend=backend_of(self.rows))
 
     def distance(self, other: Factors, backend: Arrays) -> float:
         """``|L R^T - L' R'^T|_F`` by Gram products: good to about eight digits of the larger one."""
