@@ -143,7 +143,7 @@ def test_runs_in_other_threads_change_nothing(kind):
 
 def test_problems_keep_nothing_of_a_run():
     problem, _ = lr.datasets.random_phase(12, seed=1)
-    caches = {"largest", "gram_operator", "probe_image"}  # made of the data alone
+    caches = {"largest", "gram_operator", "probes", "probe_image", "rough_map", "rough_gram"}  # made of the data alone
     before = {name: id(value) for name, value in vars(problem).items()}
     for name in ("adaptive-prgd", "rcg", "auto", lr.MessagePassing()):
         lr.solve(problem, 1, name, max_iter=5)

@@ -75,7 +75,7 @@ def test_it_comes_near_with_few_measurements(dtype, oversampling, seed):
     result = lr.solve(problem, 1, MessagePassing(seed=seed), tol=1e-4)
     assert result.converged, result
     assert lr.phase_distance(result.signal, x) < 1e-3
-    descent = lr.solve(problem, 1, "rcg")
+    descent = lr.solve(problem, 1, "rcg", start="spectral")
     assert lr.phase_distance(descent.signal, x) > 0.1  # the problem is built so
 
 

@@ -75,6 +75,9 @@ class Dense:
 
     # -- entries and indices ---------------------------------------------------------------------------------------
     def all_finite(self, a: Array) -> bool:
+        with np.errstate(all="ignore"):
+            if np.isfinite(np.sum(a)):  # needs no array of flags
+                return True
         return bool(np.isfinite(a).all())
 
     def largest(self, a: Array) -> float:
@@ -305,6 +308,8 @@ class Dense:
 
 def _double(a: Array) -> np.ndarray:
     a = np.asarray(a)
+    if a.dtype == np.float64 or a.dtype == np.complex128:  # mostly, and several times a step
+        return a
     return a.astype(np.result_type(a, np.float64), copy=False)
 
 

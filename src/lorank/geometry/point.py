@@ -185,6 +185,8 @@ class FixedRank(MatrixInterface):
         if type(self.U) is not type(other.U):
             return self.numpy().distance(other.numpy())
         backend, gram = self.backend, self.backend.gram
+        if self.rank == other.rank == 1 and self.hermitian and other.hermitian:
+            return _distance_of_signals(self, other)
         a, b = gram(self.U, other.U), gram(self.V, other.V)
         e, f = backend.asarrays(backend.minus(other.U, self.U, a), backend.minus(other.V, self.V, b))  # not from gram: tiny
         e_s, f_s = e * other.s, f * other.s
@@ -198,6 +200,14 @@ class FixedRank(MatrixInterface):
     def __repr__(self) -> str:
         n1, n2 = self.shape
         return f"FixedRank({n1} x {n2}, rank {self.rank}, {self.dtype})"
+
+
+def _distance_of_signals(X: FixedRank, Y: FixedRank) -> float:
+    """The same for ``s u u^H`` and ``t v v^H``, as rules ask for it in every step of phase retrieval: ``v = a u + e``."""
+    a = X.backend.gram(X.U, Y.U)
+    e = X.backend.norm(X.backend.minus(Y.U, X.U, a)) ** 2
+    s, t, a2 = float(X.s[0]), float(Y.s[0]), abs(complex(a[0, 0])) ** 2
+    return math.sqrt((t * a2 - s) ** 2 + t * t * e * (2 * a2 + e))
 
 
 def _indices(a: Any, n: int, name: str) -> Array:

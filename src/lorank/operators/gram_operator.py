@@ -12,6 +12,7 @@ from .linear_maps import DiffractionMap, LinearMap, MatrixMap
 
 FACTORISED_UP_TO = 4000  # unknowns: an eigendecomposition of A^H A takes a minute or so there, iterations take several
 PROBES = 4
+SHIFT = 1e-5  # of the mean eigenvalue, added to a Gram matrix in single precision: a hundred times its rounding
 
 
 class GramOperator(Protocol):
@@ -88,6 +89,33 @@ class Iterations:
 
     def _apply(self, v: Array, shift: float) -> Array:
         return self.linear_map.adjoint(self.linear_map.apply(v)) + shift * v
+
+
+class RoughGram:
+    """``(B^H B)^-1`` for an array B in single precision, by Cholesky: a metric needs few digits.
+
+    Parameters
+    ----------
+    B : (m, n) array
+        Of float32 or complex64, contiguous by rows.
+    """
+
+    def __init__(self, B: Array) -> None:
+        from scipy.linalg import blas, lapack
+
+        self.complex = B.dtype.kind == "c"
+        # B^T is contiguous by columns, as BLAS wants it; for complex B this makes the conjugate of B^H B.
+        gram = blas.cherk(1.0, B.T, lower=1) if self.complex else blas.ssyrk(1.0, B.T, lower=1)
+        diagonal = np.diagonal(gram).real
+        gram[np.diag_indices(len(gram))] += SHIFT * float(diagonal.mean())
+        self._solve = lapack.cpotrs if self.complex else lapack.spotrs
+        self.factor, failed = (lapack.cpotrf if self.complex else lapack.spotrf)(gram, lower=1, overwrite_a=1, clean=0)
+        self.usable = failed == 0
+
+    def solve(self, b: Array) -> Array:
+        """For an (n, 1) array b of the dtype of B."""
+        x, _ = self._solve(self.factor, b.conj() if self.complex else b, lower=1)
+        return x.conj() if self.complex else x
 
 
 def gram_operator(linear_map: LinearMap, backend: Arrays) -> GramOperator:

@@ -5,6 +5,7 @@ A linear map takes columns: ``apply`` takes an (n, k) array to (m, k), ``adjoint
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ import numpy as np
 from ..backends import Array, Arrays, backend_of
 
 BLOCK = 1 << 22  # entries of an (m, k) block while row norms are computed
+CACHED = 1 << 15  # entries of A that a pass over it takes at a time
 
 
 class LinearMap(Protocol):
@@ -62,7 +64,22 @@ class MatrixMap:
         return (w.conj().T @ self.A).conj().T if self.dtype.kind == "c" else self.A.T @ w
 
     def fourth_power(self) -> float:
-        return float((self.backend.astype(self.backend.row_squares(self.A), np.float64) ** 2).sum())
+        return float((self.squares[0] ** 2).sum())
+
+    @functools.cached_property
+    def squares(self) -> tuple[Array, Array]:
+        """Squared norms of the rows and of the columns, in double precision and one pass."""
+        A, backend = self.A, self.backend
+        if not isinstance(A, np.ndarray):
+            squares = backend.astype(abs(A), np.float64) ** 2
+            return squares.sum(1), squares.sum(0)
+        real = A.view(A.real.dtype) if A.dtype.kind == "c" else A  # parts of complex numbers side by side
+        rows, cols, step = np.empty(self.m), np.zeros(real.shape[1]), max(1, CACHED // real.shape[1])
+        for k in range(0, self.m, step):
+            part = real[k : k + step]
+            rows[k : k + step] = np.einsum("ij,ij->i", part, part, dtype=np.float64)
+            cols += np.einsum("ij,ij->j", part, part, dtype=np.float64)
+        return rows, cols if real is A else cols.reshape(self.n, 2).sum(1)
 
     def row_squares(self, d: Array) -> Array:
         """By columns of ``G = A^H diag(d) A``, a block at a time."""

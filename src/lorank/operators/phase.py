@@ -16,13 +16,16 @@ from ..backends import Array, Backend, backend_of, get_backend
 from ..geometry import FixedRank
 from .array_checks import FLOATS, check_gain, finite_array, functions_of_numpy
 from .base import Problem
-from .gram_operator import GramOperator, gram_operator
+from .gram_operator import GramOperator, RoughGram, gram_operator
 from .linear_maps import DiffractionMap, FunctionMap, LinearMap, MatrixMap
 from .phase_gradient import DiagonalForm, PhaseGradient
 from .phase_images import Images
+from .phase_start import spectral_signal
+from .rough_map import RoughMap, rough_map
 
 EXACT_UP_TO = 64  # unknowns: below that all of G costs no more than the probes
 PROBES = 16
+ONE_THREAD = 1 << 18  # entries of A: a product with fewer takes less time than threads need to meet
 MOST_PROBES = 64  # where there are no more unknowns than that
 
 RowNorms = Literal["auto", "exact"] | int
@@ -186,26 +189,28 @@ class PhaseRetrieval(Problem):
         if not math.isfinite(gain):
             raise ValueError("A gives nan, inf or numbers whose fourth powers overflow: divide A by c, and y by c^2")
         super().__init__(backend.asarray(y, real), (n, n), gain=gain, backend=backend)
-        self.probes = self._draw(row_norms, seed)
+        self._probing = self._checked_number(row_norms), seed
+        if isinstance(linear_map, MatrixMap) and linear_map.m * n <= ONE_THREAD:
+            self.blas_threads = 1
 
     def _moved(self, backend: Backend) -> PhaseRetrieval:
         twin, linear_map = copy.copy(self), self.linear_map.to(backend)
-        for name in ("probe_image", "gram_operator"):
+        for name in ("probes", "probe_image", "gram_operator", "rough_map", "rough_gram"):
             vars(twin).pop(name, None)
         twin.linear_map = linear_map
-        twin.probes = None if self.probes is None else backend.asarray(self.backend.to_numpy(self.probes))
         Problem.__init__(twin, backend.asarray(self.backend.to_numpy(self.y)), self.shape, gain=self.gain, backend=backend)
         return twin
 
     def with_row_norms(self, row_norms: RowNorms, seed: int = 0) -> PhaseRetrieval:
         """The same problem with row norms found in another way; A is shared."""
         twin = copy.copy(self)
-        vars(twin).pop("probe_image", None)
-        twin.probes = self._draw(row_norms, seed)
+        for name in ("probes", "probe_image"):
+            vars(twin).pop(name, None)
+        twin._probing = self._checked_number(row_norms), seed
         return twin
 
-    def _draw(self, row_norms: RowNorms, seed: int) -> Array | None:
-        """Probes with entries of modulus 1, for which ``E |(G z)_i|^2`` is row i's squared norm; None for exact norms."""
+    def _checked_number(self, row_norms: RowNorms) -> int | None:
+        """How many probes; None for exact norms."""
         n, possible = self.shape[0], not isinstance(self.linear_map, FunctionMap)
         if row_norms == "exact":
             if not possible:
@@ -224,9 +229,17 @@ class PhaseRetrieval(Problem):
                 f"row_norms={row_norms:,} probes for {n:,} unknowns: n of them cost as much as exact norms "
                 f"(row_norms='exact'), and {PROBES} are mostly enough"
             )
+        return int(row_norms)
+
+    @functools.cached_property
+    def probes(self) -> Array | None:
+        """Probes with entries of modulus 1, for which ``E |(G z)_i|^2`` is row i's squared norm; None for exact norms."""
+        number, seed = self._probing
+        if number is None:
+            return None
         rng = np.random.default_rng(seed)
         choices = np.array([1, 1j, -1, -1j] if self._dtype.kind == "c" else [1, -1])
-        return self.backend.asarray(rng.choice(choices, (n, int(row_norms))).astype(self._dtype))
+        return self.backend.asarray(rng.choice(choices, (self.shape[0], number)).astype(self._dtype))
 
     @functools.cached_property
     def probe_image(self) -> Array | None:
@@ -271,13 +284,39 @@ class PhaseRetrieval(Problem):
         """The normal equations of A."""
         return gram_operator(self.linear_map, self.backend)
 
-    def gradient_of_signal(self, x: Array, image: Array) -> PhaseGradient:
-        """The gradient at ``x x^H`` for an (n, 1) array x, whose image ``A x`` is known and need not be computed again."""
-        size = self.backend.norm(x) or 1.0
-        U = x / size
+    @functools.cached_property
+    def rough_map(self) -> RoughMap:
+        """A with normalised columns, in single precision where it is an array of double precision."""
+        return rough_map(self.linear_map, self.backend)
+
+    @functools.cached_property
+    def rough_gram(self) -> RoughGram | None:
+        """The inverse of ``B^H B`` for the B of :attr:`rough_map`; None where there is no B in main memory."""
+        gram = None if self.rough_map.B is None else RoughGram(self.rough_map.B)
+        return gram if gram is not None and gram.usable else None
+
+    def rank_one(self, rng: np.random.Generator) -> FixedRank:
+        """The spectral start with bounded weights."""
+        rough = self.rough_map
+        x = rough.signal(spectral_signal(rough, self.y, self.backend, rng))
+        return self._point(x, self.backend.norm(x))
+
+    def _point(self, x: Array, size: float) -> FixedRank:
+        x = self.backend.astype(x, self.dtype)
+        U = x / size if size > 0 else self.backend.eye(self.shape[0], self.dtype, 1)
         s = self.backend.asarray(np.array([size**2], np.zeros(0, self.dtype).real.dtype))
-        images = Images(self.linear_map, self.backend, U, image / size)
-        return PhaseGradient(self, FixedRank(U, s, U, self.backend), images)
+        return FixedRank(U, s, U, self.backend)
+
+    def gradient_of_signal(self, x: Array, image: Array, residual: Array | None = None) -> PhaseGradient:
+        """The gradient at ``x x^H`` for an (n, 1) array x, whose image ``A x`` is known and need not be computed again, and
+        perhaps ``|A x|^2 - y``.
+        """
+        size = self.backend.norm(x)
+        X = self._point(x, size)
+        G = PhaseGradient(self, X, Images(self.linear_map, self.backend, X.U, image / (size or 1.0)))
+        if residual is not None:
+            vars(G)["residual"] = residual
+        return G
 
     def restrict(self, X: FixedRank) -> FixedRank:
         """The best approximation to X that is Hermitian and positive semidefinite."""

@@ -10,6 +10,7 @@ from .niht import IHT, NIHT
 from .rcg import RCG, Fisher
 from .rgd import RGD
 from .safeguard import Fallback, Safeguard
+from .signal_cg import SignalCG
 from .solve import SOLVERS, solve
 from .variational import Variational
 
@@ -28,6 +29,7 @@ __all__ = [
     "GaussNewton",
     "MessagePassing",
     "Safeguard",
+    "SignalCG",
     "Variational",
     "solve",
 ]

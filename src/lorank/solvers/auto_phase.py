@@ -16,6 +16,7 @@ from ..state import State
 from .message_passing import MessagePassing
 from .rcg import RCG, Fisher
 from .runner import Solver
+from .signal_cg import SignalCG
 
 DESCENT, MESSAGES, FINISH, LAST = "descent", "messages", "finish", "last"
 
@@ -39,7 +40,8 @@ class Memory:
 class AutoPhase:
     """Tries the fast way first and the sure way where that fails.
 
-    1. Conjugate gradients with :class:`Fisher` weights, where measurements are many (``few`` per degree of freedom, or more).
+    1. Conjugate gradients with :class:`Fisher` weights for one signal (:class:`SignalCG`), where measurements are many: ``few``
+       per degree of freedom, or more; ``few_complex`` for complex signals.
     2. Where they are not, or the residual has not fallen to ``fall`` of itself within ``window`` steps: message passing
        (:class:`MessagePassing`), and conjugate gradients again from where it ends, in the :class:`~lorank.metrics.Whitened`
        metric. At once for coded diffraction, where ``A^H A`` is diagonal and costs nothing.
@@ -51,21 +53,23 @@ class AutoPhase:
 
     Parameters
     ----------
-    descent : RCG
+    descent : SignalCG or RCG
         Of the first phase.
     finish : RCG
         After message passing.
     messages : MessagePassing
     last : RCG
         Least squares from the best point.
-    few : float
-        Measurements per degree of freedom below which message passing comes first.
+    few, few_complex : float
+        Measurements per degree of freedom below which message passing comes first, for real and for complex signals.
     attempts : int
         Random signals to pass messages from.
     window : int
         Steps within which the residual must fall
     fall : float
         to this share of itself,
+    near, stalled : float
+        in descent only to ``stalled`` of itself once it is below ``near``: so small, only noise can hold it up,
     slower : float
         or to this share after message passing.
 
@@ -78,20 +82,23 @@ class AutoPhase:
     True
     """
 
-    descent: RCG = field(default_factory=lambda: RCG(reweighting=Fisher()))
+    descent: SignalCG | RCG = field(default_factory=SignalCG)
     finish: RCG = field(default_factory=lambda: RCG(Whitened(), reweighting=Fisher()))
     messages: MessagePassing = field(default_factory=MessagePassing)
     last: RCG = field(default_factory=lambda: RCG(Whitened()))
     few: float = 2.5
+    few_complex: float = 1.9
     attempts: int = 4
     window: int = 25
     fall: float = 0.3
+    near: float = 0.1
+    stalled: float = 0.95  # instead of ``fall``, once the residual of descent is ``near``
     slower: float = 0.7  # the same after message passing: near the solution a slow way is still one
 
     default_start = "staged"
 
     def __post_init__(self) -> None:
-        descent = instance(RCG, "conjugate gradients such as lorank.RCG()")
+        descent = instance((RCG, SignalCG), "conjugate gradients such as lorank.RCG() or lorank.SignalCG()")
         check_parameters(
             self,
             descent=descent,
@@ -99,9 +106,12 @@ class AutoPhase:
             messages=instance(MessagePassing, "a MessagePassing object"),
             last=descent,
             few=NOT_NEGATIVE,
+            few_complex=NOT_NEGATIVE,
             attempts=whole(0),
             window=whole(1),
             fall=SHARE,
+            near=NOT_NEGATIVE,
+            stalled=SHARE,
             slower=SHARE,
         )
 
@@ -111,30 +121,34 @@ class AutoPhase:
     def start(self, problem: Problem, state: State) -> Memory:
         if not isinstance(problem, PhaseRetrieval) or state.X.rank != 1:
             raise TypeError(f"AutoPhase is for PhaseRetrieval at rank 1, and this is {problem!r}: use solver='auto'")
-        few = problem.m < self.few * problem.dof(1) or isinstance(problem.linear_map, DiffractionMap)
+        least = self.few_complex if problem.dtype.kind == "c" else self.few
+        few = problem.m < least * problem.dof(1) or isinstance(problem.linear_map, DiffractionMap)
         solver: Solver = self.messages if few else self.descent
         inner = state.remember(solver.start(problem, state))
         return Memory(solver, inner, MESSAGES if few else DESCENT, (state.residual,), int(few))
 
     def step(self, problem: Problem, state: State) -> State:
-        memory = state.memory
-        if memory.best is None or state.residual < memory.best[1]:
-            memory = replace(memory, best=(state.X, state.residual))
-        turn = self._turn(problem, state, memory)
+        memory: Memory = state.memory
+        best = memory.best
+        if best is None or state.residual < best[1]:
+            best = state.X, state.residual
+        turn = self._turn(problem, state, memory, best)
         if turn is not None:
             return turn
         inner = memory.solver.step(problem, memory.inner)
-        memory = replace(memory, inner=inner, residuals=(*memory.residuals, inner.residual)[-1 - self.window :])
-        return self._outer(state, memory)
+        residuals = (*memory.residuals, inner.residual)[-1 - self.window :]
+        # By hand: replace would take as long as the products with a small A.
+        return self._outer(state, Memory(memory.solver, inner, memory.phase, residuals, memory.attempts, memory.stuck, best))
 
-    def _turn(self, problem: Problem, state: State, memory: Memory) -> State | None:
+    def _turn(self, problem: Problem, state: State, memory: Memory, best: tuple[FixedRank, float]) -> State | None:
         """The first state of the next phase, where it is time for one."""
-        level = f"{state.residual:.1e}"
-        if memory.phase == MESSAGES and memory.inner.memory.done:
+        messages_end = memory.phase == MESSAGES and memory.inner.memory.done
+        if not messages_end and (memory.phase not in (DESCENT, FINISH) or not self._slow(memory, state)):
+            return None
+        memory, level = replace(memory, best=best), f"{state.residual:.1e}"
+        if messages_end:
             said = f"message passing ended at {level}: conjugate gradients"
             return self._begin(problem, state, memory, FINISH, self.finish, said)
-        if memory.phase not in (DESCENT, FINISH) or not self._slow(memory, state):
-            return None
         same = any(X.distance(state.X) < 0.1 * X.norm() for X in memory.stuck)
         memory = replace(memory, stuck=(*memory.stuck, state.X))
         if memory.attempts < self.attempts and not same:
@@ -142,8 +156,7 @@ class AutoPhase:
             memory = replace(memory, attempts=memory.attempts + 1)
             solver = replace(self.messages, seed=memory.attempts)
             return self._begin(problem, state, memory, MESSAGES, solver, said)
-        assert memory.best is not None
-        X, residual = memory.best
+        X, residual = best
         said = f"{'the same signal again' if same else 'nothing better found'}: least squares from {residual:.1e}"
         return self._begin(problem, state, memory, LAST, self.last, said, lambda: X)
 
@@ -164,11 +177,15 @@ class AutoPhase:
         return replace(self._outer(state, memory), note=note, previous=None, restarted=True)
 
     def _outer(self, state: State, memory: Memory) -> State:
-        new = replace(memory.inner, iteration=state.iteration + 1, memory=memory)
-        return replace(new, previous=None) if memory.phase == MESSAGES else new
+        inner = memory.inner
+        previous = None if memory.phase == MESSAGES else inner.previous
+        return State(state.iteration + 1, inner.X, inner.gradient, inner.residual, inner.step, previous, memory, inner.note)
 
     def _slow(self, memory: Memory, state: State) -> bool:
-        residuals, fall = memory.residuals, self.fall if memory.phase == DESCENT else self.slower
+        residuals = memory.residuals
         if len(residuals) <= self.window or residuals[-1] < 100 * np.finfo(state.X.dtype).eps:
             return False
-        return residuals[-1] > fall * residuals[0]
+        if memory.phase != DESCENT:
+            return residuals[-1] > self.slower * residuals[0]
+        # With many measurements, a small residual is near the signal: only noise, or rounding, can hold it up.
+        return residuals[-1] > (self.fall if residuals[-1] > self.near else self.stalled) * residuals[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -193,13 +194,19 @@ def _interrupted(problem: Problem, X: Any, algorithm: Solver, clock: Clock, path
     return Result(X, INTERRUPTED, 0, clock.seconds, residual, history, algorithm, problem.signal(X), path)
 
 
+@functools.cache
+def _named(name: str) -> Solver:
+    """The solver of that name: they never change, so that parameters need to be checked only once."""
+    return SOLVERS[name]()
+
+
 def _resolve_solver(solver: str | Solver) -> Solver:
     if isinstance(solver, str):
         if solver not in SOLVERS:
             raise ValueError(
                 f"unknown solver {solver!r}: choose one of {', '.join(map(repr, SOLVERS))}, or pass a solver object"
             )
-        return SOLVERS[solver]()
+        return _named(solver)
     check("solver", solver, SOLVER)
     return solver
 
