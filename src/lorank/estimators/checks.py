@@ -93,8 +93,9 @@ def check_weights(weights: Any, m: int) -> np.ndarray | None:
         raise ValueError(f"sample_weight must have one number per observation: got shape {w.shape} for {m} observations")
     if not np.isfinite(w).all() or (w < 0).any() or not w.any():
         raise ValueError("sample_weight must be finite, not negative, and not all zero")
-    largest = float(w.max())
-    return w if 1e-100 < largest < 1e100 else w / largest  # sums must not overflow
+    largest, smallest = float(w.max()), float(w[w > 0].min())
+    fine = 1e-100 < largest < 1e100 or smallest < 1e-12 * largest  # so far apart, they are refused later
+    return w if fine else w / largest  # only ratios count, and sums must not overflow
 
 
 def check_rank(rank: Any, top: int) -> int | str:
