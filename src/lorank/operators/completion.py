@@ -20,7 +20,7 @@ from .entry_checks import Duplicates, check_finite, check_range, check_shape, in
 from .gradient import Gradient
 from .sampled_gradient import SampledGradient
 
-BLOCK_RANK = 20  # n r^2 numbers of a preconditioner are to stay a few times the n r of a point
+BLOCK_NUMBERS = 1 << 24  # of a preconditioner, 128 MB in double precision: more only up to four for each observation
 Precision = Literal["auto", "double", "mixed"]
 SINGLE = 100_000  # observations: with fewer, a start in single precision gains nothing that one would notice
 
@@ -224,7 +224,7 @@ class Completion(Problem):
 
     def blocks(self, X: FixedRank) -> tuple[Array, Array] | None:
         """Sums of ``V_j^H V_j`` over the columns j observed in each row, and of ``U_i^H U_i`` over the rows in each column."""
-        if X.rank > BLOCK_RANK:
+        if sum(self.shape) * X.rank**2 > max(BLOCK_NUMBERS, 4 * self.m):
             return None
         return self.observations.blocks(0, X.V), self.observations.blocks(1, X.U)
 
