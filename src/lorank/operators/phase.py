@@ -14,6 +14,7 @@ import numpy as np
 
 from ..backends import Array, Backend, backend_of, get_backend
 from ..geometry import FixedRank
+from ..parameter_checks import shown, whole
 from .array_checks import FLOATS, check_gain, finite_array, functions_of_numpy
 from .base import Problem
 from .gram_operator import GramOperator, RoughGram, gram_operator
@@ -212,6 +213,8 @@ class PhaseRetrieval(Problem):
     def _checked_number(self, row_norms: RowNorms) -> int | None:
         """How many probes; None for exact norms."""
         n, possible = self.shape[0], not isinstance(self.linear_map, FunctionMap)
+        if not isinstance(row_norms, str) and not whole(1).holds(row_norms):
+            raise ValueError(f"row_norms must be 'auto', 'exact' or a number of probes, got {shown(row_norms)}")
         if row_norms == "exact":
             if not possible:
                 raise ValueError("row_norms='exact' needs A as an array or as masks: give a number of probes instead")
