@@ -2,8 +2,8 @@
 
     python benchmarks/estimators_gpu.py [--device cuda] [--only 10M default 100M 1B]
 
-Noisy values of rank 5 with offsets; at 100 million and a billion, rows and columns are drawn with frequencies ~ k^-0.5. Prints for
-each case the seconds of the first fit, which warms up, and of a second one, the peak of the device's memory, and the error
+Noisy values of rank 5 with offsets; at 100 million and a billion, rows and columns are drawn with frequencies ~ k^-0.5. Prints
+for each case the seconds of the first fit, which warms up, and of a second one, the peak of the device's memory, and the error
 against the truth on entries that were not observed. A case that does not fit is refused beforehand: the refusal is printed.
 """
 
@@ -91,8 +91,8 @@ def measure(name: str, case: dict[str, Any], device: str) -> None:
         seconds = time.perf_counter() - begin
         sweeps = float(model.history_.seconds[-1])
         print(
-            f"  fit {turn + 1}: {seconds:.2f} s ({model.n_iter_} last sweeps in {sweeps:.2f} s, {model.status_}), rank {model.rank_}, "
-            f"peak {peak(device)} on the device",
+            f"  fit {turn + 1}: {seconds:.2f} s ({model.n_iter_} last sweeps in {sweeps:.2f} s, {model.status_}), "
+            f"rank {model.rank_}, peak {peak(device)} on the device",
             flush=True,
         )
     off = np.sqrt(np.mean((model.predict(new) - truth(new[:, 0], new[:, 1])) ** 2))

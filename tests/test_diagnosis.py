@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 
 import lorank as lr
+from lorank import diagnosis
 
 
 def test_good_data_are_good():
@@ -67,3 +68,20 @@ def test_what_it_takes():
         lr.diagnose("ratings.csv")
     with pytest.raises(ValueError, match="empty"):
         lr.diagnose(np.zeros((0, 2), int))
+
+
+@pytest.mark.filterwarnings("ignore:.*no observation")
+@pytest.mark.parametrize("parts", [1, 2])
+def test_observations_on_a_device_are_diagnosed_there(parts):
+    """By passes over them; the plain twin has them in main memory."""
+    rng = np.random.default_rng(0)
+    rows, cols = np.nonzero(rng.random((40, 30)) < 0.2)
+    if parts == 2:
+        keep = (rows < 25) == (cols < 18)
+        rows, cols = rows[keep], cols[keep]
+    values = rng.standard_normal(len(rows))
+    values[3] = 1e6
+    problem = lr.Completion(rows, cols, values, (41, 30))
+    here, there = lr.diagnose(problem, 2), diagnosis._diagnose_there(problem, 2, 0)
+    assert here == there
+    assert here.components == parts

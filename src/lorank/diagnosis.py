@@ -127,6 +127,8 @@ def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0) -> Diagnosis:
     check("rank", rank, whole(1))
     check("duplicates", duplicates, whole(0))
     values: np.ndarray
+    if isinstance(problem, Completion) and not problem.backend.in_main_memory:
+        return _diagnose_there(problem, int(rank), duplicates)
     if isinstance(problem, Completion):
         rows, cols, values = (problem.backend.to_numpy(a) for a in (problem.rows, problem.cols, problem.y))
         shape = problem.shape
@@ -183,6 +185,41 @@ def _diagnose(rows: Any, cols: Any, values: np.ndarray, shape: tuple[int, int], 
         float(sizes.max() / max(len(rows), 1)),
         duplicates + len(rows) - int(pattern.nnz),
         _outliers(values),
+    )
+
+
+def _diagnose_there(problem: Completion, rank: int, duplicates: int) -> Diagnosis:
+    """The same where the observations are, by passes over them: the part around the most observed row, and how many are left.
+
+    Parts beyond it are counted as one: that there are any is what matters.
+    """
+    if not 1 <= rank <= min(problem.shape):
+        raise ValueError(f"rank must lie between 1 and {min(problem.shape)}, got {rank}")
+    backend, passes = problem.backend, problem.observations
+    counts = [backend.astype(passes.counts(side), np.float64)[:, None] for side in (0, 1)]
+    by_row, by_col = (backend.to_numpy(c)[:, 0] for c in counts)
+    reached, size, before = backend.zeros((problem.shape[0], 1), np.float64), 1.0, 0.0
+    reached[int(np.argmax(by_row)), 0] = 1
+    while size > before:
+        columns = backend.astype(passes.gathered(reached, 1) > 0, np.float64)
+        reached = backend.astype(passes.gathered(columns, 0) > 0, np.float64)
+        before, size = size, float(reached.sum())
+    inside = float((reached * counts[0]).sum())
+    low, middle, high = backend.percentiles(problem.y, [25, 50, 75])
+    far = 0 if high == low or problem.m < 10 else int((abs(problem.y - middle) > 20 * (high - low)).sum())
+    return Diagnosis(
+        (problem.shape[0], problem.shape[1]),
+        problem.m,
+        rank,
+        problem.m / problem.dof(rank),
+        int((by_row == 0).sum()),
+        int((by_col == 0).sum()),
+        int(((by_row > 0) & (by_row < rank)).sum()),
+        int(((by_col > 0) & (by_col < rank)).sum()),
+        1 if inside >= problem.m else 2,
+        max(inside, problem.m - inside) / problem.m,
+        duplicates,
+        far,
     )
 
 

@@ -115,7 +115,7 @@ def test_weights_that_nothing_can_be_kept_of_are_named(heavy):
     (rows, cols, values), _ = drawn(4)
     weights = np.ones(len(values))
     weights[7] = heavy
-    with pytest.raises(ValueError, match=r"weights of observations lie between 1.0e\+00 and 1.0e\+"):
+    with pytest.raises(ValueError, match=r"weights of observations lie between .* apart"):
         lr.MatrixCompletion(2).fit(np.column_stack([rows, cols]), values, weights)
 
 
