@@ -29,7 +29,8 @@ PURE = ROOT / "build" / "pure"
 
 KERNELS = ("tests/backends", "tests/geometry")
 SOLVERS = (
-    *("tests/solvers", "tests/operators", "tests/metrics", "tests/estimators", "tests/backends/test_partitioned.py"),
+    *("tests/solvers", "tests/operators", "tests/metrics", "tests/estimators", "tests/factor_models"),
+    "tests/backends/test_partitioned.py",
     *("tests/test_starts.py", "tests/test_steps.py", "tests/test_stopping.py", "tests/test_linalg.py", "tests/test_docs.py"),
 )
 NO_TORCH = ("-k", "not torch")  # which has a BLAS and kernels of its own: once is enough
@@ -149,7 +150,8 @@ def main() -> int:
         for variation, code, seconds in pool.map(run, chosen):
             lines = (LOGS / f"{variation.name}.log").read_text(encoding="utf-8", errors="replace").splitlines()
             print(f"{variation.name}: {'FAILED' if code else 'passed'} in {seconds:.0f} s ({variation.what})")
-            print("\n".join(["  " + lines[0], "  " + lines[-1]] if lines and not code else lines[-200:]), flush=True)
+            summary = [line for line in lines if line.startswith("lorank: ") or " passed" in line]
+            print("\n".join(["  " + line for line in summary] if not code else lines[-200:]), flush=True)
             failed += [variation.name] if code else []
     ending = f"; failed: {', '.join(failed)}" if failed else ""
     print(f"{len(chosen) - len(failed)} of {len(chosen)} variations passed{ending}")

@@ -150,10 +150,10 @@ def test_folds_meet_whichever_is_best_in_each():
     assert np.isfinite(choice.scores).all()
 
 
+@pytest.mark.needs("torch")
 @pytest.mark.parametrize("device", [None, "cpu"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_device_finds_the_same(device, weighted):
-    pytest.importorskip("torch")
     (rows, cols, values), _ = drawn(8, noise=0.2)
     pairs = np.column_stack([rows, cols])
     weights = np.random.default_rng(0).random(len(values)) + 0.5 if weighted else None
@@ -167,8 +167,8 @@ def test_a_device_finds_the_same(device, weighted):
     np.testing.assert_allclose(doubled.predict(pairs), twice.predict(pairs), rtol=1e-7)
 
 
+@pytest.mark.needs("torch")
 def test_memory_is_refused_beforehand(monkeypatch):
-    pytest.importorskip("torch")
     from lorank.backends.torch_ import backend
 
     monkeypatch.setattr(backend, "free_bytes", lambda device: 10_000)
