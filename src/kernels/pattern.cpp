@@ -1,13 +1,8 @@
 #include "pattern.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <memory>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "packed.h"
 
 namespace lorank {
 
@@ -26,10 +21,14 @@ std::vector<const Passes *> available() {
   return list;
 }
 
+}  // namespace
+
 const Passes *&active() {
   static const Passes *chosen = available().back();
   return chosen;
 }
+
+namespace {
 
 // Short rows leave little to a wide register but the adding up of its lanes: half as wide is faster there.
 const Passes *suited(std::int64_t halves) {
@@ -42,11 +41,6 @@ const Passes *suited(std::int64_t halves) {
 
 inline const Table<float> &table(float, const Passes *passes, bool) { return passes->f32; }
 inline const Table<double> &table(double, const Passes *passes, bool mixed) { return mixed ? passes->mixed : passes->f64; }
-
-std::int64_t lines_for(std::int64_t width, std::size_t size) {
-  const std::int64_t lanes = kLineBytes / size;
-  return std::max<std::int64_t>(1, (width + lanes - 1) / lanes);
-}
 
 // How long the rows of a pass are, and who makes it.
 struct Layout {
@@ -62,79 +56,9 @@ Layout layout(std::int64_t width, std::size_t size, bool mixed) {
   return {mixed || halves > 6 || passes->vector_bytes > kHalfBytes ? (halves + 1) / 2 * 2 : halves, passes};
 }
 
-int thread_number() {
-#ifdef _OPENMP
-  return omp_get_thread_num();
-#else
-  return 0;
-#endif
-}
-
-constexpr std::int64_t kGrain = 65536;  // observations a thread at the least: below that, waking it costs more than it does
-
 }  // namespace
 
-// Scratch memory that outlives the call, so that an iteration does not fault its pages in anew; one set a calling thread.
-template <class R>
-struct Packed {
-  R *data = nullptr;
-  std::size_t capacity = 0;
-  std::unique_ptr<char[]> memory;
-
-  void reserve(std::size_t count) {
-    if (count <= capacity) return;
-    release();  // before the new one: a factor can be most of what there is
-    memory.reset(new char[count * sizeof(R) + kLineBytes]);
-    data = reinterpret_cast<R *>((reinterpret_cast<std::uintptr_t>(memory.get()) + kLineBytes - 1) / kLineBytes * kLineBytes);
-    capacity = count;
-  }
-
-  void release() {
-    memory.reset();
-    data = nullptr;
-    capacity = 0;
-  }
-
-  // Two factors side by side, the first with its columns scaled, as padded rows: as long as `halves` half cache lines of F.
-  template <bool COMPLEX, class F>
-  void pack(Factor<F> a, const F *scale, Factor<F> b, std::int64_t halves) {
-    const std::int64_t plane = halves * kHalfBytes / sizeof(F), stride = plane * (COMPLEX ? 2 : 1), wa = a.width, wb = b.width;
-    reserve(static_cast<std::size_t>(a.rows) * stride);
-    R *out = data;
-#pragma omp parallel for schedule(static) if (a.rows * stride > 1 << 16)
-    for (std::int64_t i = 0; i < a.rows; ++i) {
-      R *row = out + i * stride;
-      if (!COMPLEX) {
-        const F *x = a.data + i * wa, *y = b.data + i * wb;
-        if (scale)
-          for (std::int64_t k = 0; k < wa; ++k) row[k] = static_cast<R>(x[k] * scale[k]);
-        else
-          for (std::int64_t k = 0; k < wa; ++k) row[k] = static_cast<R>(x[k]);
-        for (std::int64_t k = 0; k < wb; ++k) row[wa + k] = static_cast<R>(y[k]);
-      } else {
-        for (std::int64_t k = 0; k < wa; ++k) {
-          const F c = scale ? scale[k] : F(1);
-          row[k] = static_cast<R>(a.data[2 * (i * wa + k)] * c);
-          row[plane + k] = static_cast<R>(a.data[2 * (i * wa + k) + 1] * c);
-        }
-        for (std::int64_t k = 0; k < wb; ++k) {
-          row[wa + k] = static_cast<R>(b.data[2 * (i * wb + k)]);
-          row[plane + wa + k] = static_cast<R>(b.data[2 * (i * wb + k) + 1]);
-        }
-        std::memset(row + plane + wa + wb, 0, (plane - wa - wb) * sizeof(R));
-      }
-      std::memset(row + wa + wb, 0, (plane - wa - wb) * sizeof(R));
-    }
-  }
-};
-
 namespace {
-template <class R>
-Packed<R> &scratch(int which) {
-  thread_local Packed<R> buffers[2];
-  return buffers[which];
-}
-
 // The factor that is gathered, packed in its own type or, for a mixed pass, in float.
 template <class R, bool COMPLEX>
 const void *gathered(Factor<R> a, Factor<R> b, std::int64_t halves, bool mixed) {
@@ -224,31 +148,6 @@ int Pattern::share(bool columns, std::int64_t load) const {
   return static_cast<int>(std::min<std::int64_t>(threads(), 1 + (m + load * (columns ? n2 : n1)) / kGrain));
 }
 
-// Ranges of majors with an equal share of the observations, several a thread, so that a thread that is held up does not keep
-// the others waiting. A major index belongs to one range, so results do not depend on the number of threads.
-template <class F>
-void Pattern::split(bool columns, std::int64_t load, int count, const F &pass) const {
-  const std::vector<std::int64_t> &ptr = columns ? col_ptr_ : row_ptr_;
-  const std::int64_t majors = static_cast<std::int64_t>(ptr.size()) - 1, total = m + load * majors;
-  const int ranges = count > 1 ? 8 * count : 1;
-#pragma omp parallel for num_threads(count) schedule(dynamic, 1) if (count > 1)
-  for (int t = 0; t < ranges; ++t) {
-    // split by observations + majors, so that long runs of empty rows are shared too
-    auto bound = [&](std::int64_t share) {
-      std::int64_t lo = 0, hi = majors;
-      while (lo < hi) {
-        const std::int64_t mid = (lo + hi) / 2;
-        if (ptr[mid] + load * mid < share)
-          lo = mid + 1;
-        else
-          hi = mid;
-      }
-      return lo;
-    };
-    pass(t == 0 ? 0 : bound(total * t / ranges), t + 1 == ranges ? majors : bound(total * (t + 1) / ranges), thread_number());
-  }
-}
-
 template <class R>
 void Pattern::run(bool columns, void (*pass)(const Job<R> &), Job<R> job) const {
   job.indptr = (columns ? col_ptr_ : row_ptr_).data();
@@ -265,174 +164,6 @@ void Pattern::run(bool columns, void (*pass)(const Job<R> &), Job<R> job) const 
     mine.last = last;
     pass(mine);
   });
-}
-
-namespace {
-const NormalTable *normal_table() {
-#ifdef LORANK_X86_LEVELS
-  if (active() == passes_avx512()) return normal_avx512();
-  if (active() == passes_avx2()) return normal_avx2();
-#endif
-  return normal_baseline();
-}
-}  // namespace
-
-template <class R>
-Gathered Pattern::gather_rows(bool columns, Factor<R> other, const double *weights) const {
-  Gathered from{};
-  from.indptr = (columns ? col_ptr_ : row_ptr_).data();
-  from.index = columns ? row_index_.data() : col_index_.data();
-  from.width = other.width;
-  from.stride = lines_for(other.width, sizeof(double)) * kLineBytes / static_cast<std::int64_t>(sizeof(double));
-  Packed<double> &b = scratch<double>(1);
-  const std::int64_t halves = from.stride * static_cast<std::int64_t>(sizeof(R)) / kHalfBytes;
-  b.pack<false>(other, static_cast<const R *>(nullptr), Factor<R>{nullptr, other.rows, 0}, halves);
-  from.other = b.data;
-  from.weights = weights;
-  return from;
-}
-
-namespace {
-// Lines of the triangles that are summed in one pass: as many as leave the rows that are gathered in the second-level cache, and
-// where not even a few do, as many as there are registers for.
-std::int64_t slice_lines(std::int64_t rows, std::int64_t lines) {
-  constexpr std::int64_t bytes = 3 << 19, least = 4, most = 8;
-  const std::int64_t fit = bytes / (kLineBytes * std::max<std::int64_t>(rows, 1));
-  const std::int64_t slice = fit < least ? most : std::min(fit, most), count = (lines + slice - 1) / slice;
-  return (lines + count - 1) / count;
-}
-}  // namespace
-
-void Pattern::add_moments(bool columns, Factor<double> other, const double *moments, const double *weights, double *sums) const {
-  constexpr std::int64_t lanes = kLineBytes / sizeof(double);
-  const std::int64_t width = other.width, size = triangle(width), lines = (size + lanes - 1) / lanes;
-  const std::int64_t slice = slice_lines(other.rows, lines) * lanes;
-  Packed<double> &packed = scratch<double>(1), &ones = scratch<double>(0);
-  packed.reserve(static_cast<std::size_t>(other.rows) * slice);
-  if (!weights) {
-    ones.reserve(static_cast<std::size_t>(m));
-    std::fill(ones.data, ones.data + m, 1.0);
-    weights = ones.data;
-  }
-  std::vector<std::int64_t> first(size), second(size);  // entry e of a triangle is (first[e], second[e])
-  for (std::int64_t a = 0, e = 0; a < width; ++a)
-    for (std::int64_t d = a; d < width; ++d, ++e) {
-      first[e] = a;
-      second[e] = d;
-    }
-  for (std::int64_t begin = 0; begin < size; begin += slice) {
-    const std::int64_t count = std::min(slice, size - begin), stride = (count + lanes - 1) / lanes * lanes;
-#pragma omp parallel for schedule(static) if (other.rows * stride > 1 << 16)
-    for (std::int64_t i = 0; i < other.rows; ++i) {
-      const double *y = other.data + i * width, *S = moments + i * size;
-      double *row = packed.data + i * stride;
-      for (std::int64_t e = begin; e < begin + count; ++e) *row++ = S[e] + y[first[e]] * y[second[e]];
-      for (std::int64_t e = count; e < stride; ++e) *row++ = 0;
-    }
-    Job<double> job{};
-    job.width = count;
-    job.halves = 2 * stride / lanes;
-    job.other = packed.data;
-    job.values = weights;
-    job.sums = sums + begin;
-    job.sums_stride = size;
-    run(columns, active()->f64.times[0], job);
-  }
-}
-
-void Pattern::normal(bool columns, Factor<double> other, const double *moments, const double *weights, NormalJob job) const {
-  std::vector<double> own;
-  if (moments) {
-    double *sums = job.covariance;
-    if (!sums) {
-      own.resize(static_cast<std::size_t>(columns ? n2 : n1) * triangle(other.width));
-      sums = own.data();
-    }
-    add_moments(columns, other, moments, weights, sums);
-    job.sums = sums;
-  }
-  job.from = gather_rows(columns, other, weights);
-  const std::int64_t load = 1 + other.width;  // solving takes about as long as adding that many observations
-  const int count = share(columns, load);
-  const std::int64_t size = normal_scratch(job.from.width, job.from.stride);
-  Packed<double> &memory = scratch<double>(0);
-  memory.reserve(static_cast<std::size_t>(count) * size);
-  const NormalTable *table = normal_table();
-  split(columns, load, count, [&](std::int64_t first, std::int64_t last, int thread) {
-    NormalJob mine = job;
-    mine.first = first;
-    mine.last = last;
-    mine.scratch = memory.data + thread * size;
-    table->normal(mine);
-  });
-}
-
-namespace {
-inline void run_blocks(const NormalTable *table, const BlocksJob<float> &job) { table->blocks_f32(job); }
-inline void run_blocks(const NormalTable *table, const BlocksJob<double> &job) { table->blocks_f64(job); }
-inline void run_factor(const NormalTable *table, const SystemsJob<float> &job) { table->factor_f32(job); }
-inline void run_factor(const NormalTable *table, const SystemsJob<double> &job) { table->factor_f64(job); }
-inline void run_solve(const NormalTable *table, const SystemsJob<float> &job) { table->solve_f32(job); }
-inline void run_solve(const NormalTable *table, const SystemsJob<double> &job) { table->solve_f64(job); }
-
-// pass(job) over ranges of groups of systems, of which each thread takes one
-template <class R, class F>
-void split_systems(SystemsJob<R> job, std::int64_t work, const F &pass) {
-  const std::int64_t groups = (job.n + kTogether - 1) / kTogether, size = systems_scratch(job.width);
-  const int count = static_cast<int>(std::min<std::int64_t>(threads(), 1 + groups * work / kGrain));
-  Packed<double> &memory = scratch<double>(0);
-  memory.reserve(static_cast<std::size_t>(count) * size);
-#pragma omp parallel for num_threads(count) schedule(static, 1) if (count > 1)
-  for (int t = 0; t < count; ++t) {
-    SystemsJob<R> mine = job;
-    mine.first = groups * t / count;
-    mine.last = groups * (t + 1) / count;
-    mine.scratch = memory.data + t * size;
-    pass(mine);
-  }
-}
-}  // namespace
-
-template <class R>
-void Pattern::blocks(bool columns, Factor<R> other, const double *weights, R *out) const {
-  BlocksJob<R> job{};
-  job.from = gather_rows(columns, other, weights);
-  job.out = out;
-  const int count = share(columns, 1);
-  const std::int64_t size = job.from.stride * (job.from.stride + 1);
-  Packed<double> &memory = scratch<double>(0);
-  memory.reserve(static_cast<std::size_t>(count) * size);
-  const NormalTable *table = normal_table();
-  split(columns, 1, count, [&](std::int64_t first, std::int64_t last, int thread) {
-    BlocksJob<R> mine = job;
-    mine.first = first;
-    mine.last = last;
-    mine.scratch = memory.data + thread * size;
-    run_blocks(table, mine);
-  });
-}
-
-template <class R>
-void factor_systems(std::int64_t n, std::int64_t width, const R *matrices, R *factors) {
-  SystemsJob<R> job{};
-  job.n = n;
-  job.width = width;
-  job.matrices = matrices;
-  job.factors = factors;
-  const NormalTable *table = normal_table();
-  split_systems(job, width * width * width, [table](const SystemsJob<R> &mine) { run_factor(table, mine); });
-}
-
-template <class R>
-void solve_systems(std::int64_t n, std::int64_t width, const R *factors, const R *right, R *solutions) {
-  SystemsJob<R> job{};
-  job.n = n;
-  job.width = width;
-  job.factors = const_cast<R *>(factors);
-  job.right = right;
-  job.solutions = solutions;
-  const NormalTable *table = normal_table();
-  split_systems(job, 4 * width * width, [table](const SystemsJob<R> &mine) { run_solve(table, mine); });
 }
 
 template <class R, bool COMPLEX>
@@ -538,16 +269,11 @@ void row_major_order(const I *rows, const I *cols, std::int64_t m, std::int64_t 
                                       double &, bool) const;                                                              \
   template void Pattern::times<R, C>(bool, const R *, Factor<R>, R *) const;                                              \
   template void Pattern::to_columns<R, C>(const R *, R *) const;
-#define LORANK_INSTANTIATE_SYSTEMS(R)                                                    \
-  template void Pattern::blocks<R>(bool, Factor<R>, const double *, R *) const;          \
-  template void factor_systems<R>(std::int64_t, std::int64_t, const R *, R *);           \
-  template void solve_systems<R>(std::int64_t, std::int64_t, const R *, const R *, R *);
-LORANK_INSTANTIATE_SYSTEMS(float)
-LORANK_INSTANTIATE_SYSTEMS(double)
 LORANK_INSTANTIATE(float, false)
 LORANK_INSTANTIATE(float, true)
 LORANK_INSTANTIATE(double, false)
 LORANK_INSTANTIATE(double, true)
+template void Pattern::run<double>(bool, void (*)(const Job<double> &), Job<double>) const;  // for normal_passes.cpp
 template void row_major_order(const std::int32_t *, const std::int32_t *, std::int64_t, std::int64_t, std::int64_t, std::int64_t *);
 template void row_major_order(const std::int64_t *, const std::int64_t *, std::int64_t, std::int64_t, std::int64_t, std::int64_t *);
 
