@@ -386,7 +386,7 @@ def test_a_terminal_shows_a_bar(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(command, "load", lambda name: load(NAME))
     command.reproduce([NAME], "tiny", tmp_path, console=Console(force_terminal=True, width=150, stderr=True))
     assert "\x1b[" in capsys.readouterr().err
-    assert len(rows(tmp_path / "results.csv")) == len(completion_methods()) * 2 * 2
+    assert len(rows(tmp_path / "results.csv")) == len(completion_methods("tiny")) * 2 * 2
 
 
 # -- side by side ------------------------------------------------------------------------------------------------------
@@ -403,4 +403,4 @@ def test_several_processes_give_the_same_runs(tmp_path):
     same = ("setting", "iterations", "status", "reached")
     found = [{record["key"]: [record[name] for name in same] for record in records} for records in (one, two)]
     assert found[0] == found[1]
-    assert len(two) == len(found[1]) == 2
+    assert len(two) == len(found[1]) == 4

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from helpers import assert_close, dense_gradient, double, host, random_point, random_problem, real_dtype, seeds
 from lorank import Completion, FixedRank, metrics
 from lorank.backends import get_backend
+from lorank.datasets import random_sensing
 from lorank.geometry import Identity
+from lorank.steps import Constant
 
 RANK = 2
 shapes = st.tuples(st.integers(2, 10), st.integers(2, 10))
@@ -115,8 +117,22 @@ def test_full_shampoo(shape, seed, epsilon, dtype, backend):
             assert_close(weight.w, root, dtype, 200)
             assert_close(double(weight.inverse) @ root, np.eye(len(root)), dtype, 2000)
         spectra = [np.linalg.eigvalsh(a) ** 0.25 for a in (left, right)]
-        assert_close(weights.low, spectra[0][0] * spectra[1][0], dtype, 2000)
+        assert weights.low == pytest.approx(np.sqrt(epsilon))  # does not grow with what is summed up
+        assert spectra[0][0] * spectra[1][0] >= weights.low * (1 - 1e-3)
         assert_close(weights.high, spectra[0][-1] * spectra[1][-1], dtype, 200)
+
+
+@pytest.mark.parametrize("make", [metrics.Shampoo, metrics.FullShampoo])
+def test_a_constant_step_is_constant_under_shampoo(make, backend):
+    """Until it was mended, full Shampoo's grew with the accumulated gradients."""
+    problem, _ = random_sensing(6, 5, 1, m=40, seed=0)
+    steps = gradients(3, (6, 5), np.float64, backend, 4)
+    metric, rule = make(metrics.Fixed(0.5)), Constant(0.7)
+    memory, found = metric.start(steps[0][0]), []
+    for G, _ in steps:
+        weights, memory = metric.weights(G, memory)
+        found.append(rule(problem, None, G, weights))
+    assert found == pytest.approx([0.7 * np.sqrt(0.5) / problem.gain] * len(steps))
 
 
 def test_full_shampoo_refuses_large_matrices(backend):

@@ -215,8 +215,8 @@ def _phase(field):
 
 def _theorem():
     results, traces = [], []
-    for m in (2000, 6000):
-        where = {"n1": 30, "n2": 30, "rank": 2, "oversampling": m / 116, "m": m}
+    for m, field in ((2000, ""), (6000, "inside the premise")):
+        where = {"n1": 30, "n2": 30, "rank": 2, "oversampling": m / 116, "m": m, "field": field}
         for seed in range(3):
             errors = [0.5 * math.prod(0.5 + 0.1 * math.sin(s + seed) for s in range(t)) for t in range(25)]
             results.append(run("theorem", "prgd", 24, seed=seed, **where))

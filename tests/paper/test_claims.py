@@ -196,9 +196,14 @@ def test_outperforms_at_all_points(behind, expected, tmp_path):
     for k, oversampling in enumerate((3.0, 6.0, 9.0, 15.0)):
         where = {"n1": 10_000, "rank": 10, "oversampling": oversampling}
         rows += pair("completion-oversampling", "shampoo", "prgd", 0.5 if k < behind else 2, **where)
+        rows += runs("completion-oversampling", "rgd", 99, **where) + runs("completion-oversampling", "niht", 99, **where)
         rows += runs("completion-oversampling", "auto", 1, **where)  # not of the paper: it may be ahead
     one = verdict(tmp_path, "oversampling-all", rows)
     assert one.verdict == expected
+    assert "not run" not in said(one)
+    fewer = [row for row in rows if row["method"] != "niht"]
+    assert verdict(tmp_path, "oversampling-all", fewer).verdict == (PARTLY if expected == REPRODUCED else expected)
+    assert "not run: NIHT at 4 of 4 points" in said(verdict(tmp_path, "oversampling-all", fewer))
     assert ("1/q = 3 (Shampoo)" in said(one)) == (behind > 0)
 
 
@@ -318,7 +323,7 @@ def test_smallest_fitting_error_for_all_t(cross, expected, tmp_path):
 @pytest.mark.parametrize(("worst", "expected"), [(0.9, REPRODUCED), (0.9951, PARTLY), (1.5, PARTLY)])
 def test_contraction_of_every_step(worst, expected, tmp_path):
     errors = np.cumprod([1.0, *[0.5] * 10, worst, *[0.5] * 10]).tolist()
-    where = {"n1": 30, "rank": 2, "m": 5000}
+    where = {"n1": 30, "rank": 2, "m": 5000, "field": "inside the premise"}
     one = verdict(tmp_path, "theorem", traces=trace("theorem", "prgd", errors, errors=errors, **where))
     assert one.verdict == expected
     assert f"largest ratio {worst:.3f}" in said(one)
@@ -327,7 +332,36 @@ def test_contraction_of_every_step(worst, expected, tmp_path):
 def test_no_contraction_at_all(tmp_path):
     errors = [1.0] * 20
     one = verdict(tmp_path, "theorem", traces=trace("theorem", "prgd", errors, errors=errors, n1=30, rank=2, m=50))
+    assert one.verdict == NO_DATA
+    beyond = verdict(tmp_path, "theorem-beyond", traces=trace("theorem", "prgd", errors, errors=errors, n1=30, rank=2, m=50))
+    assert beyond.verdict == NOT
+
+
+# -- settings and relatives --------------------------------------------------------------------------------------------
+def test_settings_and_the_relatives_for_which_it_comes_true(tmp_path):
+    where = {"n1": 128, "rank": 1, "oversampling": 6.0, "field": "real"}
+    counts = {"adaptive-prgd": 90, "prgd-relaxed": 30, "adaptive-rgd": 93, "rgd": 100}
+    rows = [row for name, number in counts.items() for row in runs("phase-real", name, number, setting=f"S {name}", **where)]
+    one = verdict(tmp_path, "phase-real-third", rows)
     assert one.verdict == NOT
+    assert one.evidence.settings == ("adaptive-PRGD: S adaptive-prgd", "adaptive-RGD: S adaptive-rgd", "RGD: S rgd")
+    lines = [line.split(":")[0] for line in one.evidence.variants]
+    assert lines == ["RGD / relaxed PRGD, iterations", "adaptive-RGD / relaxed PRGD, iterations"]
+    assert "3.33" in one.evidence.variants[0]
+
+
+def test_a_zero_that_all_share_is_no_agreement(tmp_path):
+    rows = [row for name in ("prgd", "adaptive-prgd", "adaptive-rgd") for row in trials(name, 0, rank=8, m=800)]
+    assert verdict(tmp_path, "success-8-800", rows).verdict == NOT
+
+
+@pytest.mark.parametrize(("own", "other", "expected"), [(3.0, 9.0, REPRODUCED), (9.0, 9.0, NOT), (9.0, 3.0, NOT)])
+def test_the_growth_of_time_is_compared(own, other, expected, tmp_path):
+    rows = []
+    for n, share in ((1000, 0.0), (9000, 1.0)):
+        rows += runs("completion-size", "prgd", 50, seconds=1 + share * (own - 1), n1=n, **SIZED)
+        rows += runs("completion-size", "rgd", 90, seconds=1 + share * (other - 1), n1=n, **SIZED)
+    assert verdict(tmp_path, "size-time-growth", rows).verdict == expected
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------

@@ -151,6 +151,7 @@ class Experiment:
     title: str
     tol: float = 1e-4
     stop_slower_candidates: bool = True  # in tuning, once they have made more iterations than the best so far
+    protocol: int = 1  # raised where methods or grids change; stored with each run
     instances_kept: int = 2  # in memory at a time, of a point
 
     def points(self, scale: str) -> Sequence[Point]:

@@ -77,7 +77,7 @@ class Runner:
     def __init__(self, experiment: Experiment, scale: str, store: Store, progress: Progress, threads: int) -> None:
         self.experiment, self.store, self.progress = experiment, store, progress
         self.points = list(experiment.points(scale))
-        self.about = provenance(threads)
+        self.about = provenance(threads) | {"protocol": experiment.protocol}
         self._where: Point | None = None
         self._instances: OrderedDict[int, Instance] = OrderedDict()
 

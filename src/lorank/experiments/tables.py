@@ -78,6 +78,7 @@ class Row:
     date: str
     versions: tuple[str, ...]
     machine: str
+    protocol: int
 
     @property
     def pace(self) -> float:
@@ -159,6 +160,11 @@ class Mean:
     def failed(self) -> bool:
         """Whether no run reached its aim, or was on its way there when cut short."""
         return all(row.failed for row in self.rows)
+
+    @property
+    def tells(self) -> bool:
+        """Whether at least half of the runs count, or all failed: a few that happened to end well say little."""
+        return 2 * self.tests >= len(self.rows)
 
     @property
     def cut_short(self) -> int:
@@ -302,6 +308,7 @@ def _made(kind: type[T], record: Record) -> T:
     """An object of a record's entries of the same names; None among numbers is nan."""
     case = Case(**{name: value for name, value in record["params"].items() if name in PARAMETERS})
     values: dict[str, Any] = {**record, "case": case, "versions": tuple(record.get(name, "") for name in VERSIONS)}
+    values.setdefault("protocol", 1)
     values |= {name: _real(record.get(name)) for name in MEASURED if kind is not Curve}
     return kind(**{one.name: values[one.name] for one in fields(kind)})  # type: ignore[arg-type]
 

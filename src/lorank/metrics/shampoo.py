@@ -92,16 +92,17 @@ class FullShampoo:
         by_rows, by_cols = (G.X.backend.to_numpy(a) for a in G.outer())
         rows, cols = rows + by_rows, cols + by_cols
         epsilon = self.epsilon.at(G, start)
-        left, left_range = _fourth_root(rows, epsilon, G.X)
-        right, right_range = _fourth_root(cols, epsilon, G.X)
-        low, high = left_range[0] * right_range[0], left_range[1] * right_range[1]
-        return Weights(left, right, low, high), (start, rows, cols)
+        (left, largest_left), (right, largest_right) = (_fourth_root(a, epsilon, G.X) for a in (rows, cols))
+        # As for the diagonal one, low is the bound that epsilon gives. The smallest weight of an iteration grows with what is
+        # summed up, and a constant step would grow with it.
+        low = float(np.sqrt(epsilon))
+        return Weights(left, right, low, largest_left * largest_right), (start, rows, cols)
 
 
-def _fourth_root(a: np.ndarray, epsilon: float, X: FixedRank) -> tuple[DenseWeight, tuple[float, float]]:
-    """``(epsilon I + a)^(1/4)``, its inverse, and its smallest and largest eigenvalue; computed by NumPy for every backend."""
+def _fourth_root(a: np.ndarray, epsilon: float, X: FixedRank) -> tuple[DenseWeight, float]:
+    """``(epsilon I + a)^(1/4)`` with its inverse, and its largest eigenvalue; computed by NumPy for every backend."""
     values, vectors = np.linalg.eigh(a)
     roots = (epsilon + np.maximum(values, 0)) ** 0.25
     w, inverse = ((vectors * d) @ vectors.conj().T for d in (roots, 1 / roots))
     asarray = X.backend.asarray
-    return DenseWeight(asarray(w, X.dtype), asarray(inverse, X.dtype)), (float(roots[0]), float(roots[-1]))
+    return DenseWeight(asarray(w, X.dtype), asarray(inverse, X.dtype)), float(roots[-1])

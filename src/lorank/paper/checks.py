@@ -35,15 +35,35 @@ PAPERS = {  # the methods that the paper compares
 }
 
 
+# The same algorithm with other steps: where a sentence does not hold under the paper's name it may hold for one of these.
+FAMILIES = (
+    ("prgd", "adaptive-prgd", "prgd-relaxed"),
+    ("rgd", "adaptive-rgd", "rgd-relaxed"),
+    ("shampoo", "adaptive-shampoo", "full-shampoo"),
+)
+
+
+def family(method: str) -> tuple[str, ...]:
+    """A method and its relatives with other steps."""
+    return next((members for members in FAMILIES if method in members), (method,))
+
+
 @dataclass(frozen=True)
 class Evidence:
-    """What was found: figures, what a reader must know about them, and how the methods beside the paper's did."""
+    """What was found.
+
+    Figures; what a reader must know about them; how methods beside the paper's did; the settings behind the figures; and the
+    pairs of relatives (other steps) for which the sentence comes true.
+    """
 
     parts: tuple[Part, ...] = ()
     notes: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
 
 
+MOST_VARIANTS = 3
 Check = Callable[[Tables], Evidence]
 Points = dict[Case, dict[str, Mean]]
 
@@ -89,6 +109,23 @@ def _lapses(slow: str, fast: str, means: dict[str, Mean]) -> str:
     )
 
 
+def settings_of(means: dict[str, Mean], *names: str) -> tuple[str, ...]:
+    """What these methods ran with at one point."""
+    return unique(f"{label(name)}: {row.setting}" for name in names if name in means for row in means[name].rows)
+
+
+def variants_of(slow: str, fast: str, quantity: str, said: float, means: dict[str, Mean]) -> list[str]:
+    """The relatives of two methods between which a factor is as large as said, the largest first."""
+    found = [
+        (one.value, f"{label(a)} / {label(b)}, {quantity}: {one.text(quantity)}")
+        for a in family(slow)
+        for b in family(fast)
+        if (a, b) != (slow, fast) and (one := factor(means.get(a), means.get(b), quantity))
+        if one.judge(said) == REPRODUCED
+    ]
+    return [text for _, text in sorted(found, reverse=True)[:MOST_VARIANTS]]
+
+
 # -- factors -----------------------------------------------------------------------------------------------------------
 def factors(experiment: str, fast: str, said: Sequence[tuple[str, str, float]], **wanted: float) -> Check:
     """Factors at one point, each ``(slow method, quantity, factor)``.
@@ -98,7 +135,10 @@ def factors(experiment: str, fast: str, said: Sequence[tuple[str, str, float]], 
 
     def check(tables: Tables) -> Evidence:
         points = average(tables.of(experiment))
-        parts, notes = [], []
+        parts: list[Part] = []
+        notes: list[str] = []
+        settings: list[str] = []
+        variants: list[str] = []
         extra: tuple[str, ...] = ()
         for slow, quantity, value in said:
             cases = having(points, slow, fast)
@@ -108,13 +148,17 @@ def factors(experiment: str, fast: str, said: Sequence[tuple[str, str, float]], 
             if case:
                 notes += [stand_in(case, **wanted), _lapses(slow, fast, means)]
                 extra = extra or other_methods(experiment, means)
+                settings += settings_of(means, fast, slow)
+            wide = nearest([c for c in points if {*family(slow)} & {*points[c]} and {*family(fast)} & {*points[c]}], **wanted)
+            if parts[-1].verdict != REPRODUCED and wide:
+                variants += variants_of(slow, fast, quantity, value, points[wide])
         for slow, quantity, value in said if "rank" in wanted else ():
             for rank, cases in group(having(points, slow, fast), lambda case: case.rank).items():
                 case = nearest(cases, **wanted)
                 if case and rank != wanted["rank"]:
                     where = case.label("rank", "oversampling", "n1")
                     parts.append(compare(slow, fast, points[case], quantity, value, where, decides=False))
-        return Evidence(tuple(parts), unique(notes), extra)
+        return Evidence(tuple(parts), unique(notes), extra, unique(settings), unique(variants))
 
     return check
 
@@ -139,7 +183,10 @@ def best_factor(experiments: Sequence[str], slow: str, fast: str, quantity: str,
         if steps and quantity != "iterations":
             there = f"{label(slow)} / {label(fast)}, iterations, at the same point"
             parts.append(Part(there, "", steps.text("iterations"), steps.judge(said), decides=False))
-        return Evidence(tuple(parts), (), other_methods(experiment, points[case]))
+        means = points[case]
+        variants = [] if parts[0].verdict == REPRODUCED else variants_of(slow, fast, quantity, said, means)
+        used = settings_of(means, fast, slow)
+        return Evidence(tuple(parts), (), other_methods(experiment, means), used, tuple(variants))
 
     return check
 
@@ -156,7 +203,8 @@ def similar(experiment: str, first: str, second: str, quantity: str, **wanted: f
             notes = [stand_in(case, **wanted) for case in cases]
         names = tuple(wanted) or varying(cases)
         parts = alike(first, second, [(case.label(*names), points[case]) for case in cases], quantity)
-        return Evidence(tuple(parts), unique(notes), other_methods(experiment, points[cases[0]]) if cases else ())
+        means = points[cases[0]] if cases else {}
+        return Evidence(tuple(parts), unique(notes), other_methods(experiment, means), settings_of(means, first, second))
 
     return check
 
@@ -192,7 +240,7 @@ def faster(experiment: str, winner: str, loser: str, quantity: str = "seconds", 
                     name = f"{label(method)} / {label(winner)}, time of an iteration"
                     parts.append(Part(name, "", each.text("pace"), NO_DATA, decides=False))
         hardest = next(iter(points.values()), {})
-        return Evidence(tuple(parts), (), other_methods(experiment, hardest))
+        return Evidence(tuple(parts), (), other_methods(experiment, hardest), settings_of(hardest, winner, loser))
 
     return check
 
@@ -205,7 +253,9 @@ def every(*checks: Check) -> Check:
         return Evidence(
             tuple(part for evidence in found for part in evidence.parts),
             unique(note for evidence in found for note in evidence.notes),
-            unique(line for evidence in found for line in evidence.others),
+            next((evidence.others for evidence in found if evidence.others), ()),
+            unique(line for evidence in found for line in evidence.settings),
+            unique(line for evidence in found for line in evidence.variants),
         )
 
     return check

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,10 +21,9 @@ from ..experiments.experiment import TUNING_SEEDS
 from ..geometry import FixedRank
 from ..operators import Completion
 from ..stopping import Rule
-from .methods import completion_methods
+from .methods import PROTOCOL, completion_methods
 
 HELD_OUT = 0.1
-METHODS = tuple(replace(method, more_seeds=()) for method in completion_methods())  # curves: one split will do
 MADE_UP = "made up"
 SCALES = {"tiny": (MADE_UP, 10, (2,)), "quick": ("1m", 40, (5, 10)), "paper": ("1m", 200, (5, 10))}  # data, iterations, ranks
 
@@ -58,6 +57,7 @@ class MovieLensFit(Experiment):
 
     name = "movielens"
     title = "MovieLens: fitting error and held-out error against iterations"
+    protocol = PROTOCOL
     stop_slower_candidates = False  # every candidate makes all iterations: the smallest fitting error wins
 
     def missing(self, scale: str) -> str | None:
@@ -74,7 +74,7 @@ class MovieLensFit(Experiment):
         return [
             Point(
                 {"n1": n1, "n2": n2, "rank": rank, "m": len(data.ratings) - round(HELD_OUT * len(data.ratings))},
-                METHODS,
+                completion_methods(scale),
                 seeds=(0,),
                 max_iter=iterations,
                 max_seconds=120.0,

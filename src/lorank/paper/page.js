@@ -86,7 +86,9 @@
       for (const one of all(`.switch button[data-axis="${axis}"]`, section)) one.setAttribute("aria-pressed", String(one === button));
       for (const plot of all(".plot", section)) {
         const spec = specs[plot.dataset.plot];
-        if (spec.layout[axis].type !== "category") spec.layout[axis].type = button.dataset.type;
+        if (spec.layout[axis].type === "category") continue;
+        spec.layout[axis].type = button.dataset.type;
+        if (spec.part && axis === "yaxis") spec.layout.yaxis.range = spec.part[button.dataset.type] || undefined;
       }
       drawAll(section);
     });

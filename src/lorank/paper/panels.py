@@ -5,18 +5,19 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from ..experiments.tables import BOUNDED, Case, Curve, Mean, Tables, average, group, methods, series, typical
 from .styles import label, ordered
-from .verdicts import amount, contraction, rate
+from .verdicts import amount, contraction, rate, theorem_label
 
 Points = dict[Case, dict[str, Mean]]
 MU = 0.995  # the constant of Theorem 1
 FIT = 10**-1.4  # the fitting error at which the paper compares; it is reached only by the square of the ratio
+FIT_TICKS = (0.15, 0.16, 0.17, 0.18, 0.2, 0.22, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0, 2.0)
 AT_LEAST, MEDIAN = "at least (cut short)", "median (some cut short)"
 FEWER, FAILED = "fewer tests", "did not get there"
 NAMED = {
@@ -72,6 +73,8 @@ class Panel:
     level: tuple[float, str] | None = None
     ticks: Sequence[float] = ()
     zero: bool = False  # whether the y axis begins at 0
+    y_ticks: Sequence[float] = ()
+    y_range: tuple[float, float] | None = None  # where the y axis begins and ends, to show a part
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -104,6 +107,17 @@ def _size(tables: Tables, name: str) -> list[Panel]:
 def _against(x: str, quantities: Sequence[str], tables: Tables, name: str) -> list[Panel]:
     points = average(tables.of(name))
     return [_sweep(points, list(points), x, quantity, "") for quantity in (quantities if points else ())]
+
+
+def _oversampling(tables: Tables, name: str) -> list[Panel]:
+    """Time and iterations, and both again near the smallest ones, as in the paper's Figure 2."""
+    found = _against("oversampling", ("seconds", "iterations"), tables, name)
+    zoomed = []
+    for panel in found:
+        ends = [max(line.y) for line in panel.lines if line.key in ("prgd", "adaptive-prgd") and FAILED not in line.marks]
+        if ends:
+            zoomed.append(replace(panel, title=f"{panel.title}, enlarged", log_y=False, y_range=(0.0, 2 * min(ends))))
+    return [*found, *zoomed]
 
 
 def _sweep(points: Points, cases: Sequence[Case], x: str, quantity: str, title: str) -> Panel:
@@ -164,10 +178,16 @@ def _movielens(tables: Tables, name: str) -> list[Panel]:
     level = math.sqrt(FIT), "squared: 10<sup>-1.4</sup>"
     for rank in sorted(ranks, key=lambda rank: rank or 0):
         curves = ranks[rank]
-        found.append(_curves(curves, "iteration", "residual", f"fitting error, r = {rank}", level=level))
+        fit = _curves(curves, "iteration", "residual", f"fitting error, r = {rank}", level=level)
+        low = min(float(np.nanmin(line.y)) for line in fit.lines)
+        high = max(float(curve.residual[0]) for curve in curves)  # above it are spikes alone
+        ticks = [at for at in FIT_TICKS if low <= at <= high]
+        found.append(replace(fit, y_ticks=ticks, y_range=(0.97 * min(low, level[0]), 1.05 * high)))
         if any(np.isfinite(curve.heldout_rmse).any() for curve in curves):
             title = f"{NAMED['heldout_rmse']}, r = {rank}"
-            found.append(_curves(curves, "iteration", "heldout_rmse", title, log_y=False))
+            held = _curves(curves, "iteration", "heldout_rmse", title, log_y=False)
+            low, high = (f(curve.heldout_rmse[0 if f is max else -1] for curve in curves) for f in (min, max))
+            found.append(replace(held, y_range=(0.95 * float(low), 1.05 * float(high))))
     return found
 
 
@@ -206,7 +226,7 @@ def _theorem(tables: Tables, name: str) -> list[Panel]:
     errors: list[Line] = []
     ratios: list[Line] = []
     for k, (case, curves) in enumerate(group(tables.curves_of(name), lambda curve: curve.case).items()):
-        where = case.label("n1", "rank", "m")
+        where = theorem_label(case)
         for curve in curves:
             ratio = contraction(curve)
             hover = f"{html.escape(where)}, test {curve.seed}<br>iteration %{{x}}<br>%{{y:.4~g}}"
@@ -244,7 +264,7 @@ def success_map(points: Points, method: str) -> Map:
 
 PANELS: dict[str, Callable[[Tables, str], list[Panel]]] = {
     "completion-size": _size,
-    "completion-oversampling": partial(_against, "oversampling", ("iterations", "seconds")),
+    "completion-oversampling": _oversampling,
     "completion-noise": partial(_against, "noise", ("error", "seconds", "iterations")),
     "movielens": _movielens,
     "sensing-oversampling": partial(_against, "oversampling", ("iterations", "seconds")),

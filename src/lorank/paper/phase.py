@@ -16,7 +16,7 @@ from ..datasets import random_phase
 from ..experiments import Experiment, Instance, Method, Outcome, Point
 from ..geometry import FixedRank
 from ..stopping import RelativeResidual, Rule
-from .methods import ADAPTIVE_PRGD, ADAPTIVE_RGD, PRGD, PRGD_RELAXED, RCG, RGD_CONSTANT, RGD_RELAXED
+from .methods import PROTOCOL, methods
 
 PROBES = 16
 
@@ -34,17 +34,7 @@ def probed(method: Method) -> Method:
     return replace(method, name=f"{method.name}-probes", grid=tuple(Probed(solver) for solver in method.grid))
 
 
-METHODS = (
-    ADAPTIVE_PRGD,
-    PRGD,
-    ADAPTIVE_RGD,
-    RGD_CONSTANT,
-    probed(ADAPTIVE_PRGD),
-    probed(PRGD),
-    RGD_RELAXED,
-    PRGD_RELAXED,
-    RCG,
-)
+METHODS = ("adaptive-prgd", "prgd", "prgd-relaxed", "adaptive-rgd", "rgd", "rgd-relaxed", "rcg")
 
 
 class PhaseReal(Experiment):
@@ -52,13 +42,16 @@ class PhaseReal(Experiment):
 
     name = "phase-real"
     title = "Phase retrieval, real: residual against iterations and time"
+    protocol = PROTOCOL
     field: str = "real"
     dtype: Any = np.float64
 
     def points(self, scale: str) -> Sequence[Point]:
         n, tests = (32, 2) if scale == "tiny" else (128, 2 if scale == "quick" else 5)
         params = {"n1": n, "n2": n, "rank": 1, "oversampling": 6.0, "m": 6 * n, "field": self.field}
-        return [Point(params, METHODS, seeds=range(tests), max_iter=3000, traced=range(tests))]
+        compared = methods(scale, *METHODS)
+        compared += tuple(probed(method) for method in methods(scale, "adaptive-prgd", "prgd", "prgd-relaxed"))
+        return [Point(params, compared, seeds=range(tests), max_iter=3000, traced=range(tests))]
 
     def instance(self, point: Point, seed: int) -> Instance:
         p = point.params

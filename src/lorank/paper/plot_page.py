@@ -21,7 +21,7 @@ SHAPES = {FAILED: "x-thin-open", AT_LEAST: "{}-open", FEWER: "{}-open", MEDIAN: 
 def plotly_figure(panel: Panel) -> dict[str, Any]:
     """The panel as plotly draws it: ``data`` and ``layout``."""
     traces = [_map(panel.map)] if panel.map else [_line(line) for line in panel.lines if not line.faint]
-    figure = {
+    figure: dict[str, Any] = {
         "data": traces,
         "layout": {
             "margin": {"l": 58, "r": 12, "t": 26, "b": 46},
@@ -31,9 +31,15 @@ def plotly_figure(panel: Panel) -> dict[str, Any]:
             "yaxis": _axis(panel.y_label, panel.log_y, (value for trace in traces for value in trace["y"])),
         },
     }
-    layout: dict[str, Any] = figure["layout"]  # type: ignore[assignment]
+    layout = figure["layout"]
     if panel.ticks:
         layout["xaxis"] |= {"tickvals": list(panel.ticks), "ticktext": [plain(value) for value in panel.ticks]}
+    if panel.y_ticks:
+        layout["yaxis"] |= {"tickvals": list(panel.y_ticks), "ticktext": [f"{value:g}" for value in panel.y_ticks]}
+    if panel.y_range is not None:  # on a logarithmic axis plotly takes logarithms
+        low, high = panel.y_range
+        figure["part"] = {"linear": [low, high], "log": [math.log10(low), math.log10(high)] if low > 0 else None}
+        layout["yaxis"]["range"] = figure["part"]["log" if panel.log_y else "linear"]
     if panel.zero:
         layout["yaxis"]["rangemode"] = "tozero"
     if panel.level:
@@ -112,7 +118,7 @@ def _map(found: Map) -> dict[str, Any]:
 def _level(value: float, text: str) -> dict[str, Any]:
     """A dashed line across, with its name: on a logarithmic axis that is placed by the logarithm, which the page sees to."""
     across: dict[str, Any] = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value}
-    note = {"xref": "paper", "x": 1, "xanchor": "right", "yanchor": "bottom", "showarrow": False, "text": text}
+    note = {"xref": "paper", "x": 0.01, "xanchor": "left", "yanchor": "top", "showarrow": False, "text": text}
     return {"shapes": [across | {"line": {"width": 1.2, "dash": "dash"}}], "annotations": [note | {"name": str(value)}]}
 
 

@@ -37,7 +37,7 @@ def draw_all(tables: Tables, out: Path) -> list[Path]:
 def draw(found: Sequence[Panel]) -> Any:
     """One figure of some panels."""
     maps = any(panel.map for panel in found)
-    columns = 3 if len(found) % 3 == 0 or (maps and len(found) > 4) else 2
+    columns = 3 if len(found) == 3 or (maps and len(found) > 4) else 2
     columns = min(columns, len(found))
     figure, axes = _canvas(math.ceil(len(found) / columns), columns, width=4.3 if maps else 4.8)
     for axis, panel in zip(axes, found, strict=False):
@@ -70,8 +70,12 @@ def _lines(axis: Any, panel: Panel) -> None:
 
         axis.xaxis.set_major_locator(FixedLocator(list(panel.ticks)))
         axis.xaxis.set_minor_locator(FixedLocator([]))
+    if panel.y_ticks:
+        axis.set_yticks(list(panel.y_ticks), [f"{value:g}" for value in panel.y_ticks])
     if panel.zero:
         axis.set_ylim(0, None)
+    if panel.y_range is not None:
+        axis.set_ylim(*panel.y_range)
     if panel.level:
         axis.axhline(panel.level[0], color=FAINT, linewidth=1.2, linestyle=DASHED, zorder=1)
 

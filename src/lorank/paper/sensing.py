@@ -11,16 +11,11 @@ from dataclasses import replace
 
 from ..datasets import random_sensing
 from ..experiments import Experiment, Instance, Method, Point
-from . import methods
+from .methods import PROTOCOL, methods
 
 METHODS = (
-    methods.ADAPTIVE_PRGD,
-    methods.PRGD,
-    methods.ADAPTIVE_RGD,
-    methods.NIHT_NORMALISED,
-    methods.SHAMPOO,
-    methods.RGD_RELAXED,
-    methods.RCG,
+    *("adaptive-prgd", "prgd", "prgd-relaxed", "adaptive-rgd", "rgd", "rgd-relaxed"),
+    *("shampoo", "full-shampoo", "niht", "rcg"),
 )
 SECONDS = 120.0  # for one run at paper scale
 TESTS = {1.2: 2}  # where iterations are by the thousand; elsewhere five
@@ -28,6 +23,8 @@ TESTS = {1.2: 2}  # where iterations are by the thousand; elsewhere five
 
 class _Sensing(Experiment):
     """Gaussian measuring matrices; large ones in single precision."""
+
+    protocol = PROTOCOL
 
     def instance(self, point: Point, seed: int) -> Instance:
         p = point.params
@@ -43,27 +40,28 @@ class SensingOversampling(_Sensing):
     title = "Sensing: iterations and time against the oversampling"
 
     def points(self, scale: str) -> Sequence[Point]:
+        compared = methods(scale, *METHODS)
         if scale == "tiny":
-            return [self._point(12, 1, 3.0, (0, 1), 200, 5.0, METHODS)]
+            return [self._point(12, 1, 3.0, (0, 1), 200, 5.0, compared)]
         if scale == "quick":
-            return [self._point(40, 3, oversampling, (0, 1), 3000, 20.0, METHODS) for oversampling in (1.2, 1.4, 1.6, 1.8, 2.0)]
+            return [self._point(40, 3, ratio, (0, 1), 3000, 20.0, compared) for ratio in (1.2, 1.4, 1.6, 1.8, 2.0)]
         points = []
         for oversampling in (2.0, 1.8, 1.6, 1.2, 1.4):
-            small = self._point(75, 5, oversampling, (), 3000, 60.0, METHODS)
+            small = self._point(75, 5, oversampling, (), 3000, 60.0, compared)
             seeds = range(TESTS.get(oversampling, 5))
-            large = self._point(150, 10, oversampling, seeds, 3000, SECONDS, METHODS)
+            large = self._point(150, 10, oversampling, seeds, 3000, SECONDS, compared)
             points += [small, replace(large, tuned_at=small.params)]
         return points
 
     def _point(
-        self, n: int, rank: int, oversampling: float, seeds: Sequence[int], most: int, cap: float, methods: Sequence[Method]
+        self, n: int, rank: int, oversampling: float, seeds: Sequence[int], most: int, cap: float, compared: Sequence[Method]
     ) -> Point:
         m = round(oversampling * (2 * n - rank) * rank)
         params = {"n1": n, "n2": n, "rank": rank, "oversampling": oversampling, "m": m}
-        return Point(params, methods, seeds=seeds, max_iter=most, max_seconds=cap)
+        return Point(params, compared, seeds=seeds, max_iter=most, max_seconds=cap)
 
 
-SUCCESS_METHODS = (methods.ADAPTIVE_RGD, methods.PRGD, methods.ADAPTIVE_PRGD, methods.RGD_RELAXED, methods.RCG)
+SUCCESS_METHODS = ("adaptive-rgd", "prgd", "adaptive-prgd", "rgd", "rgd-relaxed", "prgd-relaxed", "rcg")
 TUNED_AT = {"n1": 50, "n2": 50, "rank": 4, "m": 600}
 
 
@@ -78,17 +76,18 @@ class SensingSuccess(_Sensing):
     title = "Sensing: success rates"
 
     def points(self, scale: str) -> Sequence[Point]:
+        compared = methods(scale, *SUCCESS_METHODS)
         if scale == "tiny":
             base = {"n1": 12, "n2": 12, "rank": 1, "m": 80}
-            points = [Point({**base, "m": m}, SUCCESS_METHODS, seeds=(0, 1), max_iter=100, tuned_at=base) for m in (20, 60)]
-            return [Point(base, SUCCESS_METHODS, seeds=(), max_iter=100), *points]
+            points = [Point({**base, "m": m}, compared, seeds=(0, 1), max_iter=100, tuned_at=base) for m in (20, 60)]
+            return [Point(base, compared, seeds=(), max_iter=100), *points]
         quick = scale == "quick"
         ranks, trials = ((2, 6, 10), 3) if quick else (range(2, 13, 2), 10)
         counts = range(200, 1001, 200) if quick else range(100, 1001, 100)
-        tuning = Point(TUNED_AT, SUCCESS_METHODS, seeds=(), max_iter=500)
-        return [tuning, *(self._point(rank, m, trials) for rank in ranks for m in counts)]
+        tuning = Point(TUNED_AT, compared, seeds=(), max_iter=500)
+        return [tuning, *(self._point(rank, m, trials, compared) for rank in ranks for m in counts)]
 
-    def _point(self, rank: int, m: int, trials: int) -> Point:
+    def _point(self, rank: int, m: int, trials: int, compared: Sequence[Method]) -> Point:
         hopeless = m < (100 - rank) * rank
         params = {"n1": 50, "n2": 50, "rank": rank, "m": m}
-        return Point(params, SUCCESS_METHODS, seeds=range(2 if hopeless else trials), max_iter=500, tuned_at=TUNED_AT)
+        return Point(params, compared, seeds=range(2 if hopeless else trials), max_iter=500, tuned_at=TUNED_AT)

@@ -191,7 +191,7 @@ def alike(first: str, second: str, points: Sequence[tuple[str, dict[str, Mean]]]
 # -- growth, trends, shares --------------------------------------------------------------------------------------------
 def growth(means: Sequence[Mean], quantity: str) -> tuple[Factor, Mean, Mean] | None:
     """By how much a method's average grows, from the first point at which no run was cut short to the last; with both."""
-    usable = [mean for mean in means if not mean.failed and mean.of(quantity).mean > 0]
+    usable = [mean for mean in means if not mean.failed and mean.tells and mean.of(quantity).mean > 0]
     while usable and usable[0].at_least:
         usable.pop(0)
     if len(usable) < 2:
@@ -276,8 +276,12 @@ def stand_in(case: Case, **wanted: float) -> str:
 
 
 def having(points: dict[Case, dict[str, Mean]], *methods: str, where: Callable[[Case], bool] = lambda case: True) -> list[Case]:
-    """The points at which all of these methods ran."""
-    return [case for case, means in points.items() if where(case) and all(method in means for method in methods)]
+    """The points at which all of these methods ran, and none failed in most tests but not in all: too few are left of it."""
+    return [
+        case
+        for case, means in points.items()
+        if where(case) and all(method in means and means[method].tells for method in methods)
+    ]
 
 
 def times(value: float) -> str:
@@ -287,7 +291,18 @@ def times(value: float) -> str:
 
 
 def tests(number: int) -> str:
-    return f"{number}\N{NO-BREAK SPACE}test{'' if number == 1 else 's'}"
+    return counted(number, "test")
+
+
+def counted(number: int, what: str) -> str:
+    """``1 test``, ``2 tests``, ``3 boxes``."""
+    plural = "" if number == 1 else "es" if what.endswith("x") else "s"
+    return f"{number}\N{NO-BREAK SPACE}{what}{plural}"
+
+
+def theorem_label(case: Case) -> str:
+    """A point of the theorem's experiment: inside its premise, or Gaussian."""
+    return f"{case.label('n1', 'rank')}, {case.field}" if case.field else f"Gaussian, {case.label('n1', 'rank', 'm')}"
 
 
 def amount(value: float, unit: str) -> str:

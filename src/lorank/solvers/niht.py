@@ -38,7 +38,7 @@ class IHT:
     """
 
     factor: float = 0.5
-    accuracy: float = 1e-2
+    accuracy: float = 1e-4
     safeguard: Safeguard | None = field(default_factory=lambda: Safeguard(fallbacks=()))
 
     def __post_init__(self) -> None:
