@@ -103,3 +103,12 @@ def test_restarts_do_not_depend_on_the_scale_of_the_data(scale):
     scaled = lr.Completion(problem.rows, problem.cols, scale * problem.y, problem.shape)
     one, two = (lr.solve(p, 3, lr.RCG(RowColumn()), max_iter=15, tol=0).history.residual for p in (problem, scaled))
     np.testing.assert_allclose(one, two, rtol=1e-5)
+
+
+def test_few_gaussian_measurements():
+    """Seeds on which descent at the rank itself ends in a poor minimum, with a residual of 6e-2, whatever the step."""
+    for seed in (1, 7, 10):
+        problem, truth = lr.datasets.random_sensing(50, 50, 4, m=461, seed=seed)  # 1.2 for each degree of freedom
+        result = lr.solve(problem, 4, "rcg", tol=1e-8, max_iter=1000)
+        assert result.converged
+        assert truth.distance(result.X) <= 1e-6 * truth.norm()

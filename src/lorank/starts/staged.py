@@ -13,6 +13,9 @@ from ..solvers.runner import Interrupted
 from .growth import fit, grow, in_units
 from .spectral import ROUGHLY, Spectral
 
+FEW = 1.5  # measurements for each degree of freedom
+SPARE_RANKS, SPARE_STEPS = 2, 40
+
 
 @dataclass(frozen=True)
 class Staged:
@@ -20,7 +23,8 @@ class Staged:
 
     Where one direction dominates (a mean, say), the trailing singular vectors of ``A* y`` are mostly that direction's sampling
     noise. Fitted first, it leaves a residual that shows the others. Where the measurements see all directions alike
-    (:attr:`Problem.isotropic`) there is nothing to gain, and this is the spectral start.
+    (:attr:`Problem.isotropic`) there is nothing to gain, and this is the spectral start; where they are few as well, that is
+    fitted with a few spare ranks first, since descent at the rank itself may end in a poor minimum.
 
     Parameters
     ----------
@@ -43,10 +47,10 @@ class Staged:
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         if problem.isotropic and rank > 1:
-            return Spectral()(problem, rank, rng)
+            dof = (sum(problem.shape) - rank) * rank
+            return with_spare_ranks(problem, rank, rng) if problem.m < FEW * dof else Spectral()(problem, rank, rng)
         if rank == 1:
-            X = problem.rank_one(rng) if problem.isotropic else None
-            return ROUGHLY(problem, 1, rng) if X is None else X
+            return ROUGHLY(problem, 1, rng)
         rough, unit = problem.single()
         alike = problem.balanced() is None
         X = rough.rank_one(rng) if alike else None
@@ -57,3 +61,20 @@ class Staged:
                 raise Interrupted(in_units(stopped.point, problem, unit)) from None
         tol = 0.2 * (rank - 1) ** 0.5 if alike else 0.2  # each pair to a fifth on average, or all of them together
         return grow(rough, X, rank - 1, rng, tol=tol, dtype=problem.dtype, unit=unit)
+
+
+def with_spare_ranks(problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
+    """The spectral start at a somewhat larger rank, after some conjugate gradient steps, cut down to its leading pairs.
+
+    With room to move in, descent goes round the poor minima that few measurements leave at the rank itself. The steps count as
+    the start's, not among the iterations.
+    """
+
+    def leading_pairs(X: FixedRank) -> FixedRank:
+        return FixedRank.from_factors((X.U * X.s)[:, :rank], X.V[:, :rank], backend=X.backend)
+
+    wide = min(rank + SPARE_RANKS, *problem.shape)
+    try:
+        return leading_pairs(fit(problem, Spectral()(problem, wide, rng), SPARE_STEPS, SPARE_STEPS))
+    except Interrupted as stopped:
+        raise Interrupted(leading_pairs(stopped.point)) from None
