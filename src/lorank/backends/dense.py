@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from .base import Array
 from .basis import Basis
 from .cholesky_qr import at_large_angles, first_pass, second_pass
 
+SHORT = 4096  # entries
 BLOCK = 1 << 16  # index pairs at a time: bounds the memory of gathered factors
 
 
@@ -177,6 +179,8 @@ class Dense:
     def norm(self, a: Array) -> float:
         """Euclidean (Frobenius) norm in double precision. Not by BLAS, whose threads may change the last bits."""
         a = _double(a).ravel()
+        if a.size <= SHORT:  # which BLAS leaves to one thread
+            return math.sqrt(np.vdot(a, a).real)
         if a.dtype.kind == "c":
             a = a.view(np.float64)
         return float(np.sqrt(np.einsum("i,i->", a, a)))

@@ -9,7 +9,7 @@ import numpy as np
 from ..backends import Array, Arrays
 from .rough_map import RoughMap
 
-STEPS = 9  # of Lanczos' method: with a random first vector, 8 reach what 12 do at n = 500, and 5 do not
+STEPS = 8  # of Lanczos' method: with a random first vector, 8 reach what 12 do at n = 500, and 5 do not
 
 
 def spectral_signal(rough: RoughMap, y: Array, backend: Arrays, rng: np.random.Generator, steps: int = STEPS) -> Array:
