@@ -69,7 +69,8 @@ class AutoPhase:
     fall : float
         to this share of itself,
     near, stalled : float
-        in descent only to ``stalled`` of itself once it is below ``near``: so small, only noise can hold it up,
+        in descent, once it is below ``near``, only to ``stalled`` of itself within twice the window: so small, only noise can
+        hold it up,
     slower : float
         or to this share after message passing.
 
@@ -136,7 +137,7 @@ class AutoPhase:
         if turn is not None:
             return turn
         inner = memory.solver.step(problem, memory.inner)
-        residuals = (*memory.residuals, inner.residual)[-1 - self.window :]
+        residuals = (*memory.residuals, inner.residual)[-1 - 2 * self.window :]
         # By hand: replace would take as long as the products with a small A.
         return self._outer(state, Memory(memory.solver, inner, memory.phase, residuals, memory.attempts, memory.stuck, best))
 
@@ -182,10 +183,13 @@ class AutoPhase:
         return State(state.iteration + 1, inner.X, inner.gradient, inner.residual, inner.step, previous, memory, inner.note)
 
     def _slow(self, memory: Memory, state: State) -> bool:
-        residuals = memory.residuals
-        if len(residuals) <= self.window or residuals[-1] < 100 * np.finfo(state.X.dtype).eps:
+        residuals, window = memory.residuals, self.window
+        if len(residuals) <= window or residuals[-1] < 100 * np.finfo(state.X.dtype).eps:
             return False
         if memory.phase != DESCENT:
-            return residuals[-1] > self.slower * residuals[0]
-        # With many measurements, a small residual is near the signal: only noise, or rounding, can hold it up.
-        return residuals[-1] > (self.fall if residuals[-1] > self.near else self.stalled) * residuals[0]
+            return residuals[-1] > self.slower * residuals[-1 - window]
+        if residuals[-1] > self.near:
+            return residuals[-1] > self.fall * residuals[-1 - window]
+        # With many measurements, a small residual is near the signal: only noise, or rounding, can hold it up. The signal
+        # still settles then, and a rule may wait for that: twice the time.
+        return len(residuals) > 2 * window and residuals[-1] > self.stalled * residuals[0]
