@@ -97,3 +97,11 @@ def test_the_start_is_better_than_the_plain_spectral_one(dtype):
         errors.append([lr.phase_distance(problem.signal(X), x) for X in points])
     better, plain = np.median(errors, 0)
     assert better < 0.8 * plain
+
+
+def test_the_staged_start_is_this_one():
+    problem, _ = lr.datasets.random_phase(30, oversampling=4, seed=1)
+    one, other = (
+        start(np.random.default_rng(0)) for start in (problem.rank_one, lambda rng: lr.starts.Staged()(problem, 1, rng))
+    )
+    np.testing.assert_array_equal(one.U, other.U)

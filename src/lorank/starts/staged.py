@@ -50,7 +50,8 @@ class Staged:
             dof = (sum(problem.shape) - rank) * rank
             return with_spare_ranks(problem, rank, rng) if problem.m < FEW * dof else Spectral()(problem, rank, rng)
         if rank == 1:
-            return ROUGHLY(problem, 1, rng)
+            X = problem.rank_one(rng) if problem.isotropic else None
+            return ROUGHLY(problem, 1, rng) if X is None else X
         rough, unit = problem.single()
         alike = problem.balanced() is None
         X = rough.rank_one(rng) if alike else None
