@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -285,3 +289,24 @@ def test_imaginary_parts_are_refused_and_never_cut_off(estimator):
         for y, weights in ((dense.ravel(), None), (dense.real.ravel(), dense.ravel())):
             with pytest.raises(ValueError, match="Complex data not supported"):
                 estimator.fit(pairs, y, sample_weight=weights)
+
+
+def test_same_bits_on_one_thread_and_on_two():
+    program = """
+import hashlib, numpy as np, lorank as lr
+rng = np.random.default_rng(0)
+X = np.einsum("ik,jk->ij", rng.standard_normal((700, 4)), rng.standard_normal((500, 4))) + 1  # no BLAS
+rows, cols = np.nonzero(rng.random(X.shape) < 0.2)
+y = X[rows, cols] + 0.3 * rng.standard_normal(len(rows))
+pairs = np.column_stack([rows, cols])
+for options in ({"rank": 4}, {"rank": 3, "regularization": 1.0}):
+    model = lr.MatrixCompletion(intervals=True, **options).fit(pairs, y)
+    for a in (model.predict(pairs), *model.predict_interval(pairs), model.U_, model.s_, model.V_):
+        print(hashlib.md5(np.ascontiguousarray(a).tobytes()).hexdigest())
+"""
+    said = []
+    for threads in "12":
+        env = os.environ | {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+        said.append(subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True).stdout)
+    assert said[0] == said[1]
+    assert len(said[0].split()) == 12

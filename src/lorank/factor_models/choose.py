@@ -24,9 +24,9 @@ RANKS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 COARSE = (0, 1, 3, 8, 24, 64, 128)  # where observations are many: learned priors let what a rank has too much fade away
 MANY = 300_000  # observations: from here on ranks are tried in larger steps, and learned priors are known well enough
 BRIEF = 8  # sweeps of a rank that is tried there, alike for all
-PATIENCE = 2  # ranks without a better error before the path ends
-LITTLE = 1e-3  # a gain smaller than this, relatively, ends the path too,
-LITTLE_COARSE = 1e-2  # and this where ranks are tried in larger steps: the next one takes ten times as long
+PATIENCE = 2  # ranks without a better error before the path ends,
+LITTLE = 1e-3  # better by more than this, relatively;
+LITTLE_COARSE = 1e-2  # where ranks are tried in larger steps, one gain below this will do: the next takes ten times as long
 PREFERRED = 0.9  # a strength is taken over learned priors only where its error is below this share of theirs: it rarely
 # predicts better, and on small data often seems to
 STEPS = 9  # strengths on a path, each half of the one before
@@ -230,12 +230,12 @@ def _path(
         if settings.offsets:
             with limited_blas(problem.blas_threads):
                 offsets = offsets_alone(problem, Variational(offsets=True))
-        least, since = np.inf, 0
+        least, since, coarse = np.inf, 0, problem.m >= MANY
         for rank in ranks:
             _, last = attempt(replace(settings, rank=rank), offsets)
-            little = least * (1 - (LITTLE_COARSE if problem.m >= MANY else LITTLE)) < last <= least
-            least, since = (last, 0) if last < least else (least, since + 1)
-            if since >= PATIENCE or little:
+            more = last < least * (1 - (LITTLE_COARSE if coarse else LITTLE))
+            least, since = min(least, last), 0 if more else since + 1
+            if since >= (1 if coarse and last <= least else PATIENCE):
                 break
 
     def along_strengths(rank: int) -> None:
