@@ -77,5 +77,5 @@ def test_same_bits_twice_and_for_the_held_out_part():
 
 
 def test_other_words_are_refused():
-    with pytest.raises(ValueError, match="precision must be 'auto', 'double' or 'mixed', got 'half'"):
+    with pytest.raises(ValueError, match="precision must be one of 'auto', 'double', 'mixed', got 'half'"):
         lr.Completion([0], [0], [1.0], precision="half")
