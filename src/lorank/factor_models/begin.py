@@ -51,7 +51,7 @@ def begin(
         raise ValueError(f"start has rank {rank - more}, more than the {rank} asked for")
     if more:
         X = _directions(problem if base is None else _rest(problem, base), more, rng)
-        base = _beside(problem, base, X, solver.offsets)
+        base = _side_by_side(problem, base, X, solver.offsets)
     assert base is not None
     return solver.uninformed(problem, base)
 
@@ -87,7 +87,7 @@ def _directions(problem: Completion, rank: int, rng: np.random.Generator) -> Fix
     return descend(problem, Staged()(problem, rank, rng), SETTLE, MAX_STEPS)
 
 
-def _beside(problem: Completion, base: Factors | None, X: FixedRank, offsets: bool) -> Factors:
+def _side_by_side(problem: Completion, base: Factors | None, X: FixedRank, offsets: bool) -> Factors:
     """Balanced factors of X, with those of ``base`` beside them: offsets stay at the end."""
     backend = problem.backend
     root = (SHRUNK * backend.astype(X.s, np.float64)) ** 0.5

@@ -226,7 +226,7 @@ class Auto:
             return self._begin(problem, state, stuck, NEWTON, self.newton, f"the residual stayed near {level}: second order")
         if phase == REWEIGHTED and inner.done:
             return self._begin(problem, state, memory, NEWTON, self.newton, f"IRLS ended at {level}: second order")
-        if phase == GROWING and self._settled(memory.residuals):
+        if phase == GROWING and self._rank_is_fitted(memory.residuals):
             rank = state.X.rank + 1
             return self._begin(
                 problem,
@@ -296,7 +296,7 @@ class Auto:
             return False
         return residuals[-1] > self.fall**share * residuals[-1 - window]
 
-    def _settled(self, residuals: tuple[float, ...]) -> bool:
+    def _rank_is_fitted(self, residuals: tuple[float, ...]) -> bool:
         count = len(residuals) - 1
         return count >= self.max_steps or (count >= self.settle and residuals[-1] > 0.9 * residuals[-1 - self.settle])
 
