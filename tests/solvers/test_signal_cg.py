@@ -75,7 +75,7 @@ def test_uneven_columns_take_as_many_steps_as_even_ones(dtype, whiten):
     other = lr.solve(uneven(problem, x)[0], 1, solver, tol=1e-8)
     assert even.converged
     assert other.converged
-    assert other.n_iter <= 1.5 * even.n_iter + 3
+    assert other.n_iter <= 2 * even.n_iter + 5  # columns that differ by 30 took five times as many without
 
 
 def test_whitening_saves_steps():
