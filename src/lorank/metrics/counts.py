@@ -44,7 +44,7 @@ class Counts:
     """
 
     floor: float = 0.5
-    uneven: float = 0.005
+    uneven: float = 0.0125
 
     def __post_init__(self) -> None:
         check_parameters(self, floor=POSITIVE, uneven=NOT_NEGATIVE)
@@ -56,7 +56,7 @@ class Counts:
         return memory, memory
 
 
-def count_weights(problem: Problem, dtype: Any, floor: float = 0.5, uneven: float = 0.005) -> Weights:
+def count_weights(problem: Problem, dtype: Any, floor: float = 0.5, uneven: float = 0.0125) -> Weights:
     """The weights that do for every point: they depend on the pattern alone."""
     counts = problem.counts()
     if counts is None or max(map(_variation, counts)) < uneven:
