@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import importlib
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def interrupting(original, at, calls):
 @pytest.mark.parametrize("options", [{}, {"rank": 2, "regularization": "learned"}, {"rank": 2, "regularization": 1.0}])
 def test_the_best_so_far_comes_back(data, module, name, at, options, monkeypatch):
     calls: list[int] = []
-    room = sys.modules[module]
+    room = importlib.import_module(module)
     monkeypatch.setattr(room, name, interrupting(getattr(room, name), at, calls))
     model = lr.MatrixCompletion(**options).fit(*data)
     assert np.isfinite(model.predict(data[0])).all()
@@ -53,11 +53,22 @@ def test_the_best_so_far_comes_back(data, module, name, at, options, monkeypatch
         assert model.status_ == "converged"
 
 
+def test_the_fit_is_kept_where_ctrl_c_comes_at_the_end(data, monkeypatch):
+    room, calls = importlib.import_module("lorank.estimators.completion"), []
+    monkeypatch.setattr(room, "diagnose", interrupting(room.diagnose, 1, calls))
+    model = lr.MatrixCompletion(rank=2, regularization="learned").fit(*data)
+    monkeypatch.undo()
+    whole = lr.MatrixCompletion(rank=2, regularization="learned").fit(*data)
+    assert model.status_ == "interrupted"
+    assert model.diagnosis_ == whole.diagnosis_
+    np.testing.assert_array_equal(model.predict(data[0]), whole.predict(data[0]))
+
+
 def test_the_imputer_keeps_what_it_has(monkeypatch):
     rng = np.random.default_rng(0)
     table = rng.standard_normal((50, 2)) @ rng.standard_normal((2, 8))
     table[rng.random(table.shape) < 0.2] = np.nan
-    room, calls = sys.modules["lorank.solvers.variational"], []
+    room, calls = importlib.import_module("lorank.solvers.variational"), []
     monkeypatch.setattr(room, "advance", interrupting(room.advance, 12, calls))
     imputer = lr.LowRankImputer().fit(table)
     assert imputer.status_ == "interrupted"

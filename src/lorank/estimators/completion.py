@@ -214,7 +214,12 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
             fit = best if best is not None and choice.interrupted else fit_factors(problem, mean, settings, start)
         except KeyboardInterrupt:
             fit = replace(best or unfitted(problem, mean, settings), status=INTERRUPTED)
-        self.diagnosis_ = diagnose(problem, max(settings.rank, 1), duplicates=len(values) - problem.m)
+        rank, repeated = max(settings.rank, 1), len(values) - problem.m
+        try:
+            self.diagnosis_ = diagnose(problem, rank, duplicates=repeated)
+        except KeyboardInterrupt:  # a moment's work, which what follows needs: once more, and the fit is kept
+            fit = replace(fit, status=INTERRUPTED)
+            self.diagnosis_ = diagnose(problem, rank, duplicates=repeated)
         if settings.rank > 1 and (self.diagnosis_.oversampling < 1 or self.diagnosis_.components > 1):
             warnings.warn(f"recovery cannot be unique here. {self.diagnosis_.verdict}", UserWarning, stacklevel=2)
         self._seen = problem.observations.host()[:2]
