@@ -34,6 +34,7 @@ SOLVERS = (
     *("tests/test_starts.py", "tests/test_steps.py", "tests/test_stopping.py", "tests/test_linalg.py", "tests/test_docs.py"),
 )
 NO_TORCH = ("-k", "not torch")  # which has a BLAS and kernels of its own: once is enough
+QUICK = (*NO_TORCH, "--hypothesis-profile=quick")
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,15 @@ def blas(core: str, threads: int) -> dict[str, str]:
     return {"OPENBLAS_CORETYPE": core, "OPENBLAS_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
 
 
-VARIATIONS = [
+VARIATIONS = [  # the longest first
+    Variation(
+        "pure",
+        "no C++ extension: what a user without a compiler gets",
+        {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        KERNELS + SOLVERS,
+        QUICK,
+        pure=True,
+    ),
     Variation(
         "haswell",
         "BLAS and kernels as on processors without AVX-512, one thread",
@@ -69,16 +78,8 @@ VARIATIONS = [
         NO_TORCH,
         needs="baseline",
     ),
-    Variation(
-        "pure",
-        "no C++ extension: what a user without a compiler gets",
-        {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-        KERNELS + SOLVERS,
-        NO_TORCH,
-        pure=True,
-    ),
-    Variation("rounding-1", "other last bits", {"OMP_NUM_THREADS": "1"}, options=(*NO_TORCH, "--rounding", "1")),
-    Variation("rounding-2", "and others", {"OMP_NUM_THREADS": "2"}, options=(*NO_TORCH, "--rounding", "2")),
+    Variation("rounding-1", "other last bits", {"OMP_NUM_THREADS": "1"}, options=(*QUICK, "--rounding", "1")),
+    Variation("rounding-2", "and others", {"OMP_NUM_THREADS": "2"}, options=(*QUICK, "--rounding", "2")),
 ]
 
 
