@@ -35,11 +35,13 @@ LAYERS: list[dict[str, str]] = [
     {
         "geometry": "matrices of rank r: points, tangent vectors, weights, gradient, retraction; the manifold",
         "datafits": "what is compared with the data, and how",
+        "top": "the best columns of each row, in blocks",
     },
     {
         "operators": "measurement models, one a file; the problem that a solver sees, and its gradient",
         "linalg": "truncated SVD",
         "result": "what a run returns: result, status, history",
+        "evaluation": "how good recommendations are: measures, splits, baselines",
     },
     {
         "state": "one iterate, as it travels through a run",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import callbacks, datasets, metrics, solvers, starts, steps, stopping, testing
+from . import callbacks, datasets, evaluation, metrics, solvers, starts, steps, stopping, testing
 from ._version import __version__ as __version__
 from .geometry import FixedRank
 from .operators import Completion, Gradient, PhaseRetrieval, Problem, Sensing, phase_distance
@@ -81,6 +81,7 @@ __all__ = [
     "callbacks",
     "datasets",
     "diagnose",
+    "evaluation",
     "load",
     "metrics",
     "phase_distance",

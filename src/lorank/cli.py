@@ -85,8 +85,9 @@ def build_app() -> Any:
         if status:
             raise typer.Exit(status)
 
-    from .commands import ratings, tables
+    from .commands import evaluate, ratings, tables
 
     ratings.register(app)
+    evaluate.register(app)
     tables.register(app)
     return app

@@ -208,3 +208,35 @@ def test_titles_cannot_carry_markup(folder):
     page = build_page(model.fit(pairs, values), pairs[:, 0], pairs[:, 1], values, "<script>alert(1)</script>")
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert" in page
+
+
+def test_evaluate_shows_a_model_beside_baselines(folder, tmp_path):
+    done = run("evaluate", folder / "ratings.csv", "-n", 5, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert set(found["models"]) >= {"MatrixCompletion", "popularity", "item means"}
+    assert all(0 <= one["ndcg"] <= 1 and one["n"] == 5 for one in found["models"].values())
+    assert found["models"]["MatrixCompletion"]["rmse"] < found["models"]["item means"]["rmse"]
+    lines = run("evaluate", folder / "ratings.csv", "-n", 5).stdout.splitlines()
+    assert "NDCG@5" in lines[1]
+    assert len(lines) == 2 + len(found["models"])
+    rows = (folder / "ratings.csv").read_text().splitlines()
+    (tmp_path / "timed.csv").write_text("\n".join(["user,movie,rating,when", *(f"{r},{k}" for k, r in enumerate(rows[1:]))]))
+    done = run("evaluate", tmp_path / "timed.csv", "--time", "when", "--positive", 3.5, "--json")
+    assert json.loads(done.stdout)["positive"] == 3.5
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--positive", 99), "none of the"),
+        (("--time", "when"), "no column 'when'"),
+        (("--time", "rating", "--value", "rating"), "asked for twice"),
+        (("--holdout", 1.5), "share must lie between 0 and 1"),
+        (("-n", 0), "n must be a whole number"),
+    ],
+)
+def test_evaluate_says_what_is_wrong(folder, options, said):
+    done = run("evaluate", folder / "ratings.csv", *options)
+    assert done.exit_code == 2
+    assert said in done.stderr

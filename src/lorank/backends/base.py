@@ -122,6 +122,12 @@ class Arrays(Protocol):
 
     def median(self, a: Array) -> float: ...
 
+    def top(self, block: Array, n: int, hidden: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Columns and values of the n largest entries in each row of a dense block, largest first, of equal ones the smaller
+        column: NumPy arrays. Entries at the index pairs ``hidden`` count as -inf, and so they are after that.
+        """
+        ...
+
     def squares(self, matrix: Any, axis: int) -> Array:
         """Squared norms of the rows (axis 1) or columns (axis 0) of a dense or sparse matrix, in double precision."""
         ...

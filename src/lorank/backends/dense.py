@@ -103,6 +103,24 @@ class Dense:
         """Where the flags are true."""
         return np.flatnonzero(flags)
 
+    def top(self, block: Array, n: int, hidden: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """The n largest entries of each row, of equal ones the smaller column first; see the protocol."""
+        block[hidden] = -np.inf
+        width = block.shape[1]
+        more = min(n + 1, width)  # one more shows whether the last one has an equal that was left out
+        found = (
+            np.argpartition(-block, more - 1, axis=1)[:, :more] if more < width else np.tile(np.arange(width), (len(block), 1))
+        )
+        found.sort(axis=1)
+        value = np.take_along_axis(block, found, axis=1)
+        order = np.argsort(-value, axis=1, kind="stable")
+        found, value = np.take_along_axis(found, order, axis=1), np.take_along_axis(value, order, axis=1)
+        if more > n:
+            tied = np.flatnonzero((value[:, n] == value[:, n - 1]) & np.isfinite(value[:, n]))
+            for i in tied:  # which of the equal ones came along was chance
+                found[i, :n] = np.argsort(-block[i], kind="stable")[:n]
+        return found[:, :n], value[:, :n]
+
     def squares(self, matrix: Any, axis: int) -> Array:
         if isinstance(matrix, np.ndarray):
             return (np.abs(_double(matrix)) ** 2).sum(axis)

@@ -19,11 +19,12 @@ TEXT = (".csv", ".tsv", ".txt", ".tab", ".dat", ".data")
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns with rows, columns and values."""
+    """Names of the columns with rows, columns and values, and with times where they were asked for."""
 
     row: str
     col: str
     value: str | None
+    time: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Ratings:
     row_ids, col_ids : arrays
         The file's names, whole numbers or text, in rising order.
     columns : Columns
+    times : (m,) array or None
     """
 
     rows: np.ndarray
@@ -46,13 +48,16 @@ class Ratings:
     row_ids: np.ndarray
     col_ids: np.ndarray
     columns: Columns
+    times: np.ndarray | None = None
 
     @property
     def pairs(self) -> np.ndarray:
         return np.column_stack([self.rows, self.cols])
 
 
-def read_ratings(path: str | Path, row: str | None = None, col: str | None = None, value: str | None = None) -> Ratings:
+def read_ratings(
+    path: str | Path, row: str | None = None, col: str | None = None, value: str | None = None, time: str | None = None
+) -> Ratings:
     """Read observations from CSV, TSV, Parquet, Matrix Market or NPZ.
 
     Parameters
@@ -61,6 +66,8 @@ def read_ratings(path: str | Path, row: str | None = None, col: str | None = Non
         ``.csv``, ``.tsv``, ``.txt`` (each also ``.gz``), ``.parquet``, ``.mtx``, or ``.npz`` as SciPy writes sparse matrices.
     row, col, value : str, optional
         Names of columns; guessed where they are obvious.
+    time : str, optional
+        The name of a column with times, numbers; none is read by default.
 
     Raises
     ------
@@ -70,15 +77,18 @@ def read_ratings(path: str | Path, row: str | None = None, col: str | None = Non
     path = Path(path)
     kind = _kind(path)
     if kind in ("mtx", "npz"):
+        if time is not None:
+            raise FileError(f"{path} is a matrix: it has no column {time!r} with times")
         return _matrix(path, kind)
-    series, names = _read(path, kind, row, col, value, with_values=True)
+    series, names = _read(path, kind, row, col, value, time, with_values=True)
     values = series[str(names.value)].to_numpy().astype(np.float64, copy=False)
+    times = None if time is None else series[time].to_numpy().astype(np.float64, copy=False)
     del series[str(names.value)]
     rows, row_ids = _codes(series.pop(names.row))
     cols, col_ids = _codes(series.pop(names.col))
     if not len(values):
         raise FileError(f"{path} has no observations")
-    return Ratings(rows, cols, values, row_ids, col_ids, names)
+    return Ratings(rows, cols, values, row_ids, col_ids, names, times)
 
 
 def read_pairs(path: str | Path, row: str | None = None, col: str | None = None) -> tuple[np.ndarray, np.ndarray, Columns]:
@@ -88,7 +98,7 @@ def read_pairs(path: str | Path, row: str | None = None, col: str | None = None)
     if kind in ("mtx", "npz"):
         found = _matrix(path, kind)
         return found.row_ids[found.rows], found.col_ids[found.cols], found.columns
-    series, names = _read(path, kind, row, col, None, with_values=False)
+    series, names = _read(path, kind, row, col, None, None, with_values=False)
     rows, cols = (series[name].to_numpy() for name in (names.row, names.col))
     return rows, cols, names
 
@@ -117,19 +127,18 @@ def _kind(path: Path) -> str:
 
 
 def _read(
-    path: Path, kind: str, row: str | None, col: str | None, value: str | None, *, with_values: bool
+    path: Path, kind: str, row: str | None, col: str | None, value: str | None, time: str | None, *, with_values: bool
 ) -> tuple[dict[str, Any], Columns]:
     if kind == "parquet":
-        return _parquet(path, row, col, value, with_values)
+        return _parquet(path, row, col, value, time, with_values)
     separator = "\t" if {".tsv", ".tab"} & {s.lower() for s in path.suffixes} else None
     separator, names, named, sample = head(path, separator)
-    found = _guess(path, names, row, col, value, with_values)
+    found = _guess(path, names, row, col, value, time, with_values)
     kinds = {}
     for name in (found.row, found.col):
         at = names.index(name)
         kinds[name] = "whole" if all(len(r) <= at or whole(r[at]) for r in sample) and sample else "text"
-    if found.value is not None:
-        kinds[found.value] = "number"
+    kinds |= {name: "number" for name in (found.value, found.time) if name is not None}
     try:
         return read_columns(path, separator, names, named, kinds), found
     except FileError:
@@ -140,15 +149,15 @@ def _read(
 
 
 def _parquet(
-    path: Path, row: str | None, col: str | None, value: str | None, with_values: bool
+    path: Path, row: str | None, col: str | None, value: str | None, time: str | None, with_values: bool
 ) -> tuple[dict[str, Any], Columns]:
     pl = polars()
     if not path.exists():
         raise FileError(f"{path} does not exist")
     try:
         names = list(pl.read_parquet_schema(path))
-        found = _guess(path, names, row, col, value, with_values)
-        wanted = [n for n in (found.row, found.col, found.value) if n is not None]
+        found = _guess(path, names, row, col, value, time, with_values)
+        wanted = [n for n in (found.row, found.col, found.value, found.time) if n is not None]
         frame = pl.read_parquet(path, columns=wanted)
     except FileError:
         raise
@@ -157,7 +166,9 @@ def _parquet(
     out = {}
     for name in wanted:
         series = frame.get_column(name)
-        if name == found.value:
+        if name in (found.value, found.time):
+            if name == found.time and series.dtype.is_temporal():
+                series = series.to_physical()
             if not series.dtype.is_numeric():
                 raise FileError(f"{path}, column {name!r}: holds {series.dtype}, not numbers")
             series = series.cast(pl.Float64)
@@ -167,7 +178,11 @@ def _parquet(
             series = series.cast(pl.String)
         else:
             raise FileError(f"{path}, column {name!r}: ids must be whole numbers or text, not {series.dtype}")
-        bad = series.is_null() if name != found.value else series.is_null() | ~series.is_finite().fill_null(False)
+        bad = (
+            series.is_null()
+            if name not in (found.value, found.time)
+            else series.is_null() | ~series.is_finite().fill_null(False)
+        )
         if bad.any():
             k = int(bad.arg_true()[0])
             raise FileError(f"{path}, row {k + 1}, column {name!r}: {frame.get_column(name)[k]!r} cannot be used")
@@ -201,23 +216,31 @@ def _matrix(path: Path, kind: str) -> Ratings:
     return Ratings(rows.ravel(), cols.ravel(), values, row_ids, col_ids, Columns("row", "col", "value"))
 
 
-def _guess(path: Path, names: list[str], row: str | None, col: str | None, value: str | None, with_values: bool) -> Columns:
+def _guess(
+    path: Path,
+    names: list[str],
+    row: str | None,
+    col: str | None,
+    value: str | None,
+    time: str | None,
+    with_values: bool,
+) -> Columns:
     """The columns asked for, or those whose names give them away, or the first ones of a file that has no others."""
-    given = [name for name in (row, col, value) if name is not None]
+    given = [name for name in (row, col, value, time) if name is not None]
     for name in given:
         if name not in names:
             raise FileError(f"{path} has no column {name!r}: its columns are {', '.join(map(repr, names))}")
     if len(set(given)) != len(given):
-        raise FileError(f"the column {given[0]!r} is asked for twice")
+        raise FileError(f"the column {next(n for n in given if given.count(n) > 1)!r} is asked for twice")
     found: list[str | None] = [row, col, value]
     hints = (ROWS, COLS, VALUES)[: 3 if with_values else 2]
     for k, words in enumerate(hints):
         if found[k] is None:
-            match = [n for n in names if _plain(n) in words and n not in found]
+            match = [n for n in names if _plain(n) in words and n not in found and n != time]
             found[k] = min(match, key=lambda n: words.index(_plain(n))) if match else None
-    left = [n for n in names if n not in found]
+    left = [n for n in names if n not in found and n != time]
     missing = [k for k in range(len(hints)) if found[k] is None]
-    if missing and (len(names) == len(hints) or names[0] == "column_1"):  # nothing else it could be
+    if missing and (len(names) - (time is not None) == len(hints) or names[0] == "column_1"):  # nothing else it could be
         for k in missing:
             if left:
                 found[k] = left.pop(0)
@@ -225,7 +248,7 @@ def _guess(path: Path, names: list[str], row: str | None, col: str | None, value
     if missing:
         options = " ".join(f"--{('row', 'col', 'value')[k]} NAME" for k in missing)
         raise FileError(f"{path}: which column is which? Say so with {options}; its columns are {', '.join(map(repr, names))}")
-    return Columns(str(found[0]), str(found[1]), found[2])
+    return Columns(str(found[0]), str(found[1]), found[2], time)
 
 
 def _plain(name: str) -> str:

@@ -20,6 +20,7 @@ from ..reference import Reference
 from .basis import TorchBasis
 from .observations import TorchObservations, free_bytes
 from .tall import Grams, Tall, settle
+from .top import top
 
 DTYPES = {
     np.dtype(name): getattr(torch, name)
@@ -157,6 +158,9 @@ class Torch(Reference):
 
     def places(self, flags: Array) -> Array:
         return flags.nonzero()[:, 0]
+
+    def top(self, block: Array, n: int, hidden: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        return top(block, n, hidden)
 
     def squares(self, matrix: Any, axis: int) -> Array:
         return (abs(matrix).double() ** 2).sum(axis)

@@ -1,0 +1,48 @@
+"""Are recommendations any good? Ranking measures, splits that leave some of each user's items out, and baselines.
+
+>>> import numpy as np
+>>> from lorank.evaluation import Held, Popularity, compare, leave_some_out
+>>> rng = np.random.default_rng(0)
+>>> users, items = np.nonzero(rng.random((50, 20)) < np.linspace(0.05, 0.6, 20))
+>>> out = leave_some_out(users, share=0.2)
+>>> popular = Popularity(users[~out], items[~out], n_items=20)
+>>> held = Held.from_pairs(users[out], items[out], 50)
+>>> scores = compare({"popularity": popular}, held, np.bincount(items[~out], minlength=20), n_users=50, n=10)
+>>> scores["popularity"][0].ndcg > 0.3
+True
+"""
+
+from .baselines import ItemMean, Popularity
+from .compare import Recommender, compare
+from .held import Held
+from .ranking import (
+    RankingScores,
+    average_precision,
+    coverage,
+    hit_rate,
+    ndcg,
+    novelty,
+    precision,
+    ranking_scores,
+    recall,
+)
+from .splits import leave_last_out, leave_some_out
+
+__all__ = [
+    "Held",
+    "ItemMean",
+    "Popularity",
+    "RankingScores",
+    "Recommender",
+    "average_precision",
+    "compare",
+    "coverage",
+    "hit_rate",
+    "leave_last_out",
+    "leave_some_out",
+    "ndcg",
+    "novelty",
+    "precision",
+    "ranking_scores",
+    "recall",
+]

@@ -1,0 +1,79 @@
+"""Several models beside each other, on the same held-out items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..parameter_checks import check, shown, whole, with_methods
+from .held import Held
+from .ranking import RankingScores, ranking_scores
+
+USERS = 1 << 16  # whose lists are made at a time
+
+
+class Recommender(Protocol):
+    """Whatever recommends: ``recommend(rows, n)`` gives (k, n) arrays of items and scores, -1 and nan where there are no more.
+
+    Examples
+    --------
+    >>> from lorank.evaluation import Popularity, Recommender
+    >>> popular: Recommender = Popularity([0, 1], [0, 1])
+    >>> popular.recommend([0], n=1)[0].tolist()
+    [[1]]
+    """
+
+    def recommend(self, rows: Any, n: int) -> tuple[np.ndarray, np.ndarray]: ...
+
+
+def compare(
+    models: Mapping[str, Recommender], held: Any, item_counts: Any, n_users: int, n: int | Sequence[int] = (10, 20)
+) -> dict[str, list[RankingScores]]:
+    """Ask each model for recommendations to the users with held-out items, and score them.
+
+    Parameters
+    ----------
+    models : mapping from names to models
+        Each has ``recommend(rows, n)``, as :class:`~lorank.MatrixCompletion` and the baselines of this module do, and leaves
+        out what it knows a user to have.
+    held : SciPy sparse matrix, or a list of arrays
+        The held-out items of each user, row 0 being user 0.
+    item_counts : (items,) array
+        Users who had each item in the training data.
+    n_users : int
+        Users in the training data.
+    n : int or sequence of int
+        Places that count.
+
+    Returns
+    -------
+    dict from names to lists of RankingScores
+        One for each n.
+
+    Examples
+    --------
+    >>> from lorank.evaluation import Popularity, compare
+    >>> popular = Popularity([0, 1, 1, 2], [1, 1, 0, 2])
+    >>> compare({"popularity": popular}, [[0], [2], []], [1, 2, 1], n_users=3, n=1)["popularity"][0].recall
+    1.0
+    """
+    places = [n] if isinstance(n, (int, np.integer)) else list(n)
+    for one in places:
+        check("n", one, whole(1))
+    if not isinstance(models, Mapping) or not places:
+        raise ValueError(f"models must be a dict from names to models, and n at least one number: got {shown(models)}")
+    for name, model in models.items():
+        check(f"models[{name!r}]", model, with_methods("recommend", what="a model with recommend(rows, n)"))
+    found = Held.of(held)
+    rows = np.flatnonzero(found.counts)
+    if not len(rows):
+        raise ValueError("held has no held-out items: there is nothing to compare with")
+    some = Held(np.concatenate([[0], np.cumsum(found.counts[rows])]), found.items)
+    scores = {}
+    for name, model in models.items():
+        parts = [model.recommend(rows[at : at + USERS], max(places))[0] for at in range(0, len(rows), USERS)]
+        lists = np.concatenate(parts)
+        scores[name] = [ranking_scores(lists, some, item_counts, n_users, one) for one in places]
+    return scores

@@ -1,0 +1,103 @@
+"""Which observations are held out to judge recommendations: some of each user's, at random or the latest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..parameter_checks import SHARE, check, shown, whole
+
+
+def leave_some_out(users: Any, share: float = 0.2, *, keep: int = 1, seed: int = 0) -> np.ndarray:
+    """Hold out a share of each user's observations, at random.
+
+    Parameters
+    ----------
+    users : (m,) integer array
+        The user of each observation.
+    share : float
+        Of each user's observations, rounded down or up at random so that it is right on average.
+    keep : int
+        Observations that each user keeps at least.
+    seed : int
+
+    Returns
+    -------
+    (m,) array of bool
+        True where an observation is held out.
+
+    Examples
+    --------
+    >>> from lorank.evaluation import leave_some_out
+    >>> leave_some_out([0, 0, 0, 0, 1], share=0.25).sum() >= 1
+    np.True_
+    """
+    users = _check_users(users)
+    check("share", share, SHARE)
+    check("keep", keep, whole(0))
+    check("seed", seed, whole(0))
+    rng = np.random.default_rng(seed)
+    return _last(users, rng.random(len(users)), share, keep, rng)
+
+
+def leave_last_out(users: Any, times: Any, share: float = 0.2, *, keep: int = 1, seed: int = 0) -> np.ndarray:
+    """Hold out each user's latest observations: what a model would have had to foresee.
+
+    Parameters
+    ----------
+    users : (m,) integer array
+        The user of each observation.
+    times : (m,) array
+        When it was made. Of equal times, the observation that comes later in the data is the later one.
+    share : float
+        Of each user's observations, rounded down or up at random so that it is right on average.
+    keep : int
+        Observations that each user keeps at least.
+    seed : int
+        Of the rounding alone.
+
+    Returns
+    -------
+    (m,) array of bool
+        True where an observation is held out.
+
+    Examples
+    --------
+    >>> from lorank.evaluation import leave_last_out
+    >>> leave_last_out([0, 0, 0, 0], [3, 1, 4, 2], share=0.5).tolist()
+    [True, False, True, False]
+    """
+    users = _check_users(users)
+    check("share", share, SHARE)
+    check("keep", keep, whole(0))
+    check("seed", seed, whole(0))
+    when = np.asarray(times)
+    if when.shape != users.shape or when.dtype.kind not in "iufM":
+        raise ValueError(f"times must be one number or date for each of {len(users):,} observations, got {shown(times)}")
+    if when.dtype.kind == "M":
+        when = when.astype(np.int64)
+    if not np.isfinite(when).all():
+        raise ValueError(f"times[{int(np.flatnonzero(~np.isfinite(when))[0])}] is not finite")
+    return _last(users, when, share, keep, np.random.default_rng(seed))
+
+
+def _last(users: np.ndarray, key: np.ndarray, share: float, keep: int, rng: np.random.Generator) -> np.ndarray:
+    """The last ones of each user in the order of a key."""
+    order = np.lexsort((key, users))
+    counts = np.bincount(users)
+    wanted = np.floor(counts * share + rng.random(len(counts))).astype(np.int64)
+    wanted = np.minimum(wanted, np.maximum(counts - keep, 0))
+    from_end = np.repeat(np.cumsum(counts), counts) - np.arange(len(users))  # 1 for a user's last
+    held = np.zeros(len(users), bool)
+    held[order] = from_end <= np.repeat(wanted, counts)
+    return held
+
+
+def _check_users(users: Any) -> np.ndarray:
+    found = np.asarray(users) if not isinstance(users, (str, bytes)) else np.empty(0, object)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or not len(found) or int(found.min()) < 0:
+        raise ValueError(f"users must be whole numbers from 0 on, one for each observation: got {shown(users)}")
+    if int(found.max()) > 1000 + 100 * len(found):
+        raise ValueError(f"users reach {found.max():,}: map ids to 0 .. n-1 first, e.g. with numpy.unique")
+    return found.astype(np.int64)
