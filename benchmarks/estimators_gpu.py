@@ -31,11 +31,19 @@ CASES: dict[str, dict[str, Any]] = {
     "1B": {
         "m": 1_000_000_000,
         "shape": (5_000_000, 200_000),
-        "options": {"rank": 8, "regularization": "learned"},
+        "options": {"rank": 16, "regularization": "learned"},
         "uneven": True,
+        "on_device": True,
         "repeat": 1,
     },
     "small": {"m": 200_000, "shape": (2_000, 1_000), "options": {}, "uneven": True},  # to try the script
+    "small, drawn there": {
+        "m": 200_000,
+        "shape": (2_000, 1_000),
+        "options": {"rank": 5, "regularization": "learned"},
+        "uneven": True,
+        "on_device": True,
+    },
 }
 NOISE = 0.5
 
@@ -72,10 +80,45 @@ def made(m: int, shape: tuple[int, int], uneven: bool) -> tuple[np.ndarray, np.n
     return pairs, values, truth
 
 
+def made_on(device: str, m: int, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, Any]:
+    """The same, uneven, about m of them, drawn on the device: a billion pairs take minutes to sort in main memory."""
+    import torch
+
+    draw = torch.Generator(device).manual_seed(0)
+
+    def indices(n: int) -> Any:
+        return (n * torch.rand(int(1.2 * m), generator=draw, device=device) ** 2).long().clamp_(max=n - 1)
+
+    keys = (indices(shape[0]).mul_(shape[1]).add_(indices(shape[1]))).unique()
+    if len(keys) > m:
+        keys = keys[torch.rand(len(keys), generator=draw, device=device) < m / len(keys)]
+    left, right = (torch.randn(n, 5, generator=draw, device=device) for n in shape)
+    pairs, values = np.empty((len(keys), 2), np.int32), np.empty(len(keys), np.float32)
+
+    def truth_there(rows: Any, cols: Any) -> Any:
+        x = left[rows]
+        return 3.0 + 0.5 * (x * right[cols]).sum(1) + 0.3 * x[:, 0]
+
+    for k in range(0, len(keys), 1 << 26):
+        part = keys[k : k + (1 << 26)]
+        rows, cols = part // shape[1], part % shape[1]
+        found = truth_there(rows, cols) + NOISE * torch.randn(len(part), generator=draw, device=device)
+        pairs[k : k + len(part)] = torch.stack([rows, cols], 1).int().cpu().numpy()
+        values[k : k + len(part)] = found.cpu().numpy()
+    left, right = left.cpu(), right.cpu()
+
+    def truth(rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+        return truth_there(torch.as_tensor(rows).long(), torch.as_tensor(cols).long()).numpy()
+
+    return pairs, values, truth
+
+
 def measure(name: str, case: dict[str, Any], device: str) -> None:
     shape, uneven = case["shape"], case.get("uneven", False)
     begin = time.perf_counter()
-    pairs, values, truth = made(case["m"], shape, uneven)
+    on_device = case.get("on_device", False)
+    pairs, values, truth = made_on(device, case["m"], shape) if on_device else made(case["m"], shape, uneven)
+    reset(device)
     print(f"{name}: {len(values):,} values of a {shape[0]:,} x {shape[1]:,} matrix, {case['options']}", flush=True)
     print(f"  drawn in {time.perf_counter() - begin:.1f} s", flush=True)
     draw = np.random.default_rng(1)
