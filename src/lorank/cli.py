@@ -73,6 +73,7 @@ def build_app() -> Any:
         scale: Annotated[str, typer.Option(help="quick: about ten minutes for all; paper: hours.")] = "quick",
         out: Annotated[Path, typer.Option(help="The folder for results, figures and the page.")] = Path("lorank-reproduction"),
         threads: Annotated[int, typer.Option(help="Threads of the kernels and of BLAS.")] = 1,
+        jobs: Annotated[int, typer.Option(help="Processes that make runs side by side.")] = 1,
         only_render: Annotated[
             bool, typer.Option("--only-render", help="Run nothing: tables, figures and page from what is stored.")
         ] = False,
@@ -81,7 +82,7 @@ def build_app() -> Any:
         """Run the paper's experiments again. What is stored in the folder is not run twice: an interrupted call can go on."""
         from .paper.command import Request, run_reproduce
 
-        status = run_reproduce(Request(tuple(names or ["all"]), scale, out, threads, only_render, show))
+        status = run_reproduce(Request(tuple(names or ["all"]), scale, out, threads, only_render, show, jobs))
         if status:
             raise typer.Exit(status)
 

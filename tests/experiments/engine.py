@@ -63,6 +63,18 @@ class Scripted(Experiment):
         )
 
 
+class Broken(Experiment):
+    """Its only run raises an error."""
+
+    name, title = "completion-size", "Broken"
+
+    def points(self, scale):
+        return [point([method("a")], seeds=(0,))]
+
+    def instance(self, point, seed):
+        raise ArithmeticError("this one cannot be solved")
+
+
 def point(methods, **options) -> Point:
     """A point of a small completion problem."""
     params = options.pop("params", {"n1": 60, "n2": 60, "rank": 2, "oversampling": 5.0, "m": 1180})

@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from engine import Scripted, method, point, run
+from engine import Broken, Scripted, console, method, point, run
 
 from lorank.experiments import Experiment, PlannedIterations
 from lorank.experiments.progress import Estimate, duration
@@ -81,7 +81,8 @@ def test_the_columns_of_the_tables(tmp_path):
     )
     assert heads[1] == ("experiment,method,n1,n2,rank,oversampling,m,field,seed,iteration,seconds,residual,error,heldout_rmse")
     assert heads[2] == (
-        "experiment,method,n1,n2,rank,oversampling,m,noise,field,seed,candidate,iterations,seconds,error,reached,chosen"
+        "experiment,method,n1,n2,rank,oversampling,m,noise,field,seed,candidate,iterations,seconds,error,reached,status,chosen,"
+        "budget,protocol"
     )
 
 
@@ -404,3 +405,34 @@ def test_several_processes_give_the_same_runs(tmp_path):
     found = [{record["key"]: [record[name] for name in same] for record in records} for records in (one, two)]
     assert found[0] == found[1]
     assert len(two) == len(found[1]) == 4
+
+
+def test_several_experiments_side_by_side(tmp_path):
+    """Runs wait for the settings, which are chosen side by side as well; what is stored is not done again."""
+    for _ in range(2):
+        screen = console()
+        command.reproduce(["phase-real", "sensing-success"], "tiny", tmp_path, jobs=2, console=screen)
+    assert screen.file.getvalue().count("\n") == 1  # all of them stored
+    found = rows(tmp_path / "results.csv")
+    assert {row["experiment"] for row in found} == {"phase-real", "sensing-success"}
+    chosen = {
+        (row["experiment"], row["method"], row["n1"], row["candidate"])
+        for row in rows(tmp_path / "tuning.csv")
+        if row["chosen"] == "true"
+    }
+    tuned = {(experiment, method, n1) for experiment, method, n1, _ in chosen}
+    assert len(tuned) == len(chosen)  # one setting each
+    for row in found:
+        assert (row["experiment"], row["method"], row["n1"]) not in tuned or (
+            (row["experiment"], row["method"], row["n1"], row["setting"]) in chosen
+        )
+    budgets = {row["budget"] for row in rows(tmp_path / "tuning.csv") if row["experiment"] == "sensing-success"}
+    assert budgets == {"2 candidates on 2 seeds, at most 60 s and 100 iterations each"}
+
+
+def test_a_run_that_fails_in_another_process_is_named(tmp_path):
+    from lorank.experiments.progress import Progress
+    from lorank.experiments.runner import run_experiment
+
+    with pytest.raises(RuntimeError, match=r"(?s)prgd, .*seed 0 failed:\n.*this one cannot be solved"):
+        run_experiment(Broken(), tmp_path / "runs.jsonl", "tiny", workers=2, progress=Progress("", len))

@@ -63,7 +63,28 @@ def test_where_none_recovers_the_smallest_error_wins():
     assert [seed for _, seed, _ in experiment.made] == [1000] * 3  # who fails is not tried on the next seed
 
 
-def test_where_none_is_stopped_every_candidate_runs_to_its_end():
+def test_a_run_that_is_cut_short_is_no_failure():
+    """A long step that gets further on one seed and diverges on the next loses against a short one that is merely slow."""
+
+    def script(solver, seed):
+        diverged = solver == "long" and seed == 1001
+        return {"reached": False, "status": "diverged" if diverged else "time", "error": 0.1 if solver == "long" else 0.5}
+
+    for grid in (("long", "short"), ("short", "long")):
+        found, experiment = tuned(script, *grid)
+        assert found["chosen"] == "short"
+        assert len(experiment.made) == 4
+    found, experiment = tuned(lambda solver, seed: {"status": "time", "reached": False, "error": float(solver)}, "0.2", "0.4")
+    assert found["chosen"] == "0.2"
+    assert [solver for solver, *_ in experiment.made] == ["0.2", "0.2", "0.4"]  # whose error cannot become the smaller one
+
+
+def test_the_budget_is_stored():
+    found, _ = tuned(lambda solver, seed: {}, "a", "b", "c", tuning_seconds=5.0)
+    assert found["budget"] == {"grid": 3, "seeds": 2, "max_iter": 100, "max_seconds": 5.0}
+
+
+def test_where_none_is_stopped_every_run_may_go_to_its_end():
     where = point([method("a", "b")])
     experiment = Scripted([where], lambda solver, seed: {"iterations": {"a": 10, "b": 50}[solver]})
     experiment.stop_slower_candidates = False
@@ -74,7 +95,7 @@ def test_where_none_is_stopped_every_candidate_runs_to_its_end():
         experiment.instance,
         lambda candidate, seed, instance, most: experiment.run(where, instance, candidate, max_iter=most, max_seconds=1),
     )
-    assert [most for *_, most in experiment.made] == [100] * 4
+    assert experiment.made == [("a", 1000, 100), ("a", 1001, 100), ("b", 1000, 100)]  # b may not win any more
 
 
 def settled(iterations, error, reached=True):

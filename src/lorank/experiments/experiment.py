@@ -134,6 +134,11 @@ class Outcome:
         return {name: value for name, value in vars(self).items() if name != "extra"} | self.extra
 
     @property
+    def failed(self) -> bool:
+        """Whether the run ended by itself without having reached its aim: it diverged, or stood still."""
+        return not (self.reached or self.capped)
+
+    @property
     def merit(self) -> float:
         """The error, or the residual where no truth is known; infinite where it is not a number."""
         value = self.residual if self.error is None else self.error
@@ -178,7 +183,9 @@ class Experiment:
     def better(self, new: Sequence[Outcome], best: Sequence[Outcome]) -> bool:
         """Whether one candidate's tuning runs, one a seed, are better than another's.
 
-        More seeds recovered; then fewer iterations; then, where none was recovered, a smaller error.
+        No seed on which it fails (diverges, say); then more seeds recovered; then fewer iterations; then, where not all were
+        recovered, a smaller error. Further runs never make a candidate better: one that is not better after its first seeds
+        is not better in the end.
         """
         return _score(new) < _score(best)
 
@@ -229,10 +236,12 @@ class Experiment:
         )
 
 
-def _score(outcomes: Sequence[Outcome]) -> tuple[int, int, float]:
-    reached = [outcome.reached for outcome in outcomes]
-    iterations = sum(outcome.iterations for outcome in outcomes) if all(reached) else 0
-    return -sum(reached), iterations, max(outcome.merit for outcome in outcomes)
+def _score(outcomes: Sequence[Outcome]) -> tuple[bool, int, int, float]:
+    reached = sum(outcome.reached for outcome in outcomes)
+    failed = any(outcome.failed for outcome in outcomes)
+    missed = -reached if failed else len(outcomes) - reached
+    iterations = 0 if missed else sum(outcome.iterations for outcome in outcomes)
+    return failed, missed, iterations, max(outcome.merit for outcome in outcomes)
 
 
 class Trace:

@@ -54,6 +54,7 @@ class Progress:
         self.name, self.say = name, say
         self.estimate = Estimate()
         self.count = self.total = 0
+        self.workers = 1  # processes that share what is left
 
     def begin(self, jobs: Sequence[tuple[Cost, float | None]]) -> None:
         """The jobs with the seconds that those took which are stored."""
@@ -88,7 +89,7 @@ class Progress:
 
     def time_left(self) -> str:
         seconds = self.estimate.left()
-        return "time left not known yet" if seconds is None else f"about {duration(seconds)} left"
+        return "time left not known yet" if seconds is None else f"about {duration(seconds / self.workers)} left"
 
 
 class LiveProgress(Progress):

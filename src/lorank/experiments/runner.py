@@ -5,43 +5,15 @@ from __future__ import annotations
 import functools
 import os
 import platform
-import time
-import warnings
-from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .experiment import Experiment, Instance, Method, Outcome, Point
-from .progress import Cost, Progress
+from .experiment import Experiment, Method, Point
+from .progress import Progress
 from .store import Record, Store
-from .tuning import tune
-
-
-@dataclass(frozen=True)
-class Job:
-    """One thing to do: the tuning of a method at a point (seed None), or a reported run."""
-
-    point: Point
-    method: Method
-    seed: int | None
-
-    @property
-    def cost(self) -> Cost:
-        """What to estimate its time by: jobs of the same sort take about as long for each unit of size."""
-        point, method = self.point, self.method
-        if self.seed is not None:
-            return method.name, point.size, point.cap(method)
-        runs = len(method.grid) * (len(point.tuning_seeds) + len(method.more_seeds))
-        return f"{method.name} (tuning)", point.size, runs * point.cap(method, tuning=True)
-
-    def stored_in(self, store: Store) -> Record | None:
-        return store.get("tuning" if self.seed is None else "run", self.point.params, self.method.name, self.seed)
-
-    def __str__(self) -> str:
-        what = "tuning" if self.seed is None else f"seed {self.seed}"
-        return f"{self.method.name}, {self.point.label()}, {what}"
+from .workbench import Job, Workbench
 
 
 def run_experiment(
@@ -58,7 +30,7 @@ def run_experiment(
     threads : int
         Of the kernels and of BLAS; written down with each run. Limiting them is the caller's.
     workers : int
-        Processes that make reported runs side by side. Tuning, on which they depend, is done before them.
+        Processes that make runs side by side.
     progress : Progress
 
     Returns
@@ -67,86 +39,61 @@ def run_experiment(
         All that is stored now.
     """
     with Store(path, experiment.name, scale) as store:
-        Runner(experiment, scale, store, progress, threads).run(workers)
+        runner = Runner(experiment, scale, store, threads)
+        if workers > 1:
+            from .side_by_side import run_side_by_side
+
+            run_side_by_side([runner], workers, progress, threads)
+        else:
+            runner.run(progress)
         return list(store.records.values())
 
 
 class Runner:
-    """One experiment at one scale."""
+    """One experiment at one scale, with what is stored of it."""
 
-    def __init__(self, experiment: Experiment, scale: str, store: Store, progress: Progress, threads: int) -> None:
-        self.experiment, self.store, self.progress = experiment, store, progress
+    def __init__(self, experiment: Experiment, scale: str, store: Store, threads: int = 1) -> None:
+        self.experiment, self.store = experiment, store
         self.points = list(experiment.points(scale))
         self.about = provenance(threads) | {"protocol": experiment.protocol}
-        self._where: Point | None = None
-        self._instances: OrderedDict[int, Instance] = OrderedDict()
 
-    def run(self, workers: int = 1) -> None:
-        """Do what is not stored yet."""
-        jobs = [job for point in self.points for job in self.jobs(point)]
-        found = [(job, job.stored_in(self.store)) for job in jobs]
-        self.progress.begin([(job.cost, None if record is None else float(record["wall"])) for job, record in found])
-        todo = [job for job, record in found if record is None]
-        if workers > 1:
-            self._side_by_side([job for job in todo if job.seed is not None], workers, [j for j in todo if j.seed is None])
-            return
-        for job in todo:
+    def run(self, progress: Progress) -> None:
+        """Do what is not stored yet, one job after another."""
+        bench = Workbench(self.experiment, progress.watch)
+        for job in self.begin(progress):
             if self.thinned(job):
-                self.progress.skip(job.cost, f"{job}: thinned, an earlier seed ran out of time")
+                progress.skip(job.cost, thinned_away(job))
                 continue
-            self.progress.start(str(job))
-            begin = time.perf_counter()
-            with _quiet():
-                record = self.tune(job, begin) if job.seed is None else self.report(job, job.seed, begin)
-            self.progress.end(job.cost, record["wall"], _summary(record))
+            progress.start(str(job))
+            record = self.keep(job, bench.do(job, self.setting(job)))
+            progress.end(job.cost, record["wall"], summary(record))
 
-    def _side_by_side(self, runs: list[Job], workers: int, tuning: list[Job]) -> None:
-        import multiprocessing
+    def begin(self, progress: Progress) -> list[Job]:
+        """The jobs to do; the others, with the time that they took, are told to the progress."""
+        found = [(job, job.stored_in(self.store)) for job in self.jobs()]
+        progress.begin([(job.cost, None if record is None else float(record["wall"])) for job, record in found])
+        return [job for job, record in found if record is None]
 
-        for job in tuning:
-            self.progress.start(str(job))
-            record = self.tune(job, time.perf_counter())
-            self.progress.end(job.cost, record["wall"], _summary(record))
-        tasks = [(self.experiment, job, self.setting(job.point, job.method)) for job in runs]
-        with multiprocessing.get_context("spawn").Pool(workers) as pool:
-            for job, outcome, wall in pool.imap_unordered(_run_elsewhere, tasks):
-                self.progress.start(str(job))
-                self.progress.end(job.cost, wall, _summary(self._keep(job, outcome, wall)))
+    def jobs(self) -> Iterator[Job]:
+        """Point by point: tuning first, then seed by seed, so that an instance serves all methods."""
+        for point in self.points:
+            tuned = [method for method in point.methods if len(method.grid) > 1 and point.tuned_at is None]
+            yield from (Job(point, method, None) for method in tuned)
+            yield from (Job(point, method, seed) for seed in point.seeds for method in point.methods)
 
-    def jobs(self, point: Point) -> list[Job]:
-        """Tuning first, then seed by seed, so that an instance serves all methods."""
-        tuned = [method for method in point.methods if len(method.grid) > 1 and point.tuned_at is None]
-        return [
-            *(Job(point, method, None) for method in tuned),
-            *(Job(point, method, seed) for seed in point.seeds for method in point.methods),
-        ]
+    def keep(self, job: Job, values: dict[str, Any]) -> Record:
+        """Store what a job gave."""
+        kind = "tuning" if job.seed is None else "run"
+        return self.store.add(kind, job.point.params, job.method.name, job.seed, {**values, **self.about, "date": today()})
 
-    def tune(self, job: Job, begin: float) -> Record:
+    def setting(self, job: Job) -> Any:
+        """The solver that tuning chose; None for tuning itself."""
         point, method = job.point, job.method
-
-        def run(candidate: Any, seed: int, instance: Instance, max_iter: int) -> Outcome:
-            seconds = point.cap(method, tuning=True)
-            watch = [self.progress.watch]
-            return self.experiment.run(point, instance, candidate, max_iter=max_iter, max_seconds=seconds, callbacks=watch)
-
-        found = tune(self.experiment, point, method, self.instance, run)
-        values = {**found, "wall": time.perf_counter() - begin, **self.about}
-        return self.store.add("tuning", point.params, method.name, None, values)
-
-    def report(self, job: Job, seed: int, begin: float) -> Record:
-        solver, instance = self.setting(job.point, job.method), self.instance(job.point, seed)
-        outcome = _run(self.experiment, job, solver, instance, [self.progress.watch])
-        return self._keep(job, outcome, time.perf_counter() - begin)
-
-    def _keep(self, job: Job, outcome: Outcome, wall: float) -> Record:
-        values = {**outcome.record(), "wall": wall, **self.about, "date": today()}
-        return self.store.add("run", job.point.params, job.method.name, job.seed, values)
-
-    def setting(self, point: Point, method: Method) -> Any:
-        """The solver that tuning chose."""
+        if job.seed is None:
+            return None
         if len(method.grid) == 1:
             return method.grid[0]
-        record = self.store.get("tuning", point.tuned_at or point.params, method.name)
+        record = self._choice(point, method)
         if record is None:
             raise ValueError(f"{self.experiment.name}: {method.name} was not tuned at {dict(point.tuned_at or point.params)}")
         for solver in method.grid:
@@ -157,17 +104,16 @@ class Runner:
             "choose another --out"
         )
 
-    def instance(self, point: Point, seed: int) -> Instance:
-        """The instance, made anew unless it was one of the last at this point."""
-        if point is not self._where:
-            self._where = point
-            self._instances.clear()
-        if seed not in self._instances:
-            while len(self._instances) >= self.experiment.instances_kept:
-                self._instances.popitem(last=False)
-            self._instances[seed] = self.experiment.instance(point, seed)
-        self._instances.move_to_end(seed)
-        return self._instances[seed]
+    def _choice(self, point: Point, method: Method) -> Record | None:
+        return self.store.get("tuning", point.tuned_at or point.params, method.name)
+
+    def ready(self, job: Job) -> bool:
+        """Whether all is stored that the job needs to know: its setting, and whether the first seed ran out of time."""
+        if job.seed is None:
+            return True
+        first = job.point.seeds[0]
+        tuned = len(job.method.grid) == 1 or self._choice(job.point, job.method) is not None
+        return tuned and (job.seed == first or Job(job.point, job.method, first).stored_in(self.store) is not None)
 
     def thinned(self, job: Job) -> bool:
         """Whether the method ran out of time on an earlier seed here: the others would, too."""
@@ -175,34 +121,17 @@ class Runner:
             return False
         seeds = list(job.point.seeds)
         before = seeds[: seeds.index(job.seed)]
-        records = (self.store.get("run", job.point.params, job.method.name, seed) for seed in before)
+        records = (Job(job.point, job.method, seed).stored_in(self.store) for seed in before)
         return any(record is not None and record["status"] == "time" for record in records)
 
 
-def _run(experiment: Experiment, job: Job, solver: Any, instance: Instance, callbacks: list[Any]) -> Outcome:
-    point, seconds = job.point, job.point.cap(job.method)
-    return experiment.run(
-        point,
-        instance,
-        solver,
-        max_iter=point.max_iter,
-        max_seconds=seconds,
-        traced=job.seed in point.traced,
-        callbacks=callbacks,
-    )
+def thinned_away(job: Job) -> str:
+    """Why a job is not done, for people."""
+    return f"{job}: thinned, an earlier seed ran out of time"
 
 
-def _run_elsewhere(task: tuple[Experiment, Job, Any]) -> tuple[Job, Outcome, float]:
-    """One reported run, in a process of its own."""
-    experiment, job, solver = task
-    assert job.seed is not None
-    begin = time.perf_counter()
-    with _quiet():
-        outcome = _run(experiment, job, solver, experiment.instance(job.point, job.seed), [])
-    return job, outcome, time.perf_counter() - begin
-
-
-def _summary(record: Record) -> str:
+def summary(record: Record) -> str:
+    """What a job gave, for people."""
     if record["kind"] == "tuning":
         return f"chose {record['chosen']}"
     error = record["residual"] if record["error"] is None else record["error"]
@@ -243,12 +172,3 @@ def provenance(threads: int) -> dict[str, Any]:
         "python": platform.python_version(),
         "machine": _machine(),
     }
-
-
-class _quiet(warnings.catch_warnings):
-    """Candidates that diverge overflow on the way: numbers in the tables say so, warnings need not."""
-
-    def __enter__(self) -> Any:
-        found = super().__enter__()
-        warnings.simplefilter("ignore")
-        return found

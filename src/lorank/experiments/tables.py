@@ -323,6 +323,7 @@ def _real(value: float | None) -> float:
 
 
 # -- as CSV ------------------------------------------------------------------------------------------------------------
+TUNED = ("iterations", "seconds", "error", "reached", "status", "chosen")
 ABOUT = ("threads", "date", *VERSIONS, "machine")
 
 
@@ -338,11 +339,20 @@ def write_csv(out: Path, records: Sequence[Record]) -> list[Path]:
             ("traces", ("method", *traces, "seed", *TRACED), _steps(records)),
             (
                 "tuning",
-                ("method", *names, "seed", "candidate", "iterations", "seconds", "error", "reached", "chosen"),
-                (record["params"] | record | one for record in records for one in record.get("candidates", ())),
+                ("method", *names, "seed", "candidate", *TUNED, "budget", "protocol"),
+                (record["params"] | _budget(record) | one for record in records for one in record.get("candidates", ())),
             ),
         )
     ]
+
+
+def _budget(record: Record) -> Record:
+    """With what all candidates of the method may cost, in words."""
+    found = record.get("budget")
+    if found is None:  # of the first protocol
+        return record
+    runs = f"{found['grid']} candidates on {found['seeds']} seeds"
+    return record | {"budget": f"{runs}, at most {found['max_seconds']:g} s and {found['max_iter']} iterations each"}
 
 
 def _runs(records: Iterable[Record]) -> Iterator[Record]:

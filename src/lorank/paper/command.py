@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import time
 from collections.abc import Sequence
@@ -12,8 +13,11 @@ from typing import Any
 from ..clock import Clock
 from ..experiments import SCALES
 from ..experiments.progress import follow
-from ..experiments.runner import run_experiment
+from ..experiments.runner import Runner, run_experiment
+from ..experiments.side_by_side import run_side_by_side
+from ..experiments.store import Store
 from ..experiments.tables import stored, tables, write_csv
+from ..experiments.workbench import warm_up
 from . import EXPERIMENTS, load
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -29,6 +33,7 @@ class Request:
     threads: int = 1
     only_render: bool = False
     show: bool = False
+    jobs: int = 1
 
     def chosen(self) -> list[str]:
         """The experiments, each once, in the order given; a ValueError names the first one that there is not."""
@@ -42,6 +47,7 @@ class Request:
         for wrong, message in (
             (self.scale not in SCALES, f"--scale must be quick or paper, got {self.scale}"),
             (self.threads < 1, f"--threads must be at least 1, got {self.threads}"),
+            (self.jobs < 1, f"--jobs must be at least 1, got {self.jobs}"),
             (self.out.exists() and not self.out.is_dir(), f"--out must be a folder, and {self.out} is a file"),
             (
                 self.only_render and not (self.out / "runs").is_dir(),
@@ -53,7 +59,7 @@ class Request:
 
     def again(self) -> str:
         """The command that goes on where this one was cut off."""
-        options = f" --threads {self.threads}" if self.threads != 1 else ""
+        options = "".join(f" --{name} {value}" for name in ("threads", "jobs") if (value := getattr(self, name)) != 1)
         return f"lorank reproduce {' '.join(self.names)} --scale {self.scale} --out {shlex.quote(str(self.out))}{options}"
 
 
@@ -74,7 +80,7 @@ def run_reproduce(request: Request) -> int:
             return 0
         request.check()
         if not request.only_render:
-            reproduce(chosen, request.scale, request.out, threads=request.threads, console=console)
+            reproduce(chosen, request.scale, request.out, threads=request.threads, jobs=request.jobs, console=console)
         for path in render(request.out):
             print(path)
     except KeyboardInterrupt:
@@ -89,7 +95,7 @@ def run_reproduce(request: Request) -> int:
     return 0
 
 
-def reproduce(names: Sequence[str], scale: str, out: Path, *, threads: int = 1, console: Any) -> None:
+def reproduce(names: Sequence[str], scale: str, out: Path, *, threads: int = 1, jobs: int = 1, console: Any) -> None:
     """Run the experiments of these names; those that cannot run here are skipped, and that is said.
 
     Parameters
@@ -100,40 +106,49 @@ def reproduce(names: Sequence[str], scale: str, out: Path, *, threads: int = 1, 
         A folder. What was stored there by an earlier call at the same scale is not run again.
     threads : int
         Of the kernels and of BLAS. With one, seconds are CPU time, as in the paper; with more, wall time.
+    jobs : int
+        Processes that make runs side by side, with so many threads each.
     console : rich.console.Console
         For progress and notes.
     """
-    from threadpoolctl import threadpool_limits
-
     stored(out, list(EXPERIMENTS), scale)  # refuses a folder of another scale
-    warm_up()  # also loads the libraries whose threads are limited next
-    # CPU time, as in the paper; it has no meaning for several threads.
-    clock = Clock.by(time.thread_time if threads == 1 else time.perf_counter)
+    possible = []
+    for name in names:
+        reason = load(name).missing(scale)
+        if reason:
+            console.print(f"{name}: skipped, {reason}", style="yellow", markup=False, soft_wrap=True)
+        else:
+            possible.append(name)
     try:
-        with threadpool_limits(threads), clock:
-            for count, name in enumerate(names, 1):
-                experiment = load(name)
-                reason = experiment.missing(scale)
-                if reason:
-                    console.print(f"{name}: skipped, {reason}", style="yellow", markup=False, soft_wrap=True)
-                    continue
-                title = name if len(names) == 1 else f"{name} ({count} of {len(names)})"
-                with follow(title, console) as progress:
-                    run_experiment(experiment, out / "runs" / f"{name}.jsonl", scale, threads=threads, progress=progress)
+        if jobs > 1:
+            _side_by_side(possible, scale, out, threads, jobs, console)
+        else:
+            _one_by_one(possible, scale, out, threads, console)
     finally:
         if (out / "runs").is_dir():
             write_csv(out, stored(out, list(EXPERIMENTS)))
 
 
-def warm_up() -> None:
-    """Imports and the first touch of libraries are no method's own time."""
-    from ..datasets import random_completion
-    from ..solvers import SOLVERS, solve
-    from ..stopping import Iterations
+def _one_by_one(names: Sequence[str], scale: str, out: Path, threads: int, console: Any) -> None:
+    from threadpoolctl import threadpool_limits
 
-    problem, _ = random_completion(60, 50, 2, seed=0)
-    for solver in SOLVERS:
-        solve(problem, 2, solver, stop=Iterations(2))
+    warm_up()  # also loads the libraries whose threads are limited next
+    # CPU time, as in the paper; it has no meaning for several threads.
+    clock = Clock.by(time.thread_time if threads == 1 else time.perf_counter)
+    with threadpool_limits(threads), clock:
+        for count, name in enumerate(names, 1):
+            title = name if len(names) == 1 else f"{name} ({count} of {len(names)})"
+            with follow(title, console) as progress:
+                run_experiment(load(name), out / "runs" / f"{name}.jsonl", scale, threads=threads, progress=progress)
+
+
+def _side_by_side(names: Sequence[str], scale: str, out: Path, threads: int, jobs: int, console: Any) -> None:
+    """All experiments at once: where the last runs of one keep few processes busy, those of the next are made."""
+    with contextlib.ExitStack() as stack:
+        stores = [stack.enter_context(Store(out / "runs" / f"{name}.jsonl", name, scale)) for name in names]
+        runners = [Runner(load(name), scale, store, threads) for name, store in zip(names, stores, strict=True)]
+        progress = stack.enter_context(follow(f"{len(names)} experiments", console))
+        run_side_by_side(runners, jobs, progress, threads)
 
 
 def render(out: Path) -> list[Path]:

@@ -16,10 +16,10 @@ from ..experiments.experiment import TUNING_SEEDS
 from ..stopping import RelativeChange, Rule
 from .methods import PROTOCOL, completion_methods
 
-MAX_ITER = 3000
-SECONDS = {10: 120.0, 50: 240.0, 100: 240.0}  # at most, for one run, by rank
+MAX_ITER = 10_000
+SECONDS = 120.0  # at most, for one run
 NIHT_SECONDS = 60.0
-TUNING_SECONDS = 20.0
+TUNING_SECONDS = {10: 10.0, 50: 20.0, 100: 30.0}  # by rank
 MORE_SEEDS = range(1000, 1004)  # some constant steps diverge on one problem in ten, which two seeds seldom show
 TRACED = {"tiny": 60, "quick": 4000, "paper": 10_000}  # the n whose first test is stored iteration by iteration
 
@@ -45,7 +45,7 @@ class _Completion(Experiment):
 
 
 PAPER = (  # rank, oversampling, n, tests, the n whose settings are used
-    *((10, 5, n, 5, n) for n in (1000, 2000, 4000, 6000, 8000, 10_000, 15_000, 20_000)),
+    *((10, 5, n, 5, n) for n in (20_000, 15_000, 10_000, 8000, 6000, 4000, 2000, 1000)),
     (50, 6, 2000, 5, 2000),
     (50, 6, 4000, 5, 4000),
     (50, 6, 8000, 2, 4000),
@@ -88,9 +88,9 @@ class CompletionSize(_Completion):
             completion_methods("paper", NIHT_SECONDS),
             seeds=range(tests),
             max_iter=MAX_ITER,
-            max_seconds=SECONDS[rank],
-            tuning_seeds=MORE_SEEDS if rank == 10 and n <= 10_000 else TUNING_SEEDS[:1],
-            tuning_seconds=TUNING_SECONDS,
+            max_seconds=SECONDS,
+            tuning_seeds=MORE_SEEDS if rank == 10 else TUNING_SEEDS[:1],
+            tuning_seconds=TUNING_SECONDS[rank],
             tuned_at=None if tuned == n else completion_params(tuned, rank, oversampling),
             traced=(0,) if n == TRACED["paper"] else (),
         )
@@ -99,7 +99,7 @@ class CompletionSize(_Completion):
 OVERSAMPLING = {  # n, rank, oversampling, tests, iterations and seconds at most, NIHT's seconds, seconds of a tuning run
     "tiny": (50, 1, (5, 8), 2, 100, 20.0, 20.0, 20.0),
     "quick": (2000, 10, (3, 5, 9, 15), 2, 600, 5.0, 4.0, 2.0),
-    "paper": (10_000, 10, tuple(range(3, 16)), 5, 2000, 60.0, 30.0, 10.0),
+    "paper": (10_000, 10, tuple(range(3, 16)), 5, 6000, 60.0, 30.0, 10.0),
 }
 TUNED_OVERSAMPLING = (3, 4, 6, 9, 12)
 
@@ -140,7 +140,7 @@ LEVELS = tuple(float(f"{level:.4g}") for level in np.logspace(-4, -1, 8))
 NOISE = {
     "tiny": (60, 2, LEVELS[::7], LEVELS[::7], 2, 150, 20.0, 20.0, 20.0),
     "quick": (1000, 10, LEVELS[1::2], LEVELS[1::4], 2, 600, 5.0, 4.0, 2.0),
-    "paper": (10_000, 10, LEVELS, (LEVELS[0], LEVELS[4], LEVELS[7]), 5, 1000, 60.0, 20.0, 10.0),
+    "paper": (10_000, 10, LEVELS, (LEVELS[0], LEVELS[4], LEVELS[7]), 5, 3000, 60.0, 20.0, 10.0),
 }
 SLACK = 1.1  # errors within this factor count as the same
 
@@ -169,7 +169,7 @@ class CompletionNoise(_Completion):
                 seeds=range(tests),
                 max_iter=max_iter,
                 max_seconds=seconds,
-                tuning_seeds=TUNING_SEEDS[:1],
+                tuning_seeds=MORE_SEEDS if scale == "paper" else TUNING_SEEDS[:1],
                 tuning_seconds=tuning_seconds,
                 tuned_at=None if level in tuned else completion_params(n, rank, 5, nearest(level)),
             )
@@ -181,9 +181,9 @@ class CompletionNoise(_Completion):
         return RelativeChange(CHANGE)
 
     def better(self, new: Sequence[Outcome], best: Sequence[Outcome]) -> bool:
-        settled = [sum(outcome.reached for outcome in outcomes) for outcomes in (new, best)]
-        if settled[0] != settled[1]:
-            return settled[0] > settled[1]
+        missed = [(any(o.failed for o in outcomes), sum(not o.reached for o in outcomes)) for outcomes in (new, best)]
+        if missed[0] != missed[1]:
+            return missed[0] < missed[1]
         errors = [max(outcome.merit for outcome in outcomes) for outcomes in (new, best)]
         if max(errors) > SLACK * min(errors):
             return errors[0] < errors[1]

@@ -51,7 +51,8 @@ def _niht(factor: float) -> NIHT:
     return NIHT(factor, safeguard=None)
 
 
-# The likely best first: the others are stopped when they have fallen behind it.
+# The likely best first: the others are stopped when they have fallen behind it. RGD's constants begin with the longest: those
+# that are too long diverge at once, and the larger n, the more of them.
 _ADAPTIVE_PRGD = tuple(
     _exact(RowColumn(epsilon))
     for epsilon in (Max(1e-4), Median(), Max(1e-2), Max(1.0), Median(0.1), Median(0.01), Max(1e-3), Theory())
@@ -79,7 +80,7 @@ COMPLETION = {
     ),
     "adaptive-prgd": _ADAPTIVE_PRGD,
     "prgd-relaxed": _PRGD_RELAXED,
-    "rgd": tuple(_constant(Canonical(), factor) for factor in (0.1, 0.2, 0.057, 0.35, 0.14, 0.5, 0.7, 0.028)),
+    "rgd": tuple(_constant(Canonical(), factor) for factor in (0.35, 0.2, 0.14, 0.1, 0.057, 0.04, 0.028, 0.02)),
     "adaptive-rgd": (_exact(Canonical()),),
     "rgd-relaxed": _RGD_RELAXED,
     "shampoo": tuple(
