@@ -37,6 +37,10 @@ class PartitionedVector:
         blocks = [o.parts if isinstance(o, PartitionedVector) else [o] * len(self.parts) for o in others]
         return PartitionedVector(function(*one) for one in zip(self.parts, *blocks, strict=True))
 
+    def fold(self, function, *others):
+        """The sum of what a function makes of the blocks."""
+        return sum(self.map(function, *others).parts)
+
     def __rsub__(self, other):
         return self.map(lambda a, b: b - a, other)
 

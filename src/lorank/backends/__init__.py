@@ -5,6 +5,7 @@ one is one new file and a call of :func:`register_backend`.
 """
 
 from .base import Array, Arrays, Backend, HostEntries, Observations, Vector
+from .entrywise import entrywise, reduced, total
 from .registry import as_owned, backend_of, device_backend, get_backend, register_backend
 
 __all__ = [
@@ -17,6 +18,9 @@ __all__ = [
     "as_owned",
     "backend_of",
     "device_backend",
+    "entrywise",
     "get_backend",
+    "reduced",
     "register_backend",
+    "total",
 ]

@@ -13,6 +13,10 @@ class Datafit(Protocol):
     Methods are given the residual ``d = z - y`` rather than z, for near a solution that fits the data it has digits that z does
     not have. Slope and curvature are vectors, one number per measurement: solvers see the gradient ``A* slope`` and the
     curvature ``sum_k c_k |A xi|_k^2`` along a direction xi.
+
+    A datafit may have two more methods, both of which :class:`~lorank.datafits.Loss` has: ``settled(d, y, near)``, the datafit
+    with parameters of its own (a scale, thresholds) fitted at a point, and ``line_energy(d, y, image, energy)``, which makes
+    of that curvature the one of an exact line search.
     """
 
     def value(self, d: Vector, y: Vector, backend: Arrays) -> float:
@@ -28,5 +32,5 @@ class Datafit(Protocol):
         ...
 
     def curvature(self, d: Vector, y: Vector) -> Vector | None:
-        """An upper bound on its second derivative, entry by entry; None where that is 1 throughout."""
+        """An upper bound on its second derivative, or that itself, entry by entry; None where it is 1 throughout."""
         ...

@@ -58,6 +58,7 @@ class Problem(ABC):
     manifold: Manifold = FIXED_RANK  # where solutions are looked for
     blas_threads: int | None = 1  # while a solver runs; None leaves them alone
     isotropic: bool = False  # whether A* y / gain is a fair picture of X in all directions, so that no start needs stages
+    curved: bool = False  # whether the misfit is far from a parabola at zero, so that starts had better begin elsewhere
     tight_frame: float | None = None  # c where A A* = c I; None where there is no such c, or nobody knows
 
     def __init__(
@@ -187,6 +188,13 @@ class Problem(ABC):
                 f"the largest measurement is {top:.1e} in size, and {self.dtype} computes safely from {low:.0e} to {high:.0e}: "
                 f"divide the measurements by {top:.0e} first, and multiply the result by it"
             )
+
+    def misfit(self, X: FixedRank, learned: Datafit | None = None) -> float:
+        """``sqrt(2 f)`` at X, without any penalty: what fits are compared by, ``|A X - y|`` in plain least squares.
+
+        ``learned`` is the datafit of a fit to other data, with what it learned there.
+        """
+        return self.gradient(X).residual_norm
 
     def unweighted(self) -> Problem:
         """The same measurements without weights: what can be fitted exactly does not depend on them."""

@@ -11,13 +11,15 @@ from typing import Any, Literal
 import numpy as np
 
 from ..backends import Array, Backend, Observations, backend_of, get_backend
-from ..datafits import Quadratic
+from ..datafits import Datafit, Loss, Quadratic, Weighted, resolve_loss
 from ..geometry import FixedRank, Tangent
 from ..parameter_checks import check, one_of
 from .array_checks import plain_array
 from .base import Balanced, Problem
 from .entry_checks import Duplicates, check_finite, check_range, check_shape, index_array, merge, value_array, weight_array
 from .gradient import Gradient
+from .loss_checks import check_merging, with_exposure
+from .loss_gradient import LossGradient
 from .sampled_gradient import SampledGradient
 
 BLOCK_NUMBERS = 1 << 24  # of a preconditioner, 128 MB in double precision: more only up to four for each observation
@@ -39,6 +41,12 @@ class Completion(Problem):
     weights : (m,) array, optional
         Of the observations, in the order of ``values``: the misfit is ``sum_k w_k |X - y|_k^2``. For noise
         of known variance, one over it is best. Observations of weight 0 are left out.
+    loss : str or Loss
+        How entries are compared with the values: ``"squares"``; ``"huber"``, ``"absolute"``, ``"cauchy"`` or ``"tukey"`` for
+        data with gross errors; ``"logistic"`` for yes and no, ``"ordinal"`` for stars, ``"poisson"`` for counts, where X holds
+        logits, places on a scale, and log means. Or an object such as ``lorank.datafits.Huber(scale=0.1)``.
+    exposure : (m,) array, optional
+        With ``loss="poisson"``: the mean of a count is its exposure times ``exp(X)``.
     duplicates : {"error", "mean", "last", "sum"}
         What to make of a pair that occurs more than once. With weights, "mean" is the weighted mean, which counts with the sum
         of the weights, and "sum" is refused.
@@ -68,7 +76,7 @@ class Completion(Problem):
     True
     """
 
-    tight_frame = 1.0  # sampling: A A* p = p
+    tight_frame: float | None = 1.0  # sampling: A A* p = p
 
     def __init__(
         self,
@@ -78,11 +86,14 @@ class Completion(Problem):
         shape: tuple[int, int] | None = None,
         *,
         weights: Any = None,
+        loss: str | Loss = "squares",
+        exposure: Any = None,
         duplicates: Duplicates = "error",
         backend: str | Backend | None = None,
         precision: Precision = "auto",
     ) -> None:
         backend = get_backend(backend, rows, cols, values)
+        self.loss = resolve_loss(loss)
         rows, cols, values = index_array(rows, "rows"), index_array(cols, "cols"), value_array(values)
         if not len(rows) == len(cols) == len(values):
             raise ValueError(
@@ -97,6 +108,13 @@ class Completion(Problem):
         check_range(rows, shape[0], "rows")
         check_range(cols, shape[1], "cols")
         check_finite(values, rows, cols)
+        check_merging(self.loss, duplicates)
+        if self.loss is not None:
+            if backend_of(values).is_complex(values) and not self.loss.takes_complex:
+                raise ValueError(f"values are complex: loss={self.loss.name!r} takes real ones")
+            values, self.loss = self.loss.prepare(values, backend_of(values))
+        if exposure is not None:
+            values, weights = with_exposure(self.loss, exposure, values, weights)
         if weights is not None:
             weights = weight_array(weights, len(values))
             if duplicates == "sum":
@@ -128,8 +146,13 @@ class Completion(Problem):
         """Take over observations."""
         self.observations, shape, weights = observations, observations.shape, observations.weights
         total = observations.m if weights is None else float(weights.sum())
-        gain, datafit = total / (shape[0] * shape[1]), Quadratic(weights)
-        super().__init__(observations.values, shape, gain=gain, backend=backend, datafit=datafit)
+        datafit: Datafit = Quadratic(weights)
+        if self.loss is not None:
+            self.tight_frame, self.curved = None, self.loss.discrete  # no method that fits the values themselves
+            self.average = float((observations.values if weights is None else weights * observations.values).sum().real) / total
+            total = self.loss.typical_curvature(observations.values, self.average, weights)
+            datafit = self.loss if weights is None else Weighted(self.loss, weights)
+        super().__init__(observations.values, shape, gain=total / (shape[0] * shape[1]), backend=backend, datafit=datafit)
         self._empty_rows, self._empty_cols = (backend.places(observations.counts(side) == 0) for side in (0, 1))
 
     def _moved(self, backend: Backend) -> Completion:
@@ -180,7 +203,7 @@ class Completion(Problem):
         return self.observations.matrix(p)
 
     def gradient(self, X: FixedRank) -> Gradient:
-        return SampledGradient(self, X, self.precision == "mixed")
+        return SampledGradient(self, X, self.precision == "mixed") if self.loss is None else LossGradient(self, X)
 
     def single(self) -> tuple[Completion, float]:
         if self.precision == "double" or self.m < SINGLE or self.dtype not in (np.float64, np.complex128):
@@ -188,13 +211,17 @@ class Completion(Problem):
         if self.largest == 0:
             return self, 1.0
         unit = 1.0 if 1e-6 < self.largest < 1e6 else self.largest
+        if unit != 1 and self.loss is not None:  # which is not the same in other units
+            return self, 1.0
         half = np.dtype(np.complex64 if self.dtype.kind == "c" else np.float32)
         values = self.backend.astype(self.y if unit == 1 else self.y / unit, half)
         return self.with_observations(self.observations.with_values(values)), unit
 
-    def rank_one(self, rng: np.random.Generator) -> FixedRank:
-        """By alternating least squares, which at rank 1 are sums and quotients."""
+    def rank_one(self, rng: np.random.Generator) -> FixedRank | None:
+        """By alternating least squares, which at rank 1 are sums and quotients; by other losses, the best constant."""
         observed, backend = self.observations, self.backend
+        if self.loss is not None:
+            return self._constant()
         weights = observed.weights
         products = observed.products(self.y if weights is None else weights * self.y)
         weighted = None if weights is None else observed.products(weights)
@@ -213,6 +240,15 @@ class Completion(Problem):
             right = fitted(1, left)
             left = fitted(0, right)
         return FixedRank.from_factors(left, right, backend=backend)
+
+    def _constant(self) -> FixedRank | None:
+        """The matrix of one number that fits best, where the loss knows it; zero where nothing was observed."""
+        assert self.loss is not None
+        constant = self.loss.constant(self.average)
+        if not constant:
+            return None
+        sides = [self.backend.astype(self.backend.asarray(self.observations.counts(k) > 0), self.dtype) for k in (0, 1)]
+        return FixedRank.from_factors(constant * sides[0][:, None], sides[1][:, None], backend=self.backend)
 
     def energy(self, xi: Tangent) -> float:
         _ = xi.bases  # first, and kept for the retraction: a backend that puts sums off makes the blocks from them
@@ -259,6 +295,24 @@ class Completion(Problem):
         twin._observe(observations, self.backend)
         return twin
 
+    def squares(self, observations: Observations | None = None) -> Completion:
+        """Least squares on the same observations, or on others."""
+        twin = copy.copy(self)
+        vars(twin).pop("_balanced", None)
+        for name in ("tight_frame", "curved"):
+            vars(twin).pop(name, None)
+        twin.loss = None
+        twin._observe(self.observations if observations is None else observations, self.backend)
+        return twin
+
+    def misfit(self, X: FixedRank, learned: Datafit | None = None) -> float:
+        if self.loss is None:
+            return super().misfit(X)
+        G = self.gradient(X)
+        loss: Any = G.datafit if learned is None else learned
+        loss = getattr(loss, "loss", loss)  # without another problem's weights
+        return float(self.loss.held_out(G.residual, self.y, loss, self.observations.weights)) ** 0.5
+
     def restrict(self, X: FixedRank) -> FixedRank:
         """X with zeros in the rows and columns that were never observed."""
         if not (len(self._empty_rows) or len(self._empty_cols)):
@@ -276,7 +330,7 @@ class Completion(Problem):
         help more. None where they are alike within a factor of four, or where rows or columns have fewer than five
         observations on average, too few to tell a size from.
         """
-        return self._balanced
+        return None if self.loss is not None else self._balanced
 
     @functools.cached_property
     def _balanced(self) -> Balanced | None:

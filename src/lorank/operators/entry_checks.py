@@ -48,7 +48,8 @@ def value_array(a: Any, name: str = "values") -> Array:
     if not len(a) and dtype.kind not in "fc":
         return backend.astype(a, np.float64)
     if dtype.kind not in "biufc":
-        raise ValueError(f"{name} must be numbers, got {dtype}")
+        hint = ": map ordered classes to 1, 2, 3, ... first" if dtype.kind in "OSUT" else ""
+        raise ValueError(f"{name} must be numbers, got {dtype}{hint}")
     native = dtype.newbyteorder("=")
     wanted = native if native in FLOATS else np.complex128 if dtype.kind == "c" else np.float64
     return backend.detached(a if dtype == wanted and dtype.isnative else backend.astype(a, wanted))

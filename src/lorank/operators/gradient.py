@@ -27,6 +27,8 @@ class Gradient:
         Where it is taken.
     datafit : Datafit, optional
         By default the problem's.
+    near : Datafit, optional
+        The datafit with its own parameters as they were at a point nearby, to begin from where there are any.
 
     Examples
     --------
@@ -39,13 +41,26 @@ class Gradient:
     True
     """
 
-    def __init__(self, problem: Problem, X: FixedRank, datafit: Datafit | None = None) -> None:
-        self.problem, self.X = problem, X
-        self.datafit = problem.datafit if datafit is None else datafit
+    def __init__(self, problem: Problem, X: FixedRank, datafit: Datafit | None = None, near: Datafit | None = None) -> None:
+        self.problem, self.X, self.near = problem, X, near
+        self._datafit = problem.datafit if datafit is None else datafit
+
+    @functools.cached_property
+    def datafit(self) -> Datafit:
+        """The datafit, with what it has to learn (a scale, thresholds) learned at X."""
+        settled = getattr(self._datafit, "settled", None)
+        return self._datafit if settled is None else settled(self.residual, self.problem.y, self.near)
 
     def at(self, X: FixedRank) -> Gradient:
         """The gradient at the next point: a model may reuse what was computed here, or spare digits far from the solution."""
-        return self.problem.gradient(X)
+        following = self.problem.gradient(X)
+        if hasattr(self._datafit, "settled"):
+            following.near = self.datafit
+        return following
+
+    def local(self) -> Problem:
+        """The weighted least squares problem that the datafit looks like at X, as far as preconditioners ask."""
+        return self.problem
 
     def weighted(self, weights: Vector) -> Gradient:
         """The gradient of ``sum_k w_k |A X - y|_k^2 / 2`` at the same point: for methods that choose weights in each step."""
@@ -58,9 +73,16 @@ class Gradient:
         return self.problem.energy(xi) if self.curvature is None else self.image_energy(self.problem.forward(*xi.factors()))
 
     def image_energy(self, image: Vector) -> float:
-        """The same from the image ``A Z`` of any matrix Z."""
+        """The same from the image ``A Z`` of any matrix Z.
+
+        Where the datafit is no parabola, the energy that makes the step along Z exact (:meth:`Loss.line_energy`).
+        """
         backend = self.problem.backend
-        return backend.norm(image) ** 2 if self.curvature is None else backend.inner(self.curvature * image, image)
+        if self.curvature is None:
+            return backend.norm(image) ** 2
+        energy = backend.inner(self.curvature * image, image)
+        exact = getattr(self.datafit, "line_energy", None)
+        return energy if exact is None else float(exact(self.residual, self.problem.y, image, energy))
 
     @functools.cached_property
     def residual(self) -> Vector:

@@ -57,9 +57,9 @@ class GaussNewton:
 
     def step(self, problem: Problem, state: State) -> State:
         X, damping = state.X, state.memory.damping
-        rhs = -riemannian_gradient(X, state.gradient, Weights())
+        rhs, local = -riemannian_gradient(X, state.gradient, Weights()), state.gradient.local()
         for _ in range(self.tries):
-            system = TangentSystem(problem, X, Damping.constant(X, damping * problem.gain), state.gradient.curvature)
+            system = TangentSystem(local, X, Damping.constant(X, damping * local.gain), state.gradient.curvature)
             xi, _ = system.solve(rhs, tol=self.tol, max_steps=self.max_steps)
             new = state.next(problem, retract(xi, 1.0), 1.0)
             if new.residual < state.residual:

@@ -53,8 +53,9 @@ def find_rank(problem: Problem, tol: float, rng: np.random.Generator) -> Found:
             X = Spectral(tol=1e-2, restarts=2)(kept, 1, rng)
             while True:
                 X = fit(kept, X, settle=10, max_steps=200, tol=tol, fall=0.9)
-                misfit = kept.gradient(X).residual_norm / kept.y_norm
-                error = math.nan if held is None else held.gradient(X).residual_norm / (held.y_norm or 1.0)
+                G = kept.gradient(X)
+                misfit = G.residual_norm / kept.y_norm
+                error = math.nan if held is None else held.misfit(X, G.datafit) / (held.y_norm or 1.0)
                 path.append(RankTrial(X.rank, misfit, error))
                 if misfit <= tol:
                     return Found(X.rank, tuple(path))

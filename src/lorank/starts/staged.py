@@ -50,7 +50,7 @@ class Staged:
             dof = (sum(problem.shape) - rank) * rank
             return with_spare_ranks(problem, rank, rng) if problem.m < FEW * dof else Spectral()(problem, rank, rng)
         if rank == 1:
-            X = problem.rank_one(rng) if problem.isotropic else None
+            X = problem.rank_one(rng) if problem.isotropic or problem.curved else None
             return ROUGHLY(problem, 1, rng) if X is None else X
         rough, unit = problem.single()
         alike = problem.balanced() is None
