@@ -36,6 +36,7 @@ LAYERS: list[dict[str, str]] = [
         "geometry": "matrices of rank r: points, tangent vectors, weights, gradient, retraction; the manifold",
         "datafits": "what is compared with the data, and how",
         "top": "the best columns of each row, in blocks",
+        "partitions": "observations in blocks of rows, on disk and in other processes: folders, programs, engines",
     },
     {
         "operators": "measurement models, one a file; the problem that a solver sees, and its gradient",

@@ -305,6 +305,34 @@ void bind_order(nb::module_ &m) {
       "rows"_a.noconvert(), "cols"_a.noconvert(), "n1"_a, "n2"_a, "order"_a.noconvert());
 }
 
+// Both orders as they lie in memory, which the pattern keeps alive; indices are padded.
+template <class I>
+void bind_mapped(nb::class_<Pattern> &cls) {
+  cls.def(
+      "__init__",
+      [](Pattern *self, Vector<const std::int64_t> indptr, Vector<const std::int32_t> indices, Vector<const std::int64_t> colptr,
+         Vector<const std::int32_t> rows, Vector<const I> order) {
+        const std::int64_t m = order.shape(0);
+        require(indptr.shape(0) > 1 && colptr.shape(0) > 1, "indptr, colptr: entries", 1, 2);
+        require_aligned(indptr, "indptr");
+        require_aligned(colptr, "colptr");
+        require_aligned(order, "order");
+        require_size(indices, "indices", m + lorank::kPrefetch);
+        require_size(rows, "rows", m + lorank::kPrefetch);
+        const std::int32_t *short_order = nullptr;
+        const std::int64_t *long_order = nullptr;
+        if constexpr (sizeof(I) == 4)
+          short_order = order.data();
+        else
+          long_order = order.data();
+        nb::gil_scoped_release nogil;
+        new (self) Pattern(indptr.data(), static_cast<std::int64_t>(indptr.shape(0)) - 1, indices.data(), m,
+                           static_cast<std::int64_t>(colptr.shape(0)) - 1, colptr.data(), rows.data(), short_order, long_order);
+      },
+      "indptr"_a.noconvert(), "indices"_a.noconvert(), "colptr"_a.noconvert(), "rows"_a.noconvert(), "order"_a.noconvert(),
+      nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>(), nb::keep_alive<1, 6>());
+}
+
 }  // namespace
 
 NB_MODULE(_kernels, m) {
@@ -321,6 +349,8 @@ NB_MODULE(_kernels, m) {
                            static_cast<std::int64_t>(indices.shape(0)), n2);
       },
       "indptr"_a.noconvert(), "indices"_a.noconvert(), "n2"_a);
+  bind_mapped<std::int32_t>(cls);
+  bind_mapped<std::int64_t>(cls);
   cls.def_ro("n1", &Pattern::n1).def_ro("n2", &Pattern::n2).def_ro("m", &Pattern::m);
   bind<double>(cls);
   bind<float>(cls);
@@ -334,6 +364,7 @@ NB_MODULE(_kernels, m) {
   bind_tall<float>(m);
   bind_tall<double>(m);
   m.attr("TOGETHER") = lorank::kTogether;
+  m.attr("PREFETCH") = lorank::kPrefetch;
   m.def("instruction_set", &lorank::instruction_set, "The instruction set in use.");
   m.def("instruction_sets", &lorank::instruction_sets, "Those that this machine can run, plainest first.");
   m.def("use_instruction_set", &lorank::use_instruction_set, "name"_a);

@@ -20,8 +20,8 @@ const NormalTable *normal_table() {
 template <class R>
 Gathered Pattern::gather_rows(bool columns, Factor<R> other, const double *weights) const {
   Gathered from{};
-  from.indptr = (columns ? col_ptr_ : row_ptr_).data();
-  from.index = columns ? row_index_.data() : col_index_.data();
+  from.indptr = columns ? col_ptr_ : row_ptr_;
+  from.index = columns ? row_index_ : col_index_;
   from.width = other.width;
   from.stride = lines_for(other.width, sizeof(double)) * kLineBytes / static_cast<std::int64_t>(sizeof(double));
   Packed<double> &b = scratch<double>(1);

@@ -94,8 +94,8 @@ Packed<R> &scratch(int which) {
 // the others waiting. A major index belongs to one range, so results do not depend on the number of threads.
 template <class F>
 void Pattern::split(bool columns, std::int64_t load, int count, const F &pass) const {
-  const std::vector<std::int64_t> &ptr = columns ? col_ptr_ : row_ptr_;
-  const std::int64_t majors = static_cast<std::int64_t>(ptr.size()) - 1, total = m + load * majors;
+  const std::int64_t *ptr = columns ? col_ptr_ : row_ptr_;
+  const std::int64_t majors = columns ? n2 : n1, total = m + load * majors;
   const int ranges = count > 1 ? 8 * count : 1;
 #pragma omp parallel for num_threads(count) schedule(dynamic, 1) if (count > 1)
   for (int t = 0; t < ranges; ++t) {

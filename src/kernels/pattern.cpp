@@ -103,45 +103,94 @@ void use_instruction_set(const std::string &name) {
   throw std::invalid_argument("instruction set '" + name + "' is not available on this machine");
 }
 
+namespace {
+
+// Pointers that rise from 0 to `count`, and indices below `bound` that rise strictly from one to the next of the same major.
+void check_order(const std::int64_t *ptr, std::int64_t majors, const std::int32_t *index, std::int64_t count, std::int64_t bound,
+                 const char *pointers, const char *minor, const char *major) {
+  if (ptr[0] != 0 || ptr[majors] != count)
+    throw std::invalid_argument(std::string(pointers) + " must start at 0 and end at the number of indices");
+  for (std::int64_t i = 0; i < majors; ++i)
+    if (ptr[i] > ptr[i + 1]) throw std::invalid_argument(std::string(pointers) + " decreases at " + major + " " + std::to_string(i));
+  for (std::int64_t i = 0; i < majors; ++i)
+    for (std::int64_t k = ptr[i]; k < ptr[i + 1]; ++k) {
+      if (index[k] < 0 || index[k] >= bound)
+        throw std::invalid_argument(std::string(minor) + " index " + std::to_string(index[k]) + " in " + major + " " +
+                                    std::to_string(i) + " is outside 0 .. " + std::to_string(bound - 1));
+      if (k > ptr[i] && index[k] <= index[k - 1])
+        throw std::invalid_argument(std::string(minor) + " indices must increase within a " + major + ": " + major + " " +
+                                    std::to_string(i));
+    }
+}
+
+void check_padding(const std::int32_t *index, std::int64_t count, std::int64_t bound) {
+  for (std::int64_t k = count; k < count + kPrefetch; ++k)
+    if (index[k] < 0 || index[k] >= bound) throw std::invalid_argument("the padding behind indices must be indices, too");
+}
+
+template <class I>
+void check_places(const I *order, std::int64_t count) {
+  for (std::int64_t k = 0; k < count; ++k)
+    if (order[k] < 0 || order[k] >= count) throw std::invalid_argument("order must hold places of observations");
+}
+
+}  // namespace
+
 Pattern::Pattern(const std::int64_t *indptr, std::int64_t rows, const std::int32_t *indices, std::int64_t count,
                  std::int64_t cols)
     : n1(rows), n2(cols), m(count) {
   if (n2 < 0 || n2 > INT32_MAX || n1 > INT32_MAX)
     throw std::invalid_argument("a pattern has at most 2147483647 rows and columns");
-  if (indptr[0] != 0 || indptr[n1] != m) throw std::invalid_argument("indptr must start at 0 and end at the number of indices");
-  for (std::int64_t i = 0; i < n1; ++i)
-    if (indptr[i] > indptr[i + 1]) throw std::invalid_argument("indptr decreases at row " + std::to_string(i));
-  for (std::int64_t i = 0; i < n1; ++i)
-    for (std::int64_t k = indptr[i]; k < indptr[i + 1]; ++k) {
-      if (indices[k] < 0 || indices[k] >= n2)
-        throw std::invalid_argument("column index " + std::to_string(indices[k]) + " in row " + std::to_string(i) +
-                                    " is outside 0 .. " + std::to_string(n2 - 1));
-      if (k > indptr[i] && indices[k] <= indices[k - 1])
-        throw std::invalid_argument("column indices must increase within a row: row " + std::to_string(i));
-    }
-  row_ptr_.assign(indptr, indptr + n1 + 1);
-  col_index_.assign(m + kPrefetch, 0);
-  std::copy(indices, indices + m, col_index_.begin());
+  check_order(indptr, n1, indices, m, n2, "indptr", "column", "row");
+  own_row_ptr_.assign(indptr, indptr + n1 + 1);
+  own_col_index_.assign(m + kPrefetch, 0);
+  std::copy(indices, indices + m, own_col_index_.begin());
 
-  col_ptr_.assign(n2 + 1, 0);
-  for (std::int64_t k = 0; k < m; ++k) ++col_ptr_[indices[k] + 1];
-  for (std::int64_t j = 0; j < n2; ++j) col_ptr_[j + 1] += col_ptr_[j];
-  row_index_.assign(m + kPrefetch, 0);
+  std::vector<std::int64_t> &ends = own_col_ptr_;
+  ends.assign(n2 + 1, 0);
+  for (std::int64_t k = 0; k < m; ++k) ++ends[indices[k] + 1];
+  for (std::int64_t j = 0; j < n2; ++j) ends[j + 1] += ends[j];
+  own_row_index_.assign(m + kPrefetch, 0);
   const bool small = m <= INT32_MAX;
   if (small)
-    order32_.resize(m);
+    own_order32_.resize(m);
   else
-    order64_.resize(m);
-  std::vector<std::int64_t> next(col_ptr_.begin(), col_ptr_.end() - 1);
+    own_order64_.resize(m);
+  std::vector<std::int64_t> next(ends.begin(), ends.end() - 1);
   for (std::int64_t i = 0; i < n1; ++i)
     for (std::int64_t k = indptr[i]; k < indptr[i + 1]; ++k) {
       const std::int64_t at = next[indices[k]]++;
-      row_index_[at] = static_cast<std::int32_t>(i);
+      own_row_index_[at] = static_cast<std::int32_t>(i);
       if (small)
-        order32_[at] = static_cast<std::int32_t>(k);
+        own_order32_[at] = static_cast<std::int32_t>(k);
       else
-        order64_[at] = k;
+        own_order64_[at] = k;
     }
+  row_ptr_ = own_row_ptr_.data();
+  col_ptr_ = own_col_ptr_.data();
+  col_index_ = own_col_index_.data();
+  row_index_ = own_row_index_.data();
+  if (small)
+    order32_ = own_order32_.data();
+  else
+    order64_ = own_order64_.data();
+}
+
+Pattern::Pattern(const std::int64_t *indptr, std::int64_t rows, const std::int32_t *indices, std::int64_t count, std::int64_t cols,
+                 const std::int64_t *colptr, const std::int32_t *row_index, const std::int32_t *order32,
+                 const std::int64_t *order64)
+    : n1(rows), n2(cols), m(count), row_ptr_(indptr), col_ptr_(colptr), col_index_(indices), row_index_(row_index),
+      order32_(order32), order64_(order64) {
+  if (n2 < 1 || n2 > INT32_MAX || n1 < 1 || n1 > INT32_MAX)
+    throw std::invalid_argument("a mapped pattern has 1 to 2147483647 rows and columns");
+  check_order(row_ptr_, n1, col_index_, m, n2, "indptr", "column", "row");
+  check_order(col_ptr_, n2, row_index_, m, n1, "colptr", "row", "column");
+  check_padding(col_index_, m, n2);
+  check_padding(row_index_, m, n1);
+  if (order32_)
+    check_places(order32_, m);
+  else
+    check_places(order64_, m);
 }
 
 int Pattern::share(bool columns, std::int64_t load) const {
@@ -150,8 +199,8 @@ int Pattern::share(bool columns, std::int64_t load) const {
 
 template <class R>
 void Pattern::run(bool columns, void (*pass)(const Job<R> &), Job<R> job) const {
-  job.indptr = (columns ? col_ptr_ : row_ptr_).data();
-  job.index = columns ? row_index_.data() : col_index_.data();
+  job.indptr = columns ? col_ptr_ : row_ptr_;
+  job.index = columns ? row_index_ : col_index_;
   const int count = share(columns, 1);
   // a row of accumulators a thread, made here because nothing may throw in the parallel region
   const std::int64_t row_bytes = (job.halves + 1) * kLineBytes;
@@ -237,7 +286,7 @@ void Pattern::to_columns(const R *values, R *out) const {
       }
     }
   };
-  if (order64_.empty())
+  if (order32_)
     copy(order32_);
   else
     copy(order64_);

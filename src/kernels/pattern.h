@@ -25,6 +25,13 @@ class Pattern {
   // indptr: (n1 + 1), indices: (m), strictly increasing within each row. Throws std::invalid_argument.
   Pattern(const std::int64_t *indptr, std::int64_t n1, const std::int32_t *indices, std::int64_t m, std::int64_t n2);
 
+  // The same from both orders as they lie in memory that outlives the pattern (mapped files, say): nothing is copied. Both
+  // arrays of indices are padded by kPrefetch entries that are valid indices; order32 or order64 is null.
+  Pattern(const std::int64_t *indptr, std::int64_t n1, const std::int32_t *indices, std::int64_t m, std::int64_t n2,
+          const std::int64_t *colptr, const std::int32_t *rows, const std::int32_t *order32, const std::int64_t *order64);
+  Pattern(const Pattern &) = delete;
+  Pattern &operator=(const Pattern &) = delete;
+
   std::int64_t n1, n2, m;
 
   // Rows: d = (own diag(s)) other^H on the pattern - values, sums = D other. The columns' twin expects conj(values) in
@@ -58,10 +65,12 @@ class Pattern {
   void to_columns(const R *values, R *out) const;
 
  private:
-  std::vector<std::int64_t> row_ptr_, col_ptr_;
-  std::vector<std::int32_t> col_index_, row_index_;  // padded by kPrefetch
-  std::vector<std::int32_t> order32_;                // column order -> row order, where m fits
-  std::vector<std::int64_t> order64_;
+  const std::int64_t *row_ptr_, *col_ptr_;
+  const std::int32_t *col_index_, *row_index_;  // padded by kPrefetch
+  const std::int32_t *order32_ = nullptr;       // column order -> row order, where m fits
+  const std::int64_t *order64_ = nullptr;
+  std::vector<std::int64_t> own_row_ptr_, own_col_ptr_, own_order64_;  // what they point to, unless it is somebody else's
+  std::vector<std::int32_t> own_col_index_, own_row_index_, own_order32_;
 
   template <class R>
   void run(bool columns, void (*pass)(const Job<R> &), Job<R> job) const;

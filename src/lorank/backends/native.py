@@ -15,6 +15,7 @@ from .base import Array, Observations
 from .reference import Reference, ReferenceObservations
 
 TALL = 1 << 15  # numbers of a tall array from which the threads share it
+MAPS = hasattr(_kernels, "PREFETCH")  # whether they take patterns as they lie in memory
 MIXED_BYTES = 12 << 20  # of what is gathered: below, it stays in the caches and float32 gains nothing (benchmarks/passes.py)
 
 
@@ -99,6 +100,31 @@ class NativeObservations(ReferenceObservations):
         self._pattern = _kernels.Pattern(self.indptr, self.indices, self.shape[1])
         self._column_values = self._columns(self.values)
         self._column_weights = None if self.weights is None else self._columns(self.weights)
+
+    @classmethod
+    def mapped(
+        cls,
+        pattern: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+        values: tuple[np.ndarray, np.ndarray],
+        weights: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> NativeObservations:
+        """Observations in both orders as they lie in memory, mapped files for example: nothing is copied.
+
+        Parameters
+        ----------
+        pattern : (indptr, indices, colptr, rows, order)
+            Indices are padded by ``_kernels.PREFETCH`` entries, and ``order`` leads from column order to row order.
+        values, weights : pairs of (m,) arrays
+            In row order, and in column order (values conjugated).
+        """
+        found = cls.__new__(cls)
+        found.shape, found.m = (len(pattern[0]) - 1, len(pattern[2]) - 1), len(values[0])
+        found.indptr, found.indices = pattern[0], pattern[1][: found.m]
+        found.values, found._column_values = values
+        found.weights, found._column_weights = (None, None) if weights is None else weights
+        found._pattern = _kernels.Pattern(*pattern)
+        found.__dict__["_column_counts"] = np.diff(pattern[2])
+        return found
 
     def with_values(self, values: Array) -> Self:
         twin = super().with_values(values)

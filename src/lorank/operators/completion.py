@@ -16,6 +16,7 @@ from ..geometry import FixedRank, Tangent
 from ..parameter_checks import check, one_of
 from .array_checks import plain_array
 from .base import Balanced, Problem
+from .big_completion import BigCompletion
 from .entry_checks import Duplicates, check_finite, check_range, check_shape, index_array, merge, value_array, weight_array
 from .gradient import Gradient
 from .loss_checks import check_merging, with_exposure
@@ -27,7 +28,7 @@ Precision = Literal["auto", "double", "mixed"]
 SINGLE = 100_000  # observations: with fewer, a start in single precision gains nothing that one would notice
 
 
-class Completion(Problem):
+class Completion(BigCompletion, Problem):
     """Observed entries ``X[rows[k], cols[k]] = values[k]`` of an n1 x n2 matrix.
 
     Parameters

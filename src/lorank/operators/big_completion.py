@@ -1,0 +1,191 @@
+"""Observations past the memory of one machine: from files and folders of partitions, and into them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from ..backends import Observations
+from ..parameter_checks import check, one_of, optional, whole
+from ..partitions.building import build
+from ..partitions.folder import Folder, open_folder
+from ..partitions.opening import out_of_core, save
+from ..partitions.sources import Source, TableSource, find_files
+from .array_checks import as_shape
+
+if TYPE_CHECKING:
+    from .completion import Completion
+
+TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+
+
+class BigCompletion:
+    """What :class:`~lorank.Completion` can do with data that are larger than memory, or on other machines."""
+
+    row_ids: np.ndarray | None = None  # what rows and columns are called, where files have given them names
+    col_ids: np.ndarray | None = None
+    observations: Observations
+
+    @classmethod
+    def from_partitions(cls, folder: str | os.PathLike[str], *, precision: str = "auto", scratch: Any = None) -> Self:
+        """The observations of a folder that :meth:`save_partitions`, :meth:`from_parquet` or :meth:`from_csv` has written.
+
+        Its files are mapped into memory and passed over block by block: they may be larger than the memory of the machine.
+
+        Parameters
+        ----------
+        folder : path
+        precision : {"auto", "double", "mixed"}
+        scratch : path, optional
+            Where files go that a solver needs on its way; by default beside the folder.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, lorank as lr
+        >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     problem.save_partitions(pathlib.Path(place) / "entries", partitions=3)
+        ...     again = lr.Completion.from_partitions(pathlib.Path(place) / "entries")
+        ...     result = lr.solve(again, rank=2).numpy()
+        >>> truth.distance(result.X) < 1e-4 * truth.norm()
+        True
+        """
+        return cls._opened(open_folder(folder), precision, scratch)
+
+    @classmethod
+    def from_parquet(
+        cls,
+        path: Any,
+        rows: str,
+        cols: str,
+        values: str,
+        weights: str | None = None,
+        *,
+        folder: str | os.PathLike[str] | None = None,
+        partitions: int | None = None,
+        shape: tuple[int, int] | None = None,
+        dtype: Any = "float32",
+        duplicates: str = "error",
+        precision: str = "auto",
+    ) -> Self:
+        """The observations of Parquet files, of any size: written as a folder of partitions first, in bounded memory.
+
+        Parameters
+        ----------
+        path : path, pattern or list of them
+            A file, a folder as Spark, Dask, polars or DuckDB write it, or ``"ratings/*.parquet"``.
+        rows, cols, values, weights : str
+            Names of columns. Ids of rows and columns are whole numbers or text, and are numbered in rising order:
+            ``problem.row_ids`` and ``problem.col_ids``.
+        folder : path, optional
+            Where to write the partitions, to be opened again with :meth:`from_partitions`; by default a temporary folder that
+            lives as long as the problem.
+        partitions : int, optional
+            By default one for each eight million observations.
+        shape : (int, int), optional
+            Says that ids are numbers from 0 on.
+        dtype : {"float32", "float64"}
+        duplicates : {"error", "mean", "last", "sum"}
+            What to make of a pair that occurs more than once, in whichever files.
+        precision : {"auto", "double", "mixed"}
+
+        Examples
+        --------
+        >>> import tempfile, polars, lorank as lr
+        >>> table = polars.DataFrame({"user": ["ann", "ann", "bob"], "item": [7, 9, 9], "stars": [4.0, 2.0, 5.0]})
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     table.write_parquet(place + "/part-0.parquet")
+        ...     problem = lr.Completion.from_parquet(place, rows="user", cols="item", values="stars")
+        >>> problem.row_ids.tolist(), problem.col_ids.tolist()
+        (['ann', 'bob'], [7, 9])
+        """
+        source = TableSource(find_files(path, (".parquet",)), (rows, cols, values, weights))
+        return cls._built(source, folder, partitions, shape, dtype, duplicates, precision)
+
+    @classmethod
+    def from_csv(cls, path: Any, rows: str, cols: str, values: str, weights: str | None = None, **options: Any) -> Self:
+        r"""The same from CSV files (``.tsv``: with tabs) that name their columns; options as in :meth:`from_parquet`.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, lorank as lr
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     _ = (pathlib.Path(place) / "ratings.csv").write_text("user,item,stars\nann,7,4\nann,9,2\nbob,9,5\n")
+        ...     problem = lr.Completion.from_csv(place + "/ratings.csv", rows="user", cols="item", values="stars")
+        >>> problem.m
+        3
+        """
+        source = TableSource(find_files(path, TEXT), (rows, cols, values, weights))
+        defaults = {"folder": None, "partitions": None, "shape": None, "dtype": "float32", "duplicates": "error"}
+        unknown = set(options) - {*defaults, "precision"}
+        if unknown:
+            raise TypeError(f"from_csv has no option {sorted(unknown)[0]!r}: see Completion.from_parquet")
+        return cls._built(source, **{**defaults, "precision": "auto", **options})
+
+    def save_partitions(self, folder: str | os.PathLike[str], partitions: int | None = None) -> None:
+        """Write the observations as a folder of partitions, for :meth:`from_partitions`.
+
+        Parameters
+        ----------
+        folder : path
+            Must not be there yet, or be empty.
+        partitions : int, optional
+            Blocks of rows with about as many observations each; by default as they are, or one for each eight million.
+        """
+        check("partitions", partitions, optional(whole(1)))
+        save(self.observations, folder, partitions, (self.row_ids, self.col_ids))
+
+    @classmethod
+    def _built(
+        cls,
+        source: Source,
+        folder: Any,
+        partitions: int | None,
+        shape: Any,
+        dtype: Any,
+        duplicates: str,
+        precision: str,
+    ) -> Self:
+        check("partitions", partitions, optional(whole(1)))
+        check("dtype", str(dtype), one_of(("float32", "float64")))
+        check("duplicates", duplicates, one_of(("error", "mean", "last", "sum")))
+        if isinstance(source, TableSource):
+            source.check()
+        shape = None if shape is None else as_shape(shape)
+        home = None if folder is not None else tempfile.mkdtemp(prefix="lorank.")
+        try:
+            place = Path(folder) if home is None else Path(home) / "partitions"
+            made = build(source, place, shape=shape, partitions=partitions, dtype=str(dtype), duplicates=duplicates)
+            problem = cls._opened(made, precision, None)
+        except BaseException:
+            if home is not None:
+                shutil.rmtree(home, ignore_errors=True)
+            raise
+        if home is not None:
+            weakref.finalize(problem.observations.graph, shutil.rmtree, home, ignore_errors=True)  # type: ignore[attr-defined]
+        return problem
+
+    @classmethod
+    def _opened(cls, folder: Folder, precision: str, scratch: Any) -> Self:
+        check("precision", precision, one_of(("auto", "double", "mixed")))
+        observations, backend = out_of_core(folder, None, scratch)
+        problem: Completion = cls.__new__(cls)  # type: ignore[assignment]
+        problem.precision = precision  # type: ignore[assignment]
+        problem.row_ids, problem.col_ids = folder.ids(0), folder.ids(1)
+        problem._observe(observations, backend)
+        problem._warn_about_empty()
+        return problem  # type: ignore[return-value]
+
+    def fingerprint(self) -> str:
+        """A number that differs where problems differ."""
+        digest = getattr(self.observations, "digest", None)
+        if digest is None:
+            return super().fingerprint()  # type: ignore[misc]
+        return hashlib.sha256(f"{self.observations.shape} {digest()}".encode()).hexdigest()

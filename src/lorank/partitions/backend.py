@@ -1,0 +1,314 @@
+"""The backend of partitions: observations in blocks of rows, tall arrays of rows with them, column factors at every site.
+
+Small arrays stay with the caller, and so do arrays that were made there (zeros, a random start): they travel when they meet an
+array that is spread.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends import Array, Backend, Observations, get_backend, register_backend
+from ..backends.reference import Reference
+from .arrays import COLS, ENTRIES, Spread, Whole, added
+from .blocks import row_edges
+from .engine import Engine, Local
+from .graph import Graph
+from .observations import SpreadObservations
+from .plan import Plan
+from .programs import Pieces
+from .site import InMemory, Site
+
+FEW = 1 << 20  # numbers: percentiles of fewer are found on the driver
+
+
+class Partitioned(Reference):
+    """Operations on arrays that are spread over blocks, and on those that are not.
+
+    Parameters
+    ----------
+    holder : Backend
+        Who computes with each block.
+    count : int
+        Blocks to cut observations into that come as arrays.
+    """
+
+    in_main_memory = False
+
+    def __init__(self, holder: Backend, count: int) -> None:
+        self.holder, self.count, self.name = holder, count, f"partitions:{count}:{holder.name}"
+
+    # -- observations ------------------------------------------------------------------------------------------------
+    def row_major_order(self, rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+        best: Any = get_backend()
+        return np.asarray(best.row_major_order(rows, cols, shape))
+
+    def make_observations(self, indptr: Array, indices: Array, values: Array, n2: int) -> Observations:
+        """Observations that come as arrays, cut into blocks in memory."""
+        count = min(self.count, int((np.diff(indptr) > 0).sum())) or 1
+        plan = Plan((len(indptr) - 1, n2), tuple(int(e) for e in row_edges(np.diff(indptr), count)))
+        blocks = {}
+        for k in range(count):
+            rows = plan.rows(k)
+            part = slice(int(indptr[rows.start]), int(indptr[rows.stop]))
+            starts = np.ascontiguousarray(indptr[rows.start : rows.stop + 1] - indptr[rows.start])
+            asarray = self.holder.asarray
+            blocks[k] = self.holder.make_observations(asarray(starts), asarray(indices[part]), asarray(values[part]), n2)
+        site = Site(self.holder, plan, list(range(count)), InMemory(blocks))
+        return spread_observations(Local(site), [b.m for b in blocks.values()], np.dtype(values.dtype), False)
+
+    # -- making arrays ---------------------------------------------------------------------------------------------
+    def asarray(self, a: Array, dtype: Any = None) -> Array:
+        if isinstance(a, Spread):
+            return a if dtype is None else a.astype(dtype)
+        return super().asarray(a, dtype)
+
+    def astype(self, a: Array, dtype: Any) -> Array:
+        return a.astype(dtype) if isinstance(a, Spread) else super().astype(a, dtype)
+
+    def to_numpy(self, a: Array) -> np.ndarray:
+        return a.whole() if isinstance(a, Spread) else super().to_numpy(a)
+
+    def copy(self, a: Array) -> Array:
+        return a.copy() if isinstance(a, Spread) else super().copy(a)
+
+    def release(self) -> None:
+        self.holder.release()
+
+    # -- entries -----------------------------------------------------------------------------------------------------
+    def all_finite(self, a: Array) -> bool:
+        if not isinstance(a, Spread):
+            return super().all_finite(a)
+        found = a.graph.find([("compute", ("all_finite", a.node))])[0]
+        return all(found) if isinstance(found, list) else bool(found)
+
+    def largest(self, a: Array) -> float:
+        if not isinstance(a, Spread):
+            return super().largest(a)
+        found = a.graph.find([("compute", ("largest", a.node))])[0]
+        return max(found) if isinstance(found, list) else float(found)
+
+    def first(self, flags: Array) -> int:
+        return int(self.places(flags)[0]) if isinstance(flags, Spread) else super().first(flags)
+
+    def places(self, flags: Array) -> Array:
+        if not isinstance(flags, Spread):
+            return super().places(flags)
+        if flags.side == ENTRIES:
+            return np.flatnonzero(flags.whole())
+        found = flags.graph.find([("places", (flags.node,))])[0]
+        return np.concatenate(found) if isinstance(found, list) else found
+
+    def percentiles(self, a: Array, at: Sequence[float]) -> list[float]:
+        if not isinstance(a, Spread):
+            return super().percentiles(a, at)
+        if a.side == COLS or len(a) <= FEW:
+            return super().percentiles(a.whole(), at)
+        return [self._percentile(a, q) for q in at]
+
+    def median(self, a: Array) -> float:
+        return self.percentiles(a, [50])[0] if isinstance(a, Spread) else super().median(a)
+
+    def _percentile(self, a: Spread, q: float) -> float:
+        """By bins that close in on it, until few numbers are left."""
+        position = q / 100 * (len(a) - 1)
+        low, high, before = a.min(), a.max(), 0
+        while low < high:
+            edges = np.linspace(low, high, 1025)
+            counts = np.sum(a.graph.find([("count_below", (a.node, edges))])[0], axis=0)
+            total = before + np.cumsum(counts)
+            first = int(np.searchsorted(total, int(position), side="right"))
+            last = int(np.searchsorted(total, min(int(position) + 1, len(a) - 1), side="right"))
+            new_low, new_high = float(edges[first]), float(edges[last + 1])
+            inside = int(counts[first : last + 1].sum())
+            before += int(counts[:first].sum())
+            if inside <= FEW or (new_low, new_high) == (low, high):
+                found = np.sort(np.concatenate(a.graph.find([("between", (a.node, new_low, new_high))])[0]))
+                place = position - int(a.map("less", a, new_low).sum())
+                k = min(max(int(place), 0), len(found) - 1)
+                above = found[min(k + 1, len(found) - 1)]
+                return float(found[k] + (place - int(place)) * (above - found[k]))
+            low, high = new_low, new_high
+        return low
+
+    # -- tall arrays -------------------------------------------------------------------------------------------------
+    def product(self, u: Array, a: Array) -> Array:
+        if not isinstance(u, Spread):
+            return super().product(u, a)
+        return u.made("compute", "product", u, Whole(a), like=u.like @ a)
+
+    def minus(self, y: Array, u: Array, a: Array) -> Array:
+        own = _spread(y, u)
+        if own is None:
+            return super().minus(y, u, a)
+        return own.made("compute", "minus", y, u, Whole(a), like=_like(y) - _like(u) @ a)
+
+    def plus(self, u: Array, a: Array, v: Array, b: Array) -> Array:
+        own = _spread(u, v)
+        if own is None:
+            return super().plus(u, a, v, b)
+        return own.made("compute", "plus", u, Whole(a), v, Whole(b), like=_like(u) @ a + _like(v) @ b)
+
+    def gram(self, a: Array, b: Array) -> np.ndarray:
+        return self.grams([(a, b)])[0]
+
+    def grams(self, pairs: Sequence[tuple[Array, Array]]) -> list[np.ndarray]:
+        """``a^H b`` of several pairs, in one trip."""
+        wanted, own = [], None
+        for a, b in pairs:
+            own = _spread(a, b)
+            if own is None:
+                return [super(Partitioned, self).gram(*pair) for pair in pairs]
+            wanted.append(("compute", ("gram", own.operand(a), own.operand(b))))
+        assert own is not None
+        return [np.asarray(one) for one in added(own, wanted)]
+
+    def concat(self, blocks: Sequence[Array], axis: int = 1) -> Array:
+        own = _spread(*blocks)
+        if own is None:
+            return super().concat(blocks, axis)
+        if axis == 0:
+            return np.concatenate([np.asarray(b) for b in blocks])
+        return own.made("side_by_side", *blocks, like=np.concatenate([_like(b) for b in blocks], axis=1))
+
+    def entries(self, left: Array, right: Array, rows: Array, cols: Array) -> Array:
+        left, right = (a.rows(k) if isinstance(a, Spread) else a[k] for a, k in ((left, rows), (right, cols)))
+        every = np.arange(len(left))
+        return super().entries(left, right, every, every)
+
+    def norm(self, a: Array) -> float:
+        return self.norms([a])[0]
+
+    def norms(self, arrays: Sequence[Array]) -> list[float]:
+        spread = [a for a in arrays if isinstance(a, Spread)]
+        found = iter(added(spread[0], [("squared", (a.node,)) for a in spread]) if spread else [])
+        return [float(np.sqrt(next(found))) if isinstance(a, Spread) else super(Partitioned, self).norm(a) for a in arrays]
+
+    def squared_norm(self, a: Array) -> float:
+        return self.norm(a) ** 2 if isinstance(a, Spread) else super().squared_norm(a)
+
+    def inner(self, a: Array, b: Array) -> float:
+        return self.inners([(a, b)])[0]
+
+    def inners(self, pairs: Sequence[tuple[Array, Array]]) -> list[float]:
+        owners = [_spread(*pair) for pair in pairs]
+        wanted = [
+            ("compute", ("inner", own.operand(a), own.operand(b)))
+            for (a, b), own in zip(pairs, owners, strict=True)
+            if own is not None
+        ]
+        first = next((own for own in owners if own is not None), None)
+        found = iter(added(first, wanted) if first is not None else [])
+        inner = super().inner
+        return [inner(a, b) if own is None else float(next(found)) for (a, b), own in zip(pairs, owners, strict=True)]
+
+    def row_squares(self, a: Array) -> Array:
+        if not isinstance(a, Spread):
+            return super().row_squares(a)
+        return a.made("compute", "row_squares", a, like=super().row_squares(a.like))
+
+    def qr(self, a: Array) -> tuple[Array, np.ndarray]:
+        """By a QR of each block, and one of the small factors that they leave."""
+        if not isinstance(a, Spread):
+            return super().qr(a)
+        pair = a.graph.node(a.node.kind, "small_qr", a.node)
+        q = Spread(a.graph, a.graph.node(a.node.kind, "item", pair, 0), a.side, a.sizes, a.like)
+        found = a.graph.find([("item", (pair, 1))])[0]
+        if a.side == COLS:
+            return q, np.asarray(found)
+        factors = [np.asarray(self.holder.to_numpy(k)) for k in found]
+        top, k = np.linalg.qr(np.concatenate(factors))
+        parts = np.split(top, np.cumsum([len(one) for one in factors])[:-1])
+        return q.made("compute", "product", q, Pieces(parts), like=a.like[:, : top.shape[1]]), k
+
+    def basis(self, n: int, width: int, dtype: Any) -> Any:
+        return GrowingBasis(self)
+
+    def inverses(self, stack: Array) -> Array:
+        return (
+            stack.made("compute", "inverses", stack, like=stack.like) if isinstance(stack, Spread) else super().inverses(stack)
+        )
+
+    def block_solver(self, stack: Array) -> Callable[[Array], Array]:
+        if not isinstance(stack, Spread):
+            return super().block_solver(stack)
+        solver = stack.made("block_solver", stack, like=stack.like)
+        return lambda a: solver.made("solve_blocks", solver, _pieced(a, solver), like=_like(a).astype(stack.dtype))
+
+
+class GrowingBasis:
+    """Orthonormal columns that grow by blocks (see :class:`~lorank.backends.basis.Basis`); nothing is changed in place."""
+
+    def __init__(self, backend: Partitioned) -> None:
+        self.backend = backend
+        self._all: Any = None
+        self.last: Any = None
+
+    def append(self, q: Array) -> None:
+        self._all = q if self._all is None else self.backend.concat([self._all, q])
+        self.last = q
+
+    def without(self, y: Array) -> tuple[Array, np.ndarray]:
+        return self.backend.without(self._all, y)
+
+    def extend(self, y: Array) -> np.ndarray:
+        extended = self.backend.extend_basis(self._all, y)
+        if extended is None:
+            q, k = self.backend.qr(y)
+            q, change = self.backend.qr(self.backend.without(self._all, q)[0])
+            extended = q, change @ k
+        self.append(extended[0])
+        return extended[1]
+
+    def product(self, p: Array) -> Array:
+        return self.backend.product(self._all, p)
+
+    def restart(self, q: Array) -> None:
+        self._all = None
+        self.append(q)
+
+    def first(self, count: int) -> Array:
+        return self.backend.copy(self._all[:, :count])
+
+
+def spread_observations(engine: Engine, sizes: Sequence[int], dtype: np.dtype, weighted: bool) -> Any:
+    """The observations that an engine holds."""
+    graph = Graph(engine)
+    return SpreadObservations(graph, graph.observations, tuple(sizes), np.zeros(0, dtype), weighted)
+
+
+def _pieced(a: Any, like: Spread) -> Any:
+    """The rows of a host array, cut as another array is, whatever its further axes."""
+    return a if isinstance(a, Spread) else like.pieces(np.asarray(a))
+
+
+def _spread(*arrays: Any) -> Spread | None:
+    return next((a for a in arrays if isinstance(a, Spread)), None)
+
+
+def _like(a: Any) -> np.ndarray:
+    return a.like if isinstance(a, Spread) else np.asarray(a)[:0]
+
+
+def _make(place: str) -> Backend:
+    """``"partitions:3:native"``: three blocks, each of the native backend."""
+    count, _, holder = place.partition(":")
+    if count and not count.isdigit():
+        raise ValueError(f"backend 'partitions:{place}': a number of blocks comes first, as in 'partitions:4:native'")
+    return _made(int(count or 4), holder or None)
+
+
+@functools.cache
+def _made(count: int, holder: str | None) -> Backend:
+    return Partitioned(get_backend(holder), count)
+
+
+def _place(a: Any) -> str | None:
+    return "" if isinstance(a, Spread) else None
+
+
+register_backend("partitions", _make, _place)

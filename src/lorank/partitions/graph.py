@@ -1,0 +1,79 @@
+"""Values that live with the blocks, as the driver sees them: nodes that are computed together, when something is asked for."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from .engine import Engine
+from .plan import Plan
+from .programs import BLOCK, SHARED, Instruction, Pieces, Program, Ref
+from .site import OBSERVATIONS
+
+
+class Node:
+    """One value to be: what makes it, and the key under which the sites keep it."""
+
+    __slots__ = ("__weakref__", "args", "graph", "key", "kind", "operation", "owned", "stored")
+
+    def __init__(self, graph: Graph, key: int, kind: str, operation: str, args: tuple[Any, ...]) -> None:
+        self.graph, self.key, self.kind, self.operation, self.args = graph, key, kind, operation, args
+        self.stored = False
+        self.owned: weakref.ref[Any] | None = None  # the array that stands for it; without one nobody asks for it later
+
+    def __del__(self) -> None:
+        if self.stored and self.key != OBSERVATIONS:
+            self.graph.garbage.append(self.key)
+
+
+class Graph:
+    """The nodes of one set of observations, and the engine that computes them.
+
+    Attributes
+    ----------
+    trips : int
+        Programs run so far.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.plan: Plan = engine.plan
+        self.garbage: list[int] = []
+        self.trips = 0
+        self._pending: list[weakref.ref[Node]] = []
+        self._keys = itertools.count(OBSERVATIONS + 1)
+        self.observations = Node(self, OBSERVATIONS, BLOCK, "", ())
+        self.observations.stored = True
+
+    def node(self, kind: str, operation: str, *args: Any) -> Node:
+        """A value that the next program makes."""
+        made = Node(self, next(self._keys), kind, operation, args)
+        self._pending.append(weakref.ref(made))
+        return made
+
+    def find(self, wanted: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
+        """Run everything that waits, and bring back these: for each operation and its arguments, one value for each block,
+        or one value where all arguments are shared.
+        """
+        nodes = [node for ref in self._pending if (node := ref()) is not None]
+        self._pending = []
+        program = Program(forget=self.garbage)
+        self.garbage = []
+        for node in nodes:
+            owner = None if node.owned is None else node.owned()
+            keep = 0 if owner is None else 2 if getattr(owner, "side", "entries") == "entries" else 1
+            program.instructions.append(Instruction(node.key, node.kind, node.operation, _args(node.args), keep))
+        for operation, args in wanted:
+            kind = BLOCK if any(isinstance(a, Pieces) or (isinstance(a, Node) and a.kind == BLOCK) for a in args) else SHARED
+            program.instructions.append(Instruction(-1, kind, operation, _args(args)))
+        self.trips += 1
+        found = self.engine.run(program)
+        for node, one in zip(nodes, program.instructions, strict=False):
+            node.stored, node.args = one.keep > 0, ()  # what it was made from may go
+        return found
+
+
+def _args(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(Ref(a.key) if isinstance(a, Node) else a for a in args)

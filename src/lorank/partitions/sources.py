@@ -1,0 +1,190 @@
+"""Observations from files or arrays too large to hold twice, piece by piece, as often as they are asked for."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..files import FileError
+
+CHUNK = 1 << 21  # observations at a time
+
+
+class Piece(NamedTuple):
+    """Some observations: ids of rows and columns (whole numbers or text), values, weights, and where they come from."""
+
+    rows: Any
+    cols: Any
+    values: np.ndarray
+    weights: np.ndarray | None
+    origin: str
+    first: int  # the place of the first of them there
+
+
+class Source(Protocol):
+    """Observations that can be gone through more than once."""
+
+    def pieces(self) -> Iterator[Piece]: ...
+
+
+@dataclass(frozen=True)
+class ArraySource:
+    """Arrays in memory, or mapped."""
+
+    rows: np.ndarray
+    cols: np.ndarray
+    values: np.ndarray
+    weights: np.ndarray | None = None
+
+    def pieces(self) -> Iterator[Piece]:
+        for k in range(0, len(self.values), CHUNK):
+            part = slice(k, k + CHUNK)
+            weights = None if self.weights is None else self.weights[part]
+            yield Piece(self.rows[part], self.cols[part], np.asarray(self.values[part]), weights, "the arrays", k)
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """Parquet or CSV files with the same columns.
+
+    Attributes
+    ----------
+    files : list of paths
+    names : (row, col, value, weight or None)
+        Columns.
+    """
+
+    files: list[Path]
+    names: tuple[str, str, str, str | None]
+
+    def check(self) -> None:
+        """A FileError where a file lacks a column, has another kind of it than the first file, or cannot be read."""
+        first: dict[str, Any] = {}
+        for file in self.files:
+            schema = _schema(file)
+            for name, role in zip(self.names, ("rows", "cols", "values", "weights"), strict=True):
+                if name is None:
+                    continue
+                if name not in schema:
+                    known = ", ".join(map(repr, schema))
+                    raise FileError(f"{file} has no column {name!r} (asked for with {role}=): its columns are {known}")
+                kind = _kind(schema[name], role, name, file)
+                if first.setdefault(name, (kind, file))[0] != kind:
+                    before, other = first[name]
+                    raise FileError(
+                        f"{file} and {other} have different schemas: the column {name!r} is of {kind} in one and of {before} "
+                        "in the other"
+                    )
+
+    def pieces(self) -> Iterator[Piece]:
+        pl = polars()
+        wanted = [name for name in self.names if name is not None]
+        for file in self.files:
+            at = 0
+            for frame in _batches(_scan(file).select(wanted), file):
+                if not len(frame):
+                    continue
+                columns = [self._column(pl, frame, name, k, file, at) for k, name in enumerate(self.names)]
+                yield Piece(columns[0], columns[1], columns[2], columns[3], str(file), at)
+                at += len(frame)
+            if not at:
+                raise FileError(f"{file} is empty: leave it out")
+
+    def _column(self, pl: Any, frame: Any, name: str | None, role: int, file: Path, at: int) -> Any:
+        if name is None:
+            return None
+        series = frame.get_column(name)
+        if role < 2:
+            ids = series.cast(pl.Int64) if series.dtype.is_integer() and series.dtype != pl.UInt64 else series
+            ids = ids.cast(pl.String) if not ids.dtype.is_integer() else ids
+            bad = ids.is_null()
+        else:
+            ids = series.cast(pl.Float64)
+            bad = ids.is_null() | ~ids.is_finite().fill_null(False)
+        if bad.any():
+            k = int(bad.arg_true()[0])
+            raise FileError(f"{file}, row {at + k + 1}, column {name!r}: {series[k]!r} cannot be used")
+        return ids if role < 2 else ids.to_numpy()
+
+
+def polars() -> Any:
+    try:
+        import polars as pl
+    except ImportError:
+        raise FileError('Parquet and CSV files need polars: pip install "lorank[files]"') from None
+    return pl
+
+
+def find_files(path: str | os.PathLike[str] | list[Any], endings: tuple[str, ...]) -> list[Path]:
+    """The files that a path, a folder (also below it), a pattern or a list of them stand for, in the order of their names."""
+    if isinstance(path, (list, tuple)):
+        return [file for one in path for file in find_files(one, endings)]
+    root = Path(path)
+    if root.is_dir():
+        found = sorted(f for f in root.rglob("*") if f.name.endswith(endings) and f.name[0] not in "._")
+    elif root.exists():
+        found = [root]
+    else:
+        found = sorted(Path(f) for f in glob.glob(str(path), recursive=True) if os.path.basename(f)[0] not in "._")
+    if not found:
+        raise FileError(f"{path}: there are no files ending in {' or '.join(endings)}")
+    return found
+
+
+def _schema(file: Path) -> dict[str, Any]:
+    pl = polars()
+    try:
+        return dict(_scan(file).collect_schema())
+    except (pl.exceptions.PanicException, Exception) as error:
+        raise FileError(f"{file} cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _kind(dtype: Any, role: str, name: str, file: Path) -> str:
+    if role in ("values", "weights"):
+        if dtype.is_numeric() or str(dtype) == "Boolean":
+            return "numbers"
+        raise FileError(f"{file}, column {name!r}: holds {dtype}, not numbers")
+    if dtype.is_integer():
+        if str(dtype) == "UInt64" or str(dtype).endswith("128"):
+            raise FileError(
+                f"{file}, column {name!r}: {dtype} does not fit into 64 bits with a sign: cast it to Int64 or to text"
+            )
+        return "whole numbers"
+    if str(dtype).startswith(("String", "Categorical", "Enum")):
+        return "text"
+    raise FileError(f"{file}, column {name!r}: ids must be whole numbers or text, not {dtype}")
+
+
+def _scan(file: Path) -> Any:
+    pl = polars()
+    if file.suffix == ".parquet":
+        return pl.scan_parquet(file, glob=False)
+    separator = "\t" if {".tsv", ".tab"} & set(file.suffixes) else ","
+    return pl.scan_csv(file, separator=separator, glob=False, infer_schema_length=10_000)
+
+
+def _batches(lazy: Any, file: Path) -> Iterator[Any]:
+    pl = polars()
+    try:
+        if hasattr(lazy, "collect_batches"):
+            import warnings
+
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that it may change: its result is a sequence of frames either way
+                batches = lazy.collect_batches(chunk_size=CHUNK, maintain_order=True)
+            yield from batches
+            return
+        at = 0
+        while len(frame := lazy.slice(at, CHUNK).collect()):
+            yield frame
+            at += len(frame)
+    except (pl.exceptions.PanicException, Exception) as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"{file} cannot be read: {str(error).splitlines()[0]}") from None

@@ -1,0 +1,179 @@
+"""Parquet, CSV and arrays become partitions: the same problem as in memory, and bad input refused by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lorank as lr
+from lorank.files import FileError
+from lorank.partitions import sources
+from lorank.partitions.building import build
+from lorank.partitions.sources import ArraySource
+
+pl = pytest.importorskip("polars")
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    monkeypatch.setattr(sources, "CHUNK", 100)
+
+
+def table(seed=0, m=700, text=True):
+    rng = np.random.default_rng(seed)
+    pairs = rng.choice(90 * 40, m, replace=False)
+    rows, cols = pairs // 40 * 7 - 50, pairs % 40
+    return pl.DataFrame(
+        {
+            "user": [f"u{k}" for k in rows] if text else rows,
+            "item": cols,
+            "stars": rng.standard_normal(m),
+            "weight": rng.uniform(0.5, 2, m),
+        }
+    )
+
+
+def write(frame, place, files=3, kind="parquet"):
+    place.mkdir(exist_ok=True)
+    for k, part in enumerate(np.array_split(np.arange(len(frame)), files)):
+        getattr(frame[part.tolist()], f"write_{kind}")(place / f"part-{k}.{kind}")
+    (place / "_SUCCESS").write_text("")
+    return place
+
+
+def in_memory(frame, **options):
+    users, rows = np.unique(
+        frame["user"].to_numpy().astype(str if frame["user"].dtype == pl.String else int), return_inverse=True
+    )
+    items, cols = np.unique(frame["item"].to_numpy(), return_inverse=True)
+    values = frame["stars"].to_numpy().astype(np.float32)
+    return lr.Completion(rows, cols, values, (len(users), len(items)), **options), users, items
+
+
+def assert_same(problem, expected, users, items):
+    for a, b in zip(expected.observations.host(), problem.observations.host(), strict=True):
+        np.testing.assert_array_equal(b, a)
+    np.testing.assert_array_equal(problem.row_ids, users)
+    np.testing.assert_array_equal(problem.col_ids, items)
+
+
+@pytest.mark.parametrize("text", [True, False])
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_files_are_the_same_as_in_memory(tmp_path, kind, text):
+    frame = table(text=text)
+    place = write(frame, tmp_path / "in", kind=kind)
+    read = getattr(lr.Completion, f"from_{kind}")
+    problem = read(place, rows="user", cols="item", values="stars", partitions=4)
+    assert len(problem.observations.sizes) == 4
+    assert_same(problem, *in_memory(frame))
+    again = read(str(place / f"*.{kind}"), "user", "item", "stars", folder=tmp_path / "out")
+    assert_same(again, *in_memory(frame))
+    assert_same(lr.Completion.from_partitions(tmp_path / "out"), *in_memory(frame))
+
+
+def test_weights_and_double_precision(tmp_path):
+    frame = table()
+    problem = lr.Completion.from_parquet(
+        write(frame, tmp_path), "user", "item", "stars", "weight", dtype="float64", partitions=2
+    )
+    assert problem.dtype == np.float64
+    expected, _, _ = in_memory(frame.with_columns(pl.col("stars").cast(pl.Float64)), weights=frame["weight"].to_numpy())
+    np.testing.assert_allclose(problem.observations.host().weights, expected.observations.host().weights, rtol=1e-6)
+
+
+@pytest.mark.parametrize("how", ["mean", "last", "sum"])
+def test_pairs_that_occur_in_two_files(tmp_path, how):
+    frame = table()
+    place = write(pl.concat([frame, frame[:50].with_columns(stars=pl.col("stars") + 1)]), tmp_path)
+    with pytest.raises(FileError, match=r"row u.*more than once"):
+        lr.Completion.from_parquet(place, "user", "item", "stars", partitions=5)
+    problem = lr.Completion.from_parquet(place, "user", "item", "stars", partitions=5, duplicates=how)
+    both = pl.concat([frame, frame[:50].with_columns(stars=pl.col("stars") + 1)])
+    expected, _, _ = in_memory(both, duplicates=how)
+    np.testing.assert_allclose(problem.observations.host().values, expected.observations.host().values, rtol=1e-5)
+
+
+def test_arrays_with_numbers(tmp_path):
+    rng = np.random.default_rng(0)
+    pairs = rng.choice(50 * 30, 600, replace=False)
+    source = ArraySource(pairs // 30, pairs % 30, rng.standard_normal(600))
+    folder = build(source, tmp_path / "p", shape=(50, 30), partitions=7)
+    assert folder.shape == (50, 30)
+    assert folder.ids(0) is None
+    with pytest.raises(FileError, match=r"does not fit, ids of rows are 0 \.\. 39"):
+        build(source, tmp_path / "q", shape=(40, 30))
+    with pytest.raises(ValueError, match="partitions=600"):
+        build(source, tmp_path / "q", shape=(50, 30), partitions=600)
+    assert [f.name for f in tmp_path.iterdir()] == ["p"]
+
+
+def bad_schema(frame, place):
+    frame.with_columns(pl.col("user").str.len_chars().cast(pl.Int64)).write_parquet(place / "part-1.parquet")
+    return r"part-1\.parquet.*different schemas.*'user'"
+
+
+def bad_column(frame, place):
+    frame.drop("stars").write_parquet(place / "part-1.parquet")
+    return r"part-1\.parquet has no column 'stars'"
+
+
+def bad_nan(frame, place):
+    values = frame["stars"].to_numpy().copy()
+    values[13] = np.nan
+    frame.with_columns(stars=values).write_parquet(place / "part-1.parquet")
+    return r"part-1\.parquet, row 14, column 'stars'"
+
+
+def bad_null(frame, place):
+    frame.with_columns(user=pl.Series([None, *frame["user"][1:]])).write_parquet(place / "part-1.parquet")
+    return r"part-1\.parquet, row 1, column 'user'"
+
+
+def bad_kind(frame, place):
+    frame.with_columns(stars=pl.lit("many")).write_parquet(place / "part-0.parquet")
+    return r"part-0\.parquet, column 'stars': holds String"
+
+
+def bad_ids(frame, place):
+    frame.with_columns(item=pl.col("item").cast(pl.Float64)).write_parquet(place / "part-0.parquet")
+    return "ids must be whole numbers or text"
+
+
+def bad_wide(frame, place):
+    frame.with_columns(item=pl.col("item").cast(pl.UInt64)).write_parquet(place / "part-0.parquet")
+    return "UInt64 does not fit"
+
+
+def bad_empty(frame, place):
+    frame[:0].write_parquet(place / "part-1.parquet")
+    return r"part-1\.parquet is empty"
+
+
+def bad_bytes(frame, place):
+    (place / "part-2.parquet").write_bytes(b"PAR1 and no more")
+    return r"part-2\.parquet cannot be read"
+
+
+def bad_size(frame, place):
+    frame.with_columns(stars=pl.lit(1e300)).write_parquet(place / "part-2.parquet")
+    return r"part-2\.parquet.*too large for float32"
+
+
+BAD = [bad_schema, bad_column, bad_nan, bad_null, bad_kind, bad_ids, bad_wide, bad_empty, bad_bytes, bad_size]
+
+
+@pytest.mark.parametrize("spoil", BAD)
+def test_bad_input_is_refused_by_name(tmp_path, spoil):
+    frame = table()
+    place = write(frame, tmp_path / "in")
+    message = spoil(frame[:200], place)
+    with pytest.raises(FileError, match=message):
+        lr.Completion.from_parquet(place, "user", "item", "stars", folder=tmp_path / "out")
+    assert [f.name for f in tmp_path.iterdir()] == ["in"]
+
+
+def test_no_files(tmp_path):
+    with pytest.raises(FileError, match="no files"):
+        lr.Completion.from_parquet(tmp_path, "user", "item", "stars")
+    with pytest.raises(FileError, match="no files"):
+        lr.Completion.from_csv(str(tmp_path / "*.csv"), "user", "item", "stars")
