@@ -115,3 +115,17 @@ def test_percentiles_of_many_numbers(tmp_path, monkeypatch):
     np.testing.assert_allclose(two.backend.percentiles(two.y, at), np.percentile(one.y, at), rtol=1e-12)
     same = two.observations.with_values(two.y * 0.0 + 2.0).values  # all alike
     assert two.backend.percentiles(same, [50]) == [2.0]
+
+
+@pytest.mark.parametrize("loss", ["huber", "logistic", "poisson", "ordinal"])
+def test_losses(tmp_path, loss):
+    """Also those that make classes of the values first."""
+    problem, _ = lr.datasets.random_completion(60, 45, 3, oversampling=4, noise=0.1)
+    values = {"huber": problem.y, "logistic": 2.0 * (problem.y > 0) - 1, "poisson": np.round(np.exp(problem.y / 4))}
+    values = values.get(loss, np.clip(np.round(problem.y), -2, 2))
+    data = lr.Completion(problem.rows, problem.cols, values, problem.shape)
+    data.save_partitions(tmp_path / "p", partitions=3)
+    one = lr.Completion(problem.rows, problem.cols, values, problem.shape, loss=loss)
+    two = lr.Completion.from_partitions(tmp_path / "p", loss=loss)
+    a, b = (lr.solve(p, 3, stop=lr.stopping.Iterations(3), max_iter=3) for p in (one, two))
+    np.testing.assert_allclose(b.history.residual, a.history.residual, rtol=1e-6)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ..backends import Observations
+from ..datafits import Loss, resolve_loss
 from ..parameter_checks import check, one_of, optional, whole
 from ..partitions.building import build
 from ..partitions.folder import Folder, open_folder
@@ -34,7 +35,14 @@ class BigCompletion:
     observations: Observations
 
     @classmethod
-    def from_partitions(cls, folder: str | os.PathLike[str], *, precision: str = "auto", scratch: Any = None) -> Self:
+    def from_partitions(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        loss: str | Loss = "squares",
+        precision: str = "auto",
+        scratch: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """The observations of a folder that :meth:`save_partitions`, :meth:`from_parquet` or :meth:`from_csv` has written.
 
         Its files are mapped into memory and passed over block by block: they may be larger than the memory of the machine.
@@ -42,6 +50,8 @@ class BigCompletion:
         Parameters
         ----------
         folder : path
+        loss : str or Loss
+            As of :class:`~lorank.Completion`.
         precision : {"auto", "double", "mixed"}
         scratch : path, optional
             Where files go that a solver needs on its way; by default beside the folder.
@@ -57,7 +67,7 @@ class BigCompletion:
         >>> truth.distance(result.X) < 1e-4 * truth.norm()
         True
         """
-        return cls._opened(open_folder(folder), precision, scratch)
+        return cls._opened(open_folder(folder), loss, precision, scratch)
 
     @classmethod
     def from_parquet(
@@ -73,6 +83,7 @@ class BigCompletion:
         shape: tuple[int, int] | None = None,
         dtype: Any = "float32",
         duplicates: str = "error",
+        loss: str | Loss = "squares",
         precision: str = "auto",
     ) -> Self:
         """The observations of Parquet files, of any size: written as a folder of partitions first, in bounded memory.
@@ -94,6 +105,8 @@ class BigCompletion:
         dtype : {"float32", "float64"}
         duplicates : {"error", "mean", "last", "sum"}
             What to make of a pair that occurs more than once, in whichever files.
+        loss : str or Loss
+            As of :class:`~lorank.Completion`.
         precision : {"auto", "double", "mixed"}
 
         Examples
@@ -107,7 +120,7 @@ class BigCompletion:
         (['ann', 'bob'], [7, 9])
         """
         source = TableSource(find_files(path, (".parquet",)), (rows, cols, values, weights))
-        return cls._built(source, folder, partitions, shape, dtype, duplicates, precision)
+        return cls._built(source, folder, partitions, shape, dtype, duplicates, loss, precision)
 
     @classmethod
     def from_csv(cls, path: Any, rows: str, cols: str, values: str, weights: str | None = None, **options: Any) -> Self:
@@ -124,10 +137,11 @@ class BigCompletion:
         """
         source = TableSource(find_files(path, TEXT), (rows, cols, values, weights))
         defaults = {"folder": None, "partitions": None, "shape": None, "dtype": "float32", "duplicates": "error"}
-        unknown = set(options) - {*defaults, "precision"}
+        defaults |= {"loss": "squares", "precision": "auto"}
+        unknown = set(options) - set(defaults)
         if unknown:
             raise TypeError(f"from_csv has no option {sorted(unknown)[0]!r}: see Completion.from_parquet")
-        return cls._built(source, **{**defaults, "precision": "auto", **options})
+        return cls._built(source, **{**defaults, **options})
 
     def save_partitions(self, folder: str | os.PathLike[str], partitions: int | None = None) -> None:
         """Write the observations as a folder of partitions, for :meth:`from_partitions`.
@@ -151,6 +165,7 @@ class BigCompletion:
         shape: Any,
         dtype: Any,
         duplicates: str,
+        loss: Any,
         precision: str,
     ) -> Self:
         check("partitions", partitions, optional(whole(1)))
@@ -163,7 +178,7 @@ class BigCompletion:
         try:
             place = Path(folder) if home is None else Path(home) / "partitions"
             made = build(source, place, shape=shape, partitions=partitions, dtype=str(dtype), duplicates=duplicates)
-            problem = cls._opened(made, precision, None)
+            problem = cls._opened(made, loss, precision, None)
         except BaseException:
             if home is not None:
                 shutil.rmtree(home, ignore_errors=True)
@@ -173,11 +188,14 @@ class BigCompletion:
         return problem
 
     @classmethod
-    def _opened(cls, folder: Folder, precision: str, scratch: Any) -> Self:
+    def _opened(cls, folder: Folder, loss: Any, precision: str, scratch: Any) -> Self:
         check("precision", precision, one_of(("auto", "double", "mixed")))
         observations, backend = out_of_core(folder, None, scratch)
         problem: Completion = cls.__new__(cls)  # type: ignore[assignment]
-        problem.precision = precision  # type: ignore[assignment]
+        problem.precision, problem.loss = precision, resolve_loss(loss)  # type: ignore[assignment]
+        if problem.loss is not None:
+            values, problem.loss = problem.loss.prepare(observations.values, backend)
+            observations = observations if values is observations.values else observations.with_values(values)
         problem.row_ids, problem.col_ids = folder.ids(0), folder.ids(1)
         problem._observe(observations, backend)
         problem._warn_about_empty()

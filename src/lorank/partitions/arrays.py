@@ -91,11 +91,20 @@ class Spread:
         a = a.copy()  # it is used later, and may be changed in place before
         return a if self.side == COLS else Pieces(np.split(a, np.cumsum(self.sizes)[:-1]))
 
-    def map(self, name: str, *args: Any) -> Spread:
+    def apply(self, name: str, *args: Any) -> Spread:
         """An operator or a function of NumPy's of this array and others, entry by entry."""
         first = next(a for a in args if isinstance(a, Spread))
         like = (FUNCTIONS.get(name) or getattr(np, name))(*(first._sample(a) for a in args))
         return first.made("apply", name, *args, like=like)
+
+    def map(self, function: Callable[..., Any], *others: Any) -> Spread:
+        """A function of the blocks of this array and of others; numbers go to each of them."""
+        like = np.asarray(function(*(self._sample(a) for a in (self, *others))))
+        return self.made("call", function, self, *others, like=like)
+
+    def fold(self, function: Callable[..., Any], *others: Any) -> Any:
+        """The sum of what a function makes of the blocks."""
+        return self.added("call", function, self.node, *(self.operand(a) for a in others))
 
     def _sample(self, a: Any) -> Any:
         if isinstance(a, Spread):
@@ -107,11 +116,11 @@ class Spread:
     def __array_ufunc__(self, ufunc: Any, how: str, *inputs: Any, **options: Any) -> Any:
         if how != "__call__" or options.pop("out", None) is not None or options or ufunc.nout != 1:
             return NotImplemented
-        return self.map(ufunc.__name__, *inputs)
+        return self.apply(ufunc.__name__, *inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
         if not options and function.__name__ in ("where", "clip", "real", "imag", "nan_to_num"):
-            return self.map(function.__name__, *args)
+            return self.apply(function.__name__, *args)
         whole = [a.whole() if isinstance(a, Spread) else a for a in args]
         return function(*whole, **options)
 
@@ -135,11 +144,11 @@ class Spread:
             return self
         return self.made("compute", "astype", self, np.dtype(dtype), like=self.like.astype(dtype))
 
-    def clip(self, low: Any = None, high: Any = None) -> Spread:
+    def clip(self, min: Any = None, max: Any = None) -> Spread:
         found: Spread = self
-        if low is not None:
-            found = self.map("maximum", found, low)
-        return found if high is None else self.map("minimum", found, high)
+        if min is not None:
+            found = self.apply("maximum", found, min)
+        return found if max is None else self.apply("minimum", found, max)
 
     def reshape(self, *shape: Any) -> Any:
         shape = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
@@ -238,10 +247,10 @@ class Spread:
         return self._extreme("min")
 
     def any(self) -> bool:
-        return bool(self.map("not_equal", self, 0).sum() > 0)
+        return bool(self.apply("not_equal", self, 0).sum() > 0)
 
     def all(self) -> bool:
-        return bool(self.map("equal", self, 0).sum() == 0)
+        return bool(self.apply("equal", self, 0).sum() == 0)
 
 
 class Whole(np.ndarray):
@@ -265,7 +274,7 @@ def _operator(name: str, swapped: bool = False) -> Callable[..., Any]:
     def run(self: Spread, *others: Any) -> Any:
         if others and not isinstance(others[0], (Spread, np.ndarray, int, float, complex, np.generic)):
             return NotImplemented
-        return self.map(name, *others, self) if swapped else self.map(name, self, *others)
+        return self.apply(name, *others, self) if swapped else self.apply(name, self, *others)
 
     return run
 

@@ -128,7 +128,7 @@ class Partitioned(Reference):
             before += int(counts[:first].sum())
             if inside <= FEW or (new_low, new_high) == (low, high):
                 found = np.sort(np.concatenate(a.graph.find([("between", (a.node, new_low, new_high))])[0]))
-                place = position - int(a.map("less", a, new_low).sum())
+                place = position - int(a.apply("less", a, new_low).sum())
                 k = min(max(int(place), 0), len(found) - 1)
                 above = found[min(k + 1, len(found) - 1)]
                 return float(found[k] + (place - int(place)) * (above - found[k]))

@@ -48,6 +48,11 @@ def apply(where: Where, name: str, *args: Any) -> Any:
 
 
 @operation
+def call(where: Where, function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
+
+
+@operation
 def method(where: Where, name: str, a: Any, *args: Any) -> Any:
     """A method or a property of an array."""
     found = getattr(a, name)
