@@ -30,11 +30,12 @@ def warnings_of(call) -> list[warnings.WarningMessage]:
 
 
 @pytest.mark.parametrize(
-    ("options", "status"), [({"max_iter": 3}, "max_iter"), ({}, "stalled"), ({"solver": "prgd", "max_iter": 0}, "max_iter")]
+    ("options", "status"),
+    [({"max_iter": 3}, "max_iter"), ({"rank": 1, "solver": "rcg"}, "stalled"), ({"solver": "prgd", "max_iter": 0}, "max_iter")],
 )
-def test_it_warns_with_the_advice(noisy, options, status):
+def test_it_warns_with_the_advice(exact, options, status):
     with pytest.warns(lr.ConvergenceWarning) as caught:
-        result = lr.solve(noisy, 2, **options)
+        result = lr.solve(exact, **{"rank": 2, **options})
     (warning,) = caught
     assert result.status == status
     assert not result.converged
@@ -53,7 +54,14 @@ def test_the_category_is_a_user_warning_that_a_filter_silences(noisy):
 
 
 def test_with_an_automatic_rank_it_warns_once(noisy):
-    assert len(warnings_of(lambda: lr.solve(noisy, "auto", max_iter=20))) == 1
+    assert len(warnings_of(lambda: lr.solve(noisy, "auto", max_iter=3))) == 1
+
+
+def test_noise_is_a_success_and_told(noisy):
+    assert not warnings_of(lambda: lr.solve(noisy, 2))
+    result = lr.solve(noisy, 2)
+    assert result.status == "noise"
+    assert f"{result.noise:.2e}" in result.status.advice
 
 
 def test_silence_on_success(exact):

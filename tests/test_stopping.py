@@ -137,9 +137,9 @@ def test_a_joined_rule_in_a_run(problem):
     assert result.residual <= 1e-3
 
 
-def test_noisy_data_stall_with_advice():
-    problem, _ = lr.datasets.random_completion(100, 90, 2, oversampling=5, noise=0.1, factors="gaussian", seed=1)
-    result = lr.solve(problem, 2)
+def test_a_rank_that_is_too_low_stalls_with_advice():
+    problem, _ = lr.datasets.random_completion(60, 50, 3, oversampling=5, factors="gaussian", seed=1)
+    result = lr.solve(problem, 1, "rcg")
     assert result.status == "stalled"
     assert "noise" in result.status.advice
     assert result.n_iter < 300

@@ -158,6 +158,12 @@ class Result:
         In phase retrieval the signal x of ``X = x x^H``, up to a global phase.
     rank_path : tuple of RankTrial
         With ``rank="auto"``: what was tried.
+    noise : float
+        What the fit leaves over, with its degrees of freedom taken off: the standard deviation of the noise of an observation
+        (of weight 1; with a loss against outliers, of the usual ones). With classes and counts, how many times larger
+        deviations are than the model has them: about 1 where it holds. nan with no more data than degrees of freedom.
+    loss : Loss or None
+        The problem's loss with what it has learned (a scale, thresholds); None for least squares.
 
     Examples
     --------
@@ -179,6 +185,15 @@ class Result:
     solver: Any = field(repr=False)
     signal: Any = field(repr=False, default=None)
     rank_path: tuple[RankTrial, ...] = field(default=(), repr=False)
+    noise: float = field(default=float("nan"), repr=False)
+    loss: Any = field(default=None, repr=False)
+
+    def predict(self, rows: Any, cols: Any) -> np.ndarray:
+        """What is to be expected of observations at index pairs: entries of X, or probabilities, expected classes and expected
+        counts where the loss is one of these.
+        """
+        z = self.X.backend.to_numpy(self.X.entries(rows, cols))
+        return z if self.loss is None else self.loss.mean(z)
 
     def numpy(self) -> Result:
         """The same result with NumPy arrays, where a device's tensors are in it."""

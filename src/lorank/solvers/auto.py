@@ -8,18 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import Array
-from ..geometry import BlockWeights, DiagonalWeight, FixedRank, Weights
+from ..geometry import BlockWeights, FixedRank
 from ..metrics import Blocks, Counts
-from ..metrics.counts import count_weights
-from ..operators import Balanced, Gradient, Problem
+from ..operators import Balanced, Problem
 from ..parameter_checks import NOT_NEGATIVE, SHARE, Expected, check_parameters, instance, whole
 from ..starts.growth import grow
-from ..starts.spectral import Spectral, leading
+from ..starts.spectral import Spectral
 from ..state import State
 from .auto_phase import AutoPhase
 from .gauss_newton import GaussNewton
 from .irls import IRLS
+from .noise import at_rest, looks_like_noise
 from .rcg import RCG
 from .runner import SOLVER, Solver
 
@@ -205,6 +204,9 @@ class Auto:
     def _turn(self, problem: Problem, state: State, memory: Memory) -> State | None:
         """The first state of the next phase, where it is time for one."""
         phase, inner, level = memory.phase, memory.inner.memory, f"{state.residual:.1e}"
+        if memory.balanced is not None and at_rest(problem, memory.rank, memory.residuals) and looks_like_noise(problem, state):
+            note = f"the residual stayed near {level} and looks like noise: on in the units of the data"
+            return self._begin(problem, state, memory, LAST, self.solver, note)
         if phase == FULL and self._slow(memory, 0.6 if memory.refined else 1.0):  # the finer way is fast, or none
             stuck = replace(memory, stalled=(state.residual,))
             if looks_like_noise(problem, state):
@@ -286,6 +288,7 @@ class Auto:
             new = replace(inner, iteration=state.iteration + 1, memory=memory)
         else:
             new = state.next(problem, memory.balanced.back(inner.X), inner.step, memory)
+            new = replace(new, restarted=True)  # what lowers the balanced misfit need not lower this one
         # On the way up, a small change from one point to the next says nothing about the end.
         return replace(new, previous=None) if memory.phase in (GROWING, REWEIGHTED) else new
 
@@ -299,38 +302,3 @@ class Auto:
     def _rank_is_fitted(self, residuals: tuple[float, ...]) -> bool:
         count = len(residuals) - 1
         return count >= self.max_steps or (count >= self.settle and residuals[-1] > 0.9 * residuals[-1 - self.settle])
-
-
-def looks_like_noise(problem: Problem, state: State) -> bool:
-    """Whether the residual at X has no direction that stands out: the largest singular value of ``A*(A X - y)`` is about that
-    of white noise of the same size, ``|A X - y| sqrt(c) (n1^-1/2 + n2^-1/2)``. Rows and columns are divided by the roots of
-    their counts first (:class:`~lorank.metrics.Counts`): the noise of one that everybody saw would stand out.
-
-    Measured on completion: 1.0 to 1.25 times that at the end of a fit to noisy data, 1.9 and more where exact data got stuck.
-    """
-    if problem.tight_frame is None:
-        return False
-    G = state.gradient
-    weights = count_weights(problem, state.X.real_dtype)
-    top = float(leading(problem, _Scaled(G, weights), 1, np.random.default_rng(0), tol=1e-2, restarts=5).s[0])
-    n1, n2 = problem.shape
-    return top < 1.5 * problem.backend.norm(G.dual) * (problem.tight_frame**0.5) * (n1**-0.5 + n2**-0.5)
-
-
-class _Scaled:
-    """``L^-1/2 G R^-1/2``: of white noise on an uneven pattern, a matrix whose entries are about alike in variance."""
-
-    def __init__(self, G: Gradient, weights: Weights) -> None:
-        self.G = G
-        self.scales = [w.w[:, None] ** -0.5 if isinstance(w, DiagonalWeight) else None for w in (weights.left, weights.right)]
-
-    def times(self, v: Array) -> Array:
-        return self._between(self.G.times, v, *self.scales[::-1])
-
-    def adjoint_times(self, u: Array) -> Array:
-        return self._between(self.G.adjoint_times, u, *self.scales)
-
-    @staticmethod
-    def _between(product: Callable[[Array], Array], a: Array, before: Array | None, after: Array | None) -> Array:
-        b = product(a if before is None else a * before)
-        return b if after is None else b * after

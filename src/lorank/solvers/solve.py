@@ -27,6 +27,7 @@ from ..stopping import A_RULE, Divergence, Iterations, RankCollapse, RelativeRes
 from .auto import Auto
 from .gauss_newton import GaussNewton
 from .niht import IHT, NIHT
+from .noise import FittedToNoise, learned_loss, noise_of
 from .rank_search import describe_path, find_rank
 from .rcg import RCG
 from .rgd import RGD
@@ -75,7 +76,8 @@ def solve(
         One of ``"auto"``, ``"rcg"``, ``"gauss-newton"``, ``"prgd"``, ``"adaptive-prgd"``, ``"rgd"``, ``"adaptive-rgd"``,
         ``"shampoo"``, ``"niht"``, ``"iht"``, or an object such as ``RGD(RowColumn(), Constant(0.7))``.
     tol : float
-        Success when ``|A X - y| <= tol |y|``.
+        Success when ``|A X - y| <= tol |y|``; or, where noise does not allow that, when the misfit has come to rest and nothing
+        stands out in the residual any more (status ``"noise"``; ``result.noise`` tells how much there is).
     max_iter : int
     start : str, FixedRank, (U, s, V) or callable, optional
         ``"spectral"``, ``"staged"``, ``"continuation"`` or ``"balanced"``; by default what suits the solver.
@@ -154,7 +156,7 @@ def solve(
         keeper = Checkpoint(checkpoint, checkpoint_every, problem, r, identity(algorithm))
         begin = keeper.resume(problem) or begin
         callbacks.append(keeper)
-    rule = (RelativeResidual(tol) | Stall()) if stop is None else stop
+    rule = (RelativeResidual(tol) | FittedToNoise() | Stall()) if stop is None else stop
     rule = rule | Divergence() | RankCollapse() | Iterations(int(max_iter))
     with contextlib.ExitStack() as stack:
         stack.enter_context(quiet_machine(problem))
@@ -183,7 +185,10 @@ def solve(
     if stop is None:
         _warn_unless_converged(status, ended.state.residual, tol)
     seconds = searched + clock.seconds
-    return Result(X, status, ended.n_iter, seconds, ended.state.residual, history, algorithm, problem.signal(X), path)
+    G, residual = ended.state.gradient, ended.state.residual
+    return Result(
+        X, status, ended.n_iter, seconds, residual, history, algorithm, problem.signal(X), path, noise_of(G), learned_loss(G)
+    )
 
 
 def _interrupted(problem: Problem, X: Any, algorithm: Solver, clock: Clock, path: tuple[RankTrial, ...]) -> Result:
