@@ -16,7 +16,7 @@ import signal
 import threading
 from pathlib import Path
 
-from common import markdown
+from common import markdown, write_csv
 from lorank.experiments import Experiment, Instance, Point
 from lorank.experiments.experiment import TUNING_SEEDS
 from lorank.experiments.progress import Progress
@@ -88,7 +88,7 @@ def run(log: Path, seconds: float) -> None:
 
 
 def table(log: Path, out: Path) -> None:
-    """Iterations and seconds, means over the tests, as a page."""
+    """Iterations and seconds, means over the tests: a page, and the table that the reproduction's page shows."""
     _, records = read(log)
     found = tables([{"experiment": Ranks.name, "scale": "paper", **record} for record in records])
     lines = []
@@ -131,6 +131,7 @@ def table(log: Path, out: Path) -> None:
         "",
     ]
     out.write_text("\n".join(text), encoding="utf-8")
+    write_csv(lines, out.with_suffix(".csv"))
 
 
 def main() -> None:

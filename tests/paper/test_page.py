@@ -115,6 +115,16 @@ def test_all_that_comes_from_the_tables_is_escaped(tmp_path):
             assert "<script" not in shown
 
 
+def test_runs_on_a_gpu_are_a_table_of_their_own(tmp_path):
+    rows = made_up.runs("completion-size", "prgd", 50, n1=2000, rank=50)
+    found = load(made_up.write(tmp_path, rows))
+    assert "on a GPU" not in render(found, tmp_path)
+    (tmp_path / "ranks-gpu.csv").write_text("rank,method\n100,<prgd>\n", encoding="utf-8")
+    text = render(found, tmp_path)
+    assert "<td>100</td><td>&lt;prgd&gt;</td>" in text
+    assert text.index('id="completion-size"') < text.index("on a GPU") < text.index('id="changes"')
+
+
 def test_long_curves_are_thinned(tmp_path):
     way = [0.5 * 0.999**t for t in range(5000)]
     made_up.write(tmp_path, traces=made_up.trace("phase-real", "rgd", way, n1=128))

@@ -125,6 +125,7 @@ class Candidate:
     error: float
     reached: bool
     chosen: bool
+    budget: str = ""  # of all candidates of the method, in words
 
 
 class Stat(NamedTuple):
@@ -296,7 +297,7 @@ def stored(out: Path, names: Sequence[str], scale: str | None = None) -> list[Re
 def tables(records: Sequence[Record]) -> Tables:
     """Records as objects."""
     runs = [record for record in records if record["kind"] == "run"]
-    tuned = [record | one for record in records if record["kind"] == "tuning" for one in record["candidates"]]
+    tuned = [_budget(record) | one for record in records if record["kind"] == "tuning" for one in record["candidates"]]
     return Tables(
         tuple(_made(Row, record) for record in runs if "iterations" in record),
         tuple(_made(Curve, record | _columns(record["trace"])) for record in runs if record.get("trace")),
@@ -350,7 +351,7 @@ def _budget(record: Record) -> Record:
     """With what all candidates of the method may cost, in words."""
     found = record.get("budget")
     if found is None:  # of the first protocol
-        return record
+        return record | {"budget": ""}
     runs = f"{found['grid']} candidates on {found['seeds']} seeds"
     return record | {"budget": f"{runs}, at most {found['max_seconds']:g} s and {found['max_iter']} iterations each"}
 

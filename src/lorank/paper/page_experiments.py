@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..experiments.tables import BOUNDED, Mean, Row, Tables, average, group, methods, varying
+from ..experiments.tables import BOUNDED, Candidate, Mean, Row, Tables, average, group, methods, varying
 from .page_html import escaped, fold
 from .page_texts import MARKS, PROTOCOLS, TEXTS
 from .panels import Panel
 from .styles import EXPLAINED, label, look_of, ordered
 from .verdicts import amount, counted, rate
+
+GPU_TABLE = "ranks-gpu.csv"
 
 
 def experiment_section(tables: Tables, name: str, found: Sequence[Panel], out: Path | None) -> str:
@@ -33,6 +36,7 @@ def experiment_section(tables: Tables, name: str, found: Sequence[Panel], out: P
             _numbers(name, points),
             _settings(points),
             _tuning(tables, name),
+            _on_a_gpu(out) if name == "completion-size" else "",
             "</section>",
         ]
     )
@@ -170,8 +174,36 @@ def _tuning(tables: Tables, name: str) -> str:
     head = "".join(f"<th>{title}</th>" for title in ("point", "method", "candidate"))
     head += "".join(f'<th class="number">{title}</th>' for title in ("seed", "iterations", "seconds", "error"))
     head += "<th>got there</th><th></th>"
-    note = "<p class='small soft'>On seeds apart from the reported ones.</p>"
+    words = f"On seeds apart from the reported ones. {_budget(found)}"
+    note = f"<p class='small soft'>{escaped(words)}</p>"
     return fold("The tuning grid", f'{note}<div class="scroll"><table><tr>{head}</tr>{rows}</table></div>')
+
+
+def _budget(found: Sequence[Candidate]) -> str:
+    """What every method was given."""
+    said = group([one for one in found if one.budget], lambda one: one.budget)
+    if len(said) == 1:
+        return f"The same budget for every method: {next(iter(said))}."
+    names = varying([one.case for one in found])
+    where = {text: list(dict.fromkeys(one.case.label(*names) for one in some)) for text, some in said.items()}
+    return "".join(f"{text[0].upper()}{text[1:]} ({'; '.join(cases)}). " for text, cases in where.items())
+
+
+def _on_a_gpu(out: Path | None) -> str:
+    """The runs at ranks 50 and 100 up to the paper's n, where ``benchmarks/paper_ranks.py`` has left them beside the page."""
+    path = None if out is None else out / GPU_TABLE
+    if path is None or not path.exists():
+        return ""
+    with path.open(encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    titles = "".join(f"<th>{escaped(title)}</th>" for title in head)
+    cells = "".join(f"<tr>{''.join(f'<td>{escaped(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    note = (
+        "A table of its own, which no verdict rests on: other problems of the same kind, made and solved on a GPU (one NVIDIA "
+        f"H200, seconds by the clock). How it was run stands in {Path(GPU_TABLE).with_suffix('.md')}."
+    )
+    table = f'<div class="scroll"><table><tr>{titles}</tr>{cells}</table></div>'
+    return fold("Ranks 50 and 100 up to n = 20 000, on a GPU", f"<p class='small soft'>{escaped(note)}</p>{table}")
 
 
 def _cell(value: float, unit: str) -> str:
