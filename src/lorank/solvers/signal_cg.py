@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -103,17 +103,17 @@ class SignalCG:
         memory: Memory = state.memory
         rough, inner, z, y = problem.rough_map, problem.backend.inner, memory.image, problem.y[:, None]
         factor = self._factor(problem)
-        if factor is not None and problem.dtype.kind != "c":
-            if state.residual < self.near and problem.m >= self.many * problem.shape[0]:
-                return self._fit_signs(problem, state, factor)
-            memory = replace(memory, direction=None)  # the metric is the curvature: there is nothing to learn from before
+        # For a real signal that metric is the curvature: there is nothing to learn from the last direction.
+        alone = factor is not None and problem.dtype.kind != "c"
+        if factor is not None and alone and state.residual < self.near and problem.m >= self.many * problem.shape[0]:
+            return self._fit_signs(problem, state, factor)
         d = state.gradient.residual[:, None]
         w = 1 / (d + (2 + 1e-12) * y + 1e-12 * problem.largest)
         wd = w * d
         g = rough.adjoint(wd * z)
         s = g if factor is None else factor.solve(g)
         slope = inner(g, s)
-        p, downhill = self._direction(problem, g, s, slope, memory)
+        p, downhill = (-s, -slope) if alone else self._direction(problem, g, s, slope, memory)
         image = rough.apply(p)
         change = _real_product(z, image, problem)
         energy = 2 * inner(w * change, change)
@@ -151,7 +151,8 @@ class SignalCG:
             image = rough.exact(memory.v)
             residual = _real_product(image, image, problem) - problem.y[:, None]
             size = norm(residual)
-            memory = replace(memory, image=image, age=0, fresh=size / problem.y_norm)
+            # By hand: replace would take as long as a product with a small A.
+            memory = Memory(memory.v, image, size / problem.y_norm, 0, memory.gradient, memory.slope, memory.direction)
         G = problem.gradient_of_signal(rough.signal(memory.v), memory.image, residual[:, 0])
         vars(G)["residual_norm"] = size
         return state.next(problem, G.X, alpha, memory, gradient=G)
