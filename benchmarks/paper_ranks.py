@@ -78,6 +78,7 @@ def run(log: Path, seconds: float) -> None:
     if not torch.cuda.is_available():
         raise SystemExit("benchmarks/paper_ranks.py run needs a CUDA GPU, and PyTorch sees none")
     warm_up()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which is ignored where a shell starts this in the background
     stop = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
     stop.daemon = True
     stop.start()
