@@ -172,6 +172,11 @@ CALLS: dict[str, Call] = {
         {"X": TABLE, "rank": 1, "regularization": 1.0, "holdout": 0.1, "cv": 1, "tol": 1e-2, "max_iter": 2},
         {"X": "array|sample|feature|Complex data|sparse|Sparse|column|infinity|number|string"},
     ),
+    "TableImputer": Call(
+        lambda X, **options: lr.TableImputer(**options).fit(X).transform(X),
+        {"X": TABLE, "time": None, "refine": "auto", "fit_rows": 10, "random_state": 0},
+        {"X": "array|sample|feature|Complex data|sparse|Sparse|column|infinity|number|string", "random_state": "seed|Seed"},
+    ),
 }  # fmt: skip
 
 

@@ -27,6 +27,7 @@ LAYERS: list[dict[str, str]] = [
         "blas": "the number of threads that BLAS may use",
         "clock": "the clock of a run, which callbacks stop",
         "identity": "what an object is, by its parameters: for checkpoints",
+        "imputation": "models of tables and series with gaps, and their choice on hidden cells",
     },
     {
         "backends": "where arrays live, and the passes over observed entries: protocols, registry, NumPy, C++, PyTorch",

@@ -20,13 +20,14 @@ from .solvers import IHT, IRLS, NIHT, RCG, RGD, Auto, Fisher, GaussNewton, Messa
 
 if TYPE_CHECKING:
     from .diagnosis import diagnose
-    from .estimators import LowRankImputer, MatrixCompletion
+    from .estimators import LowRankImputer, MatrixCompletion, TableImputer
     from .estimators.files import load_estimator as load
 
 # Imported when first asked for: scikit-learn is an extra, and slow to import.
 _LATER = {
     "LowRankImputer": ("estimators", "LowRankImputer"),
     "MatrixCompletion": ("estimators", "MatrixCompletion"),
+    "TableImputer": ("estimators", "TableImputer"),
     "diagnose": ("diagnosis", "diagnose"),
     "load": ("estimators.files", "load_estimator"),
 }
@@ -78,6 +79,7 @@ __all__ = [
     "Sensing",
     "SignalCG",
     "Status",
+    "TableImputer",
     "callbacks",
     "datasets",
     "diagnose",

@@ -1,9 +1,11 @@
-"""The scikit-learn face: :class:`MatrixCompletion` for index pairs, :class:`LowRankImputer` for tables with gaps.
+"""The scikit-learn face: :class:`MatrixCompletion` for index pairs, :class:`TableImputer` and
+:class:`LowRankImputer` for tables with gaps.
 
 scikit-learn is an extra, ``lorank[sklearn]``; importing :mod:`lorank` does not import this.
 """
 
 from .completion import FoldIn, MatrixCompletion
 from .imputer import LowRankImputer
+from .table_imputer import TableImputer
 
-__all__ = ["FoldIn", "LowRankImputer", "MatrixCompletion"]
+__all__ = ["FoldIn", "LowRankImputer", "MatrixCompletion", "TableImputer"]

@@ -12,12 +12,19 @@ import numpy as np
 from ..diagnosis import Diagnosis
 from ..factor_models import Candidate, FactorModel
 from ..files import FileError, read_archive, write_archive
+from ..imputation import pack, unpack
 from ..parameter_checks import PATH, check
 from ..result import History, Status
 from .completion import MatrixCompletion
 from .imputer import LowRankImputer
+from .table_imputer import TableImputer
 
-CLASSES: dict[str, type] = {"MatrixCompletion": MatrixCompletion, "LowRankImputer": LowRankImputer}
+CLASSES: dict[str, type] = {
+    "MatrixCompletion": MatrixCompletion,
+    "LowRankImputer": LowRankImputer,
+    "TableImputer": TableImputer,
+}
+TABLE = ("means_", "scales_", "low_", "high_", "period_", "columns_", "model_")  # all that a fitted TableImputer has
 SCALARS = ("mean", "offsets", "noise")
 
 
@@ -26,6 +33,8 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> Path:
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(estimator)
+    if isinstance(estimator, TableImputer):
+        return _save_table(estimator, path)
     model: FactorModel | None = estimator.model_
     arrays: dict[str, np.ndarray] = {}
     meta: dict[str, Any] = {
@@ -62,17 +71,39 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> Path:
     return write_archive(path, "model", meta, arrays)
 
 
+def _save_table(estimator: TableImputer, path: str | os.PathLike[str]) -> Path:
+    arrays: dict[str, np.ndarray] = {}
+    meta = {
+        "class": "TableImputer",
+        "parameters": _plain(estimator.get_params(deep=False)),
+        "features": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
+        "n_features": estimator.n_features_in_,
+        "fitted": {name: pack(getattr(estimator, name), arrays, name) for name in TABLE},
+    }
+    return write_archive(path, "model", meta, arrays)
+
+
+def _load_table(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> TableImputer:
+    estimator = TableImputer(**meta["parameters"])
+    for name in TABLE:
+        setattr(estimator, name, unpack(meta["fitted"][name], arrays))
+    estimator.n_features_in_ = meta["n_features"]
+    if meta["features"]:
+        estimator.feature_names_in_ = np.array(meta["features"], object)
+    return estimator
+
+
 def load_estimator(path: str | os.PathLike[str]) -> Any:
     """Read a fitted estimator.
 
     Parameters
     ----------
     path : path
-        That :meth:`MatrixCompletion.save` or :meth:`LowRankImputer.save` wrote.
+        That :meth:`MatrixCompletion.save`, :meth:`TableImputer.save` or :meth:`LowRankImputer.save` wrote.
 
     Returns
     -------
-    MatrixCompletion or LowRankImputer
+    MatrixCompletion, TableImputer or LowRankImputer
 
     Examples
     --------
@@ -95,6 +126,8 @@ def load_estimator(path: str | os.PathLike[str]) -> Any:
 
 
 def _build(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    if meta["class"] == "TableImputer":
+        return _load_table(meta, arrays)
     parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in meta["parameters"].items()}
     estimator = CLASSES[meta["class"]](**parameters)
     model = None

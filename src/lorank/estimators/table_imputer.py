@@ -1,0 +1,342 @@
+"""The transformer that fills tables and series: the model chooses itself."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+
+from ..imputation import (
+    Column,
+    FactorAnalysis,
+    Neighbours,
+    SeriesModel,
+    TableModel,
+    describe,
+    encode,
+    find_period,
+    fit_series,
+    fit_table,
+    frame_kind,
+    restore,
+)
+from ..parameter_checks import SHARE, check, one_of, shown, whole
+
+BLOCK = 1 << 21  # cells of a block of rows that are filled together
+
+
+class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Fill the gaps of a table, or of series, by whatever model fills hidden cells of it best.
+
+    Known cells are hidden in turn, in the shape of the gaps that there are. On these are chosen a Gaussian of the columns
+    (with few rows its correlations are shrunk, with many columns it has a few factors), monotone margins where columns are
+    far from normal, and a kernel regression of what these leave over; the same cells calibrate intervals. Rows that were not
+    there in ``fit`` are filled without fitting again. Frames come back as frames, with their types: whole numbers, Booleans,
+    categories, ordered levels and dates.
+
+    Parameters
+    ----------
+    time : None, True, str or int
+        Rows are in the order of time (True), or at the times in this column (its name in a frame, its number in an array),
+        which may be irregular: neighbours in time, lines between them and seasons are then weighed against the other columns.
+        With True, a pandas frame's index of dates is its time.
+    refine : "auto", "trees" or "none"
+        What to do about what linear models leave over: a kernel regression where it helps, gradient-boosted and randomised
+        trees of scikit-learn besides (slower), or nothing.
+    fit_rows : int
+        Of larger tables, a random sample of that many rows is fitted. Series are fitted as a whole.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    means_, scales_ : (n_columns,) arrays
+        Of the columns as numbers: one for each number, Boolean and date, one for each level of a category.
+    covariance_ : (n_columns, n_columns) array
+        Of the columns, in their own units.
+    rank_ : int
+        Factors of that covariance; all columns where it is full.
+    columns_ : list
+        Name and kind of each column.
+    model_ : object
+        What was chosen: linear models, weights, margins, bumps.
+    period_ : int
+        The season of series, in rows; 0 where none was found.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lorank import TableImputer
+    >>> rng = np.random.default_rng(0)
+    >>> table = rng.standard_normal((200, 2)) @ rng.standard_normal((2, 6))
+    >>> gaps = rng.random(table.shape) < 0.1
+    >>> imputer = TableImputer().fit(np.where(gaps, np.nan, table))
+    >>> filled = imputer.transform(np.where(gaps, np.nan, table))
+    >>> bool(np.sqrt(np.mean((filled - table)[gaps] ** 2)) < 0.2 * table[gaps].std())
+    True
+    >>> low, high = imputer.interval(np.where(gaps, np.nan, table), 0.9)
+    >>> bool((low <= high).all())
+    True
+    """
+
+    def __init__(self, *, time: Any = None, refine: str = "auto", fit_rows: int = 20_000, random_state: Any = 0) -> None:
+        self.time = time
+        self.refine = refine
+        self.fit_rows = fit_rows
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> TableImputer:
+        """Learn how columns, and neighbours in time, hang together.
+
+        Parameters
+        ----------
+        X : (n_rows, n_features) array or frame
+            With gaps: nan, None or null.
+        """
+        check("refine", self.refine, one_of(("auto", "trees", "none")))
+        check("fit_rows", self.fit_rows, whole(10))
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        table, times = self._read(X, reset=True)
+        if times is None and len(table) > self.fit_rows:
+            table = table[np.sort(rng.choice(len(table), self.fit_rows, replace=False))]
+        self._scale(table)
+        used = self._used
+        self.model_: TableModel | SeriesModel | None = None
+        self.period_ = 0
+        if used.any():
+            standard = (table[:, used] - self.means_[used]) / self.scales_[used]
+            if times is not None:
+                order = np.argsort(times, kind="stable")
+                self.period_ = find_period(standard[order], times[order])
+                self.model_ = fit_series(standard[order], times[order], Neighbours(self.period_), rng)
+            else:
+                learner = _trees if self.refine == "trees" else None
+                self.model_ = fit_table(standard, rng, bumps=self.refine != "none", learner=learner)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """The table with its gaps filled; what is there stays as it is.
+
+        Parameters
+        ----------
+        X : (n_rows, n_features) array or frame
+
+        Returns
+        -------
+        array or frame
+            As X is.
+        """
+        table, times = self._prepare(X)
+        return self._give(X, self._fill(table, times)[0])
+
+    def interval(self, X: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of intervals that hold what is missing with a chance of about ``level``.
+
+        Parameters
+        ----------
+        X : (n_rows, n_features) array or frame
+        level : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        low, high : (n_rows, n_columns) arrays
+            Equal where a cell is known. Of frames with categories, columns are those of ``means_``.
+        """
+        check("level", level, SHARE)
+        table, times = self._prepare(X)
+        filled, deviation = self._fill(table, times)
+        low, high = filled.copy(), filled.copy()
+        if self.model_ is not None:
+            below, above = self.model_.calibration.at(float(level))
+            used = self._used
+            low[:, used] += deviation[:, used] * np.minimum(below, 0)
+            high[:, used] += deviation[:, used] * np.maximum(above, 0)
+            low, high = (np.clip(end, self.low_, self.high_) for end in (low, high))
+        known = ~np.isnan(table)
+        low[known] = high[known] = table[known]
+        return low, high
+
+    def sample(self, X: Any, n: int = 5, random_state: Any = 0) -> list[Any]:
+        """Tables filled at random, as likely as the model has it: multiple imputations for analyses that pool them.
+
+        Parameters
+        ----------
+        X : (n_rows, n_features) array or frame
+        n : int
+        random_state : int, RandomState or None
+
+        Returns
+        -------
+        list of n arrays or frames
+        """
+        check("n", n, whole(1))
+        table, times = self._prepare(X)
+        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+        found = []
+        for _ in range(n):
+            filled = self._mean_filled(table)
+            if self.model_ is not None:
+                used = self._used
+                standard = (table[:, used] - self.means_[used]) / self.scales_[used]
+                drawn = self._draw(standard, times, rng) * self.scales_[used] + self.means_[used]
+                filled[:, used] = np.where(
+                    np.isnan(table[:, used]), np.clip(drawn, self.low_[used], self.high_[used]), table[:, used]
+                )
+            found.append(self._give(X, filled))
+        return found
+
+    @property
+    def covariance_(self) -> np.ndarray:
+        """Of the columns, in their own units."""
+        check_is_fitted(self)
+        found = np.zeros((len(self.means_), len(self.means_)))
+        if self.model_ is not None:
+            used = np.flatnonzero(self._used)
+            scale = self.scales_[used]
+            found[np.ix_(used, used)] = self.model_.linears[0].gaussian.covariance * np.outer(scale, scale)
+        return found
+
+    @property
+    def rank_(self) -> int:
+        """Factors of the covariance; all columns where it is full."""
+        check_is_fitted(self)
+        if self.model_ is None:
+            return 0
+        gaussian = self.model_.linears[0].gaussian
+        return gaussian.loadings.shape[1] if isinstance(gaussian, FactorAnalysis) else len(gaussian.mean)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the model to a file that :func:`lorank.load` reads. No pickle; written in one go."""
+        from .files import save_estimator
+
+        return save_estimator(self, path)
+
+    def _read(self, X: Any, reset: bool) -> tuple[np.ndarray, np.ndarray | None]:
+        """The table as numbers, and its times."""
+        kind = frame_kind(X)
+        if not kind:
+            try:
+                table = validate_data(
+                    self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2 if reset else 1, reset=reset
+                )
+            except OverflowError as error:
+                raise ValueError(f"X holds numbers beyond the range of float64: {error}") from None
+            if reset:
+                self.columns_ = [Column(f"x{k}") for k in range(table.shape[1])]
+        else:
+            validate_data(self, X, skip_check_array=True, reset=reset)
+            if reset:
+                if len(X) < 2:
+                    raise ValueError(f"Found array with {len(X)} sample(s) while a minimum of 2 is required by TableImputer.")
+                if not X.shape[1]:
+                    raise ValueError("Found array with 0 feature(s) while a minimum of 1 is required by TableImputer.")
+                self.columns_ = describe(X)
+            table = encode(X, self.columns_)
+            if np.isinf(table).any():
+                raise ValueError("Input X contains infinity or a value too large for dtype('float64').")
+        return table, self._times(X, kind, table)
+
+    def _times(self, X: Any, kind: str, table: np.ndarray) -> np.ndarray | None:
+        if self.time is None or self.time is False:
+            return None
+        if self.time is True:
+            index = getattr(X, "index", None) if kind == "pandas" else None
+            if index is not None and getattr(index.dtype, "kind", "") == "M":
+                return np.asarray(index.astype("int64"), np.float64)
+            return np.arange(len(table), dtype=np.float64)
+        names = [column.name for column in self.columns_]
+        if isinstance(self.time, str) and self.time in names:
+            place = names.index(self.time)
+        elif isinstance(self.time, (int, np.integer)) and not isinstance(self.time, bool) and 0 <= self.time < len(names):
+            place = int(self.time)
+        else:
+            raise ValueError(f"time must be None, True, or one of the columns {names[:8]}: got {shown(self.time)}")
+        at = sum(column.width for column in self.columns_[:place])
+        stamps = table[:, at] if self.columns_[place].width == 1 else np.full(1, np.nan)
+        if np.isnan(stamps).any():
+            raise ValueError(f"the column of times {self.time!r} must hold numbers or dates, and have no gaps")
+        return np.asarray(stamps)
+
+    def _scale(self, table: np.ndarray) -> None:
+        gaps = np.isnan(table)
+        counts = (~gaps).sum(axis=0)
+        if (counts == 0).any():
+            empty = np.flatnonzero(counts == 0)
+            warnings.warn(f"columns without any value are filled with 0: {', '.join(map(str, empty[:5]))}", stacklevel=3)
+        safe = np.maximum(counts, 1)
+        self.means_ = np.where(gaps, 0.0, table).sum(axis=0) / safe
+        self.scales_ = np.sqrt((np.where(gaps, 0.0, table - self.means_) ** 2).sum(axis=0) / safe)
+        self.scales_[self.scales_ <= 1e-12 * np.maximum(np.abs(self.means_), np.finfo(float).tiny)] = 0.0
+        self.low_ = np.where(counts > 0, np.min(np.where(gaps, np.inf, table), axis=0), 0.0)
+        self.high_ = np.where(counts > 0, np.max(np.where(gaps, -np.inf, table), axis=0), 0.0)
+
+    @property
+    def _used(self) -> np.ndarray:
+        return self.scales_ > 0
+
+    def _prepare(self, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        check_is_fitted(self)
+        return self._read(X, reset=False)
+
+    def _mean_filled(self, table: np.ndarray) -> np.ndarray:
+        return np.where(np.isnan(table), self.means_, table)
+
+    def _fill(self, table: np.ndarray, times: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """The filled table and deviations, block by block where rows stand alone."""
+        filled = self._mean_filled(table)
+        deviation = np.zeros_like(filled)
+        model, used = self.model_, self._used
+        if model is None:
+            return filled, deviation
+        scale, mean = self.scales_[used], self.means_[used]
+        if isinstance(model, SeriesModel):
+            assert times is not None
+            order = np.argsort(times, kind="stable")
+            blocks = [order]
+        else:
+            with_gaps = np.flatnonzero(np.isnan(table[:, used]).any(axis=1))
+            step = max(1, BLOCK // table.shape[1])
+            blocks = [with_gaps[at : at + step] for at in range(0, len(with_gaps), step)]
+        for rows in blocks:
+            part = table[rows][:, used]
+            standard = (part - mean) / scale
+            found, sd = model.fill(standard, times[rows]) if isinstance(model, SeriesModel) else model.fill(standard)  # type: ignore[index]
+            guess = np.clip(found * scale + mean, self.low_[used], self.high_[used])
+            filled[np.ix_(rows, used)] = np.where(np.isnan(part), guess, part)
+            deviation[np.ix_(rows, used)] = sd * scale
+        return filled, deviation
+
+    def _draw(self, standard: np.ndarray, times: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
+        if isinstance(self.model_, SeriesModel):
+            assert times is not None
+            order = np.argsort(times, kind="stable")
+            drawn = np.empty_like(standard)
+            drawn[order] = self.model_.draw(standard[order], rng, times[order])
+            return drawn
+        assert self.model_ is not None
+        return self.model_.draw(standard, rng)
+
+    def _give(self, X: Any, filled: np.ndarray) -> Any:
+        return restore(X, self.columns_, filled) if frame_kind(X) else filled
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _trees(X: np.ndarray, errors: np.ndarray) -> Any:
+    """Boosted and randomised trees, averaged."""
+    from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
+
+    boosted = HistGradientBoostingRegressor(
+        max_iter=80, learning_rate=0.08, max_leaf_nodes=16, min_samples_leaf=15, random_state=0
+    )
+    random = ExtraTreesRegressor(100, min_samples_leaf=3, max_features=0.5, random_state=0)
+    both = boosted.fit(X, errors), random.fit(X, errors)
+    return lambda rows: (both[0].predict(rows) + both[1].predict(rows)) / 2

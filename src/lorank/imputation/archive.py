@@ -1,0 +1,59 @@
+"""Fitted models as plain structures and arrays, and back: for model files, without pickle."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from .calibration import Calibration
+from .columns import Column
+from .factor_analysis import FactorAnalysis
+from .gaussian import Gaussian
+from .kernel import Bumps
+from .linear import Linear
+from .margins import Margin
+from .series import Neighbours
+from .series_model import SeriesModel
+from .table_model import TableModel
+
+CLASSES: dict[str, Any] = {
+    c.__name__: c
+    for c in (Bumps, Calibration, Column, FactorAnalysis, Gaussian, Linear, Margin, Neighbours, SeriesModel, TableModel)
+}
+
+
+def pack(value: Any, arrays: dict[str, np.ndarray], at: str = "table") -> Any:
+    """A structure for JSON; arrays go into ``arrays``, under names that begin with ``at``."""
+    if is_dataclass(value):
+        entries = {f.name: pack(getattr(value, f.name), arrays, f"{at}.{f.name}") for f in fields(value)}
+        return {"class": type(value).__name__, **entries}
+    if isinstance(value, np.ndarray):
+        arrays[at] = value
+        return {"array": at}
+    if isinstance(value, list):
+        return [pack(entry, arrays, f"{at}.{k}") for k, entry in enumerate(value)]
+    if isinstance(value, dict):
+        if value:
+            raise ValueError('a model file holds numbers and text, no trees: fit with refine="auto" or refine="none" to save')
+        return {}
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise ValueError(f"a model file holds numbers and text, not {value!r}")
+
+
+def unpack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """What was packed."""
+    if isinstance(value, list):
+        return [unpack(entry, arrays) for entry in value]
+    if isinstance(value, dict):
+        if "array" in value:
+            return arrays[value["array"]]
+        if "class" in value:
+            entries = {name: unpack(entry, arrays) for name, entry in value.items() if name != "class"}
+            return CLASSES[value["class"]](**entries)
+        return {}
+    return value

@@ -1,0 +1,190 @@
+"""Columns of frames and arrays as numbers, and back: categories, Booleans, ordered levels, whole numbers and dates keep their
+kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+MOST_LEVELS = 60  # of a category; a column of text with more is left as it is
+NUMBER, WHOLE, BOOLEAN, LEVELS, ORDERED, DATE, TEXT = "number", "whole", "Boolean", "levels", "ordered", "date", "text"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    Attributes
+    ----------
+    name : str
+    kind : str
+    levels : list
+        Of categories, most frequent first, or in their order.
+    """
+
+    name: str
+    kind: str = NUMBER
+    levels: list[Any] = field(default_factory=list)
+
+    @property
+    def width(self) -> int:
+        """How many numbers stand for a cell."""
+        if self.kind == LEVELS:
+            return 1 if len(self.levels) == 2 else len(self.levels)
+        return 0 if self.kind == TEXT else 1
+
+    def encode(self, cells: Any) -> np.ndarray:
+        """Numbers with nan in the gaps: an (n, width) array."""
+        if self.kind in (LEVELS, ORDERED):
+            place = {level: k for k, level in enumerate(self.levels)}
+            codes = np.array([np.nan if _is_gap(cell) else place.get(cell, np.nan) for cell in cells], float)
+            if self.kind == ORDERED or self.width == 1:
+                return codes[:, None]
+            return np.where(np.isnan(codes)[:, None], np.nan, codes[:, None] == np.arange(len(self.levels)))
+        if self.kind == TEXT:
+            return np.empty((len(cells), 0))
+        return np.asarray(cells, np.float64)[:, None]
+
+    def decode(self, numbers: np.ndarray) -> list[Any] | np.ndarray:
+        """Cells again, from an (n, width) array without gaps."""
+        if self.kind == LEVELS and self.width > 1:
+            return [self.levels[k] for k in numbers.argmax(axis=1)]
+        if self.kind in (LEVELS, ORDERED):
+            codes = np.clip(np.rint(numbers[:, 0]), 0, len(self.levels) - 1).astype(int)
+            return [self.levels[k] for k in codes]
+        if self.kind == BOOLEAN:
+            return numbers[:, 0] > 0.5
+        return np.rint(numbers[:, 0]) if self.kind in (WHOLE, DATE) else numbers[:, 0]
+
+
+def frame_kind(X: Any) -> str:
+    """``"pandas"``, ``"polars"``, or ``""`` for anything else."""
+    module = type(X).__module__.partition(".")[0]
+    return module if module in ("pandas", "polars") and hasattr(X, "columns") else ""
+
+
+def describe(X: Any) -> list[Column]:
+    """The columns of a frame."""
+    return [_describe(str(name), *_cells(X, k)) for k, name in enumerate(X.columns)]
+
+
+def encode(X: Any, columns: list[Column]) -> np.ndarray:
+    """A frame as numbers, all columns side by side."""
+    parts = [column.encode(_cells(X, k)[0]) for k, column in enumerate(columns)]
+    return np.hstack(parts) if parts else np.empty((len(X), 0))
+
+
+def restore(X: Any, columns: list[Column], numbers: np.ndarray) -> Any:
+    """The frame with its gaps filled from numbers; types and cells that are there stay."""
+    kind, at = frame_kind(X), 0
+    out = X.copy() if kind == "pandas" else X
+    for k, column in enumerate(columns):
+        part = numbers[:, at : at + column.width]
+        at += column.width
+        if not column.width:
+            continue
+        series = X.iloc[:, k] if kind == "pandas" else X.to_series(k)
+        gaps = series.isna().to_numpy() if kind == "pandas" else _polars_gaps(series)
+        if gaps.any():
+            filled = column.decode(part[gaps])
+            out = (
+                _pandas_fill(out, k, series, gaps, filled, column)
+                if kind == "pandas"
+                else _polars_fill(out, series, gaps, filled)
+            )
+    return out
+
+
+def plain(columns: list[Column]) -> bool:
+    """Whether all columns are numbers."""
+    return all(column.kind == NUMBER for column in columns)
+
+
+def _cells(X: Any, k: int) -> tuple[Any, str, list[Any]]:
+    """The cells of a column as an array of numbers or a list, the kind, and levels where the type has them."""
+    if frame_kind(X) == "polars":
+        return _polars_cells(X.to_series(k))
+    import pandas as pd
+
+    series = X.iloc[:, k]
+    dtype = series.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return list(series), ORDERED if dtype.ordered else LEVELS, list(dtype.categories)
+    if pd.api.types.is_bool_dtype(dtype):
+        return series.astype("Float64").to_numpy(np.float64, na_value=np.nan), BOOLEAN, []
+    if pd.api.types.is_numeric_dtype(dtype):
+        kind = WHOLE if pd.api.types.is_integer_dtype(dtype) else NUMBER
+        return series.to_numpy(np.float64, na_value=np.nan), kind, []
+    if pd.api.types.is_datetime64_any_dtype(dtype):
+        stamps = series.astype("int64").to_numpy().astype(np.float64)
+        return np.where(series.isna().to_numpy(), np.nan, stamps), DATE, []
+    return list(series), LEVELS, []
+
+
+def _polars_cells(series: Any) -> tuple[Any, str, list[Any]]:
+    import polars as pl
+
+    dtype = series.dtype
+    if dtype == pl.Boolean or dtype.is_numeric():
+        values = series.cast(pl.Float64).to_numpy().astype(np.float64)
+        return values, BOOLEAN if dtype == pl.Boolean else WHOLE if dtype.is_integer() else NUMBER, []
+    if dtype in (pl.Datetime, pl.Date):
+        return series.cast(pl.Int64).cast(pl.Float64).to_numpy().astype(np.float64), DATE, []
+    levels = list(dtype.categories) if isinstance(dtype, pl.Enum) else []
+    return series.to_list(), ORDERED if levels else LEVELS, levels
+
+
+def _describe(name: str, cells: Any, kind: str, levels: list[Any]) -> Column:
+    if kind == LEVELS:
+        seen = [cell for cell in cells if not _is_gap(cell)]
+        counts: dict[Any, int] = {}
+        for cell in seen:
+            counts[cell] = counts.get(cell, 0) + 1
+        levels = sorted(counts, key=lambda level: -counts[level])
+        if len(levels) > MOST_LEVELS or len(levels) > 0.5 * max(len(seen), 4) or len(levels) < 2:
+            return Column(name, TEXT)
+    return Column(name, kind, list(levels))
+
+
+def _is_gap(cell: Any) -> bool:
+    return cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType")
+
+
+def _polars_gaps(series: Any) -> np.ndarray:
+    gaps = series.is_null()
+    return np.asarray((gaps | series.is_nan().fill_null(True) if series.dtype.is_float() else gaps).to_numpy(), bool)
+
+
+def _pandas_fill(out: Any, k: int, series: Any, gaps: np.ndarray, filled: Any, column: Column) -> Any:
+    import pandas as pd
+
+    new = series.copy()
+    dates = column.kind == DATE
+    new[gaps] = _dates(series, filled) if dates else pd.Series(filled, index=series.index[gaps]).astype(series.dtype)
+    out.isetitem(k, new)
+    return out
+
+
+def _dates(series: Any, filled: Any) -> Any:
+    """Numbers as this series' dates."""
+    import pandas as pd
+
+    dates = pd.to_datetime(np.asarray(filled, np.int64), unit=series.dt.unit, utc=True)
+    dates = dates.tz_localize(None) if series.dt.tz is None else dates.tz_convert(series.dt.tz)
+    return dates.astype(series.dtype)
+
+
+def _polars_fill(out: Any, series: Any, gaps: np.ndarray, filled: Any) -> Any:
+    import polars as pl
+
+    where = pl.Series(np.flatnonzero(gaps))
+    if series.dtype in (pl.Datetime, pl.Date):
+        values = (
+            pl.Series(np.asarray(filled, np.int64)).cast(pl.Int32 if series.dtype == pl.Date else pl.Int64).cast(series.dtype)
+        )
+    else:
+        values = pl.Series(filled if isinstance(filled, list) else np.asarray(filled)).cast(series.dtype)
+    return out.with_columns(series.clone().scatter(where, values).alias(series.name))

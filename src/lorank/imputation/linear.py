@@ -1,0 +1,127 @@
+"""Linear models of a table: one Gaussian, of the columns as they are or through monotone margins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .factor_analysis import FactorAnalysis
+from .gaussian import Gaussian, fit_gaussian
+from .margins import Margin, normal_scores
+from .patterns import Batch, batches
+
+STRENGTHS = (64.0, 16.0, 4.0, 1.0)
+LOOSE = 2.0  # where rows are plenty
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A Gaussian of the columns, or of their normal scores.
+
+    Attributes
+    ----------
+    gaussian : Gaussian
+    strength : float
+        How much its correlations were shrunk.
+    margins : list of Margin, or None
+    """
+
+    gaussian: Gaussian | FactorAnalysis
+    strength: float
+    margins: list[Margin] | None = None
+
+    def fill(self, table: np.ndarray, groups: list[Batch] | None = None) -> np.ndarray:
+        """Conditional means in the gaps; what is known stays."""
+        return self.conditional(table, groups, spread=False)[0]
+
+    def conditional(
+        self, table: np.ndarray, groups: list[Batch] | None = None, spread: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """The filled table, and the standard deviations of the gaps."""
+        if self.margins is None:
+            return self.gaussian.conditional(table, groups, spread)
+        filled, deviation = self.gaussian.conditional(to_scores(self.margins, table), groups)
+        assert deviation is not None
+        missing = np.isnan(table)
+        out = table.copy()
+        sd = np.zeros_like(table) if spread else None
+        for j, margin in enumerate(self.margins):
+            at = missing[:, j]
+            z, s = filled[at, j], deviation[at, j]
+            out[at, j] = margin.expected(z, s)
+            if sd is not None:
+                sd[at, j] = (margin.backward(z + s) - margin.backward(z - s)) / 2
+        return out, sd
+
+    def draw(self, table: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Draws from the conditional distribution of the gaps."""
+        if self.margins is None:
+            return self.gaussian.draw(table, rng)
+        drawn = self.gaussian.draw(to_scores(self.margins, table), rng)
+        out = np.column_stack([margin.backward(z) for margin, z in zip(self.margins, drawn.T, strict=True)])
+        return np.where(np.isnan(table), out, table)
+
+    def refit(self, table: np.ndarray, max_iter: int, groups: list[Batch] | None = None) -> Linear:
+        """The same on another table, from here."""
+        scores = table if self.margins is None else to_scores(self.margins, table)
+        assert isinstance(self.gaussian, Gaussian)
+        found = fit_gaussian(scores, self.strength, start=self.gaussian, groups=groups, max_iter=max_iter)
+        return Linear(found, self.strength, self.margins)
+
+
+def margins_of(table: np.ndarray) -> list[Margin]:
+    """Normal scores of each column."""
+    return [normal_scores(column[~np.isnan(column)]) for column in table.T]
+
+
+def to_scores(margins: list[Margin], table: np.ndarray) -> np.ndarray:
+    return np.column_stack([margin.forward(column) for margin, column in zip(margins, table.T, strict=True)])
+
+
+def fit_linear(table: np.ndarray, margins: list[Margin] | None, near: Linear | None = None, strength: float = LOOSE) -> Linear:
+    """A linear model of a table with many rows, where the strength hardly matters.
+
+    Parameters
+    ----------
+    table : (n, d) array
+        With nan in the gaps; columns of about unit variance.
+    margins : list of Margin, optional
+    near : Linear, optional
+        A model of the same table to begin from, with the same margins or without any.
+    strength : float
+    """
+    scores = table if margins is None else to_scores(margins, table)
+    start = near.gaussian if near is not None and isinstance(near.gaussian, Gaussian) else None
+    if start is not None and margins is not None:
+        S = start.covariance
+        scale = np.nanstd(scores, axis=0) / np.sqrt(np.diagonal(S))
+        start = Gaussian(np.nanmean(scores, axis=0), S * np.outer(scale, scale))
+    return Linear(fit_gaussian(scores, strength, start=start), strength, margins)
+
+
+def choose_linear(table: np.ndarray, held: np.ndarray, margins: list[Margin] | None) -> Linear:
+    """The strength that fills held-out cells best: a model that was fitted without them.
+
+    Parameters
+    ----------
+    table : (n, d) array
+        With nan in the gaps; columns of about unit variance.
+    held : (n, d) Boolean array
+        Known cells to be hidden.
+    margins : list of Margin, optional
+    """
+    hidden = np.where(held, np.nan, table)
+    scores = hidden if margins is None else to_scores(margins, hidden)
+    groups = batches(np.isnan(hidden))
+    truth, best, gaussian = table[held], None, None
+    for strength in STRENGTHS:  # from stiff to loose, each from the one before
+        gaussian = fit_gaussian(scores, strength, start=gaussian, groups=groups, max_iter=30)
+        model = Linear(gaussian, strength, margins)
+        guess = model.fill(hidden, groups)[held]
+        error = float(np.mean((guess - truth) ** 2)) if len(truth) else 0.0
+        if best is not None and error > best[0] * 1.0001:
+            break
+        best = error, model
+    assert best is not None
+    return best[1]

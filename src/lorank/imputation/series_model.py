@@ -1,0 +1,188 @@
+"""The model of columns that follow each other in time: several guesses for a gap, weighed by how far the next known cell is.
+
+Guesses come from the other columns of the row alone, from these and the neighbours in time in one Gaussian, from the line
+between neighbours, from that line drawn through what the other columns leave over, and from the season. Which of them to
+trust is learned on known cells that are hidden in runs like the table's own gaps, so that a line that is right remains a line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .calibration import Calibration
+from .kernel import Bumps, fit_bumps
+from .linear import Linear, margins_of, to_scores
+from .margins import Margin
+from .patterns import batches
+from .series import Neighbours, between, block_folds, profile, seasonal, typical_step
+from .table_model import BETTER, FOLDS, fit_linears
+
+EDGES = np.array([1.5, 2.5, 4.5, 8.5, 16.5])  # of the classes of distances, in typical steps
+PRIOR = 30.0  # cells: as much as the weights of all columns, or those of all distances, count beside a column's own
+
+
+@dataclass(frozen=True)
+class SeriesModel:
+    """How to fill a series whose columns have about mean 0 and variance 1.
+
+    Attributes
+    ----------
+    across : Linear
+        Of the columns.
+    along : Linear
+        Of the columns and what neighbours in time say.
+    neighbours : Neighbours
+    weights : (classes, d, guesses) array
+        By distance to the next known cell.
+    margins : list of Margin
+    bumps : Bumps or None
+    spread : (classes, d) array
+        Root mean square errors.
+    calibration : Calibration
+    """
+
+    across: Linear
+    along: Linear
+    neighbours: Neighbours
+    weights: np.ndarray
+    margins: list[Margin]
+    bumps: Bumps | None
+    spread: np.ndarray
+    calibration: Calibration
+
+    @property
+    def linears(self) -> list[Linear]:
+        """The two linear models."""
+        return [self.across, self.along]
+
+    def fill(self, table: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The filled table, and standard deviations in its gaps."""
+        missing = np.isnan(table)
+        found, classes, rows = _guesses(table, times, self.across, self.along, self.neighbours)
+        columns = np.arange(table.shape[1])
+        filled = np.einsum("gij,ijg->ij", found, self.weights[classes, columns])
+        if self.bumps is not None:
+            filled += self.bumps(to_scores(self.margins, rows))
+        return np.where(missing, filled, table), np.where(missing, self.spread[classes, columns], 0.0)
+
+    def draw(self, table: np.ndarray, rng: np.random.Generator, times: np.ndarray) -> np.ndarray:
+        """Fills drawn at random: errors are correlated over columns as the rows' Gaussian has them, and along a gap."""
+        filled, deviation = self.fill(table, times)
+        mean, drawn = self.across.fill(table), self.across.draw(table, rng)
+        error = np.where(np.isnan(table), drawn - mean, 0.0)
+        scale = np.sqrt(np.maximum(np.mean(error**2, axis=0) / np.maximum(np.isnan(table).mean(axis=0), 1e-9), 1e-12))
+        return filled + self.calibration.size * deviation * error / scale
+
+
+def fit_series(table: np.ndarray, times: np.ndarray, neighbours: Neighbours, rng: np.random.Generator) -> SeriesModel:
+    """Choose and fit.
+
+    Parameters
+    ----------
+    table : (n, d) array
+        With nan in the gaps; columns of about mean 0 and variance 1, none constant.
+    times : (n,) array
+        Of the rows, increasing.
+    neighbours : Neighbours
+    rng : numpy.random.Generator
+    """
+    n, d = table.shape
+    fold = block_folds(np.isnan(table), FOLDS, rng)
+    wide = np.hstack([table, neighbours(table, times)])
+    margins = margins_of(wide)
+    across = fit_linears(table, fold == 0, margins[:d])[0][0]
+    beside = np.zeros((n, wide.shape[1] - d), bool)
+    along = fit_linears(wide, np.hstack([fold == 0, beside]), margins)[0][0]
+    found, classes, fills = None, np.zeros((n, d), int), []
+    for k in range(FOLDS):
+        at = fold == k
+        guesses, distance, rows = _guesses(np.where(at, np.nan, table), times, across, along, neighbours)
+        found = np.full_like(guesses, np.nan) if found is None else found
+        found[:, at], classes[at] = guesses[:, at], distance[at]
+        fills.append(to_scores(margins, rows))
+    assert found is not None
+    weights = _trusted(found, classes, table, fold)
+    errors = table - np.einsum("gij,ijg->ij", found, weights[classes, np.arange(d)])
+    bumps, said = fit_bumps(fills, fold, errors, rng)
+    judged = (fold >= 0) if bumps is None else ~np.isnan(said)
+    left = np.where(judged, errors - np.nan_to_num(said), np.nan)
+    spread = _spread(left, classes, len(EDGES) + 1)
+    calibration = Calibration.of(left, spread[classes, np.arange(d)])
+    return SeriesModel(across, along, neighbours, weights, margins, bumps, spread, calibration)
+
+
+def _guesses(
+    table: np.ndarray, times: np.ndarray, across: Linear, along: Linear, neighbours: Neighbours
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All guesses for all cells (g, n, d), the class of each cell's distance, and the rows with what is beside them, filled."""
+    d = table.shape[1]
+    missing = np.isnan(table)
+    wide = np.hstack([table, neighbours(table, times)])
+    groups = batches(missing)
+    rows = along.fill(wide)
+    filled = across.fill(table, groups)
+    line, distance = between(table, times)
+    K = np.linalg.inv(across.gaussian.covariance)
+    left = (filled - across.gaussian.mean) @ K / np.diagonal(K)  # what the other columns do not say
+    through = filled + between(np.where(missing, np.nan, left), times)[0]
+    found = [rows[:, :d], filled, line, through]
+    if neighbours.period:
+        shape = profile(table, neighbours.period)
+        found += [seasonal(table, neighbours.period, line), shape + between(table - shape, times)[0]]
+    classes = np.searchsorted(EDGES, distance / typical_step(times))
+    return np.stack(found), classes, rows
+
+
+def _trusted(found: np.ndarray, classes: np.ndarray, table: np.ndarray, fold: np.ndarray) -> np.ndarray:
+    """Weights of the guesses; the line alone in columns where weights from half of the folds do not beat it in the other
+    half.
+    """
+    columns = np.arange(table.shape[1])
+    mixed, line = np.zeros(len(columns)), np.zeros(len(columns))
+    for half in (0, 1):
+        learn, judge = (fold >= 0) & (fold % 2 == half), (fold >= 0) & (fold % 2 != half)
+        weights = _weights(found, classes, table, learn)
+        guess = np.einsum("gij,ijg->ij", np.nan_to_num(found), weights[classes, columns])
+        mixed += np.where(judge, (table - guess) ** 2, 0.0).sum(axis=0)
+        line += np.where(judge, (table - found[2]) ** 2, 0.0).sum(axis=0)
+    weights = _weights(found, classes, table, fold >= 0)
+    weights[:, mixed > (1 - BETTER) * line] = np.eye(len(found))[2]
+    return weights
+
+
+def _weights(found: np.ndarray, classes: np.ndarray, table: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """By least squares in each class of distances and each column, shrunk towards those of all."""
+    g, d = len(found), table.shape[1]
+    line = np.zeros(g)
+    line[2] = 1.0
+    overall = _solve(found[:, there].T, table[there], line)
+    weights = np.empty((len(EDGES) + 1, d, g))
+    for c in range(len(EDGES) + 1):
+        at = there & (classes == c)
+        common = _solve(found[:, at].T, table[at], overall)
+        for j in range(d):
+            mine = at[:, j]
+            weights[c, j] = _solve(found[:, mine, j].T, table[mine, j], common)
+    return weights
+
+
+def _solve(A: np.ndarray, y: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """Least squares, with the prior's weights counting as much as PRIOR cells."""
+    if len(y) < 3:
+        return prior
+    gram = A.T @ A
+    size = np.trace(gram) / len(prior) / len(y)
+    return np.asarray(prior + np.linalg.solve(gram + (PRIOR * size + 1e-12) * np.eye(len(prior)), A.T @ (y - A @ prior)))
+
+
+def _spread(left: np.ndarray, classes: np.ndarray, count: int) -> np.ndarray:
+    """Root mean squares of errors by class and column, shrunk towards those of the column."""
+    d = left.shape[1]
+    known = ~np.isnan(left)
+    cell = classes * d + np.arange(d)
+    number = np.bincount(cell[known], minlength=count * d).reshape(count, d)
+    squares = np.bincount(cell[known], left[known] ** 2, count * d).reshape(count, d)
+    column = (squares.sum(axis=0) + 1e-3) / (number.sum(axis=0) + 1e-3)
+    return np.asarray(np.sqrt((squares + 10 * column) / (number + 10)))

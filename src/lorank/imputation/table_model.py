@@ -1,0 +1,187 @@
+"""The model of a table of numbers: linear models, their mixture in each column, and what they leave over.
+
+Every choice is made on known cells that are hidden in turn (:mod:`lorank.imputation.folds`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .calibration import Calibration
+from .factor_analysis import FactorAnalysis, choose_rank, fit_factor_analysis
+from .folds import cell_folds
+from .kernel import Bumps, fit_bumps
+from .linear import Linear, choose_linear, fit_linear, margins_of, to_scores
+from .margins import Margin
+from .patterns import batches
+
+FOLDS = 6
+PLENTY = 20  # rows a column, from which on a fit hardly depends on whether a sixth of the cells was seen
+BETTER = 0.005  # the share of squared error that margins must take away
+WIDE = 120  # columns, from which on a covariance is a few factors and noise
+
+Learner = Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray], np.ndarray]]
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """How to fill a table whose columns have about mean 0 and variance 1.
+
+    Attributes
+    ----------
+    linears : list of Linear
+        One or two.
+    mixture : (len(linears), d) array
+        Their weights in each column.
+    margins : list of Margin
+        That the rows go through before bumps see them.
+    bumps : Bumps or None
+    calibration : Calibration
+        How large errors are, in units of what the first linear model expects.
+    trees : dict
+        Learned functions of filled rows, one for each column that they help.
+    """
+
+    linears: list[Linear]
+    mixture: np.ndarray
+    margins: list[Margin]
+    bumps: Bumps | None
+    calibration: Calibration
+    trees: dict[int, Callable[[np.ndarray], np.ndarray]]
+
+    def fill(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The filled table, and standard deviations in its gaps as the first linear model has them."""
+        missing = np.isnan(table)
+        groups = batches(missing) if self._needs_groups else None
+        first, deviation = self.linears[0].conditional(table, groups)
+        assert deviation is not None
+        guesses = [first, *(linear.fill(table, groups) for linear in self.linears[1:])]
+        filled = np.sum([w * guess for w, guess in zip(self.mixture, guesses, strict=True)], axis=0)
+        if self.bumps is not None:
+            some = np.flatnonzero(missing[:, self.bumps.columns].any(axis=1))
+            filled[some] += self.bumps(to_scores(self.margins, first[some]))
+        for j, tree in self.trees.items():
+            some = np.flatnonzero(missing[:, j])
+            if len(some):
+                filled[some, j] += tree(np.column_stack([to_scores(self.margins, first[some]), filled[some, j]]))
+        return np.where(missing, filled, table), deviation
+
+    def draw(self, table: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Fills drawn at random: guesses, with errors as correlated as the linear model has them, and as large as they were
+        found.
+        """
+        first = self.linears[0]
+        drawn, mean = first.draw(table, rng), first.fill(table)
+        return np.where(np.isnan(table), self.fill(table)[0] + self.calibration.size * (drawn - mean), table)
+
+    @property
+    def _needs_groups(self) -> bool:
+        return not isinstance(self.linears[0].gaussian, FactorAnalysis)
+
+
+def fit_table(table: np.ndarray, rng: np.random.Generator, *, bumps: bool = True, learner: Learner | None = None) -> TableModel:
+    """Choose and fit.
+
+    Parameters
+    ----------
+    table : (n, d) array
+        With nan in the gaps; columns of about mean 0 and variance 1, none constant.
+    rng : numpy.random.Generator
+    bumps : bool
+        Whether to learn what linear models leave over.
+    learner : callable, optional
+        Of features and errors, which returns a function of features: learns what is left then.
+    """
+    missing = np.isnan(table)
+    n, d = table.shape
+    fold = cell_folds(missing, FOLDS, rng)
+    margins = margins_of(table)
+    linears, plenty = fit_linears(table, fold == 0, margins)
+    fills, guesses, spread = _cross(table, fold, linears, plenty, margins)
+    rows, cols = np.nonzero(fold >= 0)
+    mixture = _mixture(guesses[:, rows, cols], table[rows, cols], cols, d)
+    linears, guesses = linears[: len(mixture)], guesses[: len(mixture)]
+    errors = table - (mixture[:, None, :] * guesses).sum(axis=0)
+    learned, said = fit_bumps(fills, fold, errors, rng) if bumps else (None, np.full((n, d), np.nan))
+    judged = (fold >= 0) if learned is None else ~np.isnan(said)
+    trees = {} if learner is None else _trees(learner, fills, fold, table, errors, learned)
+    calibration = Calibration.of(np.where(judged, errors - np.nan_to_num(said), np.nan), spread)
+    return TableModel(linears, mixture, margins, learned, calibration, trees)
+
+
+def fit_linears(wide: np.ndarray, held: np.ndarray, margins: list[Margin]) -> tuple[list[Linear], bool]:
+    """Linear models of the columns as they are and of their scores, and whether rows are plenty."""
+    if wide.shape[1] > WIDE:
+        model = choose_rank(wide, held)
+        rank = model.loadings.shape[1]
+        return [Linear(fit_factor_analysis(wide, rank, start=model), 0.0)], True
+    if len(wide) >= PLENTY * wide.shape[1]:
+        plain = fit_linear(wide, None)
+        return [plain, fit_linear(wide, margins, plain)], True
+    groups = batches(np.isnan(wide))
+    return [choose_linear(wide, held, these).refit(wide, 40, groups) for these in (None, margins)], False
+
+
+def _cross(
+    table: np.ndarray, fold: np.ndarray, linears: list[Linear], plenty: bool, margins: list[Margin]
+) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+    """Hide the folds in turn: the rows as they were filled then (as scores), and guesses and their spread at hidden cells."""
+    fills = []
+    guesses, spread = np.full((len(linears), *table.shape), np.nan), np.full(table.shape, np.nan)
+    for k in range(FOLDS):
+        at = fold == k
+        hidden = np.where(at, np.nan, table)
+        inside = batches(np.isnan(hidden))
+        for b, linear in enumerate(linears):
+            model = linear if plenty else linear.refit(hidden, 5, inside)
+            filled, deviation = model.conditional(hidden, inside, spread=b == 0)
+            guesses[b][at] = filled[at]
+            if deviation is not None:
+                spread[at] = deviation[at]
+                fills.append(to_scores(margins, filled))
+    return fills, guesses, spread
+
+
+def _mixture(found: np.ndarray, truth: np.ndarray, cols: np.ndarray, d: int) -> np.ndarray:
+    """Weights of the linear models, or of the first alone where the second adds little."""
+    if len(found) > 1:
+        first = _weight(found[0], found[1], truth, cols, d)
+        both = first[cols] * found[0] + (1 - first[cols]) * found[1]
+        if np.sum((both - truth) ** 2) < (1 - BETTER) * np.sum((found[0] - truth) ** 2):
+            return np.stack([first, 1 - first])
+    return np.ones((1, d))
+
+
+def _weight(one: np.ndarray, two: np.ndarray, truth: np.ndarray, cols: np.ndarray, d: int) -> np.ndarray:
+    """The weight of the first of two guesses in each column, shrunk towards that in all columns."""
+    apart, off = one - two, truth - two
+    top, bottom = np.bincount(cols, apart * off, d), np.bincount(cols, apart**2, d)
+    overall = np.clip(top.sum() / max(bottom.sum(), 1e-300), 0, 1)
+    prior = bottom.sum() / max(len(truth), 1) * 20  # as much as twenty cells say
+    return np.clip((top + prior * overall) / np.maximum(bottom + prior, 1e-300), 0, 1)
+
+
+def _trees(
+    learner: Learner, fills: list[np.ndarray], fold: np.ndarray, table: np.ndarray, errors: np.ndarray, bumps: Bumps | None
+) -> dict[int, Callable[[np.ndarray], np.ndarray]]:
+    """Functions that a learner finds in what is left over, for the columns where they take away enough of it."""
+    found = {}
+    told = np.zeros_like(errors)
+    if bumps is not None:
+        for k, rows in enumerate(fills):
+            told = np.where(fold == k, bumps(rows), told)
+    for j in range(table.shape[1]):
+        at = np.flatnonzero(fold[:, j] >= 0)
+        if len(at) < 50:
+            continue
+        guess = table[at, j] - errors[at, j] + told[at, j]
+        X = np.column_stack([np.stack(fills)[fold[at, j], at], guess])
+        r = table[at, j] - guess
+        judge = np.arange(len(at)) % 4 == 0
+        tried = learner(X[~judge], r[~judge])(X[judge])
+        if np.sum((r[judge] - tried) ** 2) < (1 - 2 * BETTER) * np.sum(r[judge] ** 2):
+            found[j] = learner(X, r)
+    return found

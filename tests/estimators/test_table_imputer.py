@@ -1,0 +1,228 @@
+"""The transformer whose model chooses itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+import lorank as lr
+
+
+def error(filled, whole, hidden):
+    return np.sqrt(np.mean((((filled - whole) / whole.std(axis=0))[hidden]) ** 2))
+
+
+def mean_error(table, whole, hidden):
+    return error(np.where(np.isnan(table), np.nanmean(table, axis=0), table), whole, hidden)
+
+
+def linear_table(n=300, d=8, seed=0, share=0.25):
+    rng = np.random.default_rng(seed)
+    whole = rng.standard_normal((n, 2)) @ rng.standard_normal((2, d)) + 0.3 * rng.standard_normal((n, d))
+    whole = whole * np.geomspace(0.01, 100, d) + np.arange(d)
+    hidden = rng.random((n, d)) < share
+    return whole, hidden, np.where(hidden, np.nan, whole)
+
+
+def test_gaps_are_filled_and_the_rest_stays():
+    whole, hidden, table = linear_table()
+    imputer = lr.TableImputer()
+    filled = imputer.fit_transform(table)
+    np.testing.assert_array_equal(filled[~hidden], whole[~hidden])
+    assert error(filled, whole, hidden) < 0.6 * mean_error(table, whole, hidden)
+    assert imputer.rank_ == 8
+    truth = np.cov(whole.T)
+    scale = np.sqrt(np.diag(truth))
+    assert np.abs((imputer.covariance_ - truth) / np.outer(scale, scale)).max() < 0.2
+    assert (filled >= np.nanmin(table, axis=0)).all()
+    assert (filled <= np.nanmax(table, axis=0)).all()
+
+
+def test_rows_are_filled_one_by_one_or_together():
+    _, _, table = linear_table()
+    imputer = lr.TableImputer().fit(table)
+    np.testing.assert_allclose(imputer.transform(table[:30]), imputer.transform(table)[:30], rtol=1e-4, atol=1e-6)
+    assert np.isfinite(imputer.transform(np.full((1, 8), np.nan))).all()
+
+
+def test_what_no_line_can_say_is_learned():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, (700, 2))
+    whole = np.column_stack([x, x[:, 0] ** 2, np.abs(x[:, 1])]) + 0.1 * rng.standard_normal((700, 4))
+    hidden = np.zeros(whole.shape, bool)
+    hidden[:, 2:] = rng.random((700, 2)) < 0.3
+    table = np.where(hidden, np.nan, whole)
+    line = error(lr.TableImputer(refine="none").fit_transform(table), whole, hidden)
+    bent = error(lr.TableImputer().fit_transform(table), whole, hidden)
+    assert bent < 0.6 * line
+    assert error(lr.TableImputer(refine="trees").fit_transform(table), whole, hidden) < 0.6 * line
+
+
+def test_never_much_worse_than_the_mean():
+    rng = np.random.default_rng(3)
+    whole = rng.standard_normal((200, 8))  # nothing in common
+    hidden = rng.random(whole.shape) < 0.3
+    table = np.where(hidden, np.nan, whole)
+    assert error(lr.TableImputer().fit_transform(table), whole, hidden) < 1.05 * mean_error(table, whole, hidden)
+
+
+def test_intervals_hold_what_they_promise():
+    whole, hidden, table = linear_table(n=900, seed=5)
+    imputer = lr.TableImputer().fit(table)
+    low, high = imputer.interval(table, 0.9)
+    inside = (low <= whole) & (whole <= high)
+    assert 0.86 < inside[hidden].mean() < 0.94
+    assert (low[~hidden] == whole[~hidden]).all()
+    narrow = imputer.interval(table, 0.5)
+    assert ((narrow[1] - narrow[0]) <= (high - low) + 1e-12).all()
+    with pytest.raises(ValueError, match="level"):
+        imputer.interval(table, 2)
+
+
+def test_samples_spread_as_errors_do():
+    whole, hidden, table = linear_table(n=500)
+    imputer = lr.TableImputer().fit(table)
+    draws = np.stack(imputer.sample(table, 20, random_state=1))
+    np.testing.assert_array_equal(draws[:, ~hidden], np.broadcast_to(whole[~hidden], (20, (~hidden).sum())))
+    scale = whole.std(axis=0)
+    spread = np.sqrt(np.mean((draws.std(axis=0) / scale)[hidden] ** 2))
+    assert 0.7 < spread / error(imputer.transform(table), whole, hidden) < 1.3
+    np.testing.assert_array_equal(imputer.sample(table, 2)[1], imputer.sample(table, 2)[1])
+
+
+def wave(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    t = np.arange(n)
+    shape = np.column_stack([np.sin(2 * np.pi * t / 24), np.cos(2 * np.pi * t / 24), np.cumsum(rng.standard_normal(n)) / 8])
+    return shape @ rng.standard_normal((3, 5)) + 0.05 * rng.standard_normal((n, 5))
+
+
+def test_blackouts_are_filled_from_time():
+    whole = wave()
+    hidden = np.zeros(whole.shape, bool)
+    for at in (50, 170, 290, 450):
+        hidden[at : at + 14] = True
+    table = np.where(hidden, np.nan, whole)
+    imputer = lr.TableImputer(time=True).fit(table)
+    assert imputer.period_ == 24
+    known = np.flatnonzero(~hidden[:, 0])
+    line = np.column_stack([np.interp(np.arange(len(table)), known, c[known]) for c in whole.T])
+    found = error(imputer.transform(table), whole, hidden)
+    assert found < 0.7 * error(line, whole, hidden)
+    low, high = imputer.interval(table)
+    assert np.mean(((low <= whole) & (whole <= high))[hidden]) > 0.7
+
+
+def test_rows_may_come_in_any_order_and_at_any_time():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(1)
+    whole = wave(300)
+    hidden = rng.random(whole.shape) < 0.3
+    stamps = pd.Timestamp("2024-03-01") + pd.to_timedelta(np.cumsum(rng.uniform(0.5, 1.5, 300)), unit="h")
+    frame = pd.DataFrame(np.where(hidden, np.nan, whole), columns=list("abcde")).assign(when=stamps)
+    filled = lr.TableImputer(time="when").fit_transform(frame)
+    order = rng.permutation(300)
+    mixed = frame.iloc[order]
+    again = lr.TableImputer(time="when").fit_transform(mixed)
+    np.testing.assert_allclose(again["a"].to_numpy(), filled["a"].to_numpy()[order], atol=0.02)
+    assert error(filled[list("abcde")].to_numpy(), whole, hidden) < 0.4
+    with pytest.raises(ValueError, match="time must be"):
+        lr.TableImputer(time="never").fit(frame)
+
+
+def test_frames_keep_their_types():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal(400)
+    whole = pd.DataFrame(
+        {
+            "a": a,
+            "count": pd.array(np.rint(3 * a + 10).astype(int), dtype="Int64"),
+            "sign": pd.array(a > 0, dtype="boolean"),
+            "size": pd.Categorical(np.select([a > 0.5, a < -0.5], ["large", "small"], "middle")),
+            "grade": pd.Categorical.from_codes(np.digitize(a, [-1, 0, 1]), list("dcba"), ordered=True),
+            "word": np.where(a > 0, "yes", "no"),
+            "when": pd.Timestamp("2020-01-01") + pd.to_timedelta(np.rint(10 * a), unit="D"),
+            "id": [f"n{k}" for k in range(400)],
+        },
+        index=[f"row {k}" for k in range(400)],
+    )
+    table, hidden = whole.copy(), {}
+    for name in whole.columns[1:-1]:
+        hidden[name] = rng.random(400) < 0.2
+        table.loc[hidden[name], name] = None
+    imputer = lr.TableImputer().fit(table)
+    filled = imputer.transform(table)
+    assert (filled.dtypes == table.dtypes).all()
+    assert (filled.index == table.index).all()
+    assert not filled.isna().any().any()
+    for name in ("sign", "size", "grade", "word"):
+        right = (filled[name][hidden[name]] == whole[name][hidden[name]]).mean()
+        assert right > 0.8, name
+    off = (filled["when"] - whole["when"])[hidden["when"]].dt.total_seconds() / 86400
+    assert off.abs().mean() < 3
+    assert not imputer.sample(table, 1)[0].isna().any().any()
+
+
+def test_polars_frames_keep_their_types():
+    pl = pytest.importorskip("polars")
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal(200)
+    frame = pl.DataFrame(
+        {
+            "a": a,
+            "n": [None if k % 7 == 0 else round(2 * x) for k, x in enumerate(a)],
+            "s": [None if k % 5 == 0 else "up" if x > 0 else "down" for k, x in enumerate(a)],
+        }
+    )
+    filled = lr.TableImputer().fit_transform(frame)
+    assert filled.schema == frame.schema
+    assert filled.null_count().row(0) == (0, 0, 0)
+    assert filled["s"].to_list()[0] == ("up" if a[0] > 0 else "down")
+
+
+def test_wide_tables_have_a_few_factors():
+    rng = np.random.default_rng(0)
+    whole = rng.standard_normal((150, 3)) @ rng.standard_normal((3, 140)) + 0.2 * rng.standard_normal((150, 140))
+    hidden = rng.random(whole.shape) < 0.3
+    table = np.where(hidden, np.nan, whole)
+    imputer = lr.TableImputer().fit(table)
+    assert 3 <= imputer.rank_ <= 8
+    assert error(imputer.transform(table), whole, hidden) < 0.25
+
+
+def test_columns_that_never_change_or_were_never_seen():
+    _, _, table = linear_table()
+    table[:, 2], table[:, 5] = 7.0, np.nan
+    table[0, 2] = np.nan
+    with pytest.warns(UserWarning, match="without any value are filled with 0: 5"):
+        filled = lr.TableImputer().fit_transform(table)
+    assert filled[0, 2] == 7.0
+    assert (filled[:, 5] == 0).all()
+    constant = np.array([[1.0, np.nan], [1.0, 2.0], [np.nan, 2.0]])
+    np.testing.assert_array_equal(lr.TableImputer().fit_transform(constant), [[1, 2], [1, 2], [1, 2]])
+
+
+@pytest.mark.parametrize("time", [None, True])
+def test_a_model_comes_back_as_it_was(tmp_path, time):
+    whole, _, table = linear_table(n=250)
+    imputer = lr.TableImputer(time=time).fit(table)
+    again = lr.load(imputer.save(tmp_path / "model"))
+    np.testing.assert_array_equal(again.transform(table), imputer.transform(table))
+    np.testing.assert_array_equal(again.interval(table)[0], imputer.interval(table)[0])
+    if time is None:
+        rng = np.random.default_rng(0)
+        bent = np.column_stack([whole[:, 0] ** 2, whole[:, :2]])
+        bent[rng.random(bent.shape) < 0.2] = np.nan
+        trees = lr.TableImputer(refine="trees").fit(bent)
+        if trees.model_.trees:
+            with pytest.raises(ValueError, match="trees"):
+                trees.save(tmp_path / "trees")
+
+
+def test_large_tables_are_fitted_on_some_rows():
+    whole, hidden, table = linear_table(n=3000)
+    imputer = lr.TableImputer(fit_rows=500).fit(table)
+    assert error(imputer.transform(table), whole, hidden) < 0.6 * mean_error(table, whole, hidden)

@@ -1,0 +1,126 @@
+"""Gaussians of tables with gaps, against the textbook's formulas row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lorank.imputation.factor_analysis import FactorAnalysis, choose_rank, fit_factor_analysis
+from lorank.imputation.gaussian import Gaussian, fit_gaussian
+from lorank.imputation.patterns import batches
+
+
+def problem(n=60, d=6, share=0.35, seed=0):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((d, d))
+    S, mean = A @ A.T / d + 0.1 * np.eye(d), rng.standard_normal(d)
+    whole = rng.multivariate_normal(mean, S, n)
+    table = np.where(rng.random((n, d)) < share, np.nan, whole)
+    table[3] = np.nan  # a row without anything
+    table[4] = whole[4]
+    table[7:12] = np.where(np.arange(d) < 2, np.nan, whole[7:12])  # a pattern that comes again
+    return whole, table, Gaussian(mean, S)
+
+
+def conditional(row, mean, S):
+    """Mean and covariance of the missing cells of one row, given the others: as in a textbook."""
+    m, o = np.isnan(row), ~np.isnan(row)
+    if not o.any():
+        return mean, S
+    B = S[np.ix_(m, o)] @ np.linalg.inv(S[np.ix_(o, o)])
+    return mean[m] + B @ (row[o] - mean[o]), S[np.ix_(m, m)] - B @ S[np.ix_(o, m)]
+
+
+def test_conditional_means_and_deviations_are_the_textbook_s():
+    _, table, model = problem()
+    filled, deviation = model.conditional(table)
+    for row, got, spread in zip(table, filled, deviation, strict=True):
+        gaps = np.isnan(row)
+        np.testing.assert_array_equal(got[~gaps], row[~gaps])
+        if gaps.any():
+            mean, covariance = conditional(row, model.mean, model.covariance)
+            np.testing.assert_allclose(got[gaps], mean, rtol=1e-8, atol=1e-8)
+            np.testing.assert_allclose(spread[gaps], np.sqrt(np.diag(covariance)), rtol=1e-7, atol=1e-8)
+        assert (spread[~gaps] == 0).all()
+
+
+def test_one_round_is_the_textbook_s():
+    _, table, start = problem()
+    d, n = table.shape[1], len(table)
+    first, second = np.zeros(d), np.zeros((d, d))
+    for row in table:
+        gaps, x, extra = np.isnan(row), row.copy(), np.zeros((d, d))
+        if gaps.any():
+            x[gaps], extra[np.ix_(gaps, gaps)] = conditional(row, start.mean, start.covariance)
+        first += x
+        second += np.outer(x, x) + extra
+    mean = first / n
+    S = second / n - np.outer(mean, mean)
+    got = fit_gaussian(table, 0.0, start=start, max_iter=1)
+    np.testing.assert_allclose(got.mean, mean, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(got.covariance, S, rtol=1e-4, atol=1e-5)  # variances are made larger by a millionth
+
+
+def test_a_known_covariance_is_recovered():
+    whole, _, truth = problem(n=6000, seed=1)
+    rng = np.random.default_rng(2)
+    table = np.where(rng.random(whole.shape) < 0.3, np.nan, whole)
+    got = fit_gaussian(table, 0.0, max_iter=200, tol=1e-5)
+    scale = np.sqrt(np.diag(truth.covariance))
+    assert np.abs((got.covariance - truth.covariance) / np.outer(scale, scale)).max() < 0.08
+    assert np.abs((got.mean - truth.mean) / scale).max() < 0.08
+
+
+def test_draws_have_the_conditional_mean_and_spread():
+    _, table, model = problem(n=12)
+    rng = np.random.default_rng(0)
+    draws = np.stack([model.draw(table, rng) for _ in range(800)])
+    filled, deviation = model.conditional(table)
+    np.testing.assert_allclose(draws.mean(axis=0), filled, atol=6 * deviation.max() / np.sqrt(800))
+    np.testing.assert_allclose(draws.std(axis=0), deviation, atol=0.1 * deviation.max())
+
+
+def test_rows_of_one_pattern_share_a_batch():
+    missing = np.zeros((50, 5), bool)
+    missing[:20, 1] = missing[20:30, [0]] = True
+    missing[30:34, 2:] = True
+    groups = batches(missing)
+    rows = np.sort(np.concatenate([g.rows for g in groups]))
+    np.testing.assert_array_equal(rows, np.arange(34))
+    for g in groups:
+        for row, pattern in zip(g.rows, g.pattern, strict=True):
+            np.testing.assert_array_equal(np.flatnonzero(missing[row]), g.gaps[pattern])
+        np.testing.assert_array_equal(np.bincount(g.pattern), g.counts)
+
+
+def test_factor_analysis_is_a_gaussian_of_that_covariance():
+    rng = np.random.default_rng(3)
+    model = FactorAnalysis(rng.standard_normal(7), rng.standard_normal((7, 2)), rng.uniform(0.2, 1, 7))
+    table = np.where(rng.random((40, 7)) < 0.4, np.nan, rng.standard_normal((40, 7)))
+    table[0] = np.nan
+    got, deviation = model.conditional(table)
+    want, spread = Gaussian(model.mean, model.covariance).conditional(table)
+    np.testing.assert_allclose(got, want, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(deviation, spread, rtol=1e-7, atol=1e-8)
+
+
+def test_factor_analysis_recovers_a_covariance_and_its_rank():
+    rng = np.random.default_rng(4)
+    W = rng.standard_normal((20, 2))
+    whole = rng.standard_normal((1500, 2)) @ W.T + 0.5 * rng.standard_normal((1500, 20))
+    table = np.where(rng.random(whole.shape) < 0.3, np.nan, whole)
+    held = ~np.isnan(table) & (rng.random(table.shape) < 0.1)
+    rank = choose_rank(table, held).loadings.shape[1]
+    assert 2 <= rank <= 4
+    got = fit_factor_analysis(table, 2, max_iter=200, tol=1e-4).covariance
+    truth = W @ W.T + 0.25 * np.eye(20)
+    assert np.linalg.norm(got - truth) < 0.12 * np.linalg.norm(truth)
+
+
+@pytest.mark.parametrize("strength", [0.0, 50.0])
+def test_shrinking_leaves_variances(strength):
+    whole, _, _ = problem(n=300)
+    got = fit_gaussian(whole, strength, max_iter=1)
+    np.testing.assert_allclose(np.diag(got.covariance), whole.var(axis=0), rtol=1e-5)
+    off = np.cov(whole.T, bias=True)[0, 1] * 300 / (300 + strength)
+    np.testing.assert_allclose(got.covariance[0, 1], off, rtol=1e-6, atol=1e-9)
