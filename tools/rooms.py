@@ -40,8 +40,10 @@ LAYERS: list[dict[str, str]] = [
         "partitions": "observations in blocks of rows, on disk and in other processes: folders, programs, engines",
     },
     {
-        "operators": "measurement models, one a file; the problem that a solver sees, and its gradient",
         "linalg": "truncated SVD",
+    },
+    {
+        "operators": "measurement models, one a file; the problem that a solver sees, and its gradient",
         "result": "what a run returns: result, status, history",
         "evaluation": "how good recommendations are: measures, splits, baselines",
     },
@@ -83,6 +85,7 @@ ELSEWHERE = {
     "solvers": "solve",
     "solvers.solve": "solve",
     "solvers.auto": "solve",
+    "solvers.noise": "solve",
     "solvers.rank_search": "solve",
 }
 EXTENSIONS = ("_kernels",)  # modules that are not written in Python

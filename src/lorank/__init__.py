@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import callbacks, datasets, evaluation, metrics, solvers, starts, steps, stopping, testing
+from . import callbacks, datafits, datasets, evaluation, metrics, solvers, starts, steps, stopping, testing
 from ._version import __version__ as __version__
 from .geometry import FixedRank
-from .operators import Completion, Gradient, PhaseRetrieval, Problem, Sensing, phase_distance
+from .operators import Completion, CountTable, Gradient, PhaseRetrieval, Problem, Sensing, phase_distance
 from .result import ConvergenceWarning, History, Result, Status
 from .solvers import IHT, IRLS, NIHT, RCG, RGD, Auto, Fisher, GaussNewton, MessagePassing, Safeguard, SignalCG, solve
 
@@ -64,6 +64,7 @@ __all__ = [
     "Auto",
     "Completion",
     "ConvergenceWarning",
+    "CountTable",
     "Fisher",
     "FixedRank",
     "GaussNewton",
@@ -81,6 +82,7 @@ __all__ = [
     "Status",
     "TableImputer",
     "callbacks",
+    "datafits",
     "datasets",
     "diagnose",
     "evaluation",

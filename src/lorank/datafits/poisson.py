@@ -46,7 +46,7 @@ class Poisson(Loss):
     (array([2., 2.]), array([ 0., -3.]))
     """
 
-    ridge: float = 1e-3
+    ridge: float = 1e-2
 
     name: ClassVar[str] = "poisson"
     discrete: ClassVar[bool] = True

@@ -2,8 +2,9 @@
 
 from .base import Balanced, Problem
 from .completion import Completion
+from .count_table import CountTable
 from .gradient import Gradient
 from .phase import PhaseRetrieval, phase_distance
 from .sensing import Sensing
 
-__all__ = ["Balanced", "Completion", "Gradient", "PhaseRetrieval", "Problem", "Sensing", "phase_distance"]
+__all__ = ["Balanced", "Completion", "CountTable", "Gradient", "PhaseRetrieval", "Problem", "Sensing", "phase_distance"]

@@ -58,6 +58,7 @@ class Problem(ABC):
     manifold: Manifold = FIXED_RANK  # where solutions are looked for
     blas_threads: int | None = 1  # while a solver runs; None leaves them alone
     isotropic: bool = False  # whether A* y / gain is a fair picture of X in all directions, so that no start needs stages
+    rests: bool = False  # whether a misfit that has come to rest is all one can ask for: more is not known of what is left
     curved: bool = False  # whether the misfit is far from a parabola at zero, so that starts had better begin elsewhere
     tight_frame: float | None = None  # c where A A* = c I; None where there is no such c, or nobody knows
 
@@ -128,6 +129,10 @@ class Problem(ABC):
 
     def rank_one(self, rng: np.random.Generator) -> FixedRank | None:
         """A matrix of rank 1 near the data, to start from, where a model finds one cheaper than a solver does; else None."""
+        return None
+
+    def own_start(self, rank: int, rng: np.random.Generator) -> FixedRank | None:
+        """A start of that rank, where a model knows a better one than any that does for all models; else None."""
         return None
 
     def energy(self, xi: Tangent) -> float:

@@ -84,6 +84,12 @@ class Gradient:
         exact = getattr(self.datafit, "line_energy", None)
         return energy if exact is None else float(exact(self.residual, self.problem.y, image, energy))
 
+    def exact_step(self, left: Array, right: Array) -> float:
+        """How far to go along the matrix ``left right^H`` for the best fit."""
+        image = self.problem.forward(left, right)
+        energy = self.image_energy(image)
+        return -self.problem.backend.inner(image, self.dual) / energy if energy > 0 else 0.0
+
     @functools.cached_property
     def residual(self) -> Vector:
         """``A X - y``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ..starts.spectral import leading
 from ..state import State
 from ..stopping import Rule
 
+LITTLE = 1e-4  # of a deviance: where that of a whole table falls more slowly, nobody would see it
 ROOM = 1.1  # measurements per degree of freedom: with fewer, noise is fitted like anything else
 
 
@@ -30,6 +32,8 @@ def looks_like_noise(problem: Problem, state: State) -> bool:
 
     Measured on completion: 1.0 to 1.25 times that at the end of a fit to noisy data, 1.9 and more where exact data got stuck.
     """
+    if problem.rests:
+        return True
     if problem.tight_frame is None and problem.counts() is None:
         return False
     p = _standardised(state.gradient)
@@ -100,6 +104,8 @@ class FittedToNoise(Rule):
         if not looks_like_noise(problem, state):
             return None
         last = recent[-1]
+        if problem.rests:
+            return Status("settled", advice=f"The misfit has come to rest at {last:.3e} of that at zero.", success=True)
         return Status(
             "noise",
             advice=f"The data are fitted to their noise, {describe(state.gradient)}: what is left of them (relative residual "
@@ -117,7 +123,8 @@ def at_rest(problem: Problem, rank: int, residuals: Sequence[float], share: floa
     dof, first, last = problem.dof(rank), residuals[-1 - steps], residuals[-1]
     if problem.m < ROOM * dof or not 1e4 * np.finfo(problem.dtype).eps < last < np.inf:
         return False
-    return 0 <= 1 - (last / first) ** 2 < share * dof / (problem.m - dof)
+    little = share * dof / (problem.m - dof)
+    return 0 <= 1 - (last / first) ** 2 < (max(little, LITTLE) if problem.rests else little)
 
 
 def noise_of(G: Gradient) -> float:
@@ -125,6 +132,8 @@ def noise_of(G: Gradient) -> float:
     weight 1; with classes and counts, how much larger deviations are than the model has them. nan where nothing is left.
     """
     problem = G.problem
+    if hasattr(G, "dispersion"):
+        return float(G.dispersion)
     dof = problem.dof(G.X.rank)
     if problem.m <= dof:
         return float("nan")
@@ -135,7 +144,7 @@ def noise_of(G: Gradient) -> float:
 
 def learned_loss(G: Gradient) -> Loss | None:
     """The loss with what it has learned at the point; None for least squares."""
-    loss = getattr(G.datafit, "loss", G.datafit)
+    loss: Any = getattr(G.datafit, "loss", G.datafit)
     return loss if isinstance(loss, Loss) else None
 
 

@@ -41,9 +41,7 @@ def grow(
     backend, G = problem.backend, problem.gradient(X)
     Y = leading(problem, G, more, rng, tol=tol, restarts=5, depth=1)
     left = Y.U * Y.s
-    image = problem.forward(left, Y.V)
-    energy = G.image_energy(image)
-    step = -backend.inner(image, G.dual) / energy if energy > 0 else 0.0
+    step = G.exact_step(left, Y.V)
     both = backend.concat([X.U * X.s, left * step]), backend.concat([X.V, Y.V])
     left, right = (backend.astype(a, dtype or problem.dtype) for a in both)
     return FixedRank.from_factors(left * unit, right, backend=backend)

@@ -49,9 +49,7 @@ class Spectral:
         X = leading(problem, G, rank, rng, self.tol, self.restarts, self.depth)
         X = FixedRank(X.U, X.s / problem.gain, X.V, problem.backend)
         if problem.gradient(X).residual_norm > problem.y_norm:
-            image = problem.forward(X.U * X.s, X.V)
-            step = -problem.backend.inner(image, G.dual) / G.image_energy(image)
-            X = FixedRank(X.U, X.s * step, X.V, problem.backend)
+            X = FixedRank(X.U, X.s * G.exact_step(X.U * X.s, X.V), X.V, problem.backend)
         return X
 
 

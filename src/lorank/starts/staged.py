@@ -46,6 +46,9 @@ class Staged:
         check_parameters(self, iterations=whole(0))
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
+        own = problem.own_start(rank, rng)
+        if own is not None:
+            return own
         if problem.isotropic and rank > 1:
             dof = (sum(problem.shape) - rank) * rank
             return with_spare_ranks(problem, rank, rng) if problem.m < FEW * dof else Spectral()(problem, rank, rng)

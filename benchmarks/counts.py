@@ -1,0 +1,128 @@
+"""Poisson factorisation of a whole table of counts, side by side with GLM-PCA from PyPI: deviance and time, same offsets.
+
+    python benchmarks/counts.py                         # 17,000 x 4,000 at rank 10, lorank alone
+    python benchmarks/counts.py --small --peer          # 2,000 x 500, and glmpca (pip install glmpca) beside it
+    python benchmarks/counts.py --device cuda           # on a GPU
+
+The table is drawn: abundances of genes and depths of cells log-normal, about 6 % of the entries not zero, ten directions of
+variation. Offsets are the depths of the cells; lorank has the abundances of genes as offsets as well, glmpca fits an intercept
+for each gene, so that both models have them. Deviances are computed by one function, from the fitted means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+
+import numpy as np
+import scipy.sparse
+
+import lorank as lr
+
+
+def draw(n1: int, n2: int, rank: int, seed: int) -> scipy.sparse.csr_array:
+    """A table of counts, row block by row block."""
+    rng = np.random.default_rng(seed)
+    genes = np.exp(1.8 * rng.standard_normal(n1))
+    depth = 2_000 * n1 / 17_000 * np.exp(0.4 * rng.standard_normal(n2))
+    left, right = 0.35 * rng.standard_normal((n1, rank)), rng.standard_normal((n2, rank))
+    blocks = []
+    for k in range(0, n1, 500):
+        mean = np.exp(left[k : k + 500] @ right.T) * genes[k : k + 500, None] / genes.sum() * depth
+        blocks.append(scipy.sparse.csr_array(rng.poisson(mean).astype(np.int32)))
+    table = scipy.sparse.csr_array(scipy.sparse.vstack(blocks))
+    return table[np.flatnonzero(table.sum(1) > 0)]  # genes that were seen
+
+
+def deviance(table: scipy.sparse.csr_array, left: np.ndarray, right: np.ndarray) -> float:
+    """Of the means ``exp(left right^T)``: in double precision, block by block."""
+    total = 0.0
+    for k in range(0, table.shape[0], 500):
+        z = left[k : k + 500] @ right.T
+        y = table[k : k + 500].toarray()
+        seen = y > 0
+        total += 2 * (np.exp(z).sum() - y.sum() + (y[seen] * (np.log(y[seen]) - z[seen])).sum())
+    return float(total)
+
+
+def ours(table: scipy.sparse.csr_array, rank: int, device: str | None, dtype: str) -> dict[str, object]:
+    problem: lr.Problem = lr.CountTable(table, dtype=dtype)
+    offsets = problem.offsets  # type: ignore[attr-defined]
+    if device is not None:
+        problem = problem.to(device)
+        lr.solve(problem, rank, stop=lr.stopping.Iterations(1))  # kernels are loaded
+    begun = time.perf_counter()
+    result = lr.solve(problem, rank)
+    seconds = time.perf_counter() - begun
+    X = result.numpy().X
+    left = np.column_stack([np.asarray(X.U * X.s, float), offsets[0], np.ones(len(offsets[0]))])
+    right = np.column_stack([np.asarray(X.V, float), np.ones(len(offsets[1])), offsets[1]])
+    return {
+        "package": f"lorank, {dtype}, {problem.backend.name}",
+        "seconds": round(seconds, 2),
+        "iterations": result.n_iter,
+        "status": str(result.status),
+        "deviance": deviance(table, left, right),
+        "dispersion": round(result.noise, 3),
+        "largest": round(float(np.abs(X.U * X.s).max()), 2),
+    }
+
+
+def peer(table: scipy.sparse.csr_array, rank: int) -> dict[str, object]:
+    from importlib.metadata import version
+
+    from glmpca import glmpca
+
+    y = table.toarray().astype(float)
+    depth = y.sum(0)
+    begun = time.perf_counter()
+    found = glmpca.glmpca(y, rank, fam="poi", sz=depth, ctl={"maxIter": 1000, "eps": 1e-4, "optimizeTheta": True})
+    seconds = time.perf_counter() - begun
+    intercepts, loadings, factors = found["coefX"], np.asarray(found["loadings"]), np.asarray(found["factors"])
+    intercepts = np.asarray(intercepts).reshape(len(y), -1)
+    # glmpca's offsets are log(sz), less their mean where it says so: the gene intercepts absorb a constant, checked below.
+    shift = np.log(depth)
+    candidates = [shift, shift - shift.mean(), np.log(depth / depth.mean())]
+    left = np.column_stack([loadings, intercepts[:, 0], np.ones(len(y))])
+    values = [deviance(table, left, np.column_stack([factors, np.ones(len(shift)), one])) for one in candidates]
+    return {
+        "package": f"glmpca {version('glmpca')}",
+        "seconds": round(seconds, 2),
+        "iterations": len(found["dev"]),
+        "deviance": min(values),
+        "deviance_it_reports": float(found["dev"][-1]),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--small", action="store_true", help="2,000 x 500, rank 5")
+    parser.add_argument("--middle", action="store_true", help="5,000 x 1,000, rank 10")
+    parser.add_argument("--peer", action="store_true", help="glmpca beside it")
+    parser.add_argument("--device", help="cuda, for example")
+    parser.add_argument("--dtype", default="float32", choices=["float32", "float64"])
+    parser.add_argument("--seeds", type=int, default=1)
+    options = parser.parse_args()
+    n1, n2, rank = (2_000, 500, 5) if options.small else (5_000, 1_000, 10) if options.middle else (17_000, 4_000, 10)
+    print(f"{len(os.sched_getaffinity(0))} cores, OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS')}, lorank {lr.__version__}")
+    for seed in range(options.seeds):
+        table = draw(n1, n2, rank, seed)
+        share = table.nnz / np.prod(table.shape)
+        rows, cols = np.asarray(table.sum(1), float), np.asarray(table.sum(0), float)
+        null = deviance(
+            table,
+            np.column_stack([np.log(rows / rows.sum()), np.ones(len(rows))]),
+            np.column_stack([np.ones(len(cols)), np.log(cols)]),
+        )
+        print(
+            f"seed {seed}: {table.shape[0]:,} x {table.shape[1]:,}, rank {rank}, {share:.1%} not zero, null deviance {null:.5e}"
+        )
+        print(json.dumps(ours(table, rank, options.device, options.dtype)), flush=True)
+        if options.peer:
+            print(json.dumps(peer(table, rank)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

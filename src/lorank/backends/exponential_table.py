@@ -1,0 +1,110 @@
+"""Passes over all entries of ``exp(left right^T)``, a block of rows at a time: the whole table is never there.
+
+For whole tables of counts, where zeros are observations like any other. Factors hold offsets as well, in two more columns.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from .base import Array
+
+LARGEST = 80.0  # of exponents: beyond, a mean is no mean of anything that was counted
+BLOCK = 1 << 18  # numbers of a block in main memory: they stay in a core's cache from one operation to the next
+DEVICE_BLOCK = 1 << 27  # and on a device, where many are needed at a time
+
+
+def exponential_sums(left: Array, right: Array, u: Array, v: Array) -> tuple[float, Array, Array]:
+    """The sum of all entries of ``E = exp(left right^T)``, ``E v`` and ``E^T u``."""
+    xp = _module(left)
+    out, back, whole = xp.empty_like(u), 0.0, 0.0
+
+    def one(rows: slice) -> tuple[float, Any]:
+        e = _exponential(xp, left[rows] @ right.T)
+        out[rows] = e @ v
+        return float(_double_sum(xp, e)), e.T @ u[rows]
+
+    for part, product in _each(xp, one, len(left), len(right)):
+        whole, back = whole + part, back + product
+    return whole, out, back
+
+
+def exponential_line(left: Array, right: Array, along: tuple[Array, Array], at: float) -> tuple[float, float]:
+    """``sum e w`` and ``sum e w^2`` for ``e = exp(left right^T + at w)`` and w the entries of the product ``along``."""
+    xp = _module(left)
+
+    def one(rows: slice) -> tuple[float, float]:
+        w = along[0][rows] @ along[1].T
+        e = left[rows] @ right.T
+        e = _exponential(xp, e + at * w if at else e)
+        e *= w
+        first = _double_sum(xp, e)
+        e *= w
+        return float(first), float(_double_sum(xp, e))
+
+    slope = curvature = 0.0
+    for a, b in _each(xp, one, len(left), len(right)):
+        slope, curvature = slope + a, curvature + b
+    return slope, curvature
+
+
+def exponential_squares(left: Array, right: Array, penalty: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Squared norms of the rows and columns of ``exp(left right^T)`` plus the product of the penalty's factors; in double
+    precision.
+    """
+    xp = _module(left)
+    kind = np.float64 if xp is np else xp.float64
+    rows_out = xp.zeros(len(left), dtype=kind, **({} if xp is np else {"device": left.device}))
+    cols_out: Any = 0.0
+
+    def one(rows: slice) -> Any:
+        g = _exponential(xp, left[rows] @ right.T)
+        g += penalty[0][rows] @ penalty[1].T
+        g = (g.astype(kind, copy=False) if xp is np else g.to(kind)) ** 2
+        rows_out[rows] = g.sum(1)
+        return g.sum(0)
+
+    for part in _each(xp, one, len(left), len(right)):
+        cols_out = cols_out + part
+    return rows_out, cols_out
+
+
+def _exponential(xp: Any, e: Array) -> Array:
+    """``exp(e)``, in place."""
+    xp.clip(e, None, LARGEST, out=e)
+    return xp.exp(e, out=e)
+
+
+def _double_sum(xp: Any, e: Array) -> Any:
+    return e.sum(dtype=np.float64 if xp is np else xp.float64)
+
+
+def _each(xp: Any, one: Callable[[slice], Any], n1: int, n2: int) -> Iterator[Any]:
+    """What a function returns for each block of rows, in their order: sums do not depend on the number of threads."""
+    step = max(1, (BLOCK if xp is np else DEVICE_BLOCK) // max(n2, 1))
+    blocks = [slice(k, min(k + step, n1)) for k in range(0, n1, step)]
+    threads = min(_threads(), len(blocks))
+    if xp is not np or threads < 2:
+        yield from map(one, blocks)
+        return
+    with ThreadPoolExecutor(threads) as pool:  # NumPy leaves the interpreter to the others while it computes
+        yield from pool.map(one, blocks)
+
+
+def _threads() -> int:
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(int(asked), here) if asked.isdigit() and int(asked) > 0 else here
+
+
+def _module(a: Array) -> Any:
+    if isinstance(a, np.ndarray):
+        return np
+    import torch
+
+    return torch
