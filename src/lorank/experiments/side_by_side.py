@@ -54,7 +54,7 @@ def run_side_by_side(runners: Sequence[Runner], workers: int, progress: Progress
     Parameters
     ----------
     runners : sequence of Runner
-        Experiments: the earlier ones first, as far as their jobs are ready.
+        Experiments: settings are chosen first, and the runs of the earlier ones made before those of the later.
     workers : int
     progress : Progress
     threads : int
@@ -89,7 +89,7 @@ def _start(experiments: list[Experiment], threads: int) -> Worker:
 
 
 def _hand_out(left: list[Task], pool: list[Worker], progress: Progress) -> None:
-    """Give each idle process the next job: one at the place where it is, else tuning, on which runs wait."""
+    """Give each idle process the next job: tuning first, on which runs wait, and where it is, if there is more to do."""
     for task in [task for task in left if task.runner.thinned(task.job)]:
         left.remove(task)
         progress.skip(task.job.cost, thinned_away(task.job))
@@ -101,9 +101,9 @@ def _hand_out(left: list[Task], pool: list[Worker], progress: Progress) -> None:
         task = min(
             ready,
             key=lambda task: (
+                task.job.seed is not None,
                 task.number,
                 task.place != worker.place,
-                task.job.seed is not None,
                 busy.count(task.place),
             ),
         )
