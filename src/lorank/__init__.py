@@ -16,7 +16,7 @@ from ._version import __version__ as __version__
 from .geometry import FixedRank
 from .operators import Completion, CountTable, Gradient, PhaseRetrieval, Problem, Sensing, phase_distance
 from .result import ConvergenceWarning, History, Result, Status
-from .solvers import IHT, IRLS, NIHT, RCG, RGD, Auto, Fisher, GaussNewton, MessagePassing, Safeguard, SignalCG, solve
+from .solvers import IHT, IRLS, NIHT, RCG, RGD, Auto, Fisher, GaussNewton, MessagePassing, Robust, Safeguard, SignalCG, solve
 
 if TYPE_CHECKING:
     from .diagnosis import diagnose
@@ -76,6 +76,7 @@ __all__ = [
     "PhaseRetrieval",
     "Problem",
     "Result",
+    "Robust",
     "Safeguard",
     "Sensing",
     "SignalCG",

@@ -9,6 +9,7 @@ from .message_passing import MessagePassing
 from .niht import IHT, NIHT
 from .rcg import RCG, Fisher
 from .rgd import RGD
+from .robust import Robust, Schedule
 from .safeguard import Fallback, Safeguard
 from .signal_cg import SignalCG
 from .solve import SOLVERS, solve
@@ -28,7 +29,9 @@ __all__ = [
     "Fisher",
     "GaussNewton",
     "MessagePassing",
+    "Robust",
     "Safeguard",
+    "Schedule",
     "SignalCG",
     "Variational",
     "solve",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, Protocol
 
@@ -108,18 +108,22 @@ class RCG:
 
     def step(self, problem: Problem, state: State) -> State:
         X, memory = state.X, state.memory
-        G = self._gradient(problem, state)
+        alpha, moved = self.move(X, self._gradient(problem, state), memory)
+        direction, retract = moved.direction, X.manifold.retract
+        assert direction is not None
+        new, trust = self.safeguard.advance(problem, state, memory.trust, alpha, lambda alpha: retract(direction, alpha))
+        X.manifold.forget(direction)
+        return new.remember(replace(moved, trust=trust))
+
+    def move(self, X: Any, G: Gradient, memory: Memory) -> tuple[float, Memory]:
+        """The exact step at X for a misfit with the gradient G, and the memory with the direction that it is along."""
         X.manifold.prepare(X, G, [xi for xi in (memory.gradient, memory.direction) if xi is not None])
         weights, metric = self.metric.weights(G, memory.metric)
         xi = X.manifold.gradient(X, G, weights)
         slope = xi.inner(G)  # |xi|^2 in the metric
         direction, downhill = self._direction(xi, slope, memory, X, G)
         energy = G.energy(direction)
-        alpha = -downhill / energy if energy > 0 else 0.0
-        retract = X.manifold.retract
-        new, trust = self.safeguard.advance(problem, state, memory.trust, alpha, lambda alpha: retract(direction, alpha))
-        X.manifold.forget(direction)
-        return new.remember(Memory(metric, trust, xi, slope, direction))
+        return -downhill / energy if energy > 0 else 0.0, Memory(metric, memory.trust, xi, slope, direction)
 
     def _gradient(self, problem: Problem, state: State) -> Gradient:
         """The gradient, with the measurements weighted where that is asked for."""

@@ -1,0 +1,348 @@
+"""Completion where some observations are grossly wrong: which ones, and the matrix that fits all others."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..backends import Vector
+from ..geometry import FixedRank
+from ..metrics import Blocks
+from ..operators import Completion, Problem
+from ..parameter_checks import NOT_NEGATIVE, POSITIVE, SHARE, Expected, check_parameters, instance, whole
+from ..starts.staged import Staged
+from ..state import State
+from .auto import LAST, NEWTON, REWEIGHTED, Auto, looks_like_noise
+from .auto import Memory as AutoMemory
+from .deviations import NORMAL_MEDIAN, NORMAL_THREE_QUARTERS, misfit_root, quantile, smoothed, tails, within
+from .rcg import RCG
+from .rcg import Memory as CGMemory
+from .row_repair import repaired, suspicious
+
+PLAIN, ANNEALING, SORTING, SORTED = "plain", "annealing", "sorting", "sorted"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the smoothing falls.
+
+    Parameters
+    ----------
+    gain : float
+        The smoothing is held until the mean weight has grown by less than this share within ``look`` steps;
+    look : int
+    rate : float
+        then it falls by this factor in each step,
+    end : float
+        to this share of the first one.
+
+    Examples
+    --------
+    >>> Schedule(rate=0.9)
+    Schedule(gain=0.01, look=3, rate=0.9, end=0.03)
+    """
+
+    gain: float = 0.01
+    look: int = 3
+    rate: float = 0.8
+    end: float = 0.03
+
+    def __post_init__(self) -> None:
+        check_parameters(self, gain=NOT_NEGATIVE, look=whole(1), rate=SHARE, end=SHARE)
+
+
+_SCHEDULES = Expected(
+    "be a tuple of Schedule objects",
+    lambda value: isinstance(value, tuple) and len(value) > 0 and all(isinstance(one, Schedule) for one in value),
+)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What :class:`Robust` carries along.
+
+    ``plain`` is the state of the first phase, ``conjugate`` what the conjugate gradients remember, ``inner`` the state of
+    the problem with the observations sorted, ``epsilon`` the smoothing in force and ``coarse`` the first one, ``limit`` the
+    deviation from which on an observation is held for an outlier. ``best`` is the best end of an attempt so far.
+    """
+
+    phase: str
+    rank: int
+    plain: State | None = None
+    conjugate: CGMemory | None = None
+    inner: State | None = None
+    attempt: int = 0
+    epsilon: float = 0.0
+    coarse: float = 0.0
+    means: tuple[float, ...] = ()
+    falling: bool = False
+    limit: float = math.inf
+    share: float = 1.0
+    rounds: int = 0
+    steps: int = 0
+    level: float = math.inf
+    noisy: bool = False
+    best: tuple[float, FixedRank, float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Robust:
+    """Fits all observations but outliers, finds the latter by itself, and needs no scale.
+
+    1. As :class:`Auto` does, where the data allow it: without outliers nothing else happens.
+    2. Where the residual stays and has heavy tails: from scratch, conjugate gradients with the weights
+       ``(1 + |d/epsilon|^2)^(-3/4)`` of deviations d, those of a smoothed sum of square roots. Epsilon is held at half the
+       median of the data until the fit has settled, and then falls: large deviations count for less and less, and those that a
+       better fit makes small come back.
+    3. Observations beyond a limit are left out, the others fitted by least squares, and the limit follows the fit:
+       ``margin`` times a quantile of what is left, and ``sigmas`` standard deviations where that is noise.
+    4. Rows and columns of which suspiciously few observations fit are fitted anew, one by one
+       (:func:`~lorank.solvers.row_repair.repaired`): with few observations and several outliers, one row may end elsewhere than
+       all others.
+    5. Where what is left is neither small nor noise, the same again with a slower schedule. The better end is taken, by the sum
+       of square roots; and :class:`Auto` goes on with all observations where even that finds no outliers.
+
+    ``result.outliers`` says which observations were left out; ``result.residual`` is that of the others.
+
+    Parameters
+    ----------
+    plain : Auto
+        Of the first phase.
+    solver : RCG
+        Of the others.
+    schedules : tuple of Schedule
+        One for each attempt.
+    first : float
+        Epsilon in medians of the data.
+    every : int
+        Steps after which observations are sorted anew.
+    margin : float
+        The limit in quantiles that three quarters of the observations that fit stay below, while the fit gets better;
+    sigmas : float
+        in standard deviations where it does not.
+    suspicious : int
+        Steps of the first phase after which it is looked at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(80, 60, rank=2, oversampling=8, factors="gaussian")
+    >>> values = np.array(problem.y)
+    >>> values[::20] = 30.0  # one in twenty is wrong
+    >>> problem = lr.Completion(problem.rows, problem.cols, values, problem.shape)
+    >>> result = lr.solve(problem, rank=2, solver=lr.Robust())
+    >>> truth.distance(result.X) < 1e-4 * truth.norm()
+    True
+    """
+
+    plain: Auto = field(default_factory=Auto)
+    solver: RCG = field(default_factory=lambda: RCG(Blocks()))
+    schedules: tuple[Schedule, ...] = (Schedule(), Schedule(gain=0.003, look=5, rate=0.9, end=0.01))
+    first: float = 0.5
+    every: int = 6
+    margin: float = 20.0
+    sigmas: float = 4.0
+    suspicious: int = 8
+
+    default_start = "balanced"
+
+    def __post_init__(self) -> None:
+        check_parameters(
+            self,
+            plain=instance(Auto, "an Auto object"),
+            solver=instance(RCG, "an RCG object"),
+            schedules=_SCHEDULES,
+            first=POSITIVE,
+            every=whole(1),
+            margin=POSITIVE,
+            sigmas=POSITIVE,
+            suspicious=whole(2),
+        )
+
+    def start(self, problem: Problem, state: State) -> Memory:
+        if not isinstance(problem, Completion):
+            raise TypeError(f"Robust is for Completion, and this is a {type(problem).__name__}: use solver='auto'")
+        if problem.loss is not None:
+            raise TypeError(
+                f"Robust finds outliers of least squares: leave out loss={problem.loss.name!r}, or use solver='auto'"
+            )
+        plain = state.remember(self.plain.start(problem, state))
+        return Memory(PLAIN, state.X.rank, plain)
+
+    def step(self, problem: Problem, state: State) -> State:
+        assert isinstance(problem, Completion)
+        memory: Memory = state.memory
+        if memory.phase == PLAIN:
+            return self._plain(problem, state, memory)
+        if memory.phase == ANNEALING:
+            return self._anneal(problem, state, memory)
+        return self._sort(problem, state, memory)
+
+    def limit(self, memory: Any) -> float:
+        """The deviation from which on an observation is an outlier, as a run left it."""
+        return memory.limit if isinstance(memory, Memory) and memory.phase != ANNEALING else math.inf
+
+    # -- without outliers ----------------------------------------------------------------------------------------------
+    def _plain(self, problem: Completion, state: State, memory: Memory) -> State:
+        assert memory.plain is not None
+        if memory.attempt == 0 and self._is_suspicious(problem, state, memory):
+            return self._begin(problem, state, memory, "the residual stays and has heavy tails: looking for outliers")
+        inner = self.plain.step(problem, memory.plain)
+        auto = inner.memory
+        turned = isinstance(auto, AutoMemory) and auto.phase in (REWEIGHTED, NEWTON, LAST) and memory.steps >= 0
+        if memory.attempt == 0 and turned:
+            heavy = tails(state.gradient.residual, problem.dof(memory.rank), problem.backend).ratio > 1.1
+            if heavy:
+                return self._begin(problem, state, memory, "the residual stays: looking for outliers")
+            memory = replace(memory, attempt=len(self.schedules))  # none, and nothing more to ask
+        memory = replace(memory, plain=inner, means=(*memory.means, inner.residual)[-self.suspicious :])
+        return replace(inner, iteration=state.iteration + 1, memory=memory)
+
+    def _is_suspicious(self, problem: Completion, state: State, memory: Memory) -> bool:
+        """Whether the first steps have left a residual that hardly falls, with heavy tails."""
+        past = memory.means
+        if len(past) < self.suspicious or state.iteration % (self.suspicious // 2) or past[-1] < 0.8 * past[len(past) // 2 - 1]:
+            return False
+        return tails(state.gradient.residual, problem.dof(memory.rank), problem.backend).ratio > 1.4
+
+    # -- weights that fall with deviations -----------------------------------------------------------------------------
+    def _begin(self, problem: Completion, state: State, memory: Memory, note: str) -> State:
+        """From scratch, with large values weighing little."""
+        backend, base = problem.backend, problem.observations.weights
+        coarse = self.first * quantile(problem.y, 0.5, backend)
+        weights, _ = smoothed(problem.y, 2 * coarse, base)
+        weighted = problem.with_observations(problem.observations.with_weights(weights))
+        X = problem.restrict(Staged()(weighted, memory.rank, np.random.default_rng(0)))
+        memory = replace(memory, phase=ANNEALING, conjugate=None, inner=None, epsilon=coarse, coarse=coarse)
+        memory = replace(memory, means=(), falling=False, rounds=0, steps=0, level=math.inf, noisy=False, limit=math.inf)
+        new = self._at(problem, state, X, float("nan"), memory)
+        return replace(new, note=note, previous=None, restarted=True)
+
+    @staticmethod
+    def _at(problem: Completion, state: State, X: FixedRank, step: float, memory: Memory) -> State:
+        """The state at X with deviations, but no products yet: those with weights are all that will be asked for."""
+        G = problem.gradient(X)
+        weights = problem.observations.weights
+        vars(G)["residual_norm"] = problem.backend.norm(G.residual if weights is None else weights**0.5 * G.residual)
+        return replace(state.next(problem, X, step, memory, G), previous=None)
+
+    def _anneal(self, problem: Completion, state: State, memory: Memory) -> State:
+        schedule = self.schedules[memory.attempt]
+        weights, mean = smoothed(state.gradient.residual, memory.epsilon, problem.observations.weights)
+        means, falling, look = (*memory.means, mean), memory.falling, schedule.look
+        falling = falling or (len(means) > look and mean < (1 + schedule.gain) * means[-1 - look]) or len(means) > 80
+        if falling and (memory.epsilon < schedule.end * memory.coarse or mean < 0.6 * max(means)):
+            return self._sort(problem, state, replace(memory, phase=SORTING, limit=8 * memory.epsilon), begin=True)
+        G = state.gradient.weighted(weights)
+        conjugate = memory.conjugate or self.solver.start(G.problem, replace(state, gradient=G))
+        alpha, conjugate = self.solver.move(state.X, G, conjugate)
+        assert conjugate.direction is not None
+        X = state.X.manifold.retract(conjugate.direction, alpha)
+        state.X.manifold.forget(conjugate.direction)
+        epsilon = schedule.rate * memory.epsilon if falling else memory.epsilon
+        memory = replace(memory, conjugate=conjugate, means=means, falling=falling, epsilon=epsilon)
+        return replace(self._at(problem, state, X, alpha, memory), restarted=True)
+
+    # -- least squares with those within a limit -------------------------------------------------------------------------
+    def _sort(self, problem: Completion, state: State, memory: Memory, *, begin: bool = False) -> State:
+        note, restarted = "", False
+        if begin or memory.steps >= self.every:
+            turned = self._round(problem, state, memory)
+            if turned.memory.phase not in (SORTING, SORTED):
+                return turned
+            state, memory, note, restarted = turned, turned.memory, turned.note, turned.restarted
+        assert memory.inner is not None
+        inside = memory.inner.gradient.problem
+        inner = self.solver.step(inside, memory.inner)
+        memory = replace(memory, inner=inner, steps=memory.steps + 1)
+        new = replace(inner, iteration=state.iteration + 1, memory=memory, note=note, restarted=restarted)
+        if memory.phase == SORTING:  # not to be taken for an end, whatever the residual
+            new = replace(new, residual=max(new.residual, min(1.0, state.residual)), previous=None, restarted=True)
+        return new
+
+    def _round(self, problem: Completion, state: State, memory: Memory) -> State:
+        """Sort the observations anew, and see whether the fit is at its end."""
+        X, d = state.X, self._deviations(problem, state.X)
+        note, restarted = "", memory.phase == SORTING
+        level = memory.inner.residual if memory.inner is not None else math.inf
+        fits = level < max(1e-5, 1e3 * float(np.finfo(X.dtype).eps))
+        stays = memory.rounds > 2 and level > 0.8 * memory.level
+        if memory.phase == SORTING and (fits or stays or memory.rounds >= 24):
+            X, moved = self._repair(problem, X, memory)
+            if moved:
+                d, note, level = self._deviations(problem, X), f"{moved} rows and columns fitted anew", math.inf
+                memory = replace(memory, inner=None)
+            elif fits or memory.noisy or self._is_noise(memory):
+                memory = replace(memory, phase=SORTED, noisy=not fits)
+            else:
+                return self._again(problem, state, memory, d)
+            if not moved:
+                note = f"{1 - memory.share:.2%} of the observations held for outliers"
+        limit = self._limit(problem, d, memory)
+        changed = limit != memory.limit
+        if memory.inner is None or changed:
+            weights, share = within(d, limit, problem.observations.weights)
+            if memory.inner is None or share != memory.share or memory.rounds < 3:
+                memory = replace(memory, inner=None, share=share)
+            memory = replace(memory, limit=limit)
+            if memory.inner is None:
+                inside = problem.with_observations(problem.observations.with_weights(weights))
+                inner = State.at(inside, X)
+                memory = replace(memory, inner=inner.remember(self.solver.start(inside, inner)))
+        memory = replace(memory, rounds=memory.rounds + 1, steps=0, level=level)
+        return replace(state, X=X, memory=memory, note=note, restarted=restarted)
+
+    @staticmethod
+    def _deviations(problem: Completion, X: FixedRank) -> Vector:
+        return problem.observations.residual(X.U * X.s, X.V)
+
+    def _limit(self, problem: Completion, d: Vector, memory: Memory) -> float:
+        """What the deviations of the observations that fit say."""
+        if memory.rounds == 0:
+            return memory.limit
+        backend, dof, fitting = problem.backend, problem.dof(memory.rank), memory.share * problem.m
+        if memory.noisy:
+            if memory.rounds > 40:
+                return memory.limit
+            scale = quantile(d, 0.5 * memory.share, backend) / NORMAL_MEDIAN * math.sqrt(fitting / max(fitting - dof, 1.0))
+            return self.sigmas * scale
+        typical = quantile(d, 0.75 * memory.share, backend) / NORMAL_THREE_QUARTERS
+        least = 1e3 * float(np.finfo(problem.dtype).eps) * quantile(problem.y, 0.5, backend)  # rounding
+        return min(memory.limit, max(self.margin * typical, least))
+
+    def _repair(self, problem: Completion, X: FixedRank, memory: Memory) -> tuple[FixedRank, int]:
+        """Suspicious rows, then columns, fitted anew."""
+        moved, weights = 0, within(self._deviations(problem, X), memory.limit)[0]
+        for side in (0, 1):
+            flags = suspicious(problem, weights, memory.share, memory.rank, side)
+            if bool(flags.any()):
+                X, count = repaired(problem, X, side, flags, memory.limit, memory.coarse)
+                moved += count
+        return X, moved
+
+    @staticmethod
+    def _is_noise(memory: Memory) -> bool:
+        assert memory.inner is not None
+        return looks_like_noise(memory.inner.gradient.problem, memory.inner)
+
+    def _again(self, problem: Completion, state: State, memory: Memory, d: Vector) -> State:
+        """A slower schedule, and after the last one the best end so far."""
+        ended = (misfit_root(d, 0.03 * memory.coarse), state.X, memory.limit, memory.share)
+        best = ended if memory.best is None or ended[0] < memory.best[0] else memory.best
+        memory = replace(memory, best=best)
+        if memory.attempt + 1 < len(self.schedules):
+            again = replace(memory, attempt=memory.attempt + 1)
+            return self._begin(problem, state, again, "what is left is no noise: once more, slower")
+        _, X, limit, share = best
+        plain = memory.plain
+        assert plain is not None
+        if share > 0.995:  # as good as none
+            memory = replace(memory, phase=PLAIN, attempt=len(self.schedules), limit=math.inf)
+            new = replace(plain, iteration=state.iteration + 1, memory=memory, previous=None)
+            return replace(new, note="no outliers found: on with all observations", restarted=True)
+        memory = replace(memory, phase=SORTED, inner=None, limit=limit, share=share, noisy=True)
+        return self._round(problem, replace(state, X=X), memory)
