@@ -136,6 +136,41 @@ class RankTrial(NamedTuple):
     held_out: float
 
 
+@dataclass(frozen=True)
+class Outliers:
+    """Observations that a robust fit left out.
+
+    Attributes
+    ----------
+    mask : (m,) bool array
+        Whether each observation is held for an outlier, in the order in which the observations were given to
+        :class:`~lorank.Completion` with ``loss="robust"`` (row by row, as ``problem.rows`` and ``problem.cols``, otherwise).
+    weights : (m,) array
+        How well it fits, from 1 down to 0 at ``limit``: ``(1 - |d / limit|^2)^2``.
+    limit : float
+        The deviation from which on it is one; inf where none was looked for because everything fits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lorank as lr
+    >>> X = np.outer(np.arange(1.0, 21.0), np.arange(1.0, 16.0))
+    >>> X[3, 7] = -500.0
+    >>> result = lr.solve(lr.Completion.from_dense(X, loss="robust"), rank=1)
+    >>> np.flatnonzero(result.outliers.mask), result.outliers.share
+    (array([52]), 0.0033333333333333335)
+    """
+
+    mask: np.ndarray
+    weights: np.ndarray = field(repr=False)
+    limit: float
+
+    @property
+    def share(self) -> float:
+        """Of all observations."""
+        return float(self.mask.mean()) if len(self.mask) else 0.0
+
+
 @dataclass
 class Result:
     """The recovered matrix and how it was found.
@@ -164,6 +199,8 @@ class Result:
         deviations are than the model has them: about 1 where it holds. nan with no more data than degrees of freedom.
     loss : Loss or None
         The problem's loss with what it has learned (a scale, thresholds); None for least squares.
+    outliers : Outliers or None
+        With ``loss="robust"``: which observations were left out.
 
     Examples
     --------
@@ -187,6 +224,7 @@ class Result:
     rank_path: tuple[RankTrial, ...] = field(default=(), repr=False)
     noise: float = field(default=float("nan"), repr=False)
     loss: Any = field(default=None, repr=False)
+    outliers: Outliers | None = field(default=None, repr=False)
 
     def predict(self, rows: Any, cols: Any) -> np.ndarray:
         """What is to be expected of observations at index pairs: entries of X, or probabilities, expected classes and expected

@@ -9,12 +9,13 @@ from .loss import Loss, Weighted
 from .ordinal import Ordinal
 from .poisson import Poisson
 from .quadratic import Quadratic
-from .registry import LOSSES, loss_from, resolve_loss
+from .registry import LOSSES, ROBUST, loss_from, resolve_loss
 from .scaled import ScaledLoss
 from .tukey import Tukey
 
 __all__ = [
     "LOSSES",
+    "ROBUST",
     "Absolute",
     "Cauchy",
     "Datafit",

@@ -14,6 +14,7 @@ from .poisson import Poisson
 from .tukey import Tukey
 
 SQUARES = "squares"
+ROBUST = "robust"  # squares for all but outliers, which a solver of its own finds
 LOSSES: dict[str, type[Loss]] = {
     kind.name: kind for kind in (Huber, Absolute, Tukey, Cauchy, Logistic, Ordinal, Poisson)
 }  # beside "squares", which is no object: least squares have passes of their own
@@ -35,7 +36,7 @@ def resolve_loss(loss: Any) -> Loss | None:
         return LOSSES[loss]()
     if isinstance(loss, Loss):
         return loss
-    names = ", ".join(map(repr, (SQUARES, *LOSSES)))
+    names = ", ".join(map(repr, (SQUARES, ROBUST, *LOSSES)))
     hint = f"the class {loss.__name__} itself: write {loss.__name__}()" if isinstance(loss, type) else repr(loss)
     raise ValueError(f"loss must be one of {names}, or an object such as lorank.datafits.Huber(scale=1.0): got {hint}")
 

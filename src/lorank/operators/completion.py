@@ -6,18 +6,20 @@ import copy
 import functools
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
-from ..backends import Array, Backend, Observations, backend_of, get_backend
-from ..datafits import Datafit, Loss, Quadratic, Weighted, resolve_loss
+from ..backends import Array, Backend, Observations, Vector, backend_of, get_backend
+from ..datafits import ROBUST, Cauchy, Datafit, Loss, Quadratic, Weighted, resolve_loss
 from ..geometry import FixedRank, Tangent
 from ..parameter_checks import check, one_of
 from .array_checks import plain_array
 from .base import Balanced, Problem
 from .big_completion import BigCompletion
 from .entry_checks import Duplicates, check_finite, check_range, check_shape, index_array, merge, value_array, weight_array
+from .given_order import Given
 from .gradient import Gradient
 from .loss_checks import check_merging, with_exposure
 from .loss_gradient import LossGradient
@@ -43,9 +45,11 @@ class Completion(BigCompletion, Problem):
         Of the observations, in the order of ``values``: the misfit is ``sum_k w_k |X - y|_k^2``. For noise
         of known variance, one over it is best. Observations of weight 0 are left out.
     loss : str or Loss
-        How entries are compared with the values: ``"squares"``; ``"huber"``, ``"absolute"``, ``"cauchy"`` or ``"tukey"`` for
-        data with gross errors; ``"logistic"`` for yes and no, ``"ordinal"`` for stars, ``"poisson"`` for counts, where X holds
-        logits, places on a scale, and log means. Or an object such as ``lorank.datafits.Huber(scale=0.1)``.
+        How entries are compared with the values: ``"squares"``; ``"robust"``, by squares too, but for gross errors, which are
+        found and left out (:class:`~lorank.Robust`; ``result.outliers`` says which); ``"huber"``, ``"absolute"``, ``"cauchy"``
+        or ``"tukey"``, by which large deviations count for less; ``"logistic"`` for yes and no, ``"ordinal"`` for stars,
+        ``"poisson"`` for counts, where X holds logits, places on a scale, and log means. Or an object such as
+        ``lorank.datafits.Huber(scale=0.1)``.
     exposure : (m,) array, optional
         With ``loss="poisson"``: the mean of a count is its exposure times ``exp(X)``.
     duplicates : {"error", "mean", "last", "sum"}
@@ -94,7 +98,8 @@ class Completion(BigCompletion, Problem):
         precision: Precision = "auto",
     ) -> None:
         backend = get_backend(backend, rows, cols, values)
-        self.loss = resolve_loss(loss)
+        self.robust = isinstance(loss, str) and loss == ROBUST
+        self.loss = resolve_loss("squares" if self.robust else loss)
         rows, cols, values = index_array(rows, "rows"), index_array(cols, "cols"), value_array(values)
         if not len(rows) == len(cols) == len(values):
             raise ValueError(
@@ -116,12 +121,14 @@ class Completion(BigCompletion, Problem):
             values, self.loss = self.loss.prepare(values, backend_of(values))
         if exposure is not None:
             values, weights = with_exposure(self.loss, exposure, values, weights)
+        self._given = Given(len(values))
         if weights is not None:
             weights = weight_array(weights, len(values))
             if duplicates == "sum":
                 raise ValueError("duplicates='sum' has no meaning with weights: use 'mean' or 'last'")
             keep = weights > 0
             if not keep.all():
+                self._given = replace(self._given, kept=backend_of(keep).to_numpy(keep))
                 rows, cols, values, weights = rows[keep], cols[keep], values[keep], weights[keep]
 
         backend.require_room(len(rows), shape, backend_of(values).dtype(values))
@@ -136,6 +143,8 @@ class Completion(BigCompletion, Problem):
             heavy = None if weights is None else backend.to_numpy(weights)
             merged = merge(duplicates, places, ptr, index, data, before, heavy)
             indptr, indices, y, weights = (None if a is None else backend.asarray(a) for a in merged)
+        if self.robust:
+            self._given = replace(self._given, order=backend.to_numpy(order), repeated=backend.to_numpy(repeated))
         del rows, cols, values, order
         observations = backend.make_observations(indptr, indices, y, shape[1])
         if weights is not None:
@@ -304,6 +313,20 @@ class Completion(BigCompletion, Problem):
             vars(twin).pop(name, None)
         twin.loss = None
         twin._observe(self.observations if observations is None else observations, self.backend)
+        return twin
+
+    def in_given_order(self, p: Vector, missing: Any = 0) -> np.ndarray:
+        """A vector, one number per observation, as a NumPy array in the order in which the observations were given; repeated
+        ones have the same number, and those of weight 0 are ``missing``. Row by row where that order is not known any more.
+        """
+        return self._given.restored(self.backend.to_numpy(p), missing)
+
+    def against_outliers(self) -> Completion:
+        """The same observations with a loss by which outliers count for little."""
+        twin = copy.copy(self)
+        vars(twin).pop("_balanced", None)
+        twin.loss, twin.robust = Cauchy(), False
+        twin._observe(self.observations, self.backend)
         return twin
 
     def misfit(self, X: FixedRank, learned: Datafit | None = None) -> float:

@@ -13,16 +13,20 @@ from ..geometry import FixedRank
 from ..metrics import Blocks
 from ..operators import Completion, Problem
 from ..parameter_checks import NOT_NEGATIVE, POSITIVE, SHARE, Expected, check_parameters, instance, whole
+from ..result import Outliers
 from ..starts.staged import Staged
 from ..state import State
-from .auto import LAST, NEWTON, REWEIGHTED, Auto, looks_like_noise
+from .auto import LAST, NEWTON, REWEIGHTED, Auto
 from .auto import Memory as AutoMemory
-from .deviations import NORMAL_MEDIAN, NORMAL_THREE_QUARTERS, misfit_root, quantile, smoothed, tails, within
+from .deviations import NORMAL_MEDIAN, NORMAL_THREE_QUARTERS, biweight, misfit_root, quantile, smoothed, tails, within
+from .noise import at_rest, looks_like_noise
 from .rcg import RCG
 from .rcg import Memory as CGMemory
 from .row_repair import repaired, suspicious
 
 PLAIN, ANNEALING, SORTING, SORTED = "plain", "annealing", "sorting", "sorted"
+SCARCE = 2.2  # measurements per degree of freedom: with fewer, poor fits of clean data have the tails of outliers, too
+LIGHT, HEAVY = 1.1, 1.4  # root mean squares of deviations, over those of normal noise with the same median
 
 
 @dataclass(frozen=True)
@@ -42,13 +46,13 @@ class Schedule:
     Examples
     --------
     >>> Schedule(rate=0.9)
-    Schedule(gain=0.01, look=3, rate=0.9, end=0.03)
+    Schedule(gain=0.02, look=2, rate=0.9, end=0.05)
     """
 
-    gain: float = 0.01
-    look: int = 3
-    rate: float = 0.8
-    end: float = 0.03
+    gain: float = 0.02
+    look: int = 2
+    rate: float = 0.65
+    end: float = 0.05
 
     def __post_init__(self) -> None:
         check_parameters(self, gain=NOT_NEGATIVE, look=whole(1), rate=SHARE, end=SHARE)
@@ -141,12 +145,12 @@ class Robust:
 
     plain: Auto = field(default_factory=Auto)
     solver: RCG = field(default_factory=lambda: RCG(Blocks()))
-    schedules: tuple[Schedule, ...] = (Schedule(), Schedule(gain=0.003, look=5, rate=0.9, end=0.01))
+    schedules: tuple[Schedule, ...] = (Schedule(), Schedule(0.01, 3, 0.8, 0.03), Schedule(0.003, 5, 0.9, 0.01))
     first: float = 0.5
     every: int = 6
     margin: float = 20.0
     sigmas: float = 4.0
-    suspicious: int = 8
+    suspicious: int = 4
 
     default_start = "balanced"
 
@@ -182,32 +186,47 @@ class Robust:
             return self._anneal(problem, state, memory)
         return self._sort(problem, state, memory)
 
-    def limit(self, memory: Any) -> float:
-        """The deviation from which on an observation is an outlier, as a run left it."""
-        return memory.limit if isinstance(memory, Memory) and memory.phase != ANNEALING else math.inf
+    def outliers(self, problem: Problem, X: FixedRank, memory: Any) -> tuple[Outliers, float]:
+        """The outliers at X by the limit that a run has come to, and the standard deviation of the other deviations."""
+        assert isinstance(problem, Completion)
+        d = self._deviations(problem, X)
+        limit = memory.limit if isinstance(memory, Memory) and memory.phase != ANNEALING else math.inf
+        fitting, share = within(d, limit, problem.observations.weights)
+        weights = problem.in_given_order(biweight(d, limit))
+        mask = problem.in_given_order(within(d, limit)[0], missing=1) == 0
+        left = share * problem.m - problem.dof(X.rank)
+        noise = math.sqrt(problem.backend.inner(fitting * d, d) / left) if left > 0 else math.nan
+        return Outliers(mask, weights, limit), noise
 
     # -- without outliers ----------------------------------------------------------------------------------------------
     def _plain(self, problem: Completion, state: State, memory: Memory) -> State:
         assert memory.plain is not None
-        if memory.attempt == 0 and self._is_suspicious(problem, state, memory):
+        asked = memory.attempt == 0  # whether there are outliers; otherwise it is known that there are none
+        scarce = problem.m < SCARCE * problem.dof(memory.rank)
+        if asked and not scarce and self._is_suspicious(problem, state, memory):
             return self._begin(problem, state, memory, "the residual stays and has heavy tails: looking for outliers")
         inner = self.plain.step(problem, memory.plain)
         auto = inner.memory
-        turned = isinstance(auto, AutoMemory) and auto.phase in (REWEIGHTED, NEWTON, LAST) and memory.steps >= 0
-        if memory.attempt == 0 and turned:
-            heavy = tails(state.gradient.residual, problem.dof(memory.rank), problem.backend).ratio > 1.1
-            if heavy:
+        turned = isinstance(auto, AutoMemory) and auto.phase in ((LAST,) if scarce else (REWEIGHTED, NEWTON, LAST))
+        if asked and (turned or at_rest(problem, memory.rank, memory.means)):
+            if self._tail_ratio(problem, state, memory) > (HEAVY if scarce else LIGHT):
                 return self._begin(problem, state, memory, "the residual stays: looking for outliers")
-            memory = replace(memory, attempt=len(self.schedules))  # none, and nothing more to ask
-        memory = replace(memory, plain=inner, means=(*memory.means, inner.residual)[-self.suspicious :])
-        return replace(inner, iteration=state.iteration + 1, memory=memory)
+            memory, asked = replace(memory, attempt=len(self.schedules)), False
+        means = (*memory.means, inner.residual)[-max(self.suspicious, 6) :]
+        memory = replace(memory, plain=inner, means=means)
+        # Where outliers may be behind it, a residual that stays is not the end.
+        return replace(inner, iteration=state.iteration + 1, memory=memory, restarted=inner.restarted or asked)
 
     def _is_suspicious(self, problem: Completion, state: State, memory: Memory) -> bool:
         """Whether the first steps have left a residual that hardly falls, with heavy tails."""
-        past = memory.means
-        if len(past) < self.suspicious or state.iteration % (self.suspicious // 2) or past[-1] < 0.8 * past[len(past) // 2 - 1]:
+        past, half = memory.means[-self.suspicious :], self.suspicious // 2
+        if len(past) < self.suspicious or state.iteration % half or past[-1] < 0.8 * past[half - 1]:
             return False
-        return tails(state.gradient.residual, problem.dof(memory.rank), problem.backend).ratio > 1.4
+        return self._tail_ratio(problem, state, memory) > HEAVY
+
+    @staticmethod
+    def _tail_ratio(problem: Completion, state: State, memory: Memory) -> float:
+        return tails(state.gradient.residual, problem.dof(memory.rank), problem.backend).ratio
 
     # -- weights that fall with deviations -----------------------------------------------------------------------------
     def _begin(self, problem: Completion, state: State, memory: Memory, note: str) -> State:
@@ -340,9 +359,14 @@ class Robust:
         _, X, limit, share = best
         plain = memory.plain
         assert plain is not None
-        if share > 0.995:  # as good as none
+        if share > 0.995 or problem.m < 1.5 * SCARCE * problem.dof(memory.rank):  # as good as none, or just a poor fit
             memory = replace(memory, phase=PLAIN, attempt=len(self.schedules), limit=math.inf)
             new = replace(plain, iteration=state.iteration + 1, memory=memory, previous=None)
             return replace(new, note="no outliers found: on with all observations", restarted=True)
         memory = replace(memory, phase=SORTED, inner=None, limit=limit, share=share, noisy=True)
         return self._round(problem, replace(state, X=X), memory)
+
+
+def against_outliers(problem: Problem) -> Problem:
+    """What the search for a rank runs on: a loss by which outliers count for little."""
+    return problem.against_outliers() if isinstance(problem, Completion) else problem

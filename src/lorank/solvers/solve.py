@@ -31,10 +31,12 @@ from .noise import FittedToNoise, learned_loss, noise_of
 from .rank_search import describe_path, find_rank
 from .rcg import RCG
 from .rgd import RGD
+from .robust import Robust, against_outliers
 from .runner import INTERRUPTED, SOLVER, Interrupted, Solver, quiet_machine, run
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "auto": Auto,
+    "robust": Robust,
     "rcg": RCG,
     "gauss-newton": GaussNewton,
     "prgd": lambda: RGD(RowColumn(), Constant(0.7)),
@@ -73,8 +75,8 @@ def solve(
         ``"auto"`` tries 1, 2, 3, ... until the residual vanishes or, on noisy data, until measurements held back are predicted
         no better; then solves with all of them. ``result.rank_path`` shows what it tried.
     solver : str or Solver
-        One of ``"auto"``, ``"rcg"``, ``"gauss-newton"``, ``"prgd"``, ``"adaptive-prgd"``, ``"rgd"``, ``"adaptive-rgd"``,
-        ``"shampoo"``, ``"niht"``, ``"iht"``, or an object such as ``RGD(RowColumn(), Constant(0.7))``.
+        One of ``"auto"``, ``"robust"``, ``"rcg"``, ``"gauss-newton"``, ``"prgd"``, ``"adaptive-prgd"``, ``"rgd"``,
+        ``"adaptive-rgd"``, ``"shampoo"``, ``"niht"``, ``"iht"``, or an object such as ``RGD(RowColumn(), Constant(0.7))``.
     tol : float
         Success when ``|A X - y| <= tol |y|``; or, where noise does not allow that, when the misfit has come to rest and nothing
         stands out in the residual any more (status ``"noise"``; ``result.noise`` tells how much there is).
@@ -125,7 +127,7 @@ def solve(
             f"problem must be a measurement model such as lorank.Completion, got {type(problem).__name__}: for a table with "
             "gaps use Completion.from_dense(array_with_nan), for a sparse matrix Completion.from_sparse(S)"
         )
-    algorithm = _resolve_solver(solver)
+    algorithm = _suited(_resolve_solver(solver), problem)
     check("tol", tol, NOT_NEGATIVE)
     check("max_iter", max_iter, whole(0))
     check("seed", seed, whole(0))
@@ -140,7 +142,7 @@ def solve(
     clock, rng = Clock(), np.random.default_rng(seed)
     path: tuple[RankTrial, ...] = ()
     if isinstance(rank, str) and rank == "auto":
-        found = find_rank(problem, tol, rng)
+        found = find_rank(against_outliers(problem) if isinstance(algorithm, Robust) else problem, tol, rng)
         rank, path = found.rank, found.path
         if found.interrupted is not None:
             return _interrupted(problem, found.interrupted, algorithm, clock, path)
@@ -185,10 +187,13 @@ def solve(
     if stop is None:
         _warn_unless_converged(status, ended.state.residual, tol)
     seconds = searched + clock.seconds
-    G, residual = ended.state.gradient, ended.state.residual
-    return Result(
-        X, status, ended.n_iter, seconds, residual, history, algorithm, problem.signal(X), path, noise_of(G), learned_loss(G)
-    )
+    G, residual, noise, outliers = ended.state.gradient, ended.state.residual, float("nan"), None
+    if isinstance(algorithm, Robust):
+        outliers, noise = algorithm.outliers(problem, X, ended.last.memory)
+    else:
+        noise = noise_of(G)
+    told = noise, learned_loss(G), outliers
+    return Result(X, status, ended.n_iter, seconds, residual, history, algorithm, problem.signal(X), path, *told)
 
 
 def _interrupted(problem: Problem, X: Any, algorithm: Solver, clock: Clock, path: tuple[RankTrial, ...]) -> Result:
@@ -214,6 +219,18 @@ def _resolve_solver(solver: str | Solver) -> Solver:
         return _named(solver)
     check("solver", solver, SOLVER)
     return solver
+
+
+def _suited(algorithm: Solver, problem: Problem) -> Solver:
+    """What solves the problem: where it asks for outliers to be found, only one solver does that."""
+    if not getattr(problem, "robust", False) or isinstance(algorithm, Robust):
+        return algorithm
+    if algorithm is not _named("auto"):
+        raise ValueError(
+            f"loss='robust' is solved by solver='auto' or lorank.Robust(...), got {algorithm!r}: for other solvers take a loss "
+            "by which large deviations count for less, such as 'cauchy'"
+        )
+    return _named("robust")
 
 
 def _warn_unless_converged(status: Status, residual: float, tol: float) -> None:
