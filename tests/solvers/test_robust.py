@@ -1,4 +1,4 @@
-"""Robust completion: outliers by their places in the user's order, dense twins, noise beside an oracle, clean data untouched."""
+"""Robust completion: outliers by their places in the user's order, dense twins, noise, and clean data untouched."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_rows_are_fitted_as_by_dense_least_squares(side):
 
 
 def test_a_row_that_has_run_away_is_brought_back():
-    problem, truth, wrong = contaminated((60, 50), 2, 8.0)
+    problem, truth, _ = contaminated((60, 50), 2, 8.0)
     left = truth.U * truth.s
     left[5] = 40 * left[6]
     X = lr.FixedRank.from_factors(left, truth.V)
