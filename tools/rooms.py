@@ -87,7 +87,6 @@ ELSEWHERE = {
     "solvers.auto": "solve",
     "solvers.noise": "solve",
     "solvers.rank_search": "solve",
-    "solvers.noise": "solve",
     "solvers.robust": "solve",
 }
 EXTENSIONS = ("_kernels",)  # modules that are not written in Python
