@@ -92,13 +92,13 @@ def test_noise_and_outliers_are_fitted_nearly_as_by_one_who_knows_the_outliers()
 
 def test_clean_data_are_solved_as_ever():
     problem, truth = lr.datasets.random_completion(150, 120, 3, oversampling=5, factors="gaussian")
-    plain, robust = lr.solve(problem, 3), lr.solve(problem, 3, "robust")
+    plain, robust = lr.solve(problem, 3), lr.solve(problem, 3, lr.Robust())
     assert plain.n_iter == robust.n_iter  # the same steps
     assert error(robust.X, truth) == error(plain.X, truth)
     assert not robust.outliers.mask.any()
     assert robust.outliers.limit == math.inf
     noisy, _ = lr.datasets.random_completion(150, 120, 3, oversampling=6, factors="gaussian", noise=0.1)
-    found = lr.solve(noisy, 3, "robust")
+    found = lr.solve(noisy, 3, lr.Robust())
     assert found.status == "noise"
     assert not found.outliers.mask.any()
 
@@ -142,7 +142,7 @@ def test_what_cannot_be_is_refused_by_name():
         lr.solve(problem, 3, "rcg")
     sensing, _ = lr.datasets.random_sensing(12, 10, 1)
     with pytest.raises(TypeError, match="Robust is for Completion"):
-        lr.solve(sensing, 1, "robust")
+        lr.solve(sensing, 1, lr.Robust())
     with pytest.raises(ValueError, match="'robust'"):
         lr.Completion([0], [0], [1.0], loss="robus")
 

@@ -36,7 +36,7 @@ def resolve_loss(loss: Any) -> Loss | None:
         return LOSSES[loss]()
     if isinstance(loss, Loss):
         return loss
-    names = ", ".join(map(repr, (SQUARES, ROBUST, *LOSSES)))
+    names = ", ".join(map(repr, (SQUARES, *LOSSES, ROBUST)))
     hint = f"the class {loss.__name__} itself: write {loss.__name__}()" if isinstance(loss, type) else repr(loss)
     raise ValueError(f"loss must be one of {names}, or an object such as lorank.datafits.Huber(scale=1.0): got {hint}")
 

@@ -36,7 +36,6 @@ from .runner import INTERRUPTED, SOLVER, Interrupted, Solver, quiet_machine, run
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "auto": Auto,
-    "robust": Robust,
     "rcg": RCG,
     "gauss-newton": GaussNewton,
     "prgd": lambda: RGD(RowColumn(), Constant(0.7)),
@@ -75,7 +74,7 @@ def solve(
         ``"auto"`` tries 1, 2, 3, ... until the residual vanishes or, on noisy data, until measurements held back are predicted
         no better; then solves with all of them. ``result.rank_path`` shows what it tried.
     solver : str or Solver
-        One of ``"auto"``, ``"robust"``, ``"rcg"``, ``"gauss-newton"``, ``"prgd"``, ``"adaptive-prgd"``, ``"rgd"``,
+        One of ``"auto"``, ``"rcg"``, ``"gauss-newton"``, ``"prgd"``, ``"adaptive-prgd"``, ``"rgd"``,
         ``"adaptive-rgd"``, ``"shampoo"``, ``"niht"``, ``"iht"``, or an object such as ``RGD(RowColumn(), Constant(0.7))``.
     tol : float
         Success when ``|A X - y| <= tol |y|``; or, where noise does not allow that, when the misfit has come to rest and nothing
@@ -230,7 +229,12 @@ def _suited(algorithm: Solver, problem: Problem) -> Solver:
             f"loss='robust' is solved by solver='auto' or lorank.Robust(...), got {algorithm!r}: for other solvers take a loss "
             "by which large deviations count for less, such as 'cauchy'"
         )
-    return _named("robust")
+    return _robust()
+
+
+@functools.cache
+def _robust() -> Robust:
+    return Robust()
 
 
 def _warn_unless_converged(status: Status, residual: float, tol: float) -> None:
