@@ -128,6 +128,7 @@ NUMBERS = [
     (solvers.Auto, "slowing", [0, 1]),
     (solvers.Auto, "finest", [-1, 2.5]),
     (solvers.Auto, "ample", [-1, INF]),
+    (solvers.Auto, "rough", [-1, INF]),
     (solvers.Auto, "window", [0, 2.5]),
     (solvers.Auto, "fall", [0, 1]),
     (solvers.Auto, "settle", [0, 2.5]),

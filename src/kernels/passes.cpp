@@ -3,6 +3,7 @@
 // Everything here has internal linkage and uses no library templates: see passes.h for why.
 #include "passes.h"
 
+#include "fold.h"
 #include "simd.h"
 
 namespace lorank {
@@ -61,7 +62,7 @@ struct Kernel {
 
   static inline std::int64_t vectors(const Job<R> &job) { return HALVES ? fixed : job.halves * kHalfBytes / LORANK_VECTOR_BYTES; }
 
-  static inline void fetch(const S *row, std::int64_t bytes) {
+  static LORANK_INLINE void fetch(const S *row, std::int64_t bytes) {
     const std::int64_t limit = bytes < 512 ? bytes : 512;  // the hardware prefetcher takes over on long rows
     for (std::int64_t b = 0; b < limit; b += kLineBytes) prefetch(reinterpret_cast<const char *>(row) + b);
   }
@@ -102,7 +103,7 @@ struct Kernel {
   }
 
   // sums += (re + i im) other
-  static inline void axpy(V<R> *g, const S *v, std::int64_t nv, R re, R im) {
+  static LORANK_INLINE void axpy(V<R> *g, const S *v, std::int64_t nv, R re, R im) {
     if (!COMPLEX) {
       for (std::int64_t i = 0; i < nv; ++i) g[i] += re * load(v + i * lanes);
     } else {
@@ -129,6 +130,42 @@ struct Kernel {
     }
   }
 
+  // As many observations as a register has lanes are taken together where rows are short: adding up the lanes of one product
+  // after the other would take longer than the products.
+  static constexpr bool together = LORANK_FOLD && !COMPLEX && HALVES > 0;
+  static constexpr bool short_rows = together && fixed <= 4;  // of longer ones, loading them twice takes longer still
+
+#if LORANK_FOLD
+  // The products of own and other, number by number, for observation k + j
+  struct Products {
+    const std::int32_t *index;  // of observation k
+    const V<R> *u;
+    const S *other;
+    LORANK_INLINE V<R> operator()(int j) const {
+      constexpr std::int64_t stride = fixed * lanes;
+      fetch(other + index[j + kPrefetch] * stride, stride * sizeof(S));
+      const S *v = other + index[j] * stride;
+      V<R> s = u[0] * load(v);
+      for (int i = 1; i < fixed; ++i) s += u[i] * load(v + i * lanes);
+      return s;
+    }
+  };
+
+  // own . other for the observations k, k + 1, ..., one a lane
+  static LORANK_INLINE V<R> dots(const Job<R> &job, const V<R> *u, const S *other, std::int64_t k) {
+    return fold_all<R, 1>(Products{job.index + k, u, other}, 0);
+  }
+
+  // sums += a b, in double precision
+  static LORANK_INLINE void add_products(V<double> &sums, const V<R> &a, const V<R> &b) {
+    constexpr int doubles = Simd<double>::lanes;
+    R x[lanes], y[lanes];
+    std::memcpy(x, &a, sizeof x);
+    std::memcpy(y, &b, sizeof y);
+    for (int j = 0; j < lanes; j += doubles) sums += Load<double, R>::from(x + j) * Load<double, R>::from(y + j);
+  }
+#endif
+
   template <bool WEIGHTED>
   static void gradient(const Job<R> &job) {
     const std::int64_t nv = vectors(job), stride = nv * lanes * planes, bytes = stride * sizeof(S);
@@ -139,7 +176,28 @@ struct Kernel {
       const V<R> *u = reinterpret_cast<const V<R> *>(job.own + a * stride);
       for (std::int64_t i = 0; i < nv * planes; ++i) g[i] = V<R>{};
       double squares = 0, misfit = 0;
-      for (std::int64_t k = job.indptr[a]; k < job.indptr[a + 1]; ++k) {
+      std::int64_t k = job.indptr[a];
+      const std::int64_t end = job.indptr[a + 1];
+#if LORANK_FOLD
+      if constexpr (short_rows) {
+        V<double> sums{}, misfits{};
+        for (; k + lanes <= end; k += lanes) {
+          V<R> d = dots(job, u, other, k) - Load<R, R>::from(job.values + k);
+          if (WEIGHTED) {
+            const V<R> whole = d;
+            d = d * Load<R, R>::from(job.weights + k);
+            add_products(misfits, whole, d);
+          }
+          add_products(sums, d, d);
+          R each[lanes];
+          std::memcpy(each, &d, sizeof each);
+          for (int j = 0; j < lanes; ++j) axpy(g, other + job.index[k + j] * stride, nv, each[j], R(0));
+        }
+        squares = sum_lanes<double>(sums);
+        if (WEIGHTED) misfit = sum_lanes<double>(misfits);
+      }
+#endif
+      for (; k < end; ++k) {
         fetch(other + job.index[k + kPrefetch] * stride, bytes);
         const S *v = other + job.index[k] * stride;
         R re, im;
@@ -188,7 +246,22 @@ struct Kernel {
     for (std::int64_t a = job.first; a < job.last; ++a) {
       const V<R> *u = reinterpret_cast<const V<R> *>(job.own + a * stride);
       double squares = 0, inner = 0;
-      for (std::int64_t k = job.indptr[a]; k < job.indptr[a + 1]; ++k) {
+      std::int64_t k = job.indptr[a];
+      const std::int64_t end = job.indptr[a + 1];
+#if LORANK_FOLD
+      if constexpr (together) {
+        V<double> sums{}, inners{};
+        for (; k + lanes <= end; k += lanes) {
+          const V<R> z = dots(job, u, other, k);
+          if (job.sampled) std::memcpy(job.sampled + k, &z, sizeof z);
+          add_products(sums, WEIGHTED ? z * Load<R, R>::from(job.weights + k) : z, z);
+          if (job.values) add_products(inners, z, Load<R, R>::from(job.values + k));
+        }
+        squares = sum_lanes<double>(sums);
+        inner = sum_lanes<double>(inners);
+      }
+#endif
+      for (; k < end; ++k) {
         fetch(other + job.index[k + kPrefetch] * stride, bytes);
         R re, im;
         dot(u, other + job.index[k] * stride, nv, re, im);

@@ -122,6 +122,18 @@ def test_every_width_on_every_instruction_set(check, instruction_set, dtype):
 
 
 @native_only
+@pytest.mark.parametrize("check", CHECKS)
+def test_observations_that_are_taken_together(check, instruction_set, dtype):
+    """As many as a register has lanes, 2 to 16; rows have 3 to 40 observations, and so some are left over."""
+    rng = np.random.default_rng(3)
+    mask = rng.permuted(np.arange(40) < np.array([3, 8, 16, 17, 31, 32, 33, 40])[:, None], axis=1)
+    case = Case(rng, mask, dtype)
+    passes = case.observations(get_backend("native"))
+    for width in (*range(1, 35), 63, 64, 65):
+        check(case, passes, width)
+
+
+@native_only
 @pytest.mark.parametrize("wide", [np.float64, np.complex128])
 @pytest.mark.parametrize("check", [check_gradient, check_weighted_gradient, check_line_sums])
 def test_mixed_passes_lose_only_what_float32_cannot_hold(check, wide, instruction_set, monkeypatch):

@@ -140,6 +140,25 @@ class FixedRank(MatrixInterface):
         left, right = self.U * self.s * rows[:, None], self.V * cols[:, None]
         return FixedRank.from_factors(left, right, backend=self.backend)
 
+    def astype(self, dtype: Any, factor: float = 1.0) -> FixedRank:
+        """The point times ``factor`` in another precision.
+
+        Columns that are orthonormal to single precision are made so to double: one step of Newton and Schulz,
+        ``U (3 I - U^H U) / 2``, squares what is lacking.
+        """
+        backend, dtype = self.backend, np.dtype(dtype)
+        if dtype == self.dtype and factor == 1:
+            return self
+        finer = np.finfo(dtype).bits > np.finfo(self.dtype).bits
+
+        def cast(a: Array) -> Array:
+            a = backend.astype(a, dtype)
+            return backend.product(a, backend.add_diagonal(-0.5 * backend.gram(a, a), np.full(self.rank, 1.5))) if finer else a
+
+        U = cast(self.U)
+        s = backend.astype(self.s, np.zeros(0, dtype).real.dtype) * factor
+        return FixedRank(U, s, U if self.hermitian else cast(self.V), backend)
+
     def padded(self, rank: int) -> FixedRank:
         """The same matrix with singular values of zero up to ``rank``."""
         if rank <= self.rank:

@@ -239,6 +239,22 @@ class Problem(ABC):
 
 
 @dataclass(frozen=True)
+class Single:
+    """A problem for ``X / unit`` in single precision, which has the same solutions to about seven digits."""
+
+    problem: Problem
+    unit: float
+
+    def into(self, X: FixedRank) -> FixedRank:
+        """X in single precision, in the unit of that problem."""
+        return X.astype(self.problem.dtype, 1 / self.unit)
+
+    def back(self, X: FixedRank, dtype: Any) -> FixedRank:
+        """X in the unit of the data and in their dtype."""
+        return X.astype(dtype, self.unit)
+
+
+@dataclass(frozen=True)
 class Balanced:
     """A problem for ``diag(rows)^-1 X diag(cols)^-1`` that has the same exact solutions."""
 

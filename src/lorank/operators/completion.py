@@ -167,7 +167,7 @@ class Completion(BigCompletion, Problem):
 
     def _moved(self, backend: Backend) -> Completion:
         twin, observed = copy.copy(self), self.observations
-        vars(twin).pop("_balanced", None)
+        twin._forget()
         backend.require_room(self.m, self.shape, self.dtype)
         indptr, indices, values, weights = observed.host()
         indptr, indices, values = map(backend.asarray, (indptr, indices, values))
@@ -216,6 +216,10 @@ class Completion(BigCompletion, Problem):
         return SampledGradient(self, X, self.precision == "mixed") if self.loss is None else LossGradient(self, X)
 
     def single(self) -> tuple[Completion, float]:
+        return self._single
+
+    @functools.cached_property
+    def _single(self) -> tuple[Completion, float]:
         if self.precision == "double" or self.m < SINGLE or self.dtype not in (np.float64, np.complex128):
             return self, 1.0
         if self.largest == 0:
@@ -301,14 +305,14 @@ class Completion(BigCompletion, Problem):
     def with_observations(self, observations: Observations) -> Completion:
         """The same problem with other observations."""
         twin = copy.copy(self)
-        vars(twin).pop("_balanced", None)
+        twin._forget()
         twin._observe(observations, self.backend)
         return twin
 
     def squares(self, observations: Observations | None = None) -> Completion:
         """Least squares on the same observations, or on others."""
         twin = copy.copy(self)
-        vars(twin).pop("_balanced", None)
+        twin._forget()
         for name in ("tight_frame", "curved"):
             vars(twin).pop(name, None)
         twin.loss = None
@@ -336,6 +340,11 @@ class Completion(BigCompletion, Problem):
         loss: Any = G.datafit if learned is None else learned
         loss = getattr(loss, "loss", loss)  # without another problem's weights
         return float(self.loss.held_out(G.residual, self.y, loss, self.observations.weights)) ** 0.5
+
+    def _forget(self) -> None:
+        """A copy's own answers are not those of the problem that it was copied from."""
+        for name in ("_balanced", "_single"):
+            vars(self).pop(name, None)
 
     def restrict(self, X: FixedRank) -> FixedRank:
         """X with zeros in the rows and columns that were never observed."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..geometry import BlockWeights, FixedRank
 from ..metrics import Blocks, Counts
-from ..operators import Balanced, Problem
+from ..operators import Balanced, Problem, Single
 from ..parameter_checks import NOT_NEGATIVE, SHARE, Expected, check_parameters, instance, whole
 from ..starts.growth import grow
 from ..starts.spectral import Spectral
@@ -32,7 +32,8 @@ _RATES = Expected(
 
 @dataclass(frozen=True)
 class Memory:
-    """The phase and its solver, the balanced problem if that is where it runs, the state there and its residuals so far.
+    """The phase and its solver, the balanced problem or that in single precision if it runs there, the state there and its
+    residuals so far.
 
     ``rank`` is the rank asked for, ``stalled`` the residual at which each way so far got stuck, and ``best`` the best point of
     that rank with its residual. ``noted`` is what IRLS said last: how many directions, and when. ``refined`` says whether the
@@ -43,6 +44,7 @@ class Memory:
     inner: State
     rank: int
     balanced: Balanced | None = None
+    single: Single | None = None
     phase: str = FULL
     residuals: tuple[float, ...] = ()
     stalled: tuple[float, ...] = ()
@@ -87,6 +89,9 @@ class Auto:
     ample : float
     newton : GaussNewton
         Of the second order phase.
+    rough : float
+        Relative residual down to which steps are computed in single precision, where the problem has it
+        (:meth:`~lorank.Problem.single`).
     window : int
         Steps within which the residual must fall
     fall : float
@@ -115,13 +120,14 @@ class Auto:
     solver: Solver = field(default_factory=lambda: RCG(Counts()))
     finer: Solver = field(default_factory=lambda: RCG(Blocks()))
     near: float = 0.05  # relative residuals from which on ``finer`` may take over,
-    slowing: float = 0.2  # where the last ``settle`` steps left more than this share of the residual
+    slowing: float = 0.05  # where the last ``settle`` steps left more than this share of the residual
     rates: tuple[float, ...] = (0.9, 0.95, 0.98)  # of IRLS; the first only with ``ample`` measurements per degree of freedom
     ample: float = 1.8
     newton: GaussNewton = field(default_factory=GaussNewton)
+    rough: float = 1e-5
     window: int = 25
     fall: float = 0.3
-    finest: int = 20  # rank up to which this pays
+    finest: int = 64  # rank up to which this pays
     settle: int = 5  # steps over which a rank's residual must still fall by a tenth, or the next rank is tried
     max_steps: int = 30  # steps at each rank, and of second order
     idle: int = 3  # steps of second order in a row that gain nothing
@@ -141,6 +147,7 @@ class Auto:
             rates=_RATES,
             ample=NOT_NEGATIVE,
             newton=instance(GaussNewton, "a GaussNewton object"),
+            rough=NOT_NEGATIVE,
             window=whole(1),
             fall=SHARE,
             settle=whole(1),
@@ -153,10 +160,13 @@ class Auto:
     def start(self, problem: Problem, state: State) -> Any:
         if self.phases.suits(problem, state.X.rank):
             return self.phases.start(problem, state)
-        balanced = problem.balanced()
-        inner = state if balanced is None else State.at(balanced.problem, balanced.into(state.X))
-        inner = inner.remember(self.solver.start(balanced.problem if balanced else problem, inner))
-        return Memory(self.solver, inner, state.X.rank, balanced, residuals=(inner.residual,))
+        balanced, (rough, unit) = problem.balanced(), problem.single()
+        plain = balanced is None and problem.tight_frame is not None  # least squares, in the units of the data
+        single = Single(rough, unit) if plain and rough is not problem and state.residual > self.rough else None
+        inside = balanced or single
+        inner = state if inside is None else State.at(inside.problem, inside.into(state.X))
+        inner = inner.remember(self.solver.start(inside.problem if inside else problem, inner))
+        return Memory(self.solver, inner, state.X.rank, balanced, single, residuals=(inner.residual,))
 
     def step(self, problem: Problem, state: State) -> State:
         memory = state.memory
@@ -167,10 +177,14 @@ class Auto:
         turn = self._turn(problem, state, memory)
         if turn is not None:
             return turn
-        inside = memory.balanced.problem if memory.balanced else problem
+        if memory.single is not None and state.residual < self.rough:
+            inner = State.at(problem, state.X)
+            memory = replace(memory, single=None, inner=inner.remember(memory.solver.start(problem, inner)))
+        units = memory.balanced or memory.single
+        inside = units.problem if units else problem
         note = ""
         if self._slowing(memory):
-            memory, note = self._refine(inside, memory, looks_like_noise(problem, state))
+            memory, note = self._refine(inside, memory)
         inner = memory.solver.step(inside, memory.inner)
         recent = (*memory.residuals, inner.residual)[-1 - max(self.window, self.max_steps) :]
         new = replace(self._outer(problem, state, replace(memory, inner=inner, residuals=recent)), note=note)
@@ -190,10 +204,12 @@ class Auto:
             return False
         return max(100 * np.finfo(memory.inner.X.dtype).eps, self.slowing * recent[0]) < recent[-1] < self.near
 
-    def _refine(self, problem: Problem, memory: Memory, noise: bool) -> tuple[Memory, str]:
+    def _refine(self, problem: Problem, memory: Memory) -> tuple[Memory, str]:
         """The same phase with finer weights, where the model has them and the residual is no noise; and a note."""
-        memory, inner = replace(memory, refined=True), memory.inner
-        if noise or problem.counts() is None:
+        last, inner = memory.residuals[-2:], memory.inner
+        memory = replace(memory, refined=True)
+        # A residual that still falls by a fifth is no noise, and the look costs as much as a few steps.
+        if problem.counts() is None or (last[1] > 0.8 * last[0] and looks_like_noise(problem, inner)):
             return memory, ""
         inner = inner.remember(self.finer.start(problem, inner))
         if not isinstance(getattr(inner.memory, "metric", None), BlockWeights):  # a model that has none
@@ -277,14 +293,18 @@ class Auto:
         X = state.X if where is None else problem.restrict(where())
         inner = state.next(problem, X, float("nan"))
         inner = inner.remember(solver.start(problem, inner))
-        memory = replace(memory, solver=solver, inner=inner, balanced=None, phase=phase, residuals=(inner.residual,))
+        memory = replace(memory, solver=solver, inner=inner, balanced=None, single=None, phase=phase)
+        memory = replace(memory, residuals=(inner.residual,))
         memory = replace(memory, noted=(0, inner.iteration))
         return replace(self._outer(problem, state, memory), note=note, previous=None, restarted=True)
 
     def _outer(self, problem: Problem, state: State, memory: Memory) -> State:
         """The state in the units of the data."""
         inner = memory.inner
-        if memory.balanced is None:
+        if memory.single is not None:  # the gradient in the data's own precision where somebody asks for it, and only then
+            X = memory.single.back(inner.X, problem.dtype)
+            new = State(state.iteration + 1, X, problem.gradient(X), inner.residual, inner.step, state.X, memory)
+        elif memory.balanced is None:
             new = replace(inner, iteration=state.iteration + 1, memory=memory)
         else:
             new = state.next(problem, memory.balanced.back(inner.X), inner.step, memory)
