@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..backends import Observations
+from ..backends import Observations, get_backend
 from ..datafits import Loss, resolve_loss
 from ..parameter_checks import check, one_of, optional, whole
 from ..partitions.building import build
 from ..partitions.folder import Folder, open_folder
-from ..partitions.opening import out_of_core, save
+from ..partitions.opening import observations_of, out_of_core, save
 from ..partitions.sources import Source, TableSource, find_files
 from .array_checks import as_shape
 
@@ -42,6 +42,8 @@ class BigCompletion:
         loss: str | Loss = "squares",
         precision: str = "auto",
         scratch: str | os.PathLike[str] | None = None,
+        client: Any = None,
+        cluster: str | None = None,
     ) -> Self:
         """The observations of a folder that :meth:`save_partitions`, :meth:`from_parquet` or :meth:`from_csv` has written.
 
@@ -55,6 +57,11 @@ class BigCompletion:
         precision : {"auto", "double", "mixed"}
         scratch : path, optional
             Where files go that a solver needs on its way; by default beside the folder.
+        client : distributed.Client, optional
+            Compute with the workers of a Dask cluster, which must see the folder under the same path. They hold the rows'
+            factors, and add up among themselves; a worker that is lost is made up for.
+        cluster : str, optional
+            The address of a scheduler, ``"tcp://..."``, or ``"local"`` for a worker process on each core.
 
         Examples
         --------
@@ -67,7 +74,7 @@ class BigCompletion:
         >>> truth.distance(result.X) < 1e-4 * truth.norm()
         True
         """
-        return cls._opened(open_folder(folder), loss, precision, scratch)
+        return cls._opened(open_folder(folder), loss, precision, scratch, client, cluster)
 
     @classmethod
     def from_parquet(
@@ -85,6 +92,8 @@ class BigCompletion:
         duplicates: str = "error",
         loss: str | Loss = "squares",
         precision: str = "auto",
+        client: Any = None,
+        cluster: str | None = None,
     ) -> Self:
         """The observations of Parquet files, of any size: written as a folder of partitions first, in bounded memory.
 
@@ -108,6 +117,8 @@ class BigCompletion:
         loss : str or Loss
             As of :class:`~lorank.Completion`.
         precision : {"auto", "double", "mixed"}
+        client, cluster : optional
+            As in :meth:`from_partitions`; then ``folder`` must be one that all workers see.
 
         Examples
         --------
@@ -120,7 +131,7 @@ class BigCompletion:
         (['ann', 'bob'], [7, 9])
         """
         source = TableSource(find_files(path, (".parquet",)), (rows, cols, values, weights))
-        return cls._built(source, folder, partitions, shape, dtype, duplicates, loss, precision)
+        return cls._built(source, folder, partitions, shape, dtype, duplicates, loss, precision, client, cluster)
 
     @classmethod
     def from_csv(cls, path: Any, rows: str, cols: str, values: str, weights: str | None = None, **options: Any) -> Self:
@@ -137,7 +148,7 @@ class BigCompletion:
         """
         source = TableSource(find_files(path, TEXT), (rows, cols, values, weights))
         defaults = {"folder": None, "partitions": None, "shape": None, "dtype": "float32", "duplicates": "error"}
-        defaults |= {"loss": "squares", "precision": "auto"}
+        defaults |= {"loss": "squares", "precision": "auto", "client": None, "cluster": None}
         unknown = set(options) - set(defaults)
         if unknown:
             raise TypeError(f"from_csv has no option {sorted(unknown)[0]!r}: see Completion.from_parquet")
@@ -167,6 +178,8 @@ class BigCompletion:
         duplicates: str,
         loss: Any,
         precision: str,
+        client: Any,
+        cluster: str | None,
     ) -> Self:
         check("partitions", partitions, optional(whole(1)))
         check("dtype", str(dtype), one_of(("float32", "float64")))
@@ -178,7 +191,7 @@ class BigCompletion:
         try:
             place = Path(folder) if home is None else Path(home) / "partitions"
             made = build(source, place, shape=shape, partitions=partitions, dtype=str(dtype), duplicates=duplicates)
-            problem = cls._opened(made, loss, precision, None)
+            problem = cls._opened(made, loss, precision, None, client, cluster)
         except BaseException:
             if home is not None:
                 shutil.rmtree(home, ignore_errors=True)
@@ -188,9 +201,14 @@ class BigCompletion:
         return problem
 
     @classmethod
-    def _opened(cls, folder: Folder, loss: Any, precision: str, scratch: Any) -> Self:
+    def _opened(cls, folder: Folder, loss: Any, precision: str, scratch: Any, client: Any, cluster: str | None) -> Self:
         check("precision", precision, one_of(("auto", "double", "mixed")))
-        observations, backend = out_of_core(folder, None, scratch)
+        if client is None and cluster is None:
+            observations, backend = out_of_core(folder, None, scratch)
+        else:
+            from ..partitions.cluster import Cluster, connect
+
+            observations, backend = observations_of(folder, Cluster(folder, connect(client, cluster)), get_backend())
         problem: Completion = cls.__new__(cls)  # type: ignore[assignment]
         problem.precision, problem.loss = precision, resolve_loss(loss)  # type: ignore[assignment]
         if problem.loss is not None:

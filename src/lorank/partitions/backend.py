@@ -23,6 +23,7 @@ from .plan import Plan
 from .programs import Pieces
 from .site import InMemory, Site
 
+MOST_GRAMS = 500  # small matrices that are remembered
 FEW = 1 << 20  # numbers: percentiles of fewer are found on the driver
 
 
@@ -157,15 +158,47 @@ class Partitioned(Reference):
         return self.grams([(a, b)])[0]
 
     def grams(self, pairs: Sequence[tuple[Array, Array]]) -> list[np.ndarray]:
-        """``a^H b`` of several pairs, in one trip."""
-        wanted, own = [], None
-        for a, b in pairs:
-            own = _spread(a, b)
-            if own is None:
-                return [super(Partitioned, self).gram(*pair) for pair in pairs]
-            wanted.append(("compute", ("gram", own.operand(a), own.operand(b))))
-        assert own is not None
-        return [np.asarray(one) for one in added(own, wanted)]
+        """``a^H b`` of several pairs, in one trip; those that are known cost none."""
+        spread = [_spread(a, b) for a, b in pairs]
+        keys = [_keys(a, b) for a, b in pairs]
+        found: list[Any] = [
+            super(Partitioned, self).gram(*pair) if own is None else own.graph.grams.get(key)
+            for pair, own, key in zip(pairs, spread, keys, strict=True)
+        ]
+        missing = [k for k, one in enumerate(found) if one is None]
+        if missing:
+            wanted = []
+            for k in missing:
+                (a, b), own = pairs[k], spread[k]
+                assert own is not None
+                wanted.append(("compute", ("gram", own.operand(a), own.operand(b))))
+            first = spread[missing[0]]
+            assert first is not None
+            for k, one in zip(missing, added(first, wanted), strict=True):
+                found[k] = np.asarray(one)
+        return [one.copy() for one in found]
+
+    def prepare(self, *sides: Sequence[Array]) -> None:
+        """All Gram products of each side, in one trip."""
+        pairs = []
+        for side in sides:
+            arrays = list({id(a.node): a for a in side if isinstance(a, Spread)}.values())
+            pairs += [(a, b) for k, a in enumerate(arrays) for b in arrays[k:]]
+        if pairs:
+            self._remember(pairs, clear=True)
+
+    def _remember(self, pairs: Sequence[tuple[Array, Array]], clear: bool = False) -> None:
+        graph = pairs[0][0].graph
+        found = self.grams(pairs)
+        if clear or len(graph.grams) > MOST_GRAMS:
+            graph.grams.clear()
+        for (a, b), one in zip(pairs, found, strict=True):
+            graph.grams[_keys(a, b)], graph.grams[_keys(b, a)] = one, one.conj().T
+
+    def extend_bases(self, pairs: Sequence[tuple[Array, Array]]) -> list[tuple[Array, np.ndarray]] | None:
+        if all(isinstance(a, Spread) for pair in pairs for a in pair):
+            self._remember([one for u, y in pairs for one in ((u, y), (y, y))])
+        return super().extend_bases(pairs)
 
     def concat(self, blocks: Sequence[Array], axis: int = 1) -> Array:
         own = _spread(*blocks)
@@ -288,6 +321,11 @@ def _pieced(a: Any, like: Spread) -> Any:
 
 def _spread(*arrays: Any) -> Spread | None:
     return next((a for a in arrays if isinstance(a, Spread)), None)
+
+
+def _keys(a: Any, b: Any) -> Any:
+    """By which a Gram product is known; arrays of the driver have no number."""
+    return tuple(x.node.key if isinstance(x, Spread) else object() for x in (a, b))
 
 
 def _like(a: Any) -> np.ndarray:

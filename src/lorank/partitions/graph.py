@@ -42,6 +42,7 @@ class Graph:
         self.plan: Plan = engine.plan
         self.garbage: list[int] = []
         self.trips = 0
+        self.grams: dict[Any, Any] = {}  # Gram products that are known, by the keys of their nodes
         self._pending: list[weakref.ref[Node]] = []
         self._keys = itertools.count(OBSERVATIONS + 1)
         self.observations = Node(self, OBSERVATIONS, BLOCK, "", ())

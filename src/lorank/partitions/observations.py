@@ -130,7 +130,7 @@ class SpreadObservations:
         """The node of an array that is spread as these observations are; else a copy of it on the driver."""
         if isinstance(a, Spread) and a.graph is self.graph:
             return a.node, None
-        return None, None if a is None else np.array(a)
+        return None, None if a is None else np.array(a, order="C")
 
     def _factors(self, left: Any, right: Any) -> tuple[Any, Any]:
         return self._row_side(left), self._col_side(right)

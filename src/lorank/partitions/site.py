@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import numpy as np
+
 from ..backends import Backend
 from .operations import OPERATIONS, Where
 from .plan import Plan, TreeSum
@@ -150,5 +152,12 @@ class Site:
             return self._block[a.key][block]
         if isinstance(a, Pieces):
             assert block is not None
-            return a.parts[block]
-        return a
+            return _aligned(a.parts[block])
+        return _aligned(a)
+
+
+def _aligned(a: Any) -> Any:
+    """Constants as NumPy makes arrays: those that came with a message may lie anywhere, and BLAS would not be asked then."""
+    if isinstance(a, np.ndarray):
+        return a if a.flags.aligned else a.copy()
+    return {key: _aligned(one) for key, one in a.items()} if isinstance(a, dict) else a

@@ -1,0 +1,320 @@
+"""The Dask engine: worker processes hold the blocks, sums are made among them, and the driver sees small arrays.
+
+Each worker has one actor. A program goes to all of them at once; they run it on their blocks, add up among themselves what
+concerns columns, and send back what was asked for: one round trip a program. Everything that was asked of the actors is also
+kept in a log, so that when a worker is lost, blocks are dealt out anew among those that are there, and the log is run again.
+Sums do not depend on who holds which block, so that the answer has the same bits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import Any, NamedTuple
+
+from .._version import __version__
+from ..backends import get_backend
+from ..files import FileError
+from .exchange import AllSum, Lost, Mailbox
+from .folder import Folder, open_folder
+from .mapped import OnDisk
+from .opening import plan_of
+from .plan import share_out
+from .programs import Program
+from .site import Site
+
+MOST = 100  # losses of workers in one run
+WATCH = 0.5  # seconds between looks at which workers are there, while a program runs
+PATIENCE = 60.0  # seconds to wait for a worker where none is left
+
+
+class ClusterError(RuntimeError):
+    """A cluster that cannot do the work, with the reason and the remedy."""
+
+
+def import_distributed() -> Any:
+    try:
+        import distributed
+    except ImportError:
+        raise ClusterError('computing on a cluster needs Dask: pip install "lorank[cluster]"') from None
+    return distributed
+
+
+class Worker:
+    """The actor of a worker process: a site, and the letters from the others."""
+
+    def __init__(self, folder: str, numbers: list[int], index: int) -> None:
+        distributed = import_distributed()
+        self._worker: Any = distributed.get_worker()
+        self._mailbox, self._index = Mailbox(), index
+        self._peers: list[tuple[str, str]] = []
+        found = open_folder(folder)
+        backend = get_backend()
+        holder = OnDisk(found, backend, self._worker.local_directory)
+        self._site = Site(backend, plan_of(found), numbers, holder)
+
+    def connect(self, peers: list[tuple[str, str]]) -> None:
+        """Addresses and keys of all actors, this one included."""
+        self._peers = peers
+        self._sum = AllSum(self._index, len(peers), self._mailbox, self._send)
+        self._site.exchange = self._sum
+
+    def run(self, program: Program) -> tuple[list[Any], int, float]:
+        """What the program found here, the bytes sent so far, and the seconds spent in sums so far."""
+        return self._site.run(program), self._sum.bytes, self._sum.seconds
+
+    async def deliver(self, tag: Any, sender: int, ranges: Any, arrays: Any) -> None:
+        self._mailbox.put(tuple(tag), sender, (ranges, arrays))
+
+    async def abandon(self, reason: str) -> None:
+        self._mailbox.close(reason)
+
+    def _send(self, site: int, tag: Any, ranges: Any, arrays: Any) -> None:
+        from distributed.protocol import to_serialize
+
+        address, key = self._peers[site]
+        args = [to_serialize(a) for a in (tag, self._index, ranges, arrays)]
+
+        async def send() -> None:
+            try:
+                answer = await self._worker.rpc(address).actor_execute(function="deliver", actor=key, args=args, kwargs={})
+                if answer["status"] != "OK":
+                    raise OSError(answer)
+            except Exception as error:
+                self._mailbox.close(f"the worker at {address} cannot be reached: {error}")
+
+        asyncio.run_coroutine_threadsafe(send(), self._worker.loop.asyncio_loop)
+
+
+class _Place(NamedTuple):
+    """A worker's address, its actor's key, the blocks there, and what keeps the actor alive."""
+
+    address: str
+    key: str
+    blocks: list[int]
+    future: Any
+
+
+class Cluster:
+    """Blocks of a folder at the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    folder : Folder
+        Where workers can read it under the same path.
+    client : distributed.Client
+
+    Attributes
+    ----------
+    workers : int
+        In use now.
+    bytes : int
+        Sent among the workers so far.
+    recoveries : int
+        How often workers were lost.
+    """
+
+    def __init__(self, folder: Folder, client: Any) -> None:
+        self.folder, self.client, self.plan = folder, client, plan_of(folder)
+        self.recoveries, self.bytes, self.seconds_in_sums = 0, 0, 0.0
+        self._log: list[Program] = []
+        self._sites: list[_Place] = []
+        self._checked: set[str] = set()
+        self._begin()
+
+    @property
+    def workers(self) -> int:
+        return len(self._sites)
+
+    def run(self, program: Program) -> list[Any]:
+        self._log.append(program)
+        while True:
+            try:
+                return self._run(program)
+            except Lost as reason:
+                self._recover(str(reason))
+
+    def close(self) -> None:
+        self._sites = []
+
+    # -- sites -------------------------------------------------------------------------------------------------------
+    def _begin(self) -> None:
+        """An actor at each worker, as many as there are blocks."""
+        addresses = self._alive()
+        if not addresses:
+            try:
+                self.client.wait_for_workers(1, timeout=PATIENCE)
+            except Exception:
+                raise ClusterError(f"the cluster has had no workers for {PATIENCE:.0f} seconds: start some") from None
+            addresses = self._alive()
+        self._check(addresses)
+        addresses = addresses[: self.plan.count]
+        shares, path = share_out(self.plan.count, len(addresses)), str(self.folder.path.resolve())
+        options = {"actor": True, "allow_other_workers": False, "pure": False}
+        try:
+            made = [
+                self.client.submit(Worker, path, blocks, k, workers=[where], **options)
+                for k, (where, blocks) in enumerate(zip(addresses, shares, strict=True))
+            ]
+            for one in made:
+                self._wait(one.result, addresses)
+            places = zip(addresses, (str(one.key) for one in made), shares, made, strict=True)
+            self._sites = [_Place(*place) for place in places]
+            peers = [(site.address, site.key) for site in self._sites]
+            self._together("connect", [(peers,)] * len(peers))
+        except Lost as reason:
+            self._count_loss(str(reason))
+            time.sleep(WATCH)
+            self._begin()
+
+    def _count_loss(self, reason: str) -> None:
+        self.recoveries += 1
+        self._sites = []
+        if self.recoveries > MOST:
+            raise ClusterError(f"workers are lost again and again: {reason}")
+
+    def _alive(self) -> list[str]:
+        return sorted(self.client.nthreads())
+
+    def _check(self, addresses: list[str]) -> None:
+        """Workers without lorank, with another version, or that cannot read the folder are refused by name."""
+        new = [a for a in addresses if a not in self._checked]
+        if not new:
+            return
+        found = self.client.run(_about, str(self.folder.path.resolve()), self.folder.m, workers=new, on_error="return")
+        for address, said in found.items():
+            if isinstance(said, Exception):
+                raise ClusterError(f"the worker at {address} cannot run lorank: install lorank {__version__} there ({said})")
+            version, problem = said
+            if version != __version__:
+                raise ClusterError(f"the worker at {address} has lorank {version}, and this is {__version__}: install the same")
+            if problem:
+                raise ClusterError(f"the worker at {address} cannot use the partitions: {problem}")
+            self._checked.add(address)
+
+    def _recover(self, reason: str) -> None:
+        """Deal the blocks out anew, and run again what had been run."""
+        while True:
+            with contextlib.suppress(Exception):  # whoever waits for the one that is lost
+                self.client.sync(self._abandon, reason)
+            self._count_loss(reason)
+            self._begin()
+            try:
+                for program in self._log[:-1]:
+                    self._run(program)
+                return
+            except Lost as again:
+                reason = str(again)
+
+    async def _abandon(self, reason: str) -> None:
+        from distributed.protocol import to_serialize
+
+        async def tell(site: _Place) -> None:
+            args = [to_serialize(reason)]
+            with contextlib.suppress(OSError):
+                await self._rpc(site.address).actor_execute(function="abandon", actor=site.key, args=args, kwargs={})
+
+        alive = await self.client.scheduler.ncores()
+        tasks = [asyncio.ensure_future(tell(site)) for site in self._sites if site.address in alive]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=WATCH)  # one may be dead, and nobody knows it yet
+            for task in late:
+                task.cancel()
+
+    # -- programs ------------------------------------------------------------------------------------------------------
+    def _run(self, program: Program) -> list[Any]:
+        found = self._together("run", [(program.for_blocks(site.blocks),) for site in self._sites])
+        self.bytes = sum(one[1] for one in found)
+        self.seconds_in_sums = max(one[2] for one in found)
+        together = []
+        for parts in zip(*(one[0] for one in found), strict=True):
+            if all(isinstance(p, dict) for p in parts):
+                by_block = {k: v for part in parts for k, v in part.items()}
+                together.append([by_block[k] for k in range(self.plan.count)])
+            else:
+                together.append(parts[0])
+        return together
+
+    def _together(self, function: str, args: list[tuple[Any, ...]]) -> list[Any]:
+        """The results of a call to each actor; :class:`Lost` where a worker is gone."""
+        answers = self.client.sync(self._answers, function, args)
+        for answer in answers:
+            if answer["status"] != "OK":
+                error = answer["exception"]
+                if isinstance(error, (Lost, KeyError, OSError)) and not isinstance(error, FileError):
+                    raise Lost(f"{error}")
+                raise error
+        return [answer["result"] for answer in answers]
+
+    async def _answers(self, function: str, args: list[tuple[Any, ...]]) -> list[Any]:
+        from distributed.protocol import to_serialize
+
+        async def ask(site: _Place, given: tuple[Any, ...]) -> Any:
+            packed = [to_serialize(a) for a in given]
+            return await self._rpc(site.address).actor_execute(function=function, actor=site.key, args=packed, kwargs={})
+
+        tasks = [asyncio.ensure_future(ask(*one)) for one in zip(self._sites, args, strict=True)]
+        waiting = set(tasks)
+        try:
+            while waiting:
+                done, waiting = await asyncio.wait(waiting, timeout=WATCH, return_when=asyncio.FIRST_COMPLETED)
+                failed = [t for t in done if t.exception() is not None or t.result()["status"] != "OK"]
+                if failed:
+                    error = failed[0].exception()
+                    if isinstance(error, OSError):
+                        raise Lost(f"a worker cannot be reached: {error}")
+                    return [await failed[0]]
+                if not done:
+                    gone = {site.address for site in self._sites} - set(await self.client.scheduler.ncores())
+                    if gone:
+                        raise Lost(f"lost the worker at {min(gone)}")
+            return [task.result() for task in tasks]
+        finally:
+            for task in waiting:
+                task.cancel()
+
+    def _rpc(self, address: str) -> Any:
+        if self.client.direct_to_workers:
+            return self.client.rpc(address)
+        from distributed.actor import ProxyRPC
+
+        return ProxyRPC(self.client.scheduler, address)
+
+    def _wait(self, result: Any, addresses: list[str]) -> Any:
+        """The result of a future; :class:`Lost` where a worker is gone before it is there."""
+        while True:
+            try:
+                return result(timeout=WATCH)
+            except TimeoutError:
+                gone = set(addresses) - set(self._alive())
+                if gone:
+                    raise Lost(f"lost the worker at {min(gone)}") from None
+
+
+def _about(folder: str, m: int) -> tuple[str, str]:
+    """The version of lorank here, and what is wrong with the folder as it is seen from here."""
+    from lorank._version import __version__ as version
+    from lorank.partitions.folder import open_folder as opened
+
+    try:
+        found = opened(folder)
+    except ValueError as error:
+        return version, str(error)
+    return version, "" if found.m == m else f"{folder} is another folder there"
+
+
+def connect(client: Any, cluster: str | None) -> Any:
+    """The client to use: the one given, one of the scheduler at an address, or one of a cluster of this machine's cores."""
+    if client is not None:
+        if not hasattr(client, "submit") or not hasattr(client, "nthreads"):
+            raise ValueError(f"client must be a distributed.Client, got {type(client).__name__}")
+        return client
+    distributed = import_distributed()
+    if cluster == "local":
+        local = distributed.LocalCluster(threads_per_worker=1, processes=True, dashboard_address=None)
+        return distributed.Client(local, direct_to_workers=True)
+    try:
+        return distributed.Client(cluster, direct_to_workers=True, timeout="20s")
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"no Dask scheduler answers at {cluster}: {error}") from None

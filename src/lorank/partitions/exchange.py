@@ -1,0 +1,104 @@
+"""Sums among sites: each adds up a slice of the columns for all, and hands it round."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .plan import Range, TreeSum
+
+Send = Callable[[int, Any, list[Range], list[Any]], None]
+
+
+class Lost(RuntimeError):
+    """Another site is gone, or the run has gone on without this one."""
+
+
+class Mailbox:
+    """What other sites have sent, by tag and sender."""
+
+    def __init__(self) -> None:
+        self._arrived: dict[Any, dict[int, Any]] = {}
+        self._change = threading.Condition()
+        self._reason = ""
+
+    def put(self, tag: Any, sender: int, content: Any) -> None:
+        with self._change:
+            self._arrived.setdefault(tag, {})[sender] = content
+            self._change.notify_all()
+
+    def wait(self, tag: Any, count: int) -> dict[int, Any]:
+        """All ``count`` letters of a tag; :class:`Lost` where that will never be."""
+        with self._change:
+            while len(self._arrived.get(tag, ())) < count:
+                if self._reason:
+                    raise Lost(self._reason)
+                self._change.wait()
+            return self._arrived.pop(tag) if count else {}
+
+    def close(self, reason: str) -> None:
+        """Whoever waits, or will wait, has waited long enough."""
+        with self._change:
+            self._reason = self._reason or reason
+            self._change.notify_all()
+
+
+class AllSum:
+    """The sum over all blocks of all sites, at every site.
+
+    Site j owns the j-th slice of the columns: it gets that slice of what each site has, adds it up in the order of the tree,
+    and sends the sum to all. Each site sends and receives twice the size of an array, however many there are.
+
+    Parameters
+    ----------
+    index, sites : int
+        Which one of how many this is.
+    mailbox : Mailbox
+    send : callable
+        ``send(site, tag, ranges, arrays)``, which does not wait.
+    """
+
+    def __init__(self, index: int, sites: int, mailbox: Mailbox, send: Send) -> None:
+        self.index, self.sites, self.mailbox, self.send = index, sites, mailbox, send
+        self._number = 0
+        self.bytes = 0
+        self.seconds = 0.0
+
+    def __call__(self, found: TreeSum) -> Any:
+        if self.sites == 1:
+            return found.total
+        began, tag = time.perf_counter(), self._number
+        self._number += 1
+        first = next(iter(found.terms.values()))
+        alone = not isinstance(first, tuple)
+        terms = {where: (term,) if alone else term for where, term in found.terms.items()}
+        edges = np.linspace(0, len(next(iter(terms.values()))[0]), self.sites + 1).astype(int)
+
+        def cut(arrays: Sequence[np.ndarray], site: int) -> tuple[np.ndarray, ...]:
+            return tuple(a[edges[site] : edges[site + 1]] for a in arrays)
+
+        others = [k % self.sites for k in range(self.index + 1, self.index + self.sites)]  # each begins with its neighbour
+        ranges = list(terms)
+        for site in others:
+            self._send(site, (tag, "part"), ranges, [cut(term, site) for term in terms.values()])
+        own = TreeSum(found.root[1])
+        letters = {self.index: (ranges, [cut(term, self.index) for term in terms.values()])}
+        letters |= self.mailbox.wait((tag, "part"), self.sites - 1)
+        for site in sorted(letters):
+            for where, term in zip(*letters[site], strict=True):
+                own.add((int(where[0]), int(where[1])), tuple(term))
+        for site in others:
+            self._send(site, (tag, "whole"), [], [own.total])
+        whole = {self.index: ([], [own.total])} | self.mailbox.wait((tag, "whole"), self.sites - 1)
+        slices = [whole[site][1][0] for site in range(self.sites)]
+        total = tuple(np.concatenate(parts) for parts in zip(*slices, strict=True))
+        self.seconds += time.perf_counter() - began
+        return total[0] if alone else total
+
+    def _send(self, site: int, tag: Any, ranges: list[Range], arrays: list[Any]) -> None:
+        self.bytes += sum(a.nbytes for term in arrays for a in term)
+        self.send(site, tag, ranges, arrays)

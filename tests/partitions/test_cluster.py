@@ -1,0 +1,203 @@
+"""Dask workers as processes of their own: the bits of one process, whatever happens to the workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import lorank as lr
+
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask's own, about ports and the like
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    found = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    with distributed.Client(cluster, direct_to_workers=True) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def two_workers(client):
+    """Those that earlier tests have killed are there again."""
+    client.wait_for_workers(2, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    place = tmp_path_factory.mktemp("data")
+    problem, truth = lr.datasets.random_completion(200, 120, 3, oversampling=4)
+    problem.save_partitions(place / "p", partitions=5)
+    return place / "p", truth
+
+
+def fit(problem, **options):
+    """Eight steps from a given point: each costs a dozen round trips."""
+    rng = np.random.default_rng(0)
+    start = lr.FixedRank.from_factors(rng.standard_normal((200, 3)), rng.standard_normal((120, 3)))
+    return lr.solve(problem, 3, "rcg", start=start, stop=lr.stopping.Iterations(8), max_iter=8, **options).numpy()
+
+
+@pytest.fixture(scope="module")
+def alone(data):
+    return fit(lr.Completion.from_partitions(data[0]))
+
+
+def engine_of(problem):
+    return problem.observations.graph.engine
+
+
+def assert_same(result, alone):
+    np.testing.assert_array_equal(result.X.U, alone.X.U)
+    np.testing.assert_array_equal(result.X.V, alone.X.V)
+    np.testing.assert_array_equal(result.history.residual, alone.history.residual)
+
+
+def test_the_bits_of_one_process(client, data, alone):
+    problem = lr.Completion.from_partitions(data[0], client=client)
+    assert engine_of(problem).workers == 2
+    assert_same(fit(problem), alone)
+    assert engine_of(problem).bytes > 0
+
+
+def test_the_default_ends_where_it_should(client, data):
+    result = lr.solve(lr.Completion.from_partitions(data[0], client=client), 3, tol=1e-4).numpy()
+    assert data[1].distance(result.X) < 1e-2 * data[1].norm()
+
+
+def test_sweeps_and_observations_held_back(client, data):
+    """Normal equations of rows and columns, and parts of the observations, at the workers."""
+    found = []
+    for problem in (lr.Completion.from_partitions(data[0], client=c) for c in (None, client)):
+        kept, held = problem.split(np.random.default_rng(1), 0.1)
+        solver = lr.solvers.Variational(offsets=True)
+        rng = np.random.default_rng(0)
+        start = lr.FixedRank.from_factors(rng.standard_normal((200, 3)), rng.standard_normal((120, 3)))
+        result = lr.solve(kept, 3, solver, start=start, stop=lr.stopping.Iterations(2), max_iter=2).numpy()
+        found.append((result.X.U, result.X.V, held.m))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_scheduler_by_its_address(cluster, client, data, alone):
+    problem = lr.Completion.from_partitions(data[0], cluster=cluster.scheduler_address)
+    assert_same(fit(problem), alone)
+    engine_of(problem).client.close()
+
+
+def victim(problem):
+    """The process of a worker that takes part."""
+    engine = engine_of(problem)
+    address = engine._sites[0].address
+    return engine.client.run(os.getpid, workers=[address])[address]
+
+
+@pytest.mark.parametrize("when", [0, 5])
+def test_a_worker_killed_between_programs(client, data, alone, when):
+    """Before the first iteration, and after some: the others take over its rows."""
+    problem = lr.Completion.from_partitions(data[0], client=client)
+
+    def kill(problem, state, clock):
+        if state.iteration == when:
+            os.kill(victim(problem), signal.SIGKILL)
+
+    assert_same(fit(problem, callbacks=[kill]), alone)
+    assert engine_of(problem).recoveries >= 1
+
+
+def test_a_worker_killed_within_a_program(client, data, alone, monkeypatch):
+    """While the workers run, and wait for each other's sums."""
+    problem = lr.Completion.from_partitions(data[0], client=client)
+    engine = engine_of(problem)
+    run, count, pid = engine._together, [0], victim(problem)
+
+    def killing(function, args):
+        count[0] += 1
+        if count[0] == 30:
+            threading.Timer(0.001, os.kill, (pid, signal.SIGKILL)).start()
+        return run(function, args)
+
+    monkeypatch.setattr(engine, "_together", killing)
+    assert_same(fit(problem), alone)
+    assert engine.recoveries >= 1
+
+
+def test_a_worker_added(cluster, client, data, alone):
+    """It takes part when blocks are dealt out the next time."""
+    problem = lr.Completion.from_partitions(data[0], client=client)
+
+    def grow(problem, state, clock):
+        if state.iteration == 2:
+            cluster.scale(3)
+            client.wait_for_workers(3, timeout=30)
+        if state.iteration == 4:
+            os.kill(victim(problem), signal.SIGKILL)
+
+    assert_same(fit(problem, callbacks=[grow]), alone)
+    assert engine_of(problem).workers >= 2
+
+
+DRIVER = """
+import os, signal, sys
+import distributed
+import lorank as lr
+
+if __name__ == "__main__":
+    client = distributed.Client(sys.argv[1], direct_to_workers=True)
+    problem = lr.Completion.from_partitions(sys.argv[2], client=client)
+
+    def die(problem, state, clock):
+        if state.iteration == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    lr.solve(problem, 3, "rcg", checkpoint=sys.argv[3], checkpoint_every=0, callbacks=[die])
+"""
+
+
+def test_a_driver_killed_and_started_again(cluster, client, data, tmp_path):
+    (tmp_path / "driver.py").write_text(DRIVER)
+    args = [sys.executable, tmp_path / "driver.py", cluster.scheduler_address, data[0], tmp_path / "checkpoint"]
+    ended = subprocess.run(list(map(str, args)), timeout=100, check=False, capture_output=True, text=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    problem = lr.Completion.from_partitions(data[0], client=client)
+    result = lr.solve(problem, 3, "rcg", tol=1e-4, checkpoint=tmp_path / "checkpoint").numpy()
+    assert data[1].distance(result.X) < 1e-2 * data[1].norm()
+
+
+def test_what_a_cluster_cannot_do(client, data, tmp_path, monkeypatch):
+    from lorank.partitions import cluster as module
+
+    with pytest.raises(ValueError, match=r"distributed\.Client"):
+        lr.Completion.from_partitions(data[0], client="tcp://127.0.0.1:1")
+    monkeypatch.setattr(module, "__version__", "0.0.0")
+    with pytest.raises(module.ClusterError, match=r"tcp://.*has lorank .*and this is 0\.0\.0"):
+        lr.Completion.from_partitions(data[0], client=client)
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "_about", no_lorank)
+    with pytest.raises(module.ClusterError, match=r"tcp://.*cannot run lorank"):
+        lr.Completion.from_partitions(data[0], client=client)
+
+
+def no_lorank(folder, m):
+    raise ModuleNotFoundError("No module named 'lorank'")
+
+
+def test_a_partition_that_workers_cannot_read(client, tmp_path):
+    problem, _ = lr.datasets.random_completion(40, 30, 2, oversampling=4)
+    problem.save_partitions(tmp_path / "p", partitions=2)
+    (tmp_path / "p" / "00001" / "values.npy").unlink()
+    with pytest.raises(lr.files.FileError, match=r"00001.values\.npy"):
+        lr.Completion.from_partitions(tmp_path / "p", client=client)
