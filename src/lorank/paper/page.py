@@ -131,16 +131,26 @@ def _brief(judged: Sequence[Judged]) -> str:
         one = found[key]
         if one.verdict != NO_DATA:
             deciding = [part for part in one.parts if part.decides and part.verdict != NO_DATA]
-            figures = "; ".join(_brief_part(part, alone=len(deciding) == 1) for part in deciding[:SHOWN_BRIEFLY])
+            names = _names(deciding)
+            figures = "; ".join(
+                _brief_part(part, name) for part, name in list(zip(deciding, names, strict=True))[:SHOWN_BRIEFLY]
+            )
             more = f" and {len(deciding) - SHOWN_BRIEFLY} more" if len(deciding) > SHOWN_BRIEFLY else ""
             lines.append(f"<li>{pill(one.verdict)} <span>{escaped(about)}: {figures}{more}</span></li>")
     return f'<ul class="brief">{"".join(lines)}</ul>' if lines else ""
 
 
-def _brief_part(part: Part, *, alone: bool) -> str:
+def _names(parts: Sequence[Part]) -> list[str]:
+    """What to call each: nothing where it is alone, and its point only where it takes that to tell it from another."""
+    short = [part.label.split(" (")[0] for part in parts]
+    if len(parts) == 1:
+        return [""]
+    return [f"{part.label if short.count(name) > 1 else name} " for part, name in zip(parts, short, strict=True)]
+
+
+def _brief_part(part: Part, name: str) -> str:
     said = f" (paper {escaped(part.said)})" if part.said else ""
-    name = "" if alone else f"{escaped(part.label.split(' (')[0])} "
-    return f"{name}<b>{escaped(part.measured.split(' (')[0])}</b>{said}"
+    return f"{escaped(name)}<b>{escaped(part.measured.split(' (')[0])}</b>{said}"
 
 
 def _nav(names: Sequence[str]) -> str:

@@ -55,7 +55,9 @@ def _axis(title: str, log: bool, values: Iterable[Any]) -> dict[str, Any]:
     """Powers of ten where numbers are small, and otherwise numbers as people write them."""
     lowest = min((value for value in values if isinstance(value, float) and value > 0), default=1.0)
     exponents = "power" if lowest < 1e-3 else "none"
-    return {"title": {"text": title}, "type": "log" if log else "linear", "automargin": True, "exponentformat": exponents}
+    few = {"nticks": 4} if log else {}  # more, and a decade has all of its nine digits, one above the other
+    kind = "log" if log else "linear"
+    return {"title": {"text": title}, "type": kind, "automargin": True, "exponentformat": exponents, **few}
 
 
 def _line(line: Line) -> dict[str, Any]:
@@ -118,7 +120,7 @@ def _map(found: Map) -> dict[str, Any]:
 def _level(value: float, text: str) -> dict[str, Any]:
     """A dashed line across, with its name: on a logarithmic axis that is placed by the logarithm, which the page sees to."""
     across: dict[str, Any] = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value}
-    note = {"xref": "paper", "x": 0.01, "xanchor": "left", "yanchor": "top", "showarrow": False, "text": text}
+    note = {"xref": "paper", "x": 0.01, "xanchor": "left", "yanchor": "bottom", "showarrow": False, "text": text}
     return {"shapes": [across | {"line": {"width": 1.2, "dash": "dash"}}], "annotations": [note | {"name": str(value)}]}
 
 
