@@ -240,3 +240,34 @@ def test_evaluate_says_what_is_wrong(folder, options, said):
     done = run("evaluate", folder / "ratings.csv", *options)
     assert done.exit_code == 2
     assert said in done.stderr
+
+
+@pytest.mark.parametrize("loss", ["huber", "ordinal", "logistic", "poisson"])
+def test_complete_with_a_loss(folder, tmp_path, loss):
+    source = folder / "ratings.csv"
+    if loss in ("logistic", "poisson"):
+        lines = [line.split(",") for line in source.read_text().splitlines()]
+        cut = [f"{u},{m},{int(float(r) >= 3.5) if loss == 'logistic' else int(float(r))}" for u, m, r in lines[1:]]
+        source = tmp_path / "other.csv"
+        source.write_text("user,movie,rating\n" + "\n".join(cut) + "\n")
+    options = ["--rank", "1", "--regularization", "learned", "--loss", loss]
+    done = run("complete", source, "-o", tmp_path / "m.lorank", "--report", tmp_path / "r.html", *options, "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["loss"]["name"] == loss
+    model = lr.load(tmp_path / "m.lorank")
+    assert model.loss_.name == loss
+    said = run("complete", source, *options)
+    assert f"loss {loss}" in said.output
+    shown = json.loads(run("inspect", tmp_path / "m.lorank", "--json").stdout)
+    assert shown["loss"]["name"] == loss
+    assert run("predict", tmp_path / "m.lorank", source, "-o", tmp_path / "p.csv").exit_code == 0
+    predicted = [float(line["prediction"]) for line in read(tmp_path / "p.csv")]
+    assert all(0 <= p <= (1 if loss == "logistic" else 6) for p in predicted)
+
+
+def test_a_loss_that_does_not_fit_is_one_line(folder):
+    for loss, words in (("logistic", "takes two classes"), ("poisson", "is not whole"), ("none", "loss must be one of")):
+        done = run("complete", folder / "ratings.csv", "--loss", loss)
+        assert done.exit_code == 2
+        assert words in done.output
+        assert "Traceback" not in done.output

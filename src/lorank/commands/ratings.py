@@ -30,6 +30,9 @@ def register(app: "typer.Typer") -> None:
         value: Annotated[str | None, typer.Option("--value", help="The column with values (ratings, say).")] = None,
         rank: Annotated[str, typer.Option(help="Factors of each row and column, or auto.")] = "auto",
         regularization: Annotated[str, typer.Option(help="A strength, learned or auto.")] = "auto",
+        loss: Annotated[
+            str, typer.Option(help="squares, huber, absolute, cauchy, tukey, logistic (yes/no), ordinal (stars) or poisson.")
+        ] = "squares",
         out: Annotated[Path | None, typer.Option("-o", "--out", help="Where the model goes.")] = None,
         report: Annotated[Path | None, typer.Option("--report", help="Where a page about it goes, an HTML file.")] = None,
         seed: Annotated[int, typer.Option(help="Same seed, same model.")] = 0,
@@ -38,7 +41,7 @@ def register(app: "typer.Typer") -> None:
     ) -> None:
         """Fit a model to ratings: predicts any row and column, with intervals."""
         with for_people():
-            run_complete(file, row, col, value, rank, regularization, out, report, seed, as_json, device)
+            run_complete(file, row, col, value, rank, regularization, out, report, seed, as_json, device, loss)
 
     @app.command()
     def predict(
@@ -98,9 +101,11 @@ def run_complete(
     seed: int,
     as_json: bool,
     device: str | None = None,
+    loss: str = "squares",
 ) -> None:
     """Read, diagnose, fit, say how well, and write what was asked for."""
     from ..datafiles import read_ratings
+    from ..datafits import resolve_loss
     from ..estimators import MatrixCompletion
 
     options = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto", "learned"), "regularization")
@@ -111,8 +116,12 @@ def run_complete(
     with busy("reading"):
         data = read_ratings(file, row, col, value)
     distinct = np.unique(data.values[: 1 << 20])
-    bounds = (float(data.values.min()), float(data.values.max())) if 1 < len(distinct) <= 20 else None
-    model = MatrixCompletion(*options, bounds=bounds, intervals=True, random_state=seed, device=device)
+    chosen = resolve_loss(loss)
+    classes = chosen is not None and chosen.discrete  # which have no bounds but their own, and probabilities for intervals
+    bounds = (float(data.values.min()), float(data.values.max())) if 1 < len(distinct) <= 20 and not classes else None
+    model = MatrixCompletion(
+        *options, bounds=bounds, intervals=not classes, random_state=seed, device=device, loss=loss, holdout=0.1
+    )
     with busy("fitting"):
         model.fit(data.pairs, data.values)
     model.ids_ = {"rows": data.row_ids, "cols": data.col_ids}
@@ -131,13 +140,15 @@ def run_complete(
     if as_json:
         show_json(summary)
         return
-    held = summary["heldout"]
     print(model.diagnosis_)
-    print(f"rank {model.rank_}, regularization {_short(model.regularization_)}, {model.n_iter_} sweeps")
-    print(
-        f"on held-out values: RMSE {held['rmse']:.4f}, MAE {held['mae']:.4f} "
-        f"(the mean alone: RMSE {held['rmse_of_the_mean']:.4f})"
-    )
+    said = "" if loss == "squares" else f", loss {loss}"
+    print(f"rank {model.rank_}, regularization {_short(model.regularization_)}, {model.n_iter_} sweeps{said}")
+    held = summary.get("heldout")
+    if held is not None:
+        print(
+            f"on held-out values: RMSE {held['rmse']:.4f}, MAE {held['mae']:.4f} "
+            f"(the mean alone: RMSE {held['rmse_of_the_mean']:.4f})"
+        )
     for key, what in (("model", "model"), ("report", "report")):
         if key in summary:
             print(f"{what}: {summary[key]}")
@@ -238,6 +249,7 @@ def summarize(model: Any) -> dict[str, Any]:
         "rank": model.rank_,
         "regularization": model.regularization_,
         "sweeps": model.n_iter_,
+        "loss": "squares" if model.loss_ is None else model.loss_.parameters(),
         "bounds": list(model.bounds) if model.bounds else None,
         "intervals": bool(len(model.calibration_)),
         "diagnosis": model.diagnosis_.to_dict(),
@@ -249,7 +261,7 @@ def summarize(model: Any) -> dict[str, Any]:
             "observations": len(truth),
             "rmse": float(np.sqrt(np.mean((truth - guess) ** 2))),
             "mae": float(np.mean(np.abs(truth - guess))),
-            "rmse_of_the_mean": float(np.sqrt(np.mean((truth - model.mean_) ** 2))),
+            "rmse_of_the_mean": float(np.sqrt(np.mean((truth - (model.mean_ if model.loss_ is None else truth.mean())) ** 2))),
         }
     return summary
 

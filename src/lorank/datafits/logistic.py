@@ -98,6 +98,9 @@ class Logistic(Loss):
             )
         return values if low == 0 else (values + 1) / 2, self
 
+    def encoded(self, values: Array) -> Array:
+        return (values + 1) / 2 if (values == -1).any() else values
+
     def mean(self, z: np.ndarray) -> np.ndarray:
         """The probability of label 1."""
         return np.asarray(sigmoid(np, np.asarray(z, float)))

@@ -55,6 +55,10 @@ class Loss(ABC):
         """
         return values, self
 
+    def encoded(self, values: Array) -> Array:
+        """Data as they are computed with, of a loss that :meth:`prepare` has seen others for."""
+        return values
+
     def mean(self, z: np.ndarray) -> np.ndarray:
         """What is to be expected of y where the matrix is z: the link for predictions."""
         return z

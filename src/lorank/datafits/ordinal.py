@@ -14,6 +14,7 @@ from .loss import Loss, _given, first_bad
 
 FAR = 300.0  # stands for an infinite threshold
 MOST = 50  # classes
+PRIOR = 0.5  # observations of each class
 STEPS = 20  # of Newton's method for the thresholds, from the classes' shares; from the last ones, two do
 
 
@@ -130,13 +131,13 @@ class Ordinal(Loss):
                 f"{len(classes)} classes have {len(classes) - 1} thresholds between them, and Ordinal was given "
                 f"{len(self.thresholds)}: give classes as well, or leave the thresholds to be learned"
             )
-        if self.classes is not None and self.thresholds is None and len(found) < len(classes):
-            never = sorted(set(classes.tolist()) - set(found.tolist()))
-            raise ValueError(
-                f"no observation is of class {never[0]:g}: leave it out of classes, its thresholds cannot be learned"
-            )
         codes = backend.astype(backend.asarray(place), backend.dtype(values))
         return codes, replace(self, classes=tuple(classes.tolist()))
+
+    def encoded(self, values: Array) -> Array:
+        backend = backend_of(values)
+        place = np.searchsorted(np.array(self.classes), backend.to_numpy(values))
+        return backend.astype(backend.asarray(place), backend.dtype(values))
 
     def settled(self, d: Vector, y: Vector, near: Any = None, weights: Vector | None = None) -> Self:
         if self.thresholds is not None:
@@ -147,15 +148,17 @@ class Ordinal(Loss):
 
     def _from_shares(self, y: Vector, weights: Vector | None) -> np.ndarray:
         """The thresholds that give each class its share where all entries are zero."""
-        below = self._by_class(lambda xp, d, y: [], y, y, weights)[0].cumsum()
+        below = (self._by_class(lambda xp, d, y: [], y, y, weights)[0] + PRIOR).cumsum()
         return np.asarray(np.log(below[:-1] / (below[-1] - below[:-1])))
 
     def _fitted(self, d: Vector, y: Vector, weights: Vector | None, at: np.ndarray, steps: int) -> np.ndarray:
         """Newton's method: the Hessian of so few thresholds is a small tridiagonal matrix."""
-        value = replace(self, thresholds=tuple(at.tolist())).sums(d, y, weights, 0.0)
+        value = self._with_prior(at, d, y, weights)
         for _ in range(steps):
             here = replace(self, thresholds=tuple(at.tolist()))
-            counts, above, below, bend_above, bend_below = here._by_class(here._edge_derivatives, d, y, weights)
+            sums = here._by_class(here._edge_derivatives, d, y, weights)
+            sums = sums + PRIOR * here._by_class(here._edge_derivatives, *self._one_each(), None)
+            counts, above, below, bend_above, bend_below = sums
             # A threshold is the upper end of one class and the lower end of the next.
             slope, hessian = above[:-1] + below[1:], np.diag(bend_above[:-1] + bend_below[1:])
             for k, (gap, count) in enumerate(zip(np.diff(at), counts[1:-1], strict=True)):  # of -log(1 - e^-gap)
@@ -175,10 +178,20 @@ class Ordinal(Loss):
         for k in range(20):
             new = at + 0.5**k * step
             if (np.diff(new) > 1e-6).all() and abs(new).max() < FAR / 2:
-                lower = replace(self, thresholds=tuple(new.tolist())).sums(d, y, weights, 0.0)
+                lower = self._with_prior(new, d, y, weights)
                 if lower <= value:
                     return new, lower
         return at, value
+
+    def _with_prior(self, thresholds: np.ndarray, d: Vector, y: Vector, weights: Vector | None) -> float:
+        """The loss, and half an observation of each class at zero: a class that never occurs has a place even so."""
+        here = replace(self, thresholds=tuple(thresholds.tolist()))
+        return here.sums(d, y, weights, 0.0) + PRIOR * here.sums(*self._one_each(), None, 0.0)
+
+    def _one_each(self) -> tuple[np.ndarray, np.ndarray]:
+        assert self.classes is not None
+        codes = np.arange(len(self.classes), dtype=float)
+        return -codes, codes
 
     def _edge_derivatives(self, xp: Any, d: Array, y: Array) -> list[Array]:
         """First and second derivatives of the two logistic losses in the upper and the lower threshold."""

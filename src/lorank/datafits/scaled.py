@@ -81,7 +81,7 @@ class ScaledLoss(Loss):
 
     def held_out(self, d: Vector, y: Vector, learned: Loss, weights: Vector | None = None) -> float:
         """In the scale of these residuals themselves: a fit that has learned too much has a scale that is too small."""
-        return self.settled(d, y, None, weights).deviance(d, y, weights)
+        return replace(self, scale=None).settled(d, y, None, weights).deviance(d, y, weights)
 
     def noise(self, d: Vector, y: Vector, dof: float, weights: Vector | None = None) -> float:
         """The scale of the usual residuals, with the degrees of freedom taken off."""

@@ -12,7 +12,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
-from ..backends import device_backend
+from ..backends import backend_of, device_backend
+from ..datafits import Logistic, Loss, Ordinal, resolve_loss
 from ..diagnosis import diagnose
 from ..factor_models import Candidate, Choice, FactorModel, Fit, Settings, centred_problem, choose, fit_factors, unfitted
 from ..factor_models.choose import COARSE, MANY, RANKS, clipped
@@ -34,6 +35,7 @@ from .checks import (
 
 SOLVERS = ("auto", "variational", "alternating")
 QUANTILES = 2001
+FOLD_SWEEPS = 50
 
 
 class FoldIn(NamedTuple):
@@ -65,6 +67,11 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         Whether values have a mean, and rows and columns offsets from it. Without, the matrix itself is of low rank.
     bounds : (float, float), optional
         Clip predictions to these.
+    loss : str or Loss
+        What entries are compared with the values by: ``"squares"``; ``"huber"``, ``"absolute"``, ``"cauchy"`` or ``"tukey"``
+        for values with gross errors; ``"logistic"`` for yes and no, ``"ordinal"`` for stars, ``"poisson"`` for counts, where
+        predictions are probabilities, expected stars and expected counts. Ranks are then chosen by held-out deviance, and
+        factors have learned priors, so that separable classes do no harm. See ``docs/losses.md``.
     solver : {"auto", "variational", "alternating"}
         ``"variational"`` learns priors and takes no strength; ``"alternating"`` minimises the penalty; ``"auto"`` is what the
         regularization asks for.
@@ -101,6 +108,10 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         Rank, strength and held-out error of everything that was tried; empty where nothing was chosen.
     diagnosis_ : Diagnosis
     model_ : FactorModel
+    loss_ : Loss or None
+        With what it has learned (a scale, thresholds); None for least squares.
+    classes_ : array
+        With ``loss="logistic"`` and ``"ordinal"``: the classes, in the order of :meth:`predict_proba`.
 
     Examples
     --------
@@ -123,6 +134,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         count_scaling: float = 0.0,
         biases: bool = True,
         bounds: tuple[float, float] | None = None,
+        loss: Any = "squares",
         solver: str = "auto",
         intervals: bool = False,
         holdout: float = 0.1,
@@ -140,6 +152,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self.count_scaling = count_scaling
         self.biases = biases
         self.bounds = bounds
+        self.loss = loss
         self.solver = solver
         self.intervals = intervals
         self.holdout = holdout
@@ -183,12 +196,15 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         shape = self._shape(rows, cols, shape)
         weights = check_weights(sample_weight, len(values))
         settings, ranks, strengths = self._plan(shape, len(values))
+        if settings.loss is not None:  # classes of all observations, for every part of them
+            settings = replace(settings, loss=settings.loss.prepare(values, backend_of(values))[1])
+        self.loss_, self._two = settings.loss, bool(len(values) and values.min() < 0)
         self.n_features_in_ = 2
         self.calibration_ = np.empty(0)
         if settings.device is not None:  # once, for the choice and for the fit
             device = device_backend(settings.device)
             rows, cols, values = device.asindex(rows), device.asindex(cols), device.asarray(values)
-        problem, mean = centred_problem(rows, cols, values, shape, weights, settings.device, settings.offsets)
+        problem, mean = centred_problem(rows, cols, values, shape, weights, settings.device, settings.offsets, settings.loss)
         best: Fit | None = None
         self.curve_: list[Candidate] = []
         self.heldout_: np.ndarray | None = None
@@ -223,6 +239,8 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         if settings.rank > 1 and (self.diagnosis_.oversampling < 1 or self.diagnosis_.components > 1):
             warnings.warn(f"recovery cannot be unique here. {self.diagnosis_.verdict}", UserWarning, stacklevel=2)
         self._seen = problem.observations.host()[:2]
+        self.loss_ = fit.loss
+        self._set_classes()
         self._set_model(fit.model.host())
         self.history_, self.n_iter_, self.status_ = fit.history, fit.n_iter, fit.status
         self.regularization_ = "learned" if settings.regularization is None else settings.regularization
@@ -243,7 +261,22 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=2,
             )
-        return clipped(self.model_.predict(rows, cols), self.bounds)
+        return self._expected(self.model_.predict(rows, cols))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class at index pairs, an (m, classes) array in the order of ``classes_``.
+
+        With ``loss="logistic"`` or ``"ordinal"``.
+        """
+        rows, cols = self._pairs(X)
+        z = self.model_.predict(rows, cols)
+        if isinstance(self.loss_, Logistic):
+            one = self.loss_.mean(z)
+            return np.column_stack([1 - one, one])
+        if isinstance(self.loss_, Ordinal):
+            return self.loss_.probabilities(z)
+        name = "squares" if self.loss_ is None else self.loss_.name
+        raise ValueError(f"loss={name!r} has no classes: fit with loss='logistic' or 'ordinal', or use predict")
 
     def known(self, X: Any) -> np.ndarray:
         """Whether the row and the column of each pair were observed in ``fit``."""
@@ -261,6 +294,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         low, high : (m,) arrays
         """
         check_is_fitted(self)
+        self._refuse_intervals()
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
         if not len(self.calibration_):
@@ -287,9 +321,25 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         if len(cols) and (cols.min() < 0 or cols.max() >= self.model_.shape[1]):
             raise ValueError(f"columns must lie in 0 .. {self.model_.shape[1] - 1}, got {cols.min()} .. {cols.max()}")
         cols, group = np.unique(cols, return_inverse=True)
+        if self.loss_ is not None and self.loss_.discrete:
+            values = self.loss_.encoded(values)
         values = np.bincount(group, values) / np.bincount(group) if len(cols) else values
-        factors = self.model_.fold_in(np.array([0, len(cols)]), cols, values)[0]
-        return FoldIn(factors, clipped(self.model_.mean + self.model_.cols @ factors, self.bounds))
+        factors = self._folded(cols, values)
+        return FoldIn(factors, self._expected(self.model_.mean + self.model_.cols @ factors))
+
+    def _folded(self, cols: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """The factors of a new row; with a loss, by reweighted least squares."""
+        model, at = self.model_, np.array([0, len(cols)])
+        if self.loss_ is None or not len(cols):
+            return model.fold_in(at, cols, values if self.loss_ is None else np.empty(0))[0]
+        factors = model.fold_in(np.array([0, 0]), cols[:0], values[:0])[0]
+        for _ in range(FOLD_SWEEPS):
+            d = model.mean + model.cols[cols] @ factors - values
+            weights, responses = self.loss_.settled(d, values).majorizer(d, values)
+            before, factors = factors, model.fold_in(at, cols, responses, weights)[0]
+            if np.abs(factors - before).max() < 1e-6:
+                break
+        return factors
 
     def recommend(self, rows: Any, n: int = 10, exclude_seen: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """The columns with the largest predictions for each row, best first.
@@ -339,7 +389,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
             top, value = np.take_along_axis(top, order, axis=1), np.take_along_axis(value, order, axis=1)
             left = np.isfinite(value)
             best[k : k + step, :take] = np.where(left, top, -1)
-            scores[k : k + step, :take] = np.where(left, clipped(value, self.bounds), np.nan)
+            scores[k : k + step, :take] = np.where(left, self._expected(np.where(left, value, 0.0)), np.nan)
         return best, scores
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -350,6 +400,8 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
 
     def _plan(self, shape: tuple[int, int], m: int) -> tuple[Settings, list[int] | None, str]:
         """The settings, the ranks to try (None: the given one), and which strengths to try."""
+        loss = resolve_loss(self.loss)
+        self._refuse_intervals(loss)
         check_choice(self.solver, SOLVERS, "solver")
         check_choice(self.penalty, ("nuclear", "frobenius"), "penalty")
         check_bounds(self.bounds)
@@ -389,6 +441,8 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
             max_iter=int(self.max_iter),
             seed=int(seed),
             device=None if self.device is None else str(self.device),
+            loss=loss,
+            noise="unit" if loss is not None and loss.discrete else "both",
         )
         return settings, ranks, strengths
 
@@ -411,6 +465,24 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self.heldout_ = np.stack([choice.values, choice.predictions, choice.spreads])
         if len(choice.scores):
             self.calibration_ = np.quantile(choice.scores, np.linspace(0, 1, min(QUANTILES, len(choice.scores))))
+
+    def _expected(self, z: np.ndarray) -> np.ndarray:
+        """Predictions from entries of the matrix."""
+        return clipped(z if self.loss_ is None else self.loss_.mean(z), self.bounds)
+
+    def _refuse_intervals(self, loss: Loss | None = None) -> None:
+        """Intervals are for values on a scale: of classes and counts there are probabilities."""
+        found = loss if loss is not None else getattr(self, "loss_", None)
+        if found is None or not found.discrete or (loss is not None and not self.intervals):
+            return
+        instead = "means, of which Poisson's distribution gives them" if found.name == "poisson" else "predict_proba"
+        raise ValueError(f"loss={found.name!r} has no intervals: leave out intervals=True, and take {instead}")
+
+    def _set_classes(self) -> None:
+        if isinstance(self.loss_, Logistic):
+            self.classes_ = np.array([-1.0, 1.0] if self._two else [0.0, 1.0])
+        elif isinstance(self.loss_, Ordinal):
+            self.classes_ = np.array(self.loss_.classes)
 
     def _pairs(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)

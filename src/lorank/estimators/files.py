@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..datafits import Loss, loss_from
 from ..diagnosis import Diagnosis
 from ..factor_models import Candidate, FactorModel
 from ..files import FileError, read_archive, write_archive
@@ -39,7 +40,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> Path:
     arrays: dict[str, np.ndarray] = {}
     meta: dict[str, Any] = {
         "class": type(estimator).__name__,
-        "parameters": _plain(estimator.get_params(deep=False)),
+        "parameters": _plain(_without_objects(estimator.get_params(deep=False))),
         "n_iter": estimator.n_iter_,
         "regularization": estimator.regularization_,
         "curve": [asdict(c) for c in estimator.curve_],
@@ -57,6 +58,8 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> Path:
     if isinstance(estimator, MatrixCompletion):
         arrays["seen.indptr"], arrays["seen.indices"] = estimator._seen
         arrays["calibration"] = estimator.calibration_
+        meta["loss"] = None if estimator.loss_ is None else _plain(estimator.loss_.parameters())
+        meta["negative_labels"] = estimator._two
         meta["calibration_size"] = int(getattr(estimator, "calibration_size_", 0))
         meta["diagnosis"] = {f.name: getattr(estimator.diagnosis_, f.name) for f in fields(Diagnosis)}
         meta["status"] = {
@@ -129,6 +132,8 @@ def _build(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     if meta["class"] == "TableImputer":
         return _load_table(meta, arrays)
     parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in meta["parameters"].items()}
+    if isinstance(parameters.get("loss"), dict):
+        parameters["loss"] = loss_from(dict(parameters["loss"]))
     estimator = CLASSES[meta["class"]](**parameters)
     model = None
     if "model.rows" in arrays:
@@ -153,6 +158,8 @@ def _build(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         status = meta["status"]
         estimator.status_ = Status(status["name"], advice=status["advice"], success=status["success"])
         estimator.heldout_ = None
+        estimator.loss_, estimator._two = loss_from(meta.get("loss")), meta.get("negative_labels", False)
+        estimator._set_classes()
         estimator._set_model(model)
         ids = {side: arrays[f"ids.{side}"] for side in ("rows", "cols") if f"ids.{side}" in arrays}
         if ids:
@@ -172,6 +179,11 @@ def _check(model: FactorModel) -> None:
     counts = len(model.row_counts) == len(model.rows) and len(model.col_counts) == len(model.cols)
     if not right or not counts or model.col_precision.shape != (k, k):
         raise ValueError("its arrays do not fit together")
+
+
+def _without_objects(parameters: dict[str, Any]) -> dict[str, Any]:
+    """A loss by its name and numbers."""
+    return {name: a.parameters() if isinstance(a, Loss) else a for name, a in parameters.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..backends import Array, backend_of, device_backend
 from ..blas import limited_blas
+from ..datafits import Loss
 from ..linalg import truncated_svd
 from ..operators import Completion
 from ..solvers.alternating import Factors
@@ -202,12 +203,15 @@ def _path(
     data: Observed, part: Array, settings: Settings, ranks: list[int], strengths: str, bounds: tuple[float, float] | None
 ) -> _Path:
     """One fold."""
-    problem, mean = centred_problem(*data.part(~part), device=settings.device, centre=settings.offsets)
+    problem, mean = centred_problem(*data.part(~part), device=settings.device, centre=settings.offsets, loss=settings.loss)
     hidden = data.part(part)
     tried: list[tuple[Settings, float]] = []
     best: list[Any] = [0, None]  # its place, and its fit
 
-    def error(factors: Factors) -> float:
+    def error(factors: Factors, loss: Loss | None) -> float:
+        if loss is not None:
+            z = mean + problem.backend.entries(factors.rows, factors.cols, hidden.rows, hidden.cols)
+            return held_out_error(loss, z, hidden.values, hidden.weights)
         guess = clipped(mean + problem.backend.entries(factors.rows, factors.cols, hidden.rows, hidden.cols), bounds)
         squares = (guess - hidden.values) ** 2
         if hidden.weights is None:
@@ -221,7 +225,7 @@ def _path(
             if best[1] is None:
                 best[1] = fit
             raise KeyboardInterrupt
-        tried.append((settings, error(fit.factors)))
+        tried.append((settings, error(fit.factors, fit.loss)))
         new, old = (Candidate(s.rank, s.regularization, e) for s, e in (tried[-1], tried[best[0]]))
         if best[1] is None or _betters(new, old):
             best[:] = [len(tried) - 1, fit]
@@ -295,18 +299,24 @@ def _best(paths: list[_Path], parts: list[Array], data: Observed, bounds: tuple[
             continue
         fit, settings = path.fit, path.tried[own.index(name)][0]
         if own.index(name) != path.best:  # another one was best in this fold
-            problem, mean = centred_problem(*data.part(~part), device=settings.device, centre=settings.offsets)
+            problem, mean = centred_problem(
+                *data.part(~part), device=settings.device, centre=settings.offsets, loss=settings.loss
+            )
             fit = fit_factors(problem, mean, settings)
             if fit.status == INTERRUPTED:
                 raise KeyboardInterrupt
         hidden = data.part(part)
-        guess = clipped(fit.model.predict(hidden.rows, hidden.cols), bounds)
+        guess = fit.model.predict(hidden.rows, hidden.cols)
         spread = fit.model.spread(hidden.rows, hidden.cols)
+        if fit.loss is not None and fit.loss.discrete:  # no spread of values: what there is to say is in the probabilities
+            guess = fit.loss.mean(backend_of(guess).to_numpy(guess))
+            spread = np.full(len(guess), np.nan)
+        guess = clipped(guess, bounds)
         outs.append(np.stack([backend_of(a).to_numpy(a) for a in (hidden.values, guess, spread)]))
         winner = winner or (settings, fit)
     assert winner is not None
     truth, guess, spread = np.concatenate(outs, axis=1)
-    scores = np.abs(truth - guess) / spread
+    scores = np.empty(0) if np.isnan(spread).any() else np.abs(truth - guess) / spread
     return Choice(winner[0], curve, winner[1], scores, truth, guess, spread)
 
 
@@ -321,6 +331,13 @@ def _betters(new: Candidate, old: Candidate) -> bool:
     if new.rank > old.rank:
         return new.error < (1 - SIMPLER) * old.error
     return new.error <= old.error / (1 - SIMPLER)
+
+
+def held_out_error(loss: Loss, z: Array, values: Array, weights: Array | None) -> float:
+    """The root of the mean deviance of observations that a fit has not seen: what the loss has for an error."""
+    y = loss.encoded(values)
+    deviance = loss.held_out(z - y, y, loss, weights)
+    return (deviance / float(len(values) if weights is None else weights.sum())) ** 0.5
 
 
 def clipped(values: Array, bounds: tuple[float, float] | None) -> Array:

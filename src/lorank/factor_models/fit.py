@@ -13,6 +13,7 @@ from ..backends import Array, backend_of, device_backend
 from ..blas import limited_blas
 from ..callbacks import Callback
 from ..clock import Clock
+from ..datafits import Loss
 from ..operators import Completion, Problem
 from ..operators.entry_checks import RepeatedPairs
 from ..result import History, Status
@@ -23,6 +24,7 @@ from ..state import State
 from ..stopping import Divergence, Iterations, Rule
 from .begin import begin, nothing
 from .model import FactorModel
+from .reweighted import Reweighted, origin_of, working_problem
 
 MOST_UNEQUAL = 1e8  # the largest weight over the smallest: beyond, the precisions of observations outgrow rounding
 FASTEST, SLOWEST = 0.5, 0.98  # two moves give a rough rate of convergence: it is taken to lie between these
@@ -40,7 +42,7 @@ class Settings:
         The strength of the penalty; None learns priors from the data instead.
     penalty, scaling : see :class:`~lorank.solvers.Alternating`
     offsets : bool
-    noise : {"one", "columns", "both"}
+    noise : {"one", "columns", "both", "unit"}
         See :class:`~lorank.solvers.Variational`.
     tol : float
         Stop when further sweeps are expected to lower the error of predictions by less than this, relatively
@@ -49,6 +51,8 @@ class Settings:
     seed : int
     device : str or None
         Where PyTorch is to compute; None computes without it.
+    loss : Loss or None
+        None: least squares.
     """
 
     rank: int
@@ -56,22 +60,24 @@ class Settings:
     penalty: Penalty = "nuclear"
     scaling: float = 0.0
     offsets: bool = True
-    noise: Literal["one", "columns", "both"] = "both"
+    noise: Literal["one", "columns", "both", "unit"] = "both"
     tol: float = 1e-3
     max_iter: int = 50
     seed: int = 0
     device: str | None = None
+    loss: Loss | None = None
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted model with the way to it."""
+    """A fitted model with the way to it; the loss with what it has learned, None for least squares."""
 
     model: FactorModel
     factors: Factors
     status: Status
     n_iter: int
     history: History
+    loss: Loss | None = None
 
 
 @dataclass(frozen=True)
@@ -111,10 +117,13 @@ def centred_problem(
     weights: Array | None = None,
     device: str | None = None,
     centre: bool = True,
+    loss: Loss | None = None,
 ) -> tuple[Completion, float]:
     """The problem of the values less their mean, and the mean (0 where ``centre`` is False).
 
-    A pair that occurs more than once becomes its weighted mean, with the sum of the weights.
+    A pair that occurs more than once becomes its weighted mean, with the sum of the weights. With a loss, the first least
+    squares problem of its working responses (:mod:`~lorank.factor_models.reweighted`), and the mean of what the loss is a
+    function of.
     """
     backend = None if device is None else device_backend(device)
     if backend is not None:
@@ -124,6 +133,8 @@ def centred_problem(
     mean = 0.0
     if weights is not None:
         check_ratio(weights)
+    if loss is not None:
+        return _with_loss(rows, cols, values, shape, weights, backend, centre, loss)
     if centre and weights is not None:
         share = weights / weights.max()  # first, or sums may overflow
         mean = float((share * values).sum() / share.sum())
@@ -140,6 +151,35 @@ def centred_problem(
             problem = Completion(rows, cols, values - mean, shape, duplicates="mean", **options)
     problem.check_scale()
     return problem, mean
+
+
+def _with_loss(
+    rows: Array,
+    cols: Array,
+    values: Array,
+    shape: tuple[int, int],
+    weights: Array | None,
+    backend: Any,
+    centre: bool,
+    loss: Loss,
+) -> tuple[Completion, float]:
+    """Working responses of a loss."""
+    options: dict[str, Any] = {"backend": backend, "weights": weights, "loss": loss}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*no observation")
+        try:
+            problem = Completion(rows, cols, values, shape, **options)
+        except RepeatedPairs as error:
+            if loss.discrete and not loss.exact_means:
+                raise RepeatedPairs(f"{error}; with loss={loss.name!r}, keep one observation of each pair") from None
+            if weights is None:
+                options["weights"] = backend_of(values).astype(0 * values + 1, np.float64)
+            problem = Completion(rows, cols, values, shape, duplicates="mean", **options)
+    mean = 0.0
+    if centre:
+        found = problem.loss.constant(problem.average) if problem.loss is not None and problem.loss.discrete else None
+        mean = found or (0.0 if loss.discrete else problem.average)
+    return working_problem(problem, mean), mean
 
 
 def fit_factors(
@@ -178,22 +218,29 @@ def fit_factors(
         solver = Alternating(
             settings.regularization, settings.penalty, settings.offsets, scaling=settings.scaling, initial=start
         )
+    origin = origin_of(problem)
+    if origin is not None:
+        solver = Reweighted(solver, origin)
     rule = Converged(settings.tol) | Divergence() | Iterations(settings.max_iter)
     ended = run(problem, solver, start.point(), rule, callbacks=callbacks)
     last = ended.last
-    factors: Factors = last.memory or start  # Ctrl-C may come before there is any
+    memory: Any = last.memory or (start if origin is None else (start, None, 0.0))  # Ctrl-C may come before there is any
+    factors: Factors = memory if origin is None else memory[0]
+    loss = None if origin is None else origin.loss_at(origin.residual(factors), memory[1])
     noise = factors.noise
     if not learned:  # a penalty's priors are in units of the noise
         left = (last.residual * problem.y_norm) ** 2 / total_weight(problem)
         noise = 1 / max(left, 1e-300) if np.isfinite(left) else 1.0
-    return Fit(_model(problem, mean, settings, factors, noise), factors, ended.status, ended.n_iter, ended.history)
+    return Fit(_model(problem, mean, settings, factors, noise), factors, ended.status, ended.n_iter, ended.history, loss)
 
 
 def unfitted(problem: Completion, mean: float, settings: Settings) -> Fit:
     """The mean, and nothing else: all that is known when Ctrl-C comes before the first sweep."""
     learner = Variational(noise=settings.noise, offsets=settings.offsets)
     factors = learner.uninformed(problem, nothing(problem, settings.rank, settings.offsets))
-    return Fit(_model(problem, mean, settings, factors, factors.noise), factors, INTERRUPTED, 0, History())
+    origin = origin_of(problem)
+    loss = None if origin is None else origin.loss_at(origin.residual(None))
+    return Fit(_model(problem, mean, settings, factors, factors.noise), factors, INTERRUPTED, 0, History(), loss)
 
 
 def _model(problem: Completion, mean: float, settings: Settings, factors: Factors, noise: float) -> FactorModel:

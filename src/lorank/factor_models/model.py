@@ -125,7 +125,9 @@ class FactorModel:
         found = variance**0.5
         return found if type(found) is type(self.rows) else backend.to_numpy(found)
 
-    def fold_in(self, indptr: np.ndarray, cols: np.ndarray, values: np.ndarray) -> np.ndarray:
+    def fold_in(
+        self, indptr: np.ndarray, cols: np.ndarray, values: np.ndarray, weights: np.ndarray | None = None
+    ) -> np.ndarray:
         """Factors of new rows, given some of their entries: a small ridge regression each.
 
         Parameters
@@ -135,6 +137,7 @@ class FactorModel:
         cols : (m,) integer array
             Strictly increasing within each row.
         values : (m,) array
+        weights : (m,) array, optional
 
         Returns
         -------
@@ -142,7 +145,8 @@ class FactorModel:
         """
         backend = get_backend()
         passes = backend.make_observations(indptr.astype(np.int64), cols.astype(np.int32), values - self.mean, len(self.cols))
-        weights = None if self.col_noise is None else self.col_noise[cols]
+        if self.col_noise is not None:
+            weights = self.col_noise[cols] * (1.0 if weights is None else weights)
         moments = None if self.col_cov is None else backend_of(self.col_cov).to_numpy(self.col_cov)
         mean, _, _ = passes.normal_equations(
             False,

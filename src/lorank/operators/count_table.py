@@ -21,6 +21,7 @@ from .gradient import Gradient
 
 NOTHING = -75.0  # the log mean of a row or column without a count
 LINE_TRIES = 20
+SMALL = 0.7  # a change of log means up to which an exponential function is as good as its parabola
 
 
 class CountTable(Problem):
@@ -297,6 +298,9 @@ class CountGradient(Gradient):
         if not energy > 0 or slope == 0:
             return slope, energy
         at = -slope / energy
+        reach = abs(at) * math.sqrt(float(backend.row_squares(left).max()) * float(backend.row_squares(right).max()))
+        if reach < SMALL:
+            return slope, energy
         for _ in range(LINE_TRIES):  # Newton's step is nearly always good; where it is far too long, shorter ones
             there, _ = derivatives(at)
             if abs(there) <= 0.5 * abs(slope):

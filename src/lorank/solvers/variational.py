@@ -29,8 +29,9 @@ class Variational:
         Whether rows and columns have offsets.
     caution : float
         Observations' worth of belief in the starting priors, in units of the number of coordinates.
-    noise : {"one", "columns", "both"}
-        One variance for all values; one for each column, as in factor analysis, for tables whose columns are not alike; or
+    noise : {"one", "columns", "both", "unit"}
+        One variance for all values; one for each column, as in factor analysis, for tables whose columns are not alike; 1 over
+        the weights of observations, which then say it all (working responses of classes and counts); or
         one for each row times one for each column.
     initial : Factors, optional
         Go on from there.
@@ -46,7 +47,7 @@ class Variational:
 
     offsets: bool = False
     caution: float = 1.0
-    noise: Literal["one", "columns", "both"] = "one"
+    noise: Literal["one", "columns", "both", "unit"] = "one"
     initial: Factors | None = None
 
     def __post_init__(self) -> None:
@@ -54,7 +55,7 @@ class Variational:
             self,
             offsets=YES_OR_NO,
             caution=NOT_NEGATIVE,
-            noise=one_of(("one", "columns", "both")),
+            noise=one_of(("one", "columns", "both", "unit")),
             initial=optional(instance(Factors, "the Factors of another fit")),
         )
 
@@ -72,7 +73,7 @@ class Variational:
         if self.offsets:
             P[[k - 2, k - 1], [k - 2, k - 1]] = 5.0 / scale**2
         prior = (P, np.zeros(k))
-        return Factors(factors.rows, factors.cols, prior, prior, noise=1.5 / scale**2)
+        return Factors(factors.rows, factors.cols, prior, prior, noise=1.0 if self.noise == "unit" else 1.5 / scale**2)
 
     def step(self, problem: Problem, state: State) -> State:
         assert isinstance(problem, Completion)
@@ -92,6 +93,7 @@ class Variational:
         unit = problem.y_norm**2 / count or 1.0
         squares = float(by_col.sum())
         noise = count / max(squares, 1e-10 * count * unit)  # data without noise leave a little
+        noise = 1.0 if self.noise == "unit" else noise
         return Factors(rows, cols, row_prior, col_prior, noise, row_cov, col_cov, row_noise, col_noise), squares
 
     def _weights(self, problem: Completion, old: Factors) -> Array | None:
@@ -108,7 +110,7 @@ class Variational:
 
     def _sizes(self, problem: Completion, squares: Array, columns: bool, old: Factors) -> np.ndarray | None:
         """Precisions of rows (columns) relative to the mean, shrunk towards it where observations are few."""
-        if self.noise == "one" or (self.noise == "columns" and not columns):
+        if self.noise in ("one", "unit") or (self.noise == "columns" and not columns):
             return None
         passes, side = problem.observations, int(columns)
         given = passes.weights
