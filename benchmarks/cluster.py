@@ -99,7 +99,7 @@ def disk(args, place):
     print(
         f"{folder.m:,} observations, {n1:,} x {n2:,}, rank {args.rank}, {size / 2**20:.0f} MiB, {len(folder.parts)} partitions"
     )
-    for mode in ("memory", "mapped", "limited"):
+    for mode in args.modes:
         subprocess.run(
             [
                 sys.executable,
@@ -196,6 +196,7 @@ def main():
     parser.add_argument("--rank", type=int)
     parser.add_argument("--workers", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--folder", help="keep the data here, and use what is there")
+    parser.add_argument("--modes", nargs="*", default=["memory", "mapped", "limited"])
     parser.add_argument("--mode")
     parser.add_argument("--limit", type=int)
     args = parser.parse_args()

@@ -13,7 +13,7 @@ from lorank.solvers import SOLVERS
 
 pytestmark = pytest.mark.filterwarnings("error::lorank.ConvergenceWarning")
 ROOT = Path(__file__).parents[1]
-PAGES = ("notation", "architecture", "ratings", "tables")
+PAGES = ("notation", "architecture", "ratings", "tables", "scale")
 LINKED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{name}.md" for name in PAGES))
 
 

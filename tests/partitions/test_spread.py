@@ -139,3 +139,48 @@ def test_estimators_run_on_it(options):
     a, b = (lr.MatrixCompletion(**options, max_iter=3, device=device).fit(pairs, values) for device in (None, "partitions:3"))
     assert a.rank_ == b.rank_
     np.testing.assert_allclose(b.predict(pairs), a.predict(pairs), rtol=1e-4, atol=1e-4)
+
+
+def test_what_was_interrupted_can_be_asked_for_again(monkeypatch):
+    """Ctrl-C within a program loses nothing that was to be computed."""
+    _, two, truth = pair("partitions:3")
+    sampled = two.observations.sample(truth.U * truth.s, truth.V)
+    engine = two.observations.graph.engine
+    run = engine.run
+
+    def interrupted(program):
+        monkeypatch.setattr(engine, "run", run)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        two.backend.norm(sampled)
+    np.testing.assert_allclose(np.asarray(sampled), two.backend.to_numpy(two.y), rtol=1e-10, atol=1e-10)
+
+
+def test_sums_follow_one_tree_whoever_holds_the_blocks():
+    from lorank.partitions.plan import TreeSum, share_out, tree_total
+
+    rng = np.random.default_rng(0)
+    for count in (1, 2, 3, 5, 8, 13):
+        terms = rng.standard_normal((count, 4)) * 10.0 ** rng.integers(-8, 8, (count, 1))
+        expected = tree_total(list(terms))
+        for sites in range(1, count + 1):
+            shares = share_out(count, sites)
+            assert sorted(k for share in shares for k in share) == list(range(count))
+            assert all(shares)
+            together = TreeSum(count)
+            for k in rng.permutation(sites):
+                own = TreeSum(count)
+                for block in shares[k]:
+                    own.add((block, block + 1), terms[block].copy())
+                for where, term in own.terms.items():
+                    together.add(where, term)
+            np.testing.assert_array_equal(together.total, expected)
+
+
+@pytest.mark.needs("torch")
+def test_blocks_that_torch_holds():
+    _, two, truth = pair("partitions:2:torch")
+    result = lr.solve(two, 3).numpy()
+    assert truth.distance(result.X) < 1e-4 * truth.norm()

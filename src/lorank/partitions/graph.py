@@ -70,7 +70,12 @@ class Graph:
             kind = BLOCK if any(isinstance(a, Pieces) or (isinstance(a, Node) and a.kind == BLOCK) for a in args) else SHARED
             program.instructions.append(Instruction(-1, kind, operation, _args(args)))
         self.trips += 1
-        found = self.engine.run(program)
+        try:
+            found = self.engine.run(program)
+        except BaseException:  # Ctrl-C, say: what was to be made can still be asked for
+            self._pending = [*map(weakref.ref, nodes), *self._pending]
+            self.garbage = [*program.forget, *self.garbage]
+            raise
         for node, one in zip(nodes, program.instructions, strict=False):
             node.stored, node.args = one.keep > 0, ()  # what it was made from may go
         return found

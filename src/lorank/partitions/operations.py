@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -41,10 +42,22 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 FUNCTIONS |= {"invert": operator.invert, "getitem": operator.getitem, "matmul": operator.matmul, "mod": operator.mod}
 
 
+TORCH = {"equal": "eq", "not_equal": "ne", "power": "pow", "invert": "bitwise_not"}  # where its names are others
+
+
 @operation
 def apply(where: Where, name: str, *args: Any) -> Any:
     """An operator, or a function of NumPy's."""
-    return (FUNCTIONS.get(name) or getattr(np, name))(*args)
+    if not where.backend.name.startswith("torch"):
+        return (FUNCTIONS.get(name) or getattr(np, name))(*args)
+    asarray = where.backend.asarray
+    args = tuple(asarray(a) if getattr(a, "ndim", 0) else a for a in args)
+    if name in FUNCTIONS:
+        return FUNCTIONS[name](*args)
+    if name in ("maximum", "minimum"):  # of tensors alone
+        like = next(a for a in args if getattr(a, "ndim", 0))
+        args = tuple(a if getattr(a, "ndim", 0) else 0 * like + a for a in args)
+    return getattr(sys.modules["torch"], TORCH.get(name, name))(*args)
 
 
 @operation
