@@ -114,13 +114,13 @@ def run(args: argparse.Namespace) -> None:
             for pattern in args.patterns:
                 for factors in args.factors:
                     for seed in seeds:
-                        path = Path(folder) / "problem.npz"
-                        data = make(pattern, factors, rank, seed, *sizes[rank])
-                        data.save(path)
+                        path = (args.keep or Path(folder)) / f"{pattern}-{factors}-{rank}-{seed}.npz"
+                        if not path.exists():
+                            make(pattern, factors, rank, seed, *sizes[rank]).save(path)
+                        data = Data.load(path)
                         found = {}
                         for method in ("lorank", *args.methods):
-                            budget = 40.0 if args.quick else 120.0
-                            found[method] = peers.measure(method, path, {}, (TOL,), budget, 1 if args.quick else 3)
+                            found[method] = peers.measure(method, path, {}, (TOL,), args.budget, args.repeats)
                         lines = [
                             {
                                 "what": "run",
@@ -291,7 +291,9 @@ def run_table(lines: list[dict]) -> list[dict]:
             found = [d for d in group if d["method"] == method]
             reached = [d for d in found if "seconds" in d]
             if not reached:
-                row[method] = "not reached"
+                failed = [d for d in found if "failed" in d]
+                best, effort = (np.median([d[key] for d in found if key in d] or [np.nan]) for key in ("best", "effort"))
+                row[method] = "failed" if failed else f"{best:.0e} after {effort:.0f} s"
                 continue
             seconds, steps = (np.median([d[key] for d in reached]) for key in ("seconds", "steps"))
             row[method] = f"{seconds:.2f} s, {steps:.0f} steps"
@@ -363,6 +365,11 @@ def main() -> None:
     parser.add_argument("--ratios", type=float, nargs="*", default=RATIOS)
     parser.add_argument("--instances", type=int, default=10)
     parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="runs of each method on each problem, of which the median counts"
+    )
+    parser.add_argument("--budget", type=float, default=120.0, help="seconds that a peer may try for")
+    parser.add_argument("--keep", type=Path, help="a folder for the problems: those that are there are not made again")
     parser.add_argument("--before", default=sys.executable, help="the interpreter of another version")
     parser.add_argument("--after", default=sys.executable, help="and of this one")
     parser.add_argument("--log", type=Path, default=LOG)

@@ -122,6 +122,17 @@ def test_a_basis_that_grows(n, w, dependent, seed, dtype, backend):
     assert_close(basis.first(1), (double(whole) @ double(p))[:, :1], dtype)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_long_sums_in_single_precision_have_the_digits_of_double(dtype):
+    backend = get_backend("reference")
+    rng = np.random.default_rng(0)
+    x, y = (random_array(rng, (10_001, 2), dtype) for _ in range(2))
+    a, b = map(backend.asarray, (x, y))
+    assert backend.norm(a) == pytest.approx(np.linalg.norm(double(x)), rel=1e-12)
+    size = np.linalg.norm(double(x)) * np.linalg.norm(double(y))
+    assert backend.inner(a, b) == pytest.approx(np.vdot(double(x), double(y)).real, abs=1e-12 * size)
+
+
 def test_norm_does_not_overflow_in_single_precision(backend):
     assert backend.norm(backend.asarray(np.array([3e30, 4e30], np.float32))) == pytest.approx(5e30, rel=1e-6)
     assert backend.norm(backend.asarray(np.array([3e30 + 4e30j], np.complex64))) == pytest.approx(5e30, rel=1e-6)

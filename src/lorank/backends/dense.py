@@ -12,7 +12,7 @@ from .base import Array
 from .basis import Basis
 from .cholesky_qr import at_large_angles, first_pass, second_pass
 
-SHORT = 4096  # entries
+SHORT = 4096  # entries: BLAS leaves them to one thread, and they stay in the nearest cache
 BLOCK = 1 << 16  # index pairs at a time: bounds the memory of gathered factors
 
 
@@ -196,6 +196,8 @@ class Dense:
 
     def norm(self, a: Array) -> float:
         """Euclidean (Frobenius) norm in double precision. Not by BLAS, whose threads may change the last bits."""
+        if _is_long_single(a):
+            return math.sqrt(_products_in_double(a, a))
         a = _double(a).ravel()
         if a.size <= SHORT:  # which BLAS leaves to one thread
             return math.sqrt(np.vdot(a, a).real)
@@ -209,6 +211,8 @@ class Dense:
 
     def inner(self, a: Array, b: Array) -> float:
         """``Re <a, b>``, in double precision."""
+        if _is_long_single(a) and _is_long_single(b):
+            return _products_in_double(a, b)
         return float(np.vdot(_double(a), _double(b)).real)
 
     def norms(self, arrays: Sequence[Array]) -> list[float]:
@@ -333,6 +337,17 @@ def _double(a: Array) -> np.ndarray:
     if a.dtype == np.float64 or a.dtype == np.complex128:  # mostly, and several times a step
         return a
     return a.astype(np.result_type(a, np.float64), copy=False)
+
+
+def _is_long_single(a: Array) -> bool:
+    return a.size > SHORT and a.dtype in (np.float32, np.complex64)
+
+
+def _products_in_double(a: np.ndarray, b: np.ndarray) -> float:
+    """``Re <a, b>`` in double precision, a piece at a time: copies of the whole would go through memory."""
+    a, b = a.ravel(), b.ravel()
+    pieces = (slice(k, k + SHORT) for k in range(0, a.size, SHORT))
+    return math.fsum(float(np.vdot(_double(a[piece]), _double(b[piece])).real) for piece in pieces)
 
 
 def _nan_svd(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

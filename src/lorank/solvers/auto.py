@@ -120,7 +120,7 @@ class Auto:
     solver: Solver = field(default_factory=lambda: RCG(Counts()))
     finer: Solver = field(default_factory=lambda: RCG(Blocks()))
     near: float = 0.05  # relative residuals from which on ``finer`` may take over,
-    slowing: float = 0.05  # where the last ``settle`` steps left more than this share of the residual
+    slowing: float = 0.03  # where the last ``settle`` steps left more than this share of the residual
     rates: tuple[float, ...] = (0.9, 0.95, 0.98)  # of IRLS; the first only with ``ample`` measurements per degree of freedom
     ample: float = 1.8
     newton: GaussNewton = field(default_factory=GaussNewton)
