@@ -2,6 +2,10 @@
 
     python benchmarks/tables.py tune              # lorank and the cheap peers on the tuning tables, seeds from 100 on
     python benchmarks/tables.py run --methods lorank ridge ...  --seeds 0 1 2 3 4
+    python benchmarks/tables.py report --log a.jsonl b.jsonl   # the table of docs/benchmarks/tables.md, its CSV and picture
+    python benchmarks/tables.py speed             # CPU seconds of lorank and IterativeImputer, in alternation
+    python benchmarks/tables.py coverage          # how often intervals at 90 % hold what was hidden
+    python benchmarks/tables.py large             # 1 000 000 x 50 with 20 % missing: seconds and memory
 
 Runs are kept in a log (--log) and are not made twice. A run is given up after --limit CPU seconds. Errors are normalised:
 root mean squares over hidden cells, in standard deviations of their columns. What tables there are, and where from:
@@ -22,12 +26,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from common import read, run_jobs
+from common import markdown, read, run_jobs
 from tables_data import GAPS, SERIES, SERIES_GAPS, TEST, TEST_SERIES, TUNING, TUNING_SERIES, error, hide, load
 from tables_peers import PEERS, SERIES_PEERS, quiet
+from tables_report import report, write
 
 KEYS = ("table", "gaps", "method", "seed")
-CHEAP = ("mean", "neighbours", "ridge", "SoftImpute")
 
 
 @contextlib.contextmanager
@@ -88,13 +92,84 @@ def jobs(tables: dict, series: dict, methods: list[str], seeds: list[int]) -> li
     ]
 
 
+def speed(names: list[str] | None, seeds: list[int]) -> None:
+    """The better of two fits of each, in alternation, on tables of 1000 rows and more."""
+    rows = []
+    for name in names or [*TEST]:
+        table = load(name)
+        if len(table) < 1000:
+            continue
+        for gaps in GAPS:
+            holes = np.where(hide(table, gaps, seeds[0]), np.nan, table)
+            seconds: dict[str, list[float]] = {"lorank": [], "ridge": []}
+            for _ in range(2):
+                for method, found in seconds.items():
+                    start = time.process_time()
+                    fill(method, holes, False)
+                    found.append(time.process_time() - start)
+            ours, theirs = (min(found) for found in seconds.values())
+            rows.append(
+                {"table": name, "shape": f"{table.shape[0]} x {table.shape[1]}", "gaps": gaps, "lorank, s": f"{ours:.2f}"}
+            )
+            rows[-1] |= {"IterativeImputer (ridge), s": f"{theirs:.2f}", "times faster": f"{theirs / ours:.2f}"}
+            print(rows[-1], flush=True)
+    print("\n".join(markdown(rows)))
+
+
+def coverage(names: list[str] | None, seeds: list[int]) -> None:
+    """Shares of hidden cells within intervals at 90 %, over the table and in the least and most covered column."""
+    import lorank as lr
+
+    rows = []
+    for name in names or [*TEST, *TEST_SERIES]:
+        table, series = load(name), name in SERIES
+        for gaps in SERIES_GAPS if series else GAPS:
+            inside: list[np.ndarray] = []
+            for seed in seeds:
+                hidden = hide(table, gaps, seed, series)
+                holes = np.where(hidden, np.nan, table)
+                low, high = lr.TableImputer(time=True if series else None).fit(holes).interval(holes, 0.9)
+                inside.append(np.where(hidden, (low <= table) & (table <= high), np.nan))
+            found = np.concatenate(inside)
+            columns = [np.nanmean(c) for c in found.T if np.isfinite(c).sum() >= 20]
+            rows.append({"table": name, "gaps": gaps, "within": f"{np.nanmean(found):.3f}"})
+            rows[-1] |= {"least column": f"{min(columns):.2f}", "most": f"{max(columns):.2f}"}
+            print(rows[-1], flush=True)
+    print("\n".join(markdown(rows)))
+    shares = np.array([float(row["within"]) for row in rows])
+    good = np.mean((shares >= 0.88) & (shares <= 0.92))
+    print(f"between 0.88 and 0.92 in {good:.0%} of {len(rows)} cells, median {np.median(shares):.3f}")
+
+
+def large(names: list[str] | None, seeds: list[int]) -> None:
+    """A million rows of fifty columns with six factors."""
+    import resource
+
+    import lorank as lr
+
+    rng = np.random.default_rng(seeds[0])
+    loadings = rng.standard_normal((6, 50))
+    table = np.empty((1_000_000, 50))
+    for at in range(0, len(table), 50_000):
+        part = rng.standard_normal((50_000, 6)) @ loadings + 0.7 * rng.standard_normal((50_000, 50))
+        part[rng.random(part.shape) < 0.2] = np.nan
+        table[at : at + 50_000] = part
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    wall, cpu = time.perf_counter(), time.process_time()
+    lr.TableImputer().fit_transform(table)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"{wall:.0f} s, {cpu:.0f} CPU s; at most {after / 2**20:.2f} GiB in all, {before / 2**20:.2f} with the table alone")
+    print(f"{after * 1024 / table.nbytes:.1f} times the table's {table.nbytes / 2**30:.2f} GiB")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("tune", "run"))
+    parser.add_argument("what", choices=("tune", "run", "report", "speed", "coverage", "large"))
     parser.add_argument("--methods", nargs="+", default=["lorank", *PEERS, "interpolation"])
     parser.add_argument("--seeds", nargs="+", type=int)
     parser.add_argument("--tables", nargs="+")
-    parser.add_argument("--log", type=Path, default=Path("tables.jsonl"))
+    parser.add_argument("--log", type=Path, nargs="+", default=[Path("tables.jsonl")])
     parser.add_argument("--limit", type=float, default=90.0)
     given = parser.parse_args()
     if given.what in ("tune", "run"):
@@ -102,8 +177,13 @@ def main() -> None:
         if given.tables:
             tables, series = ({k: v for k, v in these.items() if k in given.tables} for these in (tables, series))
         seeds = given.seeds or ([100, 101] if given.what == "tune" else [0, 1, 2, 3, 4])
-        run_jobs(lambda job: solve(job, given.limit), jobs(tables, series, given.methods, seeds), given.log, KEYS)
-    print(len(read(given.log)), "runs in", given.log)
+        run_jobs(lambda job: solve(job, given.limit), jobs(tables, series, given.methods, seeds), given.log[0], KEYS)
+    elif given.what == "report":
+        lines = report([run for log in given.log for run in read(log)])
+        write(lines)
+        print("\n".join(lines))
+    else:
+        {"speed": speed, "coverage": coverage, "large": large}[given.what](given.tables, given.seeds or [0])
 
 
 if __name__ == "__main__":

@@ -129,9 +129,27 @@ def test_impute_fills_and_keeps_text(tmp_path):
     assert [line["name"] for line in out] == [f"n{i}" for i in range(80)]
     np.testing.assert_array_equal(filled[~np.isnan(gaps)], whole[~np.isnan(gaps)])
     assert np.sqrt(np.mean((filled - whole)[np.isnan(gaps)] ** 2)) < 0.3
-    assert "LowRankImputer" in run("inspect", tmp_path / "i.lorank").stdout
+    assert "TableImputer" in run("inspect", tmp_path / "i.lorank").stdout
     wrong = run("recommend", tmp_path / "i.lorank", "--row", "1")
     assert (wrong.exit_code, "of a table" in wrong.stderr) == (2, True)
+    low = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--rank", "1", "--model", tmp_path / "l.lorank")
+    assert low.exit_code == 0, low.output
+    assert "LowRankImputer" in run("inspect", tmp_path / "l.lorank").stdout
+    both = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--rank", "1", "--time", "rows")
+    assert (both.exit_code, "--time and --refine" in both.stderr) == (2, True)
+
+
+def test_impute_reads_dates(tmp_path):
+    days = [f"2024-{1 + i // 28:02d}-{1 + i % 28:02d}" for i in range(120)]
+    lines = [f"{day},{'' if 40 <= i < 44 else i},{i % 7}" for i, day in enumerate(days)]
+    (tmp_path / "t.csv").write_text("day,a,b\n" + "\n".join(lines) + "\n")
+    done = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--time", "day")
+    assert done.exit_code == 0, done.output
+    out = read(tmp_path / "o.csv")
+    assert [line["day"] for line in out] == days
+    np.testing.assert_allclose([float(line["a"]) for line in out], np.arange(120.0), atol=2.0)
+    wrong = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--time", "month")
+    assert (wrong.exit_code, "no column 'month'" in wrong.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,7 @@ def run_inspect(path: Path, as_json: bool) -> None:
         summary["labels"] = getattr(model, "labels_", None)
     else:
         names = getattr(model, "feature_names_in_", None)
-        summary = {"class": "LowRankImputer", "columns": len(model.means_), "rank": model.rank_, "names": names}
+        summary = {"class": type(model).__name__, "columns": len(model.means_), "rank": model.rank_, "names": names}
     if as_json:
         show_json(summary)
         return

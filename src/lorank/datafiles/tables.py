@@ -34,6 +34,28 @@ class Table:
     values: np.ndarray
     frame: Any
 
+    def with_times(self, name: str) -> tuple[np.ndarray, int | bool]:
+        """The numbers, with the times of the rows among them, and the number of their column; True for ``rows``.
+
+        Dates are read as such, and put beside the numbers.
+        """
+        if name == "rows" and name not in self.names:
+            return self.values, True
+        if name in self.numbers:
+            return self.values, self.numbers.index(name)
+        if name not in self.names:
+            raise FileError(f"no column {name!r} to take times from: there are {', '.join(self.names[:12])}, or rows")
+        pl = polars()
+        cells = self.frame.get_column(name)
+        try:
+            dates = cells.str.to_datetime() if cells.dtype == pl.String else cells.cast(pl.Datetime)
+        except pl.exceptions.PolarsError as error:
+            raise FileError(f"column {name!r} holds no dates: {str(error).splitlines()[0]}") from None
+        stamps = dates.cast(pl.Int64).cast(pl.Float64).to_numpy()
+        if dates.null_count():
+            raise FileError(f"column {name!r} must have a date in every row")
+        return np.column_stack([self.values, stamps]), self.values.shape[1]
+
     def write(self, path: str | Path, values: np.ndarray) -> None:
         """Write the table with other numbers, as CSV or Parquet, in one go."""
         pl = polars()

@@ -26,9 +26,12 @@ class Calibration:
     size: np.ndarray
 
     @classmethod
-    def of(cls, errors: np.ndarray, spread: np.ndarray) -> Calibration:
-        """From errors (nan where none is known) and the deviations expected there."""
-        ratio = errors / np.maximum(spread, 1e-9)
+    def of(cls, errors: np.ndarray, spread: np.ndarray, inflation: float = 1.0) -> Calibration:
+        """From errors (nan where none is known) and the deviations expected there.
+
+        ``inflation`` makes up for models that had seen the cells where they erred.
+        """
+        ratio = inflation * errors / np.maximum(spread, 1e-9)
         known = ~np.isnan(ratio)
         if not known.any():
             normal = np.sqrt(2) * _inverse_erf(2 * np.clip(GRID, 1e-4, 1 - 1e-4) - 1)

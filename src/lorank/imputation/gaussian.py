@@ -143,8 +143,15 @@ def _conditional(K: np.ndarray, G: np.ndarray, Z: np.ndarray, batch: Batch) -> n
 
 
 def _inverse(S: np.ndarray) -> np.ndarray:
-    K = np.linalg.inv(S)
-    return (K + K.T) / 2
+    """Of a covariance; made a little larger on the diagonal where rounding has made it singular."""
+    try:
+        L = np.linalg.cholesky(S)
+    except np.linalg.LinAlgError:
+        w, V = np.linalg.eigh(S)
+        floor = 1e-8 * max(float(w[-1]), FLOOR)
+        return np.asarray((V / np.maximum(w, floor)) @ V.T)
+    half = np.linalg.inv(L)
+    return np.asarray(half.T @ half)
 
 
 def _change(new: np.ndarray, old: np.ndarray) -> float:

@@ -8,18 +8,18 @@ its own ridge regression.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 LANDMARKS = 200
-WIDTHS = (0.2, 0.4, 0.8)  # of the bumps, in units of the root of the number of columns
+WIDTHS = (0.3, 0.8)  # of the bumps, in units of the root of the number of columns
 RIDGES = (0.5, 5.0)
 STIFF = 1e-2  # added to the bumps' own matrix, so that single precision will do
 GAIN = 0.005  # the least share of a column's squared error that bumps must take away
-CHECK = 5  # every fifth cell judges, where the first fold cannot
-CELLS = 4000  # of a column, at most, to learn from
-TRIED = 5  # columns that choose the width
+FEWEST = 30  # cells of a column that is learned at all
+CELLS = 2500  # of a column, at most, to learn from
+TRIED = 3  # columns that choose the width
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,16 @@ class Bumps:
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """The expected errors in filled rows: an (n, d) array."""
-        return features(rows, self.landmarks, self.width) @ self.weights
+        return np.asarray(features(rows, self.landmarks, self.width) @ self.weights)
 
 
 def features(rows: np.ndarray, landmarks: np.ndarray, width: float) -> np.ndarray:
-    """Heights of the bumps at each row: an (n, m) array."""
-    return _heights(rows, (rows**2).sum(axis=1), landmarks, 2 * width**2 * landmarks.shape[1]).astype(np.float64)
-
-
-def _heights(rows: np.ndarray, squares: np.ndarray, landmarks: np.ndarray, scale: float) -> np.ndarray:
-    """In single precision: there are many of them, and what is learned from them is rough."""
-    exponent = (rows @ (landmarks * (2 / scale)).T).astype(np.float32)
-    exponent -= (squares / scale).astype(np.float32)[:, None]
-    exponent -= ((landmarks**2).sum(axis=1) / scale).astype(np.float32)
+    """Heights of the bumps at each row: an (n, m) array, in single precision: what is learned from them is rough."""
+    rows, landmarks = rows.astype(np.float32), landmarks.astype(np.float32)
+    scale = np.float32(2 * width**2 * landmarks.shape[1])
+    exponent = rows @ (landmarks * (2 / scale)).T
+    exponent -= ((rows * rows).sum(axis=1) / scale)[:, None]
+    exponent -= (landmarks * landmarks).sum(axis=1) / scale
     return np.exp(np.minimum(exponent, 0, out=exponent), out=exponent)
 
 
@@ -65,6 +62,8 @@ def fit_bumps(
     fills: list[np.ndarray], fold: np.ndarray, errors: np.ndarray, rng: np.random.Generator
 ) -> tuple[Bumps | None, np.ndarray]:
     """Bumps for the errors of hidden cells.
+
+    Cells of the first fold choose the width and the ridge of each column, and whether it is helped at all.
 
     Parameters
     ----------
@@ -79,58 +78,68 @@ def fit_bumps(
     Returns
     -------
     Bumps or None, (n, d) array
-        And what they say at the cells that judged them, which they had not seen: nan elsewhere.
+        And what bumps that were learned without the second fold say at its cells: nan elsewhere.
     """
     n, d = fold.shape
     m = min(LANDMARKS, n // 3)
     said = np.full((n, d), np.nan)
     if m < 5:
         return None, said
-    picked = rng.choice(n, m, replace=False)
-    landmarks = fills[0][picked]
-    cells = [np.flatnonzero(fold[:, j] >= 0) for j in range(d)]
-    cells = [at if len(at) <= CELLS else np.sort(rng.choice(at, CELLS, replace=False)) for at in cells]
-    some: list[Any] = [[] if j % -(-d // TRIED) else at for j, at in enumerate(cells)]
-    squares = [(rows**2).sum(axis=1) for rows in fills]
-
-    def columns(width: float, cells: list) -> Any:
-        scale = 2 * width**2 * d
-        heights = [_heights(rows, square, landmarks, scale) for rows, square in zip(fills, squares, strict=True)]
-        among = features(landmarks, landmarks, width) + STIFF * np.eye(m)
-        return _columns(np.stack(heights), among, cells, fold, errors)
-
-    width = min(WIDTHS, key=lambda width: columns(width, some)[2])
-    weights, guesses, _ = columns(width, cells)
+    fills = [rows.astype(np.float32) for rows in fills]
+    landmarks = fills[0][rng.choice(n, m, replace=False)]
+    cells = [_cells(fold[:, j], rng) for j in range(d)]
+    some = range(0, d, -(-d // TRIED))
+    width = min(WIDTHS, key=lambda width: _columns(fills, landmarks, width, cells, fold, errors, some)[2])
+    weights, guesses, _ = _columns(fills, landmarks, width, cells, fold, errors, range(d))
     for j, (at, guess) in guesses.items():
         said[at, j] = guess
-    return (Bumps(landmarks, width, weights), said) if weights.any() else (None, said)
+    return (Bumps(landmarks.astype(np.float64), width, weights), said) if weights.any() else (None, said)
+
+
+def _cells(fold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The rows of a column's hidden cells, fold after fold."""
+    at = np.flatnonzero(fold >= 0)
+    if len(at) > CELLS:
+        at = rng.choice(at, CELLS, replace=False)
+    return np.asarray(at[np.argsort(fold[at], kind="stable")])
 
 
 def _columns(
-    heights: np.ndarray, among: np.ndarray, cells: list[np.ndarray], fold: np.ndarray, errors: np.ndarray
+    fills: list[np.ndarray],
+    landmarks: np.ndarray,
+    width: float,
+    cells: list[np.ndarray],
+    fold: np.ndarray,
+    errors: np.ndarray,
+    columns: range,
 ) -> tuple[np.ndarray, dict[int, tuple[np.ndarray, np.ndarray]], float]:
-    """Weights of each column, what they say at its judging cells, and the share of squared error that is left."""
-    m, d = heights.shape[2], len(cells)
-    weights, guesses, left = np.zeros((m, d)), {}, 0.0
-    for j, at in enumerate(cells):
-        if len(at) < 25:
+    """Weights of each column, what is said at cells of the second fold, and the share of squared error that is left."""
+    heights = np.stack([features(rows, landmarks, width) for rows in fills])
+    m = len(landmarks)
+    among = features(landmarks, landmarks, width).astype(np.float64) + STIFF * np.eye(m)
+    weights, guesses, left = np.zeros((m, fold.shape[1])), {}, 0.0
+    for j in columns:
+        at = cells[j]
+        if len(at) < FEWEST:
             continue
+        one, two = np.searchsorted(fold[at, j], (1, 2))
         P, r = heights[fold[at, j], at], errors[at, j].astype(np.float32)
-        judge = fold[at, j] == 0
-        if not 0.05 < judge.mean() < 0.5:
-            judge = np.arange(len(at)) % CHECK == 0
-        part, whole = P[~judge].T @ P[~judge], P[judge].T @ P[judge]
-        whole += part
-        right = P[~judge].T @ r[~judge]
-        before = float(np.mean(r[judge] ** 2))
-        best = before * (1 - GAIN), 0.0, np.zeros(int(judge.sum()))
-        for ridge in RIDGES:
-            guess = P[judge] @ np.linalg.solve(part + ridge * among, right)
-            error = float(np.mean((r[judge] - guess) ** 2))
-            if error < best[0]:
-                best = error, ridge, guess
-        if best[1]:
-            weights[:, j] = np.linalg.solve(whole + best[1] * among, P.T @ r)
-        guesses[j] = at[judge], best[2]
-        left += min(best[0] / before, 1.0) if before else 1.0
+        grams = [A.T @ A for A in (P[:one], P[one:two], P[two:])]
+        rights = [A.T @ b for A, b in ((P[:one], r[:one]), (P[one:two], r[one:two]), (P[two:], r[two:]))]
+        before = float(r[:one] @ r[:one])
+        best, ridge = before * (1 - GAIN), 0.0
+        for tried in RIDGES:
+            off = r[:one] - P[:one] @ _solve(grams[1] + grams[2] + tried * among, rights[1] + rights[2])
+            if off @ off < best:
+                best, ridge = float(off @ off), tried
+        guess = np.zeros(two - one)
+        if ridge:
+            weights[:, j] = _solve(sum(grams) + ridge * among, sum(rights))
+            guess = P[one:two] @ _solve(grams[0] + grams[2] + ridge * among, rights[0] + rights[2])
+        guesses[j] = at[one:two], guess
+        left += best / before if before else 1.0
     return weights, guesses, left
+
+
+def _solve(A: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.asarray(cho_solve(cho_factor(A, check_finite=False), b, check_finite=False))

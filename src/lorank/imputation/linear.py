@@ -95,7 +95,7 @@ def fit_linear(table: np.ndarray, margins: list[Margin] | None, near: Linear | N
     start = near.gaussian if near is not None and isinstance(near.gaussian, Gaussian) else None
     if start is not None and margins is not None:
         S = start.covariance
-        scale = np.nanstd(scores, axis=0) / np.sqrt(np.diagonal(S))
+        scale = np.maximum(np.nanstd(scores, axis=0), 1e-3) / np.sqrt(np.diagonal(S))
         start = Gaussian(np.nanmean(scores, axis=0), S * np.outer(scale, scale))
     return Linear(fit_gaussian(scores, strength, start=start), strength, margins)
 

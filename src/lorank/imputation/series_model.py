@@ -12,14 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from .calibration import Calibration
-from .kernel import Bumps, fit_bumps
-from .linear import Linear, margins_of, to_scores
-from .margins import Margin
+from .linear import Linear, margins_of
 from .patterns import batches
 from .series import Neighbours, between, block_folds, profile, seasonal, typical_step
-from .table_model import BETTER, FOLDS, fit_linears
+from .table_model import FOLDS, fit_linears
 
 EDGES = np.array([1.5, 2.5, 4.5, 8.5, 16.5])  # of the classes of distances, in typical steps
+SURE = 0.97  # of a line's squared error: where weighed guesses leave more, the line is taken
 PRIOR = 30.0  # cells: as much as the weights of all columns, or those of all distances, count beside a column's own
 
 
@@ -36,8 +35,6 @@ class SeriesModel:
     neighbours : Neighbours
     weights : (classes, d, guesses) array
         By distance to the next known cell.
-    margins : list of Margin
-    bumps : Bumps or None
     spread : (classes, d) array
         Root mean square errors.
     calibration : Calibration
@@ -47,8 +44,6 @@ class SeriesModel:
     along: Linear
     neighbours: Neighbours
     weights: np.ndarray
-    margins: list[Margin]
-    bumps: Bumps | None
     spread: np.ndarray
     calibration: Calibration
 
@@ -60,11 +55,9 @@ class SeriesModel:
     def fill(self, table: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The filled table, and standard deviations in its gaps."""
         missing = np.isnan(table)
-        found, classes, rows = _guesses(table, times, self.across, self.along, self.neighbours)
+        found, classes = _guesses(table, times, self.across, self.along, self.neighbours)
         columns = np.arange(table.shape[1])
         filled = np.einsum("gij,ijg->ij", found, self.weights[classes, columns])
-        if self.bumps is not None:
-            filled += self.bumps(to_scores(self.margins, rows))
         return np.where(missing, filled, table), np.where(missing, self.spread[classes, columns], 0.0)
 
     def draw(self, table: np.ndarray, rng: np.random.Generator, times: np.ndarray) -> np.ndarray:
@@ -95,28 +88,24 @@ def fit_series(table: np.ndarray, times: np.ndarray, neighbours: Neighbours, rng
     across = fit_linears(table, fold == 0, margins[:d])[0][0]
     beside = np.zeros((n, wide.shape[1] - d), bool)
     along = fit_linears(wide, np.hstack([fold == 0, beside]), margins)[0][0]
-    found, classes, fills = None, np.zeros((n, d), int), []
+    found, classes = None, np.zeros((n, d), int)
     for k in range(FOLDS):
         at = fold == k
-        guesses, distance, rows = _guesses(np.where(at, np.nan, table), times, across, along, neighbours)
+        guesses, distance = _guesses(np.where(at, np.nan, table), times, across, along, neighbours)
         found = np.full_like(guesses, np.nan) if found is None else found
         found[:, at], classes[at] = guesses[:, at], distance[at]
-        fills.append(to_scores(margins, rows))
     assert found is not None
-    weights = _trusted(found, classes, table, fold)
-    errors = table - np.einsum("gij,ijg->ij", found, weights[classes, np.arange(d)])
-    bumps, said = fit_bumps(fills, fold, errors, rng)
-    judged = (fold >= 0) if bumps is None else ~np.isnan(said)
-    left = np.where(judged, errors - np.nan_to_num(said), np.nan)
+    weights, guess = _trusted(found, classes, table, fold)
+    left = np.where(fold >= 0, table - guess, np.nan)
     spread = _spread(left, classes, len(EDGES) + 1)
     calibration = Calibration.of(left, spread[classes, np.arange(d)])
-    return SeriesModel(across, along, neighbours, weights, margins, bumps, spread, calibration)
+    return SeriesModel(across, along, neighbours, weights, spread, calibration)
 
 
 def _guesses(
     table: np.ndarray, times: np.ndarray, across: Linear, along: Linear, neighbours: Neighbours
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All guesses for all cells (g, n, d), the class of each cell's distance, and the rows with what is beside them, filled."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """All guesses for all cells, a (g, n, d) array, and the class of each cell's distance."""
     d = table.shape[1]
     missing = np.isnan(table)
     wide = np.hstack([table, neighbours(table, times)])
@@ -132,24 +121,26 @@ def _guesses(
         shape = profile(table, neighbours.period)
         found += [seasonal(table, neighbours.period, line), shape + between(table - shape, times)[0]]
     classes = np.searchsorted(EDGES, distance / typical_step(times))
-    return np.stack(found), classes, rows
+    return np.stack(found), classes
 
 
-def _trusted(found: np.ndarray, classes: np.ndarray, table: np.ndarray, fold: np.ndarray) -> np.ndarray:
-    """Weights of the guesses; the line alone in columns where weights from half of the folds do not beat it in the other
-    half.
+def _trusted(found: np.ndarray, classes: np.ndarray, table: np.ndarray, fold: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of the guesses, and what weights from half of the folds say in the other half.
+
+    The line alone counts in columns where these do not beat it.
     """
-    columns = np.arange(table.shape[1])
-    mixed, line = np.zeros(len(columns)), np.zeros(len(columns))
+    columns, line = np.arange(table.shape[1]), found[2]
+    guess = np.zeros(table.shape)
     for half in (0, 1):
-        learn, judge = (fold >= 0) & (fold % 2 == half), (fold >= 0) & (fold % 2 != half)
-        weights = _weights(found, classes, table, learn)
-        guess = np.einsum("gij,ijg->ij", np.nan_to_num(found), weights[classes, columns])
-        mixed += np.where(judge, (table - guess) ** 2, 0.0).sum(axis=0)
-        line += np.where(judge, (table - found[2]) ** 2, 0.0).sum(axis=0)
-    weights = _weights(found, classes, table, fold >= 0)
-    weights[:, mixed > (1 - BETTER) * line] = np.eye(len(found))[2]
-    return weights
+        weights = _weights(found, classes, table, (fold >= 0) & (fold % 2 == half))
+        said = np.einsum("gij,ijg->ij", np.nan_to_num(found), weights[classes, columns])
+        guess = np.where((fold >= 0) & (fold % 2 != half), said, guess)
+    there = fold >= 0
+    mixed, plain = (np.where(there, (table - x) ** 2, 0.0).sum(axis=0) for x in (guess, line))
+    weights = _weights(found, classes, table, there)
+    straight = mixed > SURE * plain
+    weights[:, straight] = np.eye(len(found))[2]
+    return weights, np.where(straight, line, guess)
 
 
 def _weights(found: np.ndarray, classes: np.ndarray, table: np.ndarray, there: np.ndarray) -> np.ndarray:

@@ -108,7 +108,7 @@ def fit_table(table: np.ndarray, rng: np.random.Generator, *, bumps: bool = True
     learned, said = fit_bumps(fills, fold, errors, rng) if bumps else (None, np.full((n, d), np.nan))
     judged = (fold >= 0) if learned is None else ~np.isnan(said)
     trees = {} if learner is None else _trees(learner, fills, fold, table, errors, learned)
-    calibration = Calibration.of(np.where(judged, errors - np.nan_to_num(said), np.nan), spread)
+    calibration = Calibration.of(np.where(judged, errors - np.nan_to_num(said), np.nan), spread, 1 + d / n)
     return TableModel(linears, mixture, margins, learned, calibration, trees)
 
 
