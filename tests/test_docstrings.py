@@ -86,6 +86,8 @@ def test_examples_run(name):
             pytest.importorskip(package)
     if name.startswith("lorank.backends.torch_"):
         pytest.importorskip("torch")
+    if name == "lorank.operators.big_completion":
+        pytest.importorskip("polars")
     module = importlib.import_module(name)
     with warnings.catch_warnings(), np.printoptions(legacy=False):
         warnings.simplefilter("error")
