@@ -42,11 +42,7 @@
       if (axis.type === "log" && !axis.tickvals) axis.minor = { ticks: "" };
     }
     for (const shape of layout.shapes || []) shape.line.color = soft;
-    for (const note of layout.annotations || []) {
-      const value = Number(note.name);
-      note.y = layout.yaxis.type === "log" ? Math.log10(value) : value;
-      note.font = { color: soft, size: 12 };
-    }
+    for (const note of layout.annotations || []) note.font = { color: soft, size: 12 };
     return layout;
   }
 

@@ -118,10 +118,11 @@ def _map(found: Map) -> dict[str, Any]:
 
 
 def _level(value: float, text: str) -> dict[str, Any]:
-    """A dashed line across, with its name: on a logarithmic axis that is placed by the logarithm, which the page sees to."""
+    """A dashed line across, with its name in the corner that curves leave free: beside the line they would cross it."""
     across: dict[str, Any] = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value}
-    note = {"xref": "paper", "x": 0.01, "xanchor": "left", "yanchor": "bottom", "showarrow": False, "text": text}
-    return {"shapes": [across | {"line": {"width": 1.2, "dash": "dash"}}], "annotations": [note | {"name": str(value)}]}
+    corner = {"xref": "paper", "yref": "paper", "x": 0.99, "y": 0.99, "xanchor": "right", "yanchor": "top"}
+    note = corner | {"showarrow": False, "text": f"dashed line, {text}"}
+    return {"shapes": [across | {"line": {"width": 1.2, "dash": "dash"}}], "annotations": [note]}
 
 
 def thin(length: int) -> np.ndarray:
