@@ -14,6 +14,7 @@ import scipy.sparse
 
 from lorank.backends import HostEntries, get_backend, register_backend
 from lorank.backends.hold_out import held_out
+from lorank.backends.normal_steps import normal_steps
 from lorank.backends.reference import Reference
 
 
@@ -233,6 +234,9 @@ class PartitionedObservations:
         if side:
             return sum(b.blocks(1, np.ascontiguousarray(factor[rows])) for b, rows in self._each())
         return np.concatenate([b.blocks(0, factor) for b in self.parts])
+
+    def normal_steps(self, columns, other, prior, ridge, start, steps):
+        return normal_steps(self, columns, other, prior, ridge, start, steps)
 
     def normal_equations(self, columns, other, prior, shift, *, weights=None, **options):
         if not columns:

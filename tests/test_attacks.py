@@ -166,7 +166,7 @@ CALLS: dict[str, Call] = {
     "fold_in": Call(lambda cols, values: fitted().fold_in(cols, values), {"cols": [0, 1], "values": [1.0, 2.0]}, {
         "cols": "column", "values": "fold_in|Complex data|Input y|requires y",
     }),
-    "recommend": Call(lambda rows, n: fitted().recommend(rows, n), {"rows": [0, 1], "n": 2}, {}),
+    "recommend": Call(lambda rows, n, by: fitted().recommend(rows, n, by=by), {"rows": [0, 1], "n": 2, "by": "rating"}, {}),
     "LowRankImputer": Call(
         functools.partial(estimator, "LowRankImputer"),
         {"X": TABLE, "rank": 1, "regularization": 1.0, "holdout": 0.1, "cv": 1, "tol": 1e-2, "max_iter": 2},

@@ -208,6 +208,33 @@ void bind_systems(nb::class_<Pattern> &cls, nb::module_ &m) {
         p.blocks<R>(columns, Factor<R>{other.data(), minors, width}, weights ? weights->data() : nullptr, out.data());
       },
       "columns"_a, "other"_a.noconvert(), "out"_a.noconvert(), "weights"_a.noconvert() = nb::none());
+  cls.def(
+      "steps",
+      [](const Pattern &p, bool columns, Matrix<const R> other, Vector<const R> values, Vector<const R> prior,
+         Vector<const R> ridge, Matrix<const R> start, std::int64_t count, Matrix<R> out, std::optional<Vector<const R>> weights) {
+        const std::int64_t majors = columns ? p.n2 : p.n1, minors = columns ? p.n1 : p.n2, width = other.shape(1);
+        require(width > 0, "other: columns", width, 1);
+        require(count >= 0, "steps", count, 0);
+        require_shape(other, "other", minors, width);
+        require_size(values, "values", p.m);
+        require_size(prior, "prior", width);
+        require_size(ridge, "ridge", majors);
+        require_shape(start, "start", majors, width);
+        require_shape(out, "out", majors, width);
+        if (weights) require_size(*weights, "weights", p.m);
+        lorank::StepsJob<R> job{};
+        job.values = values.data();
+        job.weights = weights ? weights->data() : nullptr;
+        job.prior = prior.data();
+        job.ridge = ridge.data();
+        job.start = start.data();
+        job.out = out.data();
+        job.steps = count;
+        nb::gil_scoped_release nogil;
+        p.steps<R>(columns, Factor<R>{other.data(), minors, width}, job);
+      },
+      "columns"_a, "other"_a.noconvert(), "values"_a.noconvert(), "prior"_a.noconvert(), "ridge"_a.noconvert(),
+      "start"_a.noconvert(), "steps"_a, "out"_a.noconvert(), "weights"_a.noconvert() = nb::none());
   m.def(
       "factor_systems",
       [](Cube<const R> matrices, Cube<R> factors) {

@@ -3,6 +3,7 @@
 #include "normal.h"
 
 #include "gram.h"
+#include "steps.h"
 #include "systems.h"
 
 namespace lorank {
@@ -208,7 +209,8 @@ void solve_systems(const SystemsJob<R> &job) {
 }
 
 const NormalTable kTable = {normal,          blocks<float>,         blocks<double>,       factor<float>,
-                            factor<double>, solve_systems<float>, solve_systems<double>};
+                            factor<double>, solve_systems<float>, solve_systems<double>,
+                            steps<float>,   steps<double>};
 
 }  // namespace
 

@@ -48,6 +48,27 @@ struct BlocksJob {
   double *scratch;  // stride * (stride + 1) doubles, aligned
 };
 
+// Steps of conjugate gradients towards x with (sum_t w_t y_t y_t^T + diag(P) + ridge I) x = sum_t w_t r_t y_t, for each major index
+// from where it is: what a factor's rows need of memory stays in the first caches from one step to the next.
+template <class R>
+struct StepsJob {
+  const std::int64_t *indptr;  // major pointers
+  const std::int32_t *index;   // minor indices, padded by kPrefetch entries
+  std::int64_t first, last;    // range of major indices
+  std::int64_t width, stride;  // of a factor; the same in whole cache lines
+  const R *other;              // packed to `stride`
+  const R *values;             // one a observation
+  const R *weights;            // one a observation, or null
+  const R *prior;              // P, (width)
+  const R *ridge;              // one a major index
+  const R *start;              // (majors, width)
+  R *out;                      // (majors, width); may be the start
+  std::int64_t steps;
+  R *scratch;                  // steps_scratch(stride) numbers, aligned
+};
+
+inline std::int64_t steps_scratch(std::int64_t stride) { return 6 * stride; }
+
 constexpr int kTogether = 8;  // systems that are solved side by side: entry (a, d) of all of them is one cache line
 
 // Systems with symmetric positive definite matrices: their Cholesky factors, upper triangles of kTogether systems side by
@@ -77,6 +98,8 @@ struct NormalTable {
   void (*factor_f64)(const SystemsJob<double> &);
   void (*solve_f32)(const SystemsJob<float> &);
   void (*solve_f64)(const SystemsJob<double> &);
+  void (*steps_f32)(const StepsJob<float> &);
+  void (*steps_f64)(const StepsJob<double> &);
 };
 
 const NormalTable *normal_baseline();

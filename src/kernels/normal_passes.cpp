@@ -152,6 +152,34 @@ void Pattern::blocks(bool columns, Factor<R> other, const double *weights, R *ou
   });
 }
 
+namespace {
+inline void run_steps(const NormalTable *table, const StepsJob<float> &job) { table->steps_f32(job); }
+inline void run_steps(const NormalTable *table, const StepsJob<double> &job) { table->steps_f64(job); }
+}  // namespace
+
+template <class R>
+void Pattern::steps(bool columns, Factor<R> other, StepsJob<R> job) const {
+  job.indptr = columns ? col_ptr_ : row_ptr_;
+  job.index = columns ? row_index_ : col_index_;
+  job.width = other.width;
+  const std::int64_t lines = lines_for(other.width, sizeof(R));
+  job.stride = lines * kLineBytes / static_cast<std::int64_t>(sizeof(R));
+  Packed<R> &packed = scratch<R>(1), &memory = scratch<R>(0);
+  packed.template pack<false>(other, static_cast<const R *>(nullptr), Factor<R>{nullptr, other.rows, 0}, 2 * lines);
+  job.other = packed.data;
+  const int count = share(columns, 2);
+  const std::int64_t size = steps_scratch(job.stride);
+  memory.reserve(static_cast<std::size_t>(count) * size);
+  const NormalTable *table = normal_table();
+  split(columns, 2, count, [&](std::int64_t first, std::int64_t last, int thread) {
+    StepsJob<R> mine = job;
+    mine.first = first;
+    mine.last = last;
+    mine.scratch = memory.data + thread * size;
+    run_steps(table, mine);
+  });
+}
+
 template <class R>
 void factor_systems(std::int64_t n, std::int64_t width, const R *matrices, R *factors) {
   SystemsJob<R> job{};
@@ -177,6 +205,7 @@ void solve_systems(std::int64_t n, std::int64_t width, const R *factors, const R
 
 #define LORANK_INSTANTIATE_SYSTEMS(R)                                                    \
   template void Pattern::blocks<R>(bool, Factor<R>, const double *, R *) const;          \
+  template void Pattern::steps<R>(bool, Factor<R>, StepsJob<R>) const;                   \
   template void factor_systems<R>(std::int64_t, std::int64_t, const R *, R *);           \
   template void solve_systems<R>(std::int64_t, std::int64_t, const R *, const R *, R *);
 LORANK_INSTANTIATE_SYSTEMS(float)

@@ -9,47 +9,6 @@
 namespace lorank {
 namespace {
 
-template <class R>
-inline R sum_lanes(const V<R> &v) {
-  constexpr int n = Simd<R>::lanes;
-  R a[n];
-  std::memcpy(a, &v, sizeof a);
-  for (int width = n / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) a[i] += a[i + width];
-  return a[0];
-}
-
-#if (defined(__GNUC__) || defined(__clang__)) && LORANK_VECTOR_BYTES >= 32
-// Halving by registers: the compiler turns these copies into extracts.
-template <class R, int BYTES>
-struct Sum {
-  typedef R full __attribute__((vector_size(BYTES)));
-  typedef R half __attribute__((vector_size(BYTES / 2)));
-  static inline R of(full v) {
-    half lo, hi;
-    std::memcpy(&lo, &v, BYTES / 2);
-    std::memcpy(&hi, reinterpret_cast<const char *>(&v) + BYTES / 2, BYTES / 2);
-    return Sum<R, BYTES / 2>::of(lo + hi);
-  }
-};
-template <class R>
-struct Sum<R, 16> {
-  typedef R full __attribute__((vector_size(16)));
-  static inline R of(full v) {
-    if (sizeof(R) == 8) return v[0] + v[1];
-    return (v[0] + v[2 % (16 / sizeof(R))]) + (v[1] + v[3 % (16 / sizeof(R))]);
-  }
-};
-template <>
-inline float sum_lanes<float>(const V<float> &v) {
-  return Sum<float, LORANK_VECTOR_BYTES>::of(v);
-}
-template <>
-inline double sum_lanes<double>(const V<double> &v) {
-  return Sum<double, LORANK_VECTOR_BYTES>::of(v);
-}
-#endif
-
 // HALVES > 0: the row's length in half cache lines a plane, known at compile time, so that accumulators live in registers.
 // HALVES = 0: any length, accumulators in the job's scratch row.
 // S: the type in which `other` is held.

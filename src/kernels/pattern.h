@@ -60,6 +60,11 @@ class Pattern {
   template <class R>
   void blocks(bool columns, Factor<R> other, const double *weights, R *out) const;
 
+  // Steps of conjugate gradients on the normal equations of each row (column): see normal.h. `other` is unpadded; the job's other
+  // fields that belong to the pattern or to memory are filled in here.
+  template <class R>
+  void steps(bool columns, Factor<R> other, StepsJob<R> job) const;
+
   // Values from row order to column order, conjugated.
   template <class R, bool COMPLEX>
   void to_columns(const R *values, R *out) const;

@@ -20,11 +20,12 @@ from .solvers import IHT, IRLS, NIHT, RCG, RGD, Auto, Fisher, GaussNewton, Messa
 
 if TYPE_CHECKING:
     from .diagnosis import diagnose
-    from .estimators import LowRankImputer, MatrixCompletion, TableImputer
+    from .estimators import ImplicitFactorization, LowRankImputer, MatrixCompletion, TableImputer
     from .estimators.files import load_estimator as load
 
 # Imported when first asked for: scikit-learn is an extra, and slow to import.
 _LATER = {
+    "ImplicitFactorization": ("estimators", "ImplicitFactorization"),
     "LowRankImputer": ("estimators", "LowRankImputer"),
     "MatrixCompletion": ("estimators", "MatrixCompletion"),
     "TableImputer": ("estimators", "TableImputer"),
@@ -70,6 +71,7 @@ __all__ = [
     "GaussNewton",
     "Gradient",
     "History",
+    "ImplicitFactorization",
     "LowRankImputer",
     "MatrixCompletion",
     "MessagePassing",

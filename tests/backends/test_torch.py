@@ -198,7 +198,7 @@ def test_estimators_fit_there_as_here(options):
         if a[0].endswith("counts"):
             np.testing.assert_array_equal(a[1], b[1])
     assert one.diagnosis_ == two.diagnosis_
-    np.testing.assert_array_equal(one.recommend([0, 5], 3)[0], two.recommend([0, 5], 3)[0])
+    np.testing.assert_array_equal(one.recommend([0, 5], 3, by="rating")[0], two.recommend([0, 5], 3, by="rating")[0])
 
 
 def test_gaps_are_filled_there_as_here():

@@ -99,7 +99,10 @@ def test_recommend_leaves_out_what_was_seen(folder):
     seen = {int(line["movie"]) for line in read(folder / "ratings.csv") if line["user"] == "u5"}
     assert len(best) == 4
     assert not seen & {one["col"] for one in best}
-    assert [one["prediction"] for one in best] == sorted((one["prediction"] for one in best), reverse=True)
+    by_rating = json.loads(run("recommend", folder / "m.lorank", "--row", "u5", "--by", "rating", "--json").stdout)[
+        "recommendations"
+    ]
+    assert [one["prediction"] for one in by_rating] == sorted((one["prediction"] for one in by_rating), reverse=True)
     assert "movie" in run("recommend", folder / "m.lorank", "--row", "u5").stdout
     wrong = run("recommend", folder / "m.lorank", "--row", "u99")
     assert (wrong.exit_code, "no row of the model" in wrong.stderr) == (2, True)

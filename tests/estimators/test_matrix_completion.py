@@ -174,7 +174,7 @@ def test_fold_in_against_a_dense_ridge_regression(data):
 
 def test_recommendations_are_the_largest_predictions(fitted, data):
     pairs = data[0]
-    best, scores = fitted.recommend([0, 7, 7], n=5)
+    best, scores = fitted.recommend([0, 7, 7], n=5, by="rating")
     assert best.shape == scores.shape == (3, 5)
     np.testing.assert_array_equal(best[1], best[2])
     for row, cols, value in zip([0, 7], best, scores, strict=False):
@@ -183,11 +183,41 @@ def test_recommendations_are_the_largest_predictions(fitted, data):
         everything[seen] = -np.inf
         np.testing.assert_array_equal(cols, np.argsort(-everything)[:5])
         np.testing.assert_allclose(value, np.sort(everything)[::-1][:5])
-    assert np.isin(fitted.recommend(0, n=80, exclude_seen=False)[0], np.arange(80)).all()
-    left = fitted.recommend(0, n=80)[0][0]
-    assert (left == -1).sum() == (pairs[:, 0] == 0).sum()
+    assert np.isin(fitted.recommend(0, n=80, exclude_seen=False, by="rating")[0], np.arange(80)).all()
+    left, predicted = fitted.recommend(0, n=80)
+    assert (left[0] == -1).sum() == (pairs[:, 0] == 0).sum()
+    there = left[0][left[0] >= 0]
+    np.testing.assert_allclose(predicted[0][: len(there)], fitted.predict(np.column_stack([np.zeros_like(there), there])))
+    with pytest.raises(ValueError, match="by must be one of 'taste', 'rating'"):
+        fitted.recommend(0, by="price")
     with pytest.raises(ValueError, match="n must be"):
         fitted.recommend(0, n=0)
+
+
+def test_what_people_take_and_like_comes_first():
+    from lorank.evaluation import Held, Popularity, compare, leave_some_out
+
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 3, (120, 1))
+    own = kind == np.arange(45) % 3
+    rows, cols = np.nonzero(rng.random((120, 45)) < np.where(own, 0.5, 0.05))  # who rates what says what they are after
+    values = np.clip(np.round(3 + rng.standard_normal(45)[cols] + 0.7 * rng.standard_normal(len(rows))), 1, 5)
+    out = leave_some_out(rows, 0.2)
+    pairs = np.column_stack([rows, cols])
+    model = lr.MatrixCompletion(rank=1, regularization="learned", shape=(121, 45)).fit(pairs[~out], values[~out])
+    liked = out & (values >= np.median(values))
+    held, counts = Held.from_pairs(rows[liked], cols[liked], 120), np.bincount(cols[~out], minlength=45)
+
+    class ByRating:
+        def recommend(self, users, n):
+            return model.recommend(users, n, by="rating")
+
+    models = {"taste": model, "rating": ByRating(), "popularity": Popularity(rows[~out], cols[~out], 45)}
+    found = {name: scores[0].ndcg for name, scores in compare(models, held, counts, 120, n=5).items()}
+    assert found["taste"] > 1.3 * max(found["rating"], found["popularity"])
+    popular = np.argsort(-np.bincount(cols[~out & (values >= np.median(values[~out]))], minlength=45), kind="stable")
+    for stranger in (120, 5000):  # never observed, and beyond the matrix
+        assert model.recommend(stranger, n=4)[0][0].tolist() == popular[:4].tolist()
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.9])

@@ -40,7 +40,7 @@ def test_a_model_comes_back_as_it_was(model, tmp_path):
     np.testing.assert_array_equal(again.predict(pairs), fitted.predict(pairs))
     for a, b in zip(again.predict_interval(pairs), fitted.predict_interval(pairs), strict=True):
         np.testing.assert_array_equal(a, b)
-    np.testing.assert_array_equal(again.recommend([0, 3])[0], fitted.recommend([0, 3])[0])
+    np.testing.assert_array_equal(again.recommend([0, 3], by="rating")[0], fitted.recommend([0, 3], by="rating")[0])
     np.testing.assert_array_equal(again.fold_in([1, 2], [3, 4]).predictions, fitted.fold_in([1, 2], [3, 4]).predictions)
     assert again.get_params() == fitted.get_params()
     assert again.diagnosis_ == fitted.diagnosis_
@@ -48,6 +48,17 @@ def test_a_model_comes_back_as_it_was(model, tmp_path):
     assert (again.status_, again.status_.advice) == (fitted.status_, fitted.status_.advice)
     again.save(tmp_path / "again.lorank")
     assert (tmp_path / "again.lorank").read_bytes() == (tmp_path / "m.lorank").read_bytes()
+
+
+def test_the_order_of_recommendations_is_kept(tmp_path):
+    rng = np.random.default_rng(1)
+    pairs = np.argwhere(rng.random((40, 30)) < 0.4)
+    fitted = lr.MatrixCompletion(rank=1, regularization=1.0).fit(pairs, rng.standard_normal(len(pairs)))
+    best, scores = fitted.recommend(np.arange(40), n=5)
+    again = lr.load(fitted.save(tmp_path / "m.lorank"))
+    assert again._taste is not None
+    for a, b in zip(again.recommend(np.arange(40), n=5), (best, scores), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_an_imputer_comes_back_as_it_was(tmp_path):

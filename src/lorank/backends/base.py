@@ -365,6 +365,13 @@ class Observations(Protocol):
         """
         ...
 
+    def normal_steps(self, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
+        """Steps of conjugate gradients towards the solutions of the normal equations of each row (column) with the prior
+        ``diag(prior) + ridge I``, ridge being one number for each: what they are is said in
+        :func:`~lorank.backends.normal_steps.normal_steps`. Factors are in the dtype of the values.
+        """
+        ...
+
     def products(self, p: Vector) -> Products:
         """``v -> P v`` and ``u -> P^H u``: for many products with the same P."""
         ...

@@ -264,6 +264,17 @@ class NativeObservations(ReferenceObservations):
         )
         return mean, cov if covariance else None, squares
 
+    def normal_steps(self, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
+        kind = self.values.dtype
+        if kind not in (np.float32, np.float64) or not other.shape[1]:
+            return super().normal_steps(columns, other, prior, ridge, start, steps)
+        out = np.empty((self.shape[1 if columns else 0], other.shape[1]), kind)
+        values, weights = (self._column_values, self._column_weights) if columns else (self.values, self.weights)
+        self._pattern.steps(
+            columns, _c(other, kind), values, _c(prior, kind), _c(ridge, kind), _c(start, kind), steps, out, weights
+        )
+        return out
+
     def _times(self, columns: bool, p: Array, other: Array) -> Array:
         other = _c(other, p.dtype)
         sums = np.empty((self.shape[1 if columns else 0], other.shape[1]), p.dtype)

@@ -12,6 +12,7 @@ import numpy as np
 from .base import Array, HostEntries, Observations
 from .dense import Dense
 from .hold_out import held_out
+from .normal_steps import normal_steps
 
 BLOCK = 1 << 16  # observations sampled at a time: bounds the memory of gathered factors
 
@@ -286,6 +287,9 @@ class ReferenceObservations:
                 cov[i] = S[upper]
                 squares[i] += (A * S).sum()
         return mean, cov, squares
+
+    def normal_steps(self, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
+        return normal_steps(self, columns, other, prior, ridge, start, steps)
 
     def squares(self, p: Array) -> tuple[np.ndarray, np.ndarray]:
         """Squared norms of the rows and of the columns of P, in double precision."""

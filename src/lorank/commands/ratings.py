@@ -62,12 +62,13 @@ def register(app: "typer.Typer") -> None:
         model: Model,
         row: Annotated[str, typer.Option("--row", help="Whom for: an id as in the ratings.")],
         n: Annotated[int, typer.Option("-n", help="How many.")] = 10,
+        by: Annotated[str, typer.Option(help="taste: what it would take and like; rating: the largest predictions.")] = "taste",
         seen: Annotated[bool, typer.Option("--seen", help="Also what the row has observations of.")] = False,
         as_json: Json = False,
     ) -> None:
-        """The columns with the largest predictions for a row."""
+        """The best columns for a row."""
         with for_people():
-            run_recommend(model, row, n, seen, as_json)
+            run_recommend(model, row, n, by, seen, as_json)
 
     @app.command()
     def diagnose(
@@ -129,6 +130,10 @@ def run_complete(
     summary = summarize(model)
     summary |= {"file": str(file), "seconds": time.perf_counter() - begin}
     if out is not None:
+        from ..estimators.recommending import tasted
+
+        with busy("learning what is taken and liked"):
+            tasted(model)
         model.save(out)
         summary["model"] = str(out)
     if report is not None:
@@ -182,13 +187,13 @@ def run_predict(
         print(f"{len(rows):,} predictions in {out}" + (f", {unknown:,} of rows or columns never observed" if unknown else ""))
 
 
-def run_recommend(model: Path, row: str, n: int, seen: bool, as_json: bool) -> None:
+def run_recommend(model: Path, row: str, n: int, by: str, seen: bool, as_json: bool) -> None:
     """The best columns of a row."""
     fitted = load_ratings(model)
     at = _places(fitted, "rows", np.array([row]))
     if at[0] >= fitted.model_.shape[0]:
         raise ValueError(f"{row!r} is no row of the model: see lorank inspect {model} for some that are")
-    best, scores = fitted.recommend(at, n, exclude_seen=not seen)
+    best, scores = fitted.recommend(at, n, exclude_seen=not seen, by=by)
     keep = best[0] >= 0
     ids, values = _ids(fitted, "cols")[best[0][keep]], scores[0][keep]
     if as_json:
@@ -226,6 +231,17 @@ def run_inspect(path: Path, as_json: bool) -> None:
         summary = summarize(model)
         summary["some_rows"] = _ids(model, "rows")[:5]
         summary["labels"] = getattr(model, "labels_", None)
+    elif type(model).__name__ == "ImplicitFactorization":
+        summary = {
+            "class": "ImplicitFactorization",
+            "shape": [len(model.user_ids_), len(model.item_ids_)],
+            "pairs": len(model._counts),
+            "rank": model.item_factors_.shape[1],
+            "regularization": model.regularization_,
+            "zeros": model.zeros_,
+            "sweeps": model.n_iter_,
+            "some_rows": model.user_ids_[:5],
+        }
     else:
         names = getattr(model, "feature_names_in_", None)
         summary = {"class": type(model).__name__, "columns": len(model.means_), "rank": model.rank_, "names": names}
@@ -274,7 +290,8 @@ def load_ratings(path: Path) -> Any:
 
     model = load_estimator(path)
     if not isinstance(model, MatrixCompletion):
-        raise FileError(f"{path} is a model of a table, not of ratings")
+        kind = "what was taken" if type(model).__name__ == "ImplicitFactorization" else "a table"
+        raise FileError(f"{path} is a model of {kind}, not of ratings")
     return model
 
 

@@ -1,11 +1,12 @@
-"""The scikit-learn face: :class:`MatrixCompletion` for index pairs, :class:`TableImputer` and
-:class:`LowRankImputer` for tables with gaps.
+"""The scikit-learn face: :class:`MatrixCompletion` for index pairs, :class:`ImplicitFactorization` for what people took,
+:class:`TableImputer` and :class:`LowRankImputer` for tables with gaps.
 
 scikit-learn is an extra, ``lorank[sklearn]``; importing :mod:`lorank` does not import this.
 """
 
 from .completion import FoldIn, MatrixCompletion
+from .implicit import ImplicitFactorization
 from .imputer import LowRankImputer
 from .table_imputer import TableImputer
 
-__all__ = ["FoldIn", "LowRankImputer", "MatrixCompletion", "TableImputer"]
+__all__ = ["FoldIn", "ImplicitFactorization", "LowRankImputer", "MatrixCompletion", "TableImputer"]

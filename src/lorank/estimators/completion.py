@@ -17,6 +17,7 @@ from ..datafits import Logistic, Loss, Ordinal, resolve_loss
 from ..diagnosis import diagnose
 from ..factor_models import Candidate, Choice, FactorModel, Fit, Settings, centred_problem, choose, fit_factors, unfitted
 from ..factor_models.choose import COARSE, MANY, RANKS, clipped
+from ..factor_models.taste import Taste, liked_ones
 from ..operators.array_checks import as_shape
 from ..parameter_checks import NOT_NEGATIVE, check
 from ..result import History
@@ -164,6 +165,8 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self.tol = tol
         self.max_iter = max_iter
 
+    _taste: Taste | None = None  # the order of recommendations, when it was asked for
+
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MatrixCompletion:
         """Fit to observed entries.
 
@@ -238,7 +241,8 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
             self.diagnosis_ = diagnose(problem, rank, duplicates=repeated)
         if settings.rank > 1 and (self.diagnosis_.oversampling < 1 or self.diagnosis_.components > 1):
             warnings.warn(f"recovery cannot be unique here. {self.diagnosis_.verdict}", UserWarning, stacklevel=2)
-        self._seen = problem.observations.host()[:2]
+        host = problem.observations.host()
+        self._seen, self._liked, self._taste = host[:2], liked_ones(host.values), None
         self.loss_ = fit.loss
         self._set_classes()
         self._set_model(fit.model.host())
@@ -341,8 +345,8 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
                 break
         return factors
 
-    def recommend(self, rows: Any, n: int = 10, exclude_seen: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """The columns with the largest predictions for each row, best first.
+    def recommend(self, rows: Any, n: int = 10, exclude_seen: bool = True, by: str = "taste") -> tuple[np.ndarray, np.ndarray]:
+        """Columns for each row, best first.
 
         Columns that were never observed are not recommended. Rows are taken in blocks, so that the matrix is never there as a
         whole.
@@ -353,44 +357,22 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         n : int
         exclude_seen : bool
             Leave out what the row has observations of.
+        by : {"taste", "rating"}
+            ``"taste"`` puts first what a row would take and like: what it came to rate at all says more about that than the
+            ratings do. The model for it (see :class:`ImplicitFactorization`) is fitted to the same data when it is first asked
+            for; rows that were never observed get what is liked most often. ``"rating"`` puts the largest predictions first.
 
         Returns
         -------
         cols : (k, n) integer array
             -1 where fewer than n columns are left.
         predictions : (k, n) array
-            nan there.
+            What :meth:`predict` gives for them; nan there.
         """
         check_is_fitted(self)
-        rows = check_positions(rows, "rows")
-        if rows.dtype.kind not in "iu" or rows.ndim != 1 or (len(rows) and rows.min() < 0):
-            raise ValueError("rows must be whole numbers from 0 on")
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-            raise ValueError(f"n must be a whole number from 1 on, got {n!r}")
-        n1, n2 = self.model_.shape
-        n = int(n)
-        if n * len(rows) > 10**9:
-            raise ValueError(f"n must not be larger than there are columns, {n2}: got {n}")
-        best, scores = np.full((len(rows), n), -1, np.int64), np.full((len(rows), n), np.nan)
-        never, take = self.model_.col_counts == 0, min(n, n2)
-        indptr, indices = self._seen
-        step = max(1, (1 << 22) // max(n2, 1))
-        for k in range(0, len(rows), step):
-            part = rows[k : k + step]
-            block = self.model_.block(part)
-            block[:, never] = -np.inf
-            if exclude_seen:
-                for i, row in enumerate(part):
-                    if row < n1:
-                        block[i, indices[indptr[row] : indptr[row + 1]]] = -np.inf
-            top = np.argpartition(-block, take - 1, axis=1)[:, :take]
-            value = np.take_along_axis(block, top, axis=1)
-            order = np.argsort(-value, axis=1, kind="stable")
-            top, value = np.take_along_axis(top, order, axis=1), np.take_along_axis(value, order, axis=1)
-            left = np.isfinite(value)
-            best[k : k + step, :take] = np.where(left, top, -1)
-            scores[k : k + step, :take] = np.where(left, self._expected(np.where(left, value, 0.0)), np.nan)
-        return best, scores
+        from .recommending import recommend
+
+        return recommend(self, rows, n, exclude_seen, by)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to a file that :func:`lorank.load` reads. No pickle; written in one go."""

@@ -12,18 +12,19 @@ import numpy as np
 from ..datafits import Loss, loss_from
 from ..diagnosis import Diagnosis
 from ..factor_models import Candidate, FactorModel
+from ..factor_models.taste import Taste
 from ..files import FileError, read_archive, write_archive
 from ..imputation import pack, unpack
 from ..parameter_checks import PATH, check
 from ..result import History, Status
 from .completion import MatrixCompletion
+from .implicit import ImplicitFactorization
+from .implicit_files import fill, to_archive
 from .imputer import LowRankImputer
 from .table_imputer import TableImputer
 
 CLASSES: dict[str, type] = {
-    "MatrixCompletion": MatrixCompletion,
-    "LowRankImputer": LowRankImputer,
-    "TableImputer": TableImputer,
+    one.__name__: one for one in (MatrixCompletion, LowRankImputer, ImplicitFactorization, TableImputer)
 }
 TABLE = ("means_", "scales_", "low_", "high_", "period_", "columns_", "model_")  # all that a fitted TableImputer has
 SCALARS = ("mean", "offsets", "noise")
@@ -36,9 +37,13 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> Path:
     check_is_fitted(estimator)
     if isinstance(estimator, TableImputer):
         return _save_table(estimator, path)
+    if isinstance(estimator, ImplicitFactorization):
+        meta, arrays = to_archive(estimator)
+        head = {"class": type(estimator).__name__, "parameters": _plain(estimator.get_params(deep=False))}
+        return write_archive(path, "model", head | meta, arrays)
     model: FactorModel | None = estimator.model_
-    arrays: dict[str, np.ndarray] = {}
-    meta: dict[str, Any] = {
+    arrays = {}
+    meta = {
         "class": type(estimator).__name__,
         "parameters": _plain(_without_objects(estimator.get_params(deep=False))),
         "n_iter": estimator.n_iter_,
@@ -57,6 +62,9 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> Path:
     arrays.update({f"history.{name}": value for name, value in history.to_dict().items()})
     if isinstance(estimator, MatrixCompletion):
         arrays["seen.indptr"], arrays["seen.indices"] = estimator._seen
+        arrays["seen.liked"] = estimator._liked
+        if estimator._taste is not None:
+            arrays |= {f"taste.{f.name}": getattr(estimator._taste, f.name) for f in fields(Taste)}
         arrays["calibration"] = estimator.calibration_
         meta["loss"] = None if estimator.loss_ is None else _plain(estimator.loss_.parameters())
         meta["negative_labels"] = estimator._two
@@ -102,11 +110,12 @@ def load_estimator(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : path
-        That :meth:`MatrixCompletion.save`, :meth:`TableImputer.save` or :meth:`LowRankImputer.save` wrote.
+        That :meth:`MatrixCompletion.save`, :meth:`ImplicitFactorization.save`, :meth:`TableImputer.save` or
+        :meth:`LowRankImputer.save` wrote.
 
     Returns
     -------
-    MatrixCompletion, TableImputer or LowRankImputer
+    MatrixCompletion, ImplicitFactorization, TableImputer or LowRankImputer
 
     Examples
     --------
@@ -135,6 +144,8 @@ def _build(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(parameters.get("loss"), dict):
         parameters["loss"] = loss_from(dict(parameters["loss"]))
     estimator = CLASSES[meta["class"]](**parameters)
+    if isinstance(estimator, ImplicitFactorization):
+        return fill(estimator, meta, arrays)
     model = None
     if "model.rows" in arrays:
         given: dict[str, Any] = {f.name: arrays[f"model.{f.name}"] for f in fields(FactorModel) if f"model.{f.name}" in arrays}
@@ -152,6 +163,10 @@ def _build(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
             raise KeyError("model.rows")
         estimator.n_features_in_ = 2
         estimator._seen = arrays["seen.indptr"], arrays["seen.indices"]
+        estimator._liked = arrays.get("seen.liked", np.ones(len(arrays["seen.indices"]), bool))  # older files have none
+        if "taste.rows" in arrays:
+            taste = Taste(*(arrays[f"taste.{f.name}"] for f in fields(Taste)))
+            estimator._taste = _checked_taste(taste, model)
         estimator.calibration_, estimator.calibration_size_ = arrays["calibration"], meta["calibration_size"]
         found = meta["diagnosis"]
         estimator.diagnosis_ = Diagnosis(**{**found, "shape": tuple(found["shape"])})
@@ -184,6 +199,13 @@ def _check(model: FactorModel) -> None:
 def _without_objects(parameters: dict[str, Any]) -> dict[str, Any]:
     """A loss by its name and numbers."""
     return {name: a.parameters() if isinstance(a, Loss) else a for name, a in parameters.items()}
+
+
+def _checked_taste(taste: Taste, model: FactorModel) -> Taste:
+    sides = taste.rows.ndim == taste.cols.ndim == 2 and (len(taste.rows), len(taste.cols)) == model.shape
+    if not sides or taste.rows.shape[1] != taste.cols.shape[1] or taste.popularity.shape != (len(taste.cols),):
+        raise ValueError("the arrays of its taste do not fit together")
+    return taste
 
 
 def _plain(value: Any) -> Any:

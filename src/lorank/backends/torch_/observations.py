@@ -13,6 +13,7 @@ import torch
 
 from ..base import HostEntries
 from ..hold_out import held_out
+from ..normal_steps import normal_steps
 from . import normal_equations, plain
 from .plain import Order, segments
 from .tall import Tall, settle, side_by_side
@@ -245,6 +246,11 @@ class TorchObservations:
             noise=noise,
             covariance=covariance,
         )
+
+    def normal_steps(self, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
+        other, start = self._own(other, start)
+        prior, ridge = (torch.as_tensor(a, dtype=self.values.dtype, device=self.values.device) for a in (prior, ridge))
+        return normal_steps(self, columns, other, prior, ridge, start, steps)
 
     def squares(self, p: Array) -> tuple[Array, Array]:
         q = abs(p.to(torch.complex128 if p.is_complex() else torch.float64)) ** 2

@@ -1,0 +1,410 @@
+"""Recommendations from what people took: views, clicks, purchases."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, check_random_state
+
+from ..backends import Backend, device_backend, get_backend
+from ..factor_models.implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, ridges
+from ..factor_models.implicit_choice import ImplicitCandidate, Positives, choose_implicit
+from ..parameter_checks import NOT_NEGATIVE, POSITIVE, check, one_of, shown, whole
+from ..solvers.runner import INTERRUPTED
+from ..top import rows_of, top_columns
+from .interactions import Interactions, find_ids, named, pair_columns, read_interactions, united
+
+ZEROS, REGULARIZATION = 5.0, 0.02  # where a search begins: the weight of all zeros, that of all ones being 1; and the penalty
+CONFIDENCES = ("log", "counts", "equal")
+UPDATE = 2  # sweeps of partial_fit
+
+
+class Recommendations(NamedTuple):
+    """The best items of each user: their ids and scores, (k, n) arrays."""
+
+    items: np.ndarray
+    scores: np.ndarray
+
+
+class Explanation(NamedTuple):
+    """Why an item scores as it does: a user's own items, what speaks most for it first, and what each adds to the score."""
+
+    items: np.ndarray
+    contributions: np.ndarray
+    score: float
+
+
+class ImplicitFactorization(BaseEstimator):
+    """Recommend from what people took, without ratings: all that was not taken counts as a weak "no".
+
+    Users and items have ``rank`` factors each, and the score of an item is their product. Fitted by least squares over the
+    whole matrix, with the regularisation of iALS, which grows with how often a user or an item is seen.
+
+    Parameters
+    ----------
+    rank : int
+        Factors of each user and each item.
+    regularization : float or "auto"
+        The strength of the penalty. ``"auto"`` looks for the one whose recommendations find held-out positives best.
+    zeros : float or "auto"
+        How much an entry that was not observed counts, 1 being an entry that was observed once. ``"auto"`` looks for it in the
+        same way.
+    confidence : {"log", "counts", "equal"}
+        How much a pair counts that was observed c times: ``log2(1 + c)``, c, or 1.
+    scaling : float
+        The power of a row's (column's) total confidence in its penalty: 1 as in iALS, 0 for the same penalty for all.
+    max_iter : int
+        Sweeps.
+    steps : int
+        Steps of conjugate gradients in each half of a sweep.
+    random_state : int, RandomState or None
+    device : str, optional
+        Fit and recommend with PyTorch there, on ``"cuda"`` for example. The attributes are NumPy arrays all the same.
+
+    Attributes
+    ----------
+    user_ids_, item_ids_ : arrays
+        In rising order: the ids of the data, or the numbers of rows and columns of a sparse matrix.
+    user_factors_, item_factors_ : (users, rank) and (items, rank) float32 arrays
+    regularization_, zeros_ : float
+    curve_ : list of ImplicitCandidate
+        What was tried, with NDCG on held-out positives; empty where nothing was chosen.
+    n_iter_ : int
+
+    Notes
+    -----
+    Of equal scores, the item that comes first among ``item_ids_`` is recommended first. Ctrl-C ends the fit with the factors so
+    far, and ``status_`` says "interrupted".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lorank import ImplicitFactorization
+    >>> rng = np.random.default_rng(0)
+    >>> group = rng.integers(0, 2, (60, 1))  # two kinds of people, and two kinds of things
+    >>> users, items = np.nonzero(rng.random((60, 20)) < np.where(group == np.arange(20) % 2, 0.5, 0.02))
+    >>> model = ImplicitFactorization(rank=2).fit(np.column_stack([users, items]))
+    >>> best = model.recommend([0], n=3).items[0]
+    >>> bool((best % 2 == group[0]).all())
+    True
+    """
+
+    def __init__(
+        self,
+        rank: int = 64,
+        regularization: float | str = "auto",
+        *,
+        zeros: float | str = "auto",
+        confidence: str = "log",
+        scaling: float = 1.0,
+        max_iter: int = 16,
+        steps: int = 3,
+        random_state: Any = 0,
+        device: str | None = None,
+    ) -> None:
+        self.rank = rank
+        self.regularization = regularization
+        self.zeros = zeros
+        self.confidence = confidence
+        self.scaling = scaling
+        self.max_iter = max_iter
+        self.steps = steps
+        self.random_state = random_state
+        self.device = device
+
+    def fit(self, X: Any, y: Any = None) -> ImplicitFactorization:
+        """Fit to what was taken.
+
+        Parameters
+        ----------
+        X : (m, 2) array of ids, SciPy sparse matrix (users by items), or a pandas or polars data frame
+            Ids are whole numbers or text. A data frame has the columns user, item and perhaps count, in this order. Of a sparse
+            matrix the stored entries are counts; rows and columns without any are users and items too.
+        y : (m,) array, optional
+            Counts, where X has none: a pair that is there several times is counted as often. Not negative; 0 is not taken.
+        """
+        settings, search = self._plan()
+        data = read_interactions(X, y)
+        if not len(data.users):
+            raise ValueError("there are no pairs with a positive count: nothing to learn from")
+        if search["zeros"]:
+            settings = replace(
+                settings, zeros=ZEROS * float(self._weights(data.counts).sum()) / (data.shape[0] * data.shape[1])
+            )
+        positives, backend = self._positives(data), self._backend()
+        self.curve_: list[ImplicitCandidate] = []
+        if any(search.values()):
+            settings, self.curve_ = choose_implicit(
+                positives, backend, settings, np.float32, zeros=search["zeros"], regularization=search["regularization"]
+            )
+        return self._keep(data, settings, self._swept(positives, backend, settings, None))
+
+    def partial_fit(self, X: Any, y: Any = None) -> ImplicitFactorization:
+        """Go on with more pairs, of known or new users and items: a few sweeps from the factors so far, at the same settings.
+
+        Parameters
+        ----------
+        X, y
+            As in :meth:`fit`; counts are added to those before. The first call is a fit.
+        """
+        if not hasattr(self, "item_factors_"):
+            return self.fit(X, y)
+        settings, _ = self._plan()
+        settings = replace(settings, zeros=self.zeros_, regularization=self.regularization_, sweeps=UPDATE)
+        data = united(self._data(), read_interactions(X, y))
+        start = []
+        for ids, old, factors in (
+            (data.user_ids, self.user_ids_, self.user_factors_),
+            (data.item_ids, self.item_ids_, self.item_factors_),
+        ):
+            grown = np.zeros((len(ids), factors.shape[1]), factors.dtype)  # new ones: found from the others at once
+            grown[np.searchsorted(ids, old)] = factors
+            start.append(grown)
+        backend, positives = self._backend(), self._positives(data)
+        sides = Sides(*(backend.asarray(a) for a in start))
+        return self._keep(data, settings, self._swept(positives, backend, settings, sides))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Scores at (user, item) pairs of known ids: about 1 for what was taken, about 0 for what would not be."""
+        check_is_fitted(self)
+        users, items, _ = pair_columns(X, None)
+        i, j = find_ids(users, self.user_ids_, "user"), find_ids(items, self.item_ids_, "item")
+        return np.einsum("ij,ij->i", self.user_factors_[i], self.item_factors_[j]).astype(float)
+
+    def recommend(self, users: Any, n: int = 10, exclude_seen: bool = True) -> Recommendations:
+        """The items with the largest scores for each user, best first; exact, in blocks.
+
+        Parameters
+        ----------
+        users : id or (k,) array of ids
+            Known ones. A user without any pair (of a sparse matrix) has factors of zero, and gets nothing.
+        n : int
+        exclude_seen : bool
+            Leave out what the user has taken.
+
+        Returns
+        -------
+        items : (k, n) array
+            Ids; -1 (None, where ids are text) where fewer than n items are left. Items that nobody took are never recommended.
+        scores : (k, n) array
+            nan there.
+        """
+        check_is_fitted(self)
+        rows = find_ids(users, self.user_ids_, "user")
+        check("n", n, whole(1))
+        seen = rows_of(*self._seen, rows) if exclude_seen else None
+        return self._best(self.user_factors_[rows], n, seen, hide=np.diff(self._seen[0])[rows] == 0)
+
+    def recommend_for(self, items: Any, counts: Any = None, n: int = 10, exclude_seen: bool = True) -> Recommendations:
+        """The best items for somebody new, who took these.
+
+        Parameters
+        ----------
+        items : (m,) array of ids
+        counts : (m,) array, optional
+        n : int
+        exclude_seen : bool
+
+        Returns
+        -------
+        items, scores : (1, n) arrays
+            As in :meth:`recommend`.
+        """
+        check_is_fitted(self)
+        check("n", n, whole(1))
+        at = find_ids(items, self.item_ids_, "item")
+        if not len(at):
+            raise ValueError("items is empty: somebody new is known by what they took")
+        fake = read_interactions(np.column_stack([np.zeros(len(at), np.int64), at]), counts)
+        cols = fake.item_ids[fake.items]
+        if not len(cols):
+            raise ValueError("no item has a positive count: somebody new is known by what they took")
+        x = self._solved(cols, self._weights(fake.counts))[0]
+        seen = (np.array([0, len(cols)]), cols) if exclude_seen else None
+        return self._best(x[None, :].astype(np.float32), n, seen)
+
+    def similar_items(self, item: Any, n: int = 10) -> Recommendations:
+        """The items whose factors point in the same direction.
+
+        Parameters
+        ----------
+        item : id or (k,) array of ids
+        n : int
+
+        Returns
+        -------
+        items, scores : (k, n) arrays
+            Other items, and the cosines of the angles; those that nobody took are left out.
+        """
+        check_is_fitted(self)
+        return self._similar(
+            item, n, self.item_factors_, self.item_ids_, "item", np.bincount(self._seen[1], minlength=len(self.item_ids_))
+        )
+
+    def similar_users(self, user: Any, n: int = 10) -> Recommendations:
+        """The users whose factors point in the same direction.
+
+        Parameters
+        ----------
+        user : id or (k,) array of ids
+        n : int
+
+        Returns
+        -------
+        items, scores : (k, n) arrays
+            Ids of other users, and the cosines of the angles; those without any pair are left out.
+        """
+        check_is_fitted(self)
+        return self._similar(user, n, self.user_factors_, self.user_ids_, "user", np.diff(self._seen[0]))
+
+    def explain(self, user: Any, item: Any) -> Explanation:
+        """Which of a user's items speak for another one.
+
+        The score is linear in what the user took: item t adds ``w_t y^T M^-1 y_t``, with M the matrix of the user's normal
+        equations.
+
+        Parameters
+        ----------
+        user, item : ids
+
+        Returns
+        -------
+        items : (m,) array
+            What the user took, what speaks most for the item first.
+        contributions : (m,) array
+            They add up to the score.
+        score : float
+            Of the user's factors as solved exactly; the fit's own differ by little.
+        """
+        check_is_fitted(self)
+        row, col = find_ids(user, self.user_ids_, "user"), find_ids(item, self.item_ids_, "item")
+        if len(row) != 1 or len(col) != 1:
+            raise ValueError(f"explain takes one user and one item, got {shown(user)} and {shown(item)}")
+        begin, end = self._seen[0][row[0] : row[0] + 2]
+        cols, weights = self._seen[1][begin:end], self._weights(self._counts[begin:end])
+        _, M = self._solved(cols, weights)
+        given = np.linalg.solve(M, self.item_factors_[col[0]].astype(float)) if len(cols) else np.zeros(M.shape[0])
+        parts = weights * (self.item_factors_[cols].astype(float) @ given)
+        order = np.argsort(-parts, kind="stable")
+        return Explanation(self.item_ids_[cols[order]], parts[order], float(parts.sum()))
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the model to a file that :func:`lorank.load` reads. No pickle; written in one go."""
+        from .files import save_estimator
+
+        return save_estimator(self, path)
+
+    # -- what the methods share ---------------------------------------------------------------------------------------
+    def _plan(self) -> tuple[ImplicitSettings, dict[str, bool]]:
+        """The settings to begin with, and what is to be chosen."""
+        check("rank", self.rank, whole(1))
+        check("confidence", self.confidence, one_of(CONFIDENCES))
+        check("scaling", self.scaling, NOT_NEGATIVE)
+        check("max_iter", self.max_iter, whole(1))
+        check("steps", self.steps, whole(1))
+        search, numbers = {}, {}
+        for name, first in (("zeros", ZEROS), ("regularization", REGULARIZATION)):
+            given = getattr(self, name)
+            search[name] = isinstance(given, str) and given == "auto"
+            if not search[name] and not POSITIVE.holds(given):
+                raise ValueError(f"{name} must be positive and finite, or 'auto': got {shown(given)}")
+            numbers[name] = first if search[name] else float(given)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        settings = ImplicitSettings(
+            rank=int(self.rank),
+            scaling=float(self.scaling),
+            sweeps=int(self.max_iter),
+            steps=int(self.steps),
+            seed=seed,
+            **numbers,
+        )
+        return settings, search
+
+    def _backend(self) -> Backend:
+        return get_backend() if self.device is None else device_backend(str(self.device))
+
+    def _weights(self, counts: np.ndarray) -> np.ndarray:
+        """Confidence by counts."""
+        if self.confidence == "equal":
+            return np.ones(len(counts))
+        return np.log2(1 + counts) if self.confidence == "log" else counts
+
+    def _positives(self, data: Interactions) -> Positives:
+        weights = self._weights(data.counts)
+        return Positives(data.users, data.items, None if (weights == 1).all() else weights, data.shape)
+
+    def _swept(self, positives: Positives, backend: Backend, settings: ImplicitSettings, start: Sides | None) -> Sides:
+        """The fit, or what there is of it when Ctrl-C comes."""
+        observations = positives.observations(backend, np.float32)
+        last: list[Sides] = []
+        self.n_iter_, self.status_ = 0, "done"
+
+        def after(sides: Sides) -> bool:
+            last[:] = [sides]
+            self.n_iter_ += 1
+            return False
+
+        try:
+            if start is not None:  # new items first, from the users who have factors already
+                cols = ridges(observations, backend, settings)[1]
+                start = half_sweep(observations, backend, True, start, cols, settings)
+            return fit_implicit(observations, backend, settings, start, after_sweep=after)
+        except KeyboardInterrupt:
+            if not last:
+                raise
+            self.status_ = str(INTERRUPTED)
+            return last[0]
+
+    def _keep(self, data: Interactions, settings: ImplicitSettings, sides: Sides) -> ImplicitFactorization:
+        backend = self._backend()
+        self.user_ids_, self.item_ids_ = data.user_ids, data.item_ids
+        self.user_factors_, self.item_factors_ = (backend.to_numpy(a) for a in (sides.rows, sides.cols))
+        self.zeros_, self.regularization_ = settings.zeros, settings.regularization
+        indptr = np.zeros(data.shape[0] + 1, np.int64)
+        np.cumsum(np.bincount(data.users, minlength=data.shape[0]), out=indptr[1:])
+        self._seen, self._counts = (indptr, data.items.astype(np.int32)), data.counts
+        return self
+
+    def _data(self) -> Interactions:
+        indptr, indices = self._seen
+        users = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+        return Interactions(users, indices.astype(np.int64), self._counts, self.user_ids_, self.item_ids_)
+
+    def _solved(self, cols: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The factors of a user who took these, and the matrix of their normal equations."""
+        items = self.item_factors_.astype(float)
+        y = items[cols]
+        ridge = self.regularization_ * (weights.sum() + self.zeros_ * len(items)) ** self.scaling
+        M = (y.T * weights) @ y + self.zeros_ * (items.T @ items) + ridge * np.eye(items.shape[1])
+        return np.linalg.solve(M, y.T @ weights), M
+
+    def _best(
+        self, users: np.ndarray, n: int, seen: tuple[np.ndarray, np.ndarray] | None, hide: np.ndarray | None = None
+    ) -> Recommendations:
+        backend = self._backend()
+        never = np.bincount(self._seen[1], minlength=len(self.item_ids_)) == 0
+        cols, scores = top_columns(
+            backend, backend.asarray(users), backend.asarray(self.item_factors_), int(n), seen=seen, never=never
+        )
+        if hide is not None:
+            cols[hide], scores[hide] = -1, np.nan
+        return Recommendations(named(cols, self.item_ids_), scores)
+
+    def _similar(
+        self, wanted: Any, n: int, factors: np.ndarray, ids: np.ndarray, what: str, counts: np.ndarray
+    ) -> Recommendations:
+        check("n", n, whole(1))
+        at = find_ids(wanted, ids, what)
+        length = np.sqrt(np.einsum("ij,ij->i", factors, factors, dtype=np.float64))
+        unit = (factors / np.where(length > 0, length, 1)[:, None]).astype(np.float32)
+        itself = (np.arange(len(at) + 1), at)
+        backend = self._backend()
+        cols, scores = top_columns(
+            backend, backend.asarray(unit[at]), backend.asarray(unit), int(n), seen=itself, never=counts == 0
+        )
+        return Recommendations(named(cols, ids), scores)

@@ -1,0 +1,71 @@
+"""The order in which MatrixCompletion recommends columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..backends import get_backend
+from ..factor_models.taste import Taste, fit_taste
+from ..parameter_checks import check, one_of, whole
+from ..top import rows_of, top_columns
+from .checks import check_positions
+
+if TYPE_CHECKING:
+    from .completion import MatrixCompletion
+
+ORDERS = ("taste", "rating")
+
+
+def recommend(model: MatrixCompletion, rows: Any, n: int, exclude_seen: bool, by: str) -> tuple[np.ndarray, np.ndarray]:
+    """The first n columns of each row, and what is predicted there; see :meth:`MatrixCompletion.recommend`."""
+    check("by", by, one_of(ORDERS))
+    rows = check_positions(rows, "rows")
+    if rows.dtype.kind not in "iu" or rows.ndim != 1 or (len(rows) and rows.min() < 0):
+        raise ValueError("rows must be whole numbers from 0 on")
+    check("n", n, whole(1))
+    if n * len(rows) > 10**9:
+        raise ValueError(f"n must not be larger than there are columns, {model.model_.shape[1]}: got {n}")
+    rows, fitted = rows.astype(np.int64), model.model_
+    seen = rows_of(*model._seen, rows) if exclude_seen else None
+    never = fitted.col_counts == 0
+    if by == "rating":
+        left, right = fitted._sides()
+        backend = get_backend()
+        cols, _ = top_columns(backend, left[np.minimum(rows, len(left) - 1)], right[:-1], int(n), seen=seen, never=never)
+    else:
+        cols = _by_taste(tasted(model), rows, int(n), seen, never)
+    there = cols >= 0
+    scores = np.full(cols.shape, np.nan)
+    i = np.broadcast_to(rows[:, None], cols.shape)[there]
+    scores[there] = model._expected(fitted.predict(i, cols[there]))
+    return cols, scores
+
+
+def tasted(model: MatrixCompletion) -> Taste:
+    """The model of what people take, fitted when it is first asked for."""
+    found: Taste | None = getattr(model, "_taste", None)
+    if found is None:
+        seed = model.random_state if isinstance(model.random_state, (int, np.integer)) else 0
+        device = None if model.device is None else str(model.device)
+        found = fit_taste(model._seen, model._liked, model.model_.shape, int(seed), device)
+        model._taste = found
+    return found
+
+
+def _by_taste(
+    taste: Taste, rows: np.ndarray, n: int, seen: tuple[np.ndarray, np.ndarray] | None, never: np.ndarray
+) -> np.ndarray:
+    """By the products of factors; where a row has none, by popularity."""
+    backend = get_backend()
+    inside = rows < len(taste.rows)
+    left = np.where(inside[:, None], taste.rows[np.where(inside, rows, 0)], 0)
+    cols, _ = top_columns(backend, left, taste.cols, n, seen=seen, never=never)
+    strangers = np.flatnonzero(~left.any(1))
+    if len(strangers):
+        rank = np.empty(len(taste.popularity))
+        rank[np.argsort(-taste.popularity, kind="stable")] = np.arange(len(rank), 0, -1)
+        some = None if seen is None else rows_of(*seen, strangers)
+        cols[strangers], _ = top_columns(backend, np.ones((len(strangers), 1)), rank[:, None], n, seen=some, never=never)
+    return cols

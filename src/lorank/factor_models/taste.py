@@ -1,0 +1,75 @@
+"""What people would take and like, from ratings: the whole-matrix model on the same data.
+
+Which rating somebody gives is one thing; which things somebody comes to rate at all is another, and says more about what they
+would take. All that was rated counts as taken; how much less what was not liked counts is chosen on held-out liked ones, with
+the weight of zeros and the strength of regularisation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..backends import device_backend, get_backend
+from .implicit import ImplicitSettings, fit_implicit
+from .implicit_choice import Positives, choose_implicit
+
+DISLIKED = (1.0, 0.3, 0.03)  # the weight of what was rated and not liked, liked being 1
+FACTORS, ZEROS, REGULARIZATION = 64, 5.0, 0.02
+FIRST, LATER = 18, 7  # settings that are tried with the first weight, and with the others
+
+
+@dataclass(frozen=True)
+class Taste:
+    """Factors whose products are the scores of columns.
+
+    Attributes
+    ----------
+    rows, cols : (n1, k) and (n2, k) float32 arrays
+    popularity : (n2,) array
+        Liked observations of each column, for rows without any.
+    """
+
+    rows: np.ndarray
+    cols: np.ndarray
+    popularity: np.ndarray
+
+
+def liked_ones(values: np.ndarray) -> np.ndarray:
+    """Which ratings say that somebody liked something: the median and above."""
+    return np.asarray(values >= np.median(values)) if len(values) else np.zeros(0, bool)
+
+
+def fit_taste(
+    seen: tuple[np.ndarray, np.ndarray], liked: np.ndarray, shape: tuple[int, int], seed: int, device: str | None = None
+) -> Taste:
+    """The model of what was rated.
+
+    Parameters
+    ----------
+    seen : (indptr, indices)
+        The pattern of the ratings.
+    liked : (m,) bool array
+    shape : (int, int)
+    seed : int
+    device : str, optional
+    """
+    backend = get_backend() if device is None else device_backend(device)
+    indptr, indices = seen
+    rows, cols = np.repeat(np.arange(shape[0]), np.diff(indptr)), indices.astype(np.int64)
+    settings = ImplicitSettings(FACTORS, ZEROS * len(cols) / (shape[0] * shape[1]), REGULARIZATION, seed=seed)
+    best, most = -1.0, FIRST
+    chosen = settings, Positives(rows, cols, None, shape)
+    for weight in DISLIKED if liked.any() and not liked.all() else DISLIKED[:1]:
+        data = Positives(rows, cols, None if weight == 1 else np.where(liked, 1.0, weight), shape)
+        found, curve = choose_implicit(
+            data, backend, chosen[0], np.float32, zeros=True, regularization=True, liked=liked, most=most
+        )
+        quality = max((c.ndcg for c in curve), default=0.0)
+        if quality > best:
+            best, chosen = quality, (found, data)
+        most = LATER
+    sides = fit_implicit(chosen[1].observations(backend, np.float32), backend, chosen[0])
+    left, right = (backend.to_numpy(a) for a in (sides.rows, sides.cols))
+    return Taste(left, right, np.bincount(cols[liked], minlength=shape[1]).astype(float))

@@ -1,0 +1,126 @@
+"""Whole-matrix least squares against plain dense formulas."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lorank.backends import get_backend
+from lorank.evaluation import Held
+from lorank.factor_models.implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, objective, ridges
+from lorank.factor_models.implicit_choice import Positives, choose_implicit, held_ranks
+
+SETTINGS = ImplicitSettings(rank=4, zeros=0.2, regularization=0.05, scaling=0.7, sweeps=3, steps=40, seed=1)
+
+
+def made_up(seed=0, n1=30, n2=21, weighted=True):
+    rng = np.random.default_rng(seed)
+    there = rng.random((n1, n2)) < 0.25
+    there[4], there[:, 2] = False, False
+    rows, cols = np.nonzero(there)
+    weights = rng.random(len(rows)) + 0.5 if weighted else None
+    W = np.zeros((n1, n2))
+    W[rows, cols] = 1 if weights is None else weights
+    return Positives(rows, cols, weights, (n1, n2)), W
+
+
+def plain_ridges(W, settings):
+    n1, n2 = W.shape
+    return [settings.regularization * (W.sum(axis) + settings.zeros * n) ** settings.scaling for axis, n in ((1, n2), (0, n1))]
+
+
+def plain_objective(W, U, V, settings):
+    X, (rows, cols) = U @ V.T, plain_ridges(W, settings)
+    return (
+        (W * (X - 1) ** 2).sum() + settings.zeros * (X**2).sum() + (rows * (U**2).sum(1)).sum() + (cols * (V**2).sum(1)).sum()
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("columns", [False, True])
+def test_half_a_sweep_solves_ridge_regressions(backend, weighted, columns):
+    data, W = made_up(weighted=weighted)
+    rng = np.random.default_rng(3)
+    U, V = rng.standard_normal((30, 4)), rng.standard_normal((21, 4))
+    observations = data.observations(backend, np.float64)
+    ridge = ridges(observations, backend, SETTINGS)
+    for found, plain in zip(ridge, plain_ridges(W, SETTINGS), strict=True):
+        np.testing.assert_allclose(found, plain)
+    sides = half_sweep(observations, backend, columns, Sides(backend.asarray(U), backend.asarray(V)), ridge[columns], SETTINGS)
+    got = backend.to_numpy(sides.rows) @ backend.to_numpy(sides.cols).T
+    own, other, W = (V, U, W.T) if columns else (U, V, W)
+    solved = np.stack(
+        [
+            np.linalg.solve((other.T * w) @ other + 0.2 * other.T @ other + c * np.eye(4), other.T @ w)
+            for w, c in zip(W, ridge[columns], strict=True)
+        ]
+    )
+    assert solved.shape == own.shape
+    np.testing.assert_allclose(got.T if columns else got, solved @ other.T, atol=1e-9)
+
+
+def test_sweeps_lower_the_objective_to_a_stationary_point(backend):
+    data, W = made_up()
+    observations = data.observations(backend, np.float64)
+    found = []
+
+    def after(sides):
+        found.append(objective(observations, backend, SETTINGS, sides))
+        U, V = (backend.to_numpy(a) for a in (sides.rows, sides.cols))
+        assert found[-1] == pytest.approx(plain_objective(W, U, V, SETTINGS), rel=1e-10)
+
+    sides = fit_implicit(observations, backend, replace(SETTINGS, sweeps=25, steps=10), after_sweep=after)
+    assert (np.diff(found) <= 1e-9 * found[0]).all()
+    U, V = (backend.to_numpy(a) for a in (sides.rows, sides.cols))
+    G = W * (U @ V.T - 1) + SETTINGS.zeros * (U @ V.T)
+    rows, cols = plain_ridges(W, SETTINGS)
+    for slope in (G @ V + rows[:, None] * U, G.T @ U + cols[:, None] * V):
+        assert abs(slope).max() < 1e-2 * abs(W @ V).max()
+
+
+def test_a_penalty_that_leaves_nothing_ends_with_zeros():
+    data, _ = made_up()
+    backend = get_backend()
+    sides = fit_implicit(data.observations(backend, np.float32), backend, replace(SETTINGS, regularization=50.0, sweeps=30))
+    assert not sides.rows.any()
+    assert not sides.cols.any()
+
+
+def test_ranks_of_held_out_items_are_those_of_sorted_lists(backend):
+    rng = np.random.default_rng(5)
+    left, right = rng.integers(-2, 3, (12, 2)).astype(float), rng.integers(-2, 3, (9, 2)).astype(float)  # many ties
+    seen = rng.random((12, 9)) < 0.3
+    held = (rng.random((12, 9)) < 0.3) & ~seen
+    never = np.arange(9) == 4
+    indptr = np.concatenate([[0], np.cumsum(seen.sum(1))])
+    wanted = Held.of([np.flatnonzero(h) for h in held])
+    ranks = held_ranks(backend, backend.asarray(left), backend.asarray(right), wanted, (indptr, np.nonzero(seen)[1]), never)
+    scores, plain = left @ right.T, []
+    for user in range(12):
+        order = sorted((j for j in range(9) if not seen[user, j] and not never[j]), key=lambda j: (-scores[user, j], j))
+        plain += [order.index(j) if j in order else 9 for j in np.flatnonzero(held[user])]
+    assert ranks.tolist() == plain
+
+
+def test_the_choice_is_the_best_that_was_tried():
+    backend = get_backend()
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 3, (60, 1))
+    rows, cols = np.nonzero(rng.random((60, 30)) < np.where(group == np.arange(30) % 3, 0.5, 0.03))
+    data = Positives(rows, cols, None, (60, 30))
+    quick = replace(SETTINGS, steps=2)
+    settings, curve = choose_implicit(data, backend, quick, np.float64, zeros=True, regularization=True)
+    best = max(curve, key=lambda c: c.ndcg)
+    assert (settings.zeros, settings.regularization) == (best.zeros, best.regularization)
+    assert len(curve) > 6
+    only, curve = choose_implicit(data, backend, quick, np.float64, zeros=False, regularization=True)
+    assert only.zeros == SETTINGS.zeros
+    assert {c.zeros for c in curve} == {SETTINGS.zeros}
+
+
+def test_nothing_to_hold_out_keeps_the_settings():
+    data = Positives(np.arange(5), np.arange(5), None, (5, 5))  # one each
+    found = choose_implicit(data, get_backend(), SETTINGS, np.float32, zeros=True, regularization=True)
+    assert found == (SETTINGS, [])
