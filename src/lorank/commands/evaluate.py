@@ -96,6 +96,17 @@ def run_evaluate(
     table(head, lines)
 
 
+class ByRating:
+    """The same model, the largest predictions first."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def recommend(self, rows: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+        found: tuple[np.ndarray, np.ndarray] = self.model.recommend(rows, n, by="rating")
+        return found
+
+
 def fitted_models(data: Any, kept: np.ndarray, shape: tuple[int, int], seed: int) -> tuple[dict[str, Any], dict[str, float]]:
     """Models fitted to the values that were kept, by name, and their errors on the others."""
     from ..estimators import MatrixCompletion
@@ -104,7 +115,12 @@ def fitted_models(data: Any, kept: np.ndarray, shape: tuple[int, int], seed: int
     rows, cols, values = data.rows[kept], data.cols[kept], data.values[kept]
     model = MatrixCompletion(shape=shape, random_state=seed).fit(np.column_stack([rows, cols]), values)
     means = ItemMean(rows, cols, values, shape[1])
-    models = {"MatrixCompletion": model, "popularity": Popularity(rows, cols, shape[1]), "item means": means}
+    models = {
+        "MatrixCompletion": model,
+        "the same by rating": ByRating(model),
+        "popularity": Popularity(rows, cols, shape[1]),
+        "item means": means,
+    }
     truth, i, j = data.values[~kept], data.rows[~kept], data.cols[~kept]
     guesses = {"MatrixCompletion": model.model_.predict(i, j), "item means": means.predict(j)}
     return models, {name: float(np.sqrt(np.mean((guess - truth) ** 2))) for name, guess in guesses.items()}

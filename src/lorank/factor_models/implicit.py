@@ -48,7 +48,7 @@ class ImplicitSettings:
     zeros: float = 0.1
     regularization: float = 0.01
     scaling: float = 1.0
-    sweeps: int = 16
+    sweeps: int = 8
     steps: int = 3
     seed: int = 0
 
