@@ -59,7 +59,8 @@ class Auto:
 
     1. Conjugate gradients at full rank from a staged start: some ten steps on well-sampled data. Rows and columns that were
        seen more often than others weigh more (:class:`~lorank.metrics.Counts`). Where rows or columns differ much in size,
-       this happens in units in which they do not (:meth:`~lorank.Problem.balanced`).
+       this happens in units in which they do not (:meth:`~lorank.Problem.balanced`); else, where observations are many, in
+       single precision down to a relative residual of ``rough``.
     2. Where the residual is below ``near`` and falls slowly, rows and columns are weighted by their own normal equations
        (:class:`~lorank.metrics.Blocks`): rows with hardly more observations than the rank need that.
     3. Where the residual has not fallen to ``fall`` of itself within ``window`` steps, and does not look like noise
