@@ -27,7 +27,7 @@ from ..imputation import (
 )
 from ..parameter_checks import SHARE, check, one_of, shown, whole
 
-BLOCK = 1 << 21  # cells of a block of rows that are filled together
+BLOCK = 1 << 19  # cells of a block of rows that are filled together
 
 
 class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -131,7 +131,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             As X is.
         """
         table, times = self._prepare(X)
-        return self._give(X, self._fill(table, times)[0])
+        return self._give(X, self._fill(table, times, spread=False)[0])
 
     def interval(self, X: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of intervals that hold what is missing with a chance of about ``level``.
@@ -286,10 +286,10 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _mean_filled(self, table: np.ndarray) -> np.ndarray:
         return np.where(np.isnan(table), self.means_, table)
 
-    def _fill(self, table: np.ndarray, times: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """The filled table and deviations, block by block where rows stand alone."""
+    def _fill(self, table: np.ndarray, times: np.ndarray | None, spread: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """The filled table and deviations (none where they are not asked for), block by block where rows stand alone."""
         filled = self._mean_filled(table)
-        deviation = np.zeros_like(filled)
+        deviation = np.zeros_like(filled) if spread else filled[:0]
         model, used = self.model_, self._used
         if model is None:
             return filled, deviation
@@ -299,7 +299,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             order = np.argsort(times, kind="stable")
             blocks = [order]
         else:
-            with_gaps = np.flatnonzero(np.isnan(table[:, used]).any(axis=1))
+            with_gaps = np.flatnonzero((np.isnan(table) & used).any(axis=1))
             step = max(1, BLOCK // table.shape[1])
             blocks = [with_gaps[at : at + step] for at in range(0, len(with_gaps), step)]
         for rows in blocks:
@@ -308,7 +308,8 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             found, sd = model.fill(standard, times[rows]) if isinstance(model, SeriesModel) else model.fill(standard)  # type: ignore[index]
             guess = np.clip(found * scale + mean, self.low_[used], self.high_[used])
             filled[np.ix_(rows, used)] = np.where(np.isnan(part), guess, part)
-            deviation[np.ix_(rows, used)] = sd * scale
+            if spread:
+                deviation[np.ix_(rows, used)] = sd * scale
         return filled, deviation
 
     def _draw(self, standard: np.ndarray, times: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
