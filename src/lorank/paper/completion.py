@@ -76,7 +76,7 @@ class CompletionSize(_Completion):
                 max_iter=max_iter,
                 max_seconds=seconds,
                 tuning_seeds=TUNING_SEEDS,
-                tuning_seconds=seconds / 2,
+                tuning_seconds=seconds / 4,
                 traced=(0,) if n == TRACED[scale] else (),
             )
             for rank, oversampling, n in cases
@@ -98,7 +98,7 @@ class CompletionSize(_Completion):
 
 OVERSAMPLING = {  # n, rank, oversampling, tests, iterations and seconds at most, NIHT's seconds, seconds of a tuning run
     "tiny": (50, 1, (5, 8), 2, 100, 20.0, 20.0, 20.0),
-    "quick": (2000, 10, (3, 5, 9, 15), 2, 600, 5.0, 4.0, 2.0),
+    "quick": (2000, 10, (3, 5, 9, 15), 2, 600, 5.0, 4.0, 1.0),
     "paper": (10_000, 10, tuple(range(3, 16)), 5, 6000, 60.0, 30.0, 10.0),
 }
 TUNED_OVERSAMPLING = (3, 4, 6, 9, 12)
@@ -139,7 +139,7 @@ LEVELS = tuple(float(f"{level:.4g}") for level in np.logspace(-4, -1, 8))
 # n, rank, levels, those at which settings are chosen, tests, iterations and seconds at most, NIHT's seconds, of a tuning run
 NOISE = {
     "tiny": (60, 2, LEVELS[::7], LEVELS[::7], 2, 150, 20.0, 20.0, 20.0),
-    "quick": (1000, 10, LEVELS[1::2], LEVELS[1::4], 2, 600, 5.0, 4.0, 2.0),
+    "quick": (1000, 10, LEVELS[1::2], LEVELS[1::4], 2, 600, 5.0, 4.0, 1.0),
     "paper": (10_000, 10, LEVELS, (LEVELS[0], LEVELS[4], LEVELS[7]), 5, 3000, 60.0, 20.0, 10.0),
 }
 SLACK = 1.1  # errors within this factor count as the same
