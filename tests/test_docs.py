@@ -13,7 +13,7 @@ from lorank.solvers import SOLVERS
 
 pytestmark = pytest.mark.filterwarnings("error::lorank.ConvergenceWarning")
 ROOT = Path(__file__).parents[1]
-PAGES = ("notation", "architecture", "ratings", "tables", "scale")
+PAGES = ("losses", "notation", "architecture", "ratings", "tables", "scale")
 LINKED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{name}.md" for name in PAGES))
 
 
@@ -51,7 +51,7 @@ def test_readme_runs():
     assert space["newcomer"].predictions.shape == (150,)
 
 
-@pytest.mark.parametrize("name", ["docs/ratings.md", "docs/tables.md"])
+@pytest.mark.parametrize("name", ["docs/ratings.md", "docs/tables.md", "docs/losses.md"])
 def test_pages_run(name):
     """Each page from top to bottom."""
     pytest.importorskip("sklearn")
