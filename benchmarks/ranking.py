@@ -124,8 +124,8 @@ def cmfrec_fit(R, alpha, regularization, sweeps=10):
 
 GRIDS = {
     "lorank": (lorank_fit, {"zeros": (1.5, 5.0, 15.0), "regularization": (0.005, 0.01, 0.02, 0.04)}),
-    "implicit": (implicit_fit, {"alpha": (1.0, 4.0, 16.0), "regularization": (0.1, 1.0, 5.0, 20.0)}),
-    "cmfrec": (cmfrec_fit, {"alpha": (1.0, 4.0, 16.0), "regularization": (0.1, 1.0, 5.0, 20.0)}),
+    "implicit": (implicit_fit, {"alpha": (1.0, 4.0, 16.0), "regularization": (0.1, 1.0, 5.0, 20.0, 80.0, 320.0)}),
+    "cmfrec": (cmfrec_fit, {"alpha": (1.0, 4.0, 16.0), "regularization": (0.1, 1.0, 5.0, 20.0, 80.0, 320.0)}),
 }
 SWEEPS = (1, 2, 3, 4, 6, 8, 15)
 
