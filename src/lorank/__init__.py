@@ -15,7 +15,7 @@ from . import callbacks, datafits, datasets, evaluation, metrics, solvers, start
 from ._version import __version__ as __version__
 from .geometry import FixedRank
 from .operators import Completion, CountTable, Gradient, PhaseRetrieval, Problem, Sensing, phase_distance
-from .result import ConvergenceWarning, History, Result, Status
+from .result import ConvergenceWarning, History, Outliers, OutlierWarning, Result, Status
 from .solvers import IHT, IRLS, NIHT, RCG, RGD, Auto, Fisher, GaussNewton, MessagePassing, Robust, Safeguard, SignalCG, solve
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ __all__ = [
     "LowRankImputer",
     "MatrixCompletion",
     "MessagePassing",
+    "OutlierWarning",
+    "Outliers",
     "PhaseRetrieval",
     "Problem",
     "Result",

@@ -28,6 +28,24 @@ class ConvergenceWarning(UserWarning):
     """
 
 
+class OutlierWarning(UserWarning):
+    """Data were fitted by least squares and look as if some observations were grossly wrong: how many, and what to do.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import lorank as lr
+    >>> table = np.outer(np.arange(1.0, 31.0), np.arange(1.0, 21.0)) + np.random.default_rng(0).standard_normal((30, 20))
+    >>> table[::7, 3] = 1e4
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     result = lr.solve(lr.Completion.from_dense(table), rank=1)
+    >>> any(issubclass(one.category, lr.OutlierWarning) for one in caught)
+    True
+    """
+
+
 class Status(str):
     """How a run ended: a short name that compares as a string, with a sentence of advice.
 

@@ -113,6 +113,30 @@ class Tails:
         return self.ratio > HEAVY_RATIO and self.far > FAR_SHARE
 
 
+def look_like_outliers(d: Vector, y: Vector, dof: float, backend: Arrays, noise: bool) -> float:
+    """The share of observations that look like outliers of a fit by least squares that has come to its end; 0 where none do.
+
+    Deviations must have heavy tails. Where what is left is no noise, a rank that is too low makes heavy tails, too, in entries
+    that are large: then only values count that are far out themselves. With fewer than two observations for each degree of
+    freedom nobody can tell.
+    """
+    found = tails(d, dof, backend)
+    if len(d) < 2 * dof or not found.heavy:
+        return 0.0
+    if noise:
+        return found.far
+    limit, scale = (
+        FAR * quantile(y, 0.5, backend) / NORMAL_MEDIAN,
+        FAR * found.scale * math.sqrt(max(len(d) - dof, 1.0) / len(d)),
+    )
+
+    def both(xp: Any, d: Array, y: Array) -> tuple[Array]:
+        return (0 * abs(d) + ((abs(d) > scale / 2) & (abs(y) > limit)),)
+
+    far = float(total(both, d, y)[0]) / len(d)
+    return far if far > 10 * FAR_SHARE else 0.0
+
+
 def tails(d: Vector, dof: float, backend: Arrays) -> Tails:
     """The distribution of deviations from a fit with so many degrees of freedom.
 

@@ -295,7 +295,7 @@ class Robust:
             if moved:
                 d, note, level = self._deviations(problem, X), f"{moved} rows and columns fitted anew", math.inf
                 memory = replace(memory, inner=None)
-            elif fits or memory.noisy or self._is_noise(memory):
+            elif fits or (self._tried_enough(problem, memory) and self._is_noise(memory)):
                 memory = replace(memory, phase=SORTED, noisy=not fits)
             else:
                 return self._again(problem, state, memory, d)
@@ -348,11 +348,17 @@ class Robust:
         assert memory.inner is not None
         return looks_like_noise(memory.inner.gradient.problem, memory.inner)
 
+    def _tried_enough(self, problem: Completion, memory: Memory) -> bool:
+        """Where observations are few, a poor fit looks like noise, too: then only the second end is believed."""
+        return memory.attempt > 0 or problem.m > 2 * SCARCE * problem.dof(memory.rank)
+
     def _again(self, problem: Completion, state: State, memory: Memory, d: Vector) -> State:
         """A slower schedule, and after the last one the best end so far."""
         ended = (misfit_root(d, 0.03 * memory.coarse), state.X, memory.limit, memory.share)
         best = ended if memory.best is None or ended[0] < memory.best[0] else memory.best
         memory = replace(memory, best=best)
+        if memory.attempt and best is not ended and self._is_noise(memory):
+            memory = replace(memory, attempt=len(self.schedules))
         if memory.attempt + 1 < len(self.schedules):
             again = replace(memory, attempt=memory.attempt + 1)
             return self._begin(problem, state, again, "what is left is no noise: once more, slower")

@@ -16,15 +16,16 @@ from ..checkpoint import Checkpoint
 from ..clock import Clock
 from ..identity import identity
 from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
-from ..operators import Problem
+from ..operators import Completion, Problem
 from ..parameter_checks import NOT_NEGATIVE, PATH, check, optional, whole
-from ..result import ConvergenceWarning, History, RankTrial, Result, Status
+from ..result import ConvergenceWarning, History, OutlierWarning, RankTrial, Result, Status
 from ..starts.resolve import STARTS, check_point, resolve_start
 from ..starts.spectral import Spectral
 from ..state import State
 from ..steps import Constant, Exact
 from ..stopping import A_RULE, Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
 from .auto import Auto
+from .deviations import look_like_outliers
 from .gauss_newton import GaussNewton
 from .niht import IHT, NIHT
 from .noise import FittedToNoise, learned_loss, noise_of
@@ -184,6 +185,10 @@ def solve(
     if path:
         status = Status(status, advice=f"{status.advice} {describe_path(path, r, tol)}", success=status.success)
     if stop is None:
+        outlying = _outlying(problem, ended.state, status)
+        if outlying:
+            status = Status(status, advice=f"{status.advice} {outlying}", success=status.success)
+            warnings.warn(outlying, OutlierWarning, stacklevel=2)
         _warn_unless_converged(status, ended.state.residual, tol)
     seconds = searched + clock.seconds
     G, residual, noise, outliers = ended.state.gradient, ended.state.residual, float("nan"), None
@@ -235,6 +240,20 @@ def _suited(algorithm: Solver, problem: Problem) -> Solver:
 @functools.cache
 def _robust() -> Robust:
     return Robust()
+
+
+def _outlying(problem: Problem, state: State, status: Status) -> str:
+    """A sentence on observations that look like outliers, where a fit by least squares has left more than ``tol``."""
+    if not isinstance(problem, Completion) or problem.loss is not None or problem.robust or status not in ("noise", "stalled"):
+        return ""
+    d = state.gradient.residual
+    share = look_like_outliers(d, problem.y, problem.dof(state.X.rank), problem.backend, status == "noise")
+    if not share:
+        return ""
+    return (
+        f"The data look as if some observations were grossly wrong: {share:.2%} of them are far from the fit, and least "
+        "squares follow them. Give Completion loss='robust' to find them and fit the others."
+    )
 
 
 def _warn_unless_converged(status: Status, residual: float, tol: float) -> None:
