@@ -295,12 +295,13 @@ class Robust:
             if moved:
                 d, note, level = self._deviations(problem, X), f"{moved} rows and columns fitted anew", math.inf
                 memory = replace(memory, inner=None)
+            elif not fits and not memory.noisy:  # a limit as for noise, before it is asked whether it is any
+                memory, level = replace(memory, noisy=True, rounds=1), math.inf
             elif fits or (self._tried_enough(problem, memory) and self._is_noise(memory)):
                 memory = replace(memory, phase=SORTED, noisy=not fits)
+                note = f"{1 - memory.share:.2%} of the observations held for outliers"
             else:
                 return self._again(problem, state, memory, d)
-            if not moved:
-                note = f"{1 - memory.share:.2%} of the observations held for outliers"
         limit = self._limit(problem, d, memory)
         changed = limit != memory.limit
         if memory.inner is None or changed:

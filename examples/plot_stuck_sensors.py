@@ -1,0 +1,75 @@
+"""
+A table of sensors, some of them stuck
+======================================
+
+Sixty stations measure the temperature each hour for two weeks. Their readings move together (the day, the weather front, the
+height of a station), so that the table is of low rank but for noise. A third of the readings never arrived; some stations got
+stuck at one value for a day or two, and a few readings are spikes. Least squares follow these; ``loss="robust"`` leaves them
+out, says where they are, and fills the gaps from the rest.
+"""
+
+import warnings
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import lorank as lr
+
+# %%
+# The readings: a daily cycle, a front that passes, and a drift, each felt differently from station to station.
+
+rng = np.random.default_rng(1)
+stations, hours = 60, 14 * 24
+time = np.arange(hours)
+causes = np.stack([np.ones(hours), np.sin(2 * np.pi * time / 24), np.tanh((time - 180) / 30), time / hours])
+felt = np.column_stack([rng.normal(mean, spread, stations) for mean, spread in ((15, 3), (5, 1), (-4, 2), (2, 2))])
+truth = felt @ causes
+readings = truth + 0.3 * rng.standard_normal(truth.shape)
+
+wrong = np.zeros(truth.shape, bool)
+for station in rng.permutation(stations)[:12]:  # stuck for one to two days
+    begin, length = rng.integers(0, hours - 48), rng.integers(24, 48)
+    readings[station, begin : begin + length] = readings[station, begin]
+    wrong[station, begin + 1 : begin + length] = True
+spikes = rng.random(truth.shape) < 0.01
+readings[spikes] = rng.choice([-40.0, 85.0], spikes.sum())  # what broken thermometers say
+wrong |= spikes
+readings[rng.random(truth.shape) < 1 / 3] = np.nan
+
+# %%
+# Least squares say themselves that something is wrong with the data, and what to do.
+
+seen = ~np.isnan(readings)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    squares = lr.solve(lr.Completion.from_dense(readings), rank=4)
+for one in caught:
+    print(f"{one.category.__name__}: {one.message}\n")
+with warnings.catch_warnings():  # stuck readings that are right by chance stay, so that what is left is not quite noise
+    warnings.simplefilter("ignore", lr.ConvergenceWarning)
+    robust = lr.solve(lr.Completion.from_dense(readings, loss="robust"), rank=4)
+
+mask = np.zeros(truth.shape, bool)
+mask[seen] = robust.outliers.mask  # row by row, as the table was given
+for name, result in (("least squares", squares), ("robust", robust)):
+    gaps = (result.X.to_dense() - truth)[~seen]
+    print(f"{name}: readings that never arrived are filled in with an error of {np.sqrt(np.mean(gaps**2)):.2f} degrees")
+far = abs(readings - truth) > 2  # a stuck reading may be right by chance
+print(f"found: {mask[wrong & seen & far].mean():.0%} of the wrong readings, and {mask[seen & ~wrong].mean():.2%} of the right ones")
+print(f"noise: {robust.noise:.2f} degrees (0.30 was added)")
+
+# %%
+# Where they are, and one station that was stuck.
+
+station = int(np.argmax((wrong & ~spikes).sum(1)))
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.4), layout="constrained")
+places = np.where(seen, np.where(mask, 2, 1), 0)
+left.imshow(places, aspect="auto", cmap="Greys", interpolation="nearest")
+left.set(title="readings: missing (white), held for outliers (black)", xlabel="hour", ylabel="station")
+right.plot(time, readings[station], ".", ms=4, color="0.6", label="readings")
+right.plot(time[mask[station]], readings[station, mask[station]], "x", color="tab:red", label="held for outliers")
+right.plot(time, squares.X.to_dense()[station], color="tab:orange", lw=1, label="least squares")
+right.plot(time, robust.X.to_dense()[station], color="tab:blue", lw=1.5, label="robust")
+right.set(title=f"station {station}", xlabel="hour", ylabel="degrees", ylim=(-5, 40))
+right.legend(fontsize=8)
+plt.show()
