@@ -45,7 +45,9 @@ def log_loss(p):
 for name, p in predicted.items():
     error = np.sqrt(np.mean((p - chance[where]) ** 2))
     outside = np.mean((p < 0) | (p > 1))
-    print(f"{name}: log loss of hidden answers {log_loss(p):.3f}, error of probabilities {error:.3f}, outside 0..1 {outside:.1%}")
+    print(
+        f"{name}: log loss of hidden answers {log_loss(p):.3f}, error of probabilities {error:.3f}, outside 0..1 {outside:.1%}"
+    )
 print(f"with the true probabilities: log loss {log_loss(chance[where]):.3f}")
 
 # %%

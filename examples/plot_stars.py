@@ -46,7 +46,9 @@ truth = stars[held]
 classes = np.asarray(ordinal.classes_)
 place = np.searchsorted(classes, truth)
 spread = np.sqrt(np.mean((stars[~held] - squares.predict(pairs[~held])) ** 2))
-normal = np.exp(-0.5 * ((classes - numbers[:, None]) / spread) ** 2)  # least squares with noise of that size, on the stars alone
+normal = np.exp(
+    -0.5 * ((classes - numbers[:, None]) / spread) ** 2
+)  # least squares with noise of that size, on the stars alone
 normal /= normal.sum(1, keepdims=True)
 
 

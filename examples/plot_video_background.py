@@ -46,7 +46,9 @@ def background_error(estimate):
 
 
 print(f"error of the background: robust {background_error(still):.1e}, least squares (SVD) {background_error(squares):.1e}")
-print(f"covered pixels: {moving.mean():.1%} of all; found {found[moving].mean():.1%}, and {found[~moving].mean():.2%} of the others")
+print(
+    f"covered pixels: {moving.mean():.1%} of all; found {found[moving].mean():.1%}, and {found[~moving].mean():.2%} of the others"
+)
 
 # %%
 # One frame: as it was filmed, the background behind it by least squares, with ghosts, and robustly; and what moves.

@@ -9,13 +9,14 @@ from .loss import Loss, Weighted
 from .ordinal import Ordinal
 from .poisson import Poisson
 from .quadratic import Quadratic
-from .registry import LOSSES, ROBUST, loss_from, resolve_loss
+from .registry import LOSSES, ROBUST, SQUARES, loss_from, resolve_loss
 from .scaled import ScaledLoss
 from .tukey import Tukey
 
 __all__ = [
     "LOSSES",
     "ROBUST",
+    "SQUARES",
     "Absolute",
     "Cauchy",
     "Datafit",

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from ..backends import backend_of, device_backend
-from ..datafits import Logistic, Loss, Ordinal, resolve_loss
+from ..datafits import ROBUST, SQUARES, Logistic, Loss, Ordinal, resolve_loss
 from ..diagnosis import diagnose
 from ..factor_models import Candidate, Choice, FactorModel, Fit, Settings, centred_problem, choose, fit_factors, unfitted
 from ..factor_models.choose import COARSE, MANY, RANKS, clipped
@@ -33,6 +33,7 @@ from .checks import (
     check_values,
     check_weights,
 )
+from .outliers import find_outliers, warn_about_outliers
 
 SOLVERS = ("auto", "variational", "alternating")
 QUANTILES = 2001
@@ -69,8 +70,9 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
     bounds : (float, float), optional
         Clip predictions to these.
     loss : str or Loss
-        What entries are compared with the values by: ``"squares"``; ``"huber"``, ``"absolute"``, ``"cauchy"`` or ``"tukey"``
-        for values with gross errors; ``"logistic"`` for yes and no, ``"ordinal"`` for stars, ``"poisson"`` for counts, where
+        What entries are compared with the values by: ``"squares"``; ``"robust"``, squares for all but gross errors, which are
+        found and left out (``outliers_``); ``"huber"``, ``"absolute"``, ``"cauchy"`` or ``"tukey"``, by which large errors
+        count for less; ``"logistic"`` for yes and no, ``"ordinal"`` for stars, ``"poisson"`` for counts, where
         predictions are probabilities, expected stars and expected counts. Ranks are then chosen by held-out deviance, and
         factors have learned priors, so that separable classes do no harm. See ``docs/losses.md``.
     solver : {"auto", "variational", "alternating"}
@@ -109,6 +111,8 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         Rank, strength and held-out error of everything that was tried; empty where nothing was chosen.
     diagnosis_ : Diagnosis
     model_ : FactorModel
+    outliers_ : (m,) bool array or None
+        With ``loss="robust"``: which observations were left out, in the order given.
     loss_ : Loss or None
         With what it has learned (a scale, thresholds); None for least squares.
     classes_ : array
@@ -195,9 +199,14 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
             raise ValueError(f"found {len(pairs)} sample(s): at least 2 observations are needed to fit anything")
         if len(pairs) != len(values):
             raise ValueError(f"X and y must be alike in length: got {len(pairs):,} pairs and {len(values):,} values")
-        rows, cols = pairs[:, 0], pairs[:, 1]
-        shape = self._shape(rows, cols, shape)
+        shape = self._shape(pairs[:, 0], pairs[:, 1], shape)
         weights = check_weights(sample_weight, len(values))
+        self._plan(shape, len(values))  # refuses what cannot be, before anything is computed
+        self.outliers_ = find_outliers(self, pairs, values, weights) if self._robust else None
+        if self.outliers_ is not None and self.outliers_.any():
+            keep = ~self.outliers_
+            pairs, values, weights = pairs[keep], values[keep], None if weights is None else weights[keep]
+        rows, cols = pairs[:, 0], pairs[:, 1]
         settings, ranks, strengths = self._plan(shape, len(values))
         if settings.loss is not None:  # classes of all observations, for every part of them
             settings = replace(settings, loss=settings.loss.prepare(values, backend_of(values))[1])
@@ -248,7 +257,14 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self._set_model(fit.model.host())
         self.history_, self.n_iter_, self.status_ = fit.history, fit.n_iter, fit.status
         self.regularization_ = "learned" if settings.regularization is None else settings.regularization
+        if self.loss_ is None and not self._robust:
+            given = problem.backend.to_numpy(values)
+            warn_about_outliers(given - self.model_.predict(pairs[:, 0], pairs[:, 1]), given)
         return self
+
+    @property
+    def _robust(self) -> bool:
+        return isinstance(self.loss, str) and self.loss == ROBUST
 
     def predict(self, X: Any) -> np.ndarray:
         """The entries at index pairs.
@@ -382,7 +398,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
 
     def _plan(self, shape: tuple[int, int], m: int) -> tuple[Settings, list[int] | None, str]:
         """The settings, the ranks to try (None: the given one), and which strengths to try."""
-        loss = resolve_loss(self.loss)
+        loss = resolve_loss(SQUARES if self._robust else self.loss)
         self._refuse_intervals(loss)
         check_choice(self.solver, SOLVERS, "solver")
         check_choice(self.penalty, ("nuclear", "frobenius"), "penalty")

@@ -1,0 +1,61 @@
+"""Outliers among the observations that an estimator is fitted to."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ..backends import get_backend
+from ..result import OutlierWarning
+from ..solvers.deviations import NORMAL_MEDIAN, look_like_outliers, quantile
+
+SIGMAS, ROUNDS = 4.0, 3
+
+
+def find_outliers(model: Any, pairs: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Which values are far from what the others say: fitted by Tukey's loss, which large deviations do not move, then by least
+    squares without those beyond four standard deviations of the rest, until they stay the same.
+
+    Parameters
+    ----------
+    model : MatrixCompletion
+    pairs : (m, 2) array
+    values : (m,) array
+    weights : (m,) array or None
+
+    Returns
+    -------
+    (m,) bool array
+    """
+    wrong, rank = np.zeros(len(values), bool), model.rank
+    for k in range(ROUNDS):
+        settings = {"loss": "squares" if k else "tukey", "intervals": False, "rank": rank}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of parts of the data: the fit itself says what there is to say
+            trial = clone(model).set_params(**settings)
+            trial.fit(pairs[~wrong], values[~wrong], None if weights is None else weights[~wrong])
+            d, rank = values - trial.predict(pairs), trial.rank_
+        scale = quantile(d[~wrong], 0.5, get_backend("reference")) / NORMAL_MEDIAN
+        before, wrong = wrong, abs(d) > SIGMAS * scale
+        if wrong.mean() > 0.5:
+            raise ValueError(
+                "loss='robust': more than half of the values are far from any fit. Raise the rank, or use loss='squares'"
+            )
+        if k and np.array_equal(before, wrong):
+            break
+    return wrong
+
+
+def warn_about_outliers(d: np.ndarray, values: np.ndarray) -> None:
+    """A warning where deviations d from a fit by squares look as if some values were grossly wrong."""
+    share = look_like_outliers(d, values - np.median(values), 0.0, get_backend("reference"), noise=False)
+    if share:
+        warnings.warn(
+            f"the data look as if some values were grossly wrong: {share:.2%} of them are far out and far from the fit, which "
+            "follows them. Fit with loss='robust' to find them (outliers_) and leave them out",
+            OutlierWarning,
+            stacklevel=3,
+        )

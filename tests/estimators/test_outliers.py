@@ -1,0 +1,66 @@
+"""``MatrixCompletion(loss="robust")``, and the warning of the default."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import lorank as lr
+
+
+def ratings(share, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 50)) + 3
+    pairs = np.argwhere(rng.random(X.shape) < 0.5)
+    pairs = pairs[rng.permutation(len(pairs))]
+    values = X[pairs[:, 0], pairs[:, 1]] + 0.1 * rng.standard_normal(len(pairs))
+    wrong = rng.random(len(values)) < share
+    values[wrong] += rng.choice([-30.0, 30.0], wrong.sum())
+    return X, pairs, values, wrong
+
+
+def test_outliers_are_left_out_and_told():
+    X, pairs, values, wrong = ratings(0.08)
+    options = {"rank": 2, "regularization": "learned"}
+    robust = lr.MatrixCompletion(loss="robust", **options).fit(pairs, values, np.ones(len(values)))
+    oracle = lr.MatrixCompletion(**options).fit(pairs[~wrong], values[~wrong])
+    assert robust.outliers_[wrong].all()
+    assert robust.outliers_[~wrong].mean() < 0.01
+    everywhere = np.argwhere(np.ones(X.shape))
+    errors = [np.sqrt(np.mean((model.predict(everywhere) - X.ravel()) ** 2)) for model in (robust, oracle)]
+    assert errors[0] < 1.1 * errors[1]
+
+
+def test_the_default_warns_of_outliers_and_of_nothing_else():
+    _, pairs, values, _ = ratings(0.08)
+    with pytest.warns(lr.OutlierWarning, match="loss='robust'"):
+        model = lr.MatrixCompletion(rank=2, regularization="learned").fit(pairs, values)
+    assert model.outliers_ is None
+    _, pairs, values, _ = ratings(0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", lr.OutlierWarning)
+        lr.MatrixCompletion(rank=2, regularization="learned").fit(pairs, values)
+        stars = np.clip(np.round(values), 1, 5)
+        lr.MatrixCompletion(rank=2, regularization="learned").fit(pairs, stars)
+
+
+def test_solve_says_so_too_and_not_of_noise_or_of_a_rank_that_is_too_low():
+    rng = np.random.default_rng(1)
+    problem, _ = lr.datasets.random_completion(120, 100, 3, oversampling=6, factors="gaussian", noise=0.1)
+    y = np.array(problem.y)
+    y[rng.random(len(y)) < 0.1] += 40
+    bad = lr.Completion(problem.rows, problem.cols, y, problem.shape)
+    with pytest.warns(lr.OutlierWarning, match="loss='robust'"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", lr.ConvergenceWarning)
+        result = lr.solve(bad, 3)
+    assert "loss='robust'" in result.status.advice
+    exact, _ = lr.datasets.random_completion(120, 100, 3, oversampling=6, factors="gaussian")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lr.ConvergenceWarning)
+        warnings.simplefilter("error", lr.OutlierWarning)
+        lr.solve(problem, 3)
+        lr.solve(exact, 3)
+        lr.solve(exact, 2)
+        lr.solve(problem, 5)

@@ -1,0 +1,30 @@
+"""The scripts in examples/ run as they stand, and each draws a picture."""
+
+from __future__ import annotations
+
+import runpy
+import warnings
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example(path, monkeypatch, capsys):
+    matplotlib = pytest.importorskip("matplotlib")
+    pytest.importorskip("sklearn")
+    monkeypatch.delenv("LORANK_DATA", raising=False)
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.simplefilter("default")  # as for a user
+        matplotlib.use("Agg")
+        import matplotlib.pyplot as plt
+
+        drawn = []
+        monkeypatch.setattr(plt, "show", lambda: drawn.append(len(plt.gcf().axes)))
+        runpy.run_path(str(path))
+        plt.close("all")
+    assert drawn and min(drawn) > 0
+    assert capsys.readouterr().out
+    assert path.read_text().startswith('"""\n')
