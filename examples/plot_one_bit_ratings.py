@@ -2,8 +2,8 @@
 Yes or no: one-bit ratings
 ==========================
 
-Some data only say yes or no: liked or not, bought or not, passed or not. ``loss="logistic"`` looks for a matrix of low rank that
-holds the logits: the probability of a yes is ``1 / (1 + exp(-X))``. Least squares on zeros and ones know nothing of
+Some data only say yes or no: liked or not, bought or not, passed or not. ``loss="logistic"`` looks for a matrix of low rank
+that holds the logits: the probability of a yes is ``1 / (1 + exp(-X))``. Least squares on zeros and ones know nothing of
 probabilities, and their predictions leave the range from 0 to 1.
 
 The answers are drawn here, so that the probabilities behind them are known.

@@ -55,9 +55,8 @@ for name, result in (("least squares", squares), ("robust", robust)):
     gaps = (result.X.to_dense() - truth)[~seen]
     print(f"{name}: readings that never arrived are filled in with an error of {np.sqrt(np.mean(gaps**2)):.2f} degrees")
 far = abs(readings - truth) > 2  # a stuck reading may be right by chance
-print(
-    f"found: {mask[wrong & seen & far].mean():.0%} of the wrong readings, and {mask[seen & ~wrong].mean():.2%} of the right ones"
-)
+found, right = mask[wrong & seen & far].mean(), mask[seen & ~wrong].mean()
+print(f"found: {found:.0%} of the wrong readings, and {right:.2%} of the right ones")
 print(f"noise: {robust.noise:.2f} degrees (0.30 was added)")
 
 # %%

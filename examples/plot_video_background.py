@@ -2,9 +2,9 @@
 Background and foreground of a video clip
 =========================================
 
-A camera that stands still sees the same background in each frame: with a frame in each column, the background is a matrix of low
-rank, and what moves in front of it is a sparse matrix of large errors. ``loss="robust"`` finds both: the background fits all
-pixels but those that something covers, and ``result.outliers`` says which these are.
+A camera that stands still sees the same background in each frame: with a frame in each column, the background is a matrix of
+low rank, and what moves in front of it is a sparse matrix of large errors. ``loss="robust"`` finds both: the background fits
+all pixels but those that something covers, and ``result.outliers`` says which these are.
 
 The clip is made here: a lit wall whose light changes from frame to frame, a ball that crosses it, and a person who walks by.
 """
@@ -46,9 +46,8 @@ def background_error(estimate):
 
 
 print(f"error of the background: robust {background_error(still):.1e}, least squares (SVD) {background_error(squares):.1e}")
-print(
-    f"covered pixels: {moving.mean():.1%} of all; found {found[moving].mean():.1%}, and {found[~moving].mean():.2%} of the others"
-)
+share, others = found[moving].mean(), found[~moving].mean()
+print(f"covered pixels: {moving.mean():.1%} of all; found {share:.1%} of these, and {others:.2%} of the others")
 
 # %%
 # One frame: as it was filmed, the background behind it by least squares, with ghosts, and robustly; and what moves.

@@ -25,6 +25,7 @@ def test_example(path, monkeypatch, capsys):
         monkeypatch.setattr(plt, "show", lambda: drawn.append(len(plt.gcf().axes)))
         runpy.run_path(str(path))
         plt.close("all")
-    assert drawn and min(drawn) > 0
+    assert drawn
+    assert min(drawn) > 0
     assert capsys.readouterr().out
     assert path.read_text().startswith('"""\n')

@@ -12,6 +12,7 @@ from ..backends import Array, Arrays, Vector, entrywise, reduced, total
 
 STEPS, DEPTH = 8, 60  # bins of a histogram for each factor of two, and factors of two below the largest
 NORMAL_MEDIAN, NORMAL_THREE_QUARTERS = 0.6745, 1.1503  # of the absolute value of a standard normal number
+FEWEST = 100  # observations from which on tails say anything
 HEAVY_RATIO, FAR, FAR_SHARE = 1.15, 6.0, 3e-4  # what tails of normal noise stay below by far
 
 
@@ -121,7 +122,7 @@ def look_like_outliers(d: Vector, y: Vector, dof: float, backend: Arrays, noise:
     freedom nobody can tell.
     """
     found = tails(d, dof, backend)
-    if len(d) < 2 * dof or not found.heavy:
+    if len(d) < max(FEWEST, 2 * dof) or not found.heavy:
         return 0.0
     if noise:
         return found.far
