@@ -36,11 +36,13 @@ class OutlierWarning(UserWarning):
     >>> import warnings
     >>> import numpy as np
     >>> import lorank as lr
-    >>> table = np.outer(np.arange(1.0, 31.0), np.arange(1.0, 21.0)) + np.random.default_rng(0).standard_normal((30, 20))
-    >>> table[::7, 3] = 1e4
+    >>> problem, _ = lr.datasets.random_completion(100, 80, rank=2, oversampling=8, factors="gaussian", noise=0.1)
+    >>> values = np.array(problem.y)
+    >>> values[::20] += 50.0
+    >>> problem = lr.Completion(problem.rows, problem.cols, values, problem.shape)
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
-    ...     result = lr.solve(lr.Completion.from_dense(table), rank=1)
+    ...     result = lr.solve(problem, rank=2)
     >>> any(issubclass(one.category, lr.OutlierWarning) for one in caught)
     True
     """

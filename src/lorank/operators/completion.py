@@ -82,6 +82,7 @@ class Completion(BigCompletion, Problem):
     """
 
     tight_frame: float | None = 1.0  # sampling: A A* p = p
+    robust: bool = False  # whether outliers are to be found
 
     def __init__(
         self,
@@ -323,7 +324,8 @@ class Completion(BigCompletion, Problem):
         """A vector, one number per observation, as a NumPy array in the order in which the observations were given; repeated
         ones have the same number, and those of weight 0 are ``missing``. Row by row where that order is not known any more.
         """
-        return self._given.restored(self.backend.to_numpy(p), missing)
+        given: Given | None = getattr(self, "_given", None)
+        return self.backend.to_numpy(p) if given is None else given.restored(self.backend.to_numpy(p), missing)
 
     def against_outliers(self) -> Completion:
         """The same observations with a loss by which outliers count for little."""
