@@ -30,7 +30,7 @@ import lorank as lr
 from common import RESULTS, markdown, versions
 
 LOG, FIRST = RESULTS / "robust.jsonl", 5000
-RATIOS, SHARES = (2.0, 2.5, 3.0, 4.0, 6.0, 10.0), (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+RATIOS, SHARES = (2.0, 2.5, 3.0, 4.0, 6.0, 10.0), (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 TARGETS = ((2.5, 0.1), (6.0, 0.3))
 
 
