@@ -70,6 +70,8 @@ def test_gradient_against_dense(name, weights, backend):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_gradient_belongs_to_the_misfit(name):
     given = {"loss": LOSSES[name](scale=1.0)} if name in ("huber", "absolute", "tukey", "cauchy") else {}
+    if name == "ordinal":  # thresholds that are learned are as good as Newton's method makes them, not to the last digit
+        given = {"loss": Ordinal(thresholds=(-1.5, 0.0, 1.5))}
     problem, _ = problem_of(name, **given)
     check_gradient(problem, rank=2)
 
