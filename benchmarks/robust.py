@@ -10,8 +10,8 @@
 
 Matrices with normal factors, entries drawn uniformly; an outlier is an entry plus a normal number ten times the entries' size
 (or, ``--kind sign``, plus or minus exactly that). Exact means a relative error of the whole matrix below 1e-6. The solver was
-chosen on seeds below 200; these begin at 5000. Peers: tensorly (robust_pca), pyrpca (principal component pursuit by an inexact
-augmented Lagrangian, an ADMM) and rpca, each where it is installed.
+chosen on seeds below 200; these begin at 5000. Peers: tensorly (robust_pca) and pyrpca (principal component pursuit by an
+inexact augmented Lagrangian, an ADMM), each where it is installed.
 """
 
 from __future__ import annotations
@@ -152,16 +152,6 @@ def table_peers() -> Iterator[tuple[str, Callable[[np.ndarray, int], np.ndarray]
         yield "tensorly", lambda table, rank: robust_pca(table, verbose=False)[0]
         weight = 1 / np.sqrt(1000)
         yield "tensorly, 1/sqrt(n)", lambda table, rank: robust_pca(table, reg_E=weight, n_iter_max=300, verbose=False)[0]
-    except ImportError:
-        pass
-    try:
-        from rpca import RobustPCA
-
-        def factored(table: np.ndarray, rank: int) -> np.ndarray:
-            model = RobustPCA(n_components=rank)
-            return np.asarray(model.inverse_transform(model.fit_transform(table)))
-
-        yield "rpca", factored
     except ImportError:
         pass
 

@@ -96,7 +96,7 @@ def build_page(model: Any, rows: np.ndarray, cols: np.ndarray, values: np.ndarra
         '<div class="cards">' + "".join(f'<div class="card"><b>{a}</b>{b}</div>' for a, b in cards) + "</div>",
     ]
     for heading, names in (
-        ("The data", ("values", "rows", "cols")),
+        ("The data", ("values", "rows", "cols", "outliers")),
         ("The model", ("choice", "strength", "way", "spectrum")),
         ("Predictions", ("scatter", "coverage")),
     ):
@@ -127,6 +127,9 @@ def _plots(model: Any, rows: np.ndarray, cols: np.ndarray, values: np.ndarray) -
     plots = {"values": _histogram(values)}
     for name, index, n in (("rows", rows, model.model_.shape[0]), ("cols", cols, model.model_.shape[1])):
         plots[name] = _counts(np.bincount(index, minlength=n), {"rows": "row", "cols": "column"}[name])
+    wrong = getattr(model, "outliers_", None)
+    if wrong is not None and wrong.any() and len(wrong) == len(rows):
+        plots["outliers"] = _outliers(rows[wrong], cols[wrong], values[wrong], len(wrong))
     learned = [c for c in model.curve_ if c.regularization is None]
     if len(learned) > 1:
         plots["choice"] = _plot(
@@ -203,6 +206,15 @@ def _histogram(values: np.ndarray) -> dict[str, Any]:
     bars = {"type": "bar", "x": x.tolist(), "y": y.tolist(), "marker": {"color": BLUE}}
     said = f"Mean {values.mean():.4g}, standard deviation {values.std():.3g}."
     return _plot("Values", [bars], {"title": {"text": "value"}}, {"title": {"text": "count"}}, said)
+
+
+def _outliers(rows: np.ndarray, cols: np.ndarray, values: np.ndarray, m: int) -> dict[str, Any]:
+    """Where the observations are that were held for outliers; of very many, some."""
+    some = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 2000)).astype(int))
+    points = _line(cols[some].tolist(), rows[some].tolist(), ORANGE, "outliers", "markers")
+    points["marker"], points["text"] = {"size": 4, "color": ORANGE}, [f"{v:.4g}" for v in values[some]]
+    said = f"{len(rows):,} of {m:,} observations ({len(rows) / m:.2%}) are far from what the others say, and were left out."
+    return _plot("Outliers", [points], {"title": {"text": "column"}}, {"title": {"text": "row"}, "autorange": "reversed"}, said)
 
 
 def _counts(counts: np.ndarray, name: str) -> dict[str, Any]:
