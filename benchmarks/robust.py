@@ -150,8 +150,12 @@ def table_peers() -> Iterator[tuple[str, Callable[[np.ndarray, int], np.ndarray]
         from tensorly.decomposition import robust_pca
 
         yield "tensorly", lambda table, rank: robust_pca(table, verbose=False)[0]
-        weight = 1 / np.sqrt(1000)
-        yield "tensorly, 1/sqrt(n)", lambda table, rank: robust_pca(table, reg_E=weight, n_iter_max=300, verbose=False)[0]
+
+        def weighted(table: np.ndarray, rank: int) -> np.ndarray:
+            weight = 1 / np.sqrt(max(table.shape))
+            return np.asarray(robust_pca(table, reg_E=weight, n_iter_max=300, verbose=False)[0])
+
+        yield "tensorly, 1/sqrt(n)", weighted
     except ImportError:
         pass
 
