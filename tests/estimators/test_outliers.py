@@ -63,3 +63,16 @@ def test_solve_says_so_too_and_not_of_noise_or_of_a_rank_that_is_too_low():
         lr.solve(exact, 3)
         lr.solve(exact, 2)
         lr.solve(problem, 5)
+
+
+def test_weights_say_how_large_a_deviation_may_be():
+    rng = np.random.default_rng(3)
+    pairs = np.argwhere(rng.random((120, 80)) < 0.5)
+    truth = (rng.standard_normal((120, 2))[pairs[:, 0]] * rng.standard_normal((80, 2))[pairs[:, 1]]).sum(1)
+    spread = np.where(rng.random(len(pairs)) < 0.03, 30.0, 0.1)
+    values = truth + spread * rng.standard_normal(len(pairs))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", lr.OutlierWarning)
+        lr.MatrixCompletion(rank=2, intervals=False).fit(pairs, values, sample_weight=1 / spread**2)
+    with pytest.warns(lr.OutlierWarning, match="robust"):
+        lr.MatrixCompletion(rank=2, intervals=False).fit(pairs, values)

@@ -85,3 +85,14 @@ def test_solve_and_estimators_find_the_same_rank(seed, rank):
 def test_what_the_rule_refuses():
     with pytest.raises(ValueError, match="FittedToNoise: share must"):
         FittedToNoise(share=0)
+
+
+def test_noise_that_differs_as_the_weights_say_is_no_outlier():
+    rng = np.random.default_rng(4)
+    rows, cols = np.nonzero(rng.random((90, 70)) < 0.6)
+    truth = lr.FixedRank.from_factors(rng.standard_normal((90, 2)), rng.standard_normal((70, 2)))
+    spread = np.where(rng.random(len(rows)) < 0.02, 30.0, 0.1)
+    y = truth.entries(rows, cols) + spread * rng.standard_normal(len(rows))
+    assert lr.solve(lr.Completion(rows, cols, y, (90, 70), weights=1 / spread**2), 2).status == "noise"
+    with pytest.warns(lr.OutlierWarning, match="robust"):
+        lr.solve(lr.Completion(rows, cols, y, (90, 70)), 2)

@@ -33,7 +33,7 @@ from .checks import (
     check_values,
     check_weights,
 )
-from .outliers import find_outliers, warn_about_outliers
+from .outliers import LOOKED_AT, find_outliers, warn_about_outliers
 
 SOLVERS = ("auto", "variational", "alternating")
 QUANTILES = 2001
@@ -258,8 +258,9 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self.history_, self.n_iter_, self.status_ = fit.history, fit.n_iter, fit.status
         self.regularization_ = "learned" if settings.regularization is None else settings.regularization
         if self.loss_ is None and not self._robust:
-            given = problem.backend.to_numpy(values)
-            warn_about_outliers(given - self.model_.predict(pairs[:, 0], pairs[:, 1]), given)
+            step = max(1, len(values) // LOOKED_AT)
+            given = [None if a is None else backend_of(a).to_numpy(a[::step]) for a in (rows, cols, values, weights)]
+            warn_about_outliers(given[2] - self.model_.predict(given[0], given[1]), given[2], given[3])
         return self
 
     @property

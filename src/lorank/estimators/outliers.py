@@ -13,6 +13,7 @@ from ..result import OutlierWarning
 from ..solvers.deviations import NORMAL_MEDIAN, look_like_outliers, quantile
 
 SIGMAS, ROUNDS = 4.0, 3
+LOOKED_AT = 1_000_000  # observations, of more every so many-th: enough to see a tail in
 
 
 def find_outliers(model: Any, pairs: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
@@ -38,6 +39,8 @@ def find_outliers(model: Any, pairs: np.ndarray, values: np.ndarray, weights: np
             trial = clone(model).set_params(**settings)
             trial.fit(pairs[~wrong], values[~wrong], None if weights is None else weights[~wrong])
             d, rank = values - trial.predict(pairs), trial.rank_
+        if weights is not None:  # they say how large a deviation may be
+            d = d * np.sqrt(weights)
         scale = quantile(d[~wrong], 0.5, get_backend("reference")) / NORMAL_MEDIAN
         before, wrong = wrong, abs(d) > SIGMAS * scale
         if wrong.mean() > 0.5:
@@ -49,8 +52,10 @@ def find_outliers(model: Any, pairs: np.ndarray, values: np.ndarray, weights: np
     return wrong
 
 
-def warn_about_outliers(d: np.ndarray, values: np.ndarray) -> None:
+def warn_about_outliers(d: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> None:
     """A warning where deviations d from a fit by squares look as if some values were grossly wrong."""
+    if weights is not None:  # they say how large a deviation may be
+        d = d * np.sqrt(weights)
     share = look_like_outliers(d, values - np.median(values), 0.0, get_backend("reference"), noise=False)
     if share:
         warnings.warn(

@@ -30,8 +30,8 @@ LITTLE = 1e-3  # better by more than this, relatively;
 LITTLE_COARSE = 1e-2  # where ranks are tried in larger steps, one gain below this will do: the next takes ten times as long
 PREFERRED = 0.9  # a strength is taken over learned priors only where its error is below this share of theirs: it rarely
 # predicts better, and on small data often seems to
-SIMPLER = 2e-3  # a smaller rank is taken where its error is larger by no more than this: of ranks that fade away to the same
-# fit, the one that solve(rank="auto") finds
+SIMPLER = 2e-3  # a smaller rank is taken where its error is larger by no more than this
+FADED = 1e-3  # of the largest singular value: a component below this share has been faded away by its learned prior
 STEPS = 9  # strengths on a path, each half of the one before
 
 
@@ -243,17 +243,15 @@ def _path(
             least, since = min(least, last), 0 if more else since + 1
             if since >= (1 if coarse and last <= least else PATIENCE):
                 break
-        if not coarse:
-            between_ranks(offsets)
+        if not coarse and settings.regularization is None:
+            without_faded(offsets)
 
-    def between_ranks(offsets: Factors | None) -> None:
-        """The smallest rank between the best one and the one below it on the path that does as well."""
-        top = tried[best[0]][0].rank
-        low = max((s.rank for s, _ in tried if s.rank < top), default=top)
-        while top - low > 1:
-            middle = (low + top) // 2
-            attempt(replace(settings, rank=middle), offsets)
-            low, top = (low, middle) if tried[best[0]][0].rank == middle else (middle, top)
+    def without_faded(offsets: Factors | None) -> None:
+        """The rank that is left when components that faded away are not counted: the one that solve(rank="auto") finds."""
+        rank, fit = tried[best[0]][0].rank, best[1]
+        lasting = _lasting(fit.factors, rank)
+        if lasting < rank and all(lasting != s.rank for s, _ in tried):
+            attempt(replace(settings, rank=lasting), offsets)
 
     def along_strengths(rank: int) -> None:
         start, least, since = None, np.inf, 0
@@ -318,6 +316,14 @@ def _best(paths: list[_Path], parts: list[Array], data: Observed, bounds: tuple[
     truth, guess, spread = np.concatenate(outs, axis=1)
     scores = np.empty(0) if np.isnan(spread).any() else np.abs(truth - guess) / spread
     return Choice(winner[0], curve, winner[1], scores, truth, guess, spread)
+
+
+def _lasting(factors: Factors, rank: int) -> int:
+    """How many of the components (offsets are none) have not faded away."""
+    backend = backend_of(factors.rows)
+    left, right = (backend.gram(a[:, :rank], a[:, :rank]) for a in (factors.rows, factors.cols))
+    sizes = np.abs(np.linalg.eigvals(left @ right)) ** 0.5
+    return int((sizes > FADED * sizes.max()).sum()) if rank and sizes.max() > 0 else rank
 
 
 def _betters(new: Candidate, old: Candidate) -> bool:

@@ -246,7 +246,9 @@ def _outlying(problem: Problem, state: State, status: Status) -> str:
     """A sentence on observations that look like outliers, where a fit by least squares has left more than ``tol``."""
     if not isinstance(problem, Completion) or problem.loss is not None or problem.robust or status not in ("noise", "stalled"):
         return ""
-    d = state.gradient.residual
+    d, weights = state.gradient.residual, problem.observations.weights
+    if weights is not None:  # they say how large a deviation may be
+        d = d * weights**0.5
     share = look_like_outliers(d, problem.y, problem.dof(state.X.rank), problem.backend, status == "noise")
     if not share:
         return ""
