@@ -259,8 +259,9 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self.regularization_ = "learned" if settings.regularization is None else settings.regularization
         if self.loss_ is None and not self._robust:
             step = max(1, len(values) // LOOKED_AT)
-            given = [None if a is None else backend_of(a).to_numpy(a[::step]) for a in (rows, cols, values, weights)]
-            warn_about_outliers(given[2] - self.model_.predict(given[0], given[1]), given[2], given[3])
+            some, cells = [backend_of(a).to_numpy(a[::step]) for a in (rows, cols)], backend_of(values).to_numpy(values[::step])
+            heavy = None if weights is None else backend_of(weights).to_numpy(weights[::step])
+            warn_about_outliers(cells - self.model_.predict(*some), cells, heavy)
         return self
 
     @property
