@@ -84,7 +84,7 @@ def test_auto_minimises_the_weighted_misfit():
     rng = np.random.default_rng(2)
     a = random_array(rng, (40, 2), float) @ random_array(rng, (30, 2), float).T + 0.1 * rng.standard_normal((40, 30))
     problem, _, _ = weighted(rng, (40, 30), np.dtype(float), None, a)
-    assert minimum(problem, lr.solve(problem, 2).X) < 1e-4
+    assert minimum(problem, lr.solve(problem, 2).X) < 1e-3  # it ends where steps no longer matter beside the noise
 
 
 def test_the_order_is_the_users(backend):

@@ -27,7 +27,8 @@ def recommend(model: MatrixCompletion, rows: Any, n: int, exclude_seen: bool, by
     check("n", n, whole(1))
     if n * len(rows) > 10**9:
         raise ValueError(f"n must not be larger than there are columns, {model.model_.shape[1]}: got {n}")
-    rows, fitted = rows.astype(np.int64), model.model_
+    fitted = model.model_
+    rows = np.where(rows < fitted.shape[0], rows, fitted.shape[0]).astype(np.int64)  # others were never observed
     seen = rows_of(*model._seen, rows) if exclude_seen else None
     never = fitted.col_counts == 0
     if by == "rating":

@@ -144,7 +144,8 @@ def noise_of(G: Gradient) -> float:
 
 def learned_loss(G: Gradient) -> Loss | None:
     """The loss with what it has learned at the point; None for least squares."""
-    loss: Any = getattr(G.datafit, "loss", G.datafit)
+    datafit: Any = getattr(G, "datafit", None)  # gradients of one's own may have none
+    loss = getattr(datafit, "loss", datafit)
     return loss if isinstance(loss, Loss) else None
 
 

@@ -185,7 +185,7 @@ def solve(
     if path:
         status = Status(status, advice=f"{status.advice} {describe_path(path, r, tol)}", success=status.success)
     if stop is None:
-        outlying = _outlying(problem, ended.state, status)
+        outlying = _outlying(problem, algorithm, ended.state, status)
         if outlying:
             status = Status(status, advice=f"{status.advice} {outlying}", success=status.success)
             warnings.warn(outlying, OutlierWarning, stacklevel=2)
@@ -242,9 +242,11 @@ def _robust() -> Robust:
     return Robust()
 
 
-def _outlying(problem: Problem, state: State, status: Status) -> str:
+def _outlying(problem: Problem, algorithm: Solver, state: State, status: Status) -> str:
     """A sentence on observations that look like outliers, where a fit by least squares has left more than ``tol``."""
     if not isinstance(problem, Completion) or problem.loss is not None or problem.robust or status not in ("noise", "stalled"):
+        return ""
+    if getattr(algorithm, "safeguard", True) is None:  # it may go round and round, whatever the data
         return ""
     d, weights = state.gradient.residual, problem.observations.weights
     if weights is not None:  # they say how large a deviation may be
