@@ -80,12 +80,13 @@ def test_sweeps_lower_the_objective_to_a_stationary_point(backend):
         assert abs(slope).max() < 1e-2 * abs(W @ V).max()
 
 
-def test_a_penalty_that_leaves_nothing_ends_with_zeros():
+def test_a_penalty_that_leaves_nothing_ends_near_zero():
     data, _ = made_up()
     backend = get_backend()
     sides = fit_implicit(data.observations(backend, np.float32), backend, replace(SETTINGS, regularization=50.0, sweeps=30))
-    assert not sides.rows.any()
-    assert not sides.cols.any()
+    for side in (sides.rows, sides.cols):
+        assert abs(side).max() < 1e-10
+        assert not ((side != 0) & (abs(side) < 1e-30)).any()  # such numbers are slow to compute with
 
 
 def test_ranks_of_held_out_items_are_those_of_sorted_lists(backend):

@@ -105,7 +105,10 @@ def half_sweep(
     found = observations.normal_steps(
         columns, other, prior, backend.asarray(ridge.astype(dtype)), own, settings.steps if steps is None else steps
     )
-    found = found * (abs(found) > TINY)  # factors that fade away would end as denormal numbers, at a hundred times the cost
+    # Where nothing was observed the solution is zero, whatever rounding leaves of it. And factors that fade away would end as
+    # denormal numbers, at a hundred times the cost.
+    seen = observations.counts(int(columns)) > 0
+    found = found * ((abs(found) > TINY) & seen[:, None])
     return Sides(other, found) if columns else Sides(found, other)
 
 
