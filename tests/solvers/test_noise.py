@@ -96,3 +96,12 @@ def test_noise_that_differs_as_the_weights_say_is_no_outlier():
     assert lr.solve(lr.Completion(rows, cols, y, (90, 70), weights=1 / spread**2), 2).status == "noise"
     with pytest.warns(lr.OutlierWarning, match="robust"):
         lr.solve(lr.Completion(rows, cols, y, (90, 70)), 2)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_exact_data_that_are_too_few_are_no_noise(seed):
+    """With fewer than two measurements for each degree of freedom a wrong matrix leaves over what looks like noise."""
+    problem, _ = lr.datasets.random_completion(300, 300, 5, oversampling=1.6, factors="gaussian", seed=seed)
+    result = lr.solve(problem, 5, max_iter=300)
+    assert result.status != "noise"
+    assert not result.converged or result.residual < 1e-6

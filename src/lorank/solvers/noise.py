@@ -21,7 +21,7 @@ from ..state import State
 from ..stopping import Rule
 
 LITTLE = 1e-4  # of a deviance: where that of a whole table falls more slowly, nobody would see it
-ROOM = 1.1  # measurements per degree of freedom: with fewer, noise is fitted like anything else
+ROOM = 2.0  # measurements per degree of freedom: with fewer, a wrong matrix leaves over what looks like noise
 
 
 def looks_like_noise(problem: Problem, state: State) -> bool:
