@@ -46,7 +46,7 @@ def shapes(path: Path) -> None:
     axes[2].plot(z, Logistic().mean(z), "k:", label="yes (logistic)")
     axes[2].plot(z, Poisson().mean(z) / 20, "k--", lw=1, label="count / 20 (Poisson)")
     axes[2].set(ylim=(0, 1), xlabel="entry z of the matrix", title="what an entry means")
-    axes[2].legend(frameon=False, fontsize=7, loc="upper left")
+    axes[2].legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     figure.savefig(path, dpi=110)
 
 
