@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..backends import Array, Vector
-from ..geometry import FixedRank
 from .gradient import Gradient
+from .pattern_gradient import PatternGradient
 
 if TYPE_CHECKING:
     from .completion import Completion
 
 
-class LossGradient(Gradient):
+class LossGradient(PatternGradient):
     """``G`` has the slopes of the loss on the pattern: solvers see these as they see the residuals of least squares."""
-
-    problem: Completion
-
-    def __init__(self, problem: Completion, X: FixedRank) -> None:
-        super().__init__(problem, X)
 
     def weighted(self, weights: Vector) -> Gradient:
         problem = self.problem
@@ -28,20 +22,6 @@ class LossGradient(Gradient):
 
     def local(self) -> Completion:
         return self.problem.squares(self.problem.observations.with_weights(self.curvature))
-
-    @functools.cached_property
-    def residual(self) -> Vector:
-        return self.problem.observations.residual(self.X.U * self.X.s, self.X.V)
-
-    @functools.cached_property
-    def _products(self) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
-        return self.problem.products(self.dual)
-
-    def times(self, v: Array) -> Array:
-        return self._products[0](v)
-
-    def adjoint_times(self, u: Array) -> Array:
-        return self._products[1](u)
 
     @functools.cached_property
     def _squares(self) -> tuple[Array, Array]:
@@ -54,6 +34,3 @@ class LossGradient(Gradient):
     @property
     def col_squares(self) -> Array:  # type: ignore[override]
         return self._squares[1]
-
-    def outer(self) -> tuple[Array, Array]:
-        return self.problem.observations.outer(self.dual)

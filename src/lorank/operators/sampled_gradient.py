@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..backends import Array, Vector
 from ..geometry import FixedRank, Tangent
-from .gradient import Gradient
+from .pattern_gradient import PatternGradient
 
 if TYPE_CHECKING:
     from .completion import Completion
@@ -17,10 +16,8 @@ if TYPE_CHECKING:
 ROUGH = 1e-3  # relative residuals above this allow errors of float32's size, some 1e-7, in a gradient
 
 
-class SampledGradient(Gradient):
+class SampledGradient(PatternGradient):
     """The gradient of completion, by fused passes: one gives ``G V`` and row norms, the other ``G^H U`` and column norms."""
-
-    problem: Completion
 
     def __init__(self, problem: Completion, X: FixedRank, rough: bool = False) -> None:
         super().__init__(problem, X)
@@ -72,21 +69,6 @@ class SampledGradient(Gradient):
         return math.sqrt(float(self._by_rows[2].sum()))
 
     @functools.cached_property
-    def _products(self) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
-        return self.problem.products(self.dual)
-
-    def times(self, v: Array) -> Array:
-        return self._products[0](v)
-
-    def adjoint_times(self, u: Array) -> Array:
-        return self._products[1](u)
-
-    @functools.cached_property
-    def residual(self) -> Vector:
-        """``A X - y`` on the pattern."""
-        return self.problem.observations.residual(self.X.U * self.X.s, self.X.V)
-
-    @functools.cached_property
     def dual(self) -> Vector:
         weights = self.problem.observations.weights
         return self.residual if weights is None else weights * self.residual
@@ -97,6 +79,3 @@ class SampledGradient(Gradient):
 
     def energy(self, xi: Tangent) -> float:
         return self.problem.energy(xi)  # a fused pass, weights and all
-
-    def outer(self) -> tuple[Array, Array]:
-        return self.problem.observations.outer(self.dual)
