@@ -33,7 +33,7 @@ from .checks import (
     check_values,
     check_weights,
 )
-from .outliers import LOOKED_AT, find_outliers, warn_about_outliers
+from .outliers import find_outliers, warn_about_outliers
 
 SOLVERS = ("auto", "variational", "alternating")
 QUANTILES = 2001
@@ -258,10 +258,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self.history_, self.n_iter_, self.status_ = fit.history, fit.n_iter, fit.status
         self.regularization_ = "learned" if settings.regularization is None else settings.regularization
         if self.loss_ is None and not self._robust:
-            step = max(1, len(values) // LOOKED_AT)
-            some, cells = [backend_of(a).to_numpy(a[::step]) for a in (rows, cols)], backend_of(values).to_numpy(values[::step])
-            heavy = None if weights is None else backend_of(weights).to_numpy(weights[::step])
-            warn_about_outliers(cells - self.model_.predict(*some), cells, heavy)
+            warn_about_outliers(self.model_, rows, cols, values, weights)
         return self
 
     @property

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..backends import get_backend
+from ..backends import Array, backend_of, get_backend
+from ..factor_models.model import FactorModel
 from ..result import OutlierWarning
 from ..solvers.deviations import NORMAL_MEDIAN, look_like_outliers, quantile
 
@@ -52,10 +53,14 @@ def find_outliers(model: Any, pairs: np.ndarray, values: np.ndarray, weights: np
     return wrong
 
 
-def warn_about_outliers(d: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> None:
-    """A warning where deviations d from a fit by squares look as if some values were grossly wrong."""
+def warn_about_outliers(model: FactorModel, rows: Array, cols: Array, values: Array, weights: Array | None) -> None:
+    """A warning where what a fit by squares leaves over looks as if some values were grossly wrong."""
+    step = max(1, len(values) // LOOKED_AT)
+    some = [backend_of(a).to_numpy(a[::step]) for a in (rows, cols)]
+    values = backend_of(values).to_numpy(values[::step])
+    d = values - model.predict(*some)
     if weights is not None:  # they say how large a deviation may be
-        d = d * np.sqrt(weights)
+        d = d * np.sqrt(backend_of(weights).to_numpy(weights[::step]))
     share = look_like_outliers(d, values - np.median(values), 0.0, get_backend("reference"), noise=False)
     if share:
         warnings.warn(
