@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lorank import Completion
 from lorank.backends import backend_of
+from lorank.datasets import random_completion
 from lorank.geometry import FixedRank, Tangent
 
 DTYPES = [np.dtype(name) for name in ("float32", "float64", "complex64", "complex128")]
@@ -118,3 +119,14 @@ def assert_close(actual, expected, dtype, factor=50.0, scale=None) -> None:
 def assert_orthonormal(q, factor=50.0) -> None:
     q = host(q)
     assert_close(double(q).conj().T @ double(q), np.eye(q.shape[1]), q.dtype, factor)
+
+
+def backend_pair(name, seed=0, weights=False, **options):
+    """The same problem on the default backend and on another one, and its solution."""
+    rng = np.random.default_rng(seed)
+    problem, truth = random_completion(60, 45, 3, oversampling=4, seed=seed, **options)
+    entries = problem.observations.host()
+    rows, order = problem.rows, rng.permutation(problem.m)
+    w = rng.uniform(0.5, 2, problem.m) if weights else None
+    data = rows[order], entries.indices[order], entries.values[order], problem.shape
+    return *(Completion(*data, weights=w, backend=b) for b in (None, name)), truth

@@ -1,4 +1,5 @@
-"""A second backend in one file (tests/partitioned.py): everything runs on it, with the results of the native one to rounding.
+"""Blocks of rows, by a backend in one file (tests/partitioned.py) and by lorank's own: everything runs on them, with the
+results of the native backend to rounding.
 
 Results are compared after a few iterations, where rounding is not yet amplified, and at the end by what is promised there.
 """
@@ -10,22 +11,19 @@ import pytest
 
 import lorank as lr
 import partitioned  # noqa: F401  (registers itself)
+from helpers import backend_pair as pair
 from lorank import starts
 from lorank.solvers.rank_search import find_rank
 from lorank.solvers.solve import SOLVERS
 
-NAMES = [f"partitioned:{count}" for count in (1, 3, 7)]
+KINDS = ("partitioned", "partitions")
+NAMES = [f"{kind}:{count}" for kind in KINDS for count in (1, 3, 7)]
 
 
-def pair(name, seed=0, weights=False, **options):
-    """The same problem on the default backend and on the partitioned one."""
-    rng = np.random.default_rng(seed)
-    problem, truth = lr.datasets.random_completion(60, 45, 3, oversampling=4, seed=seed, **options)
-    entries = problem.observations.host()
-    rows, order = problem.rows, rng.permutation(problem.m)
-    w = rng.uniform(0.5, 2, problem.m) if weights else None
-    data = rows[order], entries.indices[order], entries.values[order], problem.shape
-    return *(lr.Completion(*data, weights=w, backend=b) for b in (None, name)), truth
+@pytest.fixture(params=KINDS)
+def blocks(request):
+    """Three blocks of rows."""
+    return f"{request.param}:3"
 
 
 @pytest.mark.parametrize("weights", [False, True])
@@ -43,8 +41,8 @@ def test_gradients_are_the_same(name, weights):
 
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("solver", sorted(SOLVERS))
-def test_every_solver_takes_the_same_steps(solver, weights):
-    one, two, _ = pair("partitioned:3", weights=weights)
+def test_every_solver_takes_the_same_steps(blocks, solver, weights):
+    one, two, _ = pair(blocks, weights=weights)
     stop = lr.stopping.Iterations(6)
     a, b = (lr.solve(p, 3, solver, stop=stop, max_iter=6) for p in (one, two))
     off = 1e-3 if solver in ("niht", "iht") else 1e-6  # their singular vectors are only as accurate as that
@@ -61,14 +59,14 @@ def test_it_recovers_to_the_tolerance(name):
 
 
 @pytest.mark.parametrize("start", sorted(starts.STARTS))
-def test_every_start_is_the_same(start):
-    one, two, _ = pair("partitioned:3")
+def test_every_start_is_the_same(blocks, start):
+    one, two, _ = pair(blocks)
     X, Y = (starts.STARTS[start](p, 3, np.random.default_rng(0)) for p in (one, two))
     assert X.distance(Y) < 1e-5 * X.norm()
 
 
-def test_the_second_order_and_irls_run_on_it():
-    one, two, _ = pair("partitioned:3")
+def test_the_second_order_and_irls_run_on_it(blocks):
+    one, two, _ = pair(blocks)
     for solver in (lr.GaussNewton(), lr.IRLS()):
         stop = lr.stopping.Iterations(3)
         a, b = (lr.solve(p, 3, solver, stop=stop, max_iter=3) for p in (one, two))
@@ -78,8 +76,8 @@ def test_the_second_order_and_irls_run_on_it():
 
 
 @pytest.mark.parametrize("weights", [False, True])
-def test_measurements_are_held_back_alike(weights):
-    one, two, _ = pair("partitioned:3", weights=weights, noise=0.3)
+def test_measurements_are_held_back_alike(blocks, weights):
+    one, two, _ = pair(blocks, weights=weights, noise=0.3)
     for a, b in zip(one.split(np.random.default_rng(1), 0.1), two.split(np.random.default_rng(1), 0.1), strict=True):
         for x, y in zip(a.observations.host(), b.observations.host(), strict=True):
             np.testing.assert_array_equal(x, y)
@@ -88,8 +86,8 @@ def test_measurements_are_held_back_alike(weights):
     np.testing.assert_allclose(second.path, first.path, rtol=1e-4)
 
 
-def test_rank_auto_finds_the_rank():
-    _, two, truth = pair("partitioned:3")
+def test_rank_auto_finds_the_rank(blocks):
+    _, two, truth = pair(blocks)
     result = lr.solve(two, "auto")
     assert result.X.rank == 3
     assert truth.distance(result.X) < 1e-4 * truth.norm()
@@ -97,8 +95,8 @@ def test_rank_auto_finds_the_rank():
 
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("columns", [False, True])
-def test_normal_equations_are_the_same(columns, weights):
-    one, two, _ = pair("partitioned:3", weights=weights)
+def test_normal_equations_are_the_same(blocks, columns, weights):
+    one, two, _ = pair(blocks, weights=weights)
     rng, k = np.random.default_rng(3), 4
     n, other = one.shape[1 if columns else 0], rng.standard_normal((one.shape[0 if columns else 1], k))
     moments = np.abs(rng.standard_normal((len(other), k * (k + 1) // 2))) * 0.1 + np.eye(k)[np.triu_indices(k)]
@@ -108,11 +106,11 @@ def test_normal_equations_are_the_same(columns, weights):
         np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-10)
 
 
-def test_sweeps_are_the_same():
+def test_sweeps_are_the_same(blocks):
     from lorank.solvers.alternating import Alternating
     from lorank.solvers.variational import Variational
 
-    one, two, _ = pair("partitioned:3", noise=0.2, weights=True)
+    one, two, _ = pair(blocks, noise=0.2, weights=True)
     for solver in (Alternating(1.0, offsets=True, scaling=0.5), Variational(offsets=True, noise="both")):
         stop = lr.stopping.Iterations(4)
         a, b = (lr.solve(p, 3, solver, start="spectral", stop=stop, max_iter=4) for p in (one, two))
@@ -120,11 +118,11 @@ def test_sweeps_are_the_same():
 
 
 @pytest.mark.parametrize("strength", [None, 0.5])
-def test_factor_models_run_on_it(strength):
+def test_factor_models_run_on_it(blocks, strength):
     """What the estimators fit, from the start to predictions and their spread."""
     from lorank.factor_models import Settings, fit_factors
 
-    one, two, _ = pair("partitioned:3", noise=0.2)
+    one, two, _ = pair(blocks, noise=0.2)
     settings = Settings(3, strength, max_iter=3)
     a, b = (fit_factors(p, 0.0, settings) for p in (one, two))
     rows, cols = np.arange(20), np.arange(20)
@@ -133,10 +131,10 @@ def test_factor_models_run_on_it(strength):
 
 
 @pytest.mark.parametrize("options", [{"rank": 3}, {"rank": "auto", "regularization": "learned"}], ids=["given", "chosen"])
-def test_estimators_run_on_it(options):
+def test_estimators_run_on_it(blocks, options):
     pytest.importorskip("sklearn")
-    one, _, _ = pair("partitioned:3", noise=0.2)
+    one, _, _ = pair(blocks, noise=0.2)
     pairs, values = np.column_stack([one.rows, one.cols]), one.y
-    a, b = (lr.MatrixCompletion(**options, max_iter=3, device=device).fit(pairs, values) for device in (None, "partitioned:3"))
+    a, b = (lr.MatrixCompletion(**options, max_iter=3, device=device).fit(pairs, values) for device in (None, blocks))
     assert a.rank_ == b.rank_
     np.testing.assert_allclose(b.predict(pairs), a.predict(pairs), rtol=1e-4, atol=1e-4)
