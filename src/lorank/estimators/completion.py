@@ -33,6 +33,7 @@ from .checks import (
     check_values,
     check_weights,
 )
+from .neighbours import Explanation
 from .outliers import find_outliers, warn_about_outliers
 
 SOLVERS = ("auto", "variational", "alternating")
@@ -388,6 +389,52 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         from .recommending import recommend
 
         return recommend(self, rows, n, exclude_seen, by)
+
+    def similar_items(self, cols: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
+        """The columns that are taken by the same rows: those whose factors of taste point in the same direction.
+
+        Parameters
+        ----------
+        cols : int or (k,) integer array
+        n : int
+
+        Returns
+        -------
+        cols, cosines : (k, n) arrays
+            Other columns, nearest first, and the cosines of the angles; -1 and nan where there are no more. Columns that were
+            never observed are left out.
+        """
+        check_is_fitted(self)
+        from .recommending import similar
+
+        return similar(self, cols, n, columns=True)
+
+    def similar_users(self, rows: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
+        """The rows that take the same columns; as :meth:`similar_items` for rows."""
+        check_is_fitted(self)
+        from .recommending import similar
+
+        return similar(self, rows, n, columns=False)
+
+    def explain(self, row: int, col: int) -> Explanation:
+        """Which of a row's observations speak for recommending a column.
+
+        The score of taste is a sum over what the row has rated, as in :meth:`ImplicitFactorization.explain`.
+
+        Parameters
+        ----------
+        row, col : int
+
+        Returns
+        -------
+        items, contributions : (m,) arrays
+            The row's columns, what speaks most for the column first, and what each adds to the score.
+        score : float
+        """
+        check_is_fitted(self)
+        from .recommending import explain
+
+        return explain(self, row, col)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to a file that :func:`lorank.load` reads. No pickle; written in one go."""

@@ -27,6 +27,7 @@ CLASSES: dict[str, type] = {
     one.__name__: one for one in (MatrixCompletion, LowRankImputer, ImplicitFactorization, TableImputer)
 }
 TABLE = ("means_", "scales_", "low_", "high_", "period_", "columns_", "model_")  # all that a fitted TableImputer has
+TASTE = ("rows", "cols", "popularity")
 SCALARS = ("mean", "offsets", "noise")
 
 
@@ -64,7 +65,8 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> Path:
         arrays["seen.indptr"], arrays["seen.indices"] = estimator._seen
         arrays["seen.liked"] = estimator._liked
         if estimator._taste is not None:
-            arrays |= {f"taste.{f.name}": getattr(estimator._taste, f.name) for f in fields(Taste)}
+            arrays |= {f"taste.{name}": getattr(estimator._taste, name) for name in TASTE}
+            meta["taste"] = {f.name: getattr(estimator._taste, f.name) for f in fields(Taste) if f.name not in TASTE}
         arrays["calibration"] = estimator.calibration_
         meta["loss"] = None if estimator.loss_ is None else _plain(estimator.loss_.parameters())
         meta["negative_labels"] = estimator._two
@@ -165,7 +167,8 @@ def _build(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         estimator._seen = arrays["seen.indptr"], arrays["seen.indices"]
         estimator._liked = arrays.get("seen.liked", np.ones(len(arrays["seen.indices"]), bool))  # older files have none
         if "taste.rows" in arrays:
-            taste = Taste(*(arrays[f"taste.{f.name}"] for f in fields(Taste)))
+            rows, cols, popularity = (arrays[f"taste.{name}"] for name in TASTE)
+            taste = Taste(rows, cols, popularity, **meta.get("taste", {}))  # older files have no settings
             estimator._taste = _checked_taste(taste, model)
         estimator.calibration_, estimator.calibration_size_ = arrays["calibration"], meta["calibration_size"]
         found = meta["diagnosis"]

@@ -12,12 +12,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from ..backends import Backend, device_backend, get_backend
-from ..factor_models.implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, ridges
+from ..factor_models.implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, one_row, ridges
 from ..factor_models.implicit_choice import ImplicitCandidate, Positives, choose_implicit
 from ..parameter_checks import NOT_NEGATIVE, POSITIVE, check, one_of, shown, whole
 from ..solvers.runner import INTERRUPTED
 from ..top import rows_of, top_columns
 from .interactions import Interactions, find_ids, named, pair_columns, read_interactions, united
+from .neighbours import Explanation, explanation, nearest
 
 ZEROS, REGULARIZATION = 5.0, 0.02  # where a search begins: the weight of all zeros, that of all ones being 1; and the penalty
 CONFIDENCES = ("log", "counts", "equal")
@@ -29,14 +30,6 @@ class Recommendations(NamedTuple):
 
     items: np.ndarray
     scores: np.ndarray
-
-
-class Explanation(NamedTuple):
-    """Why an item scores as it does: a user's own items, what speaks most for it first, and what each adds to the score."""
-
-    items: np.ndarray
-    contributions: np.ndarray
-    score: float
 
 
 class ImplicitFactorization(BaseEstimator):
@@ -287,11 +280,8 @@ class ImplicitFactorization(BaseEstimator):
             raise ValueError(f"explain takes one user and one item, got {shown(user)} and {shown(item)}")
         begin, end = self._seen[0][row[0] : row[0] + 2]
         cols, weights = self._seen[1][begin:end], self._weights(self._counts[begin:end])
-        _, M = self._solved(cols, weights)
-        given = np.linalg.solve(M, self.item_factors_[col[0]].astype(float)) if len(cols) else np.zeros(M.shape[0])
-        parts = weights * (self.item_factors_[cols].astype(float) @ given)
-        order = np.argsort(-parts, kind="stable")
-        return Explanation(self.item_ids_[cols[order]], parts[order], float(parts.sum()))
+        found = explanation(self.item_factors_, cols, weights, self._solved(cols, weights)[1], int(col[0]))
+        return found._replace(items=self.item_ids_[found.items])
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to a file that :func:`lorank.load` reads. No pickle; written in one go."""
@@ -377,11 +367,10 @@ class ImplicitFactorization(BaseEstimator):
 
     def _solved(self, cols: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The factors of a user who took these, and the matrix of their normal equations."""
-        items = self.item_factors_.astype(float)
-        y = items[cols]
-        ridge = self.regularization_ * (weights.sum() + self.zeros_ * len(items)) ** self.scaling
-        M = (y.T * weights) @ y + self.zeros_ * (items.T @ items) + ridge * np.eye(items.shape[1])
-        return np.linalg.solve(M, y.T @ weights), M
+        rank = self.item_factors_.shape[1]
+        return one_row(
+            self.item_factors_, cols, weights, ImplicitSettings(rank, self.zeros_, self.regularization_, float(self.scaling))
+        )
 
     def _best(
         self, users: np.ndarray, n: int, seen: tuple[np.ndarray, np.ndarray] | None, hide: np.ndarray | None = None
@@ -400,11 +389,5 @@ class ImplicitFactorization(BaseEstimator):
     ) -> Recommendations:
         check("n", n, whole(1))
         at = find_ids(wanted, ids, what)
-        length = np.sqrt(np.einsum("ij,ij->i", factors, factors, dtype=np.float64))
-        unit = (factors / np.where(length > 0, length, 1)[:, None]).astype(np.float32)
-        itself = (np.arange(len(at) + 1), at)
-        backend = self._backend()
-        cols, scores = top_columns(
-            backend, backend.asarray(unit[at]), backend.asarray(unit), int(n), seen=itself, never=counts == 0
-        )
-        return Recommendations(named(cols, ids), scores)
+        places, cosines = nearest(self._backend(), factors, at, int(n), counts == 0)
+        return Recommendations(named(places, ids), cosines)

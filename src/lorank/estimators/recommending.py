@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ..factor_models.taste import Taste, fit_taste
 from ..parameter_checks import check, one_of, whole
 from ..top import rows_of, top_columns
 from .checks import check_positions
+from .neighbours import Explanation, explanation, nearest
 
 if TYPE_CHECKING:
     from .completion import MatrixCompletion
@@ -21,9 +23,7 @@ ORDERS = ("taste", "rating")
 def recommend(model: MatrixCompletion, rows: Any, n: int, exclude_seen: bool, by: str) -> tuple[np.ndarray, np.ndarray]:
     """The first n columns of each row, and what is predicted there; see :meth:`MatrixCompletion.recommend`."""
     check("by", by, one_of(ORDERS))
-    rows = check_positions(rows, "rows")
-    if rows.dtype.kind not in "iu" or rows.ndim != 1 or (len(rows) and rows.min() < 0):
-        raise ValueError("rows must be whole numbers from 0 on")
+    rows = _positions(rows, "rows")
     check("n", n, whole(1))
     if n * len(rows) > 10**9:
         raise ValueError(f"n must not be larger than there are columns, {model.model_.shape[1]}: got {n}")
@@ -42,6 +42,40 @@ def recommend(model: MatrixCompletion, rows: Any, n: int, exclude_seen: bool, by
     i = np.broadcast_to(rows[:, None], cols.shape)[there]
     scores[there] = model._expected(fitted.predict(i, cols[there]))
     return cols, scores
+
+
+def similar(model: MatrixCompletion, wanted: Any, n: int, columns: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Rows or columns whose factors of taste point in the same direction; see :meth:`MatrixCompletion.similar_items`."""
+    name, size = ("cols" if columns else "rows"), model.model_.shape[columns]
+    at = _positions(wanted, name)
+    check("n", n, whole(1))
+    if len(at) and at.max() >= size:
+        raise ValueError(f"{name} must lie in 0 .. {size - 1}, got {at.max()}")
+    taste, fitted = tasted(model), model.model_
+    factors, counts = (taste.cols, fitted.col_counts) if columns else (taste.rows, fitted.row_counts)
+    return nearest(get_backend(), factors, at, min(int(n), size), counts == 0)
+
+
+def explain(model: MatrixCompletion, row: Any, col: Any) -> Explanation:
+    """What the row rated that speaks for a column; see :meth:`MatrixCompletion.explain`."""
+    at = [_positions(one, name) for one, name in ((row, "row"), (col, "col"))]
+    for one, name, size in zip(at, ("row", "col"), model.model_.shape, strict=True):
+        if len(one) != 1 or one[0] >= size:
+            raise ValueError(f"{name} must be one whole number in 0 .. {size - 1}, got {one if len(one) != 1 else one[0]}")
+    taste, (indptr, indices) = tasted(model), model._seen
+    if math.isnan(taste.zeros):
+        raise ValueError("this model is of an earlier version, whose files do not say how taste was fitted: fit it again")
+    begin, end = indptr[at[0][0] : at[0][0] + 2]
+    cols = indices[begin:end]
+    _, M, weights = taste.one_row(cols, model._liked[begin:end])
+    return explanation(taste.cols, cols, weights, M, int(at[1][0]))
+
+
+def _positions(given: Any, name: str) -> np.ndarray:
+    found = check_positions(given, name)
+    if found.dtype.kind not in "iu" or found.ndim != 1 or (len(found) and found.min() < 0):
+        raise ValueError(f"{name} must be whole numbers from 0 on")
+    return found
 
 
 def tasted(model: MatrixCompletion) -> Taste:

@@ -23,6 +23,7 @@ from ..backends import Array, Backend, Observations
 
 SMALL = 1e-12  # entries of orthonormal bases below this are rounding, and may be denormal numbers
 TINY = 1e-18  # the square is still an ordinary number in single precision
+BLOCK = 1 << 16  # rows of factors that are turned into double precision at a time
 FINAL_STEPS = 12  # of conjugate gradients, where factors are not a start for the next sweep
 
 
@@ -140,6 +141,32 @@ def fit_implicit(
         if after_sweep is not None and after_sweep(sides):
             break
     return half_sweep(observations, backend, False, sides, rows, settings, FINAL_STEPS)
+
+
+def one_row(
+    cols: np.ndarray, taken: np.ndarray, weights: np.ndarray, settings: ImplicitSettings
+) -> tuple[np.ndarray, np.ndarray]:
+    """The factors of a row that took these columns, solved exactly, and the matrix M of its normal equations.
+
+    The score of column j is then ``sum_t w_t y_j^T M^-1 y_t``: a sum over what was taken.
+
+    Parameters
+    ----------
+    cols : (n2, k) array
+        Factors of all columns, in main memory.
+    taken : (m,) integer array
+    weights : (m,) array
+    settings : ImplicitSettings
+    """
+    k = cols.shape[1]
+    gram = np.zeros((k, k))
+    for at in range(0, len(cols), BLOCK):  # in double precision, without a copy of all
+        part = cols[at : at + BLOCK].astype(float)
+        gram += part.T @ part
+    y = cols[taken].astype(float)
+    ridge = settings.regularization * (weights.sum() + settings.zeros * len(cols)) ** settings.scaling
+    M = (y.T * weights) @ y + settings.zeros * gram + ridge * np.eye(k)
+    return np.linalg.solve(M, y.T @ weights), M
 
 
 def objective(observations: Observations, backend: Backend, settings: ImplicitSettings, sides: Sides) -> float:

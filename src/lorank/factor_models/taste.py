@@ -7,12 +7,13 @@ the weight of zeros and the strength of regularisation.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..backends import device_backend, get_backend
-from .implicit import ImplicitSettings, fit_implicit
+from .implicit import ImplicitSettings, fit_implicit, one_row
 from .implicit_choice import Positives, choose_implicit
 
 DISLIKED = (1.0, 0.3, 0.03)  # the weight of what was rated and not liked, liked being 1
@@ -29,11 +30,24 @@ class Taste:
     rows, cols : (n1, k) and (n2, k) float32 arrays
     popularity : (n2,) array
         Liked observations of each column, for rows without any.
+    zeros, regularization : float
+        As they were chosen; nan where they are not known.
+    disliked : float
+        The weight of what was rated and not liked.
     """
 
     rows: np.ndarray
     cols: np.ndarray
     popularity: np.ndarray
+    zeros: float = math.nan
+    regularization: float = math.nan
+    disliked: float = 1.0
+
+    def one_row(self, taken: np.ndarray, liked: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The factors of a row that took these columns, the matrix of its normal equations, and the weights of the columns."""
+        weights = np.where(liked, 1.0, self.disliked)
+        settings = ImplicitSettings(self.cols.shape[1], self.zeros, self.regularization)
+        return *one_row(self.cols, taken, weights, settings), weights
 
 
 def liked_ones(values: np.ndarray) -> np.ndarray:
@@ -60,7 +74,7 @@ def fit_taste(
     rows, cols = np.repeat(np.arange(shape[0]), np.diff(indptr)), indices.astype(np.int64)
     settings = ImplicitSettings(FACTORS, ZEROS * len(cols) / (shape[0] * shape[1]), REGULARIZATION, seed=seed)
     best, most = -1.0, FIRST
-    chosen = settings, Positives(rows, cols, None, shape)
+    chosen = settings, Positives(rows, cols, None, shape), 1.0
     for weight in DISLIKED if liked.any() and not liked.all() else DISLIKED[:1]:
         data = Positives(rows, cols, None if weight == 1 else np.where(liked, 1.0, weight), shape)
         found, curve = choose_implicit(
@@ -68,8 +82,9 @@ def fit_taste(
         )
         quality = max((c.ndcg for c in curve), default=0.0)
         if quality > best:
-            best, chosen = quality, (found, data)
+            best, chosen = quality, (found, data, weight)
         most = LATER
     sides = fit_implicit(chosen[1].observations(backend, np.float32), backend, chosen[0])
     left, right = (backend.to_numpy(a) for a in (sides.rows, sides.cols))
-    return Taste(left, right, np.bincount(cols[liked], minlength=shape[1]).astype(float))
+    popularity = np.bincount(cols[liked], minlength=shape[1]).astype(float)
+    return Taste(left, right, popularity, chosen[0].zeros, chosen[0].regularization, chosen[2])
