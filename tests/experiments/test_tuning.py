@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from engine import Scripted, method, point, run
@@ -134,9 +135,9 @@ def test_every_experiment_is_well_made(name, tmp_path, monkeypatch):
                 assert dict(where.params) not in reported
                 reported.append(dict(where.params))
             assert all(seed < 1000 for seed in where.seeds)
-            if where.tuned_at is not None:
-                assert dict(where.tuned_at) in seen
-            seen.append(dict(where.params))
+            seen += [(dict(where.params), entry.name) for entry in where.methods if where.tunes(entry)]
+            tuned = [(dict(where.settings_of(entry)), entry.name) for entry in where.methods if len(entry.grid) > 1]
+            assert all(entry in seen for entry in tuned)
             assert len({entry.name for entry in where.methods}) == len(where.methods)
 
 
@@ -158,3 +159,14 @@ def test_a_point_may_borrow_settings(tmp_path, monkeypatch):
     run(experiment, tmp_path, monkeypatch)
     assert [solver for solver, seed, _ in experiment.made if seed < 1000] == ["b"] * 4
     assert sum(seed >= 1000 for _, seed, _ in experiment.made) == 4
+
+
+def test_a_method_alone_may_borrow_its_setting(tmp_path, monkeypatch):
+    first = point([method("a", "b")])
+    borrowing = replace(method("a", "b"), tuned_at=first.params)
+    second = point([borrowing, method("c", "d", name="rgd")], params={**first.params, "n1": 99})
+    cost = {"a": 30, "b": 12, "c": 20, "d": 40}
+    experiment = Scripted([first, second], lambda solver, seed: {"iterations": cost[solver]})
+    run(experiment, tmp_path, monkeypatch)
+    assert sorted(solver for solver, seed, _ in experiment.made if seed < 1000) == ["b"] * 4 + ["c"] * 2
+    assert {solver for solver, seed, _ in experiment.made if seed >= 1000} == {"a", "b", "c", "d"}

@@ -35,12 +35,15 @@ class Method:
         A cap for this method where the point's is too generous.
     more_seeds : tuple of int
         Further tuning seeds, for a method that fails on one problem in ten with a setting that is the fastest on the others.
+    tuned_at : mapping or None
+        The parameters of the point whose chosen setting this method takes, where that is not the point's own.
     """
 
     name: str
     grid: tuple[Any, ...]
     max_seconds: float | None = None
     more_seeds: tuple[int, ...] = ()
+    tuned_at: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,15 @@ class Point:
         """Seconds that a run of the method may take."""
         own = math.inf if method.max_seconds is None else method.max_seconds
         return min(self.max_seconds, own, self.tuning_seconds if tuning else math.inf)
+
+    def settings_of(self, method: Method) -> Mapping[str, Any]:
+        """The parameters of the point at which the method's setting is chosen: those of this one, or of another."""
+        return method.tuned_at or self.tuned_at or self.params
+
+    def tunes(self, method: Method) -> bool:
+        """Whether the method's setting is chosen at this point."""
+        own = self.tuned_at is None if method.tuned_at is None else method.tuned_at == self.params
+        return own and len(method.grid) > 1
 
     @property
     def size(self) -> float:

@@ -77,8 +77,7 @@ class Runner:
     def jobs(self) -> Iterator[Job]:
         """Point by point: tuning first, then seed by seed, so that an instance serves all methods."""
         for point in self.points:
-            tuned = [method for method in point.methods if len(method.grid) > 1 and point.tuned_at is None]
-            yield from (Job(point, method, None) for method in tuned)
+            yield from (Job(point, method, None) for method in point.methods if point.tunes(method))
             yield from (Job(point, method, seed) for seed in point.seeds for method in point.methods)
 
     def keep(self, job: Job, values: dict[str, Any]) -> Record:
@@ -95,7 +94,7 @@ class Runner:
             return method.grid[0]
         record = self._choice(point, method)
         if record is None:
-            raise ValueError(f"{self.experiment.name}: {method.name} was not tuned at {dict(point.tuned_at or point.params)}")
+            raise ValueError(f"{self.experiment.name}: {method.name} was not tuned at {dict(point.settings_of(method))}")
         for solver in method.grid:
             if self.experiment.setting(solver) == record["chosen"]:
                 return solver
@@ -105,7 +104,7 @@ class Runner:
         )
 
     def _choice(self, point: Point, method: Method) -> Record | None:
-        return self.store.get("tuning", point.tuned_at or point.params, method.name)
+        return self.store.get("tuning", point.settings_of(method), method.name)
 
     def ready(self, job: Job) -> bool:
         """Whether all is stored that the job needs to know: its setting, and whether the first seed ran out of time."""

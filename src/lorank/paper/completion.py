@@ -44,15 +44,18 @@ class _Completion(Experiment):
         return Instance(problem, p["rank"], truth)
 
 
-PAPER = (  # rank, oversampling, n, tests, the n whose settings are used
-    *((10, 5, n, 5, n) for n in (20_000, 15_000, 10_000, 8000, 6000, 4000, 2000, 1000)),
-    (50, 6, 2000, 5, 2000),
-    (50, 6, 4000, 5, 4000),
-    (50, 6, 8000, 2, 4000),
-    (50, 6, 12_000, 2, 4000),
-    (100, 7, 3000, 2, 3000),
-    (100, 7, 5000, 2, 3000),
-    (100, 7, 8000, 2, 3000),
+# Rank, oversampling, n, tests, the n whose settings the paper's methods take and that of their relatives beside them.
+PAPER = (
+    *((10, 5, n, 5, n, n) for n in (10_000, 4000, 1000)),
+    *((10, 5, n, 5, n, 10_000) for n in (20_000, 15_000, 8000)),
+    *((10, 5, n, 5, n, 4000) for n in (6000, 2000)),
+    (50, 6, 2000, 5, 2000, 2000),
+    (50, 6, 4000, 5, 4000, 2000),
+    (50, 6, 8000, 2, 4000, 2000),
+    (50, 6, 12_000, 2, 4000, 2000),
+    (100, 7, 3000, 2, 3000, 3000),
+    (100, 7, 5000, 2, 3000, 3000),
+    (100, 7, 8000, 2, 3000, 3000),
 )
 QUICK = ((10, 5, 500), (10, 5, 1000), (10, 5, 2000), (10, 5, 4000), (50, 6, 1000))
 TINY = ((1, 5, 40), (1, 5, 60))
@@ -82,10 +85,10 @@ class CompletionSize(_Completion):
             for rank, oversampling, n in cases
         ]
 
-    def _paper(self, rank: int, oversampling: int, n: int, tests: int, tuned: int) -> Point:
+    def _paper(self, rank: int, oversampling: int, n: int, tests: int, tuned: int, beside: int) -> Point:
         return Point(
             completion_params(n, rank, oversampling),
-            completion_methods("paper", NIHT_SECONDS),
+            completion_methods("paper", NIHT_SECONDS, completion_params(beside, rank, oversampling)),
             seeds=range(tests),
             max_iter=MAX_ITER,
             max_seconds=SECONDS,
@@ -162,10 +165,12 @@ class CompletionNoise(_Completion):
         def nearest(level: float) -> float:
             return min(tuned, key=lambda other: abs(np.log(other / level)))
 
+        # The relatives' settings are chosen at one level of noise.
+        beside = completion_params(n, rank, 5, tuned[len(tuned) // 2])
         points = [
             Point(
                 completion_params(n, rank, 5, level),
-                completion_methods(scale, niht_seconds),
+                completion_methods(scale, niht_seconds, beside),
                 seeds=range(tests),
                 max_iter=max_iter,
                 max_seconds=seconds,
@@ -175,7 +180,8 @@ class CompletionNoise(_Completion):
             )
             for level in levels
         ]
-        return sorted(points, key=lambda point: point.tuned_at is not None)  # settings first, then those who borrow them
+        # Settings first, then those who borrow them.
+        return sorted(points, key=lambda point: (point.tuned_at is not None, point.params != beside))
 
     def stop(self, point: Point, instance: Instance) -> Rule:
         return RelativeChange(CHANGE)

@@ -26,6 +26,7 @@ rcg, auto        lorank's conjugate gradients and its default; untuned
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..experiments import Method
@@ -123,10 +124,13 @@ OTHERS = {  # sensing and phase retrieval
     "niht": tuple(map(_niht, (1.0, 0.7, 0.5, 0.85, 0.95, 0.6, 0.4, 0.3))),
     "rcg": ("rcg",),
 }
+BESIDE = ("adaptive-prgd", "prgd-relaxed", "rgd-relaxed", "adaptive-shampoo")  # relatives that the paper does not run
 OWN = (Method("prgd-guarded", ("prgd",)), Method("auto", ("auto",)))  # lorank's own: nothing to tune
 
 
-def completion_methods(scale: str, niht_seconds: float | None = None) -> tuple[Method, ...]:
+def completion_methods(
+    scale: str, niht_seconds: float | None = None, beside_at: Mapping[str, Any] | None = None
+) -> tuple[Method, ...]:
     """The paper's methods, their relatives and lorank's own.
 
     Parameters
@@ -134,9 +138,15 @@ def completion_methods(scale: str, niht_seconds: float | None = None) -> tuple[M
     scale : {"tiny", "quick", "paper"}
     niht_seconds : float, optional
         A cap for NIHT, whose iterations cost several times those of the others.
+    beside_at : mapping, optional
+        The parameters of the point whose settings the relatives beside the paper's methods take.
     """
     caps = {"niht": niht_seconds}
-    return (*(Method(name, grid[: BUDGET[scale]], caps.get(name)) for name, grid in COMPLETION.items()), *OWN)
+    places = dict.fromkeys(BESIDE, beside_at)
+    return (
+        *(Method(name, grid[: BUDGET[scale]], caps.get(name), tuned_at=places.get(name)) for name, grid in COMPLETION.items()),
+        *OWN,
+    )
 
 
 def methods(scale: str, *names: str) -> tuple[Method, ...]:
