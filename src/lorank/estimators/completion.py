@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,8 +17,10 @@ from ..backends import backend_of, device_backend
 from ..datafits import ROBUST, SQUARES, Logistic, Loss, Ordinal, resolve_loss
 from ..diagnosis import diagnose
 from ..factor_models import Candidate, Choice, FactorModel, Fit, Settings, centred_problem, choose, fit_factors, unfitted
-from ..factor_models.choose import COARSE, MANY, RANKS, clipped
+from ..factor_models.choose import COARSE, MANY, RANKS
+from ..factor_models.folds import clipped
 from ..factor_models.taste import Taste, liked_ones
+from ..operators import Completion
 from ..operators.array_checks import as_shape
 from ..parameter_checks import NOT_NEGATIVE, check
 from ..result import History
@@ -170,6 +173,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self.tol = tol
         self.max_iter = max_iter
 
+    _seen: tuple[np.ndarray, np.ndarray] | None = None  # the pattern of the observations, where they are not too many
     _taste: Taste | None = None  # the order of recommendations, when it was asked for
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MatrixCompletion:
@@ -177,10 +181,11 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (m, 2) array of whole numbers, or a SciPy sparse matrix
-            Row and column of each observation; of a sparse matrix, the stored entries are observed.
+        X : (m, 2) array of whole numbers, a SciPy sparse matrix, or a Completion
+            Row and column of each observation; of a sparse matrix, the stored entries are observed. A
+            :class:`~lorank.Completion` may be larger than memory, or on a cluster (``Completion.from_partitions``).
         y : (m,) array
-            The values; not given with a sparse matrix.
+            The values; not given with a sparse matrix or a Completion.
         sample_weight : (m,) array, optional
             An observation of weight 2 counts like two.
 
@@ -188,6 +193,10 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         -----
         Ctrl-C ends the fit with the best model so far, and ``status_`` says "interrupted".
         """
+        if isinstance(X, Completion):
+            from .partitioned import fit_problem
+
+            return fit_problem(self, X, y, sample_weight)
         if hasattr(X, "tocoo") and y is None:
             coo = X.tocoo()
             shape = coo.shape if self.shape is None else self.shape
@@ -218,49 +227,51 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
             device = device_backend(settings.device)
             rows, cols, values = device.asindex(rows), device.asindex(cols), device.asarray(values)
         problem, mean = centred_problem(rows, cols, values, shape, weights, settings.device, settings.offsets, settings.loss)
+        options: dict[str, Any] = {"weights": weights, "ranks": ranks, "strengths": strengths, "bounds": self.bounds}
+        options |= {"folds": self.cv, "share": self.holdout, "n_jobs": self.n_jobs}
+        chosen = ranks is not None or strengths != "given" or self.intervals
+        choice = (lambda: choose(rows, cols, values, shape, settings, **options)) if chosen else None
+        fit, settings = self._fitted(problem, mean, settings, choice)
+        self._conclude(problem, fit, settings, len(values) - problem.m)
+        host = problem.observations.host()
+        self._seen, self._liked = host[:2], liked_ones(host.values)
+        if self.loss_ is None and not self._robust:
+            warn_about_outliers(self.model_, rows, cols, values, weights)
+        return self
+
+    def _fitted(
+        self, problem: Completion, mean: float, settings: Settings, choice: Callable[[], Choice] | None
+    ) -> tuple[Fit, Settings]:
+        """Choose where there is something to choose, and fit; Ctrl-C ends it with the best so far."""
         best: Fit | None = None
         self.curve_: list[Candidate] = []
         self.heldout_: np.ndarray | None = None
         try:
-            if ranks is not None or strengths != "given" or self.intervals:
-                choice = choose(
-                    rows,
-                    cols,
-                    values,
-                    shape,
-                    settings,
-                    weights=weights,
-                    ranks=ranks,
-                    strengths=strengths,
-                    folds=self.cv,
-                    share=self.holdout,
-                    n_jobs=self.n_jobs,
-                    bounds=self.bounds,
-                )
-                best, settings = choice.fit, choice.settings
-                self._keep_choice(choice)
-            start = None if best is None else best.factors
-            fit = best if best is not None and choice.interrupted else fit_factors(problem, mean, settings, start)
+            if choice is not None:
+                made = choice()
+                best, settings = made.fit, made.settings
+                self._keep_choice(made)
+                if made.interrupted:
+                    return best, settings
+            return fit_factors(problem, mean, settings, None if best is None else best.factors), settings
         except KeyboardInterrupt:
-            fit = replace(best or unfitted(problem, mean, settings), status=INTERRUPTED)
-        rank, repeated = max(settings.rank, 1), len(values) - problem.m
+            return replace(best or unfitted(problem, mean, settings), status=INTERRUPTED), settings
+
+    def _conclude(self, problem: Completion, fit: Fit, settings: Settings, repeated: int) -> None:
+        """Diagnose, and take over a fit."""
+        rank = max(settings.rank, 1)
         try:
             self.diagnosis_ = diagnose(problem, rank, duplicates=repeated)
         except KeyboardInterrupt:  # a moment's work, which what follows needs: once more, and the fit is kept
             fit = replace(fit, status=INTERRUPTED)
             self.diagnosis_ = diagnose(problem, rank, duplicates=repeated)
         if settings.rank > 1 and (self.diagnosis_.oversampling < 1 or self.diagnosis_.components > 1):
-            warnings.warn(f"recovery cannot be unique here. {self.diagnosis_.verdict}", UserWarning, stacklevel=2)
-        host = problem.observations.host()
-        self._seen, self._liked, self._taste = host[:2], liked_ones(host.values), None
-        self.loss_ = fit.loss
+            warnings.warn(f"recovery cannot be unique here. {self.diagnosis_.verdict}", UserWarning, stacklevel=3)
+        self.loss_, self._taste = fit.loss, None
         self._set_classes()
         self._set_model(fit.model.host())
         self.history_, self.n_iter_, self.status_ = fit.history, fit.n_iter, fit.status
         self.regularization_ = "learned" if settings.regularization is None else settings.regularization
-        if self.loss_ is None and not self._robust:
-            warn_about_outliers(self.model_, rows, cols, values, weights)
-        return self
 
     @property
     def _robust(self) -> bool:

@@ -21,6 +21,7 @@ from .completion import MatrixCompletion
 from .implicit import ImplicitFactorization
 from .implicit_files import fill, to_archive
 from .imputer import LowRankImputer
+from .partitioned import KEPT
 from .table_imputer import TableImputer
 
 CLASSES: dict[str, type] = {
@@ -62,8 +63,9 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> Path:
     history = estimator.history_
     arrays.update({f"history.{name}": value for name, value in history.to_dict().items()})
     if isinstance(estimator, MatrixCompletion):
-        arrays["seen.indptr"], arrays["seen.indices"] = estimator._seen
-        arrays["seen.liked"] = estimator._liked
+        if estimator._seen is not None:
+            arrays["seen.indptr"], arrays["seen.indices"] = estimator._seen
+            arrays["seen.liked"] = estimator._liked
         if estimator._taste is not None:
             arrays |= {f"taste.{name}": getattr(estimator._taste, name) for name in TASTE}
             meta["taste"] = {f.name: getattr(estimator._taste, f.name) for f in fields(Taste) if f.name not in TASTE}
@@ -164,8 +166,10 @@ def _build(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         if model is None:
             raise KeyError("model.rows")
         estimator.n_features_in_ = 2
-        estimator._seen = arrays["seen.indptr"], arrays["seen.indices"]
-        estimator._liked = arrays.get("seen.liked", np.ones(len(arrays["seen.indices"]), bool))  # older files have none
+        estimator._seen, estimator._liked = None, np.zeros(0, bool)
+        if "seen.indptr" in arrays or model.row_counts.sum() <= KEPT:  # others were fitted to partitions
+            estimator._seen = arrays["seen.indptr"], arrays["seen.indices"]
+            estimator._liked = arrays.get("seen.liked", np.ones(len(arrays["seen.indices"]), bool))  # older files have none
         if "taste.rows" in arrays:
             rows, cols, popularity = (arrays[f"taste.{name}"] for name in TASTE)
             taste = Taste(rows, cols, popularity, **meta.get("taste", {}))  # older files have no settings

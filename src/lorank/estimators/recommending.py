@@ -25,11 +25,16 @@ def recommend(model: MatrixCompletion, rows: Any, n: int, exclude_seen: bool, by
     check("by", by, one_of(ORDERS))
     rows = _positions(rows, "rows")
     check("n", n, whole(1))
+    if model._seen is None and (exclude_seen or by == "taste"):
+        raise ValueError(
+            "the model was fitted to partitions and does not hold what its rows have seen: recommend with by='rating' and "
+            "exclude_seen=False, or for all rows of the partitions with `lorank recommend --all`"
+        )
     if n * len(rows) > 10**9:
         raise ValueError(f"n must not be larger than there are columns, {model.model_.shape[1]}: got {n}")
     fitted = model.model_
     rows = np.where(rows < fitted.shape[0], rows, fitted.shape[0]).astype(np.int64)  # others were never observed
-    seen = rows_of(*model._seen, rows) if exclude_seen else None
+    seen = rows_of(*model._seen, rows) if exclude_seen and model._seen is not None else None
     never = fitted.col_counts == 0
     if by == "rating":
         left, right = fitted._sides()
@@ -84,6 +89,7 @@ def tasted(model: MatrixCompletion) -> Taste:
     if found is None:
         seed = model.random_state if isinstance(model.random_state, (int, np.integer)) else 0
         device = None if model.device is None else str(model.device)
+        assert model._seen is not None
         found = fit_taste(model._seen, model._liked, model.model_.shape, int(seed), device)
         model._taste = found
     return found

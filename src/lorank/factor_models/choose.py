@@ -6,20 +6,20 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..backends import Array, backend_of, device_backend
 from ..blas import limited_blas
-from ..datafits import Loss
 from ..linalg import truncated_svd
 from ..operators import Completion
 from ..solvers.alternating import Factors
 from ..solvers.runner import INTERRUPTED
 from ..solvers.variational import Variational
 from .begin import offsets_alone
-from .fit import Fit, Settings, centred_problem, fit_factors, unfitted
+from .fit import Fit, Settings, fit_factors, unfitted
+from .folds import ArrayFold, Bounds, Fold, Observed
 
 RANKS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 COARSE = (0, 1, 3, 8, 24, 64, 128)  # where observations are many: learned priors let what a rank has too much fade away
@@ -85,20 +85,6 @@ class Choice:
     interrupted: bool = False
 
 
-class Observed(NamedTuple):
-    """Observations where they are to be fitted: NumPy's arrays, or a device's."""
-
-    rows: Array
-    cols: Array
-    values: Array
-    shape: tuple[int, int]
-    weights: Array | None = None
-
-    def part(self, flags: Array) -> Observed:
-        weights = None if self.weights is None else self.weights[flags]
-        return Observed(self.rows[flags], self.cols[flags], self.values[flags], self.shape, weights)
-
-
 @dataclass(frozen=True)
 class _Path:
     """What one fold tried, in order, with the fit of the best alone: covariances are large."""
@@ -125,7 +111,7 @@ def choose(
     folds: int = 1,
     share: float = 0.1,
     n_jobs: int | None = None,
-    bounds: tuple[float, float] | None = None,
+    bounds: Bounds = None,
 ) -> Choice:
     """Try ranks and strengths along a path, and take what predicts held-out observations best.
 
@@ -157,8 +143,21 @@ def choose(
         weights = None if weights is None else device.asarray(weights)
     data = Observed(rows, cols, values, shape, weights)
     parts = _parts(data, folds, share, np.random.default_rng(settings.seed))
+    made = [ArrayFold(data, part, bounds) for part in parts]
+    return choose_by(made, settings, ranks=ranks, strengths=strengths, n_jobs=n_jobs)
+
+
+def choose_by(
+    folds: Sequence[Fold],
+    settings: Settings,
+    *,
+    ranks: Sequence[int] | None = None,
+    strengths: str = "given",
+    n_jobs: int | None = None,
+) -> Choice:
+    """The same by folds that are made already, wherever their observations are."""
     ranks = [settings.rank] if ranks is None else list(ranks)
-    work = [(data, part, settings, ranks, strengths, bounds) for part in parts]
+    work = [(fold, settings, ranks, strengths) for fold in folds]
     if len(work) > 1 and n_jobs not in (None, 1):
         from joblib import Parallel, delayed
 
@@ -171,7 +170,7 @@ def choose(
                 break
     if not paths[-1].interrupted:
         try:
-            return _best(paths, parts, data, bounds)
+            return _best(paths, folds)
         except KeyboardInterrupt:
             pass
     first, none = paths[0], np.empty(0)
@@ -199,24 +198,11 @@ def _parts(data: Observed, folds: int, share: float, rng: np.random.Generator) -
     return [(drawn >= low) & (drawn < high) for low, high in itertools.pairwise(edges)]
 
 
-def _path(
-    data: Observed, part: Array, settings: Settings, ranks: list[int], strengths: str, bounds: tuple[float, float] | None
-) -> _Path:
+def _path(fold: Fold, settings: Settings, ranks: list[int], strengths: str) -> _Path:
     """One fold."""
-    problem, mean = centred_problem(*data.part(~part), device=settings.device, centre=settings.offsets, loss=settings.loss)
-    hidden = data.part(part)
+    problem, mean = fold.problem(settings)
     tried: list[tuple[Settings, float]] = []
     best: list[Any] = [0, None]  # its place, and its fit
-
-    def error(factors: Factors, loss: Loss | None) -> float:
-        if loss is not None:
-            z = mean + problem.backend.entries(factors.rows, factors.cols, hidden.rows, hidden.cols)
-            return held_out_error(loss, z, hidden.values, hidden.weights)
-        guess = clipped(mean + problem.backend.entries(factors.rows, factors.cols, hidden.rows, hidden.cols), bounds)
-        squares = (guess - hidden.values) ** 2
-        if hidden.weights is None:
-            return float(squares.mean()) ** 0.5
-        return float((squares * hidden.weights).sum() / hidden.weights.sum()) ** 0.5
 
     def attempt(settings: Settings, start: Factors | None) -> tuple[Fit, float]:
         brief = replace(settings, max_iter=min(settings.max_iter, BRIEF)) if problem.m >= MANY and len(ranks) > 1 else settings
@@ -225,7 +211,7 @@ def _path(
             if best[1] is None:
                 best[1] = fit
             raise KeyboardInterrupt
-        tried.append((settings, error(fit.factors, fit.loss)))
+        tried.append((settings, fold.error(problem, mean, fit.factors, fit.loss)))
         new, old = (Candidate(s.rank, s.regularization, e) for s, e in (tried[-1], tried[best[0]]))
         if best[1] is None or _betters(new, old):
             best[:] = [len(tried) - 1, fit]
@@ -276,7 +262,7 @@ def _path(
     return _Path(tried, *best)
 
 
-def _best(paths: list[_Path], parts: list[Array], data: Observed, bounds: tuple[float, float] | None) -> Choice:
+def _best(paths: list[_Path], folds: Sequence[Fold]) -> Choice:
     """Average over folds what all of them tried, and take the best."""
     # Strengths are relative to the fold's largest, so that candidates of folds correspond by place on the path.
     names = [[(s.rank, None if s.regularization is None else k) for k, (s, _) in enumerate(path.tried)] for path in paths]
@@ -292,25 +278,15 @@ def _best(paths: list[_Path], parts: list[Array], data: Observed, bounds: tuple[
     name = common[at]
     outs: list[np.ndarray] = []
     winner: tuple[Settings, Fit] | None = None
-    for path, own, part in zip(paths, names, parts, strict=True):
+    for path, own, fold in zip(paths, names, folds, strict=True):
         if name not in own:
             continue
         fit, settings = path.fit, path.tried[own.index(name)][0]
         if own.index(name) != path.best:  # another one was best in this fold
-            problem, mean = centred_problem(
-                *data.part(~part), device=settings.device, centre=settings.offsets, loss=settings.loss
-            )
-            fit = fit_factors(problem, mean, settings)
+            fit = fit_factors(*fold.problem(settings), settings)
             if fit.status == INTERRUPTED:
                 raise KeyboardInterrupt
-        hidden = data.part(part)
-        guess = fit.model.predict(hidden.rows, hidden.cols)
-        spread = fit.model.spread(hidden.rows, hidden.cols)
-        if fit.loss is not None and fit.loss.discrete:  # no spread of values: what there is to say is in the probabilities
-            guess = fit.loss.mean(backend_of(guess).to_numpy(guess))
-            spread = np.full(len(guess), np.nan)
-        guess = clipped(guess, bounds)
-        outs.append(np.stack([backend_of(a).to_numpy(a) for a in (hidden.values, guess, spread)]))
+        outs.append(fold.judged(fit))
         winner = winner or (settings, fit)
     assert winner is not None
     truth, guess, spread = np.concatenate(outs, axis=1)
@@ -337,17 +313,6 @@ def _betters(new: Candidate, old: Candidate) -> bool:
     if new.rank > old.rank:
         return new.error < (1 - SIMPLER) * old.error
     return new.error <= old.error / (1 - SIMPLER)
-
-
-def held_out_error(loss: Loss, z: Array, values: Array, weights: Array | None) -> float:
-    """The root of the mean deviance of observations that a fit has not seen: what the loss has for an error."""
-    y = loss.encoded(values)
-    deviance = loss.held_out(z - y, y, loss, weights)
-    return (deviance / float(len(values) if weights is None else weights.sum())) ** 0.5
-
-
-def clipped(values: Array, bounds: tuple[float, float] | None) -> Array:
-    return values if bounds is None else values.clip(*bounds)
 
 
 def _largest(problem: Completion) -> float:

@@ -175,11 +175,26 @@ def _with_loss(
             if weights is None:
                 options["weights"] = backend_of(values).astype(0 * values + 1, np.float64)
             problem = Completion(rows, cols, values, shape, duplicates="mean", **options)
-    mean = 0.0
+    return centred(problem, centre)
+
+
+def centred(problem: Completion, centre: bool = True) -> tuple[Completion, float]:
+    """The same of observations that are a problem already, wherever they are, with its weights and its loss."""
+    weights, y, mean = problem.observations.weights, problem.y, 0.0
+    if weights is not None:
+        check_ratio(weights)
+    if problem.loss is not None:
+        if centre:
+            found = problem.loss.constant(problem.average) if problem.loss.discrete else None
+            mean = found or (0.0 if problem.loss.discrete else problem.average)
+        return working_problem(problem, mean), mean
     if centre:
-        found = problem.loss.constant(problem.average) if problem.loss is not None and problem.loss.discrete else None
-        mean = found or (0.0 if loss.discrete else problem.average)
-    return working_problem(problem, mean), mean
+        mean = float(y.mean() if weights is None else (weights * y).sum() / weights.sum())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*no observation")
+        problem = problem.with_observations(problem.observations.with_values(y - mean)) if mean else problem
+    problem.check_scale()
+    return problem, mean
 
 
 def fit_factors(

@@ -7,10 +7,14 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .engine import Engine
 from .plan import Plan
 from .programs import BLOCK, SHARED, Instruction, Pieces, Program, Ref
 from .site import OBSERVATIONS
+
+WIDE = 48  # numbers for each row: from here on an array of rows goes where vectors of observations go
 
 
 class Node:
@@ -64,7 +68,7 @@ class Graph:
         self.garbage = []
         for node in nodes:
             owner = None if node.owned is None else node.owned()
-            keep = 0 if owner is None else 2 if getattr(owner, "side", "entries") == "entries" else 1
+            keep = 0 if owner is None else 2 if _large(owner) else 1
             program.instructions.append(Instruction(node.key, node.kind, node.operation, _args(node.args), keep))
         for operation, args in wanted:
             kind = BLOCK if any(isinstance(a, Pieces) or (isinstance(a, Node) and a.kind == BLOCK) for a in args) else SHARED
@@ -79,6 +83,12 @@ class Graph:
         for node, one in zip(nodes, program.instructions, strict=False):
             node.stored, node.args = one.keep > 0, ()  # what it was made from may go
         return found
+
+
+def _large(owner: Any) -> bool:
+    """Whether an array is as long as the observations are many, or has many numbers for each row (covariances, say)."""
+    side, like = getattr(owner, "side", "entries"), owner.like
+    return bool(side == "entries" or (side == "rows" and np.prod(like.shape[1:]) >= WIDE))
 
 
 def _args(args: tuple[Any, ...]) -> tuple[Any, ...]:

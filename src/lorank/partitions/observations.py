@@ -99,6 +99,13 @@ class SpreadObservations:
             one.sizes, one.m = tuple(found), sum(found)
         return made[0], made[1]
 
+    def some(self, seed: int, share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Rows, columns, values and weights of about a share of the observations, on the driver; the same ones each time."""
+        offsets = Pieces([int(k) for k in np.cumsum([0, *self.sizes[:-1]])])
+        found = self.graph.find([("some", (self.node, offsets, seed, share))])[0]
+        rows, cols, values, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return rows, cols, values, weights
+
     @functools.cached_property
     def rough(self) -> SpreadObservations:
         return self._with("rough")

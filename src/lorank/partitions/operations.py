@@ -272,6 +272,16 @@ def entries(where: Where, obs: Any) -> HostEntries:
 
 
 @operation
+def some(where: Where, obs: Any, offset: int, seed: int, share: float) -> tuple[np.ndarray, ...]:
+    """Rows, columns, values and weights of about a share of the observations, drawn by a hash of their places."""
+    entries = obs.host()
+    at = np.flatnonzero(held_out(np.arange(offset, offset + len(entries.values)), seed, share))
+    rows = np.searchsorted(entries.indptr, at, side="right") - 1 + where.first
+    weights = np.ones(len(at)) if entries.weights is None else np.asarray(entries.weights)[at]
+    return rows, np.asarray(entries.indices)[at].astype(np.int64), np.asarray(entries.values)[at], weights
+
+
+@operation
 def digest(where: Where, obs: Any) -> str:
     """A number for all there is to know of these observations."""
     import hashlib

@@ -1,0 +1,88 @@
+"""MatrixCompletion of observations that are a problem already: mapped from disk, at the workers of a cluster, or in memory."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..datafits import Loss
+from ..factor_models.choose import choose_by
+from ..factor_models.fit import centred
+from ..factor_models.folds import in_main_memory, some_of, split_fold
+from ..factor_models.taste import liked_ones
+from ..operators import Completion
+from .outliers import LOOKED_AT, warn_about_outliers
+
+if TYPE_CHECKING:
+    from .completion import MatrixCompletion
+
+KEPT = 1 << 24  # observations: up to here a model remembers what each row has seen
+
+
+def fit_problem(model: MatrixCompletion, problem: Completion, y: Any, sample_weight: Any) -> MatrixCompletion:
+    """Fit to the observations of a problem, where they are; see :meth:`MatrixCompletion.fit`."""
+    _refuse(model, problem, y, sample_weight)
+    settings, ranks, strengths = model._plan((problem.shape[0], problem.shape[1]), problem.m)
+    model.outliers_, model.n_features_in_, model.calibration_ = None, 2, np.empty(0)
+    model._two = bool(problem.y.min() < 0)
+    given = problem
+    if settings.loss is not None:
+        problem = with_loss(problem, settings.loss)
+        settings = replace(settings, loss=problem.loss)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*no observation")  # they have the factors of their prior
+        working, mean = centred(problem, settings.offsets)
+
+    def choice() -> Any:
+        fold = split_fold(problem, model.holdout, settings.seed, model.bounds)
+        return choose_by([fold], settings, ranks=ranks, strengths=strengths)
+
+    chosen = ranks is not None or strengths != "given" or model.intervals
+    fit, settings = model._fitted(working, mean, settings, choice if chosen else None)
+    model._conclude(working, replace(fit, model=in_main_memory(fit.model)), settings, 0)
+    model._seen, model._liked = None, np.zeros(0, bool)
+    if given.m <= KEPT:
+        host = given.observations.host()
+        model._seen, model._liked = host[:2], liked_ones(host.values)
+    ids = {side: a for side, a in (("rows", given.row_ids), ("cols", given.col_ids)) if a is not None}
+    if ids:
+        model.ids_ = {"rows": _ids(ids, "rows", given.shape[0]), "cols": _ids(ids, "cols", given.shape[1])}
+    if model.loss_ is None:
+        rows, cols, values, weights = some_of(given, LOOKED_AT)
+        warn_about_outliers(model.model_, rows, cols, values, None if given.observations.weights is None else weights)
+    return model
+
+
+def with_loss(problem: Completion, loss: Loss) -> Completion:
+    """The same observations with a loss, whose classes are those of all of them."""
+    values, loss = loss.prepare(problem.y, problem.backend)
+    twin = problem.squares()
+    twin.loss = loss
+    observed = problem.observations
+    return twin.with_observations(observed if values is problem.y else observed.with_values(values))
+
+
+def _ids(ids: dict[str, np.ndarray], side: str, n: int) -> np.ndarray:
+    return ids[side] if side in ids else np.arange(n)
+
+
+def _refuse(model: MatrixCompletion, problem: Completion, y: Any, sample_weight: Any) -> None:
+    if y is not None or sample_weight is not None:
+        raise ValueError("a Completion has its values and weights: leave out y and sample_weight")
+    if problem.loss is not None:
+        raise ValueError(
+            f"the Completion has loss={problem.loss.name!r}: make it without, and give the loss to MatrixCompletion"
+        )
+    if problem.dtype.kind == "c":
+        raise ValueError("the Completion has complex values: MatrixCompletion takes real ones")
+    if model._robust:
+        raise ValueError("loss='robust' finds outliers one by one in arrays: for a Completion use loss='tukey' or 'huber'")
+    if model.device is not None:
+        raise ValueError("the observations of a Completion stay where they are: leave out device=, and use Completion.to there")
+    if model.cv != 1:
+        raise ValueError(f"cv={model.cv}: the observations of a Completion are split once: leave cv at 1")
+    if model.shape is not None and tuple(model.shape) != tuple(problem.shape):
+        raise ValueError(f"shape={model.shape}: the Completion has shape {tuple(problem.shape)}")
