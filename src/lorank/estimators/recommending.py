@@ -25,16 +25,11 @@ def recommend(model: MatrixCompletion, rows: Any, n: int, exclude_seen: bool, by
     check("by", by, one_of(ORDERS))
     rows = _positions(rows, "rows")
     check("n", n, whole(1))
-    if model._seen is None and (exclude_seen or by == "taste"):
-        raise ValueError(
-            "the model was fitted to partitions and does not hold what its rows have seen: recommend with by='rating' and "
-            "exclude_seen=False, or for all rows of the partitions with `lorank recommend --all`"
-        )
     if n * len(rows) > 10**9:
         raise ValueError(f"n must not be larger than there are columns, {model.model_.shape[1]}: got {n}")
     fitted = model.model_
     rows = np.where(rows < fitted.shape[0], rows, fitted.shape[0]).astype(np.int64)  # others were never observed
-    seen = rows_of(*model._seen, rows) if exclude_seen and model._seen is not None else None
+    seen = rows_of(*seen_by(model), rows) if exclude_seen else None
     never = fitted.col_counts == 0
     if by == "rating":
         left, right = fitted._sides()
@@ -67,7 +62,7 @@ def explain(model: MatrixCompletion, row: Any, col: Any) -> Explanation:
     for one, name, size in zip(at, ("row", "col"), model.model_.shape, strict=True):
         if len(one) != 1 or one[0] >= size:
             raise ValueError(f"{name} must be one whole number in 0 .. {size - 1}, got {one if len(one) != 1 else one[0]}")
-    taste, (indptr, indices) = tasted(model), model._seen
+    (indptr, indices), taste = seen_by(model), tasted(model)
     if math.isnan(taste.zeros):
         raise ValueError("this model is of an earlier version, whose files do not say how taste was fitted: fit it again")
     begin, end = indptr[at[0][0] : at[0][0] + 2]
@@ -83,14 +78,23 @@ def _positions(given: Any, name: str) -> np.ndarray:
     return found
 
 
+def seen_by(model: MatrixCompletion) -> tuple[np.ndarray, np.ndarray]:
+    """The pattern of the observations; a ValueError where a model does not remember it."""
+    if model._seen is None:
+        raise ValueError(
+            "the model was fitted to partitions and does not hold what its rows have seen: recommend with by='rating' and "
+            "exclude_seen=False, or for all rows of the partitions with `lorank recommend --all`"
+        )
+    return model._seen
+
+
 def tasted(model: MatrixCompletion) -> Taste:
     """The model of what people take, fitted when it is first asked for."""
     found: Taste | None = getattr(model, "_taste", None)
     if found is None:
         seed = model.random_state if isinstance(model.random_state, (int, np.integer)) else 0
         device = None if model.device is None else str(model.device)
-        assert model._seen is not None
-        found = fit_taste(model._seen, model._liked, model.model_.shape, int(seed), device)
+        found = fit_taste(seen_by(model), model._liked, model.model_.shape, int(seed), device)
         model._taste = found
     return found
 
