@@ -109,6 +109,35 @@ def test_few_runs_cut_short_leave_medians(tmp_path):
     assert one.parts[1].verdict == PARTLY
 
 
+def test_times_of_two_machines_are_not_compared(tmp_path):
+    where = {"n1": 20_000, **SIZED}
+    rows = [row for method, taken in (("rgd", 200), ("prgd", 10)) for row in runs("completion-size", method, taken, **where)]
+    apart = [row | {"machine": f"the one of {row['method']}"} for row in rows]
+    assert verdict(tmp_path, "tenfold", apart).verdict == NO_DATA
+    assert "their times are of different machines" in said(verdict(tmp_path, "size-time", apart))
+    assert verdict(tmp_path, "size-fewest", apart).parts[0].measured.startswith("at 1 of")  # iterations are
+
+    # Of tests made here and there those of one machine count.
+    other = [
+        row | {"machine": "another", "seconds": 9999} if row["method"] == "rgd" and row["seed"] > 2 else row for row in rows
+    ]
+    one = verdict(tmp_path, "tenfold", other)
+    assert one.verdict == REPRODUCED
+    assert "3 tests" in said(one)
+
+
+def test_neither_the_growth_of_times_nor_who_is_ahead_in_time_is_told_from_two_machines(tmp_path):
+    rows = []
+    for n, machine in ((1000, "small"), (20_000, "large")):
+        for method, taken in (("prgd", 10), ("rgd", n / 50)):
+            rows += runs("completion-size", method, taken, n1=n, **SIZED, machine=machine)
+    assert verdict(tmp_path, "size-time-growth", rows).verdict == NO_DATA
+    assert verdict(tmp_path, "size-growth", rows).verdict != NO_DATA
+    found = {"n1": 10_000, "noise": 0.1, **SIZED}
+    rows = [*runs("completion-noise", "prgd", 10, **found), *runs("completion-noise", "rgd", 90, **found, machine="another")]
+    assert verdict(tmp_path, "noise-faster", rows).verdict == NO_DATA
+
+
 def test_a_method_that_never_gets_there_has_lost(tmp_path):
     where = {"n1": 150, "rank": 10, "oversampling": 1.2}
     fails = [row | {"reached": False} for row in runs("sensing-oversampling", "adaptive-prgd", 10, **where)]

@@ -125,6 +125,22 @@ def test_runs_on_a_gpu_are_a_table_of_their_own(tmp_path):
     assert text.index('id="completion-size"') < text.index("on a GPU") < text.index('id="changes"')
 
 
+def test_the_page_says_on_which_machine_seconds_were_measured(tmp_path):
+    rows = [*made_up.runs("completion-size", "prgd", 9, n1=100), *made_up.runs("completion-size", "rgd", 9, n1=100)]
+    text = render(made_up.load(made_up.write(tmp_path, rows)))
+    assert "Seconds: all on one machine, a made-up machine" in text
+    rows = [row | {"machine": row["method"]} for row in rows]
+    text = render(made_up.load(made_up.write(tmp_path, rows))).replace("\N{NO-BREAK SPACE}", " ")
+    assert "compared within one alone: PRGD on prgd (1 thread a run); RGD on rgd (1 thread a run)." in text
+
+
+def test_the_appendix_has_every_sentence(page):
+    """Those whose verdict is another one now, and, folded away, those whose verdict is the same."""
+    changes = page.read_text(encoding="utf-8").split('<section id="changes">')[1].split("</section>")[0]
+    for claim in CLAIMS:
+        assert html.escape(claim.quote) in changes, claim.key
+
+
 def test_long_curves_are_thinned(tmp_path):
     way = [0.5 * 0.999**t for t in range(5000)]
     made_up.write(tmp_path, traces=made_up.trace("phase-real", "rgd", way, n1=128))

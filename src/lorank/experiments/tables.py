@@ -20,6 +20,7 @@ from .store import PARAMETERS, Record, check_header, ordered, read
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 BOUNDED = ("iterations", "seconds")  # what a run that is cut short bounds from below
+TIMES = ("seconds", "pace")  # what depends on the machine
 VERSIONS = ("lorank", "numpy", "scipy", "python")
 MEASURED = ("iterations", "seconds", "error", "residual", "heldout_rmse")
 SYMBOLS = {"n1": "n", "n2": "n2", "rank": "r", "oversampling": "1/q", "m": "m", "noise": "\N{GREEK SMALL LETTER SIGMA}"}
@@ -195,6 +196,11 @@ class Mean:
             return Stat(math.nan, math.nan, math.nan)
         ends = float(values.min()), float(values.max())
         return Stat(median_of(self.counted, quantity) if median or self.by_median else float(values.mean()), *ends)
+
+
+def comparable(quantity: str, *found: Mean) -> bool:
+    """Whether a quantity of these averages may be compared: times only where all runs were made on one machine."""
+    return quantity not in TIMES or len({row.machine for mean in found for row in mean.counted}) <= 1
 
 
 def median_of(rows: Sequence[Row], quantity: str) -> float:

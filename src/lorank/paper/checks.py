@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ..experiments.tables import Case, Mean, Tables, average, group, varying
+from ..experiments.tables import Case, Mean, Tables, average, comparable, group, varying
 from .styles import label, ordered
 from .verdicts import (
     CLEAR,
@@ -93,7 +93,8 @@ def _in_words(mean: Mean, ours: Sequence[Mean]) -> str:
     less = [
         word
         for word, quantity in (("fewer iterations", "iterations"), ("less time", "seconds"))
-        if ours and always and all(mean.of(quantity).mean < one.of(quantity).mean for one in ours)
+        if ours and always and comparable(quantity, mean, *ours)
+        if all(mean.of(quantity).mean < one.of(quantity).mean for one in ours)
     ]
     better = f"; {' and '.join(less)} than any method of the paper" if less else ""
     return f"{label(mean.method)}: {bound}{spent} ({got}){better}"

@@ -226,22 +226,23 @@ def _figures(names: Sequence[str], out: Path | None) -> str:
 
 def _changes(judged: Sequence[Judged]) -> str:
     """What has changed against the verdicts of the first protocol, and why."""
-    rows = ""
+    rows = {True: "", False: ""}
     for one in judged:
         former, why = FORMER.get(one.claim.key, ("", "A sentence that the first list did not have."))
-        if former != one.verdict:
-            was = pill(Verdict(former)) if former else "<span class='soft'>not listed</span>"
-            found = "; ".join(f"{part.label}: {part.measured}" for part in one.parts[:2] if part.decides)
-            rows += (
-                f"<tr><td>{escaped(one.claim.where)}: “{escaped(one.claim.quote)}”</td><td>{was}</td>"
-                f"<td>{pill(one.verdict)}</td><td class='small'>{escaped(why)} {escaped(found)}</td></tr>"
-            )
+        was = pill(Verdict(former)) if former else "<span class='soft'>not listed</span>"
+        found = "; ".join(f"{part.label}: {part.measured}" for part in one.parts[:2] if part.decides)
+        rows[former != one.verdict] += (
+            f"<tr><td>{escaped(one.claim.where)}: “{escaped(one.claim.quote)}”</td><td>{was}</td>"
+            f"<td>{pill(one.verdict)}</td><td class='small'>{escaped(why)} {escaped(found)}</td></tr>"
+        )
     head = "<tr><th>Sentence</th><th>Then</th><th>Now</th><th>Why, and what was measured</th></tr>"
+    kept = fold("Sentences whose verdict is the same, on new runs", f"<table>{head}{rows[False]}</table>")
     text = (
         "The first list of verdicts was made at the paper's size under the first protocol: what was called RGD and Shampoo had "
         "exact steps there, PRGD constant ones. Sentences whose verdict is another one now, here on the runs of this page:"
     )
-    return f'<section id="changes"><h2>Appendix: what changed</h2><p>{text}</p><table>{head}{rows}</table></section>'
+    changed = f"<p>{text}</p><table>{head}{rows[True]}</table>{kept if rows[False] else ''}"
+    return f'<section id="changes"><h2>Appendix: what changed</h2>{changed}</section>'
 
 
 def _parts(parts: Sequence[Part]) -> str:

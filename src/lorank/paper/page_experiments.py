@@ -28,6 +28,7 @@ def experiment_section(tables: Tables, name: str, found: Sequence[Panel], out: P
             f'<section id="{name}"><h2>{escaped(title)}</h2>',
             f"<p><b>{escaped(figure)}.</b> {escaped(text)} {escaped(_how(points))}{link}</p>",
             _protocols(tables.of(name)),
+            _machines(tables.of(name)),
             _controls(found),
             f'<div class="panels{" three" if len(found) == 3 or name == "sensing-success" else ""}">',
             *(_panel(name, k, panel) for k, panel in enumerate(found)),
@@ -60,6 +61,19 @@ def _protocols(rows: Sequence[Row]) -> str:
         for number, some in found.items()
     ]
     return f"<p class='small soft'>Runs and their protocols. {escaped('; '.join(said))}.</p>"
+
+
+def _machines(rows: Sequence[Row]) -> str:
+    """On which machine the seconds were measured; where there were several, which methods' on which."""
+    found = group(rows, lambda row: (row.machine, row.threads))
+    where = {place: f"{place[0]} ({counted(place[1], 'thread')} a run)" for place in found}
+    if len(found) == 1:
+        said = f"Seconds: all on one machine, {next(iter(where.values()))}."
+    else:
+        used = {place: ordered([row.method for row in some]) for place, some in found.items()}
+        each = "; ".join(f"{', '.join(map(label, used[place]))} on {where[place]}" for place in found)
+        said = f"Seconds are of several machines, and are compared within one alone: {each}."
+    return f"<p class='small soft'>{escaped(said)}</p>"
 
 
 def _controls(found: Sequence[Panel]) -> str:

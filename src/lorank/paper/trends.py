@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..experiments.tables import Case, Curve, Mean, Tables, average, group, methods, plain, series, varying
+from ..experiments.tables import Case, Curve, Mean, Tables, average, comparable, group, methods, plain, series, varying
 from .checks import MOST_VARIANTS, Check, Evidence, family, other_methods, papers, settings_of, unique
 from .styles import label, ordered
 from .verdicts import (
@@ -77,9 +77,11 @@ def _rivals(experiment: str, winner: str, means: dict[str, Mean]) -> list[Mean]:
 
 
 def _beats(mean: Mean, other: Mean, quantity: str, margin: float) -> bool | None:
-    """None where nobody knows: a rival cut short before it had taken as much."""
+    """None where nobody knows: a rival cut short before it had taken as much, or times of two machines."""
     if mean.failed or other.failed:
         return None if mean.failed and other.failed else other.failed
+    if not comparable(quantity, mean, other):
+        return None
     ours, theirs = mean.of(quantity).mean, other.of(quantity).mean
     if mean.at_least or (other.at_least and theirs <= ours):
         return False if mean.at_least and not other.at_least and theirs <= ours else None

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from ..experiments.tables import BOUNDED, Case, Curve, Mean, median_of, plain
+from ..experiments.tables import BOUNDED, TIMES, Case, Curve, Mean, comparable, median_of, plain
 from .styles import label
 
 KEPT, SOME = 0.9, 0.5  # of a factor, in logarithms: when it is reproduced, and when partly
@@ -41,7 +41,7 @@ RULES = (
     "factor is a lower bound, “at least”; one too small to decide anything is no data. “Comparable” and “almost the same” mean "
     f"within a factor of {ALIKE:.2f}, a slight growth at most {SLIGHT}, a trend at least {TREND} from end to end. Success "
     f"rates may be off by {MISSED:g} points, one trial of ten. A sentence with several figures is reproduced when all of them "
-    "are, not when none is, and partly in between."
+    "are, not when none is, and partly in between. Times are compared within one machine alone."
 )
 
 
@@ -116,6 +116,8 @@ def factor(slow: Mean | None, fast: Mean | None, quantity: str) -> Factor | None
     below = {row.seed: row for row in fast.counted}
     pairs = [(row, below[row.seed]) for row in slow.counted if row.seed in below]
     pairs = [pair for pair in pairs if all(0 < getattr(row, quantity) < math.inf for row in pair)]
+    if quantity in TIMES:
+        pairs = [(ours, theirs) for ours, theirs in pairs if ours.machine == theirs.machine]
     if not pairs:
         return None
     # A run cut short bounds what it would have taken in all, not what one of its iterations takes.
@@ -147,10 +149,10 @@ def compare(
     found = factor(means.get(slow), means.get(fast), quantity)
     if found is not None:
         return Part(name, times(said), found.text(quantity), found.judge(said), decides)
-    return Part(name, times(said), _why_none(slow, fast, means), _verdict_of_none(slow, fast, means), decides)
+    return Part(name, times(said), _why_none(slow, fast, means, quantity), _verdict_of_none(slow, fast, means), decides)
 
 
-def _why_none(slow: str, fast: str, means: dict[str, Mean]) -> str:
+def _why_none(slow: str, fast: str, means: dict[str, Mean], quantity: str) -> str:
     missing = [label(method) for method in (slow, fast) if method not in means]
     if missing:
         return f"no runs of {' and '.join(missing)}"
@@ -159,6 +161,8 @@ def _why_none(slow: str, fast: str, means: dict[str, Mean]) -> str:
         return "; ".join(f"{label(method)} did not get there in any of {tests(len(means[method].rows))}" for method in failed)
     if means[slow].at_least and means[fast].at_least:
         return "both were cut short by their caps"
+    if not comparable(quantity, means[slow], means[fast]):
+        return "their times are of different machines"
     return "no test that both made"
 
 
@@ -175,9 +179,8 @@ def alike(first: str, second: str, points: Sequence[tuple[str, dict[str, Mean]]]
         found = factor(means.get(first), means.get(second), quantity)
         name = f"{label(first)} / {label(second)}, {UNITS.get(quantity, quantity)}{f' ({where})' if where else ''}"
         if found is None:
-            parts.append(
-                Part(name, f"about {times(1)}", _why_none(first, second, means), _verdict_of_none(second, first, means))
-            )
+            why = _why_none(first, second, means, quantity)
+            parts.append(Part(name, f"about {times(1)}", why, _verdict_of_none(second, first, means)))
             continue
         within = 1 / ALIKE <= found.value <= ALIKE
         # Cut short, it may be anything beyond the bound; fewer than said is better than said, though not the same.
@@ -197,6 +200,8 @@ def growth(means: Sequence[Mean], quantity: str) -> tuple[Factor, Mean, Mean] | 
     if len(usable) < 2:
         return None
     ends = usable[0], usable[-1]
+    if not comparable(quantity, *ends):
+        return None
     medians = any(mean.by_median for mean in ends)
     first, last = (mean.of(quantity, median=medians) for mean in ends)
     bound = "at least" if ends[1].at_least else ""
