@@ -40,8 +40,8 @@ TEXTS = {
         "A real table of a million ratings is fitted at ranks 5 and 10. The paper plots the fitting error alone, which "
         "more iterations always lower; the error on ratings that were held out, beside it, says whether that helps "
         "anybody. The dashed line is where the squared fitting error is 10⁻¹·⁴, the level that the paper names. Spikes are "
-        "those of steps that are too long for a while: Shampoo's constant one, and the first ones of the guarded PRGD. For "
-        "ratings lorank has models of their own.",
+        "those of steps that are too long for a while: Shampoo's constant one, NIHT's, and the first ones of the guarded PRGD. "
+        "For ratings lorank has models of their own.",
     ),
     "sensing-oversampling": (
         "Sensing",
