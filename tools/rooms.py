@@ -72,6 +72,7 @@ LAYERS: list[dict[str, str]] = [
         "datafiles": "ratings and tables from files",
         "experiments": "the engine of experiments: points, store, runner, tuning, tables",
     },
+    {"serving": "a page and JSON for people to try a model: `lorank serve`"},
     {
         "commands": "`lorank complete` and its kin",
         "paper": "the paper's experiments, claims and page: `lorank reproduce`",

@@ -86,9 +86,10 @@ def build_app() -> Any:
         if status:
             raise typer.Exit(status)
 
-    from .commands import evaluate, ratings, tables
+    from .commands import evaluate, ratings, serve, tables
 
     ratings.register(app)
     evaluate.register(app)
+    serve.register(app)
     tables.register(app)
     return app
