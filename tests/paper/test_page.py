@@ -14,11 +14,13 @@ from made_up import load
 
 pytest.importorskip("plotly")
 
-from lorank.paper.claims import CLAIMS
-from lorank.paper.page import render, write_page
+from lorank.paper.claims import CLAIMS, judge
+from lorank.paper.page import SHOWN_BRIEFLY, render, write_page
+from lorank.paper.page_html import pill
 from lorank.paper.page_texts import BRIEF, TEXTS
 from lorank.paper.panels import PANELS, panels
 from lorank.paper.plot_page import MOST, plotly_figure, thin
+from lorank.paper.verdicts import NO_DATA
 from machine import CHROMIUM
 
 VOID = {"meta", "link", "col", "br", "path"}
@@ -139,6 +141,21 @@ def test_the_appendix_has_every_sentence(page):
     changes = page.read_text(encoding="utf-8").split('<section id="changes">')[1].split("</section>")[0]
     for claim in CLAIMS:
         assert html.escape(claim.quote) in changes, claim.key
+
+
+def test_the_badges_at_the_top_are_those_of_the_table(page):
+    """With the figures that decide: as many as are shown, and how many there are beside."""
+    text = page.read_text(encoding="utf-8")
+    lines = re.findall(r"<li>(.*?)</li>", text.split('<ul class="brief">')[1].split("</ul>")[0])
+    judged = {one.claim.key: one for one in judge(load(page.parent))}
+    shown = [(judged[key], about) for key, about in BRIEF if judged[key].verdict != NO_DATA]
+    assert len(lines) == len(shown) > 0
+    for line, (one, about) in zip(lines, shown, strict=True):
+        assert line.startswith(pill(one.verdict)), one.claim.key
+        assert about in html.unescape(line)
+        deciding = [part for part in one.parts if part.decides and part.verdict != NO_DATA]
+        assert line.count("<b>") == min(len(deciding), SHOWN_BRIEFLY)
+        assert (f"and {len(deciding) - SHOWN_BRIEFLY} more" in line) is (len(deciding) > SHOWN_BRIEFLY)
 
 
 def test_long_curves_are_thinned(tmp_path):
