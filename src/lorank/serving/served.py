@@ -11,7 +11,7 @@ from ..backends import get_backend
 from ..estimators.completion import MatrixCompletion
 from ..estimators.implicit import ImplicitFactorization
 from ..estimators.neighbours import Explanation, nearest
-from ..estimators.recommending import explain, recommend, similar, tasted
+from ..estimators.recommending import explain, recommend, seen_by, similar, tasted
 from ..files import FileError
 from ..top import rows_of, top_columns
 from .sides import Side
@@ -91,9 +91,10 @@ class _Ratings:
         return {"class": "MatrixCompletion", "observations": int(self.users.counts.sum()), "rank": int(model.rank_)}
 
     def taken(self, user: int, n: int) -> np.ndarray:
-        begin, end = self.model._seen[0][user : user + 2]
+        indptr, indices = seen_by(self.model)
+        begin, end = indptr[user : user + 2]
         order = np.argsort(~self.model._liked[begin:end], kind="stable")[:n]
-        return self.model._seen[1][begin:end][order]
+        return indices[begin:end][order]
 
     def recommend(self, user: int, n: int, by: str) -> Listed:
         cols, numbers = recommend(self.model, np.array([user]), min(n, len(self.items)), True, by)
