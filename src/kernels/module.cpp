@@ -16,6 +16,11 @@
 
 namespace nb = nanobind;
 using namespace nb::literals;
+
+namespace lorank {
+void bind_gaps(nb::module_ &m);  // gaps_module.cpp
+}
+
 using lorank::Factor;
 using lorank::Pattern;
 
@@ -390,6 +395,7 @@ NB_MODULE(_kernels, m) {
   bind_order<std::int32_t>(m);
   bind_tall<float>(m);
   bind_tall<double>(m);
+  lorank::bind_gaps(m);
   m.attr("TOGETHER") = lorank::kTogether;
   m.attr("PREFETCH") = lorank::kPrefetch;
   m.def("instruction_set", &lorank::instruction_set, "The instruction set in use.");

@@ -7,7 +7,8 @@ import pytest
 
 from lorank.imputation.factor_analysis import FactorAnalysis, choose_rank, fit_factor_analysis
 from lorank.imputation.gaussian import Gaussian, fit_gaussian
-from lorank.imputation.patterns import batches
+from lorank.imputation.kernel import _leave_one_out
+from lorank.imputation.patterns import NATIVE, fill_gaps, find_patterns
 
 
 def problem(n=60, d=6, share=0.35, seed=0):
@@ -84,13 +85,57 @@ def test_rows_of_one_pattern_share_a_batch():
     missing = np.zeros((50, 5), bool)
     missing[:20, 1] = missing[20:30, [0]] = True
     missing[30:34, 2:] = True
-    groups = batches(missing)
+    groups = find_patterns(missing).batches
     rows = np.sort(np.concatenate([g.rows for g in groups]))
     np.testing.assert_array_equal(rows, np.arange(34))
     for g in groups:
         for row, pattern in zip(g.rows, g.pattern, strict=True):
             np.testing.assert_array_equal(np.flatnonzero(missing[row]), g.gaps[pattern])
         np.testing.assert_array_equal(np.bincount(g.pattern), g.counts)
+
+
+def test_patterns_of_many_columns():
+    rng = np.random.default_rng(0)
+    missing = np.repeat(rng.random((6, 150)) < 0.1, 3, axis=0)[rng.permutation(18)]
+    found = find_patterns(missing)
+    assert len(found.row_ptr) == 7
+    for p in range(6):
+        for row in found.rows[found.row_ptr[p] : found.row_ptr[p + 1]]:
+            np.testing.assert_array_equal(
+                np.flatnonzero(missing[row]), found.columns[found.column_ptr[p] : found.column_ptr[p + 1]]
+            )
+    assert not len(find_patterns(np.zeros((4, 3), bool)).rows)
+
+
+@pytest.mark.skipif(not NATIVE, reason="the extension is not there")
+@pytest.mark.parametrize("d", [1, 5, 8, 13, 30])
+def test_the_native_pass_and_its_twin_agree(d):
+    rng = np.random.default_rng(d)
+    A = rng.standard_normal((d, 2 * d))
+    K = A @ A.T / d + 0.1 * np.eye(d)
+    missing = rng.random((1200, d)) < 0.5
+    missing[:300] = missing[0]
+    Z0 = np.where(missing, 0.0, rng.standard_normal((1200, d)))
+    patterns = find_patterns(missing)
+    found = []
+    for native in (True, False):
+        Z, deviations, moments = Z0.copy(), np.zeros_like(Z0), np.ones((d, d))
+        fill_gaps(K, Z0 @ K, Z, patterns, deviations=deviations, moments=moments, native=native)
+        found.append((Z, deviations, moments))
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.skipif(not NATIVE, reason="the extension is not there")
+def test_the_native_pass_refuses_what_does_not_fit():
+    patterns = find_patterns(np.eye(3, dtype=bool))
+    good = np.eye(3), patterns.column_ptr, patterns.columns, patterns.row_ptr, patterns.rows, np.ones((3, 3)), np.ones((3, 3))
+    from lorank import _kernels
+
+    _kernels.fill_gaps(*good)
+    for place, bad in ((0, np.eye(4)), (2, patterns.columns + 1), (3, patterns.row_ptr[::-1].copy()), (4, patterns.rows - 1)):
+        with pytest.raises(ValueError, match="must"):
+            _kernels.fill_gaps(*good[:place], bad, *good[place + 1 :])
 
 
 def test_factor_analysis_is_a_gaussian_of_that_covariance():
@@ -124,3 +169,15 @@ def test_shrinking_leaves_variances(strength):
     np.testing.assert_allclose(np.diag(got.covariance), whole.var(axis=0), rtol=1e-5)
     off = np.cov(whole.T, bias=True)[0, 1] * 300 / (300 + strength)
     np.testing.assert_allclose(got.covariance[0, 1], off, rtol=1e-6, atol=1e-9)
+
+
+def test_cells_left_out_of_a_ridge_regression_in_turn():
+    rng = np.random.default_rng(0)
+    P, penalty = rng.standard_normal((40, 6)).astype(np.float32), 0.7 * np.eye(6)
+    r = rng.standard_normal(40).astype(np.float32)
+    weights, left = _leave_one_out(P, r, penalty)
+    np.testing.assert_allclose(weights, np.linalg.solve(P.T @ P + penalty, P.T @ r), rtol=1e-3, atol=1e-4)
+    for i in range(0, 40, 9):
+        rest = np.arange(40) != i
+        without = np.linalg.solve(P[rest].T @ P[rest] + penalty, P[rest].T @ r[rest])
+        np.testing.assert_allclose(left[i], r[i] - P[i] @ without, rtol=1e-3, atol=1e-3)

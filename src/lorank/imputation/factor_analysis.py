@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .patterns import Batch
+from .patterns import Patterns
 
 RIDGE = 1.0  # on the loadings: as one row of factors that says nothing
 FLOOR = 1e-4  # of the variances: the least noise
@@ -54,12 +54,12 @@ class FactorAnalysis:
         score = np.where(known, table - self.mean, 0.0) @ weighted
         return (covariance @ score[:, :, None])[:, :, 0], covariance
 
-    def fill(self, table: np.ndarray, groups: list[Batch] | None = None) -> np.ndarray:
+    def fill(self, table: np.ndarray, patterns: Patterns | None = None) -> np.ndarray:
         """Conditional means in the gaps (nan) of an (n, d) table; what is known stays."""
-        return self.conditional(table, groups, spread=False)[0]
+        return self.conditional(table, patterns, spread=False)[0]
 
     def conditional(
-        self, table: np.ndarray, groups: list[Batch] | None = None, spread: bool = True
+        self, table: np.ndarray, patterns: Patterns | None = None, spread: bool = True
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """The filled table, and the standard deviations in its gaps (0 elsewhere)."""
         filled, W = table.copy(), self.loadings

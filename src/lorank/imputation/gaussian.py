@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .patterns import Batch, batches
+from .patterns import Patterns, fill_gaps, find_patterns
 
 FLOOR = 1e-6  # of the variances, relative: the least that a column keeps to itself
 
@@ -31,44 +31,34 @@ class Gaussian:
     covariance: np.ndarray
     n_iter: int = 0
 
-    def fill(self, table: np.ndarray, groups: list[Batch] | None = None) -> np.ndarray:
+    def fill(self, table: np.ndarray, patterns: Patterns | None = None) -> np.ndarray:
         """Conditional means in the gaps (nan) of an (n, d) table; what is known stays."""
-        return self.conditional(table, groups, spread=False)[0]
+        return self.conditional(table, patterns, spread=False)[0]
 
     def conditional(
-        self, table: np.ndarray, groups: list[Batch] | None = None, spread: bool = True
+        self, table: np.ndarray, patterns: Patterns | None = None, spread: bool = True
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """The filled table, and the standard deviations in its gaps (0 elsewhere)."""
         missing = np.isnan(table)
-        groups = batches(missing) if groups is None else groups
-        Z = np.where(missing, 0.0, table - self.mean)
+        Z = _centred(table, missing, self.mean)
         K = _inverse(self.covariance)
-        deviation = np.zeros_like(Z) if spread else None
-        G = Z @ K
-        for batch in groups:
-            inverse = _conditional(K, G, Z, batch)
-            if deviation is not None:
-                variance = np.sqrt(np.maximum(np.diagonal(inverse, axis1=1, axis2=2), 0))
-                deviation[batch.rows[:, None], batch.gaps[batch.pattern]] = variance[batch.pattern]
-        filled = Z + self.mean
-        filled[~missing] = table[~missing]
-        return filled, deviation
+        deviations = np.zeros_like(Z) if spread else None
+        fill_gaps(K, Z @ K, Z, find_patterns(missing) if patterns is None else patterns, deviations=deviations)
+        return np.where(missing, Z + self.mean, table), deviations
 
     def draw(self, table: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draws from the conditional distribution of the gaps."""
         missing = np.isnan(table)
-        Z = np.where(missing, 0.0, table - self.mean)
+        Z = _centred(table, missing, self.mean)
         K = _inverse(self.covariance)
-        G = Z @ K
-        for batch in batches(missing):
-            inverse = _conditional(K, G, Z, batch)
-            root = np.linalg.cholesky(inverse)
-            where = batch.rows[:, None], batch.gaps[batch.pattern]
+        patterns = find_patterns(missing)
+        fill_gaps(K, Z @ K, Z, patterns)
+        for batch in patterns.batches:
+            root = np.linalg.cholesky(K[batch.gaps[:, :, None], batch.gaps[:, None, :]])
             noise = rng.standard_normal((len(batch.rows), batch.gaps.shape[1], 1))
-            Z[where] += (batch.each(root) @ noise)[:, :, 0]
-        filled = Z + self.mean
-        filled[~missing] = table[~missing]
-        return filled
+            half = np.linalg.solve(batch.each(np.swapaxes(root, 1, 2)), noise)  # of covariance inv(root root^T)
+            Z[batch.rows[:, None], batch.gaps[batch.pattern]] += half[:, :, 0]
+        return np.where(missing, Z + self.mean, table)
 
 
 def fit_gaussian(
@@ -76,7 +66,7 @@ def fit_gaussian(
     strength: float = 1.0,
     *,
     start: Gaussian | None = None,
-    groups: list[Batch] | None = None,
+    patterns: Patterns | None = None,
     max_iter: int = 60,
     tol: float = 2e-3,
 ) -> Gaussian:
@@ -89,14 +79,14 @@ def fit_gaussian(
     strength : float
         Correlations are shrunk towards none as by that many rows whose columns have nothing in common.
     start : Gaussian, optional
-    groups : list of Batch, optional
-        The rows' patterns, where they are known already.
+    patterns : Patterns, optional
+        The rows' gaps, where they are known already.
     max_iter : int
     tol : float
         Stop once no correlation changes by more than this.
     """
     missing = np.isnan(table)
-    groups = batches(missing) if groups is None else groups
+    patterns = find_patterns(missing) if patterns is None else patterns
     n, d = table.shape
     known = np.maximum((~missing).sum(axis=0), 1)
     if start is None:
@@ -107,16 +97,11 @@ def fit_gaussian(
     n_iter = 0
     for n_iter in range(1, max_iter + 1):
         K = _inverse(S)
-        Z = np.where(missing, 0.0, table - mean)
-        G = Z @ K
-        extra = np.zeros(d * d)
-        for batch in groups:
-            inverse = _conditional(K, G, Z, batch)
-            flat = batch.gaps[:, :, None] * d + batch.gaps[:, None, :]
-            weighted = inverse if len(batch.rows) == len(batch.gaps) else inverse * batch.counts[:, None, None]
-            extra += np.bincount(flat.ravel(), weighted.ravel(), d * d)
+        Z = _centred(table, missing, mean)
+        extra = np.zeros((d, d))
+        fill_gaps(K, Z @ K, Z, patterns, moments=extra)
         shift = Z.mean(axis=0)
-        moments = (Z.T @ Z + extra.reshape(d, d)) / n - np.outer(shift, shift)
+        moments = (Z.T @ Z + extra) / n - np.outer(shift, shift)
         new = shrunk(moments, strength, n)
         change = _change(new, S)
         mean, S = mean + shift, new
@@ -133,13 +118,8 @@ def shrunk(moments: np.ndarray, strength: float, n: int) -> np.ndarray:
     return (S + S.T) / 2
 
 
-def _conditional(K: np.ndarray, G: np.ndarray, Z: np.ndarray, batch: Batch) -> np.ndarray:
-    """Put the conditional means of a batch into Z; returns the covariances of its patterns."""
-    gaps = batch.gaps
-    inverse = np.linalg.inv(K[gaps[:, :, None], gaps[:, None, :]])
-    where = batch.rows[:, None], gaps[batch.pattern]
-    Z[where] = -(batch.each(inverse) @ G[where][:, :, None])[:, :, 0]
-    return inverse
+def _centred(table: np.ndarray, missing: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(np.where(missing, 0.0, table - mean))
 
 
 def _inverse(S: np.ndarray) -> np.ndarray:

@@ -7,19 +7,23 @@ its own ridge regression.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, cholesky
+from scipy.linalg.lapack import dtrtri
 
 LANDMARKS = 200
 WIDTHS = (0.3, 0.8)  # of the bumps, in units of the root of the number of columns
 RIDGES = (0.5, 5.0)
 STIFF = 1e-2  # added to the bumps' own matrix, so that single precision will do
+ROUNDING = 3e-7  # of single precision, in sums over rows
 GAIN = 0.005  # the least share of a column's squared error that bumps must take away
 FEWEST = 30  # cells of a column that is learned at all
-CELLS = 2500  # of a column, at most, to learn from
-TRIED = 3  # columns that choose the width
+ROWS = 3000  # at most, whose cells are learned from
+TRIED = 3  # columns that choose the width and the ridge
+JUDGED = 1000  # of their cells, at most
 
 
 @dataclass(frozen=True)
@@ -50,12 +54,13 @@ class Bumps:
 
 def features(rows: np.ndarray, landmarks: np.ndarray, width: float) -> np.ndarray:
     """Heights of the bumps at each row: an (n, m) array, in single precision: what is learned from them is rough."""
+    scale = 2 * width**2 * landmarks.shape[1]
     rows, landmarks = rows.astype(np.float32), landmarks.astype(np.float32)
-    scale = np.float32(2 * width**2 * landmarks.shape[1])
-    exponent = rows @ (landmarks * (2 / scale)).T
-    exponent -= ((rows * rows).sum(axis=1) / scale)[:, None]
-    exponent -= (landmarks * landmarks).sum(axis=1) / scale
-    return np.exp(np.minimum(exponent, 0, out=exponent), out=exponent)
+    left = np.column_stack([rows, np.einsum("ij,ij->i", rows, rows), np.ones(len(rows), np.float32)])
+    ones = np.ones(len(landmarks), np.float32)
+    right = np.column_stack([landmarks * 2, -ones, -np.einsum("ij,ij->i", landmarks, landmarks)]) / np.float32(scale)
+    exponent = left @ right.T
+    return np.exp(exponent, out=exponent)
 
 
 def fit_bumps(
@@ -63,7 +68,8 @@ def fit_bumps(
 ) -> tuple[Bumps | None, np.ndarray]:
     """Bumps for the errors of hidden cells.
 
-    Cells of the first fold choose the width and the ridge of each column, and whether it is helped at all.
+    A few columns choose the width and the ridge on cells of the first fold; each column is helped where its cells, each left
+    out in turn, are guessed better.
 
     Parameters
     ----------
@@ -78,68 +84,84 @@ def fit_bumps(
     Returns
     -------
     Bumps or None, (n, d) array
-        And what bumps that were learned without the second fold say at its cells: nan elsewhere.
+        And what bumps that were learned without a cell say about it: 0 in columns that they do not help, nan at cells that
+        were not looked at.
     """
     n, d = fold.shape
+    said = np.where(fold >= 0, 0.0, np.nan)
     m = min(LANDMARKS, n // 3)
-    said = np.full((n, d), np.nan)
     if m < 5:
         return None, said
-    fills = [rows.astype(np.float32) for rows in fills]
-    landmarks = fills[0][rng.choice(n, m, replace=False)]
-    cells = [_cells(fold[:, j], rng) for j in range(d)]
-    some = range(0, d, -(-d // TRIED))
-    width = min(WIDTHS, key=lambda width: _columns(fills, landmarks, width, cells, fold, errors, some)[2])
-    weights, guesses, _ = _columns(fills, landmarks, width, cells, fold, errors, range(d))
-    for j, (at, guess) in guesses.items():
-        said[at, j] = guess
+    some = np.sort(rng.choice(n, ROWS, replace=False)) if n > ROWS else np.arange(n)
+    fold, errors = fold[some], errors[some].astype(np.float32)
+    filled = np.stack([rows[some] for rows in fills]).astype(np.float32)
+    landmarks = filled[0][rng.choice(len(some), m, replace=False)]
+    heights: dict[float, np.ndarray] = {}
+
+    def at(width: float, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The cells of a column, the bumps' heights and the errors there."""
+        if width not in heights:
+            heights[width] = features(filled.reshape(-1, d), landmarks, width).reshape(len(fills), -1, m)
+        rows = np.flatnonzero(fold[:, j] >= 0)
+        return rows, heights[width][fold[rows, j], rows], errors[rows, j]
+
+    among = {width: features(landmarks, landmarks, width).astype(np.float64) + STIFF * np.eye(m) for width in WIDTHS}
+    width, ridge = _choose(at, among, fold, range(0, d, -(-d // TRIED)))
+    weights = np.zeros((m, d))
+    for j in range(d):
+        rows, P, r = at(width, j)
+        if len(rows) < FEWEST:
+            continue
+        found, left = _leave_one_out(P, r, ridge * among[width])
+        if left @ left < (1 - GAIN) * (r @ r):
+            weights[:, j] = found
+            said[some[rows], j] = r - left
+            others = np.ones(n, bool)
+            others[some] = False
+            said[others, j] = np.nan
     return (Bumps(landmarks.astype(np.float64), width, weights), said) if weights.any() else (None, said)
 
 
-def _cells(fold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The rows of a column's hidden cells, fold after fold."""
-    at = np.flatnonzero(fold >= 0)
-    if len(at) > CELLS:
-        at = rng.choice(at, CELLS, replace=False)
-    return np.asarray(at[np.argsort(fold[at], kind="stable")])
-
-
-def _columns(
-    fills: list[np.ndarray],
-    landmarks: np.ndarray,
-    width: float,
-    cells: list[np.ndarray],
+def _choose(
+    at: Callable[[float, int], tuple[np.ndarray, np.ndarray, np.ndarray]],
+    among: dict[float, np.ndarray],
     fold: np.ndarray,
-    errors: np.ndarray,
     columns: range,
-) -> tuple[np.ndarray, dict[int, tuple[np.ndarray, np.ndarray]], float]:
-    """Weights of each column, what is said at cells of the second fold, and the share of squared error that is left."""
-    heights = np.stack([features(rows, landmarks, width) for rows in fills])
-    m = len(landmarks)
-    among = features(landmarks, landmarks, width).astype(np.float64) + STIFF * np.eye(m)
-    weights, guesses, left = np.zeros((m, fold.shape[1])), {}, 0.0
-    for j in columns:
-        at = cells[j]
-        if len(at) < FEWEST:
-            continue
-        one, two = np.searchsorted(fold[at, j], (1, 2))
-        P, r = heights[fold[at, j], at], errors[at, j].astype(np.float32)
-        grams = [A.T @ A for A in (P[:one], P[one:two], P[two:])]
-        rights = [A.T @ b for A, b in ((P[:one], r[:one]), (P[one:two], r[one:two]), (P[two:], r[two:]))]
-        before = float(r[:one] @ r[:one])
-        best, ridge = before * (1 - GAIN), 0.0
-        for tried in RIDGES:
-            off = r[:one] - P[:one] @ _solve(grams[1] + grams[2] + tried * among, rights[1] + rights[2])
-            if off @ off < best:
-                best, ridge = float(off @ off), tried
-        guess = np.zeros(two - one)
-        if ridge:
-            weights[:, j] = _solve(sum(grams) + ridge * among, sum(rights))
-            guess = P[one:two] @ _solve(grams[0] + grams[2] + ridge * among, rights[0] + rights[2])
-        guesses[j] = at[one:two], guess
-        left += best / before if before else 1.0
-    return weights, guesses, left
+) -> tuple[float, float]:
+    """The width and the ridge that leave least of the errors in cells of the first fold."""
+    left = {(width, ridge): 0.0 for width in WIDTHS for ridge in RIDGES}
+    for width in WIDTHS:
+        for j in columns:
+            rows, P, r = at(width, j)
+            if len(rows) < FEWEST:
+                continue
+            if len(rows) > JUDGED:
+                step = len(rows) / JUDGED
+                these = (np.arange(JUDGED) * step).astype(int)
+                rows, P, r = rows[these], P[these], r[these]
+            judge = fold[rows, j] == 0
+            gram, right = _gram(P[~judge]), P[~judge].T @ r[~judge]
+            before = max(float(r[judge] @ r[judge]), 1e-30)
+            for ridge in RIDGES:
+                factor = cho_factor(gram + ridge * among[width], check_finite=False, overwrite_a=True)
+                off = r[judge] - P[judge] @ cho_solve(factor, right, check_finite=False)
+                left[width, ridge] += float(off @ off) / before
+    return min(left, key=lambda pair: left[pair])
 
 
-def _solve(A: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.asarray(cho_solve(cho_factor(A, check_finite=False), b, check_finite=False))
+def _gram(P: np.ndarray) -> np.ndarray:
+    """``P^T P``, made in single precision, and so much larger on the diagonal as rounding may have made it indefinite."""
+    gram = (P.T @ P).astype(np.float64)
+    gram[np.diag_indices(len(gram))] += ROUNDING * np.trace(gram)
+    return gram
+
+
+def _leave_one_out(P: np.ndarray, r: np.ndarray, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of a ridge regression, and the error at each cell of the one that was learned without it."""
+    L = cholesky(_gram(P) + penalty, lower=True, check_finite=False, overwrite_a=True)
+    inverse = dtrtri(L, lower=1)[0]
+    half = inverse.astype(np.float32) @ P.T  # the hat matrix is half^T half
+    own = np.einsum("ij,ij->j", half, half)
+    along = half @ r
+    left = (r - along @ half) / np.maximum(1 - own, 1e-3)
+    return inverse.T @ along, left

@@ -9,7 +9,7 @@ import numpy as np
 from .factor_analysis import FactorAnalysis
 from .gaussian import Gaussian, fit_gaussian
 from .margins import Margin, normal_scores
-from .patterns import Batch, batches
+from .patterns import Patterns, find_patterns
 
 STRENGTHS = (64.0, 16.0, 4.0, 1.0)
 LOOSE = 2.0  # where rows are plenty
@@ -31,17 +31,17 @@ class Linear:
     strength: float
     margins: list[Margin] | None = None
 
-    def fill(self, table: np.ndarray, groups: list[Batch] | None = None) -> np.ndarray:
+    def fill(self, table: np.ndarray, patterns: Patterns | None = None) -> np.ndarray:
         """Conditional means in the gaps; what is known stays."""
-        return self.conditional(table, groups, spread=False)[0]
+        return self.conditional(table, patterns, spread=False)[0]
 
     def conditional(
-        self, table: np.ndarray, groups: list[Batch] | None = None, spread: bool = True
+        self, table: np.ndarray, patterns: Patterns | None = None, spread: bool = True
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """The filled table, and the standard deviations of the gaps."""
         if self.margins is None:
-            return self.gaussian.conditional(table, groups, spread)
-        filled, deviation = self.gaussian.conditional(to_scores(self.margins, table), groups)
+            return self.gaussian.conditional(table, patterns, spread)
+        filled, deviation = self.gaussian.conditional(to_scores(self.margins, table), patterns)
         assert deviation is not None
         missing = np.isnan(table)
         out = table.copy()
@@ -62,11 +62,11 @@ class Linear:
         out = np.column_stack([margin.backward(z) for margin, z in zip(self.margins, drawn.T, strict=True)])
         return np.where(np.isnan(table), out, table)
 
-    def refit(self, table: np.ndarray, max_iter: int, groups: list[Batch] | None = None) -> Linear:
+    def refit(self, table: np.ndarray, max_iter: int, patterns: Patterns | None = None) -> Linear:
         """The same on another table, from here."""
         scores = table if self.margins is None else to_scores(self.margins, table)
         assert isinstance(self.gaussian, Gaussian)
-        found = fit_gaussian(scores, self.strength, start=self.gaussian, groups=groups, max_iter=max_iter)
+        found = fit_gaussian(scores, self.strength, start=self.gaussian, patterns=patterns, max_iter=max_iter)
         return Linear(found, self.strength, self.margins)
 
 
@@ -113,12 +113,12 @@ def choose_linear(table: np.ndarray, held: np.ndarray, margins: list[Margin] | N
     """
     hidden = np.where(held, np.nan, table)
     scores = hidden if margins is None else to_scores(margins, hidden)
-    groups = batches(np.isnan(hidden))
+    patterns = find_patterns(np.isnan(hidden))
     truth, best, gaussian = table[held], None, None
     for strength in STRENGTHS:  # from stiff to loose, each from the one before
-        gaussian = fit_gaussian(scores, strength, start=gaussian, groups=groups, max_iter=30)
+        gaussian = fit_gaussian(scores, strength, start=gaussian, patterns=patterns, max_iter=30)
         model = Linear(gaussian, strength, margins)
-        guess = model.fill(hidden, groups)[held]
+        guess = model.fill(hidden, patterns)[held]
         error = float(np.mean((guess - truth) ** 2)) if len(truth) else 0.0
         if best is not None and error > best[0] * 1.0001:
             break

@@ -13,7 +13,7 @@ import numpy as np
 
 from .calibration import Calibration
 from .linear import Linear, margins_of
-from .patterns import batches
+from .patterns import find_patterns
 from .series import Neighbours, between, block_folds, profile, seasonal, typical_step
 from .table_model import FOLDS, fit_linears
 
@@ -109,9 +109,9 @@ def _guesses(
     d = table.shape[1]
     missing = np.isnan(table)
     wide = np.hstack([table, neighbours(table, times)])
-    groups = batches(missing)
+    patterns = find_patterns(missing)
     rows = along.fill(wide)
-    filled = across.fill(table, groups)
+    filled = across.fill(table, patterns)
     line, distance = between(table, times)
     K = np.linalg.inv(across.gaussian.covariance)
     left = (filled - across.gaussian.mean) @ K / np.diagonal(K)  # what the other columns do not say

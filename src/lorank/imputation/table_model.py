@@ -16,7 +16,7 @@ from .folds import cell_folds
 from .kernel import Bumps, fit_bumps
 from .linear import Linear, choose_linear, fit_linear, margins_of, to_scores
 from .margins import Margin
-from .patterns import batches
+from .patterns import find_patterns
 
 FOLDS = 6
 PLENTY = 20  # rows a column, from which on a fit hardly depends on whether a sixth of the cells was seen
@@ -55,10 +55,10 @@ class TableModel:
     def fill(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The filled table, and standard deviations in its gaps as the first linear model has them."""
         missing = np.isnan(table)
-        groups = batches(missing) if self._needs_groups else None
-        first, deviation = self.linears[0].conditional(table, groups)
+        patterns = find_patterns(missing) if self._needs_patterns else None
+        first, deviation = self.linears[0].conditional(table, patterns)
         assert deviation is not None
-        guesses = [first, *(linear.fill(table, groups) for linear in self.linears[1:])]
+        guesses = [first, *(linear.fill(table, patterns) for linear in self.linears[1:])]
         filled = np.sum([w * guess for w, guess in zip(self.mixture, guesses, strict=True)], axis=0)
         if self.bumps is not None:
             some = np.flatnonzero(missing[:, self.bumps.columns].any(axis=1))
@@ -78,7 +78,7 @@ class TableModel:
         return np.where(np.isnan(table), self.fill(table)[0] + self.calibration.size * (drawn - mean), table)
 
     @property
-    def _needs_groups(self) -> bool:
+    def _needs_patterns(self) -> bool:
         return not isinstance(self.linears[0].gaussian, FactorAnalysis)
 
 
@@ -105,10 +105,9 @@ def fit_table(table: np.ndarray, rng: np.random.Generator, *, bumps: bool = True
     mixture = _mixture(guesses[:, rows, cols], table[rows, cols], cols, d)
     linears, guesses = linears[: len(mixture)], guesses[: len(mixture)]
     errors = table - (mixture[:, None, :] * guesses).sum(axis=0)
-    learned, said = fit_bumps(fills, fold, errors, rng) if bumps else (None, np.full((n, d), np.nan))
-    judged = (fold >= 0) if learned is None else ~np.isnan(said)
+    learned, said = fit_bumps(fills, fold, errors, rng) if bumps else (None, np.where(fold >= 0, 0.0, np.nan))
     trees = {} if learner is None else _trees(learner, fills, fold, table, errors, learned)
-    calibration = Calibration.of(np.where(judged, errors - np.nan_to_num(said), np.nan), spread, 1 + d / n)
+    calibration = Calibration.of(errors - said, spread, 1 + d / n)
     return TableModel(linears, mixture, margins, learned, calibration, trees)
 
 
@@ -121,8 +120,8 @@ def fit_linears(wide: np.ndarray, held: np.ndarray, margins: list[Margin]) -> tu
     if len(wide) >= PLENTY * wide.shape[1]:
         plain = fit_linear(wide, None)
         return [plain, fit_linear(wide, margins, plain)], True
-    groups = batches(np.isnan(wide))
-    return [choose_linear(wide, held, these).refit(wide, 40, groups) for these in (None, margins)], False
+    patterns = find_patterns(np.isnan(wide))
+    return [choose_linear(wide, held, these).refit(wide, 40, patterns) for these in (None, margins)], False
 
 
 def _cross(
@@ -134,7 +133,7 @@ def _cross(
     for k in range(FOLDS):
         at = fold == k
         hidden = np.where(at, np.nan, table)
-        inside = batches(np.isnan(hidden))
+        inside = find_patterns(np.isnan(hidden))
         for b, linear in enumerate(linears):
             model = linear if plenty else linear.refit(hidden, 5, inside)
             filled, deviation = model.conditional(hidden, inside, spread=b == 0)
