@@ -84,8 +84,7 @@ def test_predict_is_what_the_model_predicts(folder, tmp_path):
     assert json.loads(done.stdout) == {"predictions": 3, "unknown": 1, "out": str(tmp_path / "out.csv")}
     out = read(tmp_path / "out.csv")
     model = lr.load(folder / "m.lorank")
-    at = [model.ids_["rows"].tolist().index("u3"), model.ids_["cols"].tolist().index(100)]
-    assert float(out[0]["prediction"]) == pytest.approx(model.predict([at])[0])
+    assert float(out[0]["prediction"]) == pytest.approx(model.predict([("u3", 100)])[0])
     assert float(out[0]["low"]) < float(out[0]["prediction"]) < float(out[0]["high"])
     assert [line["known"] for line in out] == ["true", "true", "false"]
     assert "never observed" in done.stderr

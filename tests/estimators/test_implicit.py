@@ -85,7 +85,7 @@ def test_data_frames(model, taken):
     polars = pytest.importorskip("polars")
     counted = polars.DataFrame(columns | {"count": np.ones(len(taken))})
     np.testing.assert_array_equal(lr.ImplicitFactorization(**OPTIONS).fit(counted).item_factors_, model.item_factors_)
-    with pytest.raises(ValueError, match="select them first"):
+    with pytest.raises(ValueError, match="which column is which"):
         lr.ImplicitFactorization().fit(pandas.DataFrame(columns | {"a": 1, "b": 2}))
 
 

@@ -75,9 +75,9 @@ def test_explanations_survive_a_file(model, tmp_path):
         (lambda m: m.similar_users(-1), "rows must be whole numbers"),
         (lambda m: m.similar_users(0, n=0), "n must be"),
         (lambda m: m.similar_items("x"), "cols must be"),
-        (lambda m: m.explain(0, 99), "col must be one whole number in 0 .. 30, got 99"),
-        (lambda m: m.explain([0, 1], 2), "row must be one whole number"),
-        (lambda m: m.explain(0.5, 2), "row must be whole numbers"),
+        (lambda m: m.explain(0, 99), "cols must lie in 0 .. 30, got 99"),
+        (lambda m: m.explain([0, 1], 2), "explain takes one row and one column, got 2 rows"),
+        (lambda m: m.explain(0.5, 2), "rows must be whole numbers"),
     ],
 )
 def test_what_is_refused(model, call, said):

@@ -125,7 +125,7 @@ def run_complete(
     )
     with busy("fitting"):
         model.fit(data.pairs, data.values)
-    model.ids_ = {"rows": data.row_ids, "cols": data.col_ids}
+    model.ids_ = {"rows": data.row_ids, "cols": data.col_ids}  # from here on it takes and gives the file's ids
     model.labels_ = {"row": data.columns.row, "col": data.columns.col, "value": data.columns.value}
     summary = summarize(model)
     summary |= {"file": str(file), "seconds": time.perf_counter() - begin}
@@ -168,12 +168,12 @@ def run_predict(
     from ..files import atomic
 
     pl, fitted = polars(), load_ratings(model)
-    labels = getattr(fitted, "labels_", {})
+    labels = fitted.labels_ or {}
     names = _columns(file) if row is None or col is None else []
     row = row or (labels.get("row") if labels.get("row") in names else None)
     col = col or (labels.get("col") if labels.get("col") in names else None)
     rows, cols, found = read_pairs(file, row, col)
-    pairs = np.column_stack([_places(fitted, "rows", rows), _places(fitted, "cols", cols)])
+    pairs = pl.DataFrame({"row": _as_known(fitted, "rows", rows), "col": _as_known(fitted, "cols", cols)})
     columns = {found.row: rows, found.col: cols, "prediction": fitted.predict(pairs)}
     if interval is not None:
         columns["low"], columns["high"] = fitted.predict_interval(pairs, interval)
@@ -190,17 +190,17 @@ def run_predict(
 def run_recommend(model: Path, row: str, n: int, by: str, seen: bool, as_json: bool) -> None:
     """The best columns of a row."""
     fitted = load_ratings(model)
-    at = _places(fitted, "rows", np.array([row]))
-    if at[0] >= fitted.model_.shape[0]:
+    asked = _as_known(fitted, "rows", np.array([row]))
+    if asked[0] not in _ids(fitted, "rows"):
         raise ValueError(f"{row!r} is no row of the model: see lorank inspect {model} for some that are")
-    best, scores = fitted.recommend(at, n, exclude_seen=not seen, by=by)
-    keep = best[0] >= 0
-    ids, values = _ids(fitted, "cols")[best[0][keep]], scores[0][keep]
+    best, scores = fitted.recommend(asked, n, exclude_seen=not seen, by=by)
+    keep = ~np.isnan(scores[0])
+    ids, values = best[0][keep], scores[0][keep]
     if as_json:
         show_json({"row": row, "recommendations": [{"col": c, "prediction": v} for c, v in zip(ids, values, strict=True)]})
     else:
         table(
-            ["", getattr(fitted, "labels_", {}).get("col", "col"), "prediction"],
+            ["", (fitted.labels_ or {}).get("col", "col"), "prediction"],
             [[k + 1, c, f"{v:.3f}"] for k, (c, v) in enumerate(zip(ids, values, strict=True))],
         )
 
@@ -230,7 +230,7 @@ def run_inspect(path: Path, as_json: bool) -> None:
     if isinstance(model, MatrixCompletion):
         summary = summarize(model)
         summary["some_rows"] = _ids(model, "rows")[:5]
-        summary["labels"] = getattr(model, "labels_", None)
+        summary["labels"] = model.labels_
     elif type(model).__name__ == "ImplicitFactorization":
         summary = {
             "class": "ImplicitFactorization",
@@ -304,14 +304,14 @@ def _columns(file: Path) -> list[str]:
 
 
 def _ids(model: Any, side: str) -> np.ndarray:
-    ids = getattr(model, "ids_", {}).get(side)
-    return np.arange(model.model_.shape[side == "cols"]) if ids is None else ids
+    return np.arange(model.model_.shape[side == "cols"]) if model.ids_ is None else np.asarray(model.ids_[side])
 
 
-def _places(model: Any, side: str, ids: np.ndarray) -> np.ndarray:
-    from ..datafiles.ratings import places
+def _as_known(model: Any, side: str, ids: np.ndarray) -> np.ndarray:
+    """Ids from a file or a shell as the model has them: numbers or text; indices, where it has none."""
+    from ..datafiles.ratings import alike, places
 
-    return places(ids, _ids(model, side))
+    return places(ids, _ids(model, side)) if model.ids_ is None else alike(ids, _ids(model, side))
 
 
 def _short(strength: Any) -> str:

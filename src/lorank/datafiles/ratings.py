@@ -14,6 +14,7 @@ from .text import complain, head, polars, read_columns, whole
 ROWS = ("user", "row", "customer", "reader", "member", "person", "account", "i")
 COLS = ("item", "movie", "col", "column", "product", "book", "song", "track", "artist", "business", "isbn", "asin", "j")
 VALUES = ("rating", "value", "score", "stars", "y", "x", "count", "plays", "ratings", "values")
+NOBODY = -(2**62)  # an id that none has
 TEXT = (".csv", ".tsv", ".txt", ".tab", ".dat", ".data")
 
 
@@ -103,13 +104,18 @@ def read_pairs(path: str | Path, row: str | None = None, col: str | None = None)
     return rows, cols, names
 
 
+def alike(ids: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Ids as the known ones are, numbers or text: files and shells write numbers as text. What is no number is no known one."""
+    if ids.dtype.kind == known.dtype.kind:
+        return ids
+    if known.dtype.kind in "iu":
+        return np.array([int(x) if isinstance(x, str) and whole(x) else NOBODY for x in ids.tolist()], np.int64)
+    return np.array([str(x) for x in ids.tolist()], known.dtype if not len(ids) else None)
+
+
 def places(ids: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Where ids stand among the known ones (in rising order); beyond the last where they do not."""
-    if ids.dtype.kind != known.dtype.kind:  # numbers written as text, or text where numbers were: compare as text
-        if known.dtype.kind in "iu":
-            ids = np.array([int(x) if isinstance(x, str) and whole(x) else -(2**62) for x in ids.tolist()], np.int64)
-        else:
-            ids = np.array([str(x) for x in ids.tolist()], known.dtype if not len(ids) else None)
+    ids = alike(ids, known)
     at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
     return np.where(known[at] == ids, at, len(known)).astype(np.int64)
 
@@ -280,4 +286,4 @@ def _codes(series: Any) -> tuple[np.ndarray, np.ndarray]:
     return inverse[codes], ids[order]
 
 
-__all__ = ["Columns", "Ratings", "complain", "places", "read_pairs", "read_ratings"]
+__all__ = ["Columns", "Ratings", "alike", "complain", "places", "read_pairs", "read_ratings"]

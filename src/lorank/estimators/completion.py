@@ -11,35 +11,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from ..backends import backend_of, device_backend
-from ..datafits import ROBUST, SQUARES, Logistic, Loss, Ordinal, resolve_loss
+from ..datafits import Logistic, Ordinal
 from ..diagnosis import diagnose
 from ..factor_models import Candidate, Choice, FactorModel, Fit, Settings, centred_problem, choose, fit_factors, unfitted
-from ..factor_models.choose import COARSE, MANY, RANKS
 from ..factor_models.folds import clipped
 from ..factor_models.taste import Taste, liked_ones
 from ..operators import Completion
-from ..operators.array_checks import as_shape
-from ..parameter_checks import NOT_NEGATIVE, check
 from ..result import History
 from ..solvers.runner import INTERRUPTED
-from .checks import (
-    check_bounds,
-    check_choice,
-    check_fit_options,
-    check_pairs,
-    check_positions,
-    check_rank,
-    check_strength,
-    check_values,
-    check_weights,
-)
+from .checks import check_values, check_weights
+from .entries import find_known, find_pairs, find_side, full_shape, read_entries, read_weights
+from .frames import make_frame
+from .ids import named
 from .neighbours import Explanation
 from .outliers import find_outliers, warn_about_outliers
+from .plan import is_robust, plan, refuse_intervals
 
-SOLVERS = ("auto", "variational", "alternating")
 QUANTILES = 2001
 FOLD_SWEEPS = 50
 
@@ -92,6 +82,9 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         Processes for the folds.
     shape : (int, int), optional
         Of the matrix; by default just large enough for the pairs.
+    handle_unknown : {"warn", "ignore", "error"}
+        What to do with rows, columns and ids that were not observed in ``fit``: predict them as average ones with a warning, or
+        without, or refuse them.
     random_state : int, RandomState or None
     device : str, optional
         Fit with PyTorch there, on ``"cuda"`` for example. The attributes are NumPy arrays all the same, and predictions need
@@ -121,6 +114,8 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         With what it has learned (a scale, thresholds); None for least squares.
     classes_ : array
         With ``loss="logistic"`` and ``"ordinal"``: the classes, in the order of :meth:`predict_proba`.
+    ids_ : dict or None
+        The users' own ids of ``"rows"`` and ``"cols"``, in the order of the arrays above; None after a fit to index pairs.
 
     Examples
     --------
@@ -150,6 +145,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         cv: int = 1,
         n_jobs: int | None = None,
         shape: tuple[int, int] | None = None,
+        handle_unknown: str = "warn",
         random_state: Any = 0,
         device: str | None = None,
         tol: float = 1e-3,
@@ -168,6 +164,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self.cv = cv
         self.n_jobs = n_jobs
         self.shape = shape
+        self.handle_unknown = handle_unknown
         self.random_state = random_state
         self.device = device
         self.tol = tol
@@ -175,19 +172,28 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
 
     _seen: tuple[np.ndarray, np.ndarray] | None = None  # the pattern of the observations, where they are not too many
     _taste: Taste | None = None  # the order of recommendations, when it was asked for
+    ids_: dict[str, np.ndarray] | None = None
+    labels_: dict[str, Any] | None = None  # the names of a data frame's columns
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MatrixCompletion:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, rows: Any = None, cols: Any = None, values: Any = None
+    ) -> MatrixCompletion:
         """Fit to observed entries.
 
         Parameters
         ----------
-        X : (m, 2) array of whole numbers, a SciPy sparse matrix, or a Completion
-            Row and column of each observation; of a sparse matrix, the stored entries are observed. A
-            :class:`~lorank.Completion` may be larger than memory, or on a cluster (``Completion.from_partitions``).
+        X : (m, 2) array of whole numbers or text, SciPy sparse matrix, data frame of pandas or polars, or a Completion
+            Row and column of each observation; of a sparse matrix, the stored entries are observed. Whole numbers in arrays are
+            indices, counted from 0. Text, and whatever stands in a data frame, are ids: of any kind and order, and all methods
+            then take and give ids. A :class:`~lorank.Completion` may be larger than memory, or on a cluster
+            (``Completion.from_partitions``).
         y : (m,) array
-            The values; not given with a sparse matrix or a Completion.
+            The values; not given with a sparse matrix or a Completion, nor with a data frame that has them.
         sample_weight : (m,) array, optional
-            An observation of weight 2 counts like two.
+            An observation of weight 2 counts like two. For a data frame also the name of a column.
+        rows, cols, values : str, optional
+            The columns of a data frame with rows (users, say), columns (items) and values (ratings); by default its columns, in
+            this order.
 
         Notes
         -----
@@ -197,27 +203,26 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
             from .partitioned import fit_problem
 
             return fit_problem(self, X, y, sample_weight)
-        if hasattr(X, "tocoo") and y is None:
-            coo = X.tocoo()
-            shape = coo.shape if self.shape is None else self.shape
-            if coo.ndim != 2:
-                raise ValueError(f"X is a sparse array of shape {coo.shape}: a matrix has two dimensions")
-            pairs, values = np.column_stack([coo.row, coo.col]).astype(np.int64), check_values(coo.data, "X")
-        else:
-            values, pairs, shape = check_values(y), check_pairs(X), self.shape
-        if len(pairs) < 2:
-            raise ValueError(f"found {len(pairs)} sample(s): at least 2 observations are needed to fit anything")
-        if len(pairs) != len(values):
-            raise ValueError(f"X and y must be alike in length: got {len(pairs):,} pairs and {len(values):,} values")
-        shape = self._shape(pairs[:, 0], pairs[:, 1], shape)
-        weights = check_weights(sample_weight, len(values))
-        self._plan(shape, len(values))  # refuses what cannot be, before anything is computed
-        self.outliers_ = find_outliers(self, pairs, values, weights) if self._robust else None
+        entries = read_entries(X, y, (rows, cols, values))
+        if len(entries.rows) < 2:
+            raise ValueError(f"found {len(entries.rows)} sample(s): at least 2 observations are needed to fit anything")
+        shape = full_shape(entries, self.shape)
+        weights = check_weights(read_weights(sample_weight, X), len(entries.values))
+        plan(self, shape, len(entries.values))  # refuses what cannot be, before anything is computed
+        self.ids_, self.labels_ = entries.ids, entries.labels
+        return self._fit(np.column_stack([entries.rows, entries.cols]), entries.values, shape, weights)
+
+    def _fit(
+        self, pairs: np.ndarray, values: np.ndarray, shape: tuple[int, int], weights: np.ndarray | None
+    ) -> MatrixCompletion:
+        """To index pairs, all of it checked."""
+        robust = is_robust(self)
+        self.outliers_ = find_outliers(self, pairs, values, weights) if robust else None
         if self.outliers_ is not None and self.outliers_.any():
             keep = ~self.outliers_
             pairs, values, weights = pairs[keep], values[keep], None if weights is None else weights[keep]
         rows, cols = pairs[:, 0], pairs[:, 1]
-        settings, ranks, strengths = self._plan(shape, len(values))
+        settings, ranks, strengths = plan(self, shape, len(values))
         if settings.loss is not None:  # classes of all observations, for every part of them
             settings = replace(settings, loss=settings.loss.prepare(values, backend_of(values))[1])
         self.loss_, self._two = settings.loss, bool(len(values) and values.min() < 0)
@@ -235,7 +240,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self._conclude(problem, fit, settings, len(values) - problem.m)
         host = problem.observations.host()
         self._seen, self._liked = host[:2], liked_ones(host.values)
-        if self.loss_ is None and not self._robust:
+        if self.loss_ is None and not robust:
             warn_about_outliers(self.model_, rows, cols, values, weights)
         return self
 
@@ -273,25 +278,19 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self.history_, self.n_iter_, self.status_ = fit.history, fit.n_iter, fit.status
         self.regularization_ = "learned" if settings.regularization is None else settings.regularization
 
-    @property
-    def _robust(self) -> bool:
-        return isinstance(self.loss, str) and self.loss == ROBUST
-
     def predict(self, X: Any) -> np.ndarray:
         """The entries at index pairs.
 
         A row or column that was not observed in ``fit`` is predicted as an average one, from the offsets (and what factors
-        average rows have); a warning says how often, and :meth:`known` where.
+        average rows have); a warning says how often, and :meth:`known` where (see ``handle_unknown``).
+
+        Parameters
+        ----------
+        X : (m, 2) array, list of pairs, or data frame
+            Index pairs, or ids after a fit to ids. Of a data frame, the columns named as in ``fit``, or its two columns.
         """
         rows, cols = self._pairs(X)
-        unknown = len(rows) - int(self.model_.known(rows, cols).sum())
-        if unknown:
-            warnings.warn(
-                f"{unknown:,} of {len(rows):,} pairs have a row or column that was never observed: predicted as an average one "
-                "(see known)",
-                UserWarning,
-                stacklevel=2,
-            )
+        self._mind_unknown(self.model_.known(rows, cols), "pairs have a row or column that was never observed")
         return self._expected(self.model_.predict(rows, cols))
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -325,7 +324,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         low, high : (m,) arrays
         """
         check_is_fitted(self)
-        self._refuse_intervals()
+        refuse_intervals(self.loss_)
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
         if not len(self.calibration_):
@@ -342,15 +341,15 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        cols : (m,) integer array
+        cols : (m,) array
+            Indices of columns, or their ids; known ones.
         values : (m,) array
         """
         check_is_fitted(self)
-        cols, values = check_positions(cols, "cols"), check_values(values, "values")
-        if cols.dtype.kind not in "iu" or cols.ndim != 1 or len(cols) != len(values):
-            raise ValueError("fold_in takes a list of column numbers and as many values")
-        if len(cols) and (cols.min() < 0 or cols.max() >= self.model_.shape[1]):
-            raise ValueError(f"columns must lie in 0 .. {self.model_.shape[1] - 1}, got {cols.min()} .. {cols.max()}")
+        values = check_values(values, "values")
+        cols = self._places(cols, "cols")
+        if len(cols) != len(values):
+            raise ValueError("fold_in takes a list of columns and as many values")
         cols, group = np.unique(cols, return_inverse=True)
         if self.loss_ is not None and self.loss_.discrete:
             values = self.loss_.encoded(values)
@@ -372,7 +371,9 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
                 break
         return factors
 
-    def recommend(self, rows: Any, n: int = 10, exclude_seen: bool = True, by: str = "taste") -> tuple[np.ndarray, np.ndarray]:
+    def recommend(
+        self, rows: Any, n: int = 10, exclude_seen: bool = True, by: str = "taste", *, as_frame: str | None = None
+    ) -> Any:
         """Columns for each row, best first.
 
         Columns that were never observed are not recommended. Rows are taken in blocks, so that the matrix is never there as a
@@ -380,7 +381,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        rows : int or (k,) integer array
+        rows : index or id, or (k,) array of them
         n : int
         exclude_seen : bool
             Leave out what the row has observations of.
@@ -388,53 +389,67 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
             ``"taste"`` puts first what a row would take and like: what it came to rate at all says more about that than the
             ratings do. The model for it (see :class:`ImplicitFactorization`) is fitted to the same data when it is first asked
             for; rows that were never observed get what is liked most often. ``"rating"`` puts the largest predictions first.
+        as_frame : {"pandas", "polars"}, optional
+            Give a data frame instead: a line for each row and column, with the place on the list and the prediction.
 
         Returns
         -------
-        cols : (k, n) integer array
-            -1 where fewer than n columns are left.
+        cols : (k, n) array
+            Indices, or ids after a fit to ids; -1 (None, where ids are text) where fewer than n columns are left.
         predictions : (k, n) array
             What :meth:`predict` gives for them; nan there.
         """
         check_is_fitted(self)
         from .recommending import recommend
 
-        return recommend(self, rows, n, exclude_seen, by)
+        at = find_side(rows, self.ids_, "rows")
+        if self.ids_ is not None or self.handle_unknown == "error":
+            self._mind_unknown(at < self.model_.shape[0], "rows are not in the data of the fit")
+        found, scores = recommend(self, at, n, exclude_seen, by)
+        cols = self._named(found, "cols")
+        if as_frame is None:
+            return cols, scores
+        k, place = np.nonzero(found >= 0)
+        names, there = self.labels_ or {"row": "row", "col": "col"}, found >= 0
+        columns = {names["row"]: np.atleast_1d(np.asarray(rows))[k], names["col"]: cols[there]}
+        return make_frame(as_frame, columns | {"place": place + 1, "prediction": scores[there]})
 
     def similar_items(self, cols: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """The columns that are taken by the same rows: those whose factors of taste point in the same direction.
 
         Parameters
         ----------
-        cols : int or (k,) integer array
+        cols : index or id, or (k,) array of them
         n : int
 
         Returns
         -------
         cols, cosines : (k, n) arrays
-            Other columns, nearest first, and the cosines of the angles; -1 and nan where there are no more. Columns that were
-            never observed are left out.
+            Other columns, nearest first, and the cosines of the angles; -1 (None, where ids are text) and nan where there are
+            no more. Columns that were never observed are left out.
         """
         check_is_fitted(self)
         from .recommending import similar
 
-        return similar(self, cols, n, columns=True)
+        found, cosines = similar(self, self._places(cols, "cols"), n, columns=True)
+        return self._named(found, "cols"), cosines
 
     def similar_users(self, rows: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """The rows that take the same columns; as :meth:`similar_items` for rows."""
         check_is_fitted(self)
         from .recommending import similar
 
-        return similar(self, rows, n, columns=False)
+        found, cosines = similar(self, self._places(rows, "rows"), n, columns=False)
+        return self._named(found, "rows"), cosines
 
-    def explain(self, row: int, col: int) -> Explanation:
+    def explain(self, row: Any, col: Any) -> Explanation:
         """Which of a row's observations speak for recommending a column.
 
         The score of taste is a sum over what the row has rated, as in :meth:`ImplicitFactorization.explain`.
 
         Parameters
         ----------
-        row, col : int
+        row, col : indices or ids
 
         Returns
         -------
@@ -445,75 +460,14 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         from .recommending import explain
 
-        return explain(self, row, col)
+        found = explain(self, self._places(row, "rows"), self._places(col, "cols"))
+        return found._replace(items=self._named(found.items, "cols"))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to a file that :func:`lorank.load` reads. No pickle; written in one go."""
         from .files import save_estimator
 
         return save_estimator(self, path)
-
-    def _plan(self, shape: tuple[int, int], m: int) -> tuple[Settings, list[int] | None, str]:
-        """The settings, the ranks to try (None: the given one), and which strengths to try."""
-        loss = resolve_loss(SQUARES if self._robust else self.loss)
-        self._refuse_intervals(loss)
-        check_choice(self.solver, SOLVERS, "solver")
-        check_choice(self.penalty, ("nuclear", "frobenius"), "penalty")
-        check_bounds(self.bounds)
-        strength = check_strength(self.regularization)
-        if self.solver == "variational" and isinstance(strength, float):
-            raise ValueError(
-                f"solver='variational' learns its regularization: leave it at 'auto' or 'learned', or use solver='alternating' "
-                f"with {strength}"
-            )
-        if self.solver == "alternating" and strength == "learned":
-            raise ValueError("solver='alternating' needs a strength: a number, or regularization='auto'")
-        check_fit_options(self)
-        check("count_scaling", self.count_scaling, NOT_NEGATIVE)
-        top = min(shape)
-        rank = check_rank(self.rank, top)
-        if rank == 0 and not self.biases:
-            raise ValueError("rank=0 without biases leaves nothing to fit: allow biases, or a rank of 1")
-        ranks = None
-        if rank == "auto":
-            most = max(1, min(top, m // (2 * sum(shape)) + 2, RANKS[-1]))
-            ranks = [r for r in (COARSE if m >= MANY else RANKS) if (r or self.biases) and r <= most]
-        learned = isinstance(strength, str) and self.solver != "alternating"
-        strengths = "given"
-        if strength == "auto":
-            both = learned and self.solver == "auto" and m < MANY
-            strengths = "both" if both else "given" if learned else "path"
-        if strengths == "path" and ranks is not None:  # a path of penalties finds the rank by itself
-            rank, ranks = ranks[-1], None
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        settings = Settings(
-            rank if isinstance(rank, int) else 1,
-            None if learned else 0.0 if isinstance(strength, str) else float(strength),
-            "nuclear" if self.penalty == "nuclear" else "frobenius",
-            float(self.count_scaling),
-            bool(self.biases),
-            tol=float(self.tol),
-            max_iter=int(self.max_iter),
-            seed=int(seed),
-            device=None if self.device is None else str(self.device),
-            loss=loss,
-            noise="unit" if loss is not None and loss.discrete else "both",
-        )
-        return settings, ranks, strengths
-
-    def _shape(self, rows: np.ndarray, cols: np.ndarray, shape: Any) -> tuple[int, int]:
-        n1, n2 = int(rows.max()) + 1, int(cols.max()) + 1
-        if shape is not None:
-            given = as_shape(shape)
-            if given[0] < n1 or given[1] < n2:
-                raise ValueError(f"shape {given} does not hold row {n1 - 1} and column {n2 - 1}")
-            n1, n2 = given
-        if max(n1, n2) > 1000 + 100 * len(rows):
-            raise ValueError(
-                f"indices (or shape) reach {max(n1, n2) - 1:,} for {len(rows):,} observations: map ids to 0 .. n-1 first, e.g. "
-                "with numpy.unique(ids, return_inverse=True)"
-            )
-        return n1, n2
 
     def _keep_choice(self, choice: Choice) -> None:
         self.curve_, self.calibration_size_ = choice.curve, len(choice.scores)
@@ -525,14 +479,6 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         """Predictions from entries of the matrix."""
         return clipped(z if self.loss_ is None else self.loss_.mean(z), self.bounds)
 
-    def _refuse_intervals(self, loss: Loss | None = None) -> None:
-        """Intervals are for values on a scale: of classes and counts there are probabilities."""
-        found = loss if loss is not None else getattr(self, "loss_", None)
-        if found is None or not found.discrete or (loss is not None and not self.intervals):
-            return
-        instead = "means, of which Poisson's distribution gives them" if found.name == "poisson" else "predict_proba"
-        raise ValueError(f"loss={found.name!r} has no intervals: leave out intervals=True, and take {instead}")
-
     def _set_classes(self) -> None:
         if isinstance(self.loss_, Logistic):
             self.classes_ = np.array([-1.0, 1.0] if self._two else [0.0, 1.0])
@@ -541,8 +487,24 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
 
     def _pairs(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)
-        pairs = check_pairs(X)
-        return pairs[:, 0], pairs[:, 1]
+        return find_pairs(X, self.ids_, self.labels_)
+
+    def _places(self, wanted: Any, side: str) -> np.ndarray:
+        """Those of known rows (columns)."""
+        return find_known(wanted, self.ids_, side, self.model_.shape[side == "cols"])
+
+    def _named(self, places: np.ndarray, side: str) -> np.ndarray:
+        return places if self.ids_ is None else named(places, self.ids_[side])
+
+    def _mind_unknown(self, known: np.ndarray, what: str) -> None:
+        """Say that some are not known, or refuse them, as ``handle_unknown`` asks."""
+        bad = np.flatnonzero(~known)
+        if not len(bad) or self.handle_unknown == "ignore":
+            return
+        text = f"{len(bad):,} of {len(known):,} {what}"
+        if self.handle_unknown == "error":
+            raise ValueError(f"{text}, the first at place {bad[0]}; handle_unknown='warn' predicts them as average ones")
+        warnings.warn(f"{text}: predicted as an average one (see known)", UserWarning, stacklevel=3)
 
     def _set_model(self, model: FactorModel) -> None:
         self.model_ = model

@@ -79,7 +79,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> Path:
             "advice": estimator.status_.advice,
             "success": estimator.status_.success,
         }
-        for side, names in getattr(estimator, "ids_", {}).items():
+        for side, names in (estimator.ids_ or {}).items():
             arrays[f"ids.{side}"] = names
     else:
         arrays["means"], arrays["scales"] = estimator.means_, estimator.scales_

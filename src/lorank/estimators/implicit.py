@@ -17,7 +17,9 @@ from ..factor_models.implicit_choice import ImplicitCandidate, Positives, choose
 from ..parameter_checks import NOT_NEGATIVE, POSITIVE, check, one_of, shown, whole
 from ..solvers.runner import INTERRUPTED
 from ..top import rows_of, top_columns
-from .interactions import Interactions, find_ids, named, pair_columns, read_interactions, united
+from .frames import pair_columns
+from .ids import find_ids, named
+from .interactions import Interactions, read_interactions, united
 from .neighbours import Explanation, explanation, nearest
 
 ZEROS, REGULARIZATION = 5.0, 0.02  # where a search begins: the weight of all zeros, that of all ones being 1; and the penalty
@@ -110,19 +112,21 @@ class ImplicitFactorization(BaseEstimator):
         self.random_state = random_state
         self.device = device
 
-    def fit(self, X: Any, y: Any = None) -> ImplicitFactorization:
+    def fit(self, X: Any, y: Any = None, *, rows: Any = None, cols: Any = None, values: Any = None) -> ImplicitFactorization:
         """Fit to what was taken.
 
         Parameters
         ----------
         X : (m, 2) array of ids, SciPy sparse matrix (users by items), or a pandas or polars data frame
-            Ids are whole numbers or text. A data frame has the columns user, item and perhaps count, in this order. Of a sparse
-            matrix the stored entries are counts; rows and columns without any are users and items too.
+            Ids are whole numbers or text. A data frame has the columns user, item and perhaps count, in this order, or they are
+            named. Of a sparse matrix the stored entries are counts; rows and columns without any are users and items too.
         y : (m,) array, optional
             Counts, where X has none: a pair that is there several times is counted as often. Not negative; 0 is not taken.
+        rows, cols, values : str, optional
+            The columns of a data frame with users, items and counts.
         """
         settings, search = self._plan()
-        data = read_interactions(X, y)
+        data = read_interactions(X, y, (rows, cols, values))
         if not len(data.users):
             raise ValueError("there are no pairs with a positive count: nothing to learn from")
         if search["zeros"]:
@@ -137,19 +141,21 @@ class ImplicitFactorization(BaseEstimator):
             )
         return self._keep(data, settings, self._swept(positives, backend, settings, None))
 
-    def partial_fit(self, X: Any, y: Any = None) -> ImplicitFactorization:
+    def partial_fit(
+        self, X: Any, y: Any = None, *, rows: Any = None, cols: Any = None, values: Any = None
+    ) -> ImplicitFactorization:
         """Go on with more pairs, of known or new users and items: a few sweeps from the factors so far, at the same settings.
 
         Parameters
         ----------
-        X, y
+        X, y, rows, cols, values
             As in :meth:`fit`; counts are added to those before. The first call is a fit.
         """
         if not hasattr(self, "item_factors_"):
-            return self.fit(X, y)
+            return self.fit(X, y, rows=rows, cols=cols, values=values)
         settings, _ = self._plan()
         settings = replace(settings, zeros=self.zeros_, regularization=self.regularization_, sweeps=UPDATE)
-        data = united(self._data(), read_interactions(X, y))
+        data = united(self._data(), read_interactions(X, y, (rows, cols, values)))
         start = []
         for ids, old, factors in (
             (data.user_ids, self.user_ids_, self.user_factors_),

@@ -15,6 +15,7 @@ from ..factor_models.folds import in_main_memory, some_of, split_fold
 from ..factor_models.taste import liked_ones
 from ..operators import Completion
 from .outliers import LOOKED_AT, warn_about_outliers
+from .plan import is_robust, plan
 
 if TYPE_CHECKING:
     from .completion import MatrixCompletion
@@ -25,7 +26,7 @@ KEPT = 1 << 24  # observations: up to here a model remembers what each row has s
 def fit_problem(model: MatrixCompletion, problem: Completion, y: Any, sample_weight: Any) -> MatrixCompletion:
     """Fit to the observations of a problem, where they are; see :meth:`MatrixCompletion.fit`."""
     _refuse(model, problem, y, sample_weight)
-    settings, ranks, strengths = model._plan((problem.shape[0], problem.shape[1]), problem.m)
+    settings, ranks, strengths = plan(model, (problem.shape[0], problem.shape[1]), problem.m)
     model.outliers_, model.n_features_in_, model.calibration_ = None, 2, np.empty(0)
     model._two = bool(problem.y.min() < 0)
     given = problem
@@ -48,6 +49,7 @@ def fit_problem(model: MatrixCompletion, problem: Completion, y: Any, sample_wei
         host = given.observations.host()
         model._seen, model._liked = host[:2], liked_ones(host.values)
     ids = {side: a for side, a in (("rows", given.row_ids), ("cols", given.col_ids)) if a is not None}
+    model.ids_ = model.labels_ = None
     if ids:
         model.ids_ = {"rows": _ids(ids, "rows", given.shape[0]), "cols": _ids(ids, "cols", given.shape[1])}
     if model.loss_ is None:
@@ -78,7 +80,7 @@ def _refuse(model: MatrixCompletion, problem: Completion, y: Any, sample_weight:
         )
     if problem.dtype.kind == "c":
         raise ValueError("the Completion has complex values: MatrixCompletion takes real ones")
-    if model._robust:
+    if is_robust(model):
         raise ValueError("loss='robust' finds outliers one by one in arrays: for a Completion use loss='tukey' or 'huber'")
     if model.device is not None:
         raise ValueError("the observations of a Completion stay where they are: leave out device=, and use Completion.to there")

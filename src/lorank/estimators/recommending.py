@@ -11,7 +11,7 @@ from ..backends import get_backend
 from ..factor_models.taste import Taste, fit_taste
 from ..parameter_checks import check, one_of, whole
 from ..top import rows_of, top_columns
-from .checks import check_positions
+from .entries import find_known, find_side
 from .neighbours import Explanation, explanation, nearest
 
 if TYPE_CHECKING:
@@ -21,9 +21,12 @@ ORDERS = ("taste", "rating")
 
 
 def recommend(model: MatrixCompletion, rows: Any, n: int, exclude_seen: bool, by: str) -> tuple[np.ndarray, np.ndarray]:
-    """The first n columns of each row, and what is predicted there; see :meth:`MatrixCompletion.recommend`."""
+    """The first n columns of each row, and what is predicted there; see :meth:`MatrixCompletion.recommend`.
+
+    Here and below, rows and columns are places, and ids are the estimator's business.
+    """
     check("by", by, one_of(ORDERS))
-    rows = _positions(rows, "rows")
+    rows = find_side(rows, None, "rows")
     check("n", n, whole(1))
     if n * len(rows) > 10**9:
         raise ValueError(f"n must not be larger than there are columns, {model.model_.shape[1]}: got {n}")
@@ -46,11 +49,9 @@ def recommend(model: MatrixCompletion, rows: Any, n: int, exclude_seen: bool, by
 
 def similar(model: MatrixCompletion, wanted: Any, n: int, columns: bool) -> tuple[np.ndarray, np.ndarray]:
     """Rows or columns whose factors of taste point in the same direction; see :meth:`MatrixCompletion.similar_items`."""
-    name, size = ("cols" if columns else "rows"), model.model_.shape[columns]
-    at = _positions(wanted, name)
+    side, size = ("cols" if columns else "rows"), model.model_.shape[columns]
+    at = find_known(wanted, None, side, size)
     check("n", n, whole(1))
-    if len(at) and at.max() >= size:
-        raise ValueError(f"{name} must lie in 0 .. {size - 1}, got {at.max()}")
     taste, fitted = tasted(model), model.model_
     factors, counts = (taste.cols, fitted.col_counts) if columns else (taste.rows, fitted.row_counts)
     return nearest(get_backend(), factors, at, min(int(n), size), counts == 0)
@@ -58,24 +59,19 @@ def similar(model: MatrixCompletion, wanted: Any, n: int, columns: bool) -> tupl
 
 def explain(model: MatrixCompletion, row: Any, col: Any) -> Explanation:
     """What the row rated that speaks for a column; see :meth:`MatrixCompletion.explain`."""
-    at = [_positions(one, name) for one, name in ((row, "row"), (col, "col"))]
-    for one, name, size in zip(at, ("row", "col"), model.model_.shape, strict=True):
-        if len(one) != 1 or one[0] >= size:
-            raise ValueError(f"{name} must be one whole number in 0 .. {size - 1}, got {one if len(one) != 1 else one[0]}")
+    places = []
+    for one, side, size in zip((row, col), ("rows", "cols"), model.model_.shape, strict=True):
+        at = find_known(one, None, side, size)
+        if len(at) != 1:
+            raise ValueError(f"explain takes one row and one column, got {len(at)} {side}")
+        places.append(int(at[0]))
     (indptr, indices), taste = seen_by(model), tasted(model)
     if math.isnan(taste.zeros):
         raise ValueError("this model is of an earlier version, whose files do not say how taste was fitted: fit it again")
-    begin, end = indptr[at[0][0] : at[0][0] + 2]
+    begin, end = indptr[places[0] : places[0] + 2]
     cols = indices[begin:end]
     _, M, weights = taste.one_row(cols, model._liked[begin:end])
-    return explanation(taste.cols, cols, weights, M, int(at[1][0]))
-
-
-def _positions(given: Any, name: str) -> np.ndarray:
-    found = check_positions(given, name)
-    if found.dtype.kind not in "iu" or found.ndim != 1 or (len(found) and found.min() < 0):
-        raise ValueError(f"{name} must be whole numbers from 0 on")
-    return found
+    return explanation(taste.cols, cols, weights, M, places[1])
 
 
 def seen_by(model: MatrixCompletion) -> tuple[np.ndarray, np.ndarray]:

@@ -75,11 +75,11 @@ class _Ratings:
     number = "prediction"
 
     def __init__(self, model: MatrixCompletion, titles: Mapping[str, str] | None) -> None:
-        fitted, ids = model.model_, getattr(model, "ids_", {})
+        fitted, ids = model.model_, model.ids_ or {}
         self.model, self.taste = model, tasted(model)  # fitted now where it was not, so that no request waits for it
         rows, cols = (ids.get(side, np.arange(n)) for side, n in zip(("rows", "cols"), fitted.shape, strict=True))
         self.users, self.items = Side(rows, fitted.row_counts), Side(cols, fitted.col_counts, titles)
-        found = getattr(model, "labels_", None) or {}
+        found = model.labels_ or {}
         self.labels = {
             "user": found.get("row") or "row",
             "item": found.get("col") or "column",

@@ -1,0 +1,83 @@
+"""What a MatrixCompletion with these parameters is going to fit, refused by name where it cannot be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sklearn.utils.validation import check_random_state
+
+from ..datafits import ROBUST, SQUARES, Loss, resolve_loss
+from ..factor_models import Settings
+from ..factor_models.choose import COARSE, MANY, RANKS
+from ..parameter_checks import NOT_NEGATIVE, check
+from .checks import check_bounds, check_choice, check_fit_options, check_rank, check_strength
+
+if TYPE_CHECKING:
+    from .completion import MatrixCompletion
+
+SOLVERS = ("auto", "variational", "alternating")
+UNKNOWN = ("warn", "ignore", "error")
+
+
+def is_robust(model: MatrixCompletion) -> bool:
+    """Whether gross errors are to be found and left out."""
+    return isinstance(model.loss, str) and model.loss == ROBUST
+
+
+def plan(model: MatrixCompletion, shape: tuple[int, int], m: int) -> tuple[Settings, list[int] | None, str]:
+    """The settings, the ranks to try (None: the given one), and which strengths to try."""
+    loss = resolve_loss(SQUARES if is_robust(model) else model.loss)
+    if model.intervals:
+        refuse_intervals(loss)
+    check_choice(model.solver, SOLVERS, "solver")
+    check_choice(model.penalty, ("nuclear", "frobenius"), "penalty")
+    check_choice(model.handle_unknown, UNKNOWN, "handle_unknown")
+    check_bounds(model.bounds)
+    strength = check_strength(model.regularization)
+    if model.solver == "variational" and isinstance(strength, float):
+        raise ValueError(
+            f"solver='variational' learns its regularization: leave it at 'auto' or 'learned', or use solver='alternating' "
+            f"with {strength}"
+        )
+    if model.solver == "alternating" and strength == "learned":
+        raise ValueError("solver='alternating' needs a strength: a number, or regularization='auto'")
+    check_fit_options(model)
+    check("count_scaling", model.count_scaling, NOT_NEGATIVE)
+    top = min(shape)
+    rank = check_rank(model.rank, top)
+    if rank == 0 and not model.biases:
+        raise ValueError("rank=0 without biases leaves nothing to fit: allow biases, or a rank of 1")
+    ranks = None
+    if rank == "auto":
+        most = max(1, min(top, m // (2 * sum(shape)) + 2, RANKS[-1]))
+        ranks = [r for r in (COARSE if m >= MANY else RANKS) if (r or model.biases) and r <= most]
+    learned = isinstance(strength, str) and model.solver != "alternating"
+    strengths = "given"
+    if strength == "auto":
+        both = learned and model.solver == "auto" and m < MANY
+        strengths = "both" if both else "given" if learned else "path"
+    if strengths == "path" and ranks is not None:  # a path of penalties finds the rank by itself
+        rank, ranks = ranks[-1], None
+    seed = check_random_state(model.random_state).randint(2**31 - 1)
+    settings = Settings(
+        rank if isinstance(rank, int) else 1,
+        None if learned else 0.0 if isinstance(strength, str) else float(strength),
+        "nuclear" if model.penalty == "nuclear" else "frobenius",
+        float(model.count_scaling),
+        bool(model.biases),
+        tol=float(model.tol),
+        max_iter=int(model.max_iter),
+        seed=int(seed),
+        device=None if model.device is None else str(model.device),
+        loss=loss,
+        noise="unit" if loss is not None and loss.discrete else "both",
+    )
+    return settings, ranks, strengths
+
+
+def refuse_intervals(loss: Loss | None) -> None:
+    """Intervals are for values on a scale: of classes and counts there are probabilities."""
+    if loss is None or not loss.discrete:
+        return
+    instead = "means, of which Poisson's distribution gives them" if loss.name == "poisson" else "predict_proba"
+    raise ValueError(f"loss={loss.name!r} has no intervals: leave out intervals=True, and take {instead}")
