@@ -1,6 +1,7 @@
 # make run     build what is needed and recover a matrix with five solvers
 # make test    lint, types, tests
 # make test-variations  the solvers' and kernels' tests as other machines would run them; CI runs this after make test
+# make docs    the site, into build/docs/html; warnings are errors
 # make bench   timings, on a quiet machine (bench-core, bench-peers, bench-maps)
 # make sanitize  the kernel tests on an AddressSanitizer/UBSan build
 
@@ -8,9 +9,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.docs-installed
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard src/kernels/*)
 
-.PHONY: run test test-variations lint types bench bench-core bench-peers bench-maps sanitize clean
+.PHONY: run test test-variations lint types docs bench bench-core bench-peers bench-maps sanitize clean
 
 run: $(STAMP)
 	$(BIN)/lorank demo
@@ -27,6 +29,11 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	$(BIN)/mypy
+
+# Examples of the gallery that have not changed are not run again. LORANK_GALLERY=show builds without running any.
+docs: $(DOCS_STAMP)
+	$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/docs/doctrees docs build/docs/html
+	@echo "the site: build/docs/html/index.html"
 
 bench: bench-core bench-peers bench-maps
 
@@ -62,5 +69,9 @@ $(STAMP): $(SOURCES)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	touch $@
 
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) build docs/api docs/gallery docs/sg_execution_times.rst

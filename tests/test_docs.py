@@ -11,10 +11,13 @@ import pytest
 import lorank
 from lorank.solvers import SOLVERS
 
+MADE = ("gallery/index.rst", "../api/index.md")  # by the build
 pytestmark = pytest.mark.filterwarnings("error::lorank.ConvergenceWarning")
 ROOT = Path(__file__).parents[1]
-PAGES = ("losses", "notation", "architecture", "ratings", "tables", "scale")
-LINKED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{name}.md" for name in PAGES))
+OURS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
+PAGES = [name for name in OURS if not name.startswith(("docs/api/", "docs/gallery/"))]  # which the build of the site makes
+LINKED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md", *PAGES)
+GUIDES = [name for name in PAGES if name.startswith("docs/guides/") or name == "docs/index.md"]
 
 
 def python_blocks(name: str) -> list[str]:
@@ -51,7 +54,7 @@ def test_readme_runs():
     assert space["newcomer"].predictions.shape == (150,)
 
 
-@pytest.mark.parametrize("name", ["docs/ratings.md", "docs/tables.md", "docs/losses.md"])
+@pytest.mark.parametrize("name", ["docs/ratings.md", "docs/tables.md", "docs/losses.md", *GUIDES])
 def test_pages_run(name):
     """Each page from top to bottom."""
     pytest.importorskip("sklearn")
@@ -95,8 +98,11 @@ def resolve(name: str) -> object:
 def test_links_lead_somewhere(name):
     text = (ROOT / name).read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#\s]+)", text):
-        if not target.startswith("http"):
-            assert ((ROOT / name).parent / target).exists(), target
+        if re.match(r"https?:|/", target):
+            continue
+        example = re.fullmatch(r"(?:\.\./)*gallery/(?:images/sphx_glr_)?(plot_\w+?)(?:_\d\d\d\.png|\.rst)", target)
+        path = ROOT / "examples" / f"{example[1]}.py" if example else (ROOT / name).parent / target
+        assert path.exists() or target in MADE, target
 
 
 def test_version_is_the_same_everywhere():

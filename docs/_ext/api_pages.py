@@ -1,0 +1,124 @@
+"""The API reference: a page for each room and one for each public name, made from the ``__all__`` of the modules.
+
+``GROUPS`` orders the names of ``lorank`` itself; a name that it does not know stands in the last
+group, so that none is missing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+
+ROOMS = ("solvers", "metrics", "steps", "starts", "stopping", "callbacks", "datafits", "datasets", "evaluation", "testing")
+TITLES = {
+    "solvers": "Solvers",
+    "metrics": "Metrics: weights on rows and columns",
+    "steps": "Step rules",
+    "starts": "Starting points",
+    "stopping": "Stopping rules",
+    "callbacks": "Callbacks",
+    "datafits": "Losses",
+    "datasets": "Data sets",
+    "evaluation": "How good recommendations are",
+    "testing": "Checks for models of your own",
+}
+GROUPS = {
+    "Problems: what was measured": ["Completion", "Sensing", "PhaseRetrieval", "CountTable", "Problem", "Gradient"],
+    "Solve, and what comes back": [
+        "solve",
+        "diagnose",
+        "Result",
+        "Status",
+        "History",
+        "FixedRank",
+        "Outliers",
+        "phase_distance",
+        "ConvergenceWarning",
+        "OutlierWarning",
+    ],
+    "Estimators, in scikit-learn's manner": [
+        "MatrixCompletion",
+        "ImplicitFactorization",
+        "TableImputer",
+        "LowRankImputer",
+        "load",
+    ],
+    "Solvers": [
+        "Auto",
+        "RCG",
+        "GaussNewton",
+        "RGD",
+        "IRLS",
+        "NIHT",
+        "IHT",
+        "Robust",
+        "SignalCG",
+        "Fisher",
+        "MessagePassing",
+        "Safeguard",
+    ],
+}
+LAST = "And"
+
+
+def names_of(module) -> list[str]:
+    """Its public classes and functions that are not lorank's own as well."""
+    top = importlib.import_module("lorank")
+    found = []
+    for name in module.__all__:
+        thing = getattr(module, name)
+        if (inspect.isclass(thing) or inspect.isfunction(thing)) and (module is top or name not in top.__all__):
+            found.append(name)
+    return found
+
+
+def listing(module: str, names: list[str]) -> str:
+    lines = "\n".join(f"   {name}" for name in names)
+    return f"```{{eval-rst}}\n.. currentmodule:: {module}\n\n.. autosummary::\n   :toctree: generated/\n\n{lines}\n```\n"
+
+
+def write(path: Path, text: str) -> None:
+    """Only where it changed: Sphinx reads again what is newer."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def make_pages(app, config) -> None:
+    folder = Path(app.srcdir) / "api"
+    top = importlib.import_module("lorank")
+    known, all_names = {name for names in GROUPS.values() for name in names}, names_of(top)
+    rest = [name for name in all_names if name not in known]
+    groups = {title: [name for name in names if name in all_names] for title, names in GROUPS.items()}
+    if rest:
+        groups[LAST] = rest
+    parts = [
+        "# Reference\n\n`import lorank as lr`: what most people need is in `lr` itself, below. The rooms have the parts that "
+        "algorithms are composed of. Every name has an example that the tests run, and a link to its source; those of "
+        "the paper say which symbol they are ([From the paper to the code](/notation.md)). What is promised of all this "
+        "stands in [Contributing](/project/contributing.md).\n"
+    ]
+    parts += [f"## {title}\n\n{listing('lorank', names)}" for title, names in groups.items()]
+    rooms = "\n".join(room for room in ROOMS)
+    parts.append(f"## The rooms\n\n```{{toctree}}\n:maxdepth: 1\n\n{rooms}\n```\n")
+    write(folder / "index.md", "\n".join(parts))
+    for room in ROOMS:
+        module = importlib.import_module(f"lorank.{room}")
+        summary = (inspect.getdoc(module) or "").partition("\n\n")[0].replace("\n", " ")
+        also = [n for n in module.__all__ if n in top.__all__ and inspect.isclass(getattr(module, n))]
+        more = "Also in `lorank` itself: " + ", ".join(f"{{py:obj}}`lorank.{n}`" for n in also) + "." if also else ""
+        body = f"# {TITLES[room]}\n\n`lorank.{room}`. {summary}\n\n{listing(module.__name__, names_of(module))}\n{more}\n"
+        write(folder / f"{room}.md", body)
+
+
+def skip_borrowed(app, what, name, thing, skip, options) -> bool | None:
+    """Whether a member is scikit-learn's: its texts lead to pages of its own."""
+    func = getattr(thing, "fget", None) or getattr(thing, "__func__", thing)
+    return True if (getattr(func, "__module__", "") or "").startswith("sklearn.") else None
+
+
+def setup(app):
+    app.connect("autodoc-skip-member", skip_borrowed)
+    app.connect("config-inited", make_pages)  # before autosummary looks for what to generate
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

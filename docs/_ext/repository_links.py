@@ -1,0 +1,99 @@
+"""The same Markdown on the site and in the repository: links are turned into what a site has.
+
+- A link to a page stays one. CONTRIBUTING.md and CHANGELOG.md of the repository are pages of the site.
+- A link to an HTML file in docs/ opens that file, which is copied beside the pages.
+- A link to another file in docs/ (a table, a script) is a download, by MyST itself.
+- What is elsewhere in the repository, and folders, are named and not linked.
+- ``@other pages@`` stands for the top pages that no table of contents names.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+AS_PAGES = {
+    "CONTRIBUTING.md": "/project/contributing.md",
+    "CHANGELOG.md": "/project/changelog.md",
+    "SECURITY.md": "/project/security.md",
+    "CODE_OF_CONDUCT.md": "/project/conduct.md",
+    "README.md": "/index.md",
+}
+LINK = re.compile(r"(?<!!)\[((?:[^\]\[]|`[^`]*`)+)\]\(([^)\s#]+)(#[^)\s]*)?\)")
+FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+html_files: set[str] = set()
+
+
+def rewrite(text: str, folder: Path, depth: int) -> str:
+    """Links of a text that lies in that folder of the repository, for a page that lies so deep in docs/."""
+
+    def one(found: re.Match[str]) -> str:
+        words, target, anchor = found[1], found[2], found[3] or ""
+        if re.match(r"[a-z]+:", target) or target.startswith("/"):
+            return found[0]
+        path = (folder / target).resolve()
+        if path == ROOT or ROOT not in path.parents or not path.exists():
+            return found[0]  # wrong, or made by the build: Sphinx says so
+        name = path.relative_to(ROOT).as_posix()
+        if name in AS_PAGES:
+            return f"[{words}]({AS_PAGES[name]}{anchor})"
+        inside = DOCS in path.parents
+        if inside and path.is_file() and path.suffix == ".html":
+            place = path.relative_to(DOCS).as_posix()
+            html_files.add(place)
+            return f'<a href="{"../" * depth}{place}{anchor}">{words.replace("`", "")}</a>'
+        if inside and path.is_file():
+            return f"[{words}](/{path.relative_to(DOCS).as_posix()}{anchor})"
+        return words if "`" in words else f"`{words}`"
+
+    kept: list[str] = []
+
+    def keep(fence: re.Match[str]) -> str:
+        kept.append(fence[0])
+        return f"\0{len(kept) - 1}\0"
+
+    text = LINK.sub(one, FENCE.sub(keep, text))
+    return re.sub(r"\0(\d+)\0", lambda mark: kept[int(mark[1])], text)
+
+
+def other_pages() -> str:
+    """Top pages of docs/ that no table of contents names, so that a new page is found without being told of."""
+    listed = {"index"}
+    for page in DOCS.rglob("*.md"):
+        for block in re.findall(r"\{toctree\}.*?^(?:```|:::)", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+            listed |= {word.strip("/").rpartition("<")[2].rstrip(">").strip("/") for word in block.split()}
+    names = sorted(page.stem for page in DOCS.glob("*.md"))
+    return "\n".join(f"/{name}" for name in names if name not in listed)
+
+
+def read(app, name, source) -> None:
+    path = Path(app.env.doc2path(name))
+    if path.suffix == ".md":
+        text = source[0].replace("@other pages@", other_pages())
+        source[0] = rewrite(text, path.parent, name.count("/"))
+
+
+def include(app, relative, parent, content) -> None:
+    path = (DOCS / relative).resolve()
+    if path.suffix == ".md" and path.parent == ROOT:
+        content[0] = rewrite(content[0], ROOT, parent.count("/"))
+
+
+def copy_html(app, failure) -> None:
+    if failure is None and app.builder.format == "html":
+        for page in DOCS.rglob("*.html"):
+            place = page.relative_to(DOCS)
+            if "gallery" not in place.parts and "_templates" not in place.parts:
+                target = Path(app.outdir) / place
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(page, target)
+
+
+def setup(app):
+    app.connect("source-read", read)
+    app.connect("include-read", include)
+    app.connect("build-finished", copy_html)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,60 @@
+"""
+Phase retrieval of an image behind coded masks
+==============================================
+
+A detector behind a lens sees the intensities of a Fourier transform and no phases. With random masks in front of the object,
+each exposure scrambles it in another way, and a few exposures are enough to find the image. Nothing is stored but images: A
+is a handful of FFTs.
+
+The photograph comes with scikit-learn.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_sample_image
+
+import lorank as lr
+
+# %%
+# Four exposures behind masks with entries 1, -1, i, -i.
+
+image = load_sample_image("flower.jpg")[100:356:2, 180:436:2].mean(axis=2) / 255
+rng = np.random.default_rng(0)
+masks = rng.choice([1, -1, 1j, -1j], (4, *image.shape))
+intensities = np.abs(np.fft.fft2(masks * image)) ** 2
+
+# %%
+# The solver does not know that the image is real: it looks for a complex one.
+
+problem = lr.PhaseRetrieval.coded_diffraction(masks, intensities)
+result = lr.solve(problem, rank=1, tol=1e-8)
+found = result.signal
+phase = np.vdot(found, image)
+found = (found * phase / abs(phase)).real  # the global phase, which nothing can tell
+error = lr.phase_distance(result.signal, image + 0j)
+print(f"{result.status} after {result.n_iter} iterations, relative error {error:.1e}")
+
+# %%
+# With two exposures there are no more intensities than unknown real numbers. It is lost.
+
+few = lr.PhaseRetrieval.coded_diffraction(masks[:2], intensities[:2])
+lost = lr.solve(few, rank=1, stop=lr.stopping.RelativeResidual(1e-8), max_iter=150)
+distance = lr.phase_distance(lost.signal, image + 0j)
+print(f"two masks: {lost.status}, relative error {distance:.1e}")
+
+# %%
+
+figure, axes = plt.subplots(1, 4, figsize=(12, 3.1), layout="constrained", width_ratios=[1, 1, 1, 1.2])
+axes[0].imshow(np.fft.fftshift(np.log1p(intensities[0])), cmap="magma")
+axes[0].set_title("one exposure (log)", fontsize=10)
+axes[1].imshow(found, cmap="gray", vmin=0, vmax=1)
+axes[1].set_title("from four", fontsize=10)
+axes[2].imshow(np.abs(lost.signal), cmap="gray", vmin=0, vmax=1)
+axes[2].set_title("from two", fontsize=10)
+for axis in axes[:3]:
+    axis.axis("off")
+axes[3].semilogy(result.history.residual, label="four masks")
+axes[3].semilogy(lost.history.residual, label="two masks")
+axes[3].set(xlabel="iteration", title="relative residual")
+axes[3].legend()
+plt.show()

@@ -1,0 +1,65 @@
+"""
+Spectra with gaps: how many substances?
+=======================================
+
+A thousand pixels, each with the spectrum of a mixture: with as many substances as the rank of the matrix. The camera skipped
+two of three channels at each pixel, and some pixels were struck by cosmic rays. ``rank="auto"`` tells how many substances
+there are, the robust loss finds the strikes, and all channels come back.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import lorank as lr
+
+# %%
+# Four substances with a few bands each, in amounts that change smoothly over the picture.
+
+rng = np.random.default_rng(0)
+side, channels, substances = 32, 120, 4
+wave = np.linspace(0, 1, channels)
+spectra = np.stack(
+    [sum(rng.uniform(0.3, 1) * np.exp(-(((wave - rng.random()) / 0.04) ** 2)) for _ in range(4)) for _ in range(substances)]
+)
+y, x = np.mgrid[:side, :side] / side
+amounts = np.stack(
+    [np.exp(-((x - a) ** 2 + (y - b) ** 2) / 0.08) for a, b in ((0.2, 0.3), (0.8, 0.2), (0.5, 0.8), (0.8, 0.75))]
+).reshape(substances, -1)
+truth = amounts.T @ spectra
+measured = truth + 0.01 * rng.standard_normal(truth.shape)
+seen = rng.random(truth.shape) < 1 / 3
+struck = seen & (rng.random(truth.shape) < 0.01)
+measured[struck] += rng.uniform(1, 5, struck.sum())
+
+# %%
+# Strikes first, with a rank that is surely enough; then the rank, without them.
+
+table = np.where(seen, measured, np.nan)
+first = lr.solve(lr.Completion.from_dense(table, loss="robust"), rank=6)
+mask = np.zeros(truth.shape, bool)
+mask[seen] = first.outliers.mask
+print(f"strikes: {mask[struck].mean():.0%} found, and {mask[seen & ~struck].mean():.2%} of the others held for some")
+clean = lr.Completion.from_dense(np.where(mask, np.nan, table))
+result = lr.solve(clean, rank="auto")
+found = result.X.to_dense()
+print(f"rank {result.X.rank}; noise {result.noise:.4f} (0.01 was added)")
+print(f"relative error of all channels: {np.linalg.norm(found - truth) / np.linalg.norm(truth):.3f}")
+
+# %%
+
+figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.3), layout="constrained")
+trials = result.rank_path
+left.semilogy([one.rank for one in trials], [one.held_out for one in trials], "o-", label="held back")
+left.semilogy([one.rank for one in trials], [one.residual for one in trials], "s-", color="0.6", label="fitted")
+left.set(title="relative error by rank", xlabel="rank")
+left.legend()
+pixel = int(np.argmax(struck.sum(1)))
+middle.plot(wave, table[pixel], "o", ms=4, color="0.5", label="measured")
+middle.plot(wave[mask[pixel]], table[pixel, mask[pixel]], "x", color="tab:red", label="held for strikes")
+middle.plot(wave, found[pixel], color="tab:blue", label="found")
+middle.plot(wave, truth[pixel], "--", color="k", lw=1, label="true")
+middle.set(title="one pixel", xlabel="wavelength", ylim=(-0.1, None))
+middle.legend(fontsize=8)
+right.imshow(found[:, int(np.argmax(spectra[0]))].reshape(side, side), cmap="viridis")
+right.set(title="one channel, all pixels", xticks=[], yticks=[])
+plt.show()
