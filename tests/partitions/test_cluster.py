@@ -191,6 +191,11 @@ def test_what_a_cluster_cannot_do(client, data, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "__version__", "0.0.0")
     with pytest.raises(module.ClusterError, match=r"tcp://.*has lorank .*and this is 0\.0\.0"):
         lr.Completion.from_partitions(data[0], client=client)
+    source = tmp_path / "ratings.csv"
+    source.write_text("a,b,c\n1,2,3\n")
+    with pytest.raises(module.ClusterError, match="install the same"):  # before anything is converted
+        lr.Completion.from_csv(source, "a", "b", "c", folder=tmp_path / "made", client=client)
+    assert not (tmp_path / "made").exists()
     monkeypatch.undo()
     monkeypatch.setattr(module, "_about", no_lorank)
     with pytest.raises(module.ClusterError, match=r"tcp://.*cannot run lorank"):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
+from . import large
 from .common import busy, for_people, number_or, show_json, table, whole_or
 
 if TYPE_CHECKING:
@@ -19,12 +20,26 @@ def register(app: "typer.Typer") -> None:
 
     Row = Annotated[str | None, typer.Option("--row", help="The column with rows (users, say).")]
     Col = Annotated[str | None, typer.Option("--col", help="The column with columns (movies, say).")]
+    Memory = Annotated[
+        str | None, typer.Option(help="Pass over the files block by block, with factors in at most this, 2GB for example.")
+    ]
+    Cluster = Annotated[
+        str | None, typer.Option(help="Compute with Dask: the scheduler's address, tcp://..., or local for all cores.")
+    ]
+    Folder = Annotated[Path | None, typer.Option("--folder", help="Keep the partitions here, to be used again.")]
+    Duplicates = Annotated[str, typer.Option(help="In partitions, what a repeated pair means: error, mean, last or sum.")]
     Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
     Model = Annotated[Path, typer.Argument(help="A model that complete wrote.")]
 
     @app.command()
     def complete(
-        file: Annotated[Path, typer.Argument(help="Ratings: CSV, TSV, Parquet, Matrix Market or NPZ.")],
+        file: Annotated[
+            str,
+            typer.Argument(
+                help="Ratings: CSV, TSV, Parquet, Matrix Market or NPZ; also 'folder/*.parquet', a folder of files, or one of "
+                "partitions."
+            ),
+        ],
         row: Row = None,
         col: Col = None,
         value: Annotated[str | None, typer.Option("--value", help="The column with values (ratings, say).")] = None,
@@ -37,17 +52,31 @@ def register(app: "typer.Typer") -> None:
         report: Annotated[Path | None, typer.Option("--report", help="Where a page about it goes, an HTML file.")] = None,
         seed: Annotated[int, typer.Option(help="Same seed, same model.")] = 0,
         device: Annotated[str | None, typer.Option(help="Fit there with PyTorch: cuda, for example.")] = None,
+        memory: Memory = None,
+        cluster: Cluster = None,
+        folder: Folder = None,
+        duplicates: Duplicates = "error",
         as_json: Json = False,
     ) -> None:
         """Fit a model to ratings: predicts any row and column, with intervals."""
         with for_people():
-            run_complete(file, row, col, value, rank, regularization, out, report, seed, as_json, device, loss)
+            where = large.Where(memory, cluster, folder, duplicates)
+            if large.wants_partitions(file, where):
+                _check_places(out, report)
+                if report is not None or device is not None:
+                    raise ValueError("--report and --device need the ratings in memory: leave them out for partitions")
+                options: dict[str, Any] = {"rank": rank, "regularization": regularization, "loss": loss}
+                large.complete(file, (row, col, value), where, **options, out=out, seed=seed, as_json=as_json)
+                return
+            run_complete(Path(file), row, col, value, rank, regularization, out, report, seed, as_json, device, loss)
 
     @app.command()
     def predict(
         model: Model,
-        file: Annotated[Path, typer.Argument(help="Pairs of row and column to predict at.")],
-        out: Annotated[Path, typer.Option("-o", "--out", help="Where predictions go, a CSV file.")],
+        file: Annotated[str, typer.Argument(help="Pairs of row and column to predict at; also a folder or 'pairs/*.parquet'.")],
+        out: Annotated[
+            Path, typer.Option("-o", "--out", help="Where predictions go: a CSV file, or a .parquet folder written in parts.")
+        ],
         row: Row = None,
         col: Col = None,
         interval: Annotated[float | None, typer.Option(help="Also bounds with this coverage, e.g. 0.9.")] = None,
@@ -60,28 +89,53 @@ def register(app: "typer.Typer") -> None:
     @app.command()
     def recommend(
         model: Model,
-        row: Annotated[str, typer.Option("--row", help="Whom for: an id as in the ratings.")],
+        row: Annotated[str | None, typer.Option("--row", help="Whom for: an id as in the ratings.")] = None,
         n: Annotated[int, typer.Option("-n", help="How many.")] = 10,
-        by: Annotated[str, typer.Option(help="taste: what it would take and like; rating: the largest predictions.")] = "taste",
+        by: Annotated[
+            str | None, typer.Option(help="taste: what it would take and like (default); rating: the largest predictions.")
+        ] = None,
+        every: Annotated[bool, typer.Option("--all", help="For all rows, written to -o in blocks.")] = False,
+        out: Annotated[Path | None, typer.Option("-o", "--out", help="With --all: a CSV file, or a .parquet folder.")] = None,
+        ratings: Annotated[
+            Path | None, typer.Option("--ratings", help="With --all: the folder of partitions that says what was seen.")
+        ] = None,
         seen: Annotated[bool, typer.Option("--seen", help="Also what the row has observations of.")] = False,
         as_json: Json = False,
     ) -> None:
         """The best columns for a row."""
         with for_people():
-            run_recommend(model, row, n, by, seen, as_json)
+            if every == (row is not None) or every == (out is None):
+                raise ValueError("recommend takes --row ID, or --all with -o FILE for every row")
+            if every:
+                assert out is not None
+                count = large.recommend_all(load_ratings(model), out, n, by, seen, ratings)
+                if as_json:
+                    show_json({"rows": count, "out": str(out)})
+                else:
+                    print(f"recommendations for {count:,} rows in {out}")
+                return
+            run_recommend(model, str(row), n, by or "taste", seen, as_json)
 
     @app.command()
     def diagnose(
-        file: Annotated[Path, typer.Argument(help="Ratings, as for complete.")],
+        file: Annotated[str, typer.Argument(help="Ratings, as for complete.")],
         row: Row = None,
         col: Col = None,
         value: Annotated[str | None, typer.Option("--value", help="The column with values.")] = None,
         rank: Annotated[int, typer.Option(help="At this rank.")] = 10,
+        memory: Memory = None,
+        cluster: Cluster = None,
+        folder: Folder = None,
+        duplicates: Duplicates = "error",
         as_json: Json = False,
     ) -> None:
         """Say what ratings allow, without fitting anything."""
         with for_people():
-            run_diagnose(file, row, col, value, rank, as_json)
+            where = large.Where(memory, cluster, folder, duplicates)
+            if large.wants_partitions(file, where):
+                _say_diagnosis(large.diagnose(file, (row, col, value), where, rank), as_json)
+            else:
+                run_diagnose(Path(file), row, col, value, rank, as_json)
 
     @app.command()
     def inspect(model: Annotated[Path, typer.Argument(help="A model file.")], as_json: Json = False) -> None:
@@ -110,9 +164,7 @@ def run_complete(
     from ..estimators import MatrixCompletion
 
     options = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto", "learned"), "regularization")
-    for path in (out, report):
-        if path is not None and not path.parent.is_dir():
-            raise ValueError(f"{path}: the folder {path.parent} does not exist")
+    _check_places(out, report)
     begin = time.perf_counter()
     with busy("reading"):
         data = read_ratings(file, row, col, value)
@@ -145,6 +197,17 @@ def run_complete(
     if as_json:
         show_json(summary)
         return
+    say_fit(model, summary, loss)
+
+
+def _check_places(*paths: Path | None) -> None:
+    for path in paths:
+        if path is not None and not path.parent.is_dir():
+            raise ValueError(f"{path}: the folder {path.parent} does not exist")
+
+
+def say_fit(model: Any, summary: dict[str, Any], loss: str) -> None:
+    """What was fitted, and how well it predicts."""
     print(model.diagnosis_)
     said = "" if loss == "squares" else f", loss {loss}"
     print(f"rank {model.rank_}, regularization {_short(model.regularization_)}, {model.n_iter_} sweeps{said}")
@@ -154,44 +217,51 @@ def run_complete(
             f"on held-out values: RMSE {held['rmse']:.4f}, MAE {held['mae']:.4f} "
             f"(the mean alone: RMSE {held['rmse_of_the_mean']:.4f})"
         )
-    for key, what in (("model", "model"), ("report", "report")):
+    for key in ("model", "report"):
         if key in summary:
-            print(f"{what}: {summary[key]}")
+            print(f"{key}: {summary[key]}")
 
 
 def run_predict(
-    model: Path, file: Path, out: Path, row: str | None, col: str | None, interval: float | None, as_json: bool
+    model: Path, file: str, out: Path, row: str | None, col: str | None, interval: float | None, as_json: bool
 ) -> None:
     """Predict at the pairs of a file."""
     from ..datafiles import read_pairs
     from ..datafiles.text import polars
     from ..files import atomic
 
-    pl, fitted = polars(), load_ratings(model)
-    labels = fitted.labels_ or {}
-    names = _columns(file) if row is None or col is None else []
+    fitted = load_ratings(model)
+    if out.suffix == ".parquet" or large.wants_partitions(file, large.Where()):
+        count, unknown = large.predict(fitted, file, out, (row, col), interval)
+        _say_predictions(count, unknown, out, as_json)
+        return
+    pl, labels = polars(), fitted.labels_ or {}
+    names = _columns(Path(file)) if row is None or col is None else []
     row = row or (labels.get("row") if labels.get("row") in names else None)
     col = col or (labels.get("col") if labels.get("col") in names else None)
     rows, cols, found = read_pairs(file, row, col)
-    pairs = pl.DataFrame({"row": _as_known(fitted, "rows", rows), "col": _as_known(fitted, "cols", cols)})
+    pairs = pl.DataFrame({"row": as_known(fitted, "rows", rows), "col": as_known(fitted, "cols", cols)})
     columns = {found.row: rows, found.col: cols, "prediction": fitted.predict(pairs)}
     if interval is not None:
         columns["low"], columns["high"] = fitted.predict_interval(pairs, interval)
     columns["known"] = fitted.known(pairs)
     with atomic(out) as temporary:
         pl.DataFrame(columns).write_csv(temporary)
-    unknown = int((~columns["known"]).sum())
+    _say_predictions(len(rows), int((~columns["known"]).sum()), out, as_json)
+
+
+def _say_predictions(count: int, unknown: int, out: Path, as_json: bool) -> None:
     if as_json:
-        show_json({"predictions": len(rows), "unknown": unknown, "out": str(out)})
+        show_json({"predictions": count, "unknown": unknown, "out": str(out)})
     else:
-        print(f"{len(rows):,} predictions in {out}" + (f", {unknown:,} of rows or columns never observed" if unknown else ""))
+        print(f"{count:,} predictions in {out}" + (f", {unknown:,} of rows or columns never observed" if unknown else ""))
 
 
 def run_recommend(model: Path, row: str, n: int, by: str, seen: bool, as_json: bool) -> None:
     """The best columns of a row."""
     fitted = load_ratings(model)
-    asked = _as_known(fitted, "rows", np.array([row]))
-    if asked[0] not in _ids(fitted, "rows"):
+    asked = as_known(fitted, "rows", np.array([row]))
+    if asked[0] not in ids_of(fitted, "rows"):
         raise ValueError(f"{row!r} is no row of the model: see lorank inspect {model} for some that are")
     best, scores = fitted.recommend(asked, n, exclude_seen=not seen, by=by)
     keep = ~np.isnan(scores[0])
@@ -215,6 +285,10 @@ def run_diagnose(file: Path, row: str | None, col: str | None, value: str | None
     data = read_ratings(file, row, col, value)
     shape = len(data.row_ids), len(data.col_ids)
     found = diagnose(scipy.sparse.coo_array((data.values, (data.rows, data.cols)), shape), min(rank, *shape))
+    _say_diagnosis(found, as_json)
+
+
+def _say_diagnosis(found: Any, as_json: bool) -> None:
     if as_json:
         show_json(found.to_dict())
     else:
@@ -229,7 +303,7 @@ def run_inspect(path: Path, as_json: bool) -> None:
     model = load_estimator(path)
     if isinstance(model, MatrixCompletion):
         summary = summarize(model)
-        summary["some_rows"] = _ids(model, "rows")[:5]
+        summary["some_rows"] = ids_of(model, "rows")[:5]
         summary["labels"] = model.labels_
     elif type(model).__name__ == "ImplicitFactorization":
         summary = {
@@ -303,15 +377,16 @@ def _columns(file: Path) -> list[str]:
     return head(file, None)[1] if any(s.lower() in TEXT for s in file.suffixes) else []
 
 
-def _ids(model: Any, side: str) -> np.ndarray:
+def ids_of(model: Any, side: str) -> np.ndarray:
+    """What a model's rows or columns are called; numbers from 0 on, where nothing else."""
     return np.arange(model.model_.shape[side == "cols"]) if model.ids_ is None else np.asarray(model.ids_[side])
 
 
-def _as_known(model: Any, side: str, ids: np.ndarray) -> np.ndarray:
+def as_known(model: Any, side: str, ids: np.ndarray) -> np.ndarray:
     """Ids from a file or a shell as the model has them: numbers or text; indices, where it has none."""
     from ..datafiles.ratings import alike, places
 
-    return places(ids, _ids(model, side)) if model.ids_ is None else alike(ids, _ids(model, side))
+    return places(ids, ids_of(model, side)) if model.ids_ is None else alike(ids, ids_of(model, side))
 
 
 def _short(strength: Any) -> str:

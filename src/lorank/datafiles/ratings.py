@@ -222,6 +222,13 @@ def _matrix(path: Path, kind: str) -> Ratings:
     return Ratings(rows.ravel(), cols.ravel(), values, row_ids, col_ids, Columns("row", "col", "value"))
 
 
+def guess_columns(
+    path: Path, names: list[str], row: str | None, col: str | None, value: str | None, *, with_values: bool = True
+) -> Columns:
+    """Which of a file's columns are which: those asked for, or those whose names give them away."""
+    return _guess(path, names, row, col, value, None, with_values)
+
+
 def _guess(
     path: Path,
     names: list[str],
@@ -286,4 +293,4 @@ def _codes(series: Any) -> tuple[np.ndarray, np.ndarray]:
     return inverse[codes], ids[order]
 
 
-__all__ = ["Columns", "Ratings", "alike", "complain", "places", "read_pairs", "read_ratings"]
+__all__ = ["Columns", "Ratings", "alike", "complain", "guess_columns", "places", "read_pairs", "read_ratings"]

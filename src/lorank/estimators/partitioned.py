@@ -10,7 +10,7 @@ import numpy as np
 
 from ..datafits import Loss
 from ..factor_models.choose import choose_by
-from ..factor_models.fit import centred
+from ..factor_models.fit import Settings, centred, require_memory
 from ..factor_models.folds import in_main_memory, some_of, split_fold
 from ..factor_models.taste import liked_ones
 from ..operators import Completion
@@ -27,6 +27,7 @@ def fit_problem(model: MatrixCompletion, problem: Completion, y: Any, sample_wei
     """Fit to the observations of a problem, where they are; see :meth:`MatrixCompletion.fit`."""
     _refuse(model, problem, y, sample_weight)
     settings, ranks, strengths = plan(model, (problem.shape[0], problem.shape[1]), problem.m)
+    ranks = affordable(problem, settings, ranks)
     model.outliers_, model.n_features_in_, model.calibration_ = None, 2, np.empty(0)
     model._two = bool(problem.y.min() < 0)
     given = problem
@@ -56,6 +57,23 @@ def fit_problem(model: MatrixCompletion, problem: Completion, y: Any, sample_wei
         rows, cols, values, weights = some_of(given, LOOKED_AT)
         warn_about_outliers(model.model_, rows, cols, values, None if given.observations.weights is None else weights)
     return model
+
+
+def affordable(problem: Completion, settings: Settings, ranks: list[int] | None) -> list[int] | None:
+    """Those of the ranks to be tried whose factors the memory allowed can hold; a MemoryError where there are none."""
+    if ranks is None:
+        require_memory(problem, settings)
+        return None
+    found: list[int] = []
+    for rank in ranks:
+        try:
+            require_memory(problem, replace(settings, rank=rank))
+        except MemoryError:
+            if not found:
+                raise
+            break
+        found.append(rank)
+    return found
 
 
 def with_loss(problem: Completion, loss: Loss) -> Completion:

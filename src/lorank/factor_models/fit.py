@@ -280,4 +280,6 @@ def require_memory(problem: Completion, settings: Settings) -> None:
     """A MemoryError where the factors and covariances of such a fit cannot fit where it is computed."""
     k, (n1, n2) = settings.rank + 2 * settings.offsets, problem.shape
     pairs = 0 if settings.regularization is not None else 2 * k * (k + 1) // 2  # those of the last sweep and of the next one
-    problem.backend.require_bytes(8 * (n1 + n2) * (pairs + 8 * k), f"factors of rank {settings.rank} and their covariances")
+    by_row = 0 if getattr(problem.backend, "covariances_on_disk", False) else pairs
+    needed = 8 * (n1 * by_row + n2 * pairs + (n1 + n2) * 8 * k)
+    problem.backend.require_bytes(needed, f"factors of rank {settings.rank} and their covariances")

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,6 +18,7 @@ from ..datafits import Loss, resolve_loss
 from ..parameter_checks import check, one_of, optional, whole
 from ..partitions.building import build
 from ..partitions.folder import Folder, open_folder
+from ..partitions.memory import parse_size
 from ..partitions.opening import observations_of, out_of_core, save
 from ..partitions.sources import Source, TableSource, find_files
 from .array_checks import as_shape
@@ -24,6 +26,10 @@ from .array_checks import as_shape
 if TYPE_CHECKING:
     from .completion import Completion
 
+WHILE_MADE = (
+    200  # bytes an observation of a partition takes at most while it is sorted and written, four times as many as it has
+)
+EACH_WORKER = 2  # partitions at least, so that those of a lost one can be shared
 TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 
@@ -44,6 +50,7 @@ class BigCompletion:
         scratch: str | os.PathLike[str] | None = None,
         client: Any = None,
         cluster: str | None = None,
+        memory: int | str | None = None,
     ) -> Self:
         """The observations of a folder that :meth:`save_partitions`, :meth:`from_parquet` or :meth:`from_csv` has written.
 
@@ -62,6 +69,9 @@ class BigCompletion:
             factors, and add up among themselves; a worker that is lost is made up for.
         cluster : str, optional
             The address of a scheduler, ``"tcp://..."``, or ``"local"`` for a worker process on each core.
+        memory : int or str, optional
+            Bytes, or ``"2GB"``, that the factors of each process may take: a fit whose factors are larger is refused before it
+            begins. Pages of mapped files do not count, which the system drops where it needs the room.
 
         Examples
         --------
@@ -74,7 +84,7 @@ class BigCompletion:
         >>> truth.distance(result.X) < 1e-4 * truth.norm()
         True
         """
-        return cls._opened(open_folder(folder), loss, precision, scratch, client, cluster)
+        return cls._opened(open_folder(folder), loss, precision, scratch, client, cluster, memory)
 
     @classmethod
     def from_parquet(
@@ -94,6 +104,8 @@ class BigCompletion:
         precision: str = "auto",
         client: Any = None,
         cluster: str | None = None,
+        memory: int | str | None = None,
+        watch: Callable[[str, int], None] | None = None,
     ) -> Self:
         """The observations of Parquet files, of any size: written as a folder of partitions first, in bounded memory.
 
@@ -108,7 +120,7 @@ class BigCompletion:
             Where to write the partitions, to be opened again with :meth:`from_partitions`; by default a temporary folder that
             lives as long as the problem.
         partitions : int, optional
-            By default one for each eight million observations.
+            By default one for each eight million observations, or as many as ``memory`` asks for.
         shape : (int, int), optional
             Says that ids are numbers from 0 on.
         dtype : {"float32", "float64"}
@@ -119,6 +131,10 @@ class BigCompletion:
         precision : {"auto", "double", "mixed"}
         client, cluster : optional
             As in :meth:`from_partitions`; then ``folder`` must be one that all workers see.
+        memory : int or str, optional
+            As in :meth:`from_partitions`; partitions are made small enough to be sorted in it.
+        watch : callable, optional
+            Called with what is going on and a number: observations so far, or partitions.
 
         Examples
         --------
@@ -131,7 +147,9 @@ class BigCompletion:
         (['ann', 'bob'], [7, 9])
         """
         source = TableSource(find_files(path, (".parquet",)), (rows, cols, values, weights))
-        return cls._built(source, folder, partitions, shape, dtype, duplicates, loss, precision, client, cluster)
+        options = {"folder": folder, "partitions": partitions, "shape": shape, "dtype": dtype, "duplicates": duplicates}
+        options |= {"loss": loss, "precision": precision, "client": client, "cluster": cluster, "memory": memory}
+        return cls._built(source, **options, watch=watch)
 
     @classmethod
     def from_csv(cls, path: Any, rows: str, cols: str, values: str, weights: str | None = None, **options: Any) -> Self:
@@ -148,7 +166,7 @@ class BigCompletion:
         """
         source = TableSource(find_files(path, TEXT), (rows, cols, values, weights))
         defaults = {"folder": None, "partitions": None, "shape": None, "dtype": "float32", "duplicates": "error"}
-        defaults |= {"loss": "squares", "precision": "auto", "client": None, "cluster": None}
+        defaults |= {"loss": "squares", "precision": "auto", "client": None, "cluster": None, "memory": None, "watch": None}
         unknown = set(options) - set(defaults)
         if unknown:
             raise TypeError(f"from_csv has no option {sorted(unknown)[0]!r}: see Completion.from_parquet")
@@ -180,18 +198,37 @@ class BigCompletion:
         precision: str,
         client: Any,
         cluster: str | None,
+        memory: Any,
+        watch: Any,
     ) -> Self:
+        allowed = parse_size(memory)
         check("partitions", partitions, optional(whole(1)))
         check("dtype", str(dtype), one_of(("float32", "float64")))
         check("duplicates", duplicates, one_of(("error", "mean", "last", "sum")))
         if isinstance(source, TableSource):
             source.check()
-        shape = None if shape is None else as_shape(shape)
+        shape, least = None if shape is None else as_shape(shape), 1
+        if client is not None or cluster is not None:  # what is wrong there is said before anything long runs
+            from ..partitions.cluster import check_workers, connect
+
+            client, cluster = connect(client, cluster), None
+            check_workers(client, list(client.nthreads()))
+            least = EACH_WORKER * max(len(client.nthreads()), 1)
         home = None if folder is not None else tempfile.mkdtemp(prefix="lorank.")
         try:
             place = Path(folder) if home is None else Path(home) / "partitions"
-            made = build(source, place, shape=shape, partitions=partitions, dtype=str(dtype), duplicates=duplicates)
-            problem = cls._opened(made, loss, precision, None, client, cluster)
+            made = build(
+                source,
+                place,
+                shape=shape,
+                partitions=partitions,
+                dtype=str(dtype),
+                duplicates=duplicates,
+                least=least,
+                each=None if allowed is None else max(allowed // WHILE_MADE, 1),
+                watch=watch,
+            )
+            problem = cls._opened(made, loss, precision, None, client, cluster, allowed)
         except BaseException:
             if home is not None:
                 shutil.rmtree(home, ignore_errors=True)
@@ -201,14 +238,18 @@ class BigCompletion:
         return problem
 
     @classmethod
-    def _opened(cls, folder: Folder, loss: Any, precision: str, scratch: Any, client: Any, cluster: str | None) -> Self:
+    def _opened(
+        cls, folder: Folder, loss: Any, precision: str, scratch: Any, client: Any, cluster: str | None, memory: Any = None
+    ) -> Self:
+        memory = parse_size(memory)
         check("precision", precision, one_of(("auto", "double", "mixed")))
         if client is None and cluster is None:
-            observations, backend = out_of_core(folder, None, scratch)
+            observations, backend = out_of_core(folder, None, scratch, memory)
         else:
             from ..partitions.cluster import Cluster, connect
 
-            observations, backend = observations_of(folder, Cluster(folder, connect(client, cluster)), get_backend())
+            engine = Cluster(folder, connect(client, cluster))
+            observations, backend = observations_of(folder, engine, get_backend(), memory)
         problem: Completion = cls.__new__(cls)  # type: ignore[assignment]
         problem.precision, problem.loss = precision, resolve_loss(loss)  # type: ignore[assignment]
         if problem.loss is not None:

@@ -18,6 +18,7 @@ from .arrays import COLS, ENTRIES, Spread, Whole, added
 from .blocks import row_edges
 from .engine import Engine, Local
 from .graph import Graph
+from .memory import shown
 from .observations import SpreadObservations
 from .plan import Plan
 from .programs import Pieces
@@ -36,12 +37,16 @@ class Partitioned(Reference):
         Who computes with each block.
     count : int
         Blocks to cut observations into that come as arrays.
+    memory : int, optional
+        Bytes that tall arrays may take, in all processes together.
     """
 
     in_main_memory = False
+    covariances_on_disk = True  # those of rows, where blocks are mapped
 
-    def __init__(self, holder: Backend, count: int) -> None:
+    def __init__(self, holder: Backend, count: int, memory: int | None = None) -> None:
         self.holder, self.count, self.name = holder, count, f"partitions:{count}:{holder.name}"
+        self.memory = memory
 
     # -- observations ------------------------------------------------------------------------------------------------
     def row_major_order(self, rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
@@ -61,6 +66,13 @@ class Partitioned(Reference):
             blocks[k] = self.holder.make_observations(asarray(starts), asarray(indices[part]), asarray(values[part]), n2)
         site = Site(self.holder, plan, list(range(count)), InMemory(blocks))
         return spread_observations(Local(site), [b.m for b in blocks.values()], np.dtype(values.dtype), False)
+
+    def require_bytes(self, needed: int, what: str) -> None:
+        if self.memory is not None and needed > self.memory:
+            raise MemoryError(
+                f"{what} take about {shown(needed)}, and {shown(self.memory)} are allowed: lower the rank, allow more, or "
+                "use more workers"
+            )
 
     # -- making arrays ---------------------------------------------------------------------------------------------
     def asarray(self, a: Array, dtype: Any = None) -> Array:

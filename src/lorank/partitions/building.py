@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,9 @@ def build(
     partitions: int | None = None,
     dtype: Any = np.float32,
     duplicates: str = "error",
+    each: int | None = None,
+    least: int = 1,
+    watch: Callable[[str, int], None] | None = None,
 ) -> Folder:
     """Write the observations of a source as a folder of partitions.
 
@@ -46,22 +50,33 @@ def build(
         By default about one for each eight million observations.
     dtype : float32 or float64
     duplicates : {"error", "mean", "last", "sum"}
+    each : int, optional
+        Observations in a partition, about, where their number is not given.
+    least : int
+        Partitions at least, where their number is not given.
+    watch : callable, optional
+        Called with what is going on and a number.
     """
+    say = watch or (lambda what, count: None)
     rows: Numbers | Given
     cols: Numbers | Given
-    rows, cols, counts, weighted = _number(source, shape)
+    rows, cols, counts, weighted = _number(source, shape, say)
     total = int(counts.sum())
     if partitions is None:
-        partitions = max(1, min(-(-total // DEFAULT), int((counts > 0).sum())))
+        partitions = max(1, min(max(-(-total // (each or DEFAULT)), least), int((counts > 0).sum())))
     edges = row_edges(counts, partitions)
     record = [("row", np.int32), ("col", np.int32), ("value", np.dtype(dtype))]
     kind = np.dtype([*record, ("weight", np.dtype(dtype))] if weighted else record)
     target = Path(path)
     with FolderWriter(target, len(cols), dtype, weighted) as writer:
         raw = Path(tempfile.mkdtemp(prefix="raw.", dir=writer.work))
+        dealt = 0
         for piece in source.pieces():
             _deal(piece, rows, cols, edges, kind, raw)
+            dealt += len(piece.values)
+            say("dealing out observations", dealt)
         for k in range(partitions):
+            say(f"sorting partitions, of {partitions}", k + 1)
             file = raw / str(k)
             found = np.fromfile(file, kind)
             file.unlink()
@@ -74,7 +89,9 @@ def build(
     return open_folder(target)
 
 
-def _number(source: Source, shape: tuple[int, int] | None) -> tuple[Any, Any, np.ndarray, bool]:
+def _number(
+    source: Source, shape: tuple[int, int] | None, say: Callable[[str, int], None]
+) -> tuple[Any, Any, np.ndarray, bool]:
     """Numbers for rows and columns, observations in each row, and whether there are weights."""
     weighted = False
     if shape is not None:
@@ -86,15 +103,18 @@ def _number(source: Source, shape: tuple[int, int] | None) -> tuple[Any, Any, np
             _check_numbers(piece)
             counts += np.bincount(np.asarray(piece.rows), minlength=shape[0])
             weighted = piece.weights is not None
+            say("checking observations", int(counts.sum()))
         if not counts.any():
             raise FileError("there are no observations")
         return *given, counts, weighted
-    sides = Collector("rows"), Collector("columns")
+    sides, seen = (Collector("rows"), Collector("columns")), 0
     for piece in source.pieces():
         for side, ids in zip(sides, (piece.rows, piece.cols), strict=True):
             side.add(ids, piece.origin)
         _check_numbers(piece)
         weighted = piece.weights is not None
+        seen += len(piece.values)
+        say("numbering ids", seen)
     rows, counts = sides[0].finish()
     return rows, sides[1].finish()[0], counts, weighted
 

@@ -27,6 +27,7 @@ from .site import Site
 MOST = 100  # losses of workers in one run
 WATCH = 0.5  # seconds between looks at which workers are there, while a program runs
 PATIENCE = 60.0  # seconds to wait for a worker where none is left
+ANSWER = 20.0  # seconds for a scheduler to answer
 
 
 class ClusterError(RuntimeError):
@@ -180,18 +181,9 @@ class Cluster:
     def _check(self, addresses: list[str]) -> None:
         """Workers without lorank, with another version, or that cannot read the folder are refused by name."""
         new = [a for a in addresses if a not in self._checked]
-        if not new:
-            return
-        found = self.client.run(_about, str(self.folder.path.resolve()), self.folder.m, workers=new, on_error="return")
-        for address, said in found.items():
-            if isinstance(said, Exception):
-                raise ClusterError(f"the worker at {address} cannot run lorank: install lorank {__version__} there ({said})")
-            version, problem = said
-            if version != __version__:
-                raise ClusterError(f"the worker at {address} has lorank {version}, and this is {__version__}: install the same")
-            if problem:
-                raise ClusterError(f"the worker at {address} cannot use the partitions: {problem}")
-            self._checked.add(address)
+        if new:
+            check_workers(self.client, new, self.folder)
+            self._checked.update(new)
 
     def _recover(self, reason: str) -> None:
         """Deal the blocks out anew, and run again what had been run."""
@@ -292,11 +284,26 @@ class Cluster:
                     raise Lost(f"lost the worker at {min(gone)}") from None
 
 
-def _about(folder: str, m: int) -> tuple[str, str]:
+def check_workers(client: Any, addresses: list[str], folder: Folder | None = None) -> None:
+    """Refuse workers by name that have no lorank, another version of it, or that cannot read the folder."""
+    path, m = (None, 0) if folder is None else (str(folder.path.resolve()), folder.m)
+    for address, said in client.run(_about, path, m, workers=addresses, on_error="return").items():
+        if isinstance(said, Exception):
+            raise ClusterError(f"the worker at {address} cannot run lorank: install lorank {__version__} there ({said})")
+        version, problem = said
+        if version != __version__:
+            raise ClusterError(f"the worker at {address} has lorank {version}, and this is {__version__}: install the same")
+        if problem:
+            raise ClusterError(f"the worker at {address} cannot use the partitions: {problem}")
+
+
+def _about(folder: str | None, m: int) -> tuple[str, str]:
     """The version of lorank here, and what is wrong with the folder as it is seen from here."""
     from lorank._version import __version__ as version
     from lorank.partitions.folder import open_folder as opened
 
+    if folder is None:
+        return version, ""
     try:
         found = opened(folder)
     except ValueError as error:
@@ -315,6 +322,6 @@ def connect(client: Any, cluster: str | None) -> Any:
         local = distributed.LocalCluster(threads_per_worker=1, processes=True, dashboard_address=None)
         return distributed.Client(local, direct_to_workers=True)
     try:
-        return distributed.Client(cluster, direct_to_workers=True, timeout="20s")
+        return distributed.Client(cluster, direct_to_workers=True, timeout=ANSWER)
     except (OSError, ValueError) as error:
         raise ClusterError(f"no Dask scheduler answers at {cluster}: {error}") from None

@@ -15,9 +15,17 @@ class Engine(Protocol):
     Attributes
     ----------
     plan : Plan
+    workers : int
+        Processes that compute.
+    bytes : int
+        Sent among them so far.
     """
 
     plan: Plan
+    bytes: int
+
+    @property
+    def workers(self) -> int: ...
 
     def run(self, program: Program) -> list[Any]:
         """For each instruction without a key: a list with one value for each block, or the value that is shared."""
@@ -30,6 +38,8 @@ class Engine(Protocol):
 
 class Local:
     """One site in this process."""
+
+    workers, bytes = 1, 0
 
     def __init__(self, site: Site) -> None:
         self.site, self.plan = site, site.plan

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .engine import Engine
+from .operations import PASSES
 from .plan import Plan
-from .programs import BLOCK, SHARED, Instruction, Pieces, Program, Ref
+from .programs import BLOCK, SHARED, Instruction, Pieces, Program, Ref, stages
 from .site import OBSERVATIONS
 
 WIDE = 48  # numbers for each row: from here on an array of rows goes where vectors of observations go
@@ -39,13 +40,18 @@ class Graph:
     ----------
     trips : int
         Programs run so far.
+    passes : int
+        How often the observations were gone through: once for all that a group of instructions does with them.
+    watch : callable or None
+        Called with this graph after each program.
     """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.plan: Plan = engine.plan
         self.garbage: list[int] = []
-        self.trips = 0
+        self.trips = self.passes = 0
+        self.watch: Callable[[Graph], None] | None = None
         self.grams: dict[Any, Any] = {}  # Gram products that are known, by the keys of their nodes
         self._pending: list[weakref.ref[Node]] = []
         self._keys = itertools.count(OBSERVATIONS + 1)
@@ -82,6 +88,9 @@ class Graph:
             raise
         for node, one in zip(nodes, program.instructions, strict=False):
             node.stored, node.args = one.keep > 0, ()  # what it was made from may go
+        self.passes += sum(any(one.operation in PASSES for one in group) for group in stages(program))
+        if self.watch is not None:
+            self.watch(self)
         return found
 
 

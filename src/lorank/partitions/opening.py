@@ -25,18 +25,22 @@ def plan_of(folder: Folder) -> Plan:
 
 
 def out_of_core(
-    folder: Folder, holder: str | Backend | None = None, scratch: str | os.PathLike[str] | None = None
+    folder: Folder,
+    holder: str | Backend | None = None,
+    scratch: str | os.PathLike[str] | None = None,
+    memory: int | None = None,
 ) -> tuple[Any, Partitioned]:
     """The observations of a folder, mapped into this process."""
     backend = get_backend(holder)
     site = Site(backend, plan_of(folder), list(range(len(folder.parts))), OnDisk(folder, backend, scratch))
-    return observations_of(folder, Local(site), backend)
+    return observations_of(folder, Local(site), backend, memory)
 
 
-def observations_of(folder: Folder, engine: Engine, backend: Backend) -> tuple[Any, Partitioned]:
+def observations_of(folder: Folder, engine: Engine, backend: Backend, memory: int | None = None) -> tuple[Any, Partitioned]:
     """The observations of a folder, held by an engine."""
     sizes = [p.m for p in folder.parts]
-    return spread_observations(engine, sizes, folder.dtype, folder.weighted), Partitioned(backend, len(folder.parts))
+    allowed = None if memory is None else memory * engine.workers
+    return spread_observations(engine, sizes, folder.dtype, folder.weighted), Partitioned(backend, len(folder.parts), allowed)
 
 
 def save(observations: Any, path: str | os.PathLike[str], partitions: int | None, ids: tuple[Any, Any]) -> Folder:

@@ -27,6 +27,26 @@ class Where:
 
 
 OPERATIONS: dict[str, Operation] = {}
+PASSES = frozenset(  # those that go through the observations
+    [
+        "passed",
+        "with_values",
+        "with_weights",
+        "rough",
+        "line_sums",
+        "products",
+        "product",
+        "held_back",
+        "left_in_columns",
+        "spare",
+        "part",
+        "some",
+        "entries",
+        "digest",
+        "normal_rows",
+        "normal_sums",
+    ]
+)
 
 
 def operation(function: Operation) -> Operation:

@@ -68,19 +68,17 @@ class Program:
         return Program([i._replace(args=tuple(map(cut, i.args))) for i in self.instructions], self.forget)
 
 
-def stages(program: Program, known: dict[int, str]) -> list[list[Instruction]]:
+def stages(program: Program) -> list[list[Instruction]]:
     """The instructions in groups: a group needs no sum that is not complete when it begins.
 
     Parameters
     ----------
     program : Program
-    known : dict
-        Kinds of the values that earlier programs have left.
     """
-    at: dict[int, int] = dict.fromkeys(known, 0)
+    at: dict[int, int] = {}  # values that earlier programs have left are there
     groups: list[list[Instruction]] = []
     for one in program.instructions:
-        stage = max((at[a.key] for a in one.args if isinstance(a, Ref)), default=0)
+        stage = max((at.get(a.key, 0) for a in one.args if isinstance(a, Ref)), default=0)
         while len(groups) <= stage:
             groups.append([])
         groups[stage].append(one)

@@ -86,7 +86,7 @@ class Site:
         found: dict[int, Any] = {}
         places = {id(one): k for k, one in enumerate(program.instructions)}
         passing: set[int] = set()
-        groups = stages(program, self._kinds)
+        groups = stages(program)
         for k, group in enumerate(groups):
             later = {a.key for after in groups[k + 1 :] for one in after for a in one.args if isinstance(a, Ref)}
             self._run_group(group, later, found, places)

@@ -67,7 +67,7 @@ class TableSource:
         """A FileError where a file lacks a column, has another kind of it than the first file, or cannot be read."""
         first: dict[str, Any] = {}
         for file in self.files:
-            schema = _schema(file)
+            schema = schema_of(file)
             for name, role in zip(self.names, ("rows", "cols", "values", "weights"), strict=True):
                 if name is None:
                     continue
@@ -113,6 +113,23 @@ class TableSource:
         return ids if role < 2 else ids.to_numpy()
 
 
+def pair_batches(files: list[Path], row: str, col: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Ids of rows and columns, whole numbers or text, some at a time."""
+    pl = polars()
+    source = TableSource(files, (row, col, row, None))
+    for file in files:
+        schema, at = schema_of(file), 0
+        for name, role in ((row, "rows"), (col, "cols")):
+            if name not in schema:
+                raise FileError(f"{file} has no column {name!r}: its columns are {', '.join(map(repr, schema))}")
+            _kind(schema[name], role, name, file)
+        for frame in _batches(_scan(file).select([row, col]), file):
+            if len(frame):
+                rows, cols = (source._column(pl, frame, name, k, file, at).to_numpy() for k, name in enumerate((row, col)))
+                yield rows, cols
+                at += len(frame)
+
+
 def polars() -> Any:
     try:
         import polars as pl
@@ -137,7 +154,8 @@ def find_files(path: str | os.PathLike[str] | list[Any], endings: tuple[str, ...
     return found
 
 
-def _schema(file: Path) -> dict[str, Any]:
+def schema_of(file: Path) -> dict[str, Any]:
+    """Names and kinds of a file's columns."""
     pl = polars()
     try:
         return dict(_scan(file).collect_schema())

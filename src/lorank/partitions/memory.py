@@ -1,0 +1,53 @@
+"""How much memory there is, and how much may be used."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+UNITS = {
+    "": 1,
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KIB": 2**10,
+    "MIB": 2**20,
+    "GIB": 2**30,
+    "TIB": 2**40,
+}
+LEAST = 50 * 10**6  # bytes: the interpreter and its libraries alone take more
+
+
+def parse_size(size: Any, name: str = "memory") -> int | None:
+    """Bytes of a number or a text such as ``"2GB"``; None stays None."""
+    if size is None:
+        return None
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([A-Za-z]*)\s*", str(size)) if not isinstance(size, bool) else None
+    unit = "" if found is None else found[2].upper()
+    if unit in ("K", "M", "G", "T"):
+        unit += "B"
+    if found is None or unit not in UNITS:
+        raise ValueError(f"{name} must be a number of bytes or a size like '2GB' or '512 MiB', got {size!r}")
+    count = int(float(found[1]) * UNITS[unit])
+    if count < LEAST:
+        raise ValueError(f"{name}={size}: nothing can be done in less than {shown(LEAST)}")
+    return count
+
+
+def shown(count: float) -> str:
+    """Bytes for people."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count / 1e3:.3g} kB"
+
+
+def physical_memory() -> int:
+    """Bytes of main memory of this machine; a small machine's where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 4 * 10**9

@@ -1,0 +1,192 @@
+"""The commands on partitions: many files, folders, memory, workers; and tables that are written in blocks."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import lorank as lr
+from lorank import cli
+from lorank.commands import large
+from lorank.partitions import sources
+
+pl = pytest.importorskip("polars")
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.build_app(), [str(a) for a in arguments])
+
+
+def done(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output + result.stderr
+    return result
+
+
+def refused(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    return result.stderr
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Ratings in three Parquet files, with text for rows, and the same in one CSV file."""
+    path = tmp_path_factory.mktemp("large")
+    rng = np.random.default_rng(0)
+    truth = 3 + 0.8 * rng.standard_normal((60, 2)) @ rng.standard_normal((2, 40)) + 0.5 * rng.standard_normal((60, 1))
+    rows, cols = np.nonzero(rng.random((60, 40)) < 0.5)
+    values = np.round(np.clip(truth[rows, cols], 1, 5) * 2) / 2
+    table = pl.DataFrame({"user": [f"u{i:02d}" for i in rows], "movie": cols + 100, "rating": values})
+    table = table.sample(fraction=1.0, shuffle=True, seed=0)
+    (path / "ratings").mkdir()
+    for k in range(3):
+        table[k * 400 : (k + 1) * 400 if k < 2 else None].write_parquet(path / "ratings" / f"part-{k}.parquet")
+    table.write_csv(path / "ratings.csv")
+    done("complete", path / "ratings" / "*.parquet", "-o", path / "m.lorank", "--rank", 2, "--folder", path / "parts")
+    return path
+
+
+def test_many_files_are_one_model(place):
+    """The same as of one file in memory; held-out ratings are others, so that the rank is given."""
+    said = json.loads(done("complete", place / "ratings.csv", "--rank", 2, "-o", place / "one.lorank", "--json").stdout)
+    model, twin = lr.load(place / "m.lorank"), lr.load(place / "one.lorank")
+    pairs = pl.read_csv(place / "ratings.csv").select("user", "movie")
+    np.testing.assert_array_equal(model.ids_["rows"], twin.ids_["rows"])
+    np.testing.assert_array_equal(model.ids_["cols"], twin.ids_["cols"])
+    assert model.labels_ == twin.labels_
+    assert np.sqrt(np.mean((model.predict(pairs) - twin.predict(pairs)) ** 2)) < 0.3 * said["heldout"]["rmse"]
+    assert model.bounds == twin.bounds
+
+
+def test_what_is_said(place, tmp_path):
+    options = ("--rank", 2, "--memory", "500MB", "--json")
+    found = json.loads(done("complete", place / "ratings.csv", *options, "-o", tmp_path / "m.lorank").stdout)
+    assert found["workers"] == 1
+    assert found["passes"] > 10
+    assert found["bytes_passed_over"] == found["passes"] * found["observations"] * 8
+    assert (tmp_path / "m.lorank").exists()
+    text = done("complete", place / "parts", "--rank", 2).stdout
+    assert "passes" in text
+    assert "on held-out values" in text
+
+
+def test_progress_shows_passes_bytes_and_workers(place):
+    problem = lr.Completion.from_partitions(place / "parts")
+    said = []
+    progress = large.Progress(problem, said.append)
+    lr.solve(problem, 2, stop=lr.stopping.Iterations(2), max_iter=2)
+    assert "passes" in said[-1]
+    assert "passed over" in said[-1]
+    assert progress.summary()["passes"] == problem.observations.graph.passes - progress.begin
+
+
+def test_a_cluster(place, tmp_path):
+    pytest.importorskip("distributed")
+    import distributed
+
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, silence_logs=50
+    ) as cluster:
+        options = ("--rank", 1, "--regularization", 5.0, "--cluster", cluster.scheduler_address)
+        found = json.loads(done("complete", place / "ratings", *options, "--folder", tmp_path / "p", "--json").stdout)
+        alone = json.loads(done("complete", tmp_path / "p", *options[:4], "--json").stdout)
+    assert (found["workers"], found["partitions"]) == (2, 4)
+    assert found["bytes_among_workers"] > 0
+    assert found["heldout"] == alone["heldout"]
+
+
+def test_diagnose(place):
+    found = json.loads(done("diagnose", place / "ratings", "--rank", 2, "--json").stdout)
+    twin = json.loads(done("diagnose", place / "ratings.csv", "--rank", 2, "--json").stdout)
+    assert found == twin
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_predictions_in_blocks(place, tmp_path, ending, monkeypatch):
+    monkeypatch.setattr(sources, "CHUNK", 100)
+    out = tmp_path / f"p{ending}"
+    done("predict", place / "m.lorank", place / "ratings" / "*.parquet", "-o", out, "--interval", 0.9)
+    found = pl.read_csv(out) if ending == ".csv" else pl.concat([pl.read_parquet(f) for f in sorted(out.iterdir())])
+    done("predict", place / "m.lorank", place / "ratings.csv", "-o", tmp_path / "one.csv", "--interval", 0.9)
+    twin = pl.read_csv(tmp_path / "one.csv")
+    assert found.columns == twin.columns
+    found, twin = found.sort("user", "movie"), twin.sort("user", "movie")
+    np.testing.assert_allclose(found["prediction"].to_numpy(), twin["prediction"].to_numpy())
+    np.testing.assert_allclose(found["high"].to_numpy(), twin["high"].to_numpy())
+    assert found["known"].all()
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+def test_recommendations_for_all_rows(place, tmp_path, monkeypatch, remembers):
+    """Blocks of rows, with what was seen left out: from the model, or from the partitions."""
+    monkeypatch.setattr(large, "ROWS", 13)
+    model = lr.load(place / "m.lorank")
+    if not remembers:
+        model._seen = None
+        from lorank.commands import ratings
+
+        monkeypatch.setattr(ratings, "load_ratings", lambda path: model)
+    more = () if remembers else ("--ratings", place / "parts")
+    done("recommend", place / "m.lorank", "--all", "-o", tmp_path / "top.parquet", "-n", 4, "--by", "rating", *more)
+    table = pl.concat([pl.read_parquet(f) for f in sorted((tmp_path / "top.parquet").iterdir())])
+    assert len(list((tmp_path / "top.parquet").iterdir())) > 2
+    twin = lr.load(place / "m.lorank")
+    cols, scores = twin.recommend(twin.ids_["rows"], 4, by="rating")
+    there = np.isfinite(scores)
+    np.testing.assert_array_equal(table["movie"].to_numpy(), cols[there])
+    np.testing.assert_allclose(table["prediction"].to_numpy(), scores[there])
+    np.testing.assert_array_equal(table["user"].to_numpy(), twin.ids_["rows"][np.repeat(np.arange(60), there.sum(1))])
+    assert table["place"].to_list()[:4] == [1, 2, 3, 4]
+
+
+def test_which_files_are_large(place, monkeypatch):
+    nothing = large.Where()
+    assert not large.wants_partitions(str(place / "ratings.csv"), nothing)
+    assert not large.wants_partitions(str(place / "ratings" / "part-0.parquet"), nothing)
+    assert not large.wants_partitions("missing.csv", nothing)
+    assert large.wants_partitions(str(place / "ratings"), nothing)
+    assert large.wants_partitions(str(place / "ratings.csv"), large.Where(memory="1GB"))
+    monkeypatch.setattr(large, "physical_memory", lambda: 100_000)
+    assert large.wants_partitions(str(place / "ratings.csv"), nothing)
+    assert large.wants_partitions(str(place / "ratings" / "part-0.parquet"), nothing)
+
+
+def test_bad_input(place, tmp_path, monkeypatch):
+    from lorank.partitions import cluster
+
+    monkeypatch.setattr(cluster, "ANSWER", 0.2)
+    assert "2GB" in refused("complete", place / "ratings", "--memory", "much")
+    assert "less than" in refused("complete", place / "ratings", "--memory", "1kB")
+    assert "no files" in refused("complete", tmp_path / "*.parquet")
+    if importlib.util.find_spec("distributed"):
+        assert "no Dask scheduler" in refused("complete", place / "parts", "--cluster", "tcp://127.0.0.1:1")
+    assert "holds partitions already" in refused("complete", place / "ratings", "--folder", place / "parts")
+    assert "--report" in refused("complete", place / "parts", "--report", tmp_path / "r.html")
+    assert "does not exist" in refused("complete", place / "parts", "-o", tmp_path / "no" / "m.lorank")
+    assert "no column 'who'" in refused("complete", place / "ratings", "--row", "who")
+    (tmp_path / "mixed").mkdir()
+    for name in ("a.csv", "b.parquet"):
+        (tmp_path / "mixed" / name).write_text("user,item,rating\n1,2,3\n")
+    assert "different kinds" in refused("complete", tmp_path / "mixed")
+    assert "--all" in refused("recommend", place / "m.lorank")
+    assert "--all" in refused("recommend", place / "m.lorank", "--all")
+    assert ".parquet" in refused("recommend", place / "m.lorank", "--all", "-o", tmp_path / "top.xyz")
+    (tmp_path / "taken.parquet").mkdir()
+    assert "exists" in refused("recommend", place / "m.lorank", "--all", "-o", tmp_path / "taken.parquet")
+    other = lr.datasets.random_completion(20, 10, 1, oversampling=3)[0]
+    other.save_partitions(tmp_path / "other", partitions=2)
+    answer = refused("recommend", place / "m.lorank", "--all", "-o", tmp_path / "t.csv", "--ratings", tmp_path / "other")
+    assert "fitted to others" in answer
+
+
+def test_factors_that_do_not_fit(place):
+    problem = lr.Completion.from_partitions(place / "parts", memory="60MB")
+    problem.backend.memory = 20_000  # as if rows were many
+    with pytest.raises(MemoryError, match="are allowed"):
+        lr.MatrixCompletion(8, "learned").fit(problem)
+    assert lr.MatrixCompletion().fit(problem).rank_ < 4
