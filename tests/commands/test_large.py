@@ -85,21 +85,6 @@ def test_progress_shows_passes_bytes_and_workers(place):
     assert progress.summary()["passes"] == problem.observations.graph.passes - progress.begin
 
 
-def test_a_cluster(place, tmp_path):
-    pytest.importorskip("distributed")
-    import distributed
-
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, silence_logs=50
-    ) as cluster:
-        options = ("--rank", 1, "--regularization", 5.0, "--cluster", cluster.scheduler_address)
-        found = json.loads(done("complete", place / "ratings", *options, "--folder", tmp_path / "p", "--json").stdout)
-        alone = json.loads(done("complete", tmp_path / "p", *options[:4], "--json").stdout)
-    assert (found["workers"], found["partitions"]) == (2, 4)
-    assert found["bytes_among_workers"] > 0
-    assert found["heldout"] == alone["heldout"]
-
-
 def test_diagnose(place):
     found = json.loads(done("diagnose", place / "ratings", "--rank", 2, "--json").stdout)
     twin = json.loads(done("diagnose", place / "ratings.csv", "--rank", 2, "--json").stdout)

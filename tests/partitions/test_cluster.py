@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -204,6 +205,32 @@ def test_what_a_cluster_cannot_do(client, data, tmp_path, monkeypatch):
 
 def no_lorank(folder, m):
     raise ModuleNotFoundError("No module named 'lorank'")
+
+
+def test_the_command(cluster, tmp_path):
+    """Files to partitions, and a model by the workers: that of one process."""
+    pytest.importorskip("typer")
+    from typer.testing import CliRunner
+
+    from lorank import cli
+
+    rng = np.random.default_rng(0)
+    rows, cols = np.nonzero(rng.random((30, 20)) < 0.6)
+    lines = [f"{i},{j},{i % 5 + j % 3 + 0.1 * rng.standard_normal()}" for i, j in zip(rows, cols, strict=True)]
+    (tmp_path / "ratings.csv").write_text("user,item,rating\n" + "\n".join(lines) + "\n")
+
+    def run(*more):
+        options = ("--rank", "1", "--regularization", "5.0", "--json")
+        done = CliRunner().invoke(cli.build_app(), ["complete", *map(str, more), *options])
+        assert done.exit_code == 0, done.output + done.stderr
+        return json.loads(done.stdout)
+
+    found = run(tmp_path / "ratings.csv", "--cluster", cluster.scheduler_address, "--folder", tmp_path / "p")
+    alone = run(tmp_path / "p")
+    assert found["workers"] >= 2
+    assert found["partitions"] >= 4
+    assert found["bytes_among_workers"] > 0
+    assert found["heldout"] == alone["heldout"]
 
 
 def test_a_partition_that_workers_cannot_read(client, tmp_path):
