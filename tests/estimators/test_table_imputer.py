@@ -81,6 +81,39 @@ def test_intervals_hold_what_they_promise():
         imputer.interval(table, 2)
 
 
+def test_intervals_hold_where_what_is_missing_depends_on_what_is_known():
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((1500, 3))
+    noise = rng.standard_normal(1500) * np.exp(0.6 * x[:, 0])  # errors are larger where cells are missing
+    whole = np.column_stack([x, x @ [1.0, 1.0, 0.5] + 0.5 * noise])
+    hidden = np.zeros(whole.shape, bool)
+    hidden[:, 3] = rng.random(1500) < 1 / (1 + np.exp(-x[:, 0]))
+    table = np.where(hidden, np.nan, whole)
+    low, high = lr.TableImputer().fit(table).interval(table, 0.9)
+    assert 0.85 < ((low <= whole) & (whole <= high))[hidden].mean() < 0.95
+
+
+def test_intervals_end_at_bounds_that_several_cells_have():
+    rng = np.random.default_rng(5)
+    whole = np.column_stack([np.maximum(rng.standard_normal(300), 0), rng.standard_normal(300)])
+    table = np.where(rng.random(whole.shape) < 0.2, np.nan, whole)
+    low, high = lr.TableImputer().fit(table).interval(table, 0.99)
+    assert low[:, 0].min() == 0
+    assert high[:, 0].max() > np.nanmax(table[:, 0])  # beyond a single largest cell there may be more
+
+
+def test_series_are_lines_where_nothing_else_is_sure():
+    rng = np.random.default_rng(6)
+    whole = np.cumsum(rng.standard_normal((150, 4)), axis=0)  # nothing in common
+    hidden = np.zeros(whole.shape, bool)
+    hidden[40:52] = hidden[100:110] = True
+    table = np.where(hidden, np.nan, whole)
+    known = np.flatnonzero(~hidden[:, 0])
+    line = np.column_stack([np.interp(np.arange(150), known, c[known]) for c in whole.T])
+    filled = lr.TableImputer(time=True).fit_transform(table)
+    assert error(filled, whole, hidden) < 1.02 * error(line, whole, hidden)
+
+
 def test_samples_spread_as_errors_do():
     whole, hidden, table = linear_table(n=500)
     imputer = lr.TableImputer().fit(table)

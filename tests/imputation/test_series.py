@@ -17,10 +17,11 @@ def plain_between(column, times, i):
         return 0.0, np.inf
     if not left or not right:
         k = left[-1] if left else right[0]
-        return column[k], abs(times[k] - times[i])
+        return column[k], 2 * abs(times[k] - times[i])
     a, b = left[-1], right[0]
     t = (times[i] - times[a]) / (times[b] - times[a])
-    return (1 - t) * column[a] + t * column[b], min(times[i] - times[a], times[b] - times[i])
+    back, ahead = times[i] - times[a], times[b] - times[i]
+    return (1 - t) * column[a] + t * column[b], 2 * back * ahead / (back + ahead)
 
 
 def test_lines_between_neighbours_leave_out_the_cell_itself():

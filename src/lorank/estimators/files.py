@@ -27,7 +27,17 @@ from .table_imputer import TableImputer
 CLASSES: dict[str, type] = {
     one.__name__: one for one in (MatrixCompletion, LowRankImputer, ImplicitFactorization, TableImputer)
 }
-TABLE = ("means_", "scales_", "low_", "high_", "period_", "columns_", "model_")  # all that a fitted TableImputer has
+TABLE = (
+    "means_",
+    "scales_",
+    "low_",
+    "high_",
+    "floor_",
+    "ceiling_",
+    "period_",
+    "columns_",
+    "model_",
+)  # all that a fitted TableImputer has
 TASTE = ("rows", "cols", "popularity")
 SCALARS = ("mean", "offsets", "noise")
 

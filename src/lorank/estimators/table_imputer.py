@@ -156,7 +156,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             used = self._used
             low[:, used] += deviation[:, used] * np.minimum(below, 0)
             high[:, used] += deviation[:, used] * np.maximum(above, 0)
-            low, high = (np.clip(end, self.low_, self.high_) for end in (low, high))
+            low, high = (np.clip(end, self.floor_, self.ceiling_) for end in (low, high))
         known = ~np.isnan(table)
         low[known] = high[known] = table[known]
         return low, high
@@ -274,6 +274,9 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.scales_[self.scales_ <= 1e-12 * np.maximum(np.abs(self.means_), np.finfo(float).tiny)] = 0.0
         self.low_ = np.where(counts > 0, np.min(np.where(gaps, np.inf, table), axis=0), 0.0)
         self.high_ = np.where(counts > 0, np.max(np.where(gaps, -np.inf, table), axis=0), 0.0)
+        # an end that several cells share is a bound; beyond one that a single cell has, there may be more
+        self.floor_ = np.where((table == self.low_).sum(axis=0) > 1, self.low_, -np.inf)
+        self.ceiling_ = np.where((table == self.high_).sum(axis=0) > 1, self.high_, np.inf)
 
     @property
     def _used(self) -> np.ndarray:

@@ -26,26 +26,31 @@ class Calibration:
     size: np.ndarray
 
     @classmethod
-    def of(cls, errors: np.ndarray, spread: np.ndarray, inflation: float = 1.0) -> Calibration:
+    def of(
+        cls, errors: np.ndarray, spread: np.ndarray, inflation: float | np.ndarray = 1.0, weights: np.ndarray | None = None
+    ) -> Calibration:
         """From errors (nan where none is known) and the deviations expected there.
 
-        ``inflation`` makes up for models that had seen the cells where they erred.
+        ``inflation`` makes up for models that had seen the cells where they erred; ``weights`` say how much a cell looks like
+        those that are missing.
         """
         ratio = inflation * errors / np.maximum(spread, 1e-9)
         known = ~np.isnan(ratio)
+        weights = np.ones_like(ratio) if weights is None else weights
+        d = errors.shape[1]
         if not known.any():
             normal = np.sqrt(2) * _inverse_erf(2 * np.clip(GRID, 1e-4, 1 - 1e-4) - 1)
-            return cls(np.tile(normal, (errors.shape[1], 1)), np.ones(errors.shape[1]))
-        overall = np.quantile(ratio[known], GRID)
-        size = float(np.sqrt(np.mean(np.clip(ratio[known], -5, 5) ** 2)))
-        quantiles, sizes = [], []
-        for column, there in zip(ratio.T, known.T, strict=True):
-            share = there.sum() / (there.sum() + FEW)
-            own = np.quantile(column[there], GRID) if there.any() else overall
-            quantiles.append(share * own + (1 - share) * overall)
-            mine = np.mean(np.clip(column[there], -5, 5) ** 2) if there.any() else 0.0
-            sizes.append(np.sqrt(share * mine + (1 - share) * size**2))
-        return cls(np.array(quantiles), np.array(sizes))
+            return cls(np.tile(normal, (d, 1)), np.ones(d))
+        overall, _, size = _weighted(ratio[known], weights[known])
+        quantiles, sizes = np.tile(overall, (d, 1)), np.full(d, size)
+        for j in range(d):
+            there = known[:, j]
+            if there.any():
+                own, count, mine = _weighted(ratio[there, j], weights[there, j])
+                share = count / (count + FEW)
+                quantiles[j] = share * own + (1 - share) * overall
+                sizes[j] = np.sqrt(share * mine**2 + (1 - share) * size**2)
+        return cls(quantiles, sizes)
 
     def at(self, level: float) -> tuple[np.ndarray, np.ndarray]:
         """Below and above: the multiples of the deviations between which that share of errors lies."""
@@ -57,3 +62,17 @@ def _inverse_erf(x: np.ndarray) -> np.ndarray:
     from scipy.special import erfinv
 
     return np.asarray(erfinv(x))
+
+
+def _weighted(ratio: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """Quantiles, how many cells of equal weight say as much, and the root mean square.
+
+    With equal weights the i-th of n is the quantile i / (n + 1): between two of these the next cell lies with that chance.
+    """
+    order = np.argsort(ratio)
+    x, w = ratio[order], weights[order]
+    total = float(w.sum())
+    typical = float(w @ w) / total
+    place = (np.cumsum(w) - w / 2 + typical / 2) / (total + typical)
+    size = float(np.sqrt(w @ np.clip(x, -5, 5) ** 2 / total))
+    return np.interp(GRID, place, x), total / typical, size

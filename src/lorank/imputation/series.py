@@ -16,6 +16,9 @@ from .folds import NEVER
 NEAR = 6.0  # steps in which a neighbour in time loses most of what it says, where gaps are long
 LAG = 0.3  # the least correlation at which a period counts
 SHORTEST = 4  # periods
+HIDDEN = 0.15  # the most of a column that a fold hides
+SHORT = 4.0  # steps: where gaps are no longer on average, fewer cells are hidden, so that their neighbours stay known
+PLACES = 4  # that are looked at for a run to be hidden in
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,9 @@ class Neighbours:
 
 
 def between(table: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The line through the known cells before and after each cell, at its time, and the way to the nearer of them.
+    """The line through the known cells before and after each cell, at its time, and the way to them: their harmonic mean.
 
+    That is how the variance of a random walk grows between two known points; beyond the last one it is twice the way to it.
     Beyond the first and last known cell the nearest one is repeated; a column without any other known cell has its mean, or 0.
     """
     n, d = table.shape
@@ -63,9 +67,10 @@ def between(table: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarra
         line[:, j] = table[left, j] * (1 - share) + table[right, j] * share
         lone = ~has_left & ~has_right
         line[lone, j] = 0.0
-        distance[:, j] = np.minimum(
-            np.where(has_left, times - times[left], np.inf), np.where(has_right, times[right] - times, np.inf)
-        )
+        back, ahead = np.where(has_left, times - times[left], np.inf), np.where(has_right, times[right] - times, np.inf)
+        near, far = np.minimum(back, ahead), np.maximum(back, ahead)
+        with np.errstate(invalid="ignore"):
+            distance[:, j] = 2 * near / (1 + near / np.where(far > 0, far, 1.0))
     return line, np.where(np.isfinite(distance), distance, 1e9 * typical_step(times))
 
 
@@ -130,15 +135,17 @@ def block_folds(missing: np.ndarray, folds: int, rng: np.random.Generator) -> np
     fold = np.full((n, d), NEVER)
     everywhere = np.asarray(missing.all(axis=1))
     lengths = runs(everywhere)
+    share = float(missing.mean())
     shared = float(everywhere.sum() * d / max(missing.sum(), 1))
     single = np.concatenate([runs(np.asarray(missing[:, j] & ~everywhere)) for j in range(d)])
     for k in range(folds):
         if shared > 0 and len(lengths):
-            _hide(fold, k, lengths, list(range(d)), 0.12 * shared, rng)
+            _hide(fold, k, lengths, list(range(d)), 0.8 * HIDDEN * shared, rng, missing)
         if shared < 1:
             own = single if len(single) else np.ones(1, int)
+            most = HIDDEN if own.mean() > SHORT else min(max(share / 4, HIDDEN / 4), HIDDEN)
             for j in range(d):
-                _hide(fold, k, own, [j], 0.15 * (1 - shared), rng)
+                _hide(fold, k, own, [j], most * (1 - shared), rng, missing)
     fold[missing] = NEVER
     return fold
 
@@ -149,12 +156,19 @@ def runs(missing: np.ndarray) -> np.ndarray:
     return edges[1::2] - edges[::2]
 
 
-def _hide(fold: np.ndarray, k: int, lengths: np.ndarray, cols: list[int], share: float, rng: np.random.Generator) -> None:
-    """Runs of these lengths at random places, until that share of the rows is hidden in fold k."""
+def _hide(
+    fold: np.ndarray, k: int, lengths: np.ndarray, cols: list[int], share: float, rng: np.random.Generator, missing: np.ndarray
+) -> None:
+    """Runs of these lengths at random places, until that share of the rows is hidden in fold k.
+
+    Places where a run is whole are looked for: pieces of runs are shorter gaps, and easier ones.
+    """
     n, hidden, tries = len(fold), 0, 0
     while hidden < share * n and tries < 4 * n:
         length = int(min(rng.choice(lengths), n // 4 + 1))
-        at = int(rng.integers(0, max(n - length, 1)))
+        starts = rng.integers(0, max(n - length, 1), PLACES)
+        taken = [int(((fold[at : at + length, cols] != NEVER) | missing[at : at + length, cols]).sum()) for at in starts]
+        at = int(starts[int(np.argmin(taken))])
         part = fold[at : at + length, cols]
         fold[at : at + length, cols] = np.where(part == NEVER, k, part)
         hidden, tries = hidden + length, tries + 1

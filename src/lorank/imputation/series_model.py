@@ -12,13 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from .calibration import Calibration
+from .gaussian import Gaussian
 from .linear import Linear, margins_of
 from .patterns import find_patterns
 from .series import Neighbours, between, block_folds, profile, seasonal, typical_step
-from .table_model import FOLDS, fit_linears
+from .table_model import FOLDS, REFIT, fit_linears
 
 EDGES = np.array([1.5, 2.5, 4.5, 8.5, 16.5])  # of the classes of distances, in typical steps
 SURE = 0.97  # of a line's squared error: where weighed guesses leave more, the line is taken
+STRETCH = 20  # rows
+CHANCE = 2.0  # standard deviations that a gain over the line must have
 PRIOR = 30.0  # cells: as much as the weights of all columns, or those of all distances, count beside a column's own
 
 
@@ -85,21 +88,39 @@ def fit_series(table: np.ndarray, times: np.ndarray, neighbours: Neighbours, rng
     fold = block_folds(np.isnan(table), FOLDS, rng)
     wide = np.hstack([table, neighbours(table, times)])
     margins = margins_of(wide)
-    across = fit_linears(table, fold == 0, margins[:d])[0][0]
+    linears, plenty = fit_linears(table, fold == 0, margins[:d])
+    across = linears[0]
     beside = np.zeros((n, wide.shape[1] - d), bool)
-    along = fit_linears(wide, np.hstack([fold == 0, beside]), margins)[0][0]
+    linears, both = fit_linears(wide, np.hstack([fold == 0, beside]), margins)
+    along, plenty = linears[0], plenty and both
     found, classes = None, np.zeros((n, d), int)
     for k in range(FOLDS):
         at = fold == k
-        guesses, distance = _guesses(np.where(at, np.nan, table), times, across, along, neighbours)
+        if not at.any():
+            continue
+        hidden = np.where(at, np.nan, table)
+        models = (across, along) if plenty else _refitted(hidden, times, across, along, neighbours)
+        guesses, distance = _guesses(hidden, times, *models, neighbours)
         found = np.full_like(guesses, np.nan) if found is None else found
         found[:, at], classes[at] = guesses[:, at], distance[at]
-    assert found is not None
+    if found is None:  # too few rows to hide any
+        found = _guesses(table, times, across, along, neighbours)[0]
     weights, guess = _trusted(found, classes, table, fold)
     left = np.where(fold >= 0, table - guess, np.nan)
     spread = _spread(left, classes, len(EDGES) + 1)
-    calibration = Calibration.of(left, spread[classes, np.arange(d)])
+    calibration = Calibration.of(left, spread[classes, np.arange(d)], 1 + wide.shape[1] / n if plenty else 1.0)
     return SeriesModel(across, along, neighbours, weights, spread, calibration)
+
+
+def _refitted(
+    hidden: np.ndarray, times: np.ndarray, across: Linear, along: Linear, neighbours: Neighbours
+) -> tuple[Linear, Linear]:
+    """Both without the hidden cells."""
+    wide = np.hstack([hidden, neighbours(hidden, times)])
+    return tuple(  # type: ignore[return-value]
+        model.refit(cells, REFIT) if isinstance(model.gaussian, Gaussian) else model
+        for model, cells in ((across, hidden), (along, wide))
+    )
 
 
 def _guesses(
@@ -136,11 +157,22 @@ def _trusted(found: np.ndarray, classes: np.ndarray, table: np.ndarray, fold: np
         said = np.einsum("gij,ijg->ij", np.nan_to_num(found), weights[classes, columns])
         guess = np.where((fold >= 0) & (fold % 2 != half), said, guess)
     there = fold >= 0
-    mixed, plain = (np.where(there, (table - x) ** 2, 0.0).sum(axis=0) for x in (guess, line))
+    mixed, plain = (np.where(there, (table - x) ** 2, 0.0) for x in (guess, line))
     weights = _weights(found, classes, table, there)
-    straight = mixed > SURE * plain
+    straight = (mixed.sum(axis=0) > SURE * plain.sum(axis=0)) | ~_sure(plain - mixed, plain.sum(axis=0))
     weights[:, straight] = np.eye(len(found))[2]
     return weights, np.where(straight, line, guess)
+
+
+def _sure(gain: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Whether gains of squared error are more than chance, in each column or in all together.
+
+    Errors within a gap go together: stretches of time are counted, not cells.
+    """
+    stretches = np.add.reduceat(gain, np.arange(0, len(gain), STRETCH)) / np.maximum(size, 1e-300)
+    whole = stretches.sum(axis=1)
+    own = stretches.sum(axis=0) > CHANCE * np.sqrt((stretches**2).sum(axis=0))
+    return np.asarray(own | (whole.sum() > CHANCE * np.sqrt(whole @ whole)))
 
 
 def _weights(found: np.ndarray, classes: np.ndarray, table: np.ndarray, there: np.ndarray) -> np.ndarray:

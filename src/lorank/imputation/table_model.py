@@ -16,10 +16,12 @@ from .folds import cell_folds
 from .kernel import Bumps, fit_bumps
 from .linear import Linear, choose_linear, fit_linear, margins_of, to_scores
 from .margins import Margin
+from .missingness import odds_of_gaps
 from .patterns import find_patterns
 
 FOLDS = 6
 PLENTY = 20  # rows a column, from which on a fit hardly depends on whether a sixth of the cells was seen
+REFIT = 5  # rounds of expectation and maximisation without a fold's cells
 BETTER = 0.005  # the share of squared error that margins must take away
 WIDE = 120  # columns, from which on a covariance is a few factors and noise
 
@@ -107,7 +109,8 @@ def fit_table(table: np.ndarray, rng: np.random.Generator, *, bumps: bool = True
     errors = table - (mixture[:, None, :] * guesses).sum(axis=0)
     learned, said = fit_bumps(fills, fold, errors, rng) if bumps else (None, np.where(fold >= 0, 0.0, np.nan))
     trees = {} if learner is None else _trees(learner, fills, fold, table, errors, learned)
-    calibration = Calibration.of(errors - said, spread, 1 + d / n)
+    weights = odds_of_gaps(missing, linears[0].fill(table))
+    calibration = Calibration.of(errors - said, spread, 1 + d / n if plenty else 1.0, weights)
     return TableModel(linears, mixture, margins, learned, calibration, trees)
 
 
@@ -135,7 +138,7 @@ def _cross(
         hidden = np.where(at, np.nan, table)
         inside = find_patterns(np.isnan(hidden))
         for b, linear in enumerate(linears):
-            model = linear if plenty else linear.refit(hidden, 5, inside)
+            model = linear if plenty else linear.refit(hidden, REFIT, inside)
             filled, deviation = model.conditional(hidden, inside, spread=b == 0)
             guesses[b][at] = filled[at]
             if deviation is not None:
