@@ -59,6 +59,13 @@ def test_up_to_ten_times_faster(factor, expected, tmp_path):
     assert "5 tests" in said(one)
 
 
+def test_a_factor_of_several_tests_goes_before_a_larger_one_of_one(tmp_path):
+    rows = pair("completion-size", "rgd", "prgd", 12, n1=10_000, **SIZED)
+    rows += [run("completion-size", name, taken, n1=20_000, **SIZED) for name, taken in (("rgd", 990), ("prgd", 10))]
+    assert "12 ×" in said(verdict(tmp_path, "tenfold", rows))  # noqa: RUF001
+    assert "99 ×" in said(verdict(tmp_path, "tenfold", rows[-2:]))  # noqa: RUF001
+
+
 def test_factors_are_of_means_over_the_tests_that_both_made(tmp_path):
     where = {"n1": 20_000, **SIZED}
     slow, fast = {0: 30.0, 1: 10.0, 2: 99.0, 4: 20.0}, {0: 2.0, 1: 2.0, 3: 77.0, 4: 2.0}
