@@ -3,6 +3,7 @@
     python benchmarks/robust.py map [--instances 10]      where loss="robust" is exact: observations x share of outliers
     python benchmarks/robust.py targets                   20 instances each at two points of the map, ranks 5 and 10
     python benchmarks/robust.py clean                     clean data: recovery and time beside the default
+    python benchmarks/robust.py uneven                    rows and columns seen unevenly, of uneven sizes, with a mean
     python benchmarks/robust.py noise                     noise and outliers: errors beside one who knows the outliers
     python benchmarks/robust.py time                      seconds beside the clean solve (on a quiet core)
     python benchmarks/robust.py peers                     whole tables (robust PCA) beside packages that are installed
@@ -84,6 +85,43 @@ def make_targets(args: argparse.Namespace) -> None:
     for n, rank in ((500, 5), (500, 10), (1000, 5), (1000, 10)):
         for ratio, share in TARGETS:
             recovery("target", n, rank, ratio, share, 20, args.kind)
+
+
+POWERS = {"even": (0.0, 0.0), "mild": (0.5, 0.7), "steep": (0.6, 0.8)}  # as in benchmarks/uneven.py
+
+
+def uneven(
+    pattern: str, factors: str, sizes: bool, ratio: float, share: float, seed: int
+) -> tuple[lr.Completion, lr.FixedRank, np.ndarray]:
+    """A problem with outliers where rows and columns were seen unevenly (each at least ten times), the truth, what is wrong."""
+    rng, rank, shape = np.random.default_rng(seed), 5, (600, 400)
+    m = int(ratio * rank * (sum(shape) - rank))
+    rows, cols = lr.datasets.uneven_pattern(rng, shape, m, powers=POWERS[pattern], least=2 * rank)
+    left, right = (rng.random((n, rank)) if factors == "uniform" else rng.standard_normal((n, rank)) for n in shape)
+    left = left * rng.lognormal(0, 1, (shape[0], 1)) if sizes else left
+    truth = lr.FixedRank.from_factors(left, right)
+    y = truth.entries(rows, cols)
+    wrong = rng.random(len(y)) < share
+    y[wrong] += 10 * np.sqrt(np.mean(y**2)) * rng.standard_normal(wrong.sum())
+    return lr.Completion(rows, cols, y, shape, loss="robust"), truth, wrong
+
+
+def make_uneven(args: argparse.Namespace) -> None:
+    for factors in ("gaussian", "uniform"):
+        for sizes in (False, True):
+            for pattern in POWERS:
+                for ratio, share in ((4.0, 0.1), (6.0, 0.2), (10.0, 0.3)):
+                    errors, found = [], []
+                    for seed in range(FIRST, FIRST + args.instances):
+                        problem, truth, wrong = uneven(pattern, factors, sizes, ratio, share, seed)
+                        result = lr.solve(problem, 5, tol=1e-9, max_iter=1500)
+                        errors.append(error(result.X, truth))
+                        found.append(float((result.outliers.mask != wrong).mean()))
+                    log(
+                        "uneven", pattern=pattern, factors=factors, sizes=sizes, ratio=ratio, share=share,
+                        instances=args.instances, exact=int(sum(e < 1e-6 for e in errors)), median=float(np.median(errors)),
+                        misplaced=float(np.median(found)),
+                    )  # fmt: skip
 
 
 def make_clean(args: argparse.Namespace) -> None:
@@ -189,7 +227,7 @@ def report(args: argparse.Namespace) -> None:
         counts = {f"{ratio:g} per dof": cells[share, ratio]["exact"] for ratio in RATIOS if (share, ratio) in cells}
         rows.append({"outliers": f"{share:.0%}", **counts})
     print("\n".join(markdown(rows)))
-    for what in ("target", "clean", "noise", "time", "peer"):
+    for what in ("target", "uneven", "clean", "noise", "time", "peer"):
         if found[what]:
             rows = [{k: f"{v:.2g}" if isinstance(v, float) else v for k, v in one.items()} for one in found[what]]
             print("\n".join(["", what, "", *markdown(rows)]))
@@ -197,8 +235,8 @@ def report(args: argparse.Namespace) -> None:
 
 
 COMMANDS = {
-    "map": make_map, "targets": make_targets, "clean": make_clean, "noise": make_noise, "time": make_time,
-    "peers": make_peers, "report": report,
+    "map": make_map, "targets": make_targets, "uneven": make_uneven, "clean": make_clean, "noise": make_noise,
+    "time": make_time, "peers": make_peers, "report": report,
 }  # fmt: skip
 
 if __name__ == "__main__":

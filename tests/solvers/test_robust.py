@@ -64,6 +64,40 @@ def test_hard_problems_are_solved_exactly(per_dof, share):
     assert exact >= 2  # all three, as measured; one may fall to the way that rounding takes
 
 
+@pytest.mark.parametrize("uniform", [False, True])
+def test_uneven_patterns_and_data_with_a_mean(uniform):
+    """Rows seen unevenly; and entries that are all near one number, which says nothing of how they differ."""
+    rng, shape, exact = np.random.default_rng(0), (150, 100), 0
+    for _ in range(3):
+        left, right = (rng.random((n, 3)) if uniform else rng.standard_normal((n, 3)) for n in shape)
+        truth = lr.FixedRank.from_factors(left, right)
+        rows, cols = lr.datasets.uneven_pattern(rng, shape, 6 * 3 * 247, powers=(0.5, 0.7), least=8)
+        y = truth.entries(rows, cols)
+        wrong = rng.random(len(y)) < 0.15
+        y[wrong] += 10 * np.sqrt(np.mean(y**2)) * rng.standard_normal(wrong.sum())
+        exact += error(lr.solve(lr.Completion(rows, cols, y, shape, loss="robust"), 3, tol=1e-9).X, truth) < 1e-6
+    assert exact >= 2  # all three, as measured
+
+
+def test_many_observations_in_single_precision_first():
+    problem, truth, wrong = contaminated((600, 500), 3, 32.0)
+    half, unit = problem.single()
+    assert half is not problem
+    assert unit == 1
+    result = lr.solve(problem, 3, tol=1e-10)
+    assert error(result.X, truth) < 1e-9  # and all digits last
+    assert result.X.dtype == np.float64
+    assert (result.outliers.mask != wrong).mean() < 1e-3
+
+
+def test_outliers_that_nobody_can_tell_are_no_success():
+    problem, truth, _ = contaminated((120, 100), 4, 2.4, 0.4)
+    with pytest.warns(lr.ConvergenceWarning):
+        result = lr.solve(problem, 4)
+    assert not result.converged
+    assert error(result.X, truth) > 0.1
+
+
 def test_complex_and_single_precision():
     problem, truth, wrong = contaminated(dtype=complex)
     result = lr.solve(problem, 3, tol=1e-9)
@@ -180,6 +214,23 @@ def test_rows_are_fitted_as_by_dense_least_squares(side):
         k, root = rows == i, np.sqrt(weights[rows == i])
         expected = np.linalg.lstsq(root[:, None] * others[k], root * problem.y[k], rcond=None)[0]
         np.testing.assert_allclose(found[i], expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [float, complex])
+def test_a_row_of_which_most_observations_are_wrong(dtype):
+    problem, truth, _ = contaminated((60, 50), 2, 8.0, 0.0, dtype=dtype)
+    for side in (0, 1):
+        rng = np.random.default_rng(side)
+        values, place = np.array(problem.y), np.flatnonzero((problem.rows, problem.cols)[side] == 5)
+        bad = rng.permutation(place)[: len(place) - 6]  # six are right
+        values[bad] += 20 * rng.standard_normal(len(bad))
+        worse = lr.Completion(problem.rows, problem.cols, values, problem.shape)
+        factors = [truth.U * truth.s, truth.V.copy()]
+        factors[side][5] = 0
+        flags = np.arange(problem.shape[side]) == 5
+        new, count = repaired(worse, lr.FixedRank.from_factors(*factors), side, flags, 1e-6, 0.5)
+        assert count == 1
+        assert error(new, truth) < 1e-8
 
 
 def test_a_row_that_has_run_away_is_brought_back():

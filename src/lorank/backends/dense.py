@@ -345,9 +345,8 @@ def _is_long_single(a: Array) -> bool:
 
 def _products_in_double(a: np.ndarray, b: np.ndarray) -> float:
     """``Re <a, b>`` in double precision, a piece at a time: copies of the whole would go through memory."""
-    a, b = a.ravel(), b.ravel()
-    pieces = (slice(k, k + SHORT) for k in range(0, a.size, SHORT))
-    return math.fsum(float(np.vdot(_double(a[piece]), _double(b[piece])).real) for piece in pieces)
+    a, b = (np.ascontiguousarray(c).ravel().view(np.float32) for c in (a, b))
+    return float(np.einsum("i,i->", a, b, dtype=np.float64))
 
 
 def _nan_svd(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -73,20 +73,28 @@ class Problem(ABC):
     ) -> None:
         self.backend = get_backend(backend, y)
         y = np.asarray(y) if isinstance(y, (list, tuple)) else y
-        if not self.backend.all_finite(y):
+        again = y is vars(self).get("y")  # a copy with other weights: its data have been looked at
+        if not again and not self.backend.all_finite(y):
             first = int(np.flatnonzero(~np.isfinite(self.backend.to_numpy(y)))[0])
             raise ValueError(f"y[{first}] is not finite: leave out what was not measured")
         self.y = y
         self.shape = tuple(int(n) for n in shape)
         self.gain = float(gain)
         self.datafit: Datafit = Quadratic() if datafit is None else datafit
-        self.y_norm = math.sqrt(2 * self.datafit.at_zero(y, self.backend))  # |y|, in units of which residuals are given
-        vars(self).pop("largest", None)  # a copy's
+        for name in ("largest", "y_norm"):  # a copy's
+            vars(self).pop(name, None)
+        if not again:
+            _ = self.y_norm  # once, and not in the middle of a run
 
     @property
     def m(self) -> int:
         """Number of measurements."""
         return int(self.y.shape[0])
+
+    @functools.cached_property
+    def y_norm(self) -> float:
+        """``|y|``, in units of which residuals are given; of other losses the root of twice the loss of ``X = 0``."""
+        return math.sqrt(2 * self.datafit.at_zero(self.y, self.backend))
 
     @functools.cached_property
     def largest(self) -> float:

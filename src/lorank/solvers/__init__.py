@@ -9,8 +9,9 @@ from .message_passing import MessagePassing
 from .niht import IHT, NIHT
 from .rcg import RCG, Fisher
 from .rgd import RGD
-from .robust import Robust, Schedule
+from .robust import Robust
 from .safeguard import Fallback, Safeguard
+from .schedule import Schedule
 from .signal_cg import SignalCG
 from .solve import SOLVERS, solve
 from .variational import Variational

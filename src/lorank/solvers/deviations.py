@@ -31,15 +31,19 @@ def quantile(d: Vector, share: float, backend: Arrays) -> float:
         return 0.0
 
     def count(xp: Any, d: Array) -> Array:
-        below = -STEPS * xp.log2(abs(d) / top + 2.0 ** (1 - DEPTH))
-        place = below.astype(np.int64) if xp is np else below.long()
+        size = abs(d) / top
+        single = size.dtype == xp.float32
+        # The exponent and the first digits of a float, read as a whole number: eight bins for each factor of two.
+        digits = size.view(xp.int32) >> 20 if single else size.view(xp.int64) >> 49
+        place = (STEPS * 127 if single else STEPS * 1023) - digits
         return xp.bincount(place.clip(0, STEPS * DEPTH), minlength=STEPS * DEPTH + 1)
 
     counts = reduced(count, d)[::-1]  # from the smallest sizes on
     reached = np.cumsum(counts)
     k = int(np.searchsorted(reached, share * reached[-1]))
     inside = (share * reached[-1] - (reached[k - 1] if k else 0)) / max(counts[k], 1)  # how far into the bin
-    return float(top * 2.0 ** ((k - STEPS * DEPTH - 1 + inside) / STEPS))
+    octave, part = divmod(k - STEPS * DEPTH, STEPS)
+    return float(top * 2.0**octave * (1 + (part + inside) / STEPS))
 
 
 def smoothed(d: Vector, epsilon: float, base: Vector | None = None) -> tuple[Vector, float]:

@@ -11,8 +11,8 @@ import numpy as np
 from ..backends import Vector
 from ..geometry import FixedRank
 from ..metrics import Blocks
-from ..operators import Completion, Problem
-from ..parameter_checks import NOT_NEGATIVE, POSITIVE, SHARE, Expected, check_parameters, instance, whole
+from ..operators import Completion, Problem, Single
+from ..parameter_checks import POSITIVE, SHARE, check_parameters, instance, whole
 from ..result import Outliers
 from ..starts.staged import Staged
 from ..state import State
@@ -22,60 +22,32 @@ from .deviations import NORMAL_MEDIAN, NORMAL_THREE_QUARTERS, biweight, misfit_r
 from .noise import at_rest, looks_like_noise
 from .rcg import RCG
 from .rcg import Memory as CGMemory
-from .row_repair import repaired, suspicious
+from .row_repair import loses_rows, repaired, suspicious
+from .schedule import A_TUPLE_OF_SCHEDULES, SCHEDULES, Schedule, coarse_weights
 
 PLAIN, ANNEALING, SORTING, SORTED = "plain", "annealing", "sorting", "sorted"
 SCARCE = 2.2  # measurements per degree of freedom: with fewer, poor fits of clean data have the tails of outliers, too
+REPAIRS = 12  # rounds of them in one attempt
+ALIKE = 0.01  # relative difference of the sums by which ends are compared
+AMPLE = 4.4  # with as many, a quick fall is tried first, and a fit that looks like noise is believed the first time
 LIGHT, HEAVY = 1.1, 1.4  # root mean squares of deviations, over those of normal noise with the same median
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How the smoothing falls.
-
-    Parameters
-    ----------
-    gain : float
-        The smoothing is held until the mean weight has grown by less than this share within ``look`` steps;
-    look : int
-    rate : float
-        then it falls by this factor in each step,
-    end : float
-        to this share of the first one.
-
-    Examples
-    --------
-    >>> Schedule(rate=0.9)
-    Schedule(gain=0.02, look=2, rate=0.9, end=0.05)
-    """
-
-    gain: float = 0.02
-    look: int = 2
-    rate: float = 0.65
-    end: float = 0.05
-
-    def __post_init__(self) -> None:
-        check_parameters(self, gain=NOT_NEGATIVE, look=whole(1), rate=SHARE, end=SHARE)
-
-
-_SCHEDULES = Expected(
-    "be a tuple of Schedule objects",
-    lambda value: isinstance(value, tuple) and len(value) > 0 and all(isinstance(one, Schedule) for one in value),
-)
 
 
 @dataclass(frozen=True)
 class Memory:
     """What :class:`Robust` carries along.
 
-    ``plain`` is the state of the first phase, ``conjugate`` what the conjugate gradients remember, ``inner`` the state of
-    the problem with the observations sorted, ``epsilon`` the smoothing in force and ``coarse`` the first one, ``limit`` the
-    deviation from which on an observation is held for an outlier. ``best`` is the best end of an attempt so far.
+    ``plain`` is the state of the first phase, ``single`` the problem in single precision while it runs there, ``conjugate``
+    what the conjugate gradients remember, ``inner`` the state with weights that fall, or of the problem with the observations
+    sorted, ``epsilon`` the smoothing in force and ``coarse`` the first one, ``limit`` the
+    deviation from which on an observation is held for an outlier. ``best`` is the best end of an attempt so far. ``lost`` says
+    that a lower limit has left out whole rows.
     """
 
     phase: str
     rank: int
     plain: State | None = None
+    single: Single | None = None
     conjugate: CGMemory | None = None
     inner: State | None = None
     attempt: int = 0
@@ -87,6 +59,9 @@ class Memory:
     share: float = 1.0
     rounds: int = 0
     steps: int = 0
+    before: float = math.inf
+    repairs: int = 0
+    lost: bool = False
     level: float = math.inf
     noisy: bool = False
     best: tuple[float, FixedRank, float, float] | None = None
@@ -99,15 +74,16 @@ class Robust:
     1. As :class:`Auto` does, where the data allow it: without outliers nothing else happens.
     2. Where the residual stays and has heavy tails: from scratch, conjugate gradients with the weights
        ``(1 + |d/epsilon|^2)^(-3/4)`` of deviations d, those of a smoothed sum of square roots. Epsilon is held at half the
-       median of the data until the fit has settled, and then falls: large deviations count for less and less, and those that a
-       better fit makes small come back.
+       median of the data (of what rank 1 leaves over, where that is much less) until the fit has settled, and then falls:
+       large deviations count for less and less, and those that a better fit makes small come back.
     3. Observations beyond a limit are left out, the others fitted by least squares, and the limit follows the fit:
        ``margin`` times a quantile of what is left, and ``sigmas`` standard deviations where that is noise.
     4. Rows and columns of which suspiciously few observations fit are fitted anew, one by one
        (:func:`~lorank.solvers.row_repair.repaired`): with few observations and several outliers, one row may end elsewhere than
-       all others.
-    5. Where what is left is neither small nor noise, the same again with a slower schedule. The better end is taken, by the sum
-       of square roots; and :class:`Auto` goes on with all observations where even that finds no outliers.
+       all others. Where most observations of a row are wrong, random choices of a few are tried.
+    5. Where what is left is neither small nor noise, the same again with slower schedules, from other smoothings. Where
+       observations are few, only two ends that are alike are believed to be noise. The best end is taken, by the sum of square
+       roots; and :class:`Auto` goes on with all observations where even that finds no outliers (status ``"stalled"``, then).
 
     ``result.outliers`` says which observations were left out; ``result.residual`` is that of the others.
 
@@ -118,11 +94,11 @@ class Robust:
     solver : RCG
         Of the others.
     schedules : tuple of Schedule
-        One for each attempt.
-    first : float
-        Epsilon in medians of the data.
+        One for each attempt; the first of several only with many observations.
     every : int
-        Steps after which observations are sorted anew.
+        Steps after which observations are sorted anew, at the latest;
+    slowing : float
+        sooner where a step leaves more than this share of the residual.
     margin : float
         The limit in quantiles that three quarters of the observations that fit stay below, while the fit gets better;
     sigmas : float
@@ -145,9 +121,9 @@ class Robust:
 
     plain: Auto = field(default_factory=Auto)
     solver: RCG = field(default_factory=lambda: RCG(Blocks()))
-    schedules: tuple[Schedule, ...] = (Schedule(), Schedule(0.01, 3, 0.8, 0.03), Schedule(0.003, 5, 0.9, 0.01))
-    first: float = 0.5
+    schedules: tuple[Schedule, ...] = SCHEDULES
     every: int = 6
+    slowing: float = 0.7
     margin: float = 20.0
     sigmas: float = 4.0
     suspicious: int = 4
@@ -159,9 +135,9 @@ class Robust:
             self,
             plain=instance(Auto, "an Auto object"),
             solver=instance(RCG, "an RCG object"),
-            schedules=_SCHEDULES,
-            first=POSITIVE,
+            schedules=A_TUPLE_OF_SCHEDULES,
             every=whole(1),
+            slowing=SHARE,
             margin=POSITIVE,
             sigmas=POSITIVE,
             suspicious=whole(2),
@@ -186,6 +162,10 @@ class Robust:
             return self._anneal(problem, state, memory)
         return self._sort(problem, state, memory)
 
+    def gave_up(self, memory: Any) -> bool:
+        """Whether outliers were looked for in vain, so that the end is one of least squares with all observations."""
+        return isinstance(memory, Memory) and memory.phase == PLAIN and memory.best is not None
+
     def outliers(self, problem: Problem, X: FixedRank, memory: Any) -> tuple[Outliers, float]:
         """The outliers at X by the limit that a run has come to, and the standard deviation of the other deviations."""
         assert isinstance(problem, Completion)
@@ -200,17 +180,18 @@ class Robust:
 
     # -- without outliers ----------------------------------------------------------------------------------------------
     def _plain(self, problem: Completion, state: State, memory: Memory) -> State:
-        assert memory.plain is not None
+        plain, first = memory.plain, replace(memory, attempt=self._first(problem, memory))
+        assert plain is not None
         asked = memory.attempt == 0  # whether there are outliers; otherwise it is known that there are none
         scarce = problem.m < SCARCE * problem.dof(memory.rank)
         if asked and not scarce and self._is_suspicious(problem, state, memory):
-            return self._begin(problem, state, memory, "the residual stays and has heavy tails: looking for outliers")
-        inner = self.plain.step(problem, memory.plain)
+            return self._begin(problem, state, first, "the residual stays and has heavy tails: looking for outliers")
+        inner = self.plain.step(problem, plain)
         auto = inner.memory
         turned = isinstance(auto, AutoMemory) and auto.phase in ((LAST,) if scarce else (REWEIGHTED, NEWTON, LAST))
         if asked and (turned or at_rest(problem, memory.rank, memory.means)):
             if self._tail_ratio(problem, state, memory) > (HEAVY if scarce else LIGHT):
-                return self._begin(problem, state, memory, "the residual stays: looking for outliers")
+                return self._begin(problem, state, first, "the residual stays: looking for outliers")
             memory, asked = replace(memory, attempt=len(self.schedules)), False
         means = (*memory.means, inner.residual)[-max(self.suspicious, 6) :]
         memory = replace(memory, plain=inner, means=means)
@@ -230,89 +211,134 @@ class Robust:
 
     # -- weights that fall with deviations -----------------------------------------------------------------------------
     def _begin(self, problem: Completion, state: State, memory: Memory, note: str) -> State:
-        """From scratch, with large values weighing little."""
-        backend, base = problem.backend, problem.observations.weights
-        coarse = self.first * quantile(problem.y, 0.5, backend)
-        weights, _ = smoothed(problem.y, 2 * coarse, base)
-        weighted = problem.with_observations(problem.observations.with_weights(weights))
-        X = problem.restrict(Staged()(weighted, memory.rank, np.random.default_rng(0)))
-        memory = replace(memory, phase=ANNEALING, conjugate=None, inner=None, epsilon=coarse, coarse=coarse)
-        memory = replace(memory, means=(), falling=False, rounds=0, steps=0, level=math.inf, noisy=False, limit=math.inf)
-        new = self._at(problem, state, X, float("nan"), memory)
-        return replace(new, note=note, previous=None, restarted=True)
+        """From scratch, with large values weighing little; in single precision where the data have many observations."""
+        half, unit = problem.single()
+        single = Single(half, unit) if half is not problem and unit == 1 else None  # limits have the unit of the data
+        inside = problem if single is None else half
+        coarse, weighted = coarse_weights(inside, self.schedules[memory.attempt].first)
+        X = inside.restrict(Staged()(weighted, memory.rank, np.random.default_rng(0)))
+        memory = replace(memory, phase=ANNEALING, single=single, conjugate=None, epsilon=coarse, coarse=coarse, means=())
+        memory = replace(
+            memory, falling=False, rounds=0, steps=0, repairs=0, lost=False, level=math.inf, noisy=False, limit=math.inf
+        )
+        new = self._outside(problem, state, self._at(inside, state, X, float("nan")), memory)
+        return replace(new, note=note, restarted=True)
 
     @staticmethod
-    def _at(problem: Completion, state: State, X: FixedRank, step: float, memory: Memory) -> State:
+    def _at(inside: Completion, state: State, X: FixedRank, step: float) -> State:
         """The state at X with deviations, but no products yet: those with weights are all that will be asked for."""
-        G = problem.gradient(X)
-        weights = problem.observations.weights
-        vars(G)["residual_norm"] = problem.backend.norm(G.residual if weights is None else weights**0.5 * G.residual)
-        return replace(state.next(problem, X, step, memory, G), previous=None)
+        G = inside.gradient(X)
+        weights = inside.observations.weights
+        vars(G)["residual_norm"] = inside.backend.norm(G.residual if weights is None else weights**0.5 * G.residual)
+        return replace(state.next(inside, X, step, None, G), previous=None)
+
+    @staticmethod
+    def _outside(problem: Completion, state: State, inner: State, memory: Memory) -> State:
+        """The next state, in the precision of the data, while ``inner`` is the one computed with."""
+        memory = replace(memory, inner=inner)
+        if memory.single is None:
+            return replace(inner, iteration=state.iteration + 1, memory=memory)
+        X = memory.single.back(inner.X, problem.dtype)
+        return State(state.iteration + 1, X, problem.gradient(X), inner.residual, inner.step, None, memory)
+
+    @staticmethod
+    def _inside(problem: Completion, memory: Memory) -> Completion:
+        inside = problem if memory.single is None else memory.single.problem
+        assert isinstance(inside, Completion)
+        return inside
 
     def _anneal(self, problem: Completion, state: State, memory: Memory) -> State:
-        schedule = self.schedules[memory.attempt]
-        weights, mean = smoothed(state.gradient.residual, memory.epsilon, problem.observations.weights)
+        schedule, inside, inner = self.schedules[memory.attempt], self._inside(problem, memory), memory.inner
+        assert inner is not None
+        weights, mean = smoothed(inner.gradient.residual, memory.epsilon, inside.observations.weights)
         means, falling, look = (*memory.means, mean), memory.falling, schedule.look
         falling = falling or (len(means) > look and mean < (1 + schedule.gain) * means[-1 - look]) or len(means) > 80
         if falling and (memory.epsilon < schedule.end * memory.coarse or mean < 0.6 * max(means)):
             return self._sort(problem, state, replace(memory, phase=SORTING, limit=8 * memory.epsilon), begin=True)
-        G = state.gradient.weighted(weights)
-        conjugate = memory.conjugate or self.solver.start(G.problem, replace(state, gradient=G))
-        alpha, conjugate = self.solver.move(state.X, G, conjugate)
+        G = inner.gradient.weighted(weights)
+        conjugate = memory.conjugate or self.solver.start(G.problem, replace(inner, gradient=G))
+        alpha, conjugate = self.solver.move(inner.X, G, conjugate)
         assert conjugate.direction is not None
-        X = state.X.manifold.retract(conjugate.direction, alpha)
-        state.X.manifold.forget(conjugate.direction)
+        X = inner.X.manifold.retract(conjugate.direction, alpha)
+        inner.X.manifold.forget(conjugate.direction)
         epsilon = schedule.rate * memory.epsilon if falling else memory.epsilon
         memory = replace(memory, conjugate=conjugate, means=means, falling=falling, epsilon=epsilon)
-        return replace(self._at(problem, state, X, alpha, memory), restarted=True)
+        return replace(self._outside(problem, state, self._at(inside, state, X, alpha), memory), restarted=True)
 
     # -- least squares with those within a limit -------------------------------------------------------------------------
     def _sort(self, problem: Completion, state: State, memory: Memory, *, begin: bool = False) -> State:
         note, restarted = "", False
-        if begin or memory.steps >= self.every:
+        if begin or memory.steps >= self.every or (memory.phase == SORTING and self._rests(memory)):
             turned = self._round(problem, state, memory)
             if turned.memory.phase not in (SORTING, SORTED):
                 return turned
             state, memory, note, restarted = turned, turned.memory, turned.note, turned.restarted
         assert memory.inner is not None
-        inside = memory.inner.gradient.problem
+        inside, before = memory.inner.gradient.problem, memory.inner.residual
         inner = self.solver.step(inside, memory.inner)
-        memory = replace(memory, inner=inner, steps=memory.steps + 1)
-        new = replace(inner, iteration=state.iteration + 1, memory=memory, note=note, restarted=restarted)
+        memory = replace(memory, steps=memory.steps + 1, before=before)
+        new = replace(self._outside(problem, state, inner, memory), note=note, restarted=restarted)
         if memory.phase == SORTING:  # not to be taken for an end, whatever the residual
             new = replace(new, residual=max(new.residual, min(1.0, state.residual)), previous=None, restarted=True)
         return new
 
+    @staticmethod
+    def _fits(inner: State) -> bool:
+        return inner.residual < max(1e-5, 300 * float(np.finfo(inner.X.dtype).eps))
+
+    def _rests(self, memory: Memory) -> bool:
+        """Whether more steps with the observations as they are sorted would be in vain."""
+        assert memory.inner is not None
+        return self._fits(memory.inner) or (memory.steps >= 2 and memory.inner.residual > self.slowing * memory.before)
+
     def _round(self, problem: Completion, state: State, memory: Memory) -> State:
         """Sort the observations anew, and see whether the fit is at its end."""
-        X, d = state.X, self._deviations(problem, state.X)
+        inner, begin = memory.inner, memory.rounds == 0
+        assert inner is not None
+        X, d = inner.X, self._deviations(self._inside(problem, memory), inner.X)
         note, restarted = "", memory.phase == SORTING
-        level = memory.inner.residual if memory.inner is not None else math.inf
-        fits = level < max(1e-5, 1e3 * float(np.finfo(X.dtype).eps))
+        level = math.inf if begin else inner.residual
+        fits = not begin and self._fits(inner)
         stays = memory.rounds > 2 and level > 0.8 * memory.level
+        anew, turned = begin, False
         if memory.phase == SORTING and (fits or stays or memory.rounds >= 24):
-            X, moved = self._repair(problem, X, memory)
+            if memory.single is not None:  # from here on with all digits
+                X, anew = state.X, True
+                memory, d = replace(memory, single=None), self._deviations(problem, X)
+            X, moved = self._repair(problem, X, memory) if memory.repairs < REPAIRS else (X, 0)
+            memory = replace(memory, repairs=memory.repairs + 1)
             if moved:
-                d, note, level = self._deviations(problem, X), f"{moved} rows and columns fitted anew", math.inf
-                memory = replace(memory, inner=None)
+                d, note, level, anew = self._deviations(problem, X), f"{moved} rows and columns fitted anew", math.inf, True
+                turned = True
             elif not fits and not memory.noisy:  # a limit as for noise, before it is asked whether it is any
                 memory, level = replace(memory, noisy=True, rounds=1), math.inf
-            elif fits or (self._tried_enough(problem, memory) and self._is_noise(memory)):
-                memory = replace(memory, phase=SORTED, noisy=not fits)
+            elif fits or (self._tried_enough(problem, memory, d) and self._is_noise(memory)):
+                memory, turned = replace(memory, phase=SORTED, noisy=not fits), fits
                 note = f"{1 - memory.share:.2%} of the observations held for outliers"
             else:
                 return self._again(problem, state, memory, d)
-        limit = self._limit(problem, d, memory)
-        changed = limit != memory.limit
-        if memory.inner is None or changed:
-            weights, share = within(d, limit, problem.observations.weights)
-            if memory.inner is None or share != memory.share or memory.rounds < 3:
-                memory = replace(memory, inner=None, share=share)
-            memory = replace(memory, limit=limit)
-            if memory.inner is None:
-                inside = problem.with_observations(problem.observations.with_weights(weights))
-                inner = State.at(inside, X)
-                memory = replace(memory, inner=inner.remember(self.solver.start(inside, inner)))
+        inside = self._inside(problem, memory)
+        limit = memory.limit if turned else self._limit(inside, d, memory)
+        if memory.lost and not memory.noisy:  # rows and columns that a lower limit left out, while all others fit by now
+            X, moved = self._repair(problem, X, memory)
+            memory = replace(memory, lost=False)
+            if moved:
+                d, note, anew, limit = self._deviations(problem, X), f"{moved} rows and columns fitted anew", True, memory.limit
+        elif (
+            memory.phase == SORTED
+            and not memory.noisy
+            and limit < memory.limit
+            and loses_rows(inside, d, (limit, memory.limit), memory.share, memory.rank)
+        ):
+            memory = replace(memory, lost=stays)
+            limit = max(limit, memory.limit / 4) if stays else memory.limit
+        if anew or limit != memory.limit:
+            weights, share = within(d, limit, inside.observations.weights)
+            if anew or share != memory.share or memory.rounds < 3:
+                part = inside.with_observations(inside.observations.with_weights(weights))
+                inner = State.at(part, X)
+                inner = inner.remember(self.solver.start(part, inner))
+            memory = replace(memory, limit=limit, share=share, inner=inner)
         memory = replace(memory, rounds=memory.rounds + 1, steps=0, level=level)
         return replace(state, X=X, memory=memory, note=note, restarted=restarted)
 
@@ -322,9 +348,10 @@ class Robust:
 
     def _limit(self, problem: Completion, d: Vector, memory: Memory) -> float:
         """What the deviations of the observations that fit say."""
+        backend, dof = problem.backend, problem.dof(memory.rank)
         if memory.rounds == 0:
-            return memory.limit
-        backend, dof, fitting = problem.backend, problem.dof(memory.rank), memory.share * problem.m
+            memory = replace(memory, share=within(d, memory.limit)[1])
+        fitting = memory.share * problem.m
         if memory.noisy:
             if memory.rounds > 40:
                 return memory.limit
@@ -349,17 +376,24 @@ class Robust:
         assert memory.inner is not None
         return looks_like_noise(memory.inner.gradient.problem, memory.inner)
 
-    def _tried_enough(self, problem: Completion, memory: Memory) -> bool:
-        """Where observations are few, a poor fit looks like noise, too: then only the second end is believed."""
-        return memory.attempt > 0 or problem.m > 2 * SCARCE * problem.dof(memory.rank)
+    def _tried_enough(self, problem: Completion, memory: Memory, d: Vector) -> bool:
+        """Where observations are few, a poor fit looks like noise, too: then only two ends that are alike are believed."""
+        if problem.m > AMPLE * problem.dof(memory.rank):
+            return True
+        return memory.best is not None and abs(self._misfit(problem, d) / memory.best[0] - 1) < ALIKE
+
+    @staticmethod
+    def _misfit(problem: Completion, d: Vector) -> float:
+        return misfit_root(d, 0.015 * quantile(problem.y, 0.5, problem.backend))
+
+    def _first(self, problem: Completion, memory: Memory) -> int:
+        return 0 if len(self.schedules) == 1 or problem.m > AMPLE * problem.dof(memory.rank) else 1
 
     def _again(self, problem: Completion, state: State, memory: Memory, d: Vector) -> State:
         """A slower schedule, and after the last one the best end so far."""
-        ended = (misfit_root(d, 0.03 * memory.coarse), state.X, memory.limit, memory.share)
+        ended = (self._misfit(problem, d), state.X, memory.limit, memory.share)
         best = ended if memory.best is None or ended[0] < memory.best[0] else memory.best
         memory = replace(memory, best=best)
-        if memory.attempt and best is not ended and self._is_noise(memory):
-            memory = replace(memory, attempt=len(self.schedules))
         if memory.attempt + 1 < len(self.schedules):
             again = replace(memory, attempt=memory.attempt + 1)
             return self._begin(problem, state, again, "what is left is no noise: once more, slower")
@@ -370,7 +404,7 @@ class Robust:
             memory = replace(memory, phase=PLAIN, attempt=len(self.schedules), limit=math.inf)
             new = replace(plain, iteration=state.iteration + 1, memory=memory, previous=None)
             return replace(new, note="no outliers found: on with all observations", restarted=True)
-        memory = replace(memory, phase=SORTED, inner=None, limit=limit, share=share, noisy=True)
+        memory = replace(memory, phase=SORTED, inner=State.at(problem, X), limit=limit, share=share, noisy=True, rounds=0)
         return self._round(problem, replace(state, X=X), memory)
 
 

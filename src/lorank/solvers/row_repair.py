@@ -15,6 +15,7 @@ from .deviations import smoothed, within
 SWEEPS, RATE = 12, 0.6  # of the smoothing, from a coarse one down
 ATTEMPTS = 6  # the first from zero
 ROUNDS = (10.0, 3.0, 1.0)  # then least squares with what is within so many smoothings
+TRIALS, WORK = 1000, 2e9  # subsets of a row's observations, and multiplications for all rows
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,9 @@ class Side:
         sizes = backend.row_squares(self.other * X.s) ** 0.5
         middle = backend.median(sizes)
         sizes = (sizes / middle if middle > 0 else 0 * sizes + 1).clip(1.0)
-        return self.problem.observations.sample(*self.pair(0 * self.own[:, :1] + 1, sizes[:, None]))
+        return entrywise(
+            lambda xp, a: abs(a), self.problem.observations.sample(*self.pair(0 * self.own[:, :1] + 1, sizes[:, None]))
+        )
 
     def inliers(self, own: Array, limit: float) -> Array:
         """How many observations of each row are within the limit."""
@@ -70,6 +73,15 @@ def suspicious(problem: Completion, weights: Vector, share: float, rank: int, si
     """Flags for rows (columns) of which not half as many observations fit as of all, or no more than any fit fits."""
     counts, fitting = problem.observations.counts(side), problem.observations.sums(weights, side)
     return ((fitting <= rank + 1) | (fitting < 0.5 * share * counts)) & (counts > rank + 1)
+
+
+def loses_rows(problem: Completion, d: Vector, limits: tuple[float, float], share: float, rank: int) -> bool:
+    """Whether the lower of two limits would leave out rows or columns that fit within the other one: those that a fit comes to
+    more slowly than to the rest.
+    """
+    low, high = (within(d, limit)[0] for limit in limits)
+    new = (suspicious(problem, low, share, rank, side) & ~suspicious(problem, high, share, rank, side) for side in (0, 1))
+    return any(bool(flags.any()) for flags in new)
 
 
 def repaired(problem: Completion, X: FixedRank, side: int, flags: Array, limit: float, coarse: float) -> tuple[FixedRank, int]:
@@ -99,7 +111,69 @@ def repaired(problem: Completion, X: FixedRank, side: int, flags: Array, limit: 
             count += int(better.sum())
         if not bool(left.any()):
             break
+    own, more = _by_subsets(here, own, left & (here.inliers(own, limit) <= X.rank + 1), limit)
+    count += more
     return (FixedRank.from_factors(*here.pair(own, here.other), backend=X.backend), count) if count else (X, 0)
+
+
+def _by_subsets(here: Side, own: Array, flags: Array, limit: float) -> tuple[Array, int]:
+    """Flagged rows of which only a minority of the observations is right: as many of them as the rank determine a row, and
+    some of many random choices are all right. As many rows as can be had for a bounded effort.
+    """
+    backend, r = here.problem.backend, here.X.rank
+    places = np.flatnonzero(backend.to_numpy(flags))[: int(WORK / (TRIALS * (r**3 + 100 * r)))]
+    if not len(places):
+        return own, 0
+    indptr, indices, values, _ = here.problem.observations.host()
+    other, rows, count = backend.to_numpy(here.other), np.array(backend.to_numpy(own)), 0
+    for i in places:
+        if here.side == 0:
+            where = slice(int(indptr[i]), int(indptr[i + 1]))
+            A, b = other[indices[where]].conj(), values[where]
+        else:
+            k = np.flatnonzero(indices == i)
+            A, b = other[np.searchsorted(indptr, k, side="right") - 1].conj(), values[k].conj()
+        found = best_of_subsets(A, b, limit, np.random.default_rng(int(i)))
+        if found is not None:
+            rows[i], count = found, count + 1
+    return (backend.asarray(rows), count) if count else (own, 0)
+
+
+def best_of_subsets(A: np.ndarray, b: np.ndarray, limit: float, rng: np.random.Generator) -> np.ndarray | None:
+    """The x that fits most of the equations ``A x = b`` within a limit, of those that fit some r of them exactly; None where
+    none fits more than r + 1.
+
+    Parameters
+    ----------
+    A : (k, r) array
+    b : (k,) array
+    limit : float
+    rng : numpy.random.Generator
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> A, x = rng.standard_normal((15, 3)), np.array([1.0, 2.0, 3.0])
+    >>> b = A @ x
+    >>> b[:7] += 10 * rng.standard_normal(7)  # nearly half of them are wrong
+    >>> bool(abs(best_of_subsets(A, b, 1e-6, rng) - x).max() < 1e-12)
+    True
+    """
+    k, r = A.shape
+    if k < r + 2:
+        return None
+    chosen = np.argsort(rng.random((TRIALS, k)), axis=1)[:, :r]
+    square = A[chosen] + 1e-12 * abs(A).max() * np.eye(r, dtype=A.dtype)
+    with np.errstate(all="ignore"):
+        x = np.linalg.solve(square, b[chosen][..., None])[..., 0]
+        fitting = (abs(x @ A.T - b) <= limit).sum(axis=1)
+    keep = abs(A @ x[fitting.argmax()] - b) <= limit
+    for _ in range(3):
+        if keep.sum() < r + 2:
+            return None
+        best = np.linalg.lstsq(A[keep], b[keep], rcond=None)[0]
+        keep = abs(A @ best - b) <= limit
+    return np.asarray(best) if keep.sum() >= r + 2 else None
 
 
 def _descend(here: Side, leverage: Vector, own: Array, epsilon: float, sweeps: int, limit: float) -> Array:

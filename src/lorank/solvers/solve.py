@@ -48,6 +48,11 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "iht": IHT,
 }
 
+IN_VAIN = (
+    "But outliers were looked for in vain, and what is left does not look as if there were none: with so few observations "
+    "nobody can tell. Ask for a smaller rank, or get more observations."
+)
+
 
 def solve(
     problem: Problem,
@@ -184,6 +189,8 @@ def solve(
         status = Status(status, advice=f"{status.advice} On the way: {said}.", success=status.success)
     if path:
         status = Status(status, advice=f"{status.advice} {describe_path(path, r, tol)}", success=status.success)
+    if isinstance(algorithm, Robust) and status == "noise" and algorithm.gave_up(ended.last.memory):
+        status = Status("stalled", advice=f"{status.advice} {IN_VAIN}")
     if stop is None:
         outlying = _outlying(problem, algorithm, ended.state, status)
         if outlying:
