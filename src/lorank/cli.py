@@ -1,4 +1,4 @@
-"""The command line: ``lorank demo``, ``lorank reproduce``, and the commands for files in :mod:`lorank.commands`.
+"""The command line: ``lorank demo``, ``lorank reproduce``, and the commands in :mod:`lorank.commands`.
 
 typer, rich and matplotlib are an extra, ``lorank[cli]``, and are imported only when a command needs them.
 """
@@ -29,7 +29,9 @@ def build_app() -> Any:
     """The typer application."""
     import typer
 
-    app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    from .commands.welcome import WELCOME, epilog
+
+    app = typer.Typer(pretty_exceptions_enable=False)
 
     def show_version(wanted: bool) -> None:
         if wanted:
@@ -38,16 +40,26 @@ def build_app() -> Any:
             print(f"lorank {__version__}")
             raise typer.Exit
 
-    @app.callback()
+    @app.callback(invoke_without_command=True)
     def lorank(
+        context: typer.Context,
         version: Annotated[
             bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and leave.")
         ] = False,
     ) -> None:
         """Recover a low-rank matrix from a few of its entries or from indirect measurements."""
+        if context.invoked_subcommand is None:
+            print(WELCOME, end="")
 
     @app.command()
     def demo(
+        context: typer.Context,
+        story: Annotated[
+            str | None,
+            typer.Argument(
+                help="ratings, table, phase or image: a small story. Without it, solvers at work.", show_default=False
+            ),
+        ] = None,
         n: Annotated[int, typer.Option("--n", help="Rows and columns of the matrix.")] = 3000,
         rank: Annotated[int, typer.Option(help="Its rank.")] = 10,
         oversampling: Annotated[float, typer.Option(help="Observed entries for each degree of freedom.")] = 5.0,
@@ -55,10 +67,23 @@ def build_app() -> Any:
         tol: Annotated[float, typer.Option(help="Stop at this relative error, |X_t - X| / |X|.")] = 1e-4,
         max_iter: Annotated[int, typer.Option(help="The most iterations of a solver.")] = 500,
         max_seconds: Annotated[float, typer.Option(help="The most seconds of a solver.")] = 10.0,
-        out: Annotated[Path, typer.Option(help="Where the plot goes, a PNG.")] = Path("lorank-demo.png"),
+        out: Annotated[
+            Path | None,
+            typer.Option(help="Where the plot goes, a PNG: lorank-demo.png, or with the story's name.", show_default=False),
+        ] = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
     ) -> None:
-        """Recover a random matrix from a few of its entries with five solvers, and compare them."""
+        """Recover a random matrix from a few of its entries with five solvers, and compare them; or tell a small story."""
+        if story is not None:
+            from .commands.stories import check_story, run_story
+
+            solvers_only = ("n", "rank", "oversampling", "tol", "max_iter", "max_seconds")
+            sources = {name: context.get_parameter_source(name) for name in solvers_only}
+            given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+            check_story(story, given)
+            run_story(story, out or Path(f"lorank-demo-{story}.png"), seed, as_json)
+            return
+        out = out or Path("lorank-demo.png")
         from .report.demo import Demo, run_demo
 
         status = run_demo(Demo(n, rank, oversampling, seed, tol, max_iter, max_seconds, out), as_json=as_json)
@@ -86,10 +111,13 @@ def build_app() -> Any:
         if status:
             raise typer.Exit(status)
 
-    from .commands import evaluate, ratings, serve, tables
+    from .commands import doctor, evaluate, ratings, serve, tables
 
     ratings.register(app)
     evaluate.register(app)
     serve.register(app)
     tables.register(app)
+    doctor.register(app)
+    for command in app.registered_commands:
+        command.epilog = epilog(str(command.name or getattr(command.callback, "__name__", "")))
     return app
