@@ -22,7 +22,7 @@ TREE = {
         ("some of them are nonsense", 'Completion(loss="robust")', "losses.html#gross-errors"),
         ("yes or no, classes, counts", "Completion(loss=...)", "losses.html"),
     ],
-    "Other measurements of a matrix": [
+    "Other measurements of it": [
         ("inner products with known matrices", "Sensing", "guides/sensing.html"),
         ("a linear map of my own", "Sensing.from_functions", "guides/extending.html"),
     ],
