@@ -36,12 +36,13 @@ class Linear:
         return self.conditional(table, patterns, spread=False)[0]
 
     def conditional(
-        self, table: np.ndarray, patterns: Patterns | None = None, spread: bool = True
+        self, table: np.ndarray, patterns: Patterns | None = None, spread: bool = True, scores: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """The filled table, and the standard deviations of the gaps."""
+        """The filled table, and the standard deviations of the gaps; the table's scores may be given where they are known."""
         if self.margins is None:
             return self.gaussian.conditional(table, patterns, spread)
-        filled, deviation = self.gaussian.conditional(to_scores(self.margins, table), patterns)
+        scores = to_scores(self.margins, table) if scores is None else scores
+        filled, deviation = self.gaussian.conditional(scores, patterns)
         assert deviation is not None
         missing = np.isnan(table)
         out = table.copy()
@@ -62,9 +63,14 @@ class Linear:
         out = np.column_stack([margin.backward(z) for margin, z in zip(self.margins, drawn.T, strict=True)])
         return np.where(np.isnan(table), out, table)
 
-    def refit(self, table: np.ndarray, max_iter: int, patterns: Patterns | None = None) -> Linear:
+    def refit(
+        self, table: np.ndarray, max_iter: int, patterns: Patterns | None = None, scores: np.ndarray | None = None
+    ) -> Linear:
         """The same on another table, from here."""
-        scores = table if self.margins is None else to_scores(self.margins, table)
+        if self.margins is None:
+            scores = table
+        elif scores is None:
+            scores = to_scores(self.margins, table)
         assert isinstance(self.gaussian, Gaussian)
         found = fit_gaussian(scores, self.strength, start=self.gaussian, patterns=patterns, max_iter=max_iter)
         return Linear(found, self.strength, self.margins)
@@ -76,7 +82,16 @@ def margins_of(table: np.ndarray) -> list[Margin]:
 
 
 def to_scores(margins: list[Margin], table: np.ndarray) -> np.ndarray:
+    """The columns through their margins; nan stays."""
     return np.column_stack([margin.forward(column) for margin, column in zip(margins, table.T, strict=True)])
+
+
+def scores_filled(margins: list[Margin], scores: np.ndarray, filled: np.ndarray) -> np.ndarray:
+    """The scores of a filled table whose known cells' scores are there: those of the gaps are added."""
+    out, gaps = scores.copy(), np.isnan(scores)
+    for j, margin in enumerate(margins):
+        out[gaps[:, j], j] = margin.forward(filled[gaps[:, j], j])
+    return out
 
 
 def fit_linear(table: np.ndarray, margins: list[Margin] | None, near: Linear | None = None, strength: float = LOOSE) -> Linear:

@@ -17,7 +17,7 @@ NEAR = 6.0  # steps in which a neighbour in time loses most of what it says, whe
 LAG = 0.3  # the least correlation at which a period counts
 SHORTEST = 4  # periods
 HIDDEN = 0.15  # the most of a column that a fold hides
-SHORT = 4.0  # steps: where gaps are no longer on average, fewer cells are hidden, so that their neighbours stay known
+SHORT = 4  # steps: where gaps are no longer on average, fewer cells are hidden, so that their neighbours stay known
 PLACES = 4  # that are looked at for a run to be hidden in
 
 
@@ -164,9 +164,17 @@ def _hide(
     Places where a run is whole are looked for: pieces of runs are shorter gaps, and easier ones.
     """
     n, hidden, tries = len(fold), 0, 0
+    if len(cols) == 1 and lengths.max() <= SHORT:  # all at once
+        drawn = rng.choice(lengths, int(np.ceil(share * n / lengths.mean())))
+        starts = rng.integers(0, np.maximum(n - drawn, 1))
+        for step in range(int(lengths.max())):
+            rows = starts[drawn > step] + step
+            rows = rows[rows < n]
+            fold[rows, cols[0]] = np.where(fold[rows, cols[0]] == NEVER, k, fold[rows, cols[0]])
+        return
     while hidden < share * n and tries < 4 * n:
         length = int(min(rng.choice(lengths), n // 4 + 1))
-        starts = rng.integers(0, max(n - length, 1), PLACES)
+        starts = rng.integers(0, max(n - length, 1), PLACES if length > SHORT else 1)
         taken = [int(((fold[at : at + length, cols] != NEVER) | missing[at : at + length, cols]).sum()) for at in starts]
         at = int(starts[int(np.argmin(taken))])
         part = fold[at : at + length, cols]

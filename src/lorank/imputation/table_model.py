@@ -14,7 +14,7 @@ from .calibration import Calibration
 from .factor_analysis import FactorAnalysis, choose_rank, fit_factor_analysis
 from .folds import cell_folds
 from .kernel import Bumps, fit_bumps
-from .linear import Linear, choose_linear, fit_linear, margins_of, to_scores
+from .linear import Linear, choose_linear, fit_linear, margins_of, scores_filled, to_scores
 from .margins import Margin
 from .missingness import odds_of_gaps
 from .patterns import find_patterns
@@ -133,17 +133,18 @@ def _cross(
     """Hide the folds in turn: the rows as they were filled then (as scores), and guesses and their spread at hidden cells."""
     fills = []
     guesses, spread = np.full((len(linears), *table.shape), np.nan), np.full(table.shape, np.nan)
+    whole = to_scores(margins, table)
     for k in range(FOLDS):
         at = fold == k
-        hidden = np.where(at, np.nan, table)
+        hidden, scores = np.where(at, np.nan, table), np.where(at, np.nan, whole)
         inside = find_patterns(np.isnan(hidden))
         for b, linear in enumerate(linears):
-            model = linear if plenty else linear.refit(hidden, REFIT, inside)
-            filled, deviation = model.conditional(hidden, inside, spread=b == 0)
+            model = linear if plenty else linear.refit(hidden, REFIT, inside, scores)
+            filled, deviation = model.conditional(hidden, inside, b == 0, scores)
             guesses[b][at] = filled[at]
             if deviation is not None:
                 spread[at] = deviation[at]
-                fills.append(to_scores(margins, filled))
+                fills.append(scores_filled(margins, scores, filled))
     return fills, guesses, spread
 
 
