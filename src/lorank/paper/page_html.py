@@ -31,9 +31,9 @@ def escaped(value: str) -> str:
 
 
 def measured(text: str) -> str:
-    """The figure in bold, what stands behind it in brackets not."""
-    head, bracket, tail = text.partition(" (")
-    return f"<b>{escaped(head)}</b>{escaped(bracket + tail)}"
+    """The figure in bold, what stands behind it, in brackets or after a semicolon, not."""
+    end = min(found if (found := text.find(sign)) >= 0 else len(text) for sign in (" (", ";"))
+    return f"<b>{escaped(text[:end])}</b>{escaped(text[end:])}"
 
 
 def items(lines: Sequence[str]) -> str:
