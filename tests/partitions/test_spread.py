@@ -52,3 +52,32 @@ def test_blocks_that_torch_holds():
     _, two, truth = pair("partitions:2:torch")
     result = lr.solve(two, 3).numpy()
     assert truth.distance(result.X) < 1e-4 * truth.norm()
+
+
+def test_few_round_trips():
+    """Gram products, the slope and lengths, bases, the line search and the residual: six trips an iteration."""
+    _, two, _ = pair("partitions:3")
+    graph, at = two.observations.graph, []
+    lr.solve(
+        two,
+        3,
+        "rcg",
+        stop=lr.stopping.Iterations(4),
+        max_iter=4,
+        callbacks=[lambda p, s, c: at.append((graph.trips, graph.passes))],
+    )
+    trips, passes = np.diff(at, axis=0).T
+    assert max(trips) <= 6
+    assert max(passes) <= 4
+
+
+def test_what_is_known_costs_no_trip():
+    _, two, _ = pair("partitions:3")
+    graph, y = two.observations.graph, two.y * 2.0
+    first = y.sum(), two.backend.norm(y)
+    trips = graph.trips
+    assert (y.sum(), two.backend.norm(y)) == first
+    assert graph.trips == trips
+    changed = y.copy()
+    changed[:] = 1.0
+    assert changed.sum() == len(changed)

@@ -223,7 +223,12 @@ class Spread:
     def sum(self, axis: int | None = None) -> Any:
         if axis not in (None, 0):
             return self.made("method", "sum", self, axis, like=self.like.sum(axis))
-        return self.added("total", self.node, axis)
+        known = self.graph.numbers
+        if axis is not None:
+            return self.added("total", self.node, axis)
+        if ("total", self.node.key) not in known:  # nodes do not change: what was asked for once costs no further trip
+            known["total", self.node.key] = self.added("total", self.node, None)
+        return known["total", self.node.key]
 
     def mean(self, axis: int | None = None) -> Any:
         if axis not in (None, 0):

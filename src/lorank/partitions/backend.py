@@ -207,6 +207,11 @@ class Partitioned(Reference):
         for (a, b), one in zip(pairs, found, strict=True):
             graph.grams[_keys(a, b)], graph.grams[_keys(b, a)] = one, one.conj().T
 
+    def extend_basis(self, u: Array, y: Array) -> tuple[Array, np.ndarray] | None:
+        if isinstance(u, Spread) and isinstance(y, Spread):
+            self._remember([(u, y), (y, y)])
+        return super().extend_basis(u, y)
+
     def extend_bases(self, pairs: Sequence[tuple[Array, Array]]) -> list[tuple[Array, np.ndarray]] | None:
         if all(isinstance(a, Spread) for pair in pairs for a in pair):
             self._remember([one for u, y in pairs for one in ((u, y), (y, y))])
@@ -229,9 +234,17 @@ class Partitioned(Reference):
         return self.norms([a])[0]
 
     def norms(self, arrays: Sequence[Array]) -> list[float]:
-        spread = [a for a in arrays if isinstance(a, Spread)]
-        found = iter(added(spread[0], [("squared", (a.node,)) for a in spread]) if spread else [])
-        return [float(np.sqrt(next(found))) if isinstance(a, Spread) else super(Partitioned, self).norm(a) for a in arrays]
+        missing = [a for a in arrays if isinstance(a, Spread) and ("squared", a.node.key) not in a.graph.numbers]
+        if missing:
+            known = missing[0].graph.numbers
+            for a, one in zip(missing, added(missing[0], [("squared", (a.node,)) for a in missing]), strict=True):
+                known["squared", a.node.key] = one
+        return [
+            float(np.sqrt(a.graph.numbers["squared", a.node.key]))
+            if isinstance(a, Spread)
+            else super(Partitioned, self).norm(a)
+            for a in arrays
+        ]
 
     def squared_norm(self, a: Array) -> float:
         return self.norm(a) ** 2 if isinstance(a, Spread) else super().squared_norm(a)
@@ -247,7 +260,13 @@ class Partitioned(Reference):
             if own is not None
         ]
         first = next((own for own in owners if own is not None), None)
-        found = iter(added(first, wanted) if first is not None else [])
+        # A slope along a vector is followed by its length: squares of what is made in this trip come along.
+        fresh = [b for _, b in pairs if isinstance(b, Spread) and not b.node.stored]
+        asked = [*wanted, *(("squared", (b.node,)) for b in fresh)]
+        results = added(first, asked) if first is not None else []
+        for b, one in zip(fresh, results[len(wanted) :], strict=True):
+            b.graph.numbers["squared", b.node.key] = one
+        found = iter(results)
         inner = super().inner
         return [inner(a, b) if own is None else float(next(found)) for (a, b), own in zip(pairs, owners, strict=True)]
 

@@ -19,6 +19,7 @@ from ..files import FileError
 from .exchange import AllSum, Lost, Mailbox
 from .folder import Folder, open_folder
 from .mapped import OnDisk
+from .memory import keep_freed_memory
 from .opening import plan_of
 from .plan import share_out
 from .programs import Program
@@ -47,6 +48,7 @@ class Worker:
 
     def __init__(self, folder: str, numbers: list[int], index: int) -> None:
         distributed = import_distributed()
+        keep_freed_memory()
         self._worker: Any = distributed.get_worker()
         self._mailbox, self._index = Mailbox(), index
         self._peers: list[tuple[str, str]] = []
@@ -319,7 +321,10 @@ def connect(client: Any, cluster: str | None) -> Any:
         return client
     distributed = import_distributed()
     if cluster == "local":
-        local = distributed.LocalCluster(threads_per_worker=1, processes=True, dashboard_address=None)
+        import dask
+
+        with dask.config.set({"distributed.worker.profile.enabled": False}):  # which looks at the workers' threads all the time
+            local = distributed.LocalCluster(threads_per_worker=1, processes=True, dashboard_address=None)
         return distributed.Client(local, direct_to_workers=True)
     try:
         return distributed.Client(cluster, direct_to_workers=True, timeout=ANSWER)

@@ -15,6 +15,7 @@ from .plan import Plan
 from .programs import BLOCK, SHARED, Instruction, Pieces, Program, Ref, stages
 from .site import OBSERVATIONS
 
+MOST_NUMBERS = 1000  # that are remembered
 WIDE = 48  # numbers for each row: from here on an array of rows goes where vectors of observations go
 
 
@@ -53,6 +54,7 @@ class Graph:
         self.trips = self.passes = 0
         self.watch: Callable[[Graph], None] | None = None
         self.grams: dict[Any, Any] = {}  # Gram products that are known, by the keys of their nodes
+        self.numbers: dict[Any, Any] = {}  # sums and squared norms that are known
         self._pending: list[weakref.ref[Node]] = []
         self._keys = itertools.count(OBSERVATIONS + 1)
         self.observations = Node(self, OBSERVATIONS, BLOCK, "", ())
@@ -80,6 +82,8 @@ class Graph:
             kind = BLOCK if any(isinstance(a, Pieces) or (isinstance(a, Node) and a.kind == BLOCK) for a in args) else SHARED
             program.instructions.append(Instruction(-1, kind, operation, _args(args)))
         self.trips += 1
+        if len(self.numbers) > MOST_NUMBERS:
+            self.numbers.clear()
         try:
             found = self.engine.run(program)
         except BaseException:  # Ctrl-C, say: what was to be made can still be asked for

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import re
 from typing import Any
@@ -51,3 +53,18 @@ def physical_memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return 4 * 10**9
+
+
+def keep_freed_memory() -> None:
+    """Have the C library keep what is freed, to be used again, as it does by itself where nothing is set.
+
+    Dask starts its workers with ``MALLOC_TRIM_THRESHOLD_=65536``. With that set, every array of more than 128 kB comes fresh
+    from the system and goes back to it, page by page.
+    """
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        for parameter, value in ((M_ARENA_MAX, 1), (M_MMAP_THRESHOLD, 1 << 25), (M_TRIM_THRESHOLD, 1 << 29)):
+            mallopt(parameter, value)
+
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of malloc.h
