@@ -8,7 +8,9 @@ import pytest
 from lorank.imputation.factor_analysis import FactorAnalysis, choose_rank, fit_factor_analysis
 from lorank.imputation.gaussian import Gaussian, fit_gaussian
 from lorank.imputation.kernel import _leave_one_out
+from lorank.imputation.linear import margins_of
 from lorank.imputation.patterns import NATIVE, fill_gaps, find_patterns
+from lorank.imputation.table_model import fit_linears
 
 
 def problem(n=60, d=6, share=0.35, seed=0):
@@ -181,3 +183,17 @@ def test_cells_left_out_of_a_ridge_regression_in_turn():
         rest = np.arange(40) != i
         without = np.linalg.solve(P[rest].T @ P[rest] + penalty, P[rest].T @ r[rest])
         np.testing.assert_allclose(left[i], r[i] - P[i] @ without, rtol=1e-3, atol=1e-3)
+
+
+def test_a_few_factors_compete_where_rows_are_few():
+    rng = np.random.default_rng(60)
+    whole = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 40)) + 0.7 * rng.standard_normal((60, 40))
+    table = np.where(rng.random(whole.shape) < 0.3, np.nan, whole)
+    held = ~np.isnan(table) & (rng.random(table.shape) < 0.15)
+    linears, plenty = fit_linears(table, held, margins_of(table))
+    assert isinstance(linears[0].gaussian, FactorAnalysis)
+    assert not plenty
+    again = linears[0].refit(np.where(held, np.nan, table), 3)
+    assert again.gaussian.loadings.shape == linears[0].gaussian.loadings.shape
+    noise = rng.standard_normal((60, 40))
+    assert len(fit_linears(np.where(rng.random(noise.shape) < 0.3, np.nan, noise), held, margins_of(noise))[0]) >= 1

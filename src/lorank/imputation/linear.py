@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .factor_analysis import FactorAnalysis
+from .factor_analysis import FactorAnalysis, fit_factor_analysis
 from .gaussian import Gaussian, fit_gaussian
 from .margins import Margin, normal_scores
 from .patterns import Patterns, find_patterns
@@ -71,7 +71,12 @@ class Linear:
             scores = table
         elif scores is None:
             scores = to_scores(self.margins, table)
-        assert isinstance(self.gaussian, Gaussian)
+        assert scores is not None
+        if isinstance(self.gaussian, FactorAnalysis):
+            rank = self.gaussian.loadings.shape[1]
+            return Linear(
+                fit_factor_analysis(scores, rank, start=self.gaussian, max_iter=max_iter), self.strength, self.margins
+            )
         found = fit_gaussian(scores, self.strength, start=self.gaussian, patterns=patterns, max_iter=max_iter)
         return Linear(found, self.strength, self.margins)
 

@@ -164,7 +164,7 @@ def _hide(
     Places where a run is whole are looked for: pieces of runs are shorter gaps, and easier ones.
     """
     n, hidden, tries = len(fold), 0, 0
-    if len(cols) == 1 and lengths.max() <= SHORT:  # all at once
+    if len(cols) == 1 and lengths.mean() <= SHORT:  # all at once
         drawn = rng.choice(lengths, int(np.ceil(share * n / lengths.mean())))
         starts = rng.integers(0, np.maximum(n - drawn, 1))
         for step in range(int(lengths.max())):

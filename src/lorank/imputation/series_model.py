@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from .calibration import Calibration
-from .gaussian import Gaussian
 from .linear import Linear, margins_of
 from .patterns import find_patterns
 from .series import Neighbours, between, block_folds, profile, seasonal, typical_step
@@ -117,10 +116,7 @@ def _refitted(
 ) -> tuple[Linear, Linear]:
     """Both without the hidden cells."""
     wide = np.hstack([hidden, neighbours(hidden, times)])
-    return tuple(  # type: ignore[return-value]
-        model.refit(cells, REFIT) if isinstance(model.gaussian, Gaussian) else model
-        for model, cells in ((across, hidden), (along, wide))
-    )
+    return across.refit(hidden, REFIT), along.refit(wide, REFIT)
 
 
 def _guesses(

@@ -23,6 +23,8 @@ FOLDS = 6
 PLENTY = 20  # rows a column, from which on a fit hardly depends on whether a sixth of the cells was seen
 REFIT = 5  # rounds of expectation and maximisation without a fold's cells
 BETTER = 0.005  # the share of squared error that margins must take away
+FEW_ROWS = 4  # a column, below which a few factors compete with a full covariance
+CLEARLY = 0.02  # the share of squared error that they must take away
 WIDE = 120  # columns, from which on a covariance is a few factors and noise
 
 Learner = Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray], np.ndarray]]
@@ -115,16 +117,31 @@ def fit_table(table: np.ndarray, rng: np.random.Generator, *, bumps: bool = True
 
 
 def fit_linears(wide: np.ndarray, held: np.ndarray, margins: list[Margin]) -> tuple[list[Linear], bool]:
-    """Linear models of the columns as they are and of their scores, and whether rows are plenty."""
-    if wide.shape[1] > WIDE:
-        model = choose_rank(wide, held)
-        rank = model.loadings.shape[1]
-        return [Linear(fit_factor_analysis(wide, rank, start=model), 0.0)], True
-    if len(wide) >= PLENTY * wide.shape[1]:
+    """Linear models of the columns as they are and of their scores, and whether rows are plenty.
+
+    A few factors and noise instead of a full covariance where columns are many; where rows are few, whichever of the two fills
+    the held-out cells better. With more rows the full, shrunk covariance was never behind by more than chance.
+    """
+    n, d = wide.shape
+    if d > WIDE:
+        return [_factors(wide, choose_rank(wide, held))], False
+    if n >= PLENTY * d:
         plain = fit_linear(wide, None)
         return [plain, fit_linear(wide, margins, plain)], True
     patterns = find_patterns(np.isnan(wide))
-    return [choose_linear(wide, held, these).refit(wide, 40, patterns) for these in (None, margins)], False
+    chosen = choose_linear(wide, held, None)
+    if n < FEW_ROWS * d and held.any():
+        hidden = np.where(held, np.nan, wide)
+        factors = choose_rank(wide, held)
+        full, few = (np.mean((model.fill(hidden) - wide)[held] ** 2) for model in (chosen, factors))
+        if few < (1 - CLEARLY) * full:
+            return [_factors(wide, factors)], False
+    return [model.refit(wide, 40, patterns) for model in (chosen, choose_linear(wide, held, margins))], False
+
+
+def _factors(wide: np.ndarray, model: FactorAnalysis) -> Linear:
+    """A model that was fitted without some cells, now with them."""
+    return Linear(fit_factor_analysis(wide, model.loadings.shape[1], start=model), 0.0)
 
 
 def _cross(
