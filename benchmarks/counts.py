@@ -5,9 +5,9 @@
     python benchmarks/counts.py --device cuda           # on a GPU
 
 The table is drawn: abundances of genes and depths of cells log-normal, about a tenth of the entries not zero, ten directions of
-variation. Offsets are the depths of the cells; lorank has the abundances of genes as offsets as well, glmpca fits an intercept
-for each gene along with its factors, and lorank is therefore run at one rank more as well. Deviances are computed by one
-function, from the fitted means.
+variation. Offsets are the depths of the cells. glmpca fits an intercept for each gene along with its factors; lorank takes the
+genes' totals as they are, or learns intercepts as well (``intercepts=True``). Deviances are computed by one function, from the
+fitted means.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ def deviance(table: scipy.sparse.csr_array, left: np.ndarray, right: np.ndarray)
     return float(total)
 
 
-def ours(table: scipy.sparse.csr_array, rank: int, device: str | None, dtype: str) -> dict[str, object]:
-    problem: lr.Problem = lr.CountTable(table, dtype=dtype)
-    offsets = problem.offsets  # type: ignore[attr-defined]
+def ours(table: scipy.sparse.csr_array, rank: int, device: str | None, dtype: str, intercepts: bool) -> dict[str, object]:
+    problem: lr.Problem = lr.CountTable(table, dtype=dtype, intercepts=intercepts)
     if device is not None:
         problem = problem.to(device)
         lr.solve(problem, rank, stop=lr.stopping.Iterations(1))  # kernels are loaded
     begun = time.perf_counter()
     result = lr.solve(problem, rank)
     seconds = time.perf_counter() - begun
+    offsets = problem.learned_offsets(result.X), problem.offsets[1]  # type: ignore[attr-defined]
     X = result.numpy().X
     left = np.column_stack([np.asarray(X.U * X.s, float), offsets[0], np.ones(len(offsets[0]))])
     right = np.column_stack([np.asarray(X.V, float), np.ones(len(offsets[1])), offsets[1]])
     return {
-        "package": f"lorank, {dtype}, {problem.backend.name}",
+        "package": f"lorank, {dtype}, {problem.backend.name}{', intercepts' if intercepts else ''}",
         "seconds": round(seconds, 2),
         "iterations": result.n_iter,
         "status": str(result.status),
@@ -120,9 +120,9 @@ def main() -> None:
         print(
             f"seed {seed}: {table.shape[0]:,} x {table.shape[1]:,}, rank {rank}, {share:.1%} not zero, null deviance {null:.5e}"
         )
-        print(json.dumps({"rank": rank} | ours(table, rank, options.device, options.dtype)), flush=True)
-        if options.peer:  # whose intercepts are learned along with its factors: one direction more stands for these
-            print(json.dumps({"rank": rank + 1} | ours(table, rank + 1, options.device, options.dtype)), flush=True)
+        for intercepts in (False, True) if options.peer or options.small else (False,):
+            found = ours(table, rank, options.device, options.dtype, intercepts)
+            print(json.dumps({"rank": rank} | found), flush=True)
         if options.peer:
             print(json.dumps(peer(table, rank)), flush=True)
 

@@ -85,3 +85,32 @@ def test_observations_on_a_device_are_diagnosed_there(parts):
     here, there = lr.diagnose(problem, 2), diagnosis._diagnose_there(problem, 2, 0)
     assert here == there
     assert here.components == parts
+
+
+def test_a_fit_whose_residuals_have_heavy_tails():
+    rng = np.random.default_rng(0)
+    truth = lr.FixedRank.from_factors(rng.standard_normal((60, 2)), rng.standard_normal((50, 2)))
+    rows, cols = np.nonzero(rng.random((60, 50)) < 0.5)
+    y = truth.entries(rows, cols) + 0.05 * rng.standard_normal(len(rows))
+    clean = lr.Completion(rows, cols, y, (60, 50))
+    found = lr.diagnose(clean, 2, fit=lr.solve(clean, 2))
+    assert found.far == 0
+    assert abs(found.tails - 1) < 0.15
+    assert "outliers" not in found.verdict
+    y = np.where(rng.random(len(y)) < 0.05, y + 20 * rng.standard_normal(len(y)), y)
+    wrong = lr.Completion(rows, cols, y, (60, 50))
+    found = lr.diagnose(wrong, 2, fit=truth)
+    assert found.far > 0.03
+    assert "loss='robust'" in found.verdict
+    assert found.to_dict()["tails"] == found.tails
+    robust = lr.Completion(rows, cols, y, (60, 50), loss="robust")
+    result = lr.solve(robust, 2)
+    found = lr.diagnose(robust, 2, fit=result)
+    assert found.far == result.outliers.share
+    assert "left out as outliers" in found.verdict
+    exact = lr.Completion(rows, cols, truth.entries(rows, cols), (60, 50))
+    assert lr.diagnose(exact, 2, fit=lr.solve(exact, 2)).tails is None
+    with pytest.raises(ValueError, match="fit must be the result"):
+        lr.diagnose(exact, 2, fit=3)
+    with pytest.raises(ValueError, match="fit has shape"):
+        lr.diagnose(exact, 2, fit=lr.FixedRank.from_factors(truth.U[:9], truth.V))

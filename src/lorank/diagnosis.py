@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from .datafits.deviations import look_like_outliers, tails
+from .geometry import FixedRank
 from .operators import Completion
 from .parameter_checks import check, shown, whole
+from .result import Result
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,12 @@ class Diagnosis:
         Observations of a pair that is there already.
     outliers : int
         Values further from the median than 20 times the middle half of the values is wide.
+    tails : float or None
+        Of a fit's residuals, where one was given: their root mean square over that of normal noise with the same median, 1 for
+        normal noise; None without a fit.
+    far : float
+        The share of the observations that are further from that fit than noise ever is; with ``loss="robust"`` the share that
+        was left out.
     unique : bool
         Whether nothing here rules out that the data determine the matrix.
     """
@@ -50,6 +59,8 @@ class Diagnosis:
     largest: float
     duplicates: int
     outliers: int
+    tails: float | None = None
+    far: float = 0.0
 
     @property
     def unique(self) -> bool:
@@ -82,6 +93,13 @@ class Diagnosis:
             said.append(f"{self.duplicates:,} observations repeat a pair.")
         if self.outliers:
             said.append(f"{self.outliers:,} values lie far from all others: check their units.")
+        if self.far and self.tails is not None:
+            said.append(
+                f"{self.far:.2%} of the observations are far from the fit, whose residuals have heavy tails ({self.tails:.2g} "
+                "times what normal noise has): loss='robust' finds outliers and fits the others."
+            )
+        elif self.far:
+            said.append(f"{self.far:.2%} of the observations were left out as outliers.")
         return said
 
     @property
@@ -102,8 +120,8 @@ class Diagnosis:
         return f"{n1:,} x {n2:,}, {self.observations:,} observations ({share:.2%}). {self.verdict}"
 
 
-def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0) -> Diagnosis:
-    """Say what the observations allow at a rank.
+def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0, fit: Result | FixedRank | None = None) -> Diagnosis:
+    """Say what the observations allow at a rank, and what a fit has left over.
 
     Parameters
     ----------
@@ -111,6 +129,8 @@ def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0) -> Diagnosis:
     rank : int
     duplicates : int
         Repetitions that were merged before; those in an array of pairs are counted.
+    fit : Result or FixedRank, optional
+        A fit of these data: its residuals are looked at for heavy tails. The problem must be a Completion then.
 
     Returns
     -------
@@ -123,7 +143,11 @@ def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0) -> Diagnosis:
     >>> found = lr.diagnose(problem, rank=2)
     >>> found.components, found.unique
     (1, True)
+    >>> lr.diagnose(problem, rank=2, fit=lr.solve(problem, rank=2)).far
+    0.0
     """
+    if fit is not None:
+        return _with_fit(diagnose(problem, rank, duplicates=duplicates), problem, fit)
     check("rank", rank, whole(1))
     check("duplicates", duplicates, whole(0))
     values: np.ndarray
@@ -221,6 +245,28 @@ def _diagnose_there(problem: Completion, rank: int, duplicates: int) -> Diagnosi
         duplicates,
         far,
     )
+
+
+def _with_fit(found: Diagnosis, problem: Any, fit: Any) -> Diagnosis:
+    """With what the residuals of a fit say."""
+    X = fit.X if isinstance(fit, Result) else fit
+    if not isinstance(problem, Completion) or not isinstance(X, FixedRank):
+        raise ValueError(f"fit must be the result of lorank.solve for a Completion problem, got {shown(fit)}")
+    if tuple(X.shape) != tuple(problem.shape):
+        raise ValueError(f"fit has shape {tuple(X.shape)}, the problem {tuple(problem.shape)}")
+    outliers = getattr(fit, "outliers", None)
+    if outliers is not None:
+        return replace(found, far=float(outliers.share))
+    if problem.loss is not None and problem.loss.discrete:  # classes and counts have tails of their own
+        return found
+    d, weights = problem.observations.residual(X.U * X.s, X.V), problem.observations.weights
+    if weights is not None:  # they say how large a deviation may be
+        d = d * weights**0.5
+    dof, backend = problem.dof(X.rank), problem.backend
+    if backend.norm(d) <= 1e-6 * backend.norm(problem.y):  # exact but for rounding, which has tails of its own
+        return found
+    noise = not isinstance(fit, Result) or fit.status == "noise"
+    return replace(found, tails=tails(d, dof, backend).ratio, far=look_like_outliers(d, problem.y, dof, backend, noise))
 
 
 def _outliers(values: np.ndarray) -> int:

@@ -25,6 +25,52 @@ def dense(problem, X):
     return mean, mean - host_counts(problem) + problem.ridge * z
 
 
+@pytest.mark.parametrize("offsets", ["totals", "columns"])
+def test_learned_intercepts_against_dense(offsets, backend, monkeypatch):
+    """They fit best: each row's expected total is the counted one; and the gradient is that of the deviance so fitted."""
+    monkeypatch.setattr(exponential_table, "BLOCK", 60)
+    monkeypatch.setattr(exponential_table, "DEVICE_BLOCK", 60)
+    Y, rng = table(), np.random.default_rng(1)
+    Y[3] = 0  # a row without a count keeps its offset
+    problem = lr.CountTable(scipy.sparse.csr_array(Y), offsets, ridge=0.1, intercepts=True, backend=backend)
+    X = random_point(rng, Y.shape, 2, np.dtype(float), backend)
+    learned, seen = problem.learned_offsets(X), Y.sum(1) > 0
+
+    def fitted(z):
+        base = np.exp(z + problem.offsets[0][:, None] + problem.offsets[1])
+        return np.where(seen[:, None], base * (Y.sum(1) / base.sum(1))[:, None], base)
+
+    def value(z):
+        mean = fitted(z)
+        return (mean - Y + Y * np.log(np.maximum(Y, 1) / np.where(Y > 0, mean, 1))).sum() + 0.05 * (z**2).sum()
+
+    z = dense_point(X)
+    mean = np.exp(z + learned[:, None] + problem.offsets[1])
+    np.testing.assert_allclose(mean, fitted(z), rtol=1e-9)
+    np.testing.assert_allclose(mean.sum(1)[seen], Y.sum(1)[seen], rtol=1e-9)
+    assert learned[3] == problem.offsets[0][3]
+    G, g = problem.gradient(X), mean - Y + 0.1 * z
+    np.testing.assert_allclose(host(G.GV), g @ host(X.V), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(host(G.GhU), g.T @ host(X.U), rtol=1e-9, atol=1e-9)
+    assert G.residual_norm**2 / 2 == pytest.approx(value(z))
+    w = dense_tangent(random_tangent(rng, X))
+    assert (g * w).sum() == pytest.approx((value(z + 1e-5 * w) - value(z - 1e-5 * w)) / 2e-5, rel=1e-5)
+    np.testing.assert_allclose(problem.means(X, [3, 5], [1, 2]), mean[[3, 5], [1, 2]], rtol=1e-9)
+
+
+def test_learned_intercepts_fit_better_at_the_same_rank():
+    Y = table(3, (60, 40))
+    found = {}
+    for learned in (False, True):
+        problem = lr.CountTable(Y, intercepts=learned)
+        result = lr.solve(problem, 2)
+        assert result.converged
+        found[learned] = problem.deviance(result.X)
+    assert found[True] < found[False]
+    with pytest.raises(ValueError, match="intercepts"):
+        lr.CountTable(Y, intercepts="yes")
+
+
 def host_counts(problem):
     entries = problem.observations.host()
     return scipy.sparse.csr_array((entries.values, entries.indices, entries.indptr), shape=problem.shape).toarray()

@@ -11,7 +11,7 @@ import lorank as lr
 import partitioned  # noqa: F401  (registers itself)
 from helpers import host
 from lorank.backends import get_backend
-from lorank.solvers.deviations import biweight, quantile, smoothed, tails, within
+from lorank.datafits.deviations import biweight, quantile, smoothed, tails, within
 from lorank.solvers.row_repair import Side, repaired, suspicious
 
 

@@ -19,38 +19,63 @@ BLOCK = 1 << 18  # numbers of a block in main memory: they stay in a core's cach
 DEVICE_BLOCK = 1 << 27  # and on a device, where many are needed at a time
 
 
-def exponential_sums(left: Array, right: Array, u: Array, v: Array) -> tuple[float, Array, Array]:
-    """The sum of all entries of ``E = exp(left right^T)``, ``E v`` and ``E^T u``."""
+def exponential_sums(
+    left: Array, right: Array, u: Array, v: Array, totals: Array | None = None
+) -> tuple[float, Array, Array, Array | None]:
+    """The sum of all entries of ``E = exp(left right^T)``, ``E v`` and ``E^T u``.
+
+    With ``totals``, an (n1, 1) array, each row of E is multiplied first by what makes that its sum (rows whose total is zero
+    are left alone), and the logarithms of these factors come last.
+    """
     xp = _module(left)
     out, back, whole = xp.empty_like(u), 0.0, 0.0
+    shifts = None if totals is None else xp.zeros_like(totals)
 
     def one(rows: slice) -> tuple[float, Any]:
         e = _exponential(xp, left[rows] @ right.T)
+        if totals is not None and shifts is not None:
+            sums = e.sum(1)[:, None]
+            factors = xp.where((totals[rows] > 0) & (sums > 0), totals[rows] / (sums + (sums == 0)), 0 * sums + 1)
+            shifts[rows] = xp.log(factors)
+            e *= factors
         out[rows] = e @ v
         return float(_double_sum(xp, e)), e.T @ u[rows]
 
     for part, product in _each(xp, one, len(left), len(right)):
         whole, back = whole + part, back + product
-    return whole, out, back
+    return whole, out, back, shifts
 
 
-def exponential_line(left: Array, right: Array, along: tuple[Array, Array], at: float) -> tuple[float, float]:
-    """``sum e w`` and ``sum e w^2`` for ``e = exp(left right^T + at w)`` and w the entries of the product ``along``."""
+def exponential_line(left: Array, right: Array, along: tuple[Array, Array]) -> tuple[float, float, float]:
+    """``sum e w`` and ``sum e w^2`` for ``e = exp(left right^T)`` and w the entries of the product ``along``; and the largest
+    ``|w|``.
+    """
     xp = _module(left)
 
-    def one(rows: slice) -> tuple[float, float]:
+    def one(rows: slice) -> tuple[float, float, float]:
+        w = along[0][rows] @ along[1].T
+        e = _exponential(xp, left[rows] @ right.T)
+        e *= w
+        first, second = _double_sum(xp, e), _double_sum(xp, xp.einsum("ij,ij->i", e, w))
+        return float(first), float(second), max(float(w.max()), -float(w.min()))
+
+    slope = curvature = largest = 0.0
+    for a, b, c in _each(xp, one, len(left), len(right)):
+        slope, curvature, largest = slope + a, curvature + b, max(largest, c)
+    return slope, curvature, largest
+
+
+def exponential_slope(left: Array, right: Array, along: tuple[Array, Array], at: float) -> float:
+    """``sum e w`` for ``e = exp(left right^T + at w)``: the slope further along a line."""
+    xp = _module(left)
+
+    def one(rows: slice) -> float:
         w = along[0][rows] @ along[1].T
         e = left[rows] @ right.T
-        e = _exponential(xp, e + at * w if at else e)
-        e *= w
-        first = _double_sum(xp, e)
-        e *= w
-        return float(first), float(_double_sum(xp, e))
+        e += at * w
+        return float(_double_sum(xp, xp.einsum("ij,ij->i", _exponential(xp, e), w)))
 
-    slope = curvature = 0.0
-    for a, b in _each(xp, one, len(left), len(right)):
-        slope, curvature = slope + a, curvature + b
-    return slope, curvature
+    return sum(_each(xp, one, len(left), len(right)))
 
 
 def exponential_squares(left: Array, right: Array, penalty: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -81,6 +106,9 @@ def _exponential(xp: Any, e: Array) -> Array:
 
 
 def _double_sum(xp: Any, e: Array) -> Any:
+    """The sum in double precision; of rows in their own first, of some thousand numbers each."""
+    if xp is np and e.ndim == 2:
+        e = e.sum(1)
     return e.sum(dtype=np.float64 if xp is np else xp.float64)
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.base import clone
 
 from ..backends import Array, backend_of, get_backend
+from ..datafits.deviations import NORMAL_MEDIAN, look_like_outliers, quantile
 from ..factor_models.model import FactorModel
 from ..result import OutlierWarning
-from ..solvers.deviations import NORMAL_MEDIAN, look_like_outliers, quantile
 
 SIGMAS, ROUNDS = 4.0, 3
 LOOKED_AT = 1_000_000  # observations, of more every so many-th: enough to see a tail in

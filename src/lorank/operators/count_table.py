@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 
 from ..backends import Array, Arrays, Backend, Observations, Vector, entrywise, get_backend
-from ..backends.exponential_table import LARGEST, exponential_line, exponential_squares, exponential_sums
+from ..backends.exponential_table import LARGEST, exponential_line, exponential_slope, exponential_squares, exponential_sums
 from ..datafits import Poisson
 from ..geometry import FixedRank, Tangent
 from ..linalg import truncated_svd
-from ..parameter_checks import NOT_NEGATIVE, check, one_of
+from ..parameter_checks import NOT_NEGATIVE, YES_OR_NO, check, one_of
 from .array_checks import plain_array
 from .base import Problem
 from .gradient import Gradient
 
 NOTHING = -75.0  # the log mean of a row or column without a count
 LINE_TRIES = 20
-SMALL = 0.7  # a change of log means up to which an exponential function is as good as its parabola
+SMALL = 2.0  # a change of any log mean up to which the step of the parabola is taken as it is
 
 
 class CountTable(Problem):
@@ -39,6 +39,9 @@ class CountTable(Problem):
         ``"totals"``: the logarithms of the rows' and columns' totals, so that ``X = 0`` is the table of independent rows and
         columns. ``"columns"`` and ``"rows"``: of one of these alone (the depth of cells, say), with a mean for the rest. Or the
         logarithms themselves, for rows and for columns.
+    intercepts : bool
+        Learn an offset of each row along with X, as GLM-PCA does, instead of taking its total's: at each X they are what fits
+        best. ``learned_offsets(X)`` has them.
     ridge : float
         ``ridge X_ij^2 / 2`` is added for each entry, or X would grow without end where there is hardly a count.
     dtype : {"float64", "float32"}
@@ -66,15 +69,17 @@ class CountTable(Problem):
         counts: Any,
         offsets: Any = "totals",
         *,
+        intercepts: bool = False,
         ridge: float = 1e-2,
         dtype: Any = "float64",
         backend: str | Backend | None = None,
     ) -> None:
         check("ridge", ridge, NOT_NEGATIVE)
+        check("intercepts", intercepts, YES_OR_NO)
         name = np.dtype(dtype).name if not isinstance(dtype, str) else dtype
         check("dtype", name, one_of(("float64", "float32")))
         table = _sparse(counts)
-        self.ridge = float(ridge)
+        self.ridge, self.intercepts = float(ridge), bool(intercepts)
         place = get_backend(backend)
         data = place.asarray(table.data.astype(name))
         indptr, indices = place.asindex(table.indptr.astype(np.int64)), place.asarray(table.indices.astype(np.int32))
@@ -97,6 +102,7 @@ class CountTable(Problem):
             self._null = float(np.exp(rows).sum() * np.exp(cols).sum())
         if not self._null < 1e30:
             raise ValueError("offsets are logarithms, and these add up to more counts than there can be: take logarithms first")
+        self.totals = backend.astype(backend.asarray(backend.to_numpy(observed.sums(y, 0))[:, None]), backend.dtype(y))
         shape = observed.shape
         fit = _TableFit(Poisson(self.ridge), max(self._null + self._constant, 1e-12))
         super().__init__(y, shape, gain=self._null / (shape[0] * shape[1]), backend=backend, datafit=fit)
@@ -131,10 +137,19 @@ class CountTable(Problem):
     def misfit(self, X: FixedRank, learned: Any = None) -> float:
         return math.sqrt(max(2 * self.gradient(X).half_deviance, 0.0))
 
+    def learned_offsets(self, X: FixedRank) -> np.ndarray:
+        """The (n1,) offsets of the rows at X: those given, or with ``intercepts=True`` those that fit best."""
+        shifts = self.gradient(X).shifts
+        return self.offsets[0] if shifts is None else self.offsets[0] + self.backend.to_numpy(shifts)[:, 0]
+
     def means(self, X: FixedRank, rows: Any, cols: Any) -> np.ndarray:
         """The expected counts at index pairs."""
-        z = X.backend.to_numpy(X.entries(rows, cols)) + self.offsets[0][np.asarray(rows)] + self.offsets[1][np.asarray(cols)]
+        offsets = self.learned_offsets(X) if self.intercepts else self.offsets[0]
+        z = X.backend.to_numpy(X.entries(rows, cols)) + offsets[np.asarray(rows)] + self.offsets[1][np.asarray(cols)]
         return Poisson().mean(z)
+
+    def dof(self, rank: Any) -> int:
+        return super().dof(rank) + (self.shape[0] if self.intercepts else 0)
 
     def split(self, rng: np.random.Generator, share: float) -> tuple[CountTable, CountTable]:
         """Counts of which about a share is taken away one by one, and those: two independent tables, by thinning."""
@@ -181,7 +196,7 @@ class CountTable(Problem):
 
     def _add_pattern(self, found: Any) -> None:
         entries = self.observations.host()
-        for a in (entries.indptr, entries.indices, *self.offsets):
+        for a in (entries.indptr, entries.indices, *self.offsets, np.array([self.intercepts])):
             found.update(np.ascontiguousarray(a).tobytes())
 
     def _moved(self, backend: Backend) -> CountTable:
@@ -203,17 +218,28 @@ class CountGradient(Gradient):
     def at(self, X: FixedRank) -> CountGradient:
         return self.problem.gradient(X)
 
-    @functools.cached_property
-    def _factors(self) -> tuple[Array, Array]:
+    def _with_offsets(self, rows: Array) -> tuple[Array, Array]:
         """X and the offsets as one product."""
-        backend, (rows, cols) = self.problem.backend, self.problem.sides
+        backend, cols = self.problem.backend, self.problem.sides[1]
         left = backend.concat([backend.asarray(self.X.U * self.X.s), rows, 0 * rows + 1])
         return left, backend.concat([backend.asarray(self.X.V), 0 * cols + 1, cols])
 
     @functools.cached_property
-    def _sums(self) -> tuple[float, Array, Array]:
-        X, asarray = self.X, self.problem.backend.asarray
-        return exponential_sums(*self._factors, asarray(X.U), asarray(X.V))
+    def _sums(self) -> tuple[float, Array, Array, Array | None]:
+        """Learned intercepts make each row's expected total the counted one, so that they come out of the same pass."""
+        problem, X, asarray = self.problem, self.X, self.problem.backend.asarray
+        factors, totals = self._with_offsets(problem.sides[0]), problem.totals if problem.intercepts else None
+        return exponential_sums(*factors, asarray(X.U), asarray(X.V), totals)
+
+    @property
+    def shifts(self) -> Array | None:
+        """What learned intercepts add to the rows' offsets at X, (n1, 1); None where they are not learned."""
+        return self._sums[3]
+
+    @functools.cached_property
+    def _factors(self) -> tuple[Array, Array]:
+        rows = self.problem.sides[0]
+        return self._with_offsets(rows if not self.problem.intercepts else rows + self.shifts)
 
     @functools.cached_property
     def _counted(self) -> Vector:
@@ -223,7 +249,8 @@ class CountGradient(Gradient):
     @functools.cached_property
     def half_deviance(self) -> float:
         problem = self.problem
-        return self._sums[0] - problem.backend.inner(problem.y, self._counted) + problem._constant
+        found = self._sums[0] - problem.backend.inner(problem.y, self._counted) + problem._constant
+        return found if self.shifts is None else found - problem.backend.inner(problem.totals, self.shifts)
 
     @functools.cached_property
     def residual_norm(self) -> float:
@@ -290,19 +317,15 @@ class CountGradient(Gradient):
         mixed = float(np.sum(backend.gram(backend.asarray(X.U * X.s), left) * backend.gram(X.V, right)))
         counted = backend.inner(problem.y, problem.observations.sample(left, right))
 
-        def derivatives(at: float) -> tuple[float, float]:
-            first, second = exponential_line(*self._factors, (left, right), at)
-            return first - counted + ridge * (mixed + at * own), second + ridge * own
-
-        slope, energy = derivatives(0.0)
+        first, second, largest = exponential_line(*self._factors, (left, right))
+        slope, energy = first - counted + ridge * mixed, second + ridge * own
         if not energy > 0 or slope == 0:
             return slope, energy
         at = -slope / energy
-        reach = abs(at) * math.sqrt(float(backend.row_squares(left).max()) * float(backend.row_squares(right).max()))
-        if reach < SMALL:
+        if abs(at) * largest < SMALL:
             return slope, energy
         for _ in range(LINE_TRIES):  # Newton's step is nearly always good; where it is far too long, shorter ones
-            there, _ = derivatives(at)
+            there = exponential_slope(*self._factors, (left, right), at) - counted + ridge * (mixed + at * own)
             if abs(there) <= 0.5 * abs(slope):
                 break
             at = at / 2 if there * slope < 0 else at * 1.5

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import Vector
+from ..datafits.deviations import NORMAL_MEDIAN, NORMAL_THREE_QUARTERS, biweight, misfit_root, quantile, smoothed, tails, within
 from ..geometry import FixedRank
 from ..metrics import Blocks
 from ..operators import Completion, Problem, Single
@@ -18,7 +19,6 @@ from ..starts.staged import Staged
 from ..state import State
 from .auto import LAST, NEWTON, REWEIGHTED, Auto
 from .auto import Memory as AutoMemory
-from .deviations import NORMAL_MEDIAN, NORMAL_THREE_QUARTERS, biweight, misfit_root, quantile, smoothed, tails, within
 from .noise import at_rest, looks_like_noise
 from .rcg import RCG
 from .rcg import Memory as CGMemory

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..backends import Array, Vector, entrywise
+from ..datafits.deviations import smoothed, within
 from ..geometry import FixedRank
 from ..operators import Completion
-from .deviations import smoothed, within
 
 SWEEPS, RATE = 12, 0.6  # of the smoothing, from a coarse one down
 ATTEMPTS = 6  # the first from zero

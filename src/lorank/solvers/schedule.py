@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..backends import Vector
+from ..datafits.deviations import quantile, smoothed
 from ..operators import Completion
 from ..parameter_checks import NOT_NEGATIVE, POSITIVE, SHARE, Expected, check_parameters, whole
-from .deviations import quantile, smoothed
 
 MEAN = 1.5  # so many medians of what rank 1 leaves over are less than one of the data where these have a mean
 

@@ -14,6 +14,7 @@ import numpy as np
 from ..callbacks import Callback, Progress
 from ..checkpoint import Checkpoint
 from ..clock import Clock
+from ..datafits.deviations import look_like_outliers
 from ..identity import identity
 from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
 from ..operators import Completion, Problem
@@ -25,7 +26,6 @@ from ..state import State
 from ..steps import Constant, Exact
 from ..stopping import A_RULE, Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
 from .auto import Auto
-from .deviations import look_like_outliers
 from .gauss_newton import GaussNewton
 from .niht import IHT, NIHT
 from .noise import FittedToNoise, learned_loss, noise_of
