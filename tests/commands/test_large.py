@@ -112,7 +112,7 @@ def test_recommendations_for_all_rows(place, tmp_path, monkeypatch, remembers):
     monkeypatch.setattr(large, "ROWS", 13)
     model = lr.load(place / "m.lorank")
     if not remembers:
-        model._seen = None
+        model._memory = None
         from lorank.commands import ratings
 
         monkeypatch.setattr(ratings, "load_ratings", lambda path: model)

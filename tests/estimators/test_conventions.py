@@ -20,6 +20,7 @@ NAMES = """
     estimators_fit_returns_self
     estimators_nan_inf
     estimators_overwrite_params
+    estimators_partial_fit_n_features
     estimators_pickle
     f_contiguous_array_estimator
     fit2d_1feature

@@ -18,7 +18,8 @@ from ..datafits import Logistic, Ordinal
 from ..diagnosis import diagnose
 from ..factor_models import Candidate, Choice, FactorModel, Fit, Settings, centred_problem, choose, fit_factors, unfitted
 from ..factor_models.folds import clipped
-from ..factor_models.taste import Taste, liked_ones
+from ..factor_models.memory import Memory, remembered
+from ..factor_models.taste import Taste
 from ..operators import Completion
 from ..result import History
 from ..solvers.runner import INTERRUPTED
@@ -170,8 +171,9 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self.tol = tol
         self.max_iter = max_iter
 
-    _seen: tuple[np.ndarray, np.ndarray] | None = None  # the pattern of the observations, where they are not too many
-    _taste: Taste | None = None  # the order of recommendations, when it was asked for
+    _memory: Memory | None = None  # the observations, where they are not too many
+    _taste: Taste | None = None  # the order of recommendations, when it was asked for,
+    _taste_is_old = False  # and whether there was a partial_fit since
     ids_: dict[str, np.ndarray] | None = None
     labels_: dict[str, Any] | None = None  # the names of a data frame's columns
 
@@ -238,8 +240,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         choice = (lambda: choose(rows, cols, values, shape, settings, **options)) if chosen else None
         fit, settings = self._fitted(problem, mean, settings, choice)
         self._conclude(problem, fit, settings, len(values) - problem.m)
-        host = problem.observations.host()
-        self._seen, self._liked = host[:2], liked_ones(host.values)
+        self._memory = remembered(problem, mean)
         if self.loss_ is None and not robust:
             warn_about_outliers(self.model_, rows, cols, values, weights)
         return self
@@ -272,11 +273,32 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
             self.diagnosis_ = diagnose(problem, rank, duplicates=repeated)
         if settings.rank > 1 and (self.diagnosis_.oversampling < 1 or self.diagnosis_.components > 1):
             warnings.warn(f"recovery cannot be unique here. {self.diagnosis_.verdict}", UserWarning, stacklevel=3)
-        self.loss_, self._taste = fit.loss, None
+        self.loss_, self._taste, self._taste_is_old = fit.loss, None, False
         self._set_classes()
         self._set_model(fit.model.host())
         self.history_, self.n_iter_, self.status_ = fit.history, fit.n_iter, fit.status
         self.regularization_ = "learned" if settings.regularization is None else settings.regularization
+
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, rows: Any = None, cols: Any = None, values: Any = None
+    ) -> MatrixCompletion:
+        """Learn more observations, of known or new rows and columns, without starting over.
+
+        Rows and columns that are new are found from what is known of the others; those that have something new are solved
+        again, given the rest. The rank, the priors, the mean and the calibration of intervals stay, as do ``history_`` and
+        ``diagnosis_``: fit again when there is much more than at the last fit.
+
+        Parameters
+        ----------
+        X, y, sample_weight, rows, cols, values
+            As in :meth:`fit`; index pairs after a fit to index pairs, ids after a fit to ids. A pair that was observed before
+            becomes the mean of its values. The first call is a fit.
+        """
+        if not hasattr(self, "model_"):
+            return self.fit(X, y, sample_weight, rows=rows, cols=cols, values=values)
+        from .going_on import learn_more
+
+        return learn_more(self, X, y, sample_weight, (rows, cols, values))
 
     def predict(self, X: Any) -> np.ndarray:
         """The entries at index pairs.
@@ -488,6 +510,15 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
     def _pairs(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)
         return find_pairs(X, self.ids_, self.labels_)
+
+    @property
+    def _seen(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The pattern of the observations."""
+        return None if self._memory is None else self._memory.seen
+
+    @property
+    def _liked(self) -> np.ndarray:
+        return np.zeros(0, bool) if self._memory is None else self._memory.liked
 
     def _places(self, wanted: Any, side: str) -> np.ndarray:
         """Those of known rows (columns)."""

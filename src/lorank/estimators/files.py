@@ -12,6 +12,7 @@ import numpy as np
 from ..datafits import Loss, loss_from
 from ..diagnosis import Diagnosis
 from ..factor_models import Candidate, FactorModel
+from ..factor_models.memory import Memory
 from ..factor_models.taste import Taste
 from ..files import FileError, read_archive, write_archive
 from ..imputation import pack, unpack
@@ -22,6 +23,7 @@ from .implicit import ImplicitFactorization
 from .implicit_files import fill, to_archive
 from .imputer import LowRankImputer
 from .partitioned import KEPT
+from .recommending import tasted
 from .table_imputer import TableImputer
 
 CLASSES: dict[str, type] = {
@@ -73,12 +75,12 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> Path:
     history = estimator.history_
     arrays.update({f"history.{name}": value for name, value in history.to_dict().items()})
     if isinstance(estimator, MatrixCompletion):
-        if estimator._seen is not None:
-            arrays["seen.indptr"], arrays["seen.indices"] = estimator._seen
-            arrays["seen.liked"] = estimator._liked
+        if estimator._memory is not None:
+            arrays |= {f"seen.{name}": a for name, a in estimator._memory.arrays().items()}
         if estimator._taste is not None:
-            arrays |= {f"taste.{name}": getattr(estimator._taste, name) for name in TASTE}
-            meta["taste"] = {f.name: getattr(estimator._taste, f.name) for f in fields(Taste) if f.name not in TASTE}
+            taste = tasted(estimator)
+            arrays |= {f"taste.{name}": getattr(taste, name) for name in TASTE}
+            meta["taste"] = {f.name: getattr(taste, f.name) for f in fields(Taste) if f.name not in TASTE}
         arrays["calibration"] = estimator.calibration_
         meta["loss"] = None if estimator.loss_ is None else _plain(estimator.loss_.parameters())
         meta["negative_labels"] = estimator._two
@@ -176,10 +178,9 @@ def _build(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         if model is None:
             raise KeyError("model.rows")
         estimator.n_features_in_ = 2
-        estimator._seen, estimator._liked = None, np.zeros(0, bool)
+        estimator._memory = None
         if "seen.indptr" in arrays or model.row_counts.sum() <= KEPT:  # others were fitted to partitions
-            estimator._seen = arrays["seen.indptr"], arrays["seen.indices"]
-            estimator._liked = arrays.get("seen.liked", np.ones(len(arrays["seen.indices"]), bool))  # older files have none
+            estimator._memory = Memory.from_arrays({k[5:]: a for k, a in arrays.items() if k.startswith("seen.")})
         if "taste.rows" in arrays:
             rows, cols, popularity = (arrays[f"taste.{name}"] for name in TASTE)
             taste = Taste(rows, cols, popularity, **meta.get("taste", {}))  # older files have no settings

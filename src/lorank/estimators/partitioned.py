@@ -12,7 +12,7 @@ from ..datafits import Loss
 from ..factor_models.choose import choose_by
 from ..factor_models.fit import Settings, centred, require_memory
 from ..factor_models.folds import in_main_memory, some_of, split_fold
-from ..factor_models.taste import liked_ones
+from ..factor_models.memory import Memory
 from ..operators import Completion
 from .outliers import LOOKED_AT, warn_about_outliers
 from .plan import is_robust, plan
@@ -45,10 +45,7 @@ def fit_problem(model: MatrixCompletion, problem: Completion, y: Any, sample_wei
     chosen = ranks is not None or strengths != "given" or model.intervals
     fit, settings = model._fitted(working, mean, settings, choice if chosen else None)
     model._conclude(working, replace(fit, model=in_main_memory(fit.model)), settings, 0)
-    model._seen, model._liked = None, np.zeros(0, bool)
-    if given.m <= KEPT:
-        host = given.observations.host()
-        model._seen, model._liked = host[:2], liked_ones(host.values)
+    model._memory = Memory(problem.observations.host()) if given.m <= KEPT else None
     ids = {side: a for side, a in (("rows", given.row_ids), ("cols", given.col_ids)) if a is not None}
     model.ids_ = model.labels_ = None
     if ids:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends import get_backend
-from ..factor_models.taste import Taste, fit_taste
+from ..factor_models.taste import Taste, fit_taste, updated_taste
 from ..parameter_checks import check, one_of, whole
 from ..top import rows_of, top_columns
 from .entries import find_known, find_side
@@ -85,13 +85,15 @@ def seen_by(model: MatrixCompletion) -> tuple[np.ndarray, np.ndarray]:
 
 
 def tasted(model: MatrixCompletion) -> Taste:
-    """The model of what people take, fitted when it is first asked for."""
+    """The model of what people take, fitted when it is first asked for; after partial_fit, brought up to date."""
     found: Taste | None = getattr(model, "_taste", None)
+    device = None if model.device is None else str(model.device)
     if found is None:
         seed = model.random_state if isinstance(model.random_state, (int, np.integer)) else 0
-        device = None if model.device is None else str(model.device)
         found = fit_taste(seen_by(model), model._liked, model.model_.shape, int(seed), device)
-        model._taste = found
+    elif model._taste_is_old:
+        found = updated_taste(found, seen_by(model), model._liked, device)
+    model._taste, model._taste_is_old = found, False
     return found
 
 

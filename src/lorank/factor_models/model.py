@@ -160,6 +160,29 @@ class FactorModel:
         )
         return np.asarray(mean)
 
+    def grown(self, rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> FactorModel:
+        """The same in main memory with more rows and columns, which are average ones: a copy, whatever the shape.
+
+        Parameters
+        ----------
+        rows, cols : (n1,) and (n2,) integer arrays
+            The new places of the old ones.
+        shape : (int, int)
+        """
+        own = self.arrays()
+        for side, at, n, columns in (("row", rows, shape[0], False), ("col", cols, shape[1], True)):
+            precision, shift = own[f"{side}_precision"], own[f"{side}_shift"]
+            typical = {f"{side}s": self._default(precision, shift, columns), f"{side}_counts": 0, f"{side}_noise": 1.0}
+            typical[f"{side}_cov"] = _packed(self._prior_covariance(precision, columns))
+            for name, value in typical.items():
+                if name in own:
+                    a = np.empty((n, *own[name].shape[1:]), own[name].dtype)
+                    if n > len(at):
+                        a[:] = value
+                    a[at] = own[name]
+                    own[name] = a
+        return FactorModel(**own)
+
     def row_offset(self) -> np.ndarray:
         """What a row adds in all its columns; zeros without offsets."""
         return self.rows[:, -2].copy() if self.offsets else np.zeros(len(self.rows))
@@ -218,15 +241,23 @@ class FactorModel:
         """Upper triangles of ``S + x x^T``, the prior's at the end; off the diagonal times sqrt(2), so that entries of products
         are traces.
         """
-        precision = self.col_precision if columns else self.row_precision
-        k = len(precision)
-        free = np.arange(k) != held(k, columns, self.offsets)
-        S = np.zeros((k, k))
-        S[np.ix_(free, free)] = np.linalg.inv(precision[np.ix_(free, free)])
-        a, b = np.triu_indices(k)
+        S = self._prior_covariance(self.col_precision if columns else self.row_precision, columns)
+        a, b = np.triu_indices(len(S))
         twice = backend.asarray(np.where(a == b, 1.0, np.sqrt(2.0)))
-        both = backend.concat([packed, backend.asarray(S[a, b][None, :])], axis=0)
+        both = backend.concat([packed, backend.asarray(_packed(S)[None, :])], axis=0)
         return (both + x[:, a] * x[:, b]) * twice
+
+    def _prior_covariance(self, precision: np.ndarray, columns: bool) -> np.ndarray:
+        """That of factors of which nothing is known; zero in the coordinate that is held."""
+        free = np.arange(len(precision)) != held(len(precision), columns, self.offsets)
+        S = np.zeros(precision.shape)
+        S[np.ix_(free, free)] = np.linalg.inv(precision[np.ix_(free, free)])
+        return S
+
+
+def _packed(S: np.ndarray) -> np.ndarray:
+    """The upper triangle, row by row."""
+    return S[np.triu_indices(len(S))]
 
 
 def _rebuild(arrays: dict[str, Any]) -> FactorModel:

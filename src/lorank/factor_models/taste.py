@@ -8,16 +8,17 @@ the weight of zeros and the strength of regularisation.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..backends import device_backend, get_backend
-from .implicit import ImplicitSettings, fit_implicit, one_row
+from .implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, one_row, ridges
 from .implicit_choice import Positives, choose_implicit
 
 DISLIKED = (1.0, 0.3, 0.03)  # the weight of what was rated and not liked, liked being 1
 FACTORS, ZEROS, REGULARIZATION = 64, 5.0, 0.02
+UPDATE = 2  # sweeps, where there is more to learn
 FIRST, LATER = 18, 7  # settings that are tried with the first weight, and with the others
 
 
@@ -42,6 +43,17 @@ class Taste:
     zeros: float = math.nan
     regularization: float = math.nan
     disliked: float = 1.0
+
+    def grown(self, rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> Taste:
+        """The same with more rows and columns, about which nothing is known yet; the old ones stand at these places."""
+        sides = []
+        for factors, at, n in ((self.rows, rows, shape[0]), (self.cols, cols, shape[1])):
+            more = np.zeros((n, factors.shape[1]), factors.dtype)
+            more[at] = factors
+            sides.append(more)
+        popularity = np.zeros(shape[1])
+        popularity[cols] = self.popularity
+        return replace(self, rows=sides[0], cols=sides[1], popularity=popularity)
 
     def one_row(self, taken: np.ndarray, liked: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The factors of a row that took these columns, the matrix of its normal equations, and the weights of the columns."""
@@ -88,3 +100,30 @@ def fit_taste(
     left, right = (backend.to_numpy(a) for a in (sides.rows, sides.cols))
     popularity = np.bincount(cols[liked], minlength=shape[1]).astype(float)
     return Taste(left, right, popularity, chosen[0].zeros, chosen[0].regularization, chosen[2])
+
+
+def updated_taste(taste: Taste, seen: tuple[np.ndarray, np.ndarray], liked: np.ndarray, device: str | None = None) -> Taste:
+    """The model of what was rated now, from the factors of before: a few sweeps with the settings that were chosen then.
+
+    Parameters
+    ----------
+    taste : Taste
+        Of the new shape (:meth:`Taste.grown`).
+    seen : (indptr, indices)
+        The pattern of all ratings.
+    liked : (m,) bool array
+    device : str, optional
+    """
+    backend = get_backend() if device is None else device_backend(device)
+    indptr, indices = seen
+    shape = len(taste.rows), len(taste.cols)
+    rows, cols = np.repeat(np.arange(shape[0]), np.diff(indptr)), indices.astype(np.int64)
+    weights = None if taste.disliked == 1 else np.where(liked, 1.0, taste.disliked)
+    settings = ImplicitSettings(taste.cols.shape[1], taste.zeros, taste.regularization, sweeps=UPDATE)
+    observations = Positives(rows, cols, weights, shape).observations(backend, np.float32)
+    sides = Sides(backend.asarray(taste.rows), backend.asarray(taste.cols))
+    # new columns first, from the rows that have factors already
+    sides = half_sweep(observations, backend, True, sides, ridges(observations, backend, settings)[1], settings)
+    sides = fit_implicit(observations, backend, settings, sides)
+    left, right = (backend.to_numpy(a) for a in (sides.rows, sides.cols))
+    return replace(taste, rows=left, cols=right, popularity=np.bincount(cols[liked], minlength=shape[1]).astype(float))

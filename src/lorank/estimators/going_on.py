@@ -1,0 +1,98 @@
+"""More observations for a fitted MatrixCompletion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..backends import backend_of
+from ..factor_models.fit import check_ratio
+from ..factor_models.memory import Grown, Memory
+from ..factor_models.update import Update
+from ..operators import Completion
+from .checks import check_weights
+from .entries import Entries, full_shape, read_entries, read_weights
+from .ids import united_ids
+from .plan import is_robust
+
+if TYPE_CHECKING:
+    from .completion import MatrixCompletion
+
+
+def learn_more(
+    model: MatrixCompletion, X: Any, y: Any, sample_weight: Any, names: Sequence[Any] = (None, None, None)
+) -> MatrixCompletion:
+    """See :meth:`MatrixCompletion.partial_fit`."""
+    memory = _memory(model, X)
+    entries = read_entries(X, y, names)
+    weights = check_weights(read_weights(sample_weight, X), len(entries.values))
+    if not len(entries.values):
+        return model
+    rows, cols, grown, ids = _places(model, entries)
+    values = _encoded(model, entries.values)
+    more = memory.with_more(rows, cols, values, weights, grown)
+    if more.entries.weights is not None:
+        check_ratio(more.entries.weights)
+    update = Update(model.loss_, float(model.count_scaling) if model.regularization_ != "learned" else 0.0)
+    assert more.owed is not None
+    fitted, owed = update(model.model_, more, np.unique(rows), more.owed, grown)
+    model._memory = replace(more, owed=owed)
+    model.ids_, model.labels_ = ids, model.labels_ or entries.labels
+    model._set_model(fitted)
+    if model._taste is not None:
+        model._taste, model._taste_is_old = model._taste.grown(*grown), True
+    return model
+
+
+def _memory(model: MatrixCompletion, X: Any) -> Memory:
+    """What the model was fitted to; a ValueError where that is not known, or not of use."""
+    if isinstance(X, Completion):
+        raise ValueError("partial_fit takes observations themselves, not a Completion: fit the Completion of all of them")
+    if is_robust(model):
+        raise ValueError("with loss='robust' what is wrong is found among all observations: fit again, with all of them")
+    memory = model._memory
+    if memory is None:
+        raise ValueError("the model was fitted to partitions, and does not hold its observations: fit again, with all of them")
+    if not memory.complete:
+        raise ValueError("the model is from an earlier version, whose files do not hold the observations: fit it again")
+    return memory
+
+
+def _encoded(model: MatrixCompletion, values: np.ndarray) -> np.ndarray:
+    """Values as the loss has them; a ValueError for a class that was not in the fit, or what is no count."""
+    if model.loss_ is None or not model.loss_.discrete:
+        return values
+    classes = getattr(model, "classes_", None)
+    strange = np.empty(0) if classes is None else values[~np.isin(values, classes)]
+    if classes is not None and len(strange):
+        raise ValueError(f"the value {strange[0]:g} is none of the classes of the fit, {', '.join(f'{c:g}' for c in classes)}")
+    if classes is None:
+        model.loss_.prepare(values, backend_of(values))  # refuses what is no count
+    return np.asarray(model.loss_.encoded(values))
+
+
+def _places(model: MatrixCompletion, entries: Entries) -> tuple[np.ndarray, np.ndarray, Grown, dict[str, np.ndarray] | None]:
+    """Where the new observations stand among all rows and columns, where the old ones do, and the ids of all."""
+    old = model.model_.shape
+    if (entries.ids is None) != (model.ids_ is None):
+        kinds = ("index pairs", "ids") if entries.ids is not None else ("ids", "index pairs")
+        raise ValueError(f"the model was fitted to {kinds[0]}, and these are {kinds[1]}")
+    if entries.ids is None or model.ids_ is None:
+        m = len(entries.rows) + (0 if model._memory is None else len(model._memory.entries.indices))
+        if not m:
+            n1, n2 = old
+        else:
+            pad = np.zeros(m - len(entries.rows), np.int64)  # so that the limit on indices is that of all observations
+            both = replace(entries, rows=np.append(entries.rows, pad), cols=np.append(entries.cols, pad), shape=None)
+            found = full_shape(both, None)
+            n1, n2 = max(old[0], found[0]), max(old[1], found[1])
+        return entries.rows, entries.cols, Grown(np.arange(old[0]), np.arange(old[1]), (n1, n2)), None
+    ids, before, now = {}, [], []
+    for side, what, at in (("rows", "row", entries.rows), ("cols", "column", entries.cols)):
+        ids[side] = united_ids(model.ids_[side], entries.ids[side], what)
+        before.append(np.searchsorted(ids[side], model.ids_[side]))
+        now.append(np.searchsorted(ids[side], entries.ids[side])[at])
+    return now[0], now[1], Grown(before[0], before[1], (len(ids["rows"]), len(ids["cols"]))), ids
