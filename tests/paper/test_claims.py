@@ -307,6 +307,14 @@ def test_success_in_one_box(prgd, adaptive, plain, expected, tmp_path):
     assert ("in the paper's order" in one.reason) == (plain < min(prgd, adaptive))
 
 
+def test_success_rates_that_relatives_have(tmp_path):
+    """Where a rate is not the paper's, a relative with other steps may have it."""
+    rows = [*trials("prgd", 0), *trials("adaptive-prgd", 10), *trials("adaptive-rgd", 0)]
+    rows += [*trials("prgd-relaxed", 10), *trials("rgd-relaxed", 3), *trials("rcg", 10)]
+    one = verdict(tmp_path, "success-2-300", rows)
+    assert one.evidence.variants == ("relaxed PRGD in place of PRGD: 100 % (paper 100 %)",)
+
+
 def test_success_elsewhere_says_nothing_about_the_box(tmp_path):
     rows = [*trials("prgd", 10, m=400), *trials("adaptive-prgd", 10, m=400), *trials("adaptive-rgd", 8, m=400)]
     assert verdict(tmp_path, "success-2-300", rows).verdict == NO_DATA

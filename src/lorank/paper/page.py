@@ -22,7 +22,11 @@ from .verdicts import NO_DATA, RULES, Part, Verdict
 
 SHOWN_BRIEFLY = 3  # figures of a claim in the list at the top
 SHOWN = 6  # figures of a claim at once; the others are folded away
-VARIED = ("tenfold", "size-time", "oversampling-three", "noise-tenth", "movielens-half", "sensing-iterations", "sensing-time")
+# Claims for which the relatives of the methods are tried, too.
+VARIED = (
+    *("tenfold", "size-time", "oversampling-three", "noise-tenth", "movielens-half", "sensing-iterations", "sensing-time"),
+    *("sensing-constant", "success-2-300", "success-8-900", "success-8-800", "phase-real-third", "phase-complex-third"),
+)
 
 
 def write_page(tables: Tables, out: Path) -> Path:

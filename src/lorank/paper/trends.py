@@ -212,8 +212,15 @@ def success(rank: int, m: int, said: dict[str, float]) -> Check:
             text = ", ".join(f"{label(name)} {value:.0f} %" for name, value in found.items())
             parts.append(Part("PRGD and adaptive-PRGD succeed more often than adaptive-RGD", "more often", text, NOT))
         others = [f"{label(n)}: {rate(mean):.0f} % ({tests(len(mean.rows))})" for n, mean in means.items() if n not in said]
+        variants = [
+            f"{label(relative)} in place of {label(name)}: {rate(means[relative]):.0f} % (paper {value:g} %)"
+            for name, value in said.items()
+            if abs(found[name] - value) > MISSED
+            for relative in family(name)
+            if relative not in said and relative in means and abs(rate(means[relative]) - value) <= MISSED
+        ]
         note = "The methods stand in the paper's order." if order else "The methods do not differ as the paper says."
-        return Evidence(tuple(parts), (note,), tuple(others), settings_of(means, *said))
+        return Evidence(tuple(parts), (note,), tuple(others), settings_of(means, *said), tuple(variants))
 
     return check
 
