@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -179,9 +181,53 @@ def test_a_driver_killed_and_started_again(cluster, client, data, tmp_path):
     args = [sys.executable, tmp_path / "driver.py", cluster.scheduler_address, data[0], tmp_path / "checkpoint"]
     ended = subprocess.run(list(map(str, args)), timeout=600, check=False, capture_output=True, text=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
+    shutil.copy(tmp_path / "checkpoint", tmp_path / "copy")
     problem = lr.Completion.from_partitions(data[0], client=client)
     result = lr.solve(problem, 3, "rcg", tol=1e-4, checkpoint=tmp_path / "checkpoint").numpy()
     assert data[1].distance(result.X) < 1e-2 * data[1].norm()
+    alone = lr.solve(lr.Completion.from_partitions(data[0]), 3, "rcg", tol=1e-4, checkpoint=tmp_path / "copy").numpy()
+    np.testing.assert_array_equal(result.X.U, alone.X.U)  # from there on the same, whoever computes
+    np.testing.assert_array_equal(result.X.V, alone.X.V)
+
+
+def test_a_scheduler_killed_and_started_again(data, alone, tmp_path):
+    """Its workers come back to the new one by themselves; the run begins anew there, and ends with the same bits."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address, running = f"tcp://127.0.0.1:{port}", []
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
+
+    def scheduler():
+        options = ["--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]
+        running.append(subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_scheduler", *options], **quiet))
+        return running[-1]
+
+    def worker():
+        options = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--death-timeout", "60"]
+        running.append(subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_worker", address, *options], **quiet))
+
+    try:
+        first = scheduler()
+        worker()
+        with distributed.Client(address, direct_to_workers=True, timeout=60, set_as_default=False) as own:
+            own.wait_for_workers(1, timeout=60)
+            problem = lr.Completion.from_partitions(data[0], client=own)
+
+            def kill(problem, state, clock):
+                if state.iteration == 2:
+                    first.kill()
+                    first.wait()
+                    scheduler()
+                    worker()
+
+            assert_same(fit(problem, callbacks=[kill]), alone)
+            assert engine_of(problem).recoveries >= 1
+            engine_of(problem).client.close()
+    finally:
+        for one in running:
+            one.kill()
+            one.wait()
 
 
 def test_what_a_cluster_cannot_do(client, data, tmp_path, monkeypatch):

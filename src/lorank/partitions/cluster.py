@@ -120,6 +120,7 @@ class Cluster:
 
     def __init__(self, folder: Folder, client: Any) -> None:
         self.folder, self.client, self.plan = folder, client, plan_of(folder)
+        self.address = str(client.scheduler.address)
         self.recoveries, self.bytes, self.seconds_in_sums = 0, 0, 0.0
         self._log: list[Program] = []
         self._sites: list[_Place] = []
@@ -178,7 +179,10 @@ class Cluster:
             raise ClusterError(f"workers are lost again and again: {reason}")
 
     def _alive(self) -> list[str]:
-        return sorted(self.client.nthreads())
+        try:
+            return sorted(self.client.nthreads())
+        except (OSError, RuntimeError, AttributeError, TimeoutError) as error:  # a client that has lost its scheduler
+            raise Lost(f"the scheduler does not answer: {error}") from None
 
     def _check(self, addresses: list[str]) -> None:
         """Workers without lorank, with another version, or that cannot read the folder are refused by name."""
@@ -193,13 +197,40 @@ class Cluster:
             with contextlib.suppress(Exception):  # whoever waits for the one that is lost
                 self.client.sync(self._abandon, reason)
             self._count_loss(reason)
-            self._begin()
             try:
+                self._reach_scheduler()
+                self._begin()
                 for program in self._log[:-1]:
                     self._run(program)
                 return
             except Lost as again:
                 reason = str(again)
+
+    def _reach_scheduler(self) -> None:
+        """Where the scheduler is gone, wait until it is there again, with workers."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                if self.client.status == "running" and self.client.sync(self._answering):
+                    return
+            except (OSError, TimeoutError, RuntimeError):
+                pass
+            if time.monotonic() > end:
+                raise ClusterError(
+                    f"the scheduler at {self.address} has not answered for {PATIENCE:.0f} seconds: start it again; a run with a "
+                    "checkpoint goes on from there"
+                )
+            time.sleep(WATCH)
+            if self.client.status in ("closed", "closing"):  # one that is connecting will
+                old, distributed = self.client, import_distributed()
+                options = {"direct_to_workers": old.direct_to_workers, "security": old.security, "set_as_default": False}
+                with contextlib.suppress(OSError, TimeoutError):
+                    self.client = distributed.Client(self.address, timeout=ANSWER / 4, **options)
+                    self._checked.clear()
+
+    async def _answering(self) -> bool:
+        """Whether the scheduler answers, and has workers."""
+        return bool(await asyncio.wait_for(self.client.scheduler.ncores(), ANSWER / 4))
 
     async def _abandon(self, reason: str) -> None:
         from distributed.protocol import to_serialize
@@ -232,11 +263,16 @@ class Cluster:
 
     def _together(self, function: str, args: list[tuple[Any, ...]]) -> list[Any]:
         """The results of a call to each actor; :class:`Lost` where a worker is gone."""
-        answers = self.client.sync(self._answers, function, args)
+        try:
+            answers = self.client.sync(self._answers, function, args)
+        except (OSError, RuntimeError, AttributeError) as error:
+            if self.client.status == "running" or isinstance(error, Lost):
+                raise
+            raise Lost(f"the scheduler is gone: {error}") from None
         for answer in answers:
             if answer["status"] != "OK":
                 error = answer["exception"]
-                if isinstance(error, (Lost, KeyError, OSError)) and not isinstance(error, FileError):
+                if _is_gone(error):
                     raise Lost(f"{error}")
                 raise error
         return [answer["result"] for answer in answers]
@@ -256,11 +292,15 @@ class Cluster:
                 failed = [t for t in done if t.exception() is not None or t.result()["status"] != "OK"]
                 if failed:
                     error = failed[0].exception()
-                    if isinstance(error, OSError):
+                    if error is not None and _is_gone(error):
                         raise Lost(f"a worker cannot be reached: {error}")
                     return [await failed[0]]
                 if not done:
-                    gone = {site.address for site in self._sites} - set(await self.client.scheduler.ncores())
+                    try:
+                        there = await asyncio.wait_for(self.client.scheduler.ncores(), ANSWER)
+                    except (OSError, TimeoutError) as error:
+                        raise Lost(f"the scheduler does not answer: {error}") from None
+                    gone = {site.address for site in self._sites} - set(there)
                     if gone:
                         raise Lost(f"lost the worker at {min(gone)}")
             return [task.result() for task in tasks]
@@ -297,6 +337,13 @@ def check_workers(client: Any, addresses: list[str], folder: Folder | None = Non
             raise ClusterError(f"the worker at {address} has lorank {version}, and this is {__version__}: install the same")
         if problem:
             raise ClusterError(f"the worker at {address} cannot use the partitions: {problem}")
+
+
+def _is_gone(error: BaseException) -> bool:
+    """Whether an error means that a worker, its actor or the connection to it is no more."""
+    if isinstance(error, RuntimeError) and "after shutdown" in str(error):  # a worker that closes
+        return True
+    return isinstance(error, (Lost, KeyError, OSError)) and not isinstance(error, FileError)
 
 
 def _about(folder: str | None, m: int) -> tuple[str, str]:
