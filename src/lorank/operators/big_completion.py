@@ -18,6 +18,7 @@ from ..datafits import Loss, resolve_loss
 from ..parameter_checks import check, one_of, optional, whole
 from ..partitions.building import build
 from ..partitions.folder import Folder, open_folder
+from ..partitions.frames import FrameSource
 from ..partitions.memory import parse_size
 from ..partitions.opening import observations_of, out_of_core, save
 from ..partitions.sources import Source, TableSource, find_files
@@ -165,11 +166,30 @@ class BigCompletion:
         3
         """
         source = TableSource(find_files(path, TEXT), (rows, cols, values, weights))
+        return cls._from(source, "from_csv", options)
+
+    @classmethod
+    def from_frames(cls, frames: Any, rows: str, cols: str, values: str, weights: str | None = None, **options: Any) -> Self:
+        """The same from data frames: one of Dask's, of which one partition is in memory at a time, or pandas' or polars', or a
+        list of them; options as in :meth:`from_parquet`.
+
+        Examples
+        --------
+        >>> import polars, lorank as lr
+        >>> frames = [polars.DataFrame({"user": ["ann", name], "item": [7, 9], "stars": [4.0, 5.0]}) for name in ("bob", "eve")]
+        >>> problem = lr.Completion.from_frames(frames, rows="user", cols="item", values="stars", duplicates="mean")
+        >>> problem.row_ids.tolist(), problem.m
+        (['ann', 'bob', 'eve'], 3)
+        """
+        return cls._from(FrameSource(frames, (rows, cols, values, weights)), "from_frames", options)
+
+    @classmethod
+    def _from(cls, source: Source, name: str, options: dict[str, Any]) -> Self:
         defaults = {"folder": None, "partitions": None, "shape": None, "dtype": "float32", "duplicates": "error"}
         defaults |= {"loss": "squares", "precision": "auto", "client": None, "cluster": None, "memory": None, "watch": None}
         unknown = set(options) - set(defaults)
         if unknown:
-            raise TypeError(f"from_csv has no option {sorted(unknown)[0]!r}: see Completion.from_parquet")
+            raise TypeError(f"{name} has no option {sorted(unknown)[0]!r}: see Completion.from_parquet")
         return cls._built(source, **{**defaults, **options})
 
     def save_partitions(self, folder: str | os.PathLike[str], partitions: int | None = None) -> None:
@@ -205,7 +225,7 @@ class BigCompletion:
         check("partitions", partitions, optional(whole(1)))
         check("dtype", str(dtype), one_of(("float32", "float64")))
         check("duplicates", duplicates, one_of(("error", "mean", "last", "sum")))
-        if isinstance(source, TableSource):
+        if isinstance(source, (TableSource, FrameSource)):
             source.check()
         shape, least = None if shape is None else as_shape(shape), 1
         if client is not None or cluster is not None:  # what is wrong there is said before anything long runs

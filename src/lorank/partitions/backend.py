@@ -6,6 +6,7 @@ array that is spread.
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,11 +17,12 @@ from ..backends import Array, Backend, Observations, get_backend, register_backe
 from ..backends.reference import Reference
 from .arrays import COLS, ENTRIES, Spread, Whole, added
 from .blocks import row_edges
+from .devices import Together
 from .engine import Engine, Local
 from .graph import Graph
 from .memory import shown
 from .observations import SpreadObservations
-from .plan import Plan
+from .plan import Plan, share_out
 from .programs import Pieces
 from .site import InMemory, Site
 
@@ -35,6 +37,8 @@ class Partitioned(Reference):
     ----------
     holder : Backend
         Who computes with each block.
+    others : sequence of Backend
+        Further ones, among which blocks that come as arrays are dealt out: other GPUs, say.
     count : int
         Blocks to cut observations into that come as arrays.
     memory : int, optional
@@ -44,8 +48,9 @@ class Partitioned(Reference):
     in_main_memory = False
     covariances_on_disk = True  # those of rows, where blocks are mapped
 
-    def __init__(self, holder: Backend, count: int, memory: int | None = None) -> None:
-        self.holder, self.count, self.name = holder, count, f"partitions:{count}:{holder.name}"
+    def __init__(self, holder: Backend, count: int, memory: int | None = None, others: Sequence[Backend] = ()) -> None:
+        self.holder, self.count, self.others = holder, count, tuple(others)
+        self.name = f"partitions:{count}:{'+'.join(one.name for one in (holder, *others))}"
         self.memory = memory
 
     # -- observations ------------------------------------------------------------------------------------------------
@@ -57,15 +62,19 @@ class Partitioned(Reference):
         """Observations that come as arrays, cut into blocks in memory."""
         count = min(self.count, int((np.diff(indptr) > 0).sum())) or 1
         plan = Plan((len(indptr) - 1, n2), tuple(int(e) for e in row_edges(np.diff(indptr), count)))
-        blocks = {}
-        for k in range(count):
-            rows = plan.rows(k)
-            part = slice(int(indptr[rows.start]), int(indptr[rows.stop]))
-            starts = np.ascontiguousarray(indptr[rows.start : rows.stop + 1] - indptr[rows.start])
-            asarray = self.holder.asarray
-            blocks[k] = self.holder.make_observations(asarray(starts), asarray(indices[part]), asarray(values[part]), n2)
-        site = Site(self.holder, plan, list(range(count)), InMemory(blocks))
-        return spread_observations(Local(site), [b.m for b in blocks.values()], np.dtype(values.dtype), False)
+        holders = (self.holder, *self.others)[:count]
+        sites, sizes = [], [0] * count
+        for holder, numbers in zip(holders, share_out(count, len(holders)), strict=True):
+            blocks, asarray = {}, holder.asarray
+            for k in numbers:
+                rows = plan.rows(k)
+                part = slice(int(indptr[rows.start]), int(indptr[rows.stop]))
+                starts = np.ascontiguousarray(indptr[rows.start : rows.stop + 1] - indptr[rows.start])
+                blocks[k] = holder.make_observations(asarray(starts), asarray(indices[part]), asarray(values[part]), n2)
+                sizes[k] = blocks[k].m
+            sites.append(Site(holder, plan, numbers, InMemory(blocks)))
+        engine: Engine = Local(sites[0]) if len(sites) == 1 else Together(sites)
+        return spread_observations(engine, sizes, np.dtype(values.dtype), False)
 
     def require_bytes(self, needed: int, what: str) -> None:
         if self.memory is not None and needed > self.memory:
@@ -90,7 +99,8 @@ class Partitioned(Reference):
         return a.copy() if isinstance(a, Spread) else super().copy(a)
 
     def release(self) -> None:
-        self.holder.release()
+        for one in (self.holder, *self.others):
+            one.release()
 
     # -- entries -----------------------------------------------------------------------------------------------------
     def all_finite(self, a: Array) -> bool:
@@ -364,7 +374,9 @@ def _like(a: Any) -> np.ndarray:
 
 
 def _make(place: str) -> Backend:
-    """``"partitions:3:native"``: three blocks, each of the native backend."""
+    """``"partitions:3:native"``: three blocks, each of the native backend; ``"partitions:4:torch:cuda:0+torch:cuda:1"``: four,
+    dealt out to two.
+    """
     count, _, holder = place.partition(":")
     if count and not count.isdigit():
         raise ValueError(f"backend 'partitions:{place}': a number of blocks comes first, as in 'partitions:4:native'")
@@ -373,7 +385,13 @@ def _make(place: str) -> Backend:
 
 @functools.cache
 def _made(count: int, holder: str | None) -> Backend:
-    return Partitioned(get_backend(holder), count)
+    if holder is None or "+" not in holder:
+        return Partitioned(get_backend(holder), count)
+    found: list[Backend] = []
+    for name in holder.split("+"):
+        one = get_backend(name)
+        found.append(copy.deepcopy(one) if any(one is before for before in found) else one)  # each thread has its own
+    return Partitioned(found[0], count, None, found[1:])
 
 
 def _place(a: Any) -> str | None:

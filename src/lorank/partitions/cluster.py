@@ -217,8 +217,8 @@ class Cluster:
                 pass
             if time.monotonic() > end:
                 raise ClusterError(
-                    f"the scheduler at {self.address} has not answered for {PATIENCE:.0f} seconds: start it again; a run with a "
-                    "checkpoint goes on from there"
+                    f"the scheduler at {self.address} has not answered for {PATIENCE:.0f} seconds: start it again. A run with "
+                    "a checkpoint goes on from there"
                 )
             time.sleep(WATCH)
             if self.client.status in ("closed", "closing"):  # one that is connecting will
@@ -265,10 +265,10 @@ class Cluster:
         """The results of a call to each actor; :class:`Lost` where a worker is gone."""
         try:
             answers = self.client.sync(self._answers, function, args)
-        except (OSError, RuntimeError, AttributeError) as error:
-            if self.client.status == "running" or isinstance(error, Lost):
+        except (OSError, RuntimeError, AttributeError) as problem:
+            if self.client.status == "running" or isinstance(problem, Lost):
                 raise
-            raise Lost(f"the scheduler is gone: {error}") from None
+            raise Lost(f"the scheduler is gone: {problem}") from None
         for answer in answers:
             if answer["status"] != "OK":
                 error = answer["exception"]

@@ -22,10 +22,12 @@ class Engine(Protocol):
     """
 
     plan: Plan
-    bytes: int
 
     @property
     def workers(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
 
     def run(self, program: Program) -> list[Any]:
         """For each instruction without a key: a list with one value for each block, or the value that is shared."""
