@@ -31,7 +31,7 @@ def register(app: "typer.Typer") -> None:
         device: Annotated[str | None, typer.Option(help="Fit there with PyTorch: cuda, for example.")] = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     ) -> None:
-        """Fill the gaps of a table of numbers; columns of text stay as they are."""
+        """Fill the gaps of a table: numbers, whole numbers, categories. Files may be larger than memory."""
         with for_people():
             run_impute(file, out, rank, regularization, model, seed, as_json, device, time, refine)
 
@@ -49,19 +49,63 @@ def run_impute(
     refine: str = "auto",
 ) -> None:
     """Read, fill, write."""
+    options = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto", "learned"), "regularization")
+    chosen = options == ("auto", "auto") and device is None
+    if not chosen and (time is not None or refine != "auto"):
+        raise ValueError("--time and --refine go with the default model: leave out --rank, --regularization and --device")
+    if chosen and time is None:
+        summary = _by_blocks(file, out, refine, model, seed)
+    else:
+        summary = _at_once(file, out, options, model, seed, device, time, refine)
+    if as_json:
+        show_json(summary)
+    else:
+        print(f"{summary['gaps']:,} gaps of {summary['cells']:,} cells filled at rank {summary['rank']}: {out}")
+        if summary["left_alone"]:
+            print(f"left as they are: {', '.join(summary['left_alone'])}")
+
+
+def _by_blocks(file: Path, out: Path, refine: str, model: Path | None, seed: int) -> dict[str, Any]:
+    """The model is fitted on a sample of the rows; the file is read, filled and written a few rows at a time."""
+    from ..datafiles import open_table
+    from ..estimators import TableImputer
+    from ..files import FileError
+
+    imputer = TableImputer(refine=refine, random_state=seed)
+    with busy("reading"):
+        table = open_table(file)
+        sample = table.sample(imputer.fit_rows, np.random.default_rng(seed))
+    with busy("fitting"):
+        imputer.fit(sample)
+    used = [column.name for column in imputer.columns_ if column.width]
+    if not used:
+        raise FileError(f"{file} has no column of numbers or categories")
+    gaps = 0
+    with busy("filling"), table.writing(out) as write:
+        for block in table.blocks():
+            typed = table.typed(block)
+            filled = imputer.transform(typed)
+            before, after = (sum(frame.select(used).null_count().row(0)) for frame in (typed, filled))
+            gaps += before - after
+            write(block, filled)
+    if model is not None:
+        imputer.feature_names_in_ = np.array(table.names, object)
+        imputer.save(model)
+    return _summary(table.rows, len(used), gaps, imputer, out, [n for n in table.names if n not in used], model)
+
+
+def _at_once(
+    file: Path, out: Path, options: Any, model: Path | None, seed: int, device: str | None, time: str | None, refine: str
+) -> dict[str, Any]:
+    """Series, and the low-rank model: the columns of numbers, all rows in memory."""
     from ..datafiles import read_table
     from ..estimators import LowRankImputer, TableImputer
 
-    options = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto", "learned"), "regularization")
     table = read_table(file)
     numbers, imputer = table.values, None  # type: np.ndarray, Any
-    if options == ("auto", "auto") and device is None:
-        when: Any = None
-        if time is not None:
-            numbers, when = table.with_times(time)
+    if time is not None:
+        numbers, when = table.with_times(time)
         imputer = TableImputer(time=when, refine=refine, random_state=seed)
-    elif time is not None or refine != "auto":
-        raise ValueError("--time and --refine go with the default model: leave out --rank, --regularization and --device")
     else:
         imputer = LowRankImputer(*options, random_state=seed, device=device)
     with busy("fitting"):
@@ -71,12 +115,12 @@ def run_impute(
         names = [*table.numbers, *(["time"] if numbers.shape[1] > len(table.numbers) else [])]
         imputer.feature_names_in_ = np.array(names, object)
         imputer.save(model)
-    gaps = int(np.isnan(table.values).sum())
     left = [name for name in table.names if name not in table.numbers]
-    if as_json:
-        summary = {"rows": len(filled), "columns": len(table.numbers), "gaps": gaps, "rank": imputer.rank_, "out": str(out)}
-        show_json(summary | {"left_alone": left, "model": None if model is None else str(model)})
-    else:
-        print(f"{gaps:,} gaps of {filled.size:,} cells filled at rank {imputer.rank_}: {out}")
-        if left:
-            print(f"left as they are: {', '.join(left)}")
+    return _summary(len(filled), len(table.numbers), int(np.isnan(table.values).sum()), imputer, out, left, model)
+
+
+def _summary(
+    rows: int, columns: int, gaps: int, imputer: Any, out: Path, left: list[str], model: Path | None
+) -> dict[str, Any]:
+    found = {"rows": rows, "columns": columns, "cells": rows * columns, "gaps": gaps, "rank": imputer.rank_, "out": str(out)}
+    return found | {"left_alone": left, "model": None if model is None else str(model)}

@@ -1,0 +1,239 @@
+"""Tables with gaps, block after block: files larger than memory are read, filled and written a few rows at a time."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..files import FileError, atomic
+from .tables import GAPS, _blame
+from .text import head, polars, records
+
+BYTES = 1 << 24  # of a block of text
+ROWS = 1 << 16  # of a block of a Parquet file
+
+
+@dataclass(frozen=True)
+class TableBlocks:
+    """A table in a file whose columns were looked at once, from the first row to the last.
+
+    Attributes
+    ----------
+    path : Path
+    names : list of str
+    kinds : dict
+        ``"number"``, ``"whole"`` or ``"text"`` for each column of a text file; empty for Parquet, whose columns have types.
+    rows : int
+    separator : str
+    named : bool
+        Whether the first line holds the names.
+    """
+
+    path: Path
+    names: list[str]
+    kinds: dict[str, str]
+    rows: int
+    separator: str = ","
+    named: bool = True
+
+    def blocks(self) -> Iterator[Any]:
+        """Frames of a few rows; cells of text files are text."""
+        if self.path.suffix.lower() == ".parquet":
+            yield from _parquet(self.path, self.rows)
+        else:
+            yield from _text(self.path, self.separator, self.names, self.named)
+
+    def typed(self, block: Any) -> Any:
+        """A block with numbers as numbers, and null in its gaps."""
+        pl = polars()
+        if not self.kinds:
+            return block
+        found = []
+        for name in self.names:
+            cells = _stripped(block, name)
+            cells = cells.set(_gaps(cells), None)
+            kind = self.kinds[name]
+            found.append(cells if kind == "text" else cells.cast(pl.Float64).cast(pl.Int64 if kind == "whole" else pl.Float64))
+        return pl.DataFrame(found)
+
+    def sample(self, count: int, rng: np.random.Generator) -> Any:
+        """That many rows, all as likely as each other and in their order; all where there are no more."""
+        pl = polars()
+        kept, keys, places, at = None, np.zeros(0), np.zeros(0, np.int64), 0
+        for block in self.blocks():
+            typed = self.typed(block)
+            kept = typed if kept is None else pl.concat([kept, typed])
+            keys = np.concatenate([keys, rng.random(len(block))])
+            places = np.concatenate([places, np.arange(at, at + len(block))])
+            at += len(block)
+            if len(keys) > count:
+                best = np.sort(np.argpartition(keys, count)[:count])
+                kept, keys, places = kept[best.tolist()], keys[best], places[best]
+        return kept
+
+    @contextmanager
+    def writing(self, path: str | Path) -> Iterator[Callable[[Any, Any], None]]:
+        """A function of a block and the same filled, which writes it; the file is there as a whole or not at all.
+
+        Cells of text that were there stay as they are, letter by letter.
+        """
+        path = Path(path)
+        with atomic(path) as temporary:
+            if path.suffix.lower() == ".parquet":
+                with _parquet_writer(temporary) as write:
+                    yield lambda block, filled: write(filled)
+                return
+            separator = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
+            with open(temporary, "wb") as file:
+                first = True
+
+                def write_text(block: Any, filled: Any) -> None:
+                    nonlocal first
+                    self._merged(block, filled).write_csv(file, separator=separator, include_header=first)
+                    first = False
+
+                yield write_text
+
+    def _merged(self, block: Any, filled: Any) -> Any:
+        if not self.kinds:
+            return filled
+        pl = polars()
+        columns = []
+        for name in self.names:
+            cells, new = _stripped(block, name), filled.get_column(name)
+            gaps = _gaps(cells) & new.is_not_null()
+            columns.append(block.get_column(name) if not gaps.any() else cells.zip_with(~gaps, new.cast(pl.String)))
+        return pl.DataFrame(columns)
+
+
+def open_table(path: str | Path) -> TableBlocks:
+    """Look at a table from its first row to its last: which columns hold numbers, and how many rows there are.
+
+    Parameters
+    ----------
+    path : path
+        CSV, TSV (also compressed, .gz) or Parquet.
+    """
+    path = Path(path)
+    pl = polars()
+    if not path.exists():
+        raise FileError(f"{path} does not exist")
+    if path.suffix.lower() == ".parquet":
+        try:
+            lazy = pl.scan_parquet(path)
+            names, rows = lazy.collect_schema().names(), int(lazy.select(pl.len()).collect().item())
+        except (pl.exceptions.PanicException, Exception) as error:
+            raise FileError(f"{path} is no Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
+        _some(path, rows)
+        return TableBlocks(path, names, {}, rows)
+    separator, names, named, _ = head(path, "\t" if path.suffix.lower() in (".tsv", ".tab") else None)
+    kinds, numbers, others, rows = dict.fromkeys(names, "whole"), dict.fromkeys(names, 0), dict.fromkeys(names, 0), 0
+    for block in _text(path, separator, names, named):
+        rows += len(block)
+        for name in names:
+            cells = _stripped(block, name)
+            there = ~_gaps(cells)
+            value = cells.cast(pl.Float64, strict=False)
+            good = there & value.is_finite().fill_null(False)
+            numbers[name] += int(good.sum())
+            others[name] += int(there.sum()) - int(good.sum())
+            if kinds[name] == "whole" and not cells.filter(good).str.contains(r"^[+-]?\d{1,15}$").all():
+                kinds[name] = "number"
+    for name in names:
+        if others[name] and numbers[name] > others[name]:
+            _blame(path, separator, names, named, name)
+        elif others[name]:
+            kinds[name] = "text"
+        elif not numbers[name]:
+            kinds[name] = "number"
+    _some(path, rows)
+    return TableBlocks(path, names, kinds, rows, separator, named)
+
+
+def _some(path: Path, rows: int) -> None:
+    if not rows:
+        raise FileError(f"{path} has no rows")
+
+
+def _stripped(block: Any, name: str) -> Any:
+    return block.get_column(name).fill_null("").str.strip_chars()
+
+
+def _gaps(cells: Any) -> Any:
+    return cells.str.to_lowercase().is_in(list(GAPS))
+
+
+def _text(path: Path, separator: str, names: list[str], named: bool) -> Iterator[Any]:
+    """Frames of the records that end within a block of bytes. Line breaks within quotes do not end a record."""
+    pl = polars()
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        left, header = b"", named
+        while True:
+            data = file.read(BYTES)
+            part = left + data
+            end = _last_end(part) if data else len(part)
+            left = part[end:]
+            if part[:end].strip():
+                yield from _frames(pl, path, part[:end], separator, names, header)
+                header = False
+            if not data:
+                return
+
+
+def _frames(pl: Any, path: Path, text: bytes, separator: str, names: list[str], header: bool) -> Iterator[Any]:
+    try:
+        frame = pl.read_csv(
+            io.BytesIO(text),
+            separator=separator,
+            has_header=header,
+            schema=dict.fromkeys(names, pl.String),
+            raise_if_empty=False,
+        )
+    except (pl.exceptions.PanicException, pl.exceptions.PolarsError, OSError, ValueError) as error:
+        for line, record in records(path, separator):
+            if len(record) != len(names):
+                raise FileError(f"{path}, line {line}: {len(record)} fields where the first line has {len(names)}") from None
+        raise FileError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+    if len(frame):
+        yield frame
+
+
+def _last_end(part: bytes) -> int:
+    """The end of the last record that is whole: after a line break before which quotes come in pairs."""
+    quotes = part.count(b'"')
+    end = len(part)
+    while (at := part.rfind(b"\n", 0, end)) >= 0:
+        quotes -= part.count(b'"', at, end)
+        if quotes % 2 == 0:
+            return at + 1
+        end = at
+    return 0
+
+
+def _parquet(path: Path, rows: int) -> Iterator[Any]:
+    lazy = polars().scan_parquet(path)
+    for at in range(0, rows, ROWS):
+        yield lazy.slice(at, ROWS).collect()
+
+
+@contextmanager
+def _parquet_writer(path: Path) -> Iterator[Callable[[Any], None]]:
+    """Blocks go to files of their own, beside where the whole will be; then these are joined, again block by block."""
+    pl = polars()
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".parts-") as folder:
+        parts: list[Path] = []
+
+        def write(frame: Any) -> None:
+            parts.append(Path(folder) / f"{len(parts):08d}.parquet")
+            frame.write_parquet(parts[-1])
+
+        yield write
+        pl.scan_parquet(parts).sink_parquet(path)

@@ -1,0 +1,145 @@
+"""``lorank impute`` on files that are read, filled and written a few rows at a time."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("polars")
+pytest.importorskip("sklearn")
+
+import polars as pl
+from typer.testing import CliRunner
+
+import lorank as lr
+from lorank import cli
+from lorank.datafiles import blocks, open_table
+from lorank.files import FileError
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.build_app(), [str(a) for a in arguments])
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Blocks of a few rows."""
+    monkeypatch.setattr(blocks, "BYTES", 2000)
+    monkeypatch.setattr(blocks, "ROWS", 37)
+
+
+def frame(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    a = rng.standard_normal(n)
+    whole = pl.DataFrame(
+        {
+            "id": [f"n{k}" for k in range(n)],
+            "a": a,
+            "count": np.rint(4 * a + 20).astype(int),
+            "size": np.select([a > 0.5, a < -0.5], ["large, or more", "small"], 'mid"dle').tolist(),
+            "b": 2 * a + 0.1 * rng.standard_normal(n),
+        }
+    )
+    gaps = {name: rng.random(n) < 0.2 for name in ("count", "size", "b")}
+    holes = whole.with_columns(
+        **{name: pl.Series([None if g else x for g, x in zip(gaps[name], whole[name], strict=True)]) for name in gaps}
+    )
+    return whole, holes, gaps
+
+
+def check(whole, holes, gaps, out):
+    """Cells that were there are there; the others are near what was hidden."""
+    assert out.columns == whole.columns
+    for name in whole.columns:
+        there = ~gaps.get(name, np.zeros(len(whole), bool))
+        assert out[name].filter(there).to_list() == whole[name].filter(there).to_list()
+    assert sum(out.null_count().row(0)) == 0
+    assert (out["size"] == whole["size"]).filter(gaps["size"]).mean() > 0.8
+    off = (out["count"] - whole["count"]).filter(gaps["count"])
+    assert off.abs().mean() < 1
+    assert ((out["b"] - whole["b"]).filter(gaps["b"])).abs().mean() < 0.3
+
+
+@pytest.mark.usefixtures("small")
+def test_text_by_blocks(tmp_path):
+    whole, holes, gaps = frame()
+    holes.write_csv(tmp_path / "t.csv", null_value="NA")
+    table = open_table(tmp_path / "t.csv")
+    assert (table.rows, len(list(table.blocks())) > 5) == (400, True)
+    assert table.kinds == {"id": "text", "a": "number", "count": "whole", "size": "text", "b": "number"}
+    done = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--model", tmp_path / "m.lorank", "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["rows"], told["columns"], told["left_alone"]) == (400, 4, ["id"])
+    assert told["gaps"] == sum(int(g.sum()) for g in gaps.values())
+    check(whole, holes, gaps, pl.read_csv(tmp_path / "o.csv"))
+    before, after = ([*csv.reader((tmp_path / name).read_text().splitlines())] for name in ("t.csv", "o.csv"))
+    for old, new in zip(before, after, strict=True):  # letter by letter
+        assert [n for o, n in zip(old, new, strict=True) if o != "NA"] == [o for o in old if o != "NA"]
+    again = lr.load(tmp_path / "m.lorank").transform(table.typed(next(table.blocks())))
+    assert again["count"].dtype == pl.Int64
+    assert sum(again.null_count().row(0)) == 0
+
+
+@pytest.mark.usefixtures("small")
+def test_parquet_by_blocks_keeps_types(tmp_path):
+    whole, holes, gaps = frame()
+    holes.write_parquet(tmp_path / "t.parquet")
+    done = run("impute", tmp_path / "t.parquet", "-o", tmp_path / "o.parquet")
+    assert done.exit_code == 0, done.output
+    out = pl.read_parquet(tmp_path / "o.parquet")
+    assert out.schema == whole.schema
+    check(whole, holes, gaps, out)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["o.parquet", "t.parquet"]  # nothing is left over
+
+
+@pytest.mark.usefixtures("small")
+def test_records_may_hold_line_breaks(tmp_path):
+    rows = [f'"line {k}\nand ""more""",{k % 9},{"" if k % 11 == 0 else 2 * (k % 9)}' for k in range(300)]
+    (tmp_path / "t.csv").write_text("text,x,y\n" + "\n".join(rows) + "\n")
+    table = open_table(tmp_path / "t.csv")
+    assert table.rows == 300
+    done = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv")
+    assert done.exit_code == 0, done.output
+    out = pl.read_csv(tmp_path / "o.csv")
+    assert out["text"][7] == 'line 7\nand "more"'
+    assert (out["y"] - 2 * out["x"]).abs().max() <= 1
+
+
+@pytest.mark.usefixtures("small")
+def test_a_sample_has_every_row_as_likely(tmp_path):
+    pl.DataFrame({"x": np.arange(600.0), "y": np.arange(600.0) % 7}).write_csv(tmp_path / "t.csv")
+    table = open_table(tmp_path / "t.csv")
+    means = [table.sample(60, np.random.default_rng(k))["x"].mean() for k in range(30)]
+    assert abs(np.mean(means) - 299.5) < 20
+    some = table.sample(60, np.random.default_rng(0))["x"].to_numpy()
+    assert len(some) == 60
+    assert (np.diff(some) > 0).all()
+    assert len(table.sample(1000, np.random.default_rng(0))) == 600
+
+
+def _stopped(table, path):
+    with table.writing(path) as write:
+        block = next(table.blocks())
+        write(block, table.typed(block))
+        raise FileError("stop")
+
+
+@pytest.mark.usefixtures("small")
+def test_what_fails_leaves_nothing_behind(tmp_path):
+    whole, holes, _ = frame()
+    lines = [",".join("" if x is None else f'"{x}"'.replace('mid"dle', "middle") for x in row) for row in holes.rows()]
+    lines[350] += ",more"
+    (tmp_path / "t.csv").write_text(",".join(whole.columns) + "\n" + "\n".join(lines) + "\n")
+    done = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv")
+    assert done.exit_code == 2
+    assert "line 352: 6 fields where the first line has 5" in done.stderr
+    holes.write_csv(tmp_path / "t.csv")
+    table = open_table(tmp_path / "t.csv")
+    with pytest.raises(FileError, match="stop"):
+        _stopped(table, tmp_path / "o.csv")
+    assert [p.name for p in tmp_path.iterdir()] == ["t.csv"]
