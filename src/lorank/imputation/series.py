@@ -18,6 +18,7 @@ LAG = 0.3  # the least correlation at which a period counts
 SHORTEST = 4  # periods
 HIDDEN = 0.15  # the most of a column that a fold hides
 SHORT = 4  # steps: where gaps are no longer on average, fewer cells are hidden, so that their neighbours stay known
+ENOUGH = 15  # rows that a fold hides at the least, up to that share
 PLACES = 4  # that are looked at for a run to be hidden in
 
 
@@ -143,7 +144,7 @@ def block_folds(missing: np.ndarray, folds: int, rng: np.random.Generator) -> np
             _hide(fold, k, lengths, list(range(d)), 0.8 * HIDDEN * shared, rng, missing)
         if shared < 1:
             own = single if len(single) else np.ones(1, int)
-            most = HIDDEN if own.mean() > SHORT else min(max(share / 4, HIDDEN / 4), HIDDEN)
+            most = HIDDEN if own.mean() > SHORT else min(max(share / 4, HIDDEN / 4, ENOUGH / n), HIDDEN)
             for j in range(d):
                 _hide(fold, k, own, [j], most * (1 - shared), rng, missing)
     fold[missing] = NEVER

@@ -14,12 +14,11 @@ import numpy as np
 from .calibration import Calibration
 from .linear import Linear, margins_of
 from .patterns import find_patterns
-from .series import Neighbours, between, block_folds, profile, seasonal, typical_step
+from .series import Neighbours, between, block_folds, profile, runs, seasonal, typical_step
 from .table_model import FOLDS, REFIT, fit_linears
 
 EDGES = np.array([1.5, 2.5, 4.5, 8.5, 16.5])  # of the classes of distances, in typical steps
 SURE = 0.97  # of a line's squared error: where weighed guesses leave more, the line is taken
-STRETCH = 20  # rows
 CHANCE = 2.0  # standard deviations that a gain over the line must have
 PRIOR = 30.0  # cells: as much as the weights of all columns, or those of all distances, count beside a column's own
 
@@ -104,7 +103,7 @@ def fit_series(table: np.ndarray, times: np.ndarray, neighbours: Neighbours, rng
         found[:, at], classes[at] = guesses[:, at], distance[at]
     if found is None:  # too few rows to hide any
         found = _guesses(table, times, across, along, neighbours)[0]
-    weights, guess = _trusted(found, classes, table, fold)
+    weights, guess = _trusted(found, classes, table, fold, _stretch(np.isnan(table)))
     left = np.where(fold >= 0, table - guess, np.nan)
     spread = _spread(left, classes, len(EDGES) + 1)
     calibration = Calibration.of(left, spread[classes, np.arange(d)], 1 + wide.shape[1] / n if plenty else 1.0)
@@ -141,7 +140,9 @@ def _guesses(
     return np.stack(found), classes
 
 
-def _trusted(found: np.ndarray, classes: np.ndarray, table: np.ndarray, fold: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _trusted(
+    found: np.ndarray, classes: np.ndarray, table: np.ndarray, fold: np.ndarray, stretch: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Weights of the guesses, and what weights from half of the folds say in the other half.
 
     The line alone counts in columns where these do not beat it.
@@ -155,17 +156,23 @@ def _trusted(found: np.ndarray, classes: np.ndarray, table: np.ndarray, fold: np
     there = fold >= 0
     mixed, plain = (np.where(there, (table - x) ** 2, 0.0) for x in (guess, line))
     weights = _weights(found, classes, table, there)
-    straight = (mixed.sum(axis=0) > SURE * plain.sum(axis=0)) | ~_sure(plain - mixed, plain.sum(axis=0))
+    straight = (mixed.sum(axis=0) > SURE * plain.sum(axis=0)) | ~_sure(plain - mixed, plain.sum(axis=0), stretch)
     weights[:, straight] = np.eye(len(found))[2]
     return weights, np.where(straight, line, guess)
 
 
-def _sure(gain: np.ndarray, size: np.ndarray) -> np.ndarray:
+def _stretch(missing: np.ndarray) -> int:
+    """Rows within which errors go together: twice as many as a gap has on average."""
+    lengths = np.concatenate([runs(column) for column in missing.T])
+    return int(np.ceil(2 * lengths.mean())) if len(lengths) else 1
+
+
+def _sure(gain: np.ndarray, size: np.ndarray, stretch: int) -> np.ndarray:
     """Whether gains of squared error are more than chance, in each column or in all together.
 
     Errors within a gap go together: stretches of time are counted, not cells.
     """
-    stretches = np.add.reduceat(gain, np.arange(0, len(gain), STRETCH)) / np.maximum(size, 1e-300)
+    stretches = np.add.reduceat(gain, np.arange(0, len(gain), stretch)) / np.maximum(size, 1e-300)
     whole = stretches.sum(axis=1)
     own = stretches.sum(axis=0) > CHANCE * np.sqrt((stretches**2).sum(axis=0))
     return np.asarray(own | (whole.sum() > CHANCE * np.sqrt(whole @ whole)))
