@@ -6,14 +6,16 @@
 namespace lorank {
 namespace {
 
-constexpr std::int64_t kLanes = kLineBytes / sizeof(double);
-constexpr int kBatch = 16;  // observations added up before sums go back to memory
+template <class R>
+constexpr std::int64_t kLanes = kLineBytes / sizeof(R);
+constexpr int kBatch = 24;  // observations added up before sums go back to memory
 
 // A batch of observations of one major index.
+template <class R>
 struct Batch {
   int count;
-  const double *y[kBatch];
-  double w[kBatch];
+  const R *y[kBatch];
+  R w[kBatch];
 };
 
 // How many observations ahead rows are fetched: some kilobytes, so that they are still there when they are needed.
@@ -22,30 +24,32 @@ inline std::int64_t look_ahead(std::int64_t row_bytes) {
   return ahead < 2 ? 2 : ahead > kPrefetch ? kPrefetch : ahead;
 }
 
-inline void fetch(const double *p, std::int64_t count) {
-  for (std::int64_t d = 0; d < count; d += kLanes) prefetch(p + d);
+template <class R>
+inline void fetch(const R *p, std::int64_t count) {
+  for (std::int64_t d = 0; d < count; d += kLanes<R>) prefetch(p + d);
 }
 
-// Rows a .. a + ROWS of the columns of one cache line, d .. d + 8.
-template <int ROWS>
-inline void add_tile(double *A, std::int64_t stride, std::int64_t a, std::int64_t d, const Batch &batch) {
-  Line sum[ROWS];
-  double *at = A + a * stride + d;
-  for (int i = 0; i < ROWS; ++i) sum[i] = Line::from(at + i * stride);
+// Rows a .. a + ROWS of the columns of one cache line, d .. d + kLanes.
+template <int ROWS, class R>
+inline void add_tile(R *A, std::int64_t stride, std::int64_t a, std::int64_t d, const Batch<R> &batch) {
+  LineOf<R> sum[ROWS];
+  R *at = A + a * stride + d;
+  for (int i = 0; i < ROWS; ++i) sum[i] = LineOf<R>::from(at + i * stride);
   for (int t = 0; t < batch.count; ++t) {
-    const double *left = batch.y[t] + a;
+    const R *left = batch.y[t] + a;
     opaque(left);
-    const Line right = batch.w[t] * Line::from(batch.y[t] + d);
+    const LineOf<R> right = batch.w[t] * LineOf<R>::from(batch.y[t] + d);
     for (int i = 0; i < ROWS; ++i) sum[i].add(left[i], right);
   }
   for (int i = 0; i < ROWS; ++i) sum[i].put(at + i * stride);
 }
 
 // The upper triangle, in whole cache lines and a few rows too many: A has `stride` rows.
-inline void add_gram(double *A, std::int64_t width, std::int64_t stride, const Batch &batch) {
+template <class R>
+inline void add_gram(R *A, std::int64_t width, std::int64_t stride, const Batch<R> &batch) {
   constexpr std::int64_t unit = Line::parts > 2 ? 2 : 4;
-  for (std::int64_t d = 0; d < stride; d += kLanes) {
-    std::int64_t rows = d + kLanes < width ? d + kLanes : (width + unit - 1) / unit * unit, a = 0;
+  for (std::int64_t d = 0; d < stride; d += kLanes<R>) {
+    std::int64_t rows = d + kLanes<R> < width ? d + kLanes<R> : (width + unit - 1) / unit * unit, a = 0;
     if (Line::parts == 1) {  // as many sums as there are registers for
       for (; rows - a >= 24; a += 24) add_tile<24>(A, stride, a, d, batch);
       switch (rows - a) {
@@ -62,22 +66,57 @@ inline void add_gram(double *A, std::int64_t width, std::int64_t stride, const B
   }
 }
 
+// A = sum_t w_t y_t y_t^T over the observations first .. last, for y_t of one cache line: all sums stay in registers.
+template <int ROWS, class R>
+inline void gram_of_lines(const Gathered<R> &from, std::int64_t first, std::int64_t last, R *A) {
+  LineOf<R> sum[ROWS];
+  for (int i = 0; i < ROWS; ++i) sum[i] = LineOf<R>::zero();
+  for (std::int64_t k = first; k < last; ++k) {
+    const R *y = from.other + from.index[k] * kLanes<R>;
+    prefetch(from.other + from.index[k + kPrefetch] * kLanes<R>);  // indices are padded beyond the last one
+    opaque(y);
+    LineOf<R> right = LineOf<R>::from(y);
+    if (from.weights) right = static_cast<R>(from.weights[k]) * right;
+    for (int i = 0; i < ROWS; ++i) sum[i].add(y[i], right);
+  }
+  for (int i = 0; i < ROWS; ++i) sum[i].put(A + i * kLanes<R>);
+}
+
+// The same for any width up to that; false where there are too few registers.
+template <class R>
+inline bool short_gram(const Gathered<R> &from, std::int64_t first, std::int64_t last, R *A) {
+  if (Line::parts > 1 || from.stride != kLanes<R>) return false;
+  if constexpr (Line::parts == 1) {
+    switch ((from.width + 1) / 2) {
+      case 1: gram_of_lines<2>(from, first, last, A); break;
+      case 2: gram_of_lines<4>(from, first, last, A); break;
+      case 3: gram_of_lines<6>(from, first, last, A); break;
+      case 4: gram_of_lines<8>(from, first, last, A); break;
+      case 5: gram_of_lines<kLanes<R> < 16 ? 8 : 10>(from, first, last, A); break;
+      case 6: gram_of_lines<kLanes<R> < 16 ? 8 : 12>(from, first, last, A); break;
+      case 7: gram_of_lines<kLanes<R> < 16 ? 8 : 14>(from, first, last, A); break;
+      default: gram_of_lines<kLanes<R> < 16 ? 8 : 16>(from, first, last, A); break;
+    }
+  }
+  return true;
+}
+
 // sums += sum_t c_t x_t over some cache lines of each x_t
 template <int LINES>
 inline void add_lines(double *sums, const double *const *x, std::int64_t offset, const double *c, int count) {
   Line sum[LINES];
-  for (int i = 0; i < LINES; ++i) sum[i] = Line::from(sums + i * kLanes);
+  for (int i = 0; i < LINES; ++i) sum[i] = Line::from(sums + i * kLanes<double>);
   for (int t = 0; t < count; ++t)
-    for (int i = 0; i < LINES; ++i) sum[i].add(c[t], Line::from(x[t] + offset + i * kLanes));
-  for (int i = 0; i < LINES; ++i) sum[i].put(sums + i * kLanes);
+    for (int i = 0; i < LINES; ++i) sum[i].add(c[t], Line::from(x[t] + offset + i * kLanes<double>));
+  for (int i = 0; i < LINES; ++i) sum[i].put(sums + i * kLanes<double>);
 }
 
 // The same over `size` numbers, whole lines.
 inline void add_rows(double *sums, std::int64_t size, const double *const *x, const double *c, int count) {
   constexpr int most = Line::parts == 1 ? 8 : Line::parts == 2 ? 4 : 2;
   std::int64_t d = 0;
-  for (; d + most * kLanes <= size; d += most * kLanes) add_lines<most>(sums + d, x, d, c, count);
-  for (; d < size; d += kLanes) add_lines<1>(sums + d, x, d, c, count);
+  for (; d + most * kLanes<double> <= size; d += most * kLanes<double>) add_lines<most>(sums + d, x, d, c, count);
+  for (; d < size; d += kLanes<double>) add_lines<1>(sums + d, x, d, c, count);
 }
 
 }  // namespace

@@ -214,6 +214,22 @@ void bind_systems(nb::class_<Pattern> &cls, nb::module_ &m) {
       },
       "columns"_a, "other"_a.noconvert(), "out"_a.noconvert(), "weights"_a.noconvert() = nb::none());
   cls.def(
+      "solve_blocks",
+      [](const Pattern &p, bool columns, Matrix<const R> other, double shift, Matrix<const R> right, Matrix<R> solutions,
+         std::optional<Vector<const double>> weights) {
+        const std::int64_t majors = columns ? p.n2 : p.n1, minors = columns ? p.n1 : p.n2, width = other.shape(1);
+        require(width > 0, "other: columns", width, 1);
+        require_shape(other, "other", minors, width);
+        require_shape(right, "right", majors, width);
+        require_shape(solutions, "solutions", majors, width);
+        if (weights) require_size(*weights, "weights", p.m);
+        nb::gil_scoped_release nogil;
+        p.solve_blocks<R>(columns, Factor<R>{other.data(), minors, width}, weights ? weights->data() : nullptr, shift, right.data(),
+                          solutions.data());
+      },
+      "columns"_a, "other"_a.noconvert(), "shift"_a, "right"_a.noconvert(), "solutions"_a.noconvert(),
+      "weights"_a.noconvert() = nb::none());
+  cls.def(
       "steps",
       [](const Pattern &p, bool columns, Matrix<const R> other, Vector<const R> values, Vector<const R> prior,
          Vector<const R> ridge, Matrix<const R> start, std::int64_t count, Matrix<R> out, std::optional<Vector<const R>> weights) {

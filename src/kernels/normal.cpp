@@ -10,34 +10,38 @@ namespace lorank {
 namespace {
 
 // Where the sums of one major index are added up: stride rows of stride, and stride numbers.
+template <class R>
 struct Sums {
-  double *A, *b;
+  R *A;
+  double *b;
 };
 
 // The sums over the observations of major index i: A (GRAM), and with values b and what is returned, sum w r^2.
-template <bool GRAM>
-inline double add_up(const Gathered &from, std::int64_t i, const double *values, const Sums &s) {
-  const std::int64_t stride = from.stride, ahead = look_ahead(stride * sizeof(double)), end = from.indptr[i + 1];
+template <bool GRAM, class R>
+inline double add_up(const Gathered<R> &from, std::int64_t i, const double *values, const Sums<R> &s) {
+  const std::int64_t stride = from.stride, ahead = look_ahead(stride * sizeof(R)), end = from.indptr[i + 1];
   const std::int64_t most = ahead < kBatch ? ahead : kBatch;
-  if (GRAM) std::memset(s.A, 0, stride * stride * sizeof(double));
-  if (values) std::memset(s.b, 0, stride * sizeof(double));
   double total = 0;
-  Batch batch;
+  if (GRAM && !values && short_gram(from, from.indptr[i], end, s.A)) return total;
+  if (GRAM) std::memset(s.A, 0, stride * stride * sizeof(R));
+  if (values) std::memset(s.b, 0, stride * sizeof(double));
+  Batch<R> batch;
   double c[kBatch];
   for (std::int64_t t = from.indptr[i]; t < end; t += most) {
     batch.count = static_cast<int>(end - t < most ? end - t : most);
     for (int j = 0; j < batch.count; ++j) {
       const std::int64_t k = t + j;
       batch.y[j] = from.other + from.index[k] * stride;
-      batch.w[j] = from.weights ? from.weights[k] : 1.0;
+      batch.w[j] = from.weights ? static_cast<R>(from.weights[k]) : R(1);
       fetch(from.other + from.index[k + ahead] * stride, stride);  // indices are padded beyond the last one
       if (values) {
-        c[j] = batch.w[j] * values[k];
+        c[j] = (from.weights ? from.weights[k] : 1.0) * values[k];
         total += c[j] * values[k];
       }
     }
     if (GRAM) add_gram(s.A, from.width, stride, batch);
-    if (values) add_rows(s.b, stride, batch.y, c, batch.count);
+    if constexpr (sizeof(R) == sizeof(double))
+      if (values) add_rows(s.b, stride, batch.y, c, batch.count);
   }
   return total;
 }
@@ -48,7 +52,7 @@ struct Group {
   double *b, *x, *total, *scale;
 };
 
-void collect(const NormalJob &job, std::int64_t i, int lane, const Sums &s, const Group &g) {
+void collect(const NormalJob &job, std::int64_t i, int lane, const Sums<double> &s, const Group &g) {
   const std::int64_t width = job.from.width, stride = job.from.stride, size = triangle(width);
   double *to = g.A + lane;
   if (job.sums) {
@@ -126,7 +130,7 @@ void add_squares(const NormalJob &job, const Group &g) {
 
 void normal(const NormalJob &job) {
   const std::int64_t width = job.from.width, stride = job.from.stride, size = triangle(width);
-  Sums s;
+  Sums<double> s;
   s.A = job.scratch;
   s.b = s.A + stride * stride;
   Group g;
@@ -163,19 +167,50 @@ void normal(const NormalJob &job) {
 template <class R>
 void blocks(const BlocksJob<R> &job) {
   const std::int64_t width = job.from.width, stride = job.from.stride;
-  const Sums s{job.scratch, nullptr};
+  const Sums<R> s{job.scratch, nullptr};
   for (std::int64_t i = job.first; i < job.last; ++i) {
     add_up<true>(job.from, i, nullptr, s);
     R *out = job.out + i * width * width;
     for (std::int64_t a = 0; a < width; ++a)
-      for (std::int64_t d = 0; d < width; ++d) out[a * width + d] = static_cast<R>(a < d ? s.A[a * stride + d] : s.A[d * stride + a]);
+      for (std::int64_t d = 0; d < width; ++d) out[a * width + d] = a < d ? s.A[a * stride + d] : s.A[d * stride + a];
+  }
+}
+
+// Below these squares of pivots there is nothing but rounding of the numbers that A was added up from.
+template <class R>
+inline void least_pivots(const double *A, std::int64_t width, double *least) {
+  const double rounding = width * (sizeof(R) == 4 ? 6e-8 : 1.1e-16);
+  for (std::int64_t a = 0; a < width; ++a) (rounding * Line::from(row_of(A, width, a) + kTogether * a)).put(least + kTogether * a);
+}
+
+template <class R>
+void solve_blocks(const SolveBlocksJob<R> &job) {
+  const std::int64_t width = job.from.width, stride = job.from.stride, size = triangle(width);
+  double *A = job.scratch, *x = A + kTogether * size, *least = x + kTogether * width;
+  const Sums<R> s{reinterpret_cast<R *>(least + kTogether * width), nullptr};
+  for (std::int64_t i = job.first; i < job.last; i += kTogether) {
+    const int count = static_cast<int>(job.last - i < kTogether ? job.last - i : kTogether);
+    for (int lane = 0; lane < kTogether; ++lane) {
+      if (lane < count) add_up<true>(job.from, i + lane, nullptr, s);  // else the last one again
+      double *to = A + lane;
+      for (std::int64_t a = 0; a < width; ++a) {
+        x[a * kTogether + lane] = lane < count ? job.right[(i + lane) * width + a] : R(0);
+        *to = s.A[a * stride + a] + job.shift;
+        to += kTogether;
+        for (std::int64_t d = a + 1; d < width; ++d, to += kTogether) *to = s.A[a * stride + d];
+      }
+    }
+    least_pivots<R>(A, width, least);
+    cholesky(A, width, least);
+    solve(A, width, x);
+    for (int lane = 0; lane < count; ++lane)
+      for (std::int64_t a = 0; a < width; ++a) job.solutions[(i + lane) * width + a] = static_cast<R>(x[a * kTogether + lane]);
   }
 }
 
 template <class R>
 void factor(const SystemsJob<R> &job) {
   const std::int64_t width = job.width, size = triangle(width);
-  const double rounding = width * (sizeof(R) == 4 ? 6e-8 : 1.1e-16);  // of the matrices: by so much they may fail to be definite
   double *least = job.scratch + size * kTogether;
   for (std::int64_t group = job.first; group < job.last; ++group) {
     for (int lane = 0; lane < kTogether; ++lane) {
@@ -185,8 +220,7 @@ void factor(const SystemsJob<R> &job) {
       for (std::int64_t a = 0; a < width; ++a)
         for (std::int64_t d = a; d < width; ++d, to += kTogether) *to = from[a * width + d];
     }
-    for (std::int64_t a = 0; a < width; ++a)
-      (rounding * Line::from(row_of(job.scratch, width, a) + kTogether * a)).put(least + kTogether * a);
+    least_pivots<R>(job.scratch, width, least);
     cholesky(job.scratch, width, least);
     R *out = job.factors + group * size * kTogether;
     for (std::int64_t e = 0; e < size * kTogether; ++e) out[e] = static_cast<R>(job.scratch[e]);
@@ -210,7 +244,7 @@ void solve_systems(const SystemsJob<R> &job) {
 
 const NormalTable kTable = {normal,          blocks<float>,         blocks<double>,       factor<float>,
                             factor<double>, solve_systems<float>, solve_systems<double>,
-                            steps<float>,   steps<double>};
+                            steps<float>,   steps<double>,         solve_blocks<float>,  solve_blocks<double>};
 
 }  // namespace
 

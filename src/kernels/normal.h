@@ -7,24 +7,25 @@
 //
 // P and h the prior's precision and precision times mean. Where there are covariances, A is the product of a sparse matrix (w)
 // and a dense one (upper triangles of y_t y_t^T + S_t), and made by the pass for that (Pattern::normal). One coordinate may be held at 1, so that offsets are factors like
-// any other. Real numbers, added up in double precision. As in passes.h, only plain data crosses this border.
+// any other. Real numbers, added up in double precision, but for blocks in single precision, which are added up in that. As in passes.h, only plain data crosses this border.
 #pragma once
 #include <cstdint>
 
 namespace lorank {
 
 // Which rows of the other side's factor are added up.
+template <class R>
 struct Gathered {
   const std::int64_t *indptr;  // major pointers
   const std::int32_t *index;   // minor indices, padded by kPrefetch entries
   std::int64_t width;          // coordinates of a factor
   std::int64_t stride;         // the same, rounded up to a cache line
-  const double *other;         // packed to `stride`
+  const R *other;              // packed to `stride`
   const double *weights;       // one a observation, or null
 };
 
 struct NormalJob {
-  Gathered from;
+  Gathered<double> from;
   std::int64_t first, last;  // range of major indices
   const double *sums;        // A, where it is known already: upper triangles; or null
   const double *values;      // one a observation
@@ -42,10 +43,21 @@ struct NormalJob {
 // sum_t w_t y_t y_t^T for each major index: (majors, width, width)
 template <class R>
 struct BlocksJob {
-  Gathered from;
+  Gathered<R> from;
   std::int64_t first, last;
   R *out;
-  double *scratch;  // stride * (stride + 1) doubles, aligned
+  R *scratch;  // stride^2 numbers, aligned
+};
+
+// x with x (sum_t w_t y_t y_t^T + shift I) = right for each major index: blocks that nobody else needs
+template <class R>
+struct SolveBlocksJob {
+  Gathered<R> from;
+  std::int64_t first, last;
+  double shift;
+  const R *right;   // (majors, width)
+  R *solutions;     // out, (majors, width)
+  double *scratch;  // solve_blocks_scratch(width, stride) doubles, aligned
 };
 
 // Steps of conjugate gradients towards x with (sum_t w_t y_t y_t^T + diag(P) + ridge I) x = sum_t w_t r_t y_t, for each major index
@@ -89,6 +101,9 @@ inline std::int64_t normal_scratch(std::int64_t width, std::int64_t stride) {
   return stride * (stride + 1) + kTogether * (3 * triangle(width) + 2 * width + 2);
 }
 inline std::int64_t systems_scratch(std::int64_t width) { return kTogether * (triangle(width) + width); }
+inline std::int64_t solve_blocks_scratch(std::int64_t width, std::int64_t stride) {
+  return kTogether * (triangle(width) + 2 * width) + stride * stride;
+}
 
 struct NormalTable {
   void (*normal)(const NormalJob &);
@@ -100,6 +115,8 @@ struct NormalTable {
   void (*solve_f64)(const SystemsJob<double> &);
   void (*steps_f32)(const StepsJob<float> &);
   void (*steps_f64)(const StepsJob<double> &);
+  void (*solve_blocks_f32)(const SolveBlocksJob<float> &);
+  void (*solve_blocks_f64)(const SolveBlocksJob<double> &);
 };
 
 const NormalTable *normal_baseline();

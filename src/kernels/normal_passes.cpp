@@ -18,15 +18,15 @@ const NormalTable *normal_table() {
 }  // namespace
 
 template <class R>
-Gathered Pattern::gather_rows(bool columns, Factor<R> other, const double *weights) const {
-  Gathered from{};
+Gathered<R> Pattern::gather_rows(bool columns, Factor<R> other, const double *weights) const {
+  Gathered<R> from{};
   from.indptr = columns ? col_ptr_ : row_ptr_;
   from.index = columns ? row_index_ : col_index_;
   from.width = other.width;
-  from.stride = lines_for(other.width, sizeof(double)) * kLineBytes / static_cast<std::int64_t>(sizeof(double));
-  Packed<double> &b = scratch<double>(1);
-  const std::int64_t halves = from.stride * static_cast<std::int64_t>(sizeof(R)) / kHalfBytes;
-  b.pack<false>(other, static_cast<const R *>(nullptr), Factor<R>{nullptr, other.rows, 0}, halves);
+  const std::int64_t lines = lines_for(other.width, sizeof(R));
+  from.stride = lines * kLineBytes / static_cast<std::int64_t>(sizeof(R));
+  Packed<R> &b = scratch<R>(1);
+  b.template pack<false>(other, static_cast<const R *>(nullptr), Factor<R>{nullptr, other.rows, 0}, 2 * lines);
   from.other = b.data;
   from.weights = weights;
   return from;
@@ -139,8 +139,8 @@ void Pattern::blocks(bool columns, Factor<R> other, const double *weights, R *ou
   job.from = gather_rows(columns, other, weights);
   job.out = out;
   const int count = share(columns, 1);
-  const std::int64_t size = job.from.stride * (job.from.stride + 1);
-  Packed<double> &memory = scratch<double>(0);
+  const std::int64_t size = job.from.stride * job.from.stride;
+  Packed<R> &memory = scratch<R>(0);
   memory.reserve(static_cast<std::size_t>(count) * size);
   const NormalTable *table = normal_table();
   split(columns, 1, count, [&](std::int64_t first, std::int64_t last, int thread) {
@@ -149,6 +149,33 @@ void Pattern::blocks(bool columns, Factor<R> other, const double *weights, R *ou
     mine.last = last;
     mine.scratch = memory.data + thread * size;
     run_blocks(table, mine);
+  });
+}
+
+namespace {
+inline void run_solve_blocks(const NormalTable *table, const SolveBlocksJob<float> &job) { table->solve_blocks_f32(job); }
+inline void run_solve_blocks(const NormalTable *table, const SolveBlocksJob<double> &job) { table->solve_blocks_f64(job); }
+}  // namespace
+
+template <class R>
+void Pattern::solve_blocks(bool columns, Factor<R> other, const double *weights, double shift, const R *right, R *solutions) const {
+  SolveBlocksJob<R> job{};
+  job.from = gather_rows(columns, other, weights);
+  job.shift = shift;
+  job.right = right;
+  job.solutions = solutions;
+  const std::int64_t load = 1 + other.width;  // solving takes about as long as adding that many observations
+  const int count = share(columns, load);
+  const std::int64_t size = solve_blocks_scratch(job.from.width, job.from.stride);
+  Packed<double> &memory = scratch<double>(0);
+  memory.reserve(static_cast<std::size_t>(count) * size);
+  const NormalTable *table = normal_table();
+  split(columns, load, count, [&](std::int64_t first, std::int64_t last, int thread) {
+    SolveBlocksJob<R> mine = job;
+    mine.first = first;
+    mine.last = last;
+    mine.scratch = memory.data + thread * size;
+    run_solve_blocks(table, mine);
   });
 }
 
@@ -205,6 +232,7 @@ void solve_systems(std::int64_t n, std::int64_t width, const R *factors, const R
 
 #define LORANK_INSTANTIATE_SYSTEMS(R)                                                    \
   template void Pattern::blocks<R>(bool, Factor<R>, const double *, R *) const;          \
+  template void Pattern::solve_blocks<R>(bool, Factor<R>, const double *, double, const R *, R *) const; \
   template void Pattern::steps<R>(bool, Factor<R>, StepsJob<R>) const;                   \
   template void factor_systems<R>(std::int64_t, std::int64_t, const R *, R *);           \
   template void solve_systems<R>(std::int64_t, std::int64_t, const R *, const R *, R *);

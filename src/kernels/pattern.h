@@ -60,6 +60,10 @@ class Pattern {
   template <class R>
   void blocks(bool columns, Factor<R> other, const double *weights, R *out) const;
 
+  // solutions_i (sum_k w_k other_k^T other_k + shift I) = right_i over each row's (column's) observations k: (majors, width).
+  template <class R>
+  void solve_blocks(bool columns, Factor<R> other, const double *weights, double shift, const R *right, R *solutions) const;
+
   // Steps of conjugate gradients on the normal equations of each row (column): see normal.h. `other` is unpadded; the job's other
   // fields that belong to the pattern or to memory are filled in here.
   template <class R>
@@ -85,9 +89,9 @@ class Pattern {
   int share(bool columns, std::int64_t load) const;  // threads that are worth waking
   // sum_t w_t (y_t y_t^T + S_t) for each major index, as upper triangles
   void add_moments(bool columns, Factor<double> other, const double *moments, const double *weights, double *sums) const;
-  // The factor packed in double precision, where the normal equations and the blocks gather it from.
+  // The factor packed, where the normal equations and the blocks gather it from.
   template <class R>
-  Gathered gather_rows(bool columns, Factor<R> other, const double *weights) const;
+  Gathered<R> gather_rows(bool columns, Factor<R> other, const double *weights) const;
 };
 
 // Cholesky factors of n symmetric systems, (groups, width (width + 1) / 2, kTogether), and solutions: see normal.h.

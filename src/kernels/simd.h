@@ -17,7 +17,10 @@ struct Simd {
 };
 inline void prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
 // A pointer of which the compiler knows nothing more: it would else keep p + i for every i of an unrolled loop, in memory.
-inline void opaque(const double *&p) { __asm__("" : "+r"(p)); }
+template <class R>
+inline void opaque(const R *&p) {
+  __asm__("" : "+r"(p));
+}
 #else  // a compiler without vector extensions: plain loops over a short array
 template <class R>
 struct Simd {
@@ -44,7 +47,8 @@ struct Simd {
   };
 };
 inline void prefetch(const void *) {}
-inline void opaque(const double *&) {}
+template <class R>
+inline void opaque(const R *&) {}
 #endif
 
 template <class R>
@@ -117,33 +121,35 @@ inline double sum_lanes<double>(const V<double> &v) {
 }
 #endif
 
-// A cache line of doubles.
-struct Line {
+// A cache line of numbers.
+template <class R>
+struct LineOf {
   static constexpr int parts = kLineBytes / LORANK_VECTOR_BYTES;
-  static constexpr int lanes = Simd<double>::lanes;
-  V<double> part[parts];
+  static constexpr int lanes = Simd<R>::lanes;
+  V<R> part[parts];
+  typedef LineOf Line;
 
   static inline Line zero() {
     Line x;
-    for (int i = 0; i < parts; ++i) x.part[i] = V<double>{};
+    for (int i = 0; i < parts; ++i) x.part[i] = V<R>{};
     return x;
   }
-  static inline Line all(double a) {
-    double x[kLineBytes / sizeof(double)];
-    for (double &one : x) one = a;
+  static inline Line all(R a) {
+    R x[kLineBytes / sizeof(R)];
+    for (R &one : x) one = a;
     return from(x);
   }
   template <class S>
   static inline Line from(const S *p) {
     Line x;
-    for (int i = 0; i < parts; ++i) x.part[i] = Load<double, S>::from(p + i * lanes);
+    for (int i = 0; i < parts; ++i) x.part[i] = Load<R, S>::from(p + i * lanes);
     return x;
   }
-  inline void put(double *p) const { std::memcpy(p, part, sizeof part); }
+  inline void put(R *p) const { std::memcpy(p, part, sizeof part); }
   inline void add(const Line &a, const Line &b) {  // += a b
     for (int i = 0; i < parts; ++i) part[i] += a.part[i] * b.part[i];
   }
-  inline void add(double a, const Line &b) {
+  inline void add(R a, const Line &b) {
     for (int i = 0; i < parts; ++i) part[i] += a * b.part[i];
   }
   inline void subtract(const Line &a, const Line &b) {  // -= a b
@@ -153,11 +159,12 @@ struct Line {
     for (int i = 0; i < parts; ++i) a.part[i] = a.part[i] * b.part[i];
     return a;
   }
-  friend inline Line operator*(double a, Line b) {
+  friend inline Line operator*(R a, Line b) {
     for (int i = 0; i < parts; ++i) b.part[i] = a * b.part[i];
     return b;
   }
 };
+typedef LineOf<double> Line;
 
 }  // namespace
 }  // namespace lorank

@@ -49,8 +49,22 @@ def test_blocks_of_every_width_on_every_instruction_set(name, kind):
             check_blocks(case, passes, width)
             check_blocks(case, passes.with_weights(weights), width, double(weights))
             check_systems(np.random.default_rng(width), 9, width, np.dtype(kind), get_backend("native"))
+            check_solved(passes, case, width)
+            check_solved(passes.with_weights(weights), case, width)
     finally:
         _kernels.use_instruction_set(before)
+
+
+def check_solved(passes, case, width, shift=0.5):
+    """One pass for what blocks and a solver for them do one after the other; rows without observations have the shift alone."""
+    u, v = case.factors(width)
+    for side, (factor, right) in enumerate(((v, u), (u, v))):
+        x = passes.solve_blocks(side, factor, shift, right)
+        assert x.dtype == case.dtype
+        stack = double(passes.blocks(side, factor)) + shift * np.eye(width)
+        left = np.einsum("ij,ijk->ik", double(x), stack) - double(right)
+        scale = np.linalg.norm(stack, axis=(1, 2)) * np.linalg.norm(x, axis=1)
+        assert (np.linalg.norm(left, axis=1) <= 50 * width * eps(case.dtype) * scale).all()
 
 
 @native_only
@@ -67,7 +81,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(kind):
     for threads in (1, 2, 3):
         with threadpool_limits(threads, user_api="openmp"):
             by_rows, by_cols = passes.blocks(0, v), passes.blocks(1, u)
-            found.append([by_rows, by_cols, backend.block_solver(by_rows + eye)(a)])
+            found.append([by_rows, by_cols, backend.block_solver(by_rows + eye)(a), passes.solve_blocks(0, v, 1.0, a)])
     for other in found[1:]:
         for x, y in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(x, y)
@@ -120,6 +134,10 @@ def test_a_bad_system_spoils_no_other():
 def test_the_kernels_refuse_arrays_that_do_not_fit():
     pattern = _kernels.Pattern(np.array([0, 2, 3]), np.array([0, 1, 1], np.int32), 2)
     calls = {
+        lambda other, *rest: pattern.solve_blocks(False, other, 0.1, *rest): (
+            (),
+            [np.ones((2, 3)) for _ in range(3)] + [np.ones(3)],
+        ),
         pattern.blocks: ((False,), [np.ones((2, 3)), np.zeros((2, 3, 3)), np.ones(3)]),
         _kernels.factor_systems: ((), [np.ones((9, 3, 3)), np.zeros((2, 6, _kernels.TOGETHER))]),
         _kernels.solve_systems: ((), [np.ones((2, 6, _kernels.TOGETHER)), np.ones((9, 3)), np.zeros((9, 3))]),

@@ -94,6 +94,7 @@ class Native(Reference):
 class NativeObservations(ReferenceObservations):
     """The same passes as the reference, fused and vectorised. Results do not depend on the number of threads."""
 
+    sweeps_up_to = 16  # the rank whose rows are a cache line in single precision
     _mixed = False  # gather factors in float32 where they are too large for the caches, and add up in float64
 
     def _build(self) -> None:
@@ -224,6 +225,15 @@ class NativeObservations(ReferenceObservations):
         weights = self._column_weights if side else self.weights
         weights = None if weights is None else _c(weights, np.float64)
         self._pattern.blocks(bool(side), _c(factor, factor.dtype), out, weights)
+        return out
+
+    def solve_blocks(self, side: int, factor: Array, shift: float, right: Array) -> Array:
+        """``right_i (B_i + shift I)^-1`` for the blocks B_i: in one pass, which keeps none of them."""
+        right = _c(right, factor.dtype)
+        out = np.empty_like(right)
+        weights = self._column_weights if side else self.weights
+        weights = None if weights is None else _c(weights, np.float64)
+        self._pattern.solve_blocks(bool(side), _c(factor, factor.dtype), shift, right, out, weights)
         return out
 
     def normal_equations(

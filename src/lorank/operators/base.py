@@ -160,6 +160,12 @@ class Problem(ABC):
         """
         return None
 
+    def sweeps_pay(self, rank: int) -> bool:
+        """Whether sweeps of alternating least squares are the fast way at that rank: they cost little more than a step of
+        descent, and nearly all rows and columns were seen often enough to be fitted on their own.
+        """
+        return False
+
     def counts(self) -> tuple[Array, Array] | None:
         """How many measurements see each row and each column of X, where a measurement sees one of each; else None.
 

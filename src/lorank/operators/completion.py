@@ -279,6 +279,23 @@ class Completion(BigCompletion, Problem):
             return None
         return self.observations.blocks(0, X.V), self.observations.blocks(1, X.U)
 
+    def solve_blocks(self, side: int, factor: Array, shift: float, right: Array) -> Array:
+        """``right_i (B_i + shift I)^-1`` for each row (side 0) or column (side 1), B_i the sums of ``f^H f`` over the rows f of
+        the other side's factor that were observed: half a sweep of alternating least squares.
+        """
+        backend, observed = self.backend, self.observations
+        fused = getattr(observed, "solve_blocks", None)
+        if fused is not None and backend.dtype(factor).kind == "f":
+            return fused(side, factor, shift, right)
+        shifts = np.diag(np.full(factor.shape[1], shift)).astype(backend.dtype(factor))
+        return backend.block_solver(observed.blocks(side, factor) + backend.asarray(shifts))(right)
+
+    def sweeps_pay(self, rank: int) -> bool:
+        if self.loss is not None or rank > getattr(self.observations, "sweeps_up_to", 0):
+            return False
+        counts = (self.backend.astype(self.observations.counts(side), np.float64) for side in (0, 1))
+        return all(self.backend.percentiles(c, [1])[0] >= 1.5 * rank for c in counts)
+
     def counts(self) -> tuple[Array, Array]:
         """Observations in each row, and in each column; with weights, the sums of these."""
         observed = self.observations

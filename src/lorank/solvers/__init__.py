@@ -14,6 +14,7 @@ from .safeguard import Fallback, Safeguard
 from .schedule import Schedule
 from .signal_cg import SignalCG
 from .solve import SOLVERS, solve
+from .sweeps import Sweeps
 from .variational import Variational
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Safeguard",
     "Schedule",
     "SignalCG",
+    "Sweeps",
     "Variational",
     "solve",
 ]

@@ -21,6 +21,7 @@ from .irls import IRLS
 from .noise import at_rest, looks_like_noise
 from .rcg import RCG
 from .runner import SOLVER, Solver
+from .sweeps import Sweeps
 
 FULL, REWEIGHTED, GROWING, GROWN = "at full rank", "reweighted", "growing", "grown"
 NEWTON, LAST = "second order", "last"
@@ -60,7 +61,9 @@ class Auto:
     1. Conjugate gradients at full rank from a staged start: some ten steps on well-sampled data. Rows and columns that were
        seen more often than others weigh more (:class:`~lorank.metrics.Counts`). Where rows or columns differ much in size,
        this happens in units in which they do not (:meth:`~lorank.Problem.balanced`); else, where observations are many, in
-       single precision down to a relative residual of ``rough``.
+       single precision down to a relative residual of ``rough``. Where they are many for each degree of freedom too, and the
+       rank is small, sweeps of alternating least squares (:class:`Sweeps`) come first, as long as each of them leaves at most
+       ``lasting`` of the residual.
     2. Where the residual is below ``near`` and falls slowly, rows and columns are weighted by their own normal equations
        (:class:`~lorank.metrics.Blocks`): rows with hardly more observations than the rank need that.
     3. Where the residual has not fallen to ``fall`` of itself within ``window`` steps, and does not look like noise
@@ -81,6 +84,12 @@ class Auto:
         Of the first phase, and of the last.
     finer : Solver
         Takes over near the solution where the first falls slowly.
+    sweeps : Solver
+        Comes before the first, where the backend has a fused pass for it,
+    plenty : float
+        with so many measurements per degree of freedom,
+    lasting : float
+        until two sweeps in a row leave more than this share of the residual.
     near : float
         Relative residual below which ``finer`` may take over,
     slowing : float
@@ -120,6 +129,9 @@ class Auto:
 
     solver: Solver = field(default_factory=lambda: RCG(Counts()))
     finer: Solver = field(default_factory=lambda: RCG(Blocks()))
+    sweeps: Solver = field(default_factory=Sweeps)
+    plenty: float = 4.0
+    lasting: float = 0.6
     near: float = 0.05  # relative residuals from which on ``finer`` may take over,
     slowing: float = 0.03  # where the last ``settle`` steps left more than this share of the residual
     rates: tuple[float, ...] = (0.9, 0.95, 0.98)  # of IRLS; the first only with ``ample`` measurements per degree of freedom
@@ -142,6 +154,9 @@ class Auto:
             self,
             solver=SOLVER,
             finer=SOLVER,
+            sweeps=SOLVER,
+            plenty=NOT_NEGATIVE,
+            lasting=SHARE,
             near=SHARE,
             slowing=SHARE,
             finest=whole(0),
@@ -166,8 +181,11 @@ class Auto:
         single = Single(rough, unit) if plain and rough is not problem and state.residual > self.rough else None
         inside = balanced or single
         inner = state if inside is None else State.at(inside.problem, inside.into(state.X))
-        inner = inner.remember(self.solver.start(inside.problem if inside else problem, inner))
-        return Memory(self.solver, inner, state.X.rank, balanced, single, residuals=(inner.residual,))
+        rank, where = state.X.rank, inside.problem if inside else problem
+        amply = single is not None and problem.sweeps_pay(rank) and problem.m >= self.plenty * problem.dof(rank)
+        first = self.sweeps if amply else self.solver
+        inner = inner.remember(first.start(where, inner))
+        return Memory(first, inner, rank, balanced, single, residuals=(inner.residual,))
 
     def step(self, problem: Problem, state: State) -> State:
         memory = state.memory
@@ -184,7 +202,9 @@ class Auto:
         units = memory.balanced or memory.single
         inside = units.problem if units else problem
         note = ""
-        if self._slowing(memory):
+        if memory.phase == FULL and memory.solver == self.sweeps:
+            memory, note = self._after_sweeps(inside, memory)
+        elif self._slowing(memory):
             memory, note = self._refine(inside, memory)
         inner = memory.solver.step(inside, memory.inner)
         recent = (*memory.residuals, inner.residual)[-1 - max(self.window, self.max_steps) :]
@@ -197,6 +217,15 @@ class Auto:
         note = f"smoothing {inner.memory.epsilon:.1e}: {active} of {memory.rank} directions stand out"
         noted = (max(active, memory.noted[0]), state.iteration)
         return replace(new, note=note, restarted=True, memory=replace(new.memory, noted=noted))
+
+    def _after_sweeps(self, problem: Problem, memory: Memory) -> tuple[Memory, str]:
+        """The same phase with conjugate gradients, where the last two sweeps have hardly paid; and a note."""
+        last, inner = memory.residuals[-3:], memory.inner
+        if len(last) < 3 or min(last[1] / last[0], last[2] / last[1]) <= self.lasting:
+            return memory, ""
+        inner = inner.remember(self.solver.start(problem, inner))
+        memory = replace(memory, solver=self.solver, inner=inner, residuals=(inner.residual,))
+        return memory, f"conjugate gradients from residual {inner.residual:.1e} on"
 
     def _slowing(self, memory: Memory) -> bool:
         """Whether it is worth a try to weigh rows and columns more finely."""
