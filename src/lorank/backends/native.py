@@ -16,6 +16,7 @@ from .reference import Reference, ReferenceObservations
 
 TALL = 1 << 15  # numbers of a tall array from which the threads share it
 MAPS = hasattr(_kernels, "PREFETCH")  # whether they take patterns as they lie in memory
+SWEEPS = hasattr(_kernels.Pattern, "solve_blocks")  # and fit all rows in one pass
 MIXED_BYTES = 12 << 20  # of what is gathered: below, it stays in the caches and float32 gains nothing (benchmarks/passes.py)
 
 
@@ -94,7 +95,7 @@ class Native(Reference):
 class NativeObservations(ReferenceObservations):
     """The same passes as the reference, fused and vectorised. Results do not depend on the number of threads."""
 
-    sweeps_up_to = 16  # the rank whose rows are a cache line in single precision
+    sweeps_up_to = 16 if SWEEPS else 0  # the rank whose rows are a cache line in single precision
     _mixed = False  # gather factors in float32 where they are too large for the caches, and add up in float64
 
     def _build(self) -> None:
