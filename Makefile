@@ -2,7 +2,12 @@
 # make test    lint, types, tests
 # make test-variations  the solvers' and kernels' tests as other machines would run them; CI runs this after make test
 # make docs    the site, into build/docs/html; warnings are errors
+# make docs-test  the built site: links, pictures, and pages in Chromium at two widths
 # make bench   timings, on a quiet machine (bench-core, bench-peers, bench-maps)
+# make release-check  sdist and wheels: built, checked, installed into bare environments, tried
+# make test-oldest    the tests with the oldest versions that are supported, in an environment of their own
+# make coverage       what the tests run, kernels included
+# make timings        five kernels and five solves, for this commit; build/timings.jsonl keeps them
 # make sanitize  the kernel tests on an AddressSanitizer/UBSan build
 
 PYTHON ?= python3
@@ -12,7 +17,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard src/kernels/*)
 
-.PHONY: run test test-variations lint types docs bench bench-core bench-peers bench-maps sanitize clean
+.PHONY: run test test-variations lint types docs docs-test bench bench-core bench-peers bench-maps release-check test-oldest coverage timings sanitize clean
 
 run: $(STAMP)
 	$(BIN)/lorank demo
@@ -34,6 +39,9 @@ types: $(STAMP)
 docs: $(DOCS_STAMP)
 	$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/docs/doctrees docs build/docs/html
 	@echo "the site: build/docs/html/index.html"
+
+docs-test: docs
+	$(BIN)/python -m pytest -p no:cacheprovider docs/_tests
 
 bench: bench-core bench-peers bench-maps
 
@@ -58,6 +66,18 @@ bench-maps: $(STAMP)
 	$(BIN)/python benchmarks/recovery.py report --log build/bench/recovery.jsonl
 	$(BIN)/python benchmarks/phase_map.py run --trials 5 --log build/bench/phase.jsonl
 	$(BIN)/python benchmarks/phase_map.py report --log build/bench/phase.jsonl
+
+release-check:
+	PYTHON=$(PYTHON) sh tools/release_check.sh
+
+test-oldest:
+	PYTHON=$(PYTHON) sh tools/oldest.sh
+
+coverage: $(STAMP)
+	PYTHON=$(CURDIR)/$(BIN)/python sh tools/coverage.sh
+
+timings: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python tools/timings.py
 
 sanitize: $(STAMP)
 	PYTHON=$(CURDIR)/$(BIN)/python sh tools/sanitize.sh

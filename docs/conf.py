@@ -35,7 +35,7 @@ extensions = [
     "repository_links",
     "room_drawing",
 ]
-exclude_patterns = ["_ext", "api/templates"]
+exclude_patterns = ["_ext", "_tests"]
 templates_path = ["_templates"]
 nitpicky = False
 suppress_warnings = ["config.cache", "myst.xref_missing.none"]
@@ -70,7 +70,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "gallery/backreferences",
     "doc_module": ("lorank",),
     "image_scrapers": ("matplotlib",),
-    "min_reported_time": 10,
+    "write_computation_times": False,
 }
 
 # HTML

@@ -113,3 +113,17 @@ def test_version_is_the_same_everywhere():
     source = ROOT / settings["tool"]["scikit-build"]["metadata"]["version"]["input"]
     assert f'__version__ = "{lorank.__version__}"' in source.read_text(encoding="utf-8")
     assert lorank.__version__ in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"version: {lorank.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f'version: "{lorank.__version__}"' in (ROOT / "packaging/conda/recipe.yaml").read_text(encoding="utf-8")
+
+
+def test_the_oldest_versions_are_those_that_are_allowed():
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    allowed = dict(re.fullmatch(r"([\w.-]+)>=([\d.]+)", one).groups() for one in asked if ">=" in one)
+    pinned = dict(re.findall(r"^([\w.-]+)==([\d.]+)$", (ROOT / "tools/oldest.txt").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(pinned) >= {"numpy", "scipy", "threadpoolctl", "scikit-learn", "polars"}
+    for name, version in pinned.items():
+        assert version == allowed[name] or version.startswith(f"{allowed[name]}."), name
