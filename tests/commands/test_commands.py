@@ -190,12 +190,18 @@ def test_the_report_is_one_file_that_needs_nothing_else(folder):
         "Held-out error along the rank",
         "Calibration of intervals",
         "Spectrum",
+        "Recommendations",
+        "NDCG@10",
+        "popularity",
+        "item means",
         "Diagnostics",
         "Settings and versions",
     ):
         assert text in head
     data = json.loads(script.rpartition("const PLOTS = ")[2].partition(";\nconst dark")[0].replace("\\u003c", "<"))
     assert {"plot-values", "plot-rows", "plot-choice", "plot-way", "plot-spectrum", "plot-coverage"} <= set(data)
+    assert [one["name"] for one in data["plot-ranking"]["data"]][::2] == ["MatrixCompletion", "popularity"]
+    assert all(one["y"] == sorted(one["y"]) for one in data["plot-lengths"]["data"])  # longer lists recall more
 
 
 @pytest.mark.needs("chromium")
@@ -246,9 +252,48 @@ def test_evaluate_shows_a_model_beside_baselines(folder, tmp_path):
     assert json.loads(done.stdout)["positive"] == 3.5
 
 
+def test_evaluate_writes_a_page(folder, tmp_path):
+    done = run("evaluate", folder / "ratings.csv", "--report", tmp_path / "e.html", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["report"] == str(tmp_path / "e.html")
+    page = (tmp_path / "e.html").read_text()
+    for name, one in found["models"].items():
+        assert f"</i>{name}</td><td>{one['ndcg']:.4f}</td>" in page
+    assert f"{found['held_out']:,} held-out values" in page
+    assert "src=" not in page.partition("<script>")[0]
+    assert sorted(os.listdir(tmp_path)) == ["e.html"]
+
+
+def test_the_verdict_on_recommendations():
+    from lorank.evaluation import RankingScores
+    from lorank.report.ranking import Ranking
+
+    def verdict(own, popular):
+        scores = {
+            name: RankingScores(10, 5, 0, 0, ndcg, 0, 0, 0, 0) for name, ndcg in (("model", own), ("popularity", popular))
+        }
+        return Ranking(10, 3.0, 7, scores, {}, {}, 0.0).said
+
+    assert "50% more" in verdict(0.3, 0.2)
+    assert "not worth it" in verdict(0.2, 0.3)
+    assert "find the same" in verdict(0.2, 0.201)
+    assert "all others nothing" in verdict(0.2, 0.0)
+
+
+def test_a_report_without_anything_to_recommend(tmp_path):
+    """One value a row: nothing can be held out."""
+    lines = [f"{i},{i % 3},{1 + i % 4}" for i in range(24)]
+    (tmp_path / "r.csv").write_text("user,item,rating\n" + "\n".join(lines) + "\n")
+    done = run("complete", tmp_path / "r.csv", "--report", tmp_path / "r.html")
+    assert done.exit_code == 0, done.output
+    assert "<h2>Recommendations" not in (tmp_path / "r.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (("--report", "no/where.html"), "folder no does not exist"),
         (("--positive", 99), "none of the"),
         (("--time", "when"), "no column 'when'"),
         (("--time", "rating", "--value", "rating"), "asked for twice"),

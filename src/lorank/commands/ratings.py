@@ -190,9 +190,13 @@ def run_complete(
         summary["model"] = str(out)
     if report is not None:
         from ..report.page import write_page
+        from ..report.ranking import ranking_section
+        from .ranking import ranked_again
 
+        ranking = ranked_again(data, model, seed)
+        part = None if ranking is None else ranking_section(ranking)
         with busy("writing the report"):
-            write_page(report, model, data.rows, data.cols, data.values, title=file.name)
+            write_page(report, model, data.rows, data.cols, data.values, title=file.name, more=part)
         summary["report"] = str(report)
     if as_json:
         show_json(summary)

@@ -14,6 +14,7 @@ import numpy as np
 from ..files import FileError, atomic
 
 BLUE, ORANGE, GREEN = "#3b82c4", "#d9772b", "#3f9d6d"
+Part = tuple[str, dict[str, dict[str, Any]]]  # HTML, and the plots in it
 LEVELS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
 
 STYLE = """
@@ -34,6 +35,9 @@ h1 { font-size: 1.6rem; margin: 0 0 4px; } h2 { font-size: 1.15rem; margin: 36px
 .chart { width: 100%; height: 290px; }
 table { border-collapse: collapse; width: 100%; font-size: .93rem; }
 td, th { border-bottom: 1px solid var(--line); padding: 5px 8px; text-align: left; vertical-align: top; }
+.numbers td, .numbers th { text-align: right; white-space: nowrap; }
+.numbers td:first-child { text-align: left; } .swatch { display: inline-block; width: 12px; height: 12px; margin-right: 7px; }
+.wide { overflow-x: auto; margin-bottom: 14px; }
 li { margin: 4px 0; }
 @media (max-width: 520px) { body { padding: 16px 12px 40px; font-size: 15px; } .chart { height: 240px; } }
 """
@@ -46,7 +50,7 @@ function draw() {
     const axis = {gridcolor: line, zerolinecolor: line, linecolor: line, automargin: true};
     const layout = {paper_bgcolor: 'rgba(0,0,0,0)', plot_bgcolor: 'rgba(0,0,0,0)', font: {color: ink, size: 12.5},
       margin: {l: 46, r: 14, t: 14, b: 40}, showlegend: plot.data.length > 1, legend: {orientation: 'h', y: 1.16, x: 0},
-      bargap: 0.04, xaxis: {...axis, ...plot.x}, yaxis: {...axis, ...plot.y}};
+      bargap: 0.04, xaxis: {...axis, ...plot.x}, yaxis: {...axis, ...plot.y}, ...plot.layout};
     Plotly.react(id, plot.data, layout, {responsive: true, displayModeBar: false});
   }
   document.body.dataset.drawn = Object.keys(PLOTS).length;
@@ -56,7 +60,9 @@ draw();
 """
 
 
-def write_page(path: str | Path, model: Any, rows: np.ndarray, cols: np.ndarray, values: np.ndarray, title: str) -> Path:
+def write_page(
+    path: str | Path, model: Any, rows: np.ndarray, cols: np.ndarray, values: np.ndarray, title: str, more: Part | None = None
+) -> Path:
     """Write the page.
 
     Parameters
@@ -67,33 +73,31 @@ def write_page(path: str | Path, model: Any, rows: np.ndarray, cols: np.ndarray,
     rows, cols, values : (m,) arrays
         The observations.
     title : str
+    more : Part, optional
+        HTML and plots that come before the diagnostics.
     """
-    content = build_page(model, rows, cols, values, title)
+    content = build_page(model, rows, cols, values, title, more)
     with atomic(path) as temporary:
         temporary.write_text(content, encoding="utf-8")
     return Path(path)
 
 
-def build_page(model: Any, rows: np.ndarray, cols: np.ndarray, values: np.ndarray, title: str) -> str:
+def build_page(model: Any, rows: np.ndarray, cols: np.ndarray, values: np.ndarray, title: str, more: Part | None = None) -> str:
     """The page as text."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise FileError('a report needs plotly: pip install "lorank[files]"') from None
     found, plots = model.diagnosis_, _plots(model, rows, cols, values)
-    cards = [
+    facts = [
         (f"{found.observations:,}", "observations"),
         (f"{found.shape[0]:,} by {found.shape[1]:,}", "rows by columns"),
         (str(model.rank_), "factors (rank)"),
     ]
     if model.heldout_ is not None:
         truth, guess, _ = model.heldout_
-        cards.append((f"{np.sqrt(np.mean((truth - guess) ** 2)):.4g}", "error (RMSE) on held-out values"))
-        cards.append((f"{np.sqrt(np.mean((truth - model.mean_) ** 2)):.4g}", "the same for the mean alone"))
+        facts.append((f"{np.sqrt(np.mean((truth - guess) ** 2)):.4g}", "error (RMSE) on held-out values"))
+        facts.append((f"{np.sqrt(np.mean((truth - model.mean_) ** 2)):.4g}", "the same for the mean alone"))
     body = [
         f"<h1>{html.escape(title)}</h1>",
         f'<p class="soft">{html.escape(found.verdict)}</p>',
-        '<div class="cards">' + "".join(f'<div class="card"><b>{a}</b>{b}</div>' for a, b in cards) + "</div>",
+        cards(facts),
     ]
     for heading, names in (
         ("The data", ("values", "rows", "cols", "outliers")),
@@ -102,12 +106,24 @@ def build_page(model: Any, rows: np.ndarray, cols: np.ndarray, values: np.ndarra
     ):
         shown = [name for name in names if name in plots]
         if shown:
-            body.append(f'<h2>{heading}</h2><div class="plots">{"".join(_frame(name, plots[name]) for name in shown)}</div>')
+            body.append(f'<h2>{heading}</h2><div class="plots">{"".join(frame(name, plots[name]) for name in shown)}</div>')
+    if more is not None:
+        body.append(more[0])
+        plots = plots | more[1]
     body.append(
         "<h2>Diagnostics</h2><ul>" + "".join(f"<li>{html.escape(s)}</li>" for s in found.findings or [found.verdict]) + "</ul>"
     )
     body.append("<h2>Settings and versions</h2>" + _settings(model))
-    data = json.dumps({f"plot-{k}": {key: p[key] for key in ("data", "x", "y")} for k, p in plots.items()}).replace(
+    return assemble(title, body, plots)
+
+
+def assemble(title: str, body: list[str], plots: dict[str, dict[str, Any]]) -> str:
+    """A page of parts, whose plots are drawn where :func:`frame` left place for them."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise FileError('a report needs plotly: pip install "lorank[files]"') from None
+    data = json.dumps({f"plot-{k}": {key: p[key] for key in ("data", "x", "y", "layout")} for k, p in plots.items()}).replace(
         "<", "\\u003c"
     )
     return (
@@ -118,7 +134,12 @@ def build_page(model: Any, rows: np.ndarray, cols: np.ndarray, values: np.ndarra
     )
 
 
-def _frame(name: str, plot: dict[str, Any]) -> str:
+def cards(facts: list[tuple[str, str]]) -> str:
+    """Numbers, and what they are."""
+    return '<div class="cards">' + "".join(f'<div class="card"><b>{a}</b>{b}</div>' for a, b in facts) + "</div>"
+
+
+def frame(name: str, plot: dict[str, Any]) -> str:
     said = f'<p class="soft">{html.escape(plot["said"])}</p>' if plot.get("said") else ""
     return f'<div class="plot"><h3>{html.escape(plot["title"])}</h3>{said}<div class="chart" id="plot-{name}"></div></div>'
 
@@ -132,32 +153,32 @@ def _plots(model: Any, rows: np.ndarray, cols: np.ndarray, values: np.ndarray) -
         plots["outliers"] = _outliers(rows[wrong], cols[wrong], values[wrong], len(wrong))
     learned = [c for c in model.curve_ if c.regularization is None]
     if len(learned) > 1:
-        plots["choice"] = _plot(
+        plots["choice"] = plot(
             "Held-out error along the rank",
-            [_line([c.rank for c in learned], [c.error for c in learned], BLUE, "learned priors", "lines+markers")],
+            [line([c.rank for c in learned], [c.error for c in learned], BLUE, "learned priors", "lines+markers")],
             {"title": {"text": "rank"}},
             {"title": {"text": "RMSE"}},
             f"Rank {model.rank_} was chosen.",
         )
     path = [c for c in model.curve_ if c.regularization is not None]
     if len(path) > 1:
-        plots["strength"] = _plot(
+        plots["strength"] = plot(
             "Held-out error along the regularization",
-            [_line([c.regularization for c in path], [c.error for c in path], ORANGE, "nuclear norm", "lines+markers")],
+            [line([c.regularization for c in path], [c.error for c in path], ORANGE, "nuclear norm", "lines+markers")],
             {"title": {"text": "strength"}, "type": "log"},
             {"title": {"text": "RMSE"}},
             "A penalty instead of learned priors, for comparison.",
         )
     history = model.history_
-    plots["way"] = _plot(
+    plots["way"] = plot(
         "Convergence",
-        [_line(history.iteration.tolist(), history.residual.tolist(), BLUE, "residual", "lines+markers")],
+        [line(history.iteration.tolist(), history.residual.tolist(), BLUE, "residual", "lines+markers")],
         {"title": {"text": "sweep"}},
         {"title": {"text": "relative residual"}},
         f"{model.status_.advice}",
     )
     if model.rank_:
-        plots["spectrum"] = _plot(
+        plots["spectrum"] = plot(
             "Spectrum",
             [{"type": "bar", "x": list(range(1, model.rank_ + 1)), "y": model.s_.tolist(), "marker": {"color": BLUE}}],
             {"title": {"text": "factor"}},
@@ -174,9 +195,7 @@ def _residuals(model: Any) -> dict[str, Any]:
     low, high = np.percentile(off, [0.1, 99.9])
     count, edges = np.histogram(off, 60, (low, high) if low < high else None)
     bars = {"type": "bar", "x": ((edges[1:] + edges[:-1]) / 2).tolist(), "y": count.tolist(), "marker": {"color": GREEN}}
-    return _plot(
-        "Errors on held-out values", [bars], {"title": {"text": "value less prediction"}}, {"title": {"text": "count"}}
-    )
+    return plot("Errors on held-out values", [bars], {"title": {"text": "value less prediction"}}, {"title": {"text": "count"}})
 
 
 def _coverage(model: Any) -> dict[str, Any]:
@@ -188,12 +207,12 @@ def _coverage(model: Any) -> dict[str, Any]:
     actual = [float(np.mean(second <= np.quantile(first, level))) if len(second) else float("nan") for level in LEVELS]
     near = [round(100 * level) for level in LEVELS]
     lines = [
-        _line(near, near, "#8a94a3", "as asked for", "lines", "dot"),
-        _line(near, [100 * a for a in actual], BLUE, "found", "lines+markers"),
+        line(near, near, "#8a94a3", "as asked for", "lines", "dot"),
+        line(near, [100 * a for a in actual], BLUE, "found", "lines+markers"),
     ]
     said = f"{100 * actual[4]:.1f} % of one half of the held-out values lie in 90 % intervals calibrated on the other half."
     x, y = ({"title": {"text": text}, "ticksuffix": " %"} for text in ("coverage asked for", "coverage found"))
-    return _plot("Calibration of intervals", lines, x, y, said)
+    return plot("Calibration of intervals", lines, x, y, said)
 
 
 def _histogram(values: np.ndarray) -> dict[str, Any]:
@@ -205,16 +224,16 @@ def _histogram(values: np.ndarray) -> dict[str, Any]:
         x = (edges[1:] + edges[:-1]) / 2
     bars = {"type": "bar", "x": x.tolist(), "y": y.tolist(), "marker": {"color": BLUE}}
     said = f"Mean {values.mean():.4g}, standard deviation {values.std():.3g}."
-    return _plot("Values", [bars], {"title": {"text": "value"}}, {"title": {"text": "count"}}, said)
+    return plot("Values", [bars], {"title": {"text": "value"}}, {"title": {"text": "count"}}, said)
 
 
 def _outliers(rows: np.ndarray, cols: np.ndarray, values: np.ndarray, m: int) -> dict[str, Any]:
     """Where the observations are that were held for outliers; of very many, some."""
     some = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 2000)).astype(int))
-    points = _line(cols[some].tolist(), rows[some].tolist(), ORANGE, "outliers", "markers")
+    points = line(cols[some].tolist(), rows[some].tolist(), ORANGE, "outliers", "markers")
     points["marker"], points["text"] = {"size": 4, "color": ORANGE}, [f"{v:.4g}" for v in values[some]]
     said = f"{len(rows):,} of {m:,} observations ({len(rows) / m:.2%}) are far from what the others say, and were left out."
-    return _plot("Outliers", [points], {"title": {"text": "column"}}, {"title": {"text": "row"}, "autorange": "reversed"}, said)
+    return plot("Outliers", [points], {"title": {"text": "column"}}, {"title": {"text": "row"}, "autorange": "reversed"}, said)
 
 
 def _counts(counts: np.ndarray, name: str) -> dict[str, Any]:
@@ -226,7 +245,7 @@ def _counts(counts: np.ndarray, name: str) -> dict[str, Any]:
     bars = {"type": "bar", "x": labels[: len(count)], "y": count[: len(labels)].tolist(), "marker": {"color": ORANGE}}
     said = f"Median {np.median(counts):.0f}, fewest {counts.min():,}, most {counts.max():,}."
     x = {"title": {"text": "observations"}, "type": "category"}
-    return _plot(f"Observations per {name}", [bars], x, {"title": {"text": f"{name}s"}}, said)
+    return plot(f"Observations per {name}", [bars], x, {"title": {"text": f"{name}s"}}, said)
 
 
 def _settings(model: Any) -> str:
@@ -248,10 +267,17 @@ def _settings(model: Any) -> str:
     )
 
 
-def _line(x: list[Any], y: list[Any], colour: str, name: str, mode: str, dash: str = "solid") -> dict[str, Any]:
+def bars(x: list[Any], y: list[float], colour: str, name: str) -> dict[str, Any]:
+    """Data of a plot: one group of bars."""
+    return {"type": "bar", "x": x, "y": y, "name": name, "marker": {"color": colour}}
+
+
+def line(x: list[Any], y: list[Any], colour: str, name: str, mode: str, dash: str = "solid") -> dict[str, Any]:
     line = {"color": colour, "dash": dash}
     return {"type": "scatter", "x": x, "y": y, "mode": mode, "name": name, "line": line, "marker": {"size": 7}}
 
 
-def _plot(title: str, data: list[Any], x: dict[str, Any], y: dict[str, Any], said: str = "") -> dict[str, Any]:
-    return {"title": title, "data": data, "x": x, "y": y, "said": said}
+def plot(
+    title: str, data: list[Any], x: dict[str, Any], y: dict[str, Any], said: str = "", layout: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    return {"title": title, "data": data, "x": x, "y": y, "said": said, "layout": layout or {}}
