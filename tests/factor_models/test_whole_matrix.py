@@ -97,12 +97,14 @@ def test_ranks_of_held_out_items_are_those_of_sorted_lists(backend):
     never = np.arange(9) == 4
     indptr = np.concatenate([[0], np.cumsum(seen.sum(1))])
     wanted = Held.of([np.flatnonzero(h) for h in held])
-    ranks = held_ranks(backend, backend.asarray(left), backend.asarray(right), wanted, (indptr, np.nonzero(seen)[1]), never)
+    ranks = held_ranks(backend, backend.asarray(left), backend.asarray(right), wanted, (indptr, np.nonzero(seen)[1]), never, 9)
     scores, plain = left @ right.T, []
     for user in range(12):
         order = sorted((j for j in range(9) if not seen[user, j] and not never[j]), key=lambda j: (-scores[user, j], j))
         plain += [order.index(j) if j in order else 9 for j in np.flatnonzero(held[user])]
     assert ranks.tolist() == plain
+    some = held_ranks(backend, backend.asarray(left), backend.asarray(right), wanted, (indptr, np.nonzero(seen)[1]), never, 2)
+    assert np.minimum(some, 2).tolist() == np.minimum(plain, 2).tolist()
 
 
 def test_the_choice_is_the_best_that_was_tried():

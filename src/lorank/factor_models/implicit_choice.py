@@ -14,9 +14,10 @@ from .implicit import ImplicitSettings, Sides, fit_implicit
 
 WARM_UP = 4  # sweeps that all candidates share,
 TRIED = 4  # and those that each has to itself
-MOST = 18  # candidates
+MOST = 24  # candidates
 ENOUGH, MOST_FOLDS = 6000, 4  # held-out positives that are asked for, and how many times some are held out for that
-JUDGES, LOOKED_AT = 4000, 80_000_000  # users whose lists are judged at the most, and scores
+JUDGES, LOOKED_AT = 4000, 80_000_000  # users whose lists are judged at a time at the most, and scores
+TIMES, SURE = 6, 2.0  # as many times more, until a difference is this many times its standard error
 BLOCK = 1 << 22  # scores at a time
 PLACES = 20  # of their lists
 FACTORS = (3.0, 3.0**0.5)  # between neighbours, first and at the end
@@ -32,7 +33,7 @@ class ImplicitCandidate:
     ----------
     zeros, regularization : float
     ndcg : float
-        Of lists of 20, against held-out positives.
+        Of lists of 20, against held-out positives of the first users that were asked: the same ones for all candidates.
     """
 
     zeros: float
@@ -85,10 +86,14 @@ def choose_implicit(
     *,
     zeros: bool,
     regularization: bool,
+    sweeps: bool = False,
     liked: np.ndarray | None = None,
     most: int = MOST,
 ) -> tuple[ImplicitSettings, list[ImplicitCandidate]]:
     """Search around the settings for better ones, each candidate a few sweeps from the same start.
+
+    Two candidates are compared by the lists of the same users, and by those of more users until the difference is clear: where
+    there are many items and few of each are held out, a few thousand lists cannot tell a gain of some percent from chance.
 
     Parameters
     ----------
@@ -100,6 +105,8 @@ def choose_implicit(
         Of the factors.
     zeros, regularization : bool
         Which of the two are looked for.
+    sweeps : bool
+        Whether fewer sweeps than those of the settings are tried at the end: few of them regularise.
     liked : (m,) bool array, optional
         Which of the data are held out to judge by; all by default.
     most : int
@@ -120,28 +127,71 @@ def choose_implicit(
     if not judged or not (zeros or regularization):
         return settings, []
     curve: list[ImplicitCandidate] = []
-    known: dict[tuple[int, int], float] = {}
+    known: set[tuple[int, int]] = set()
 
-    def quality(place: tuple[int, int]) -> float:
+    def trial(place: tuple[int, int]) -> _Trial:
         """At a place of the grid: steps of the smaller factor from where the search began."""
-        if place not in known:
-            one = _at(settings, place)
-            known[place] = float(np.mean([fold.quality(one) for fold in judged]))
-            curve.append(ImplicitCandidate(one.zeros, one.regularization, known[place]))
-        return known[place]
+        one = _at(settings, place)
+        found = _Trial(judged, [fold.fit(one) for fold in judged])
+        known.add(place)
+        curve.append(ImplicitCandidate(one.zeros, one.regularization, float(found.ndcg(1).mean())))
+        return found
 
-    best = (0, 0)
-    quality(best)
+    best, at = trial((0, 0)), (0, 0)
     for width in (2, 1):  # steps of FACTORS[1]
         moved = True
         while moved and len(known) < most:
-            moved = False
-            for move in _moves(width, zeros, regularization):
-                place = (best[0] + move[0], best[1] + move[1])
-                if len(known) < most and quality(place) > known[best]:
-                    best, moved = place, True
-                    break
-    return _at(settings, best), curve
+            moved, middle = False, at
+            for move in _moves(width, zeros, regularization):  # all of them: what is best lies on a narrow ridge
+                place = (middle[0] + move[0], middle[1] + move[1])
+                if place in known or len(known) >= most:  # what was tried was worse than what was the best then
+                    continue
+                other = trial(place)
+                if other.better_than(best):
+                    best, at, moved = other, place, True
+    chosen = _at(settings, at)
+    return (replace(chosen, sweeps=_enough(judged, chosen)) if sweeps else chosen), curve
+
+
+def _enough(folds: list[_Fold], settings: ImplicitSettings) -> int:
+    """All the sweeps of the settings, or three quarters of them, or half, where lists are better then."""
+    counts = sorted({-(-settings.sweeps * quarters // 4) for quarters in (2, 3, 4)})
+    sides: list[Sides | None] = [None] * len(folds)
+    trials, before = [], 0
+    for count in counts:  # each goes on from the one before
+        part = replace(settings, sweeps=count - before)
+        done = [fit_implicit(f.observations, f.backend, part, side) for f, side in zip(folds, sides, strict=True)]
+        trials.append(_Trial(folds, done))
+        sides, before = list(done), count
+    best = len(counts) - 1
+    for k in reversed(range(best)):
+        if trials[k].better_than(trials[best]):
+            best = k
+    return counts[best]
+
+
+class _Trial:
+    """A candidate's factors on each fold, and the NDCG of lists, as many of them as were asked for."""
+
+    def __init__(self, folds: list[_Fold], sides: list[Sides]) -> None:
+        self.folds, self.sides = folds, sides
+        self._ndcg: list[np.ndarray] = []  # of each batch of judges, fold after fold
+
+    def ndcg(self, batches: int) -> np.ndarray:
+        """Of the lists of the first batches of judges; of all, where there are no more."""
+        while len(self._ndcg) < batches:
+            k = len(self._ndcg)
+            self._ndcg.append(np.concatenate([f.ndcg(side, k) for f, side in zip(self.folds, self.sides, strict=True)]))
+        return np.concatenate(self._ndcg[:batches])
+
+    def better_than(self, other: _Trial) -> bool:
+        """Whether its lists are better, asked of more and more users until that is clear."""
+        for batches in range(1, TIMES + 1):
+            gain = self.ndcg(batches) - other.ndcg(batches)
+            mean, error = float(gain.mean()), float(gain.std()) / np.sqrt(len(gain))
+            if abs(mean) > SURE * error or all(fold.size(batches) == 0 for fold in self.folds):
+                break
+        return mean > 0
 
 
 @dataclass(frozen=True)
@@ -152,7 +202,8 @@ class _Fold:
     backend: Backend
     base: Sides
     judges: np.ndarray
-    wanted: Held
+    batch: int
+    held: Held
     seen: tuple[np.ndarray, np.ndarray]
     never: np.ndarray
 
@@ -176,8 +227,8 @@ class _Fold:
             return None
         kept = data.part(~held_out)
         held = Held.from_pairs(data.rows[held_out], data.cols[held_out], data.shape[0])
-        judges = np.flatnonzero(held.counts)
-        judges = np.sort(rng.permutation(judges)[: max(200, min(JUDGES, LOOKED_AT // data.shape[1]))])
+        batch = max(200, min(JUDGES, LOOKED_AT // data.shape[1]))
+        judges = rng.permutation(np.flatnonzero(held.counts))[: TIMES * batch]
         observations = kept.observations(backend, dtype)
         gentle = replace(settings, regularization=settings.regularization / FACTORS[0], sweeps=WARM_UP)
         return cls(
@@ -185,20 +236,32 @@ class _Fold:
             backend,
             fit_implicit(observations, backend, gentle),  # with factors that a strong penalty would have let fade away
             judges,
-            Held(*rows_of(held.indptr, held.items, judges)),
-            rows_of(*kept.pattern(), judges),
+            batch,
+            held,
+            kept.pattern(),
             np.bincount(kept.cols, minlength=data.shape[1]) == 0,
         )
 
-    def quality(self, settings: ImplicitSettings) -> float:
-        """The mean NDCG of the judges' lists."""
-        sides = fit_implicit(self.observations, self.backend, replace(settings, sweeps=TRIED), self.base)
-        rows = sides.rows[self.backend.asindex(self.judges)]
-        ranks = held_ranks(self.backend, rows, sides.cols, self.wanted, self.seen, self.never)
+    def fit(self, settings: ImplicitSettings) -> Sides:
+        """A few sweeps from the common start."""
+        return fit_implicit(self.observations, self.backend, replace(settings, sweeps=TRIED), self.base)
+
+    def size(self, k: int) -> int:
+        """Judges in batch k."""
+        return len(self.judges[k * self.batch : (k + 1) * self.batch])
+
+    def ndcg(self, sides: Sides, k: int) -> np.ndarray:
+        """Of the list of each judge in batch k."""
+        judges = np.sort(self.judges[k * self.batch : (k + 1) * self.batch])
+        if not len(judges):
+            return np.empty(0)
+        wanted, seen = Held(*rows_of(self.held.indptr, self.held.items, judges)), rows_of(*self.seen, judges)
+        rows = sides.rows[self.backend.asindex(judges)]
+        ranks = held_ranks(self.backend, rows, sides.cols, wanted, seen, self.never, PLACES)
         gain = np.where(ranks < PLACES, 1 / np.log2(ranks + 2.0), 0.0)
-        user = np.repeat(np.arange(len(self.judges)), self.wanted.counts)
-        best = np.cumsum(1 / np.log2(np.arange(2, PLACES + 2)))[np.minimum(self.wanted.counts, PLACES) - 1]
-        return float(np.mean(np.bincount(user, gain, len(self.judges)) / best))
+        user = np.repeat(np.arange(len(judges)), wanted.counts)
+        best = np.cumsum(1 / np.log2(np.arange(2, PLACES + 2)))[np.minimum(wanted.counts, PLACES) - 1]
+        return np.asarray(np.bincount(user, gain, len(judges)) / best)
 
 
 def held_ranks(
@@ -208,12 +271,15 @@ def held_ranks(
     wanted: Held,
     seen: tuple[np.ndarray, np.ndarray],
     never: np.ndarray,
+    places: int,
 ) -> np.ndarray:
-    """The place of each held-out item in its user's list, 0 being the first: as in sorted lists, and many times faster."""
+    """The place of each held-out item in its user's list, 0 being the first: as in sorted lists, and many times faster.
+
+    Those beyond the first ``places`` are counted without regard to equal scores.
+    """
     n2, place = len(right), 0
     ranks = np.empty(len(wanted.items), np.int64)
     hidden = backend.asindex(np.flatnonzero(never))
-    numbers = backend.asindex(np.arange(n2))
     step = max(1, BLOCK // n2)
     for begin in range(0, len(wanted.counts), step):
         end = min(begin + step, len(wanted.counts))
@@ -224,15 +290,33 @@ def held_ranks(
         block[:, hidden] = -np.inf
         user = np.repeat(np.arange(end - begin), wanted.counts[begin:end])
         items = wanted.items[place : place + len(user)]
-        for at in range(0, len(user), step):
-            u, j = (backend.asindex(a[at : at + step]) for a in (user, items))
-            rows = block[u]
-            own = block[u, j][:, None]
-            before = (rows > own) | ((rows == own) & (numbers[None, :] < j[:, None]))
-            found = backend.to_numpy(before.sum(1))
-            ranks[place + at : place + at + len(found)] = np.where(never[items[at : at + step]], n2, found)
+        count = _before_in_memory if backend.in_main_memory else _before
+        found = count(backend, block, user, items, places)
+        ranks[place : place + len(user)] = np.where(never[items], n2, found)
         place += len(user)
     return ranks
+
+
+def _before(backend: Backend, block: Array, user: np.ndarray, items: np.ndarray, places: int) -> np.ndarray:
+    """How many come before each item in its row."""
+    found, step = [], max(1, BLOCK // block.shape[1])
+    numbers = backend.asindex(np.arange(block.shape[1]))
+    for at in range(0, len(user), step):
+        u, j = (backend.asindex(a[at : at + step]) for a in (user, items))
+        rows, own = block[u], block[u, j][:, None]
+        before = (rows > own) | ((rows == own) & (numbers[None, :] < j[:, None]))
+        found.append(backend.to_numpy(before.sum(1)))
+    return np.concatenate(found) if found else np.empty(0, np.int64)
+
+
+def _before_in_memory(backend: Backend, block: np.ndarray, user: np.ndarray, items: np.ndarray, places: int) -> np.ndarray:
+    """The same row by row, without copies of rows: these are in the cache, and few come close enough to be looked at twice."""
+    found = np.empty(len(user), np.int64)
+    for at, (u, j) in enumerate(zip(user.tolist(), items.tolist(), strict=True)):
+        row = block[u]
+        before = np.count_nonzero(row > row[j])
+        found[at] = before if before >= places else before + np.count_nonzero(row[:j] == row[j])
+    return found
 
 
 def _at(settings: ImplicitSettings, place: tuple[int, int]) -> ImplicitSettings:

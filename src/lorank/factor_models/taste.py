@@ -92,7 +92,7 @@ def fit_taste(
         found, curve = choose_implicit(
             data, backend, chosen[0], np.float32, zeros=True, regularization=True, liked=liked, most=most
         )
-        quality = max((c.ndcg for c in curve), default=0.0)
+        quality = next((c.ndcg for c in curve if (c.zeros, c.regularization) == (found.zeros, found.regularization)), 0.0)
         if quality > best:
             best, chosen = quality, (found, data, weight)
         most = LATER
