@@ -93,15 +93,14 @@ def test_answers_are_those_of_the_model(client, taken):
 
 
 def test_answers_of_ratings(rating_client, rated):
-    at = rated.ids_["rows"].tolist().index("u7")
     for by in ("taste", "rating"):
         found = rating_client.get("/api/recommend", params={"user": "u7", "n": 4, "by": by}).json()
-        cols, predicted = rated.recommend(at, n=4, by=by)
-        assert [one["id"] for one in found["items"]] == [str(i) for i in rated.ids_["cols"][cols[0]]]  # text: beyond 2^53
+        items, predicted = rated.recommend("u7", n=4, by=by)
+        assert [one["id"] for one in found["items"]] == [str(i) for i in items[0]]  # text: beyond 2^53
         np.testing.assert_allclose([one["prediction"] for one in found["items"]], predicted[0])
     item = str(2**60 + 4)
     why = rating_client.get("/api/explain", params={"user": "u7", "item": item}).json()
-    assert why["score"] == pytest.approx(rated.explain(at, 4).score)
+    assert why["score"] == pytest.approx(rated.explain("u7", 2**60 + 4).score)
     near = rating_client.get("/api/similar", params={"item": item, "n": 3}).json()
     assert near["item"] == {"id": item, "count": int(rated.model_.col_counts[4]), "title": "The Fourth <b>"}
     new = rating_client.post("/api/recommend-for", json={"items": [2**60 + 4], "n": 3}).json()
