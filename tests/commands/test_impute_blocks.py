@@ -98,6 +98,21 @@ def test_parquet_by_blocks_keeps_types(tmp_path):
 
 
 @pytest.mark.usefixtures("small")
+def test_a_page_draws_what_was_filled(tmp_path):
+    _, holes, gaps = frame()
+    holes.write_csv(tmp_path / "t.csv")
+    done = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--report", tmp_path / "page.html")
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "page.html").read_text()
+    assert f"{int(gaps['count'].sum()):,} gaps" in page
+    assert "mid&quot;dle" in page
+    assert page.count("<svg") == 3  # columns with gaps
+    assert "<script" not in page
+    both = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--report", tmp_path / "page.html", "--rank", "1")
+    assert (both.exit_code, "--report goes with" in both.stderr) == (2, True)
+
+
+@pytest.mark.usefixtures("small")
 def test_records_may_hold_line_breaks(tmp_path):
     rows = [f'"line {k}\nand ""more""",{k % 9},{"" if k % 11 == 0 else 2 * (k % 9)}' for k in range(300)]
     (tmp_path / "t.csv").write_text("text,x,y\n" + "\n".join(rows) + "\n")

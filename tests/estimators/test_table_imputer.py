@@ -261,3 +261,35 @@ def test_large_tables_are_fitted_on_some_rows():
     whole, hidden, table = linear_table(n=3000)
     imputer = lr.TableImputer(fit_rows=500).fit(table)
     assert error(imputer.transform(table), whole, hidden) < 0.6 * mean_error(table, whole, hidden)
+
+
+def test_pooled_analyses_of_samples_know_what_is_missing():
+    """Rubin's rules: the slope of a regression, and how sure it is, from several imputations."""
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((600, 2))
+    whole = np.column_stack([x, x @ [1.0, -0.5] + rng.standard_normal(600)])
+    table = whole.copy()
+    table[rng.random(600) < 0.4, 0] = np.nan
+    slopes, variances = [], []
+    for filled in lr.TableImputer().fit(table).sample(table, 20):
+        A = np.column_stack([filled[:, :2], np.ones(600)])
+        slope, rest, *_ = np.linalg.lstsq(A, filled[:, 2], rcond=None)
+        slopes.append(slope[0])
+        variances.append(rest[0] / 597 * np.linalg.inv(A.T @ A)[0, 0])
+    between = np.var(slopes, ddof=1)
+    deviation = np.sqrt(np.mean(variances) + (1 + 1 / 20) * between)
+    assert abs(np.mean(slopes) - 1) < 3 * deviation
+    assert between > 0.05 * np.mean(variances)  # what is missing makes it less sure
+    assert deviation < 0.15
+
+
+def test_output_as_asked_for():
+    pd = pytest.importorskip("pandas")
+    _, _, table = linear_table(n=60)
+    out = lr.TableImputer().set_output(transform="pandas").fit_transform(table)
+    assert isinstance(out, pd.DataFrame)
+    assert list(out.columns) == [f"x{k}" for k in range(8)]
+    pl = pytest.importorskip("polars")
+    out = lr.TableImputer().set_output(transform="polars").fit_transform(pd.DataFrame(table, columns=list("abcdefgh")))
+    assert isinstance(out, pl.DataFrame)
+    assert out.columns == list("abcdefgh")

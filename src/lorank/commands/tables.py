@@ -27,13 +27,14 @@ def register(app: "typer.Typer") -> None:
         rank: Annotated[str, typer.Option(help="Factors of a low-rank model, or auto: whatever model is best.")] = "auto",
         regularization: Annotated[str, typer.Option(help="Of a low-rank model: a strength, learned or auto.")] = "auto",
         model: Annotated[Path | None, typer.Option("--model", help="Where the model goes, for new rows.")] = None,
+        report: Annotated[Path | None, typer.Option(help="Where a page goes that draws what was filled.")] = None,
         seed: Annotated[int, typer.Option(help="Same seed, same numbers.")] = 0,
         device: Annotated[str | None, typer.Option(help="Fit there with PyTorch: cuda, for example.")] = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     ) -> None:
         """Fill the gaps of a table: numbers, whole numbers, categories. Files may be larger than memory."""
         with for_people():
-            run_impute(file, out, rank, regularization, model, seed, as_json, device, time, refine)
+            run_impute(file, out, rank, regularization, model, seed, as_json, device, time, refine, report)
 
 
 def run_impute(
@@ -47,14 +48,19 @@ def run_impute(
     device: str | None = None,
     time: str | None = None,
     refine: str = "auto",
+    report: Path | None = None,
 ) -> None:
     """Read, fill, write."""
     options = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto", "learned"), "regularization")
     chosen = options == ("auto", "auto") and device is None
     if not chosen and (time is not None or refine != "auto"):
         raise ValueError("--time and --refine go with the default model: leave out --rank, --regularization and --device")
+    if report is not None and (time is not None or not chosen):
+        raise ValueError(
+            "--report goes with the default model of tables: leave out --time, --rank, --regularization and --device"
+        )
     if chosen and time is None:
-        summary = _by_blocks(file, out, refine, model, seed)
+        summary = _by_blocks(file, out, refine, model, seed, report)
     else:
         summary = _at_once(file, out, options, model, seed, device, time, refine)
     if as_json:
@@ -65,11 +71,12 @@ def run_impute(
             print(f"left as they are: {', '.join(summary['left_alone'])}")
 
 
-def _by_blocks(file: Path, out: Path, refine: str, model: Path | None, seed: int) -> dict[str, Any]:
+def _by_blocks(file: Path, out: Path, refine: str, model: Path | None, seed: int, report: Path | None) -> dict[str, Any]:
     """The model is fitted on a sample of the rows; the file is read, filled and written a few rows at a time."""
     from ..datafiles import open_table
     from ..estimators import TableImputer
     from ..files import FileError
+    from ..report.filled import columns_of, write_filled_page
 
     imputer = TableImputer(refine=refine, random_state=seed)
     with busy("reading"):
@@ -80,14 +87,18 @@ def _by_blocks(file: Path, out: Path, refine: str, model: Path | None, seed: int
     used = [column.name for column in imputer.columns_ if column.width]
     if not used:
         raise FileError(f"{file} has no column of numbers or categories")
-    gaps = 0
+    gaps, drawn = 0, columns_of(imputer) if report is not None else []
     with busy("filling"), table.writing(out) as write:
         for block in table.blocks():
             typed = table.typed(block)
             filled = imputer.transform(typed)
             before, after = (sum(frame.select(used).null_count().row(0)) for frame in (typed, filled))
             gaps += before - after
+            for column in drawn:
+                column.add(typed.get_column(column.name), filled.get_column(column.name))
             write(block, filled)
+    if report is not None:
+        write_filled_page(report, file.name, drawn, imputer.rank_)
     if model is not None:
         imputer.feature_names_in_ = np.array(table.names, object)
         imputer.save(model)
