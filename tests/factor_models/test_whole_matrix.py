@@ -10,7 +10,7 @@ import pytest
 from lorank.backends import get_backend
 from lorank.evaluation import Held
 from lorank.factor_models.implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, objective, ridges
-from lorank.factor_models.implicit_choice import Positives, choose_implicit, held_ranks
+from lorank.factor_models.implicit_choice import Positives, _Trial, choose_implicit, held_ranks
 
 SETTINGS = ImplicitSettings(rank=4, zeros=0.2, regularization=0.05, scaling=0.7, sweeps=3, steps=40, seed=1)
 
@@ -121,6 +121,33 @@ def test_the_choice_is_the_best_that_was_tried():
     only, curve = choose_implicit(data, backend, quick, np.float64, zeros=False, regularization=True)
     assert only.zeros == SETTINGS.zeros
     assert {c.zeros for c in curve} == {SETTINGS.zeros}
+    fewer, again = choose_implicit(data, backend, quick, np.float64, zeros=False, regularization=True, sweeps=True)
+    assert again == curve
+    assert fewer == replace(only, sweeps=fewer.sweeps)
+    assert fewer.sweeps in {-(-quick.sweeps * k // 4) for k in (2, 3, 4)}
+
+
+def test_more_lists_are_asked_for_until_a_difference_is_clear():
+    asked = []
+
+    class Fold:
+        """Fifty judges in each batch; a side is what it adds to the NDCG of every list."""
+
+        def size(self, k):
+            return 50 if k < 4 else 0
+
+        def ndcg(self, side, k):
+            asked.append(k)
+            return side + np.random.default_rng((k, int(side > 0))).random(self.size(k))
+
+    def batches(gain):
+        asked.clear()
+        won = _Trial([Fold()], [gain]).better_than(_Trial([Fold()], [0.0]))
+        return won, max(asked) + 1
+
+    assert batches(0.9) == (True, 1)  # at once
+    assert batches(-0.9) == (False, 1)
+    assert batches(1e-9)[1] == 4  # as far as there are judges
 
 
 def test_nothing_to_hold_out_keeps_the_settings():
