@@ -1,8 +1,12 @@
 """Partitions: out of core, at worker processes, and a billion observations on a GPU.
 
-    python benchmarks/cluster.py disk [--m 40_000_000]      passes and a solve from mapped files, in a quarter of their size
-    python benchmarks/cluster.py workers [--m 50_000_000]   Dask workers against one process: time, bytes, overhead of a trip
+    python benchmarks/cluster.py disk [--m 40_000_000]      passes and a solve from mapped files: warm, dropped after each block
+                                                            (every pass reads the disk), and beside a balloon of memory
+    python benchmarks/cluster.py workers [--m 50_000_000]   Dask workers against one process on one and two threads
+    python benchmarks/cluster.py model                      the cost model against 1, 2, 4, 8 workers and several sizes
     python benchmarks/cluster.py gpu [--m 1_000_000_000]    made and solved on one GPU, float32
+
+With ``--results FILE`` each figure is a line of JSON there, and what is there is not run again: a run that was cut off goes on.
 
 Exact data of rank r. Row i is observed once in each of ``m / n1`` strata of the columns, so that pairs are distinct and sorted
 as they are drawn. Every figure is printed with what it is compared to, in the same run.
@@ -11,6 +15,8 @@ as they are drawn. Every figure is printed with what it is compared to, in the s
 from __future__ import annotations
 
 import argparse
+import json
+import mmap
 import os
 import resource
 import subprocess
@@ -23,8 +29,10 @@ import numpy as np
 
 import lorank as lr
 from lorank.backends import HostEntries
+from lorank.partitions import opening
 from lorank.partitions.blocks import block_arrays
 from lorank.partitions.folder import FolderWriter, open_folder
+from lorank.partitions.mapped import OnDisk
 
 
 def factors(n1, n2, rank, seed=0):
@@ -72,85 +80,147 @@ def passes(problem, rank, repeat=3):
     return best
 
 
-def report(name, problem, rank, **more):
-    pass_time = passes(problem, rank)
-    began = time.perf_counter()
-    result = lr.solve(problem, rank, tol=1e-4)
-    seconds = time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    extra = " ".join(f"{key}={value}" for key, value in more.items())
-    print(
-        f"{name}: gradient {pass_time:.3f} s ({pass_time / problem.m * 1e9:.2f} ns an observation), solve {seconds:.1f} s, "
-        f"{result.n_iter} iterations, residual {result.residual:.1e}, {result.status}; peak {peak:.0f} MiB resident {extra}",
-        flush=True,
-    )
-    return pass_time, seconds
+def report(args, key, problem):
+    """Seconds of a gradient, of an iteration and of a solve; printed, and kept as a line of JSON."""
+    found = key | {"gradient": passes(problem, args.rank, args.passes)}
+    graph = getattr(problem.observations, "graph", None)
+    trips = graph.trips if graph else 0
+    at, began = [], time.perf_counter()
+
+    def mark(problem, state, clock):
+        at.append((time.perf_counter() - began, graph.trips if graph else 0))
+
+    checkpoint = {"checkpoint": f"{args.folder}.checkpoint"} if problem.m >= 500_000_000 else {}
+    result = lr.solve(problem, args.rank, tol=1e-4, callbacks=[mark], **checkpoint)
+    found |= {"solve": time.perf_counter() - began, "iterations": result.n_iter, "residual": result.residual}
+    seconds = np.diff([s for s, _ in at])
+    found |= {"start": at[0][0], "iteration": float(np.median(seconds)) if len(seconds) else 0.0}
+    found["status"], found["resident_mib"] = str(result.status), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    status = Path("/proc/self/status").read_text().split()
+    found["anonymous_mib"] = int(status[status.index("RssAnon:") + 1]) / 1024
+    if graph is not None:
+        found |= {"trips": graph.trips - trips, "trips_an_iteration": float(np.median(np.diff([t for _, t in at])))}
+        found |= {"bytes_among_workers": graph.engine.bytes, "in_sums": getattr(graph.engine, "seconds_in_sums", 0.0)}
+    print(json.dumps({k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in found.items()}), flush=True)
+    if args.results:
+        with open(args.results, "a") as file:
+            file.write(json.dumps(found) + "\n")
 
 
 def disk(args, place):
     n1, n2 = args.m // 200, args.m // 800
     if not (place / "manifest.json").exists():
         began = time.perf_counter()
-        write(place, n1, n2, 200, args.rank, 10)
+        write(place, n1, n2, 200, args.rank, args.partitions)
         print(f"written in {time.perf_counter() - began:.0f} s")
     folder = open_folder(place)
     size = sum(a for p in folder.parts for a, _ in p.files.values())
-    allowed = size // 4
     print(
-        f"{folder.m:,} observations, {n1:,} x {n2:,}, rank {args.rank}, {size / 2**20:.0f} MiB, {len(folder.parts)} partitions"
+        f"{folder.m:,} observations, {folder.shape}, rank {args.rank}, {size / 2**20:.0f} MiB, {len(folder.parts)} partitions"
     )
     for mode in args.modes:
-        subprocess.run(
-            [
-                sys.executable,
-                __file__,
-                "one",
-                "--mode",
-                mode,
-                "--folder",
-                str(place),
-                "--rank",
-                str(args.rank),
-                "--limit",
-                str(allowed),
-            ],
-            check=False,
-        )
+        each(args, place, mode, 1, limit=size // 4)
+
+
+def each(args, place, mode, threads, **more):
+    """One figure, in a process of its own; from the file of results where it is there."""
+    options = {"mode": mode, "folder": place, "rank": args.rank, "results": args.results, "passes": args.passes} | more
+    key = {"what": args.what, "m": open_folder(place).m, "mode": mode, "threads": threads}
+    if args.results and Path(args.results).exists():
+        for line in Path(args.results).read_text().splitlines():
+            found = json.loads(line)
+            if all(found.get(k) == v for k, v in key.items()):
+                print(f"{mode}, {threads} threads: there already: {line}", flush=True)
+                return
+    command = [sys.executable, __file__, "one", "--key", json.dumps(key)]
+    command += [x for k, v in options.items() if v is not None for x in (f"--{k}", str(v))]
+    environment = os.environ | {name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    subprocess.run(command, check=False, env=environment)
+
+
+class Dropping(OnDisk):
+    """Pages of a block are dropped when it is done with: whoever needs it again reads it again."""
+
+    def done(self, block):
+        for a in self._open[block][0]:
+            source = getattr(a, "_mmap", None)
+            if source is not None:
+                source.madvise(mmap.MADV_DONTNEED)
+        part = self.folder.parts[block]
+        for name in part.files:
+            handle = os.open(self.folder._file(part, name), os.O_RDONLY)
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(handle)
+
+
+def balloon(left):
+    """Take memory until so many bytes are left for everything, the pages of files included."""
+    words = Path("/proc/meminfo").read_text().split()
+    pages = int(words[words.index("MemAvailable:") + 1]) * 1024
+    held = np.ones(max(pages - left, 0), np.uint8)
+    print(f"a balloon of {held.nbytes / 2**30:.1f} GiB leaves {left / 2**30:.2f} GiB", flush=True)
+    return held
 
 
 def one(args):
+    held, key = None, json.loads(args.key)
     if args.mode == "limited":  # what is not mapped from files may take a quarter of them
         resource.setrlimit(resource.RLIMIT_DATA, (args.limit, args.limit))
-        print(f"limited to {args.limit / 2**20:.0f} MiB of data", flush=True)
+    if args.mode == "balloon":  # files four times as large as what is left
+        held = balloon(args.limit)
+    if args.mode.startswith("dask"):
+        at_workers(args, key)
+        return
     folder = open_folder(args.folder)
-    problem = in_memory(folder) if args.mode == "memory" else lr.Completion.from_partitions(args.folder)
-    report(args.mode, problem, args.rank)
+    if args.mode == "memory":
+        problem = in_memory(folder)
+    else:
+        if args.mode == "dropped":
+            opening.OnDisk = Dropping
+        problem = lr.Completion.from_partitions(args.folder)
+    report(args, key, problem)
+    del held
+
+
+def at_workers(args, key):
+    import dask
+    import distributed
+
+    count = int(args.mode.partition(":")[2])
+    with (
+        dask.config.set({"distributed.worker.profile.enabled": False}),
+        distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster, direct_to_workers=True) as client,
+    ):
+        problem = lr.Completion.from_partitions(args.folder, client=client)
+        graph = problem.observations.graph
+        began = time.perf_counter()
+        for _ in range(20):
+            graph.find([("item", ((0,), 0))])
+        key["idle_trip"] = (time.perf_counter() - began) / 20
+        report(args, key, problem)
 
 
 def workers(args, place):
-    import distributed
-
-    each, n1 = 50, args.m // 50
+    each_row, n1 = 50, args.m // 50
     if not (place / "manifest.json").exists():
-        write(place, n1, n1 // 10, each, args.rank, 8)
+        write(place, n1, n1 // 10, each_row, args.rank, 8)
     folder = open_folder(place)
     print(f"{folder.m:,} observations, {folder.shape[0]:,} x {folder.shape[1]:,}, rank {args.rank}")
-    report("one process", lr.Completion.from_partitions(place), args.rank)
-    for count in args.workers:
-        with (
-            distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None) as cluster,
-            distributed.Client(cluster, direct_to_workers=True) as client,
-        ):
-            problem = lr.Completion.from_partitions(place, client=client)
-            graph = problem.observations.graph
-            began = time.perf_counter()
-            for _ in range(20):
-                graph.find([("item", ((0,), 0))])
-            trip = (time.perf_counter() - began) / 20
-            before = graph.trips
-            report(f"{count} workers", problem, args.rank)
-            trips = graph.trips - before
-            print(f"  an idle trip {trip * 1e3:.1f} ms, {trips} trips, {graph.engine.bytes / 1e6:.0f} MB among workers")
+    for mode, threads in (("memory", 1), ("dask:2", 1), ("memory", 2), ("mapped", 1), ("dask:1", 1)):
+        each(args, place, mode, threads)
+
+
+def model(args, place):
+    """Gradients and iterations of several sizes at several workers; docs/scale.md has the model that they are held against."""
+    for m in (5_000_000, 20_000_000):
+        where = place.parent / str(m) / "data"
+        if not (where / "manifest.json").exists():
+            where.parent.mkdir(parents=True, exist_ok=True)
+            write(where, m // 50, m // 500, 50, args.rank, 8)
+        each(args, where, "mapped", 1)
+        for count in (1, 2, 4, 8):
+            each(args, where, f"dask:{count}", 1)
 
 
 def gpu(args):
@@ -191,16 +261,19 @@ def gpu(args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["disk", "workers", "gpu", "one"])
+    parser.add_argument("what", choices=["disk", "workers", "model", "gpu", "one"])
     parser.add_argument("--m", type=int)
     parser.add_argument("--rank", type=int)
-    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--folder", help="keep the data here, and use what is there")
-    parser.add_argument("--modes", nargs="*", default=["memory", "mapped", "limited"])
+    parser.add_argument("--modes", nargs="*", default=["memory", "mapped", "dropped", "balloon"])
+    parser.add_argument("--partitions", type=int, default=10)
+    parser.add_argument("--passes", type=int, default=3, help="gradients to time")
+    parser.add_argument("--results", help="figures go to this file, and are not made again")
     parser.add_argument("--mode")
+    parser.add_argument("--key")
     parser.add_argument("--limit", type=int)
     args = parser.parse_args()
-    args.m = args.m or {"disk": 40_000_000, "workers": 50_000_000, "gpu": 1_000_000_000, "one": 0}[args.what]
+    args.m = args.m or {"disk": 40_000_000, "workers": 50_000_000, "gpu": 1_000_000_000, "one": 0, "model": 0}[args.what]
     args.rank = args.rank or (16 if args.what == "gpu" else 10)
     print(f"lorank {lr.__version__}, {os.cpu_count()} cores, OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS')}", flush=True)
     if args.what == "gpu":
@@ -209,7 +282,7 @@ def main():
         one(args)
     else:
         with tempfile.TemporaryDirectory() as place:
-            {"disk": disk, "workers": workers}[args.what](args, Path(args.folder or place) / "data")
+            {"disk": disk, "workers": workers, "model": model}[args.what](args, Path(args.folder or place) / "data")
 
 
 if __name__ == "__main__":

@@ -167,6 +167,10 @@ class Arrays(Protocol):
         """``a^H b``, a small array."""
         ...
 
+    def gram_pairs(self, pairs: Sequence[tuple[Array, Array]]) -> list[Array]:
+        """:meth:`gram` of several pairs: some backends make them together."""
+        ...
+
     def prepare(self, *sides: Sequence[Array]) -> None:
         """Says that Gram products among the tall arrays of each side will be asked for: a backend may make them together."""
         ...

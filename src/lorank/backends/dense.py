@@ -182,6 +182,10 @@ class Dense:
         """``a^H b``, a small array."""
         return a.conj().T @ b
 
+    def gram_pairs(self, pairs: Sequence[tuple[Array, Array]]) -> list[Array]:
+        """:meth:`gram` of several pairs: some backends make them together."""
+        return [self.gram(a, b) for a, b in pairs]
+
     def concat(self, blocks: Sequence[Array], axis: int = 1) -> Array:
         """Columns side by side."""
         return np.concatenate(blocks, axis=axis)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backends import Array, Arrays
 from .point import FixedRank
-from .weights import Weight, Weights
+from .weights import DiagonalWeight, Weight, Weights
 
 
 class Cotangent(Protocol):
@@ -52,10 +52,12 @@ class Tangent:
         cls, X: FixedRank, left: Array, right: Array, core: Array | None = None, *, inner: Array | None = None
     ) -> Tangent:
         """The tangent vector ``left V^H + U right^H - U core V^H`` in normal form; ``inner`` is ``U^H left``, where known."""
-        gram, minus = X.backend.gram, X.backend.minus
-        a = gram(X.U, left) if inner is None else inner
+        minus, one_side = X.backend.minus, X.hermitian and right is left
+        wanted = [] if inner is not None else [(X.U, left)]
+        found = X.backend.gram_pairs(wanted if one_side else [*wanted, (X.V, right)])
+        a = found[0] if inner is None else inner
         Up = minus(left, X.U, a)
-        b, Vp = (a, Up) if X.hermitian and right is left else (gram(X.V, right), None)
+        b, Vp = (a, Up) if one_side else (found[-1], None)
         M = a + b.conj().T
         return cls(X, M if core is None else M - core, Up, minus(right, X.V, b) if Vp is None else Vp)
 
@@ -140,13 +142,22 @@ def riemannian_gradient(X: FixedRank, G: Cotangent, weights: Weights) -> Tangent
         both = weights.left.solve(G.GV)
         core, both = (core, both) if m is None else (m @ core @ m, X.backend.product(both, m))
         return Tangent.project(X, both, both, core)
-    m1, m2 = _inverse_gram(X, weights.left, X.U), _inverse_gram(X, weights.right, X.V)
+    m1, m2 = _inverse_grams(X, weights)
     left, right = weights.left.solve(G.GV), weights.right.solve(G.GhU)
     if m1 is not None:
         core, right = m1 @ core, X.backend.product(right, m1)
     if m2 is not None:
         core, left = core @ m2, X.backend.product(left, m2)
     return Tangent.project(X, left, right, core, inner=core if left is G.GV else None)
+
+
+def _inverse_grams(X: FixedRank, weights: Weights) -> tuple[Array | None, Array | None]:
+    """Of both sides, together where weights are diagonal: for some backends that is one trip instead of two."""
+    left, right = weights.left, weights.right
+    if isinstance(left, DiagonalWeight) and isinstance(right, DiagonalWeight):
+        m1, m2 = X.backend.gram_pairs([(X.U, left.apply(X.U)), (X.V, right.apply(X.V))])
+        return X.backend.inverse(m1), X.backend.inverse(m2)
+    return _inverse_gram(X, left, X.U), _inverse_gram(X, right, X.V)
 
 
 def _inverse_gram(X: FixedRank, weight: Weight, u: Array) -> Array | None:

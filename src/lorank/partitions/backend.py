@@ -177,9 +177,9 @@ class Partitioned(Reference):
         return own.made("compute", "plus", u, Whole(a), v, Whole(b), like=_like(u) @ a + _like(v) @ b)
 
     def gram(self, a: Array, b: Array) -> np.ndarray:
-        return self.grams([(a, b)])[0]
+        return self.gram_pairs([(a, b)])[0]
 
-    def grams(self, pairs: Sequence[tuple[Array, Array]]) -> list[np.ndarray]:
+    def gram_pairs(self, pairs: Sequence[tuple[Array, Array]]) -> list[np.ndarray]:
         """``a^H b`` of several pairs, in one trip; those that are known cost none."""
         spread = [_spread(a, b) for a, b in pairs]
         keys = [_keys(a, b) for a, b in pairs]
@@ -211,7 +211,7 @@ class Partitioned(Reference):
 
     def _remember(self, pairs: Sequence[tuple[Array, Array]], clear: bool = False) -> None:
         graph = pairs[0][0].graph
-        found = self.grams(pairs)
+        found = self.gram_pairs(pairs)
         if clear or len(graph.grams) > MOST_GRAMS:
             graph.grams.clear()
         for (a, b), one in zip(pairs, found, strict=True):
