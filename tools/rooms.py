@@ -89,6 +89,7 @@ ELSEWHERE = {
     "solvers.noise": "solve",
     "solvers.rank_search": "solve",
     "solvers.robust": "solve",
+    "solvers.robust_start": "solve",
 }
 EXTENSIONS = ("_kernels",)  # modules that are not written in Python
 

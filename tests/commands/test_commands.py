@@ -330,6 +330,51 @@ def test_complete_with_a_loss(folder, tmp_path, loss):
     assert all(0 <= p <= (1 if loss == "logistic" else 6) for p in predicted)
 
 
+def test_outliers_are_found_and_counted(tmp_path):
+    rng = np.random.default_rng(0)
+    place, kind = np.divmod(np.arange(1200), 30)
+    value = np.outer(rng.standard_normal(40), rng.standard_normal(30)).ravel() + 0.05 * rng.standard_normal(1200)
+    value[::25] += 30
+    source = tmp_path / "values.csv"
+    source.write_text("row,col,value\n" + "".join(f"{p},{k},{v}\n" for p, k, v in zip(place, kind, value, strict=True)))
+    options = ["--rank", "1", "--regularization", "learned", "--loss", "robust"]
+    done = run("complete", source, *options, "--json")
+    assert done.exit_code == 0, done.output
+    count = json.loads(done.stdout)["outliers"]
+    assert 48 <= count <= 51  # noise has a far one now and then
+    assert f"{count} observations were left out as outliers" in run("complete", source, *options).output
+    done = run("complete", source, *options, "--memory", "1GB")
+    assert done.exit_code == 2
+    assert "--loss robust needs the ratings in memory" in done.output
+
+
+def test_counts_with_exposures(tmp_path):
+    rng = np.random.default_rng(0)
+    place, kind = np.divmod(np.arange(600), 20)
+    hours = rng.uniform(0.5, 20, 600).round(2)
+    rate = np.exp(np.outer(rng.standard_normal(30), rng.standard_normal(20)).ravel() * 0.5)
+    count = rng.poisson(rate * hours)
+    source = tmp_path / "counts.csv"
+    lines = [f"{p},{k},{c},{h},-1" for p, k, c, h in zip(place, kind, count, hours, strict=True)]
+    source.write_text("place,kind,count,hours,less\n" + "\n".join(lines) + "\n")
+    columns = ["--row", "place", "--col", "kind", "--value", "count", "--rank", "1", "--regularization", "learned"]
+    done = run("complete", source, *columns, "--loss", "poisson", "--exposure", "hours", "-o", tmp_path / "m.lorank")
+    assert done.exit_code == 0, done.output
+    model = lr.load(tmp_path / "m.lorank")
+    assert model.loss_.rates
+    rates = model.predict(np.column_stack([place, kind]))  # for an exposure of one hour
+    assert np.corrcoef(np.log(rates), np.log(rate))[0, 1] > 0.9
+    for options, words in (
+        (("--exposure", "hours"), "--exposure is for counts: add --loss poisson"),
+        (("--exposure", "days", "--loss", "poisson"), "days"),
+        (("--exposure", "less", "--loss", "poisson"), "less of observation 1 is -1: exposures are positive numbers"),
+    ):
+        done = run("complete", source, *columns, *options)
+        assert done.exit_code == 2
+        assert words in done.output
+        assert "Traceback" not in done.output
+
+
 def test_a_loss_that_does_not_fit_is_one_line(folder):
     for loss, words in (("logistic", "takes two classes"), ("poisson", "is not whole"), ("none", "loss must be one of")):
         done = run("complete", folder / "ratings.csv", "--loss", loss)

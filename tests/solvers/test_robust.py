@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -96,6 +97,28 @@ def test_outliers_that_nobody_can_tell_are_no_success():
         result = lr.solve(problem, 4)
     assert not result.converged
     assert error(result.X, truth) > 0.1
+
+
+@pytest.mark.parametrize("solver", ["auto", "rcg"])
+@pytest.mark.parametrize("loss", ["tukey", "cauchy"])
+def test_losses_that_let_go_begin_where_outliers_are_known(loss, solver):
+    """With three in ten wrong they settled on a part of the data, from a start of least squares."""
+    robust, truth, _ = contaminated((120, 100), 3, 8.0, 0.3, noise=0.02)
+    values = robust.in_given_order(robust.y)
+    rows, cols = (robust.in_given_order(a) for a in (robust.rows, robust.cols))
+    result = lr.solve(lr.Completion(rows, cols, values, robust.shape, loss=loss), 3, solver)
+    assert result.converged
+    assert error(result.X, truth) < 1.3 * error(lr.solve(robust, 3).X, truth)
+    assert 0.5 < result.noise / (0.02 * math.sqrt(3)) < 2
+
+
+def test_where_outliers_cannot_be_told_a_loss_that_lets_go_says_so():
+    hard, _, _ = contaminated((120, 100), 4, 2.4, 0.4)
+    problem = lr.Completion(hard.rows, hard.cols, hard.y, hard.shape, loss="tukey")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lr.ConvergenceWarning)  # it may end this way or that
+        result = lr.solve(problem, 4, max_iter=60)
+    assert "settled on a part of the data" in result.status.advice
 
 
 def test_complex_and_single_precision():

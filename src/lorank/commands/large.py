@@ -173,12 +173,14 @@ def complete(
     as_json: bool,
 ) -> None:
     """Fit a model to ratings in partitions; see :func:`lorank.commands.ratings.run_complete`."""
-    from ..datafits import resolve_loss
+    from ..datafits import ROBUST, resolve_loss
     from ..estimators import MatrixCompletion
     from ..factor_models.folds import some_of
     from .ratings import say_fit, summarize
 
     options = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto", "learned"), "regularization")
+    if loss == ROBUST:
+        raise ValueError("--loss robust needs the ratings in memory: for partitions take huber, cauchy or tukey")
     chosen = resolve_loss(loss)
     begin = time.perf_counter()
     with for_people(), telling("opening partitions") as say:

@@ -2,6 +2,7 @@
 # No "from __future__ import annotations" here: typer reads the annotations, and is known only where they are written.
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,8 +47,15 @@ def register(app: "typer.Typer") -> None:
         rank: Annotated[str, typer.Option(help="Factors of each row and column, or auto.")] = "auto",
         regularization: Annotated[str, typer.Option(help="A strength, learned or auto.")] = "auto",
         loss: Annotated[
-            str, typer.Option(help="squares, huber, absolute, cauchy, tukey, logistic (yes/no), ordinal (stars) or poisson.")
+            str,
+            typer.Option(
+                help="squares, robust (finds outliers), huber, absolute, cauchy, tukey, logistic (yes/no), ordinal (stars) or "
+                "poisson (counts)."
+            ),
         ] = "squares",
+        exposure: Annotated[
+            str | None, typer.Option(help="With --loss poisson: the column with exposures; means are these times rates.")
+        ] = None,
         out: Annotated[Path | None, typer.Option("-o", "--out", help="Where the model goes.")] = None,
         report: Annotated[Path | None, typer.Option("--report", help="Where a page about it goes, an HTML file.")] = None,
         seed: Annotated[int, typer.Option(help="Same seed, same model.")] = 0,
@@ -65,10 +73,12 @@ def register(app: "typer.Typer") -> None:
                 _check_places(out, report)
                 if report is not None or device is not None:
                     raise ValueError("--report and --device need the ratings in memory: leave them out for partitions")
+                if exposure is not None:
+                    raise ValueError("--exposure needs the counts in memory: leave it out for partitions")
                 options: dict[str, Any] = {"rank": rank, "regularization": regularization, "loss": loss}
                 large.complete(file, (row, col, value), where, **options, out=out, seed=seed, as_json=as_json)
                 return
-            run_complete(Path(file), row, col, value, rank, regularization, out, report, seed, as_json, device, loss)
+            run_complete(Path(file), row, col, value, rank, regularization, out, report, seed, as_json, device, loss, exposure)
 
     @app.command()
     def predict(
@@ -157,30 +167,43 @@ def run_complete(
     as_json: bool,
     device: str | None = None,
     loss: str = "squares",
+    exposure: str | None = None,
 ) -> None:
     """Read, diagnose, fit, say how well, and write what was asked for."""
     from ..datafiles import read_ratings
-    from ..datafits import resolve_loss
+    from ..datafits import ROBUST, resolve_loss
     from ..estimators import MatrixCompletion
 
     options = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto", "learned"), "regularization")
     _check_places(out, report)
     begin = time.perf_counter()
     with busy("reading"):
-        data = read_ratings(file, row, col, value)
+        data = read_ratings(file, row, col, value, exposure)
+    chosen = None if loss == ROBUST else resolve_loss(loss)
+    weights = None
+    if exposure is not None:
+        values, weights, chosen = _rates(chosen, data.values, data.times, exposure)
+        data = replace(data, values=values)
     distinct = np.unique(data.values[: 1 << 20])
-    chosen = resolve_loss(loss)
     classes = chosen is not None and chosen.discrete  # which have no bounds but their own, and probabilities for intervals
     bounds = (float(data.values.min()), float(data.values.max())) if 1 < len(distinct) <= 20 and not classes else None
     model = MatrixCompletion(
-        *options, bounds=bounds, intervals=not classes, random_state=seed, device=device, loss=loss, holdout=0.1
+        *options,
+        bounds=bounds,
+        intervals=not classes,
+        random_state=seed,
+        device=device,
+        loss=loss if weights is None else chosen,
+        holdout=0.1,
     )
     with busy("fitting"):
-        model.fit(data.pairs, data.values)
+        model.fit(data.pairs, data.values, weights)
     model.ids_ = {"rows": data.row_ids, "cols": data.col_ids}  # from here on it takes and gives the file's ids
     model.labels_ = {"row": data.columns.row, "col": data.columns.col, "value": data.columns.value}
     summary = summarize(model)
     summary |= {"file": str(file), "seconds": time.perf_counter() - begin}
+    if model.outliers_ is not None:
+        summary["outliers"] = int(model.outliers_.sum())
     if out is not None:
         from ..estimators.recommending import tasted
 
@@ -204,6 +227,20 @@ def run_complete(
     say_fit(model, summary, loss)
 
 
+def _rates(loss: Any, counts: np.ndarray, exposures: Any, column: str) -> tuple[np.ndarray, np.ndarray, Any]:
+    """Counts over exposures, these as weights, and the loss that takes both."""
+    from ..backends import backend_of
+
+    if loss is None or loss.name != "poisson":
+        raise ValueError("--exposure is for counts: add --loss poisson, or leave it out")
+    bad = ~((exposures > 0) & np.isfinite(exposures))
+    if bad.any():
+        k = int(np.flatnonzero(bad)[0])
+        raise ValueError(f"{column} of observation {k + 1} is {exposures[k]:g}: exposures are positive numbers")
+    loss.prepare(counts, backend_of(counts))  # refuses what are no counts
+    return counts / exposures, exposures, replace(loss, rates=True)
+
+
 def _check_places(*paths: Path | None) -> None:
     for path in paths:
         if path is not None and not path.parent.is_dir():
@@ -215,6 +252,8 @@ def say_fit(model: Any, summary: dict[str, Any], loss: str) -> None:
     print(model.diagnosis_)
     said = "" if loss == "squares" else f", loss {loss}"
     print(f"rank {model.rank_}, regularization {_short(model.regularization_)}, {model.n_iter_} sweeps{said}")
+    if summary.get("outliers") is not None:
+        print(f"{summary['outliers']:,} observations were left out as outliers")
     held = summary.get("heldout")
     if held is not None:
         print(

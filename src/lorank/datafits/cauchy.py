@@ -35,6 +35,7 @@ class Cauchy(ScaledLoss):
     scale: float | None = None
 
     name: ClassVar[str] = "cauchy"
+    redescending: ClassVar[bool] = True
 
     def phi(self, xp: Any, u: Array) -> Array:
         return xp.log1p(u) / 2

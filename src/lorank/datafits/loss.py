@@ -28,6 +28,7 @@ class Loss(ABC):
 
     name: ClassVar[str]
     discrete: ClassVar[bool] = False  # classes or counts: z is not in the units of y
+    redescending: ClassVar[bool] = False  # large residuals pull less than small ones: there are local minima
     takes_complex: ClassVar[bool] = False
     exact_means: ClassVar[bool] = False  # whether repeated observations are as good as their weighted mean
     ridge: float = 0.0

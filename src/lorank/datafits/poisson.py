@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..backends import Array, Arrays
-from ..parameter_checks import NOT_NEGATIVE, check_parameters
+from ..parameter_checks import NOT_NEGATIVE, YES_OR_NO, check_parameters
 from .loss import Loss, first_bad
 
 LARGEST = 80.0  # of log means: e^80 is more than anybody counts, and its square still a number in double precision
@@ -32,6 +32,9 @@ class Poisson(Loss):
     ridge : float
         ``ridge z^2 / 2`` is added for each observation (times its exposure): log means of rows without any count would
         otherwise go to minus infinity.
+    rates : bool
+        Take values that are not whole: rates, counts divided by an exposure which is then the observation's weight. That is
+        what ``exposure=`` makes of counts, and what an estimator is given: ``fit(pairs, counts / e, sample_weight=e)``.
 
     Notes
     -----
@@ -47,13 +50,14 @@ class Poisson(Loss):
     """
 
     ridge: float = 1e-2
+    rates: bool = False
 
     name: ClassVar[str] = "poisson"
     discrete: ClassVar[bool] = True
     exact_means: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_parameters(self, ridge=NOT_NEGATIVE)
+        check_parameters(self, ridge=NOT_NEGATIVE, rates=YES_OR_NO)
 
     def losses(self, xp: Any, d: Array, y: Array) -> Array:
         z = d + y
@@ -79,7 +83,7 @@ class Poisson(Loss):
                 "not counted, or use loss='squares' for measurements with a sign"
             )
         broken = values % 1 != 0
-        if broken.any():
+        if not self.rates and broken.any():
             k, value = first_bad(broken, values, backend)
             raise ValueError(
                 f"values[{k}] = {value:g} is not whole: loss='poisson' takes counts. For rates, pass the counts and "

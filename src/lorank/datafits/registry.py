@@ -26,7 +26,7 @@ def resolve_loss(loss: Any) -> Loss | None:
     Examples
     --------
     >>> resolve_loss("huber")
-    Huber(threshold=1.345, scale=None)
+    Huber(threshold=1.345, scale=None, breakdown=0.25)
     >>> resolve_loss("squares") is None
     True
     """

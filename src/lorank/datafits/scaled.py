@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from ..backends import Array, Vector, total
-from ..parameter_checks import POSITIVE, check_parameters, optional
+from ..parameter_checks import POSITIVE, Expected, check_parameters, optional
 from .loss import Loss, _given
 
 # Tukey's function with a cut has a mean for normal noise. Where that is a half, half of the data may be anything; where it is a
@@ -17,6 +17,7 @@ HALF, QUARTER = (1.547, 0.5), (2.937, 0.25)
 SLOWLY = 0.8  # a scale falls at most to this share from one point to the next: what is not fitted yet is no error
 STEPS, ENOUGH = 40, 1e-3  # of the fixed point iteration, and the relative change at which it ends
 LEAST = 1e-9  # of the scale of the data themselves
+_BREAKDOWN = Expected("be 0.25 or 0.5", lambda value: not isinstance(value, bool) and value in (0.25, 0.5))
 
 
 @dataclass(frozen=True)
@@ -34,15 +35,19 @@ class ScaledLoss(Loss):
         The standard deviation of the usual residuals. By default it is found from them: a robust estimate (Tukey's M-scale,
         right for normal noise, and not moved far by less than half of the data), which falls as the fit gets better and
         never rises again, so that the loss falls in each step.
+    breakdown : {0.25, 0.5}
+        The share of the data that may be anything while that scale stays near the others'. Half is for fits that are good
+        already: at a poor one, half of the data may fit by chance.
     """
 
     threshold: float = 1.0
     scale: float | None = None
+    breakdown: float = 0.25
 
     takes_complex: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_parameters(self, threshold=POSITIVE, scale=optional(POSITIVE))
+        check_parameters(self, threshold=POSITIVE, scale=optional(POSITIVE), breakdown=_BREAKDOWN)
 
     @abstractmethod
     def phi(self, xp: Any, u: Array) -> Array:
@@ -73,8 +78,13 @@ class ScaledLoss(Loss):
         square, count = total(lambda xp, y: (abs(y) ** 2, 0 * abs(y) + 1), y)
         least = max(LEAST * math.sqrt(square / count), 1e-30)  # exact data leave nothing, and nothing is no scale
         if not isinstance(near, ScaledLoss) or near.scale is None:
-            return replace(self, scale=max(m_scale(d, weights), least))
-        return replace(self, scale=min(near.scale, max(m_scale(d, weights, near.scale), SLOWLY * near.scale, least)))
+            return replace(self, scale=max(m_scale(d, weights, kind=self._kind), least))
+        found = m_scale(d, weights, near.scale, self._kind)
+        return replace(self, scale=min(near.scale, max(found, SLOWLY * near.scale, least)))
+
+    @property
+    def _kind(self) -> tuple[float, float]:
+        return HALF if self.breakdown == 0.5 else QUARTER
 
     def typical_curvature(self, y: Vector, average: float, weights: Vector | None = None) -> float:
         return float(len(y)) if weights is None else float(weights.sum())  # that of small residuals

@@ -35,6 +35,7 @@ class Tukey(ScaledLoss):
     scale: float | None = None
 
     name: ClassVar[str] = "tukey"
+    redescending: ClassVar[bool] = True
 
     def phi(self, xp: Any, u: Array) -> Array:
         u = u.clip(max=1)

@@ -346,9 +346,13 @@ class Completion(BigCompletion, Problem):
 
     def against_outliers(self) -> Completion:
         """The same observations with a loss by which outliers count for little."""
+        return self.with_loss(Cauchy())
+
+    def with_loss(self, loss: Loss) -> Completion:
+        """The same observations, which the loss must suit, with another loss than theirs."""
         twin = copy.copy(self)
-        vars(twin).pop("_balanced", None)
-        twin.loss, twin.robust = Cauchy(), False
+        twin._forget()
+        twin.loss, twin.robust = loss, False
         twin._observe(self.observations, self.backend)
         return twin
 

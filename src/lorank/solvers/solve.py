@@ -33,6 +33,7 @@ from .rank_search import describe_path, find_rank
 from .rcg import RCG
 from .rgd import RGD
 from .robust import Robust, against_outliers
+from .robust_start import RobustStart
 from .runner import INTERRUPTED, SOLVER, Interrupted, Solver, quiet_machine, run
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
@@ -48,6 +49,10 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "iht": IHT,
 }
 
+UNSURE = (
+    "The loss lets go of what is far off, and may have settled on a part of the data: outliers could not be told apart before. "
+    "Compare with loss='huber', which has no local minima of its own."
+)
 IN_VAIN = (
     "But outliers were looked for in vain, and what is left does not look as if there were none: with so few observations "
     "nobody can tell. Ask for a smaller rank, or get more observations."
@@ -153,8 +158,9 @@ def solve(
             return _interrupted(problem, found.interrupted, algorithm, clock, path)
         rng = np.random.default_rng(seed)
     r: Any = problem.check_rank(rank)
+    sure = RobustStart() if start is None and _redescends(problem) else None
     if start is None:
-        start = getattr(algorithm, "default_start", Spectral())
+        start = sure or getattr(algorithm, "default_start", Spectral())
     begin: Any = resolve_start(start, problem, r)
     if problem.y_norm == 0:
         return _zero(problem, r, algorithm)
@@ -175,6 +181,8 @@ def solve(
             if not hasattr(begin, "manifold"):
                 made = begin(problem, r, rng)
                 begin = made if any(begin is own for own in STARTS.values()) else check_point(made, problem, r)
+            if sure is not None and sure.succeeded:
+                problem = sure.trusting(problem)
             X = problem.restrict(begin)
         except KeyboardInterrupt as stopped:
             point = stopped.point if isinstance(stopped, Interrupted) else problem.zero(r)
@@ -187,6 +195,8 @@ def solve(
     if history.notes:
         said = "; ".join(f"iteration {k}: {note}" for k, note in history.notes.items())
         status = Status(status, advice=f"{status.advice} On the way: {said}.", success=status.success)
+    if sure is not None and not sure.succeeded:
+        status = Status(status, advice=f"{status.advice} {UNSURE}", success=status.success)
     if path:
         status = Status(status, advice=f"{status.advice} {describe_path(path, r, tol)}", success=status.success)
     if isinstance(algorithm, Robust) and status == "noise" and algorithm.gave_up(ended.last.memory):
@@ -242,6 +252,10 @@ def _suited(algorithm: Solver, problem: Problem) -> Solver:
             "by which large deviations count for less, such as 'cauchy'"
         )
     return _robust()
+
+
+def _redescends(problem: Problem) -> bool:
+    return isinstance(problem, Completion) and problem.loss is not None and problem.loss.redescending
 
 
 @functools.cache

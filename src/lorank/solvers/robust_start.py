@@ -1,0 +1,54 @@
+"""Where losses begin that let go of what is far off: at a fit that has told outliers from the rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..datafits.scaled import ScaledLoss
+from ..geometry import FixedRank
+from ..operators import Completion, Problem
+from ..starts.balanced import BalancedStart
+from ..stopping import Divergence, Iterations, RelativeResidual, Stall
+from .noise import FittedToNoise
+from .robust import Robust
+from .runner import run
+
+TOLERANCE, STEPS = 1e-4, 300  # what follows has a scale of its own to settle
+
+
+class RobustStart:
+    """The end of a run of :class:`Robust` for least squares with the same observations.
+
+    From elsewhere a loss such as Tukey's may settle on a part of the data, because it lets go of all others.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> start = RobustStart()
+    >>> X = start(problem, 2, np.random.default_rng(0))
+    >>> start.succeeded, truth.distance(X) < 1e-2 * truth.norm()
+    (True, True)
+    """
+
+    succeeded: bool = False  # whether the run came to an end of its own
+
+    @staticmethod
+    def trusting(problem: Problem) -> Problem:
+        """The problem with a scale that up to half of the data may not spoil: at a good fit it is the others'."""
+        loss = getattr(problem, "loss", None)
+        if not isinstance(problem, Completion) or not isinstance(loss, ScaledLoss):
+            return problem
+        return problem.with_loss(replace(loss, breakdown=0.5))
+
+    def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
+        assert isinstance(problem, Completion)
+        squares = problem.squares()
+        X = squares.restrict(BalancedStart()(squares, rank, rng))
+        rule = RelativeResidual(TOLERANCE) | FittedToNoise() | Stall() | Divergence() | Iterations(STEPS)
+        algorithm = Robust()
+        ended = run(squares, algorithm, X, rule)
+        self.succeeded = ended.status.success and not algorithm.gave_up(ended.last.memory)
+        return problem.restrict(ended.point())
