@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -35,6 +37,8 @@ def test_it_ends_where_the_data_say_so_and_tells_the_noise(loss, weights):
     result = lr.solve(problem, 3)
     assert result.status == "noise"
     assert result.n_iter < 150
+    if problem.loss is not None and problem.loss.redescending:  # whose runs end with that scale: the same misfit, further on
+        problem = problem.with_loss(replace(problem.loss, breakdown=0.5))
     longer = lr.solve(problem, 3, start=result.X, solver="rcg", stop=lr.stopping.Iterations(30))
     left = result.residual**2 - longer.residual**2
     assert left < 0.05 * result.residual**2 * problem.dof(3) / (problem.m - problem.dof(3))  # what noise gives away by chance
