@@ -270,7 +270,8 @@ class _Guard:
             )
 
     def _refusal(self, scope: Scope) -> Refusal | None:
-        if len(scope.get("query_string", b"")) + len(scope.get("raw_path") or b"") > QUERY:
+        path = (scope.get("raw_path") or b"").partition(b"?")[0]  # some servers leave the query there
+        if len(path) + len(scope.get("query_string", b"")) > QUERY:
             return Refusal(414, f"an address has at most {QUERY:,} bytes")
         if self.hosts is not None:
             names = [value for name, value in scope["headers"] if name == b"host"]
