@@ -278,7 +278,7 @@ class Robust:
         inner = self.solver.step(inside, memory.inner)
         memory = replace(memory, steps=memory.steps + 1, before=before)
         new = replace(self._outside(problem, state, inner, memory), note=note, restarted=restarted)
-        if memory.phase == SORTING:  # not to be taken for an end, whatever the residual
+        if memory.phase == SORTING or memory.lost:  # not to be taken for an end, whatever the residual
             new = replace(new, residual=max(new.residual, min(1.0, state.residual)), previous=None, restarted=True)
         return new
 
@@ -319,17 +319,14 @@ class Robust:
                 return self._again(problem, state, memory, d)
         inside = self._inside(problem, memory)
         limit = memory.limit if turned else self._limit(inside, d, memory)
+        moved = 0
         if memory.lost and not memory.noisy:  # rows and columns that a lower limit left out, while all others fit by now
             X, moved = self._repair(problem, X, memory)
             memory = replace(memory, lost=False)
             if moved:
                 d, note, anew, limit = self._deviations(problem, X), f"{moved} rows and columns fitted anew", True, memory.limit
-        elif (
-            memory.phase == SORTED
-            and not memory.noisy
-            and limit < memory.limit
-            and loses_rows(inside, d, (limit, memory.limit), memory.share, memory.rank)
-        ):
+        falls = memory.phase == SORTED and not memory.noisy and limit < memory.limit
+        if falls and loses_rows(inside, d, (limit, memory.limit), memory.share, memory.rank):
             memory = replace(memory, lost=stays)
             limit = max(limit, memory.limit / 4) if stays else memory.limit
         if anew or limit != memory.limit:
