@@ -91,6 +91,28 @@ def test_predict_is_what_the_model_predicts(folder, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["out.csv", "pairs.csv"]
 
 
+def test_features_of_rows_and_columns(folder, tmp_path):
+    rows = [*sorted({line["user"] for line in read(folder / "ratings.csv")}), "stranger"]
+    (tmp_path / "users.csv").write_text(
+        "user,age,job\n" + "".join(f"{u},{20 + k % 40},{'ab'[k % 2]}\n" for k, u in enumerate(rows))
+    )
+    command = ("complete", folder / "ratings.csv", "--rank", "1", "--regularization", "learned", "-o", tmp_path / "m.lorank")
+    done = run(*command, "--row-features", tmp_path / "users.csv", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["shape"] == [61, 40]
+    model = lr.load(tmp_path / "m.lorank")
+    assert 1 <= model.predict([("stranger", 100)])[0] <= 5
+    assert not model.known([("stranger", 100)])[0]
+    best = json.loads(run("recommend", tmp_path / "m.lorank", "--row", "stranger", "-n", "3", "--json").stdout)
+    assert len(best["recommendations"]) == 3
+    (tmp_path / "few.csv").write_text("user,age\nu0,3\n")
+    wrong = run(*command, "--row-features", tmp_path / "few.csv")
+    assert (wrong.exit_code, "no line for row" in wrong.stderr) == (2, True)
+    (tmp_path / "nameless.csv").write_text("who,age\nu0,3\n")
+    wrong = run(*command, "--row-features", tmp_path / "nameless.csv")
+    assert (wrong.exit_code, "no column 'user' with ids" in wrong.stderr) == (2, True)
+
+
 def test_recommend_leaves_out_what_was_seen(folder):
     done = run("recommend", folder / "m.lorank", "--row", "u5", "-n", "4", "--json")
     assert done.exit_code == 0, done.output

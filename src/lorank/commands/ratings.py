@@ -58,6 +58,10 @@ def register(app: "typer.Typer") -> None:
         ] = None,
         out: Annotated[Path | None, typer.Option("-o", "--out", help="Where the model goes.")] = None,
         report: Annotated[Path | None, typer.Option("--report", help="Where a page about it goes, an HTML file.")] = None,
+        row_features: Annotated[
+            Path | None, typer.Option("--row-features", help="What is known of rows: a table with their ids in a column.")
+        ] = None,
+        col_features: Annotated[Path | None, typer.Option("--col-features", help="The same of columns.")] = None,
         seed: Annotated[int, typer.Option(help="Same seed, same model.")] = 0,
         device: Annotated[str | None, typer.Option(help="Fit there with PyTorch: cuda, for example.")] = None,
         memory: Memory = None,
@@ -71,6 +75,8 @@ def register(app: "typer.Typer") -> None:
             where = large.Where(memory, cluster, folder, duplicates)
             if large.wants_partitions(file, where):
                 _check_places(out, report)
+                if row_features is not None or col_features is not None:
+                    raise ValueError("--row-features and --col-features need the ratings in memory: leave them out here")
                 if report is not None or device is not None:
                     raise ValueError("--report and --device need the ratings in memory: leave them out for partitions")
                 if exposure is not None:
@@ -78,7 +84,10 @@ def register(app: "typer.Typer") -> None:
                 options: dict[str, Any] = {"rank": rank, "regularization": regularization, "loss": loss}
                 large.complete(file, (row, col, value), where, **options, out=out, seed=seed, as_json=as_json)
                 return
-            run_complete(Path(file), row, col, value, rank, regularization, out, report, seed, as_json, device, loss, exposure)
+            sides = row_features, col_features
+            run_complete(
+                Path(file), row, col, value, rank, regularization, out, report, seed, as_json, device, loss, exposure, sides
+            )
 
     @app.command()
     def predict(
@@ -168,6 +177,7 @@ def run_complete(
     device: str | None = None,
     loss: str = "squares",
     exposure: str | None = None,
+    sides: tuple[Path | None, Path | None] = (None, None),
 ) -> None:
     """Read, diagnose, fit, say how well, and write what was asked for."""
     from ..datafiles import read_ratings
@@ -196,9 +206,13 @@ def run_complete(
         loss=loss if weights is None else chosen,
         holdout=0.1,
     )
+    features = _side_tables(sides, data)
     with busy("fitting"):
-        model.fit(data.pairs, data.values, weights)
-    model.ids_ = {"rows": data.row_ids, "cols": data.col_ids}  # from here on it takes and gives the file's ids
+        if features:
+            fit_with_features(model, data, features, weights)
+        else:
+            model.fit(data.pairs, data.values, weights)
+    model.ids_ = model.ids_ or {"rows": data.row_ids, "cols": data.col_ids}  # from here on it takes and gives the file's ids
     model.labels_ = {"row": data.columns.row, "col": data.columns.col, "value": data.columns.value}
     summary = summarize(model)
     summary |= {"file": str(file), "seconds": time.perf_counter() - begin}
@@ -239,6 +253,30 @@ def _rates(loss: Any, counts: np.ndarray, exposures: Any, column: str) -> tuple[
         raise ValueError(f"{column} of observation {k + 1} is {exposures[k]:g}: exposures are positive numbers")
     loss.prepare(counts, backend_of(counts))  # refuses what are no counts
     return counts / exposures, exposures, replace(loss, rates=True)
+
+
+def _side_tables(sides: tuple[Path | None, Path | None], data: Any) -> dict[str, Any]:
+    """Features of rows and columns from files."""
+    from ..datafiles.sides import read_side
+
+    asked = zip(("row", "col"), sides, (data.row_ids, data.col_ids), strict=True)
+    return {
+        f"{side}_features": read_side(path, getattr(data.columns, side), ids) for side, path, ids in asked if path is not None
+    }
+
+
+def fit_with_features(model: Any, data: Any, features: dict[str, Any], weights: Any = None) -> None:
+    """Fit to the file's ids, those that have features and no ratings among them."""
+    from ..datafiles.text import polars
+
+    names = data.columns
+    columns = {
+        names.row: data.row_ids[data.rows].tolist(),
+        names.col: data.col_ids[data.cols].tolist(),
+        str(names.value): data.values,
+    }
+    options = {"rows": names.row, "cols": names.col, "values": str(names.value)}
+    model.fit(polars().DataFrame(columns), sample_weight=weights, **options, **features)
 
 
 def _check_places(*paths: Path | None) -> None:

@@ -24,7 +24,9 @@ from ..operators import Completion
 from ..result import History
 from ..solvers.runner import INTERRUPTED
 from .checks import check_values, check_weights
+from .cold import featured, foreseen, with_features
 from .entries import find_known, find_pairs, find_side, full_shape, read_entries, read_weights
+from .features import SideTable
 from .frames import make_frame
 from .ids import named
 from .neighbours import Explanation
@@ -174,11 +176,21 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
     _memory: Memory | None = None  # the observations, where they are not too many
     _taste: Taste | None = None  # the order of recommendations, when it was asked for,
     _taste_is_old = False  # and whether there was a partial_fit since
+    _sides: dict[str, SideTable] = {}  # noqa: RUF012  features of rows ("row") and columns ("col"); set by fit, never changed
     ids_: dict[str, np.ndarray] | None = None
     labels_: dict[str, Any] | None = None  # the names of a data frame's columns
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, rows: Any = None, cols: Any = None, values: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        rows: Any = None,
+        cols: Any = None,
+        values: Any = None,
+        row_features: Any = None,
+        col_features: Any = None,
     ) -> MatrixCompletion:
         """Fit to observed entries.
 
@@ -196,6 +208,11 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         rows, cols, values : str, optional
             The columns of a data frame with rows (users, say), columns (items) and values (ratings); by default its columns, in
             this order.
+        row_features, col_features : data frame, (n, d) array or sparse matrix, optional
+            What is known of rows and columns, from which their factors are foretold where observations say little. A data frame
+            with the ids in a column called as in X, or one line for each index. Whole numbers of at most 32 kinds are
+            categories too, text of one word is a category, and other text counts by its words; a missing cell is an average
+            one. Each observed row needs a line; those that were never observed are predicted from their features alone.
 
         Notes
         -----
@@ -204,14 +221,18 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         if isinstance(X, Completion):
             from .partitioned import fit_problem
 
+            if row_features is not None or col_features is not None:
+                raise ValueError("features go with observations in arrays and data frames, not with a Completion")
+            self._sides = {}
             return fit_problem(self, X, y, sample_weight)
         entries = read_entries(X, y, (rows, cols, values))
         if len(entries.rows) < 2:
             raise ValueError(f"found {len(entries.rows)} sample(s): at least 2 observations are needed to fit anything")
+        entries, sides = with_features(entries, row_features, col_features)
         shape = full_shape(entries, self.shape)
         weights = check_weights(read_weights(sample_weight, X), len(entries.values))
         plan(self, shape, len(entries.values))  # refuses what cannot be, before anything is computed
-        self.ids_, self.labels_ = entries.ids, entries.labels
+        self.ids_, self.labels_, self._sides = entries.ids, entries.labels, sides
         return self._fit(np.column_stack([entries.rows, entries.cols]), entries.values, shape, weights)
 
     def _fit(
@@ -225,6 +246,8 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
             pairs, values, weights = pairs[keep], values[keep], None if weights is None else weights[keep]
         rows, cols = pairs[:, 0], pairs[:, 1]
         settings, ranks, strengths = plan(self, shape, len(values))
+        if self._sides:
+            settings, strengths = featured(settings, self._sides, shape), "given"
         if settings.loss is not None:  # classes of all observations, for every part of them
             settings = replace(settings, loss=settings.loss.prepare(values, backend_of(values))[1])
         self.loss_, self._two = settings.loss, bool(len(values) and values.min() < 0)
@@ -280,7 +303,16 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self.regularization_ = "learned" if settings.regularization is None else settings.regularization
 
     def partial_fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, rows: Any = None, cols: Any = None, values: Any = None
+        self,
+        X: Any = None,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        rows: Any = None,
+        cols: Any = None,
+        values: Any = None,
+        row_features: Any = None,
+        col_features: Any = None,
     ) -> MatrixCompletion:
         """Learn more observations, of known or new rows and columns, without starting over.
 
@@ -292,12 +324,18 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         ----------
         X, y, sample_weight, rows, cols, values
             As in :meth:`fit`; index pairs after a fit to index pairs, ids after a fit to ids. A pair that was observed before
-            becomes the mean of its values. The first call is a fit.
+            becomes the mean of its values. The first call is a fit. X may be left out where only features are new.
+        row_features, col_features : optional
+            What is known of new rows and columns, as in :meth:`fit`: after a fit with features each needs it.
         """
         if not hasattr(self, "model_"):
-            return self.fit(X, y, sample_weight, rows=rows, cols=cols, values=values)
-        from .going_on import learn_more
+            sides = {"row_features": row_features, "col_features": col_features}
+            return self.fit(X, y, sample_weight, rows=rows, cols=cols, values=values, **sides)
+        from .going_on import learn_more, meet
 
+        meet(self, row_features, col_features)
+        if X is None and (row_features is not None or col_features is not None):
+            return self
         return learn_more(self, X, y, sample_weight, (rows, cols, values))
 
     def predict(self, X: Any) -> np.ndarray:
@@ -312,7 +350,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
             Index pairs, or ids after a fit to ids. Of a data frame, the columns named as in ``fit``, or its two columns.
         """
         rows, cols = self._pairs(X)
-        self._mind_unknown(self.model_.known(rows, cols), "pairs have a row or column that was never observed")
+        self._mind_unknown(foreseen(self, rows, cols), "pairs have a row or column that was never observed")
         return self._expected(self.model_.predict(rows, cols))
 
     def predict_proba(self, X: Any) -> np.ndarray:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from ..datafits import Loss, loss_from
 from ..diagnosis import Diagnosis
@@ -19,6 +20,7 @@ from ..imputation import pack, unpack
 from ..parameter_checks import PATH, check
 from ..result import History, Status
 from .completion import MatrixCompletion
+from .features import Encoder, SideTable
 from .implicit import ImplicitFactorization
 from .implicit_files import fill, to_archive
 from .imputer import LowRankImputer
@@ -91,6 +93,9 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> Path:
             "advice": estimator.status_.advice,
             "success": estimator.status_.success,
         }
+        meta["sides"] = {side: table.encoder.columns for side, table in estimator._sides.items()}
+        for side, table in estimator._sides.items():
+            arrays |= {f"side.{side}.{name}": getattr(table.numbers, name) for name in ("data", "indices", "indptr")}
         for side, names in (estimator.ids_ or {}).items():
             arrays[f"ids.{side}"] = names
     else:
@@ -178,6 +183,12 @@ def _build(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         if model is None:
             raise KeyError("model.rows")
         estimator.n_features_in_ = 2
+        estimator._sides = {}
+        for side, columns in meta.get("sides", {}).items():
+            encoder = Encoder(columns)
+            parts = tuple(arrays[f"side.{side}.{name}"] for name in ("data", "indices", "indptr"))
+            numbers = scipy.sparse.csr_array(parts, (model.shape[side == "col"], encoder.width))
+            estimator._sides |= {side: SideTable(encoder, numbers)}
         estimator._memory = None
         if "seen.indptr" in arrays or model.row_counts.sum() <= KEPT:  # others were fitted to partitions
             estimator._memory = Memory.from_arrays({k[5:]: a for k, a in arrays.items() if k.startswith("seen.")})

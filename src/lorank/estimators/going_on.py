@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse
 
 from ..backends import backend_of
 from ..factor_models.fit import check_ratio
@@ -14,7 +15,9 @@ from ..factor_models.memory import Grown, Memory
 from ..factor_models.update import Update
 from ..operators import Completion
 from .checks import check_weights
+from .cold import SIDES, affine
 from .entries import Entries, full_shape, read_entries, read_weights
+from .features import SideTable, read_features
 from .ids import united_ids
 from .plan import is_robust
 
@@ -32,6 +35,7 @@ def learn_more(
     if not len(entries.values):
         return model
     rows, cols, grown, ids = _places(model, entries)
+    _refuse_strangers(model, grown, ids)
     values = _encoded(model, entries.values)
     more = memory.with_more(rows, cols, values, weights, grown)
     if more.entries.weights is not None:
@@ -59,6 +63,60 @@ def _memory(model: MatrixCompletion, X: Any) -> Memory:
     if not memory.complete:
         raise ValueError("the model is from an earlier version, whose files do not hold the observations: fit it again")
     return memory
+
+
+def meet(model: MatrixCompletion, row_features: Any, col_features: Any) -> None:
+    """Rows and columns that are new, by their features: their factors are those that the features foretell."""
+    for (side, plural), table in zip(SIDES, (row_features, col_features), strict=True):
+        if table is None:
+            continue
+        if side not in model._sides:
+            raise ValueError(f"the model was fitted without {side}_features: fit again, with them")
+        place = int(side == "col")
+        n, known = model.model_.shape[place], None if model.ids_ is None else model.ids_[plural]
+        label = None if model.labels_ is None else model.labels_[side]
+        old, nobody = model._sides[side], None if known is None else known[:0]
+        numbers, _, own = read_features(table, side, nobody, label, 0, old.encoder)
+        if own is None or known is None:  # lines beyond the last row
+            before, more = np.arange(n), numbers[n:]
+            now, ids = np.arange(n, n + more.shape[0]), None
+        else:
+            fresh = ~np.isin(own, known)
+            ids, more = united_ids(known, own[fresh], side), numbers[fresh]
+            before, now = np.searchsorted(ids, known), np.searchsorted(ids, own[fresh])
+        if not more.shape[0]:
+            continue
+        shape, sides = list(model.model_.shape), [np.arange(k) for k in model.model_.shape]
+        shape[place], sides[place] = n + more.shape[0], before
+        _grow(model, Grown(sides[0], sides[1], (shape[0], shape[1])), side, now, more)
+        if model.ids_ is not None and ids is not None:
+            model.ids_ = model.ids_ | {plural: ids}
+        order = np.argsort(np.concatenate([before, now]))
+        together = scipy.sparse.csr_array(scipy.sparse.vstack([old.numbers, more]))[order]
+        model._sides = model._sides | {side: SideTable(old.encoder, together)}
+
+
+def _grow(model: MatrixCompletion, grown: Grown, side: str, now: np.ndarray, more: Any) -> None:
+    fitted = model.model_.grown(*grown)
+    link, means = getattr(fitted, f"{side}_link"), getattr(fitted, f"{side}_means")
+    if link is not None and means is not None:
+        means[now] = affine(more, link)
+        getattr(fitted, f"{side}s")[now] += means[now]
+    if model._memory is not None:
+        nothing = np.empty(0, np.int64)
+        model._memory = model._memory.with_more(nothing, nothing, np.empty(0), None, grown)
+    model._set_model(fitted)
+    if model._taste is not None:
+        model._taste, model._taste_is_old = model._taste.grown(*grown), True
+
+
+def _refuse_strangers(model: MatrixCompletion, grown: Grown, ids: dict[str, np.ndarray] | None) -> None:
+    """After a fit with features, all rows and columns have some."""
+    for (side, plural), n, known in zip(SIDES, grown.shape, grown[:2], strict=True):
+        if side in model._sides and n > len(known):
+            first = np.setdiff1d(np.arange(n), known)[0]
+            name = first if ids is None else ids[plural][first]
+            raise ValueError(f"nothing is known of the new {side} {name!s}: pass {side}_features with it, as in fit")
 
 
 def _encoded(model: MatrixCompletion, values: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from ..backends import get_backend
 from ..factor_models.taste import Taste, fit_taste, updated_taste
 from ..parameter_checks import check, one_of, whole
 from ..top import rows_of, top_columns
+from .cold import foretold, never_taken
 from .entries import find_known, find_side
 from .neighbours import Explanation, explanation, nearest
 
@@ -33,7 +34,7 @@ def recommend(model: MatrixCompletion, rows: Any, n: int, exclude_seen: bool, by
     fitted = model.model_
     rows = np.where(rows < fitted.shape[0], rows, fitted.shape[0]).astype(np.int64)  # others were never observed
     seen = rows_of(*seen_by(model), rows) if exclude_seen else None
-    never = fitted.col_counts == 0
+    never = never_taken(model)
     if by == "rating":
         left, right = fitted._sides()
         backend = get_backend()
@@ -93,6 +94,8 @@ def tasted(model: MatrixCompletion) -> Taste:
         found = fit_taste(seen_by(model), model._liked, model.model_.shape, int(seed), device)
     elif model._taste_is_old:
         found = updated_taste(found, seen_by(model), model._liked, device)
+    if found is not model._taste:
+        found = foretold(model, found)
     model._taste, model._taste_is_old = found, False
     return found
 

@@ -58,7 +58,7 @@ def begin(
 
 def offsets_alone(problem: Completion, solver: Variational) -> Factors:
     """Offsets of rows and columns, and nothing else."""
-    simple = replace(solver, noise="one", initial=None)
+    simple = replace(solver, noise="one", initial=None, row_features=None, col_features=None)
     factors = simple.uninformed(problem, nothing(problem, 0, True))
     for _ in range(OFFSET_SWEEPS):
         factors, _ = simple.sweep(problem, factors)

@@ -18,6 +18,7 @@ from ..operators import Completion, Problem
 from ..operators.entry_checks import RepeatedPairs
 from ..result import History, Status
 from ..solvers.alternating import Alternating, Factors, Penalty, total_weight
+from ..solvers.links import Features
 from ..solvers.runner import INTERRUPTED, run
 from ..solvers.variational import Variational
 from ..state import State
@@ -53,6 +54,8 @@ class Settings:
         Where PyTorch is to compute; None computes without it.
     loss : Loss or None
         None: least squares.
+    row_features, col_features : Features or None
+        What the means of learned priors depend on.
     """
 
     rank: int
@@ -66,6 +69,12 @@ class Settings:
     seed: int = 0
     device: str | None = None
     loss: Loss | None = None
+    row_features: Features | None = None
+    col_features: Features | None = None
+
+    def learner(self) -> Variational:
+        """The solver that learns priors."""
+        return Variational(self.offsets, noise=self.noise, row_features=self.row_features, col_features=self.col_features)
 
 
 @dataclass(frozen=True)
@@ -218,7 +227,7 @@ def fit_factors(
     """
     solver: Any
     require_memory(problem, settings)
-    learner = Variational(noise=settings.noise, offsets=settings.offsets)
+    learner = settings.learner()
     learned, width = settings.regularization is None, settings.rank + 2 * settings.offsets
     # Factors of a penalty's fit have no covariances, and their priors are in other units.
     if start is None or start.rows.shape[1] != width or (learned and start.row_cov is None):
@@ -251,7 +260,7 @@ def fit_factors(
 
 def unfitted(problem: Completion, mean: float, settings: Settings) -> Fit:
     """The mean, and nothing else: all that is known when Ctrl-C comes before the first sweep."""
-    learner = Variational(noise=settings.noise, offsets=settings.offsets)
+    learner = settings.learner()
     factors = learner.uninformed(problem, nothing(problem, settings.rank, settings.offsets))
     origin = origin_of(problem)
     loss = None if origin is None else origin.loss_at(origin.residual(None))
@@ -263,7 +272,15 @@ def _model(problem: Completion, mean: float, settings: Settings, factors: Factor
         row, col = ((noise * P, noise * h) for P, h in (factors.row_prior, factors.col_prior))
         factors = replace(factors, row_prior=row, col_prior=col)
     by_row, by_col = (problem.backend.to_numpy(problem.observations.counts(side)) for side in (0, 1))
-    return FactorModel.of(factors, mean, settings.offsets, noise, (by_row, by_col))
+    model = FactorModel.of(factors, mean, settings.offsets, noise, (by_row, by_col))
+    sides: dict[str, Any] = {}
+    for side, features, link in (
+        ("row", settings.row_features, factors.row_link),
+        ("col", settings.col_features, factors.col_link),
+    ):
+        if features is not None and link is not None:
+            sides |= {f"{side}_link": features.affine(link), f"{side}_means": features.means(link, model.rows.shape[1])}
+    return replace(model, **sides)
 
 
 def check_ratio(weights: Array) -> None:

@@ -42,6 +42,10 @@ class FactorModel:
         Factors on the noise's precision.
     row_counts, col_counts : integer arrays
         Observations of each row and each column.
+    row_link, col_link : (d + 1, k) arrays or None
+        What features, and a one after them, add to the priors' means.
+    row_means, col_means : (n1, k) and (n2, k) arrays or None
+        That for each row and column of the model.
     """
 
     mean: float
@@ -59,6 +63,10 @@ class FactorModel:
     col_cov: Array | None = None
     row_noise: np.ndarray | None = None
     col_noise: np.ndarray | None = None
+    row_link: np.ndarray | None = None
+    col_link: np.ndarray | None = None
+    row_means: np.ndarray | None = None
+    col_means: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -173,6 +181,7 @@ class FactorModel:
         for side, at, n, columns in (("row", rows, shape[0], False), ("col", cols, shape[1], True)):
             precision, shift = own[f"{side}_precision"], own[f"{side}_shift"]
             typical = {f"{side}s": self._default(precision, shift, columns), f"{side}_counts": 0, f"{side}_noise": 1.0}
+            typical[f"{side}_means"] = 0.0
             typical[f"{side}_cov"] = _packed(self._prior_covariance(precision, columns))
             for name, value in typical.items():
                 if name in own:

@@ -10,6 +10,7 @@ import numpy as np
 from ..backends import get_backend
 from ..datafits import Loss
 from ..solvers.alternating import held
+from ..solvers.links import shifted
 from .memory import Grown, Memory
 from .model import FactorModel
 
@@ -94,7 +95,7 @@ class Update:
         backend = get_backend()
         passes = backend.make_observations(part.indptr.astype(np.int64), part.indices.astype(np.int32), values, len(theirs))
         cov = getattr(model, f"{own}_cov")
-        found, covariance, _ = passes.normal_equations(
+        found, covariance, left = passes.normal_equations(
             False,
             theirs,
             getattr(model, f"{own}_precision"),
@@ -106,6 +107,10 @@ class Update:
             noise=model.noise,
             covariance=cov is not None,
         )
+        means = getattr(model, f"{own}_means")
+        if means is not None and covariance is not None:
+            prior = getattr(model, f"{own}_precision"), getattr(model, f"{own}_shift")
+            found, _ = shifted(found, covariance, left, prior, means[at], model.noise)
         mine[at] = found
         if cov is not None:
             cov[at] = covariance

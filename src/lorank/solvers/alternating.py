@@ -16,6 +16,7 @@ from ..geometry import FixedRank
 from ..operators import Completion, Problem
 from ..parameter_checks import NOT_NEGATIVE, YES_OR_NO, check_parameters, instance, one_of, optional
 from ..state import State
+from .links import Link
 
 Penalty = Literal["nuclear", "frobenius"]
 
@@ -36,6 +37,8 @@ class Factors:
         The precision of the values, one over their noise's variance.
     row_noise, col_noise : arrays or None
         Factors on it for each row and each column, where the solver tells them apart.
+    row_link, col_link : Link or None
+        How the priors' means depend on features, where there are any.
     """
 
     rows: Array
@@ -47,6 +50,8 @@ class Factors:
     col_cov: Array | None = None
     row_noise: np.ndarray | None = None
     col_noise: np.ndarray | None = None
+    row_link: Link | None = None
+    col_link: Link | None = None
 
     def point(self) -> FixedRank:
         """``L R^T``."""

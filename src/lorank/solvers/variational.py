@@ -12,6 +12,7 @@ from ..operators import Completion, Problem
 from ..parameter_checks import NOT_NEGATIVE, YES_OR_NO, check_parameters, instance, one_of, optional
 from ..state import State
 from .alternating import Factors, advance, begin, check_problem, held, total_weight
+from .links import Features, Link, shifted
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class Variational:
         one for each row times one for each column.
     initial : Factors, optional
         Go on from there.
+    row_features, col_features : Features, optional
+        What is known of rows and columns: the means of their priors depend on it (:mod:`lorank.solvers.links`). In main memory.
 
     Examples
     --------
@@ -49,6 +52,8 @@ class Variational:
     caution: float = 1.0
     noise: Literal["one", "columns", "both", "unit"] = "one"
     initial: Factors | None = None
+    row_features: Features | None = None
+    col_features: Features | None = None
 
     def __post_init__(self) -> None:
         check_parameters(
@@ -57,6 +62,8 @@ class Variational:
             caution=NOT_NEGATIVE,
             noise=one_of(("one", "columns", "both", "unit")),
             initial=optional(instance(Factors, "the Factors of another fit")),
+            row_features=optional(instance(Features, "Features")),
+            col_features=optional(instance(Features, "Features")),
         )
 
     def start(self, problem: Problem, state: State) -> Factors:
@@ -83,18 +90,19 @@ class Variational:
     def sweep(self, problem: Completion, old: Factors) -> tuple[Factors, float]:
         """Both halves; returns the new factors and the expected sum of the weighted squared residuals."""
         weights = self._weights(problem, old)
-        rows, row_cov, by_row = self._half(problem, False, old.cols, old.col_cov, old.row_prior, old.noise, weights)
-        row_prior = self.learn(problem.backend, rows, row_cov, False)
+        rows, row_cov, by_row = self._half(problem, False, old.cols, old.col_cov, old, weights)
+        row_prior, row_link = self._prior(problem.backend, rows, row_cov, False, old)
         row_noise = self._sizes(problem, by_row, False, old)
-        cols, col_cov, by_col = self._half(problem, True, rows, row_cov, old.col_prior, old.noise, weights)
-        col_prior = self.learn(problem.backend, cols, col_cov, True)
+        cols, col_cov, by_col = self._half(problem, True, rows, row_cov, old, weights)
+        col_prior, col_link = self._prior(problem.backend, cols, col_cov, True, old)
         col_noise = self._sizes(problem, by_col, True, old)
         count = total_weight(problem)
         unit = problem.y_norm**2 / count or 1.0
         squares = float(by_col.sum())
         noise = count / max(squares, 1e-10 * count * unit)  # data without noise leave a little
         noise = 1.0 if self.noise == "unit" else noise
-        return Factors(rows, cols, row_prior, col_prior, noise, row_cov, col_cov, row_noise, col_noise), squares
+        covs, sizes = (row_cov, col_cov), (row_noise, col_noise)
+        return Factors(rows, cols, row_prior, col_prior, noise, *covs, *sizes, row_link, col_link), squares
 
     def _weights(self, problem: Completion, old: Factors) -> Array | None:
         """Weights of the observations, the precisions of their rows and columns included."""
@@ -132,18 +140,37 @@ class Variational:
         columns: bool,
         other: Array,
         moments: Array | None,
-        prior: tuple[np.ndarray, np.ndarray],
-        noise: float,
+        old: Factors,
         weights: Array | None,
     ) -> tuple[Array, Array, Array]:
-        fixed = held(other.shape[1], columns, self.offsets)
+        fixed, prior = held(other.shape[1], columns, self.offsets), old.col_prior if columns else old.row_prior
         mean, cov, squares = problem.observations.normal_equations(
-            columns, other, *prior, moments=moments, weights=weights, fixed=fixed, noise=noise, covariance=True
+            columns, other, *prior, moments=moments, weights=weights, fixed=fixed, noise=old.noise, covariance=True
         )
+        features, link = (self.col_features, old.col_link) if columns else (self.row_features, old.row_link)
+        if features is not None and link is not None and cov is not None:
+            mean, squares = shifted(mean, cov, squares, prior, features.means(link, mean.shape[1]), old.noise)
         return mean, cov, squares
 
-    def learn(self, backend: Arrays, mean: Array, cov: Array | None, columns: bool) -> tuple[np.ndarray, np.ndarray]:
-        """The prior that best explains these factors, given with or without their covariances."""
+    def _prior(
+        self, backend: Arrays, mean: Array, cov: Array, columns: bool, old: Factors
+    ) -> tuple[tuple[np.ndarray, np.ndarray], Link | None]:
+        """The prior of one side, and how its mean depends on features."""
+        features, link = (self.col_features, old.col_link) if columns else (self.row_features, old.row_link)
+        if features is None:
+            return self.learn(backend, mean, cov, columns), None
+        P = (old.col_prior if columns else old.row_prior)[0]
+        link, used = features.regress(mean, P, link)
+        rest = mean - features.means(link, mean.shape[1])  # their means are those of the factors: features are centred
+        return self.learn(backend, rest, cov, columns, used), link
+
+    def learn(
+        self, backend: Arrays, mean: Array, cov: Array | None, columns: bool, used: float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The prior that best explains these factors, given with or without their covariances.
+
+        ``used`` are the degrees of freedom that a regression on features has taken off them.
+        """
         n, k = mean.shape
         free = np.arange(k) != held(k, columns, self.offsets)
         upper = np.triu_indices(k)
@@ -155,7 +182,7 @@ class Variational:
         spread += backend.gram(mean - centre, mean - centre) / n
         centre = backend.to_numpy(centre)
         inside = np.ix_(free, free)
-        S, belief = spread[inside], self.caution * len(spread)
+        S, belief = spread[inside] * (n / max(n - used, 1.0)), self.caution * len(spread)
         S = (n * S + belief * np.diag(np.diag(S))) / (n + belief)
         P = np.zeros((k, k))
         least = max(1e-12 * np.trace(S) / max(len(S), 1), 1e-200)

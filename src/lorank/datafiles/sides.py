@@ -1,0 +1,45 @@
+"""What is known of rows or columns, from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..files import FileError
+from .ratings import alike
+from .text import head, polars
+
+
+def read_side(path: str | Path, label: str, known: np.ndarray) -> Any:
+    """A table with one line for each row (column) of ratings, as a polars data frame.
+
+    Parameters
+    ----------
+    path : path
+        CSV, TSV or Parquet.
+    label : str
+        The column with ids, called as in the ratings.
+    known : array
+        The ids of the ratings: whether they are numbers or text.
+    """
+    path, pl = Path(path), polars()
+    if not path.exists():
+        raise FileError(f"{path} does not exist")
+    try:
+        if path.suffix.lower() == ".parquet":
+            frame = pl.read_parquet(path)
+        else:
+            separator, names, named, _ = head(path, "\t" if path.suffix.lower() in (".tsv", ".tab") else None)
+            frame = pl.read_csv(path, separator=separator, has_header=named, new_columns=None if named else names)
+    except FileError:
+        raise
+    except Exception as error:
+        raise FileError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+    if label not in frame.columns:
+        raise FileError(f"{path} has no column {label!r} with ids, as the ratings have: its columns are {frame.columns}")
+    if frame.get_column(label).null_count():
+        raise FileError(f"{path}, column {label!r}: an id is missing")
+    ids = alike(frame.get_column(label).to_numpy(), known)
+    return frame.with_columns(pl.Series(label, ids.tolist()))

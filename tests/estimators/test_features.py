@@ -1,0 +1,187 @@
+"""Features of rows and columns: encoding, fits with them, and cold starts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+pytest.importorskip("sklearn")
+pytest.importorskip("pandas")
+
+import pandas
+
+import lorank as lr
+from lorank.backends import get_backend
+from lorank.estimators.features import BUCKETS, Encoder
+from lorank.solvers.links import Features, Link, shifted
+
+OPTIONS = {"rank": 2, "regularization": "learned"}
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Ratings whose factors follow from features, nearly; the last rows and columns are rated by nobody in training."""
+    rng = np.random.default_rng(5)
+    n1, n2 = 160, 90
+    F, G = rng.standard_normal((n1, 3)), rng.integers(0, 4, n2)
+    left = F @ rng.standard_normal((3, 2)) + 0.3 * rng.standard_normal((n1, 2))
+    right = rng.standard_normal((4, 2))[G] + 0.3 * rng.standard_normal((n2, 2))
+    X = 3 + left @ right.T + 0.5 * F[:, :1]
+    pairs = np.argwhere(rng.random(X.shape) < 0.3)
+    values = X[pairs[:, 0], pairs[:, 1]] + 0.4 * rng.standard_normal(len(pairs))
+    warm = (pairs[:, 0] < 140) & (pairs[:, 1] < 80)
+    users = pandas.DataFrame({"user": [f"u{i:03}" for i in range(n1)], "a": F[:, 0], "b": F[:, 1], "c": F[:, 2]})
+    items = pandas.DataFrame({"item": np.arange(n2) + 500, "genre": np.array(["x", "y", "z", "w"])[G]})
+    ratings = pandas.DataFrame({"user": users["user"][pairs[:, 0]].to_numpy(), "item": pairs[:, 1] + 500, "stars": values})
+    return ratings, users, items, warm, F, G, pairs
+
+
+@pytest.fixture(scope="module")
+def model(world):
+    ratings, users, items, warm = world[:4]
+    return lr.MatrixCompletion(**OPTIONS).fit(ratings[warm], row_features=users, col_features=items)
+
+
+def rmse(model, ratings):
+    return float(np.sqrt(np.mean((model.predict(ratings) - ratings["stars"]) ** 2)))
+
+
+def test_cold_rows_and_columns_are_predicted_from_features(world, model):
+    ratings, _, _, warm = world[:4]
+    plain = lr.MatrixCompletion(**OPTIONS, handle_unknown="ignore").fit(ratings[warm])
+    rows, cols = world[6].T
+    for cold in ((rows >= 140) & (cols < 80), (rows < 140) & (cols >= 80), (rows >= 140) & (cols >= 80)):
+        assert rmse(model, ratings[cold]) < 0.75 * rmse(plain, ratings[cold])  # and no warning
+        assert not model.known(ratings[cold]).any()
+    assert rmse(model, ratings[warm]) < 1.02 * rmse(plain, ratings[warm])
+    assert model.model_.shape == (160, 90)
+
+
+def test_arrays_and_sparse_matrices_are_features_too(world, model):
+    ratings, _, _, warm, F, G, pairs = world
+    values = ratings["stars"].to_numpy()
+    onehot = np.eye(4)[G]
+    for rows, cols in ((F, onehot), (scipy.sparse.csr_array(F), scipy.sparse.coo_array(onehot))):
+        other = lr.MatrixCompletion(**OPTIONS).fit(pairs[warm], values[warm], row_features=rows, col_features=cols)
+        np.testing.assert_allclose(other.predict(pairs), model.predict(ratings), atol=0.05)
+
+
+def test_recommendations_for_cold_rows(world, model):
+    lists, predicted = model.recommend(["u150", "u003"], 5)
+    assert np.isfinite(predicted).all()
+    assert lists.shape == (2, 5)
+    by_rating, scores = model.recommend("u150", 90, by="rating")
+    assert set(by_rating[0]) == set(range(500, 590))  # columns that nobody has rated, too
+    assert (np.diff(scores[0]) <= 1e-12).all()
+
+
+def test_new_rows_by_their_features(world, tmp_path):
+    ratings, users, items, warm = world[:4]
+    some = warm & (world[6][:, 0] < 120)
+    model = lr.MatrixCompletion(**OPTIONS).fit(ratings[some], row_features=users[:120], col_features=items)
+    model = lr.load(model.save(tmp_path / "m.lorank"))
+    assert model.partial_fit(row_features=users[110:150]) is model
+    cold = (world[6][:, 0] >= 120) & (world[6][:, 0] < 150)
+    twin = lr.MatrixCompletion(**OPTIONS).fit(ratings[some], row_features=users[:150], col_features=items)
+    assert rmse(model, ratings[cold]) < 1.1 * rmse(twin, ratings[cold])
+    model.partial_fit(ratings[warm & ~some], row_features=users)
+    late = warm & ~some
+    assert model.known(ratings[late]).all()
+    assert rmse(model, ratings[late]) < 0.7 * rmse(twin, ratings[late & cold])
+
+
+def test_a_shifted_prior_is_solved_by_the_covariances():
+    rng = np.random.default_rng(0)
+    indptr, indices = np.array([0, 3, 5, 5]), np.array([0, 2, 3, 1, 3], np.int32)
+    values, other, k = rng.standard_normal(5), rng.standard_normal((4, 4)), 4
+    other[:, 2] = 1.0
+    A = rng.standard_normal((k, k))
+    free = np.arange(k) != 3
+    P = np.where(np.outer(free, free), A @ A.T + np.eye(k), 0.0)
+    h, means = np.where(free, rng.standard_normal(k), 0.0), rng.standard_normal((3, k)) * free
+    moments = 0.1 * np.tile(np.eye(k)[np.triu_indices(k)], (4, 1))
+    observed = get_backend("reference").make_observations(indptr, indices, values, 4)
+    options = {"moments": moments, "fixed": 3, "noise": 2.0, "covariance": True}
+    x, cov, squares = observed.normal_equations(False, other, P, h, **options)
+    found, left = shifted(x, cov, squares, (P, h), means, 2.0)
+    for i in range(3):
+        y, expected, _ = observed.normal_equations(False, other, P, h + P @ means[i], **options)
+        np.testing.assert_allclose(found[i], y[i])
+        squares = observed.normal_equations(False, other, P, h + P @ means[i], **options)[2]
+        np.testing.assert_allclose(left[i], squares[i])
+        np.testing.assert_allclose(expected[i], cov[i])
+
+
+def test_the_regression_is_ridge():
+    rng = np.random.default_rng(1)
+    F, W = rng.standard_normal((200, 4)) + 2, rng.standard_normal((4, 3))
+    x = F @ W + 0.1 * rng.standard_normal((200, 3)) + 5
+    for numbers in (F, scipy.sparse.csr_array(F)):
+        features = Features(numbers)
+        link, used = features.regress(x, np.eye(3) / 0.01, None)
+        C = F - F.mean(0)
+        dense = np.linalg.solve(C.T @ C + link.strength * np.eye(4), C.T @ (x - x.mean(0)))
+        np.testing.assert_allclose(link.coefficients, dense, rtol=1e-6)
+        np.testing.assert_allclose(features.means(link, 3), C @ dense, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(np.c_[F, np.ones(200)] @ features.affine(link), C @ dense, rtol=1e-6, atol=1e-9)
+        assert 3.9 < used <= 4
+    noise, _ = Features(rng.standard_normal((200, 4))).regress(rng.standard_normal((200, 3)), np.eye(3), None)
+    assert noise.strength > 20 * link.strength  # features that explain nothing are shrunk away
+    assert isinstance(noise, Link)
+
+
+def test_how_features_become_numbers():
+    table = pandas.DataFrame(
+        {
+            "age": [20.5, 30.0, np.nan, 50.0],
+            "job": [3, 4, 3, 9],
+            "sex": ["M", "F", None, "M"],
+            "genres": ["Comedy|Drama", "Drama", "Sci-Fi", None],
+            "kind": pandas.Categorical([1, 2, 1, 1]),
+        }
+    )
+    encoder = Encoder.learn(table, list(table.columns), "row")
+    kinds = [(one["name"], one["kind"]) for one in encoder.columns]
+    assert kinds == [
+        ("age", "number"), ("job", "number"), ("job", "category"), ("sex", "category"), ("genres", "text"), ("kind", "category")
+    ]  # fmt: skip
+    F = encoder.encode(table, "row").toarray()
+    assert F.shape == (4, encoder.width)
+    assert encoder.width == 1 + 1 + 3 + 2 + BUCKETS + 2
+    np.testing.assert_allclose(F[:, 0].mean(), 0, atol=1e-12)
+    assert F[2, 0] == 0  # missing: average
+    assert F[2, 5:7].sum() == 0
+    assert F[:, 7 : 7 + BUCKETS].sum(1).tolist() == [2, 1, 2, 0]
+    new = encoder.encode(table.assign(job=[3, 4, 77, 9], sex=["M", "X", "F", "M"]), "row").toarray()
+    assert new[2, 2:5].sum() == 0  # a category that was not there
+    assert new[1, 5:7].sum() == 0
+
+
+def test_what_is_refused(world, model):
+    ratings, users, items, warm = world[:4]
+    fresh = lr.MatrixCompletion(**OPTIONS)
+    for options, message in (
+        ({"row_features": users[5:]}, "row_features have no line for row 'u000' and 4 others"),
+        ({"row_features": users.drop(columns="user")}, "no column 'user' with ids"),
+        ({"col_features": pandas.concat([items, items[:1]])}, "more than one line for 500"),
+        ({"row_features": users[["user"]]}, "no column beside the ids"),
+        ({"row_features": np.ones((160, 2))}, "must be a data frame with the ids"),
+        ({"row_features": users.assign(a=np.inf)}, "infinite in line 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fresh.fit(ratings[warm], **options)
+    with pytest.raises(ValueError, match="learned priors"):
+        lr.MatrixCompletion(2, 1.0).fit(ratings[warm], row_features=users)
+    pairs, values = world[6], ratings["stars"].to_numpy()
+    with pytest.raises(ValueError, match="have 5 lines, and observations reach row 159"):
+        fresh.fit(pairs, values, row_features=np.ones((5, 2)))
+    with pytest.raises(ValueError, match="one line for each row and at least one column"):
+        fresh.fit(pairs, values, row_features=np.ones(160))
+    with pytest.raises(ValueError, match="nothing is known of the new row u999"):
+        model.partial_fit(pandas.DataFrame({"user": ["u999"], "item": [500], "stars": [1.0]}))
+    with pytest.raises(ValueError, match="have no column 'c', which the fit had"):
+        model.partial_fit(row_features=users.drop(columns="c").assign(user="u999")[:1])
+    plain = lr.MatrixCompletion(**OPTIONS).fit(ratings[warm])
+    with pytest.raises(ValueError, match="fitted without row_features"):
+        plain.partial_fit(row_features=users)
