@@ -42,5 +42,5 @@ PYTHONPATH="$build/pkg:$site:$own" COVERAGE_FILE="$build/data" "$PYTHON" -S -m c
 COVERAGE_FILE="$build/data" "$tools/python" -m coverage html --quiet --directory "$build/python" --title "lorank"
 COVERAGE_FILE="$build/data" "$tools/python" -m coverage report --skip-covered --sort=cover | tail -25
 "$tools/gcovr" --root "$root" --filter 'src/kernels/' --object-directory "$build/cmake" --merge-mode-functions=merge-use-line-min \
-  --html-details "$build/kernels/index.html" --print-summary --txt - | tail -25
+  --html-details "$build/kernels/index.html" --print-summary
 echo "coverage: $build/python/index.html and $build/kernels/index.html"
