@@ -111,7 +111,7 @@ def coverage(runs: list[dict]) -> list[str]:
     off = [f"{name} {share:.3f}" for name, share in by_table.items() if not 0.88 <= share <= 0.92]
     good, fair = _share_within(shares, 0.88, 0.92), _share_within(columns, 0.80, 0.97)
     return [
-        "### Intervals",
+        "## Intervals",
         "",
         f"Hidden cells within intervals at 90 %, all seeds together: between 0.88 and 0.92 on {len(by_table) - len(off)} of "
         f"{len(by_table)} tables{' (not on ' + ', '.join(off) + ')' if off else ''}, and in {good:.0%} of {len(rows)} tables "
