@@ -193,6 +193,8 @@ OBJECTS = [
     (solvers.Variational, "offsets", "True or False", [1, None, "yes"]),
     (solvers.Variational, "noise", "one of 'one', 'columns', 'both'", ["rows", None]),
     (solvers.Variational, "initial", "the Factors of another fit", ["abc", lr.FixedRank]),
+    (solvers.Variational, "row_features", "Features", ["abc", np.eye(3)]),
+    (solvers.Variational, "col_features", "Features", ["abc", np.eye(3)]),
     (solvers.Auto, "newton", "a GaussNewton object", [solvers.GaussNewton, None]),
     (solvers.Auto, "phases", "an AutoPhase object", [solvers.AutoPhase, None]),
     (solvers.Auto, "rates", "a tuple of numbers between 0 and 1", [(), (0.9, 1.0), 0.9, None, [0.9], (True,)]),

@@ -152,6 +152,6 @@ def remembered(problem: Completion, mean: float) -> Memory:
     if origin is None:  # the mean taken off and put on again leaves rounding, and a star is a star
         values = values + mean
         largest = float(np.abs(values).max(initial=0))
-        if 0 < largest < np.inf:
+        if 1e-280 < largest < np.inf:  # powers of ten beyond that overflow
             values = np.round(values, max(0, 13 - int(np.ceil(np.log10(largest)))))
     return Memory(HostEntries(host.indptr, host.indices, values, host.weights))
