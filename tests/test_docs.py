@@ -41,17 +41,14 @@ def _elsewhere(tmp_path, monkeypatch):
 
 def test_readme_runs():
     """From top to bottom, as a reader would."""
-    pytest.importorskip("sklearn")
     blocks = python_blocks("README.md")
-    assert len(blocks) >= 4
+    assert len(blocks) >= 2
     blocks.insert(1, "first = result")
     space = execute("README.md", blocks)
-    assert space["first"].converged
-    assert abs(space["first"].X.to_dense() - space["truth"]).max() < 1e-3
-    assert abs(space["filled"] - space["truth"]).max() < 1e-3
-    assert space["result"].converged
-    assert space["model"].rank_ in (2, 3)
-    assert space["newcomer"].predictions.shape == (150,)
+    for result in (space["first"], space["result"]):
+        assert result.converged
+        assert abs(result.X.to_dense() - space["truth"]).max() < 1e-3
+    assert 0.05 < space["result"].outliers.mask.mean() < 0.15
 
 
 @pytest.mark.parametrize("name", ["docs/ratings.md", "docs/tables.md", "docs/losses.md", *GUIDES])
