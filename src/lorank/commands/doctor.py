@@ -110,7 +110,7 @@ def _threads() -> Finding:
 
 
 def _gpu() -> Finding:
-    brings, remedy = "large problems some ten to a hundred times faster", "needs an NVIDIA GPU, its driver and PyTorch"
+    brings, remedy = "large problems many times faster", "needs an NVIDIA GPU, its driver and PyTorch"
     if not _version("torch"):
         return Finding("GPU", "not looked for: no PyTorch", False, brings, remedy)
     try:
