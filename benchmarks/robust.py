@@ -11,7 +11,8 @@
 
 Matrices with normal factors, entries drawn uniformly; an outlier is an entry plus a normal number ten times the entries' size
 (or, ``--kind sign``, plus or minus exactly that). Exact means a relative error of the whole matrix below 1e-6. The solver was
-chosen on seeds below 200 and one below 5100; these begin at 6000. Peers: tensorly (robust_pca) and pyrpca (principal component pursuit by an
+chosen on seeds below 200 and one below 5100; these begin at 6000.
+Peers: tensorly (robust_pca) and pyrpca (principal component pursuit by an
 inexact augmented Lagrangian, an ADMM), each where it is installed.
 """
 

@@ -47,7 +47,8 @@ if os.environ.get("LORANK_CLUSTER"):
     print(lr.solve(there, rank=5))
 
 # %%
-# The paths are the same up to rounding: how many blocks there are, and who holds them, decides nothing.
+# Both end at the same matrix. In memory ``auto`` begins with sweeps of alternating least squares, which blocks do not have;
+# how many blocks there are, and who holds them, decides nothing.
 
 figure, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
 for (name, history), style in zip(curves.items(), ("-", "--"), strict=True):

@@ -90,6 +90,8 @@ def copy_html(app, failure) -> None:
                 target = Path(app.outdir) / place
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(page, target)
+        figures = DOCS / "reproduction" / "figures"  # which its page links to
+        shutil.copytree(figures, Path(app.outdir) / "reproduction" / "figures", dirs_exist_ok=True)
 
 
 def setup(app):

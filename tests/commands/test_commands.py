@@ -403,3 +403,19 @@ def test_a_loss_that_does_not_fit_is_one_line(folder):
         assert done.exit_code == 2
         assert words in done.output
         assert "Traceback" not in done.output
+
+
+def test_a_first_line_that_is_data_is_refused(tmp_path):
+    lines = [f"anna{k % 4},film {k % 5},{1 + k % 3}" for k in range(20)]
+    headless, named, pairs = tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "pairs.csv"
+    headless.write_text("\n".join(lines) + "\n")
+    result = run("complete", headless)
+    assert result.exit_code == 2
+    assert "its first line, 'anna0,film 0,1', looks like data" in " ".join(result.output.split())
+    named.write_text("user,film,stars\n" + "\n".join(lines) + "\n")
+    result = run("complete", named, "-o", tmp_path / "m.lorank", "--rank", "1")
+    assert result.exit_code == 0, result.output
+    pairs.write_text("anna1,film 2\nanna2,film 3\n")
+    result = run("predict", tmp_path / "m.lorank", pairs, "-o", tmp_path / "p.csv")
+    assert result.exit_code == 2
+    assert "looks like a pair" in " ".join(result.output.split())

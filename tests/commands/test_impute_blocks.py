@@ -158,3 +158,19 @@ def test_what_fails_leaves_nothing_behind(tmp_path):
     with pytest.raises(FileError, match="stop"):
         _stopped(table, tmp_path / "o.csv")
     assert [p.name for p in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_an_empty_name_and_a_compressed_output(tmp_path):
+    """As pandas writes its index, and .gz holds what it says."""
+    import gzip
+
+    lines = [f"{k},{k % 7},{'' if k % 5 == 0 else 2 * (k % 7)}" for k in range(60)]
+    source, out = tmp_path / "t.csv", tmp_path / "o.csv.gz"
+    source.write_text(",a,b\n" + "\n".join(lines) + "\n")
+    done = run("impute", source, "-o", out)
+    assert done.exit_code == 0, done.output
+    with gzip.open(out, "rt", newline="") as file:
+        found = list(csv.reader(file))
+    assert found[0] == ["", "a", "b"]
+    assert len(found) == 61
+    assert all(cell for record in found[1:] for cell in record)

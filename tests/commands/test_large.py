@@ -175,3 +175,15 @@ def test_factors_that_do_not_fit(place):
     with pytest.raises(MemoryError, match="are allowed"):
         lr.MatrixCompletion(8, "learned").fit(problem)
     assert lr.MatrixCompletion().fit(problem).rank_ < 4
+
+
+def test_the_names_of_the_fit_say_which_column_is_which(tmp_path):
+    """Whatever their order in the file of pairs, and however the predictions are written."""
+    lines = [f"{k % 6},{100 + k % 7},{1 + k % 4}" for k in range(42)]
+    (tmp_path / "r.csv").write_text("who,what,v\n" + "\n".join(lines) + "\n")
+    (tmp_path / "p.csv").write_text("what,who\n103,2\n")
+    done("complete", tmp_path / "r.csv", "-o", tmp_path / "m.lorank", "--rank", 1)
+    done("predict", tmp_path / "m.lorank", tmp_path / "p.csv", "-o", tmp_path / "o.parquet")
+    found = pl.concat([pl.read_parquet(f) for f in sorted((tmp_path / "o.parquet").iterdir())])
+    assert found["known"].to_list() == [True]
+    assert found["who"].to_list() == [2]

@@ -10,6 +10,7 @@ pytest.importorskip("sklearn")
 from sklearn.model_selection import KFold, cross_val_score
 
 import lorank as lr
+from lorank.estimators.ids import numbered
 
 OPTIONS = {"rank": 2, "regularization": "learned", "intervals": True}
 
@@ -176,3 +177,9 @@ def test_what_is_refused(data, plain):
         fitted.predict([[3, 1028]])
     with pytest.raises(ValueError, match="which column is which"):
         fitted.predict(frame.rename(columns={"user": "who"}).assign(a=1, b=2))
+
+
+def test_long_ids_are_numbered_as_short_ones():
+    ids, codes = numbered(np.array(["b", "a" * 3000, "b", "c"], dtype=object), "row")
+    np.testing.assert_array_equal(ids, ["a" * 3000, "b", "c"])
+    np.testing.assert_array_equal(codes, [1, 0, 1, 2])

@@ -232,7 +232,13 @@ def predict(fitted: Any, path: str, out: Path, names: tuple[str | None, str | No
     pl = polars()
 
     files = find_files(path, ENDINGS)
-    columns = guess_columns(files[0], list(schema_of(files[0])), *names, None, with_values=False)
+    there, labels = (
+        list(schema_of(files[0])),
+        fitted.labels_ or {},
+    )  # the names that the model was fitted with, where the file has them
+    sides = zip(names, ("row", "col"), strict=True)
+    row, col = (given or (labels.get(side) if labels.get(side) in there else None) for given, side in sides)
+    columns = guess_columns(files[0], there, row, col, None, with_values=False)
     count = unknown = 0
     with BlockWriter(out) as writer, telling("predicting") as say:
         for rows, cols in pair_batches(files, columns.row, columns.col):

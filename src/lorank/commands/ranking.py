@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..report.ranking import LENGTHS, Ranking
+from ..report.ranking import LENGTHS, OTHER_ORDER, Ranking
 from .common import busy
 
 
@@ -93,7 +93,7 @@ def fitted_models(data: Any, kept: np.ndarray, shape: tuple[int, int], model: An
     means = ItemMean(rows, cols, values, shape[1])
     models = {
         "MatrixCompletion": model,
-        "the same by rating": ByRating(model),
+        OTHER_ORDER: ByRating(model),
         "popularity": Popularity(rows, cols, shape[1]),
         "item means": means,
     }

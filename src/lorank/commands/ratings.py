@@ -321,6 +321,9 @@ def run_predict(
     row = row or (labels.get("row") if labels.get("row") in names else None)
     col = col or (labels.get("col") if labels.get("col") in names else None)
     rows, cols, found = read_pairs(file, row, col)
+    if _are_ids(fitted, found.row, found.col):
+        line = f"{found.row},{found.col}"
+        raise ValueError(f"{file}: its first line, {line!r}, looks like a pair. Put one with names above it, such as user,item")
     pairs = pl.DataFrame({"row": as_known(fitted, "rows", rows), "col": as_known(fitted, "cols", cols)})
     columns = {found.row: rows, found.col: cols, "prediction": fitted.predict(pairs)}
     if interval is not None:
@@ -329,6 +332,13 @@ def run_predict(
     with atomic(out) as temporary:
         pl.DataFrame(columns).write_csv(temporary)
     _say_predictions(len(rows), int((~columns["known"]).sum()), out, as_json)
+
+
+def _are_ids(fitted: Any, row: str, col: str) -> bool:
+    """Whether what should be names of columns are ids of the model, both."""
+    return all(
+        as_known(fitted, side, np.array([one]))[0] in ids_of(fitted, side) for side, one in (("rows", row), ("cols", col))
+    )
 
 
 def _say_predictions(count: int, unknown: int, out: Path, as_json: bool) -> None:

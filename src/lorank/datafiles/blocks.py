@@ -62,7 +62,7 @@ class TableBlocks:
             cells = cells.set(_gaps(cells), None)
             kind = self.kinds[name]
             found.append(cells if kind == "text" else cells.cast(pl.Float64).cast(pl.Int64 if kind == "whole" else pl.Float64))
-        return pl.DataFrame(found)
+        return pl.DataFrame(dict(zip(self.names, found, strict=True)))  # a name may be empty, as pandas writes its index
 
     def sample(self, count: int, rng: np.random.Generator) -> Any:
         """That many rows, all as likely as each other and in their order; all where there are no more."""
@@ -91,8 +91,9 @@ class TableBlocks:
                 with _parquet_writer(temporary) as write:
                     yield lambda block, filled: write(filled)
                 return
-            separator = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
-            with open(temporary, "wb") as file:
+            plain = path.name.lower().removesuffix(".gz")
+            separator = "\t" if plain.endswith((".tsv", ".tab")) else ","
+            with gzip.open(temporary, "wb") if path.suffix.lower() == ".gz" else open(temporary, "wb") as file:
                 first = True
 
                 def write_text(block: Any, filled: Any) -> None:
@@ -111,7 +112,7 @@ class TableBlocks:
             cells, new = _stripped(block, name), filled.get_column(name)
             gaps = _gaps(cells) & new.is_not_null()
             columns.append(block.get_column(name) if not gaps.any() else cells.zip_with(~gaps, new.cast(pl.String)))
-        return pl.DataFrame(columns)
+        return pl.DataFrame(dict(zip(self.names, columns, strict=True)))
 
 
 def open_table(path: str | Path) -> TableBlocks:

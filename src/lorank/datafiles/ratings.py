@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..files import FileError
-from .text import complain, head, polars, read_columns, whole
+from .text import complain, head, number, polars, read_columns, whole
 
 ROWS = ("user", "row", "customer", "reader", "member", "person", "account", "i")
 COLS = ("item", "movie", "col", "column", "product", "book", "song", "track", "artist", "business", "isbn", "asin", "j")
@@ -108,6 +108,8 @@ def alike(ids: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Ids as the known ones are, numbers or text: files and shells write numbers as text. What is no number is no known one."""
     if ids.dtype.kind == known.dtype.kind:
         return ids
+    if ids.dtype.kind == "u" and known.dtype.kind == "i":
+        return ids.astype(np.int64)
     if known.dtype.kind in "iu":
         return np.array([int(x) if isinstance(x, str) and whole(x) else NOBODY for x in ids.tolist()], np.int64)
     return np.array([str(x) for x in ids.tolist()], known.dtype if not len(ids) else None)
@@ -260,7 +262,12 @@ def _guess(
     missing = [k for k in range(len(hints)) if found[k] is None]
     if missing:
         options = " ".join(f"--{('row', 'col', 'value')[k]} NAME" for k in missing)
-        raise FileError(f"{path}: which column is which? Say so with {options}; its columns are {', '.join(map(repr, names))}")
+        said = f"{path}: which column is which? Say so with {options}; its columns are {', '.join(map(repr, names))}"
+        clicks = ". Clicks and purchases, without values, are for lorank.ImplicitFactorization in Python"
+        raise FileError(said + (clicks if missing == [2] else ""))
+    if value is None and found[2] is not None and number(found[2]) is not None:
+        said = f"{path}: its first line, {','.join(names)!r}, looks like data"
+        raise FileError(f"{said}. Put one with names above it, such as user,item,rating")
     return Columns(str(found[0]), str(found[1]), found[2], time)
 
 

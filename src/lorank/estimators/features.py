@@ -155,7 +155,7 @@ def _cells(table: Any, k: int, name: Any) -> Any:
 def _learned(table: Any, k: int, name: Any, side: str) -> list[dict[str, Any]]:
     """One column as a number, as categories, as both, or as text."""
     cells = _cells(table.tocsc() if hasattr(table, "tocoo") else table, k, name)
-    head = {"name": name if name is None else str(name), "at": k}
+    head = {"name": name if name is None or isinstance(name, int) else str(name), "at": k}
     kind = getattr(getattr(table[name], "dtype", None), "name", "") if is_frame(table) else ""
     if cells.dtype.kind in "iuf" and kind != "category":
         a = cells.astype(float)

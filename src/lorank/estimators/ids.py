@@ -35,6 +35,16 @@ def as_ids(a: Any, what: str) -> np.ndarray:
 
 def numbered(a: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
     """Ids once each in rising order, and the place of each given one among them."""
+    if (
+        getattr(getattr(a, "dtype", None), "kind", "") == "O"
+        and a.ndim == 1
+        and a.size
+        and all(isinstance(x, str) for x in a.tolist())
+    ):
+        items = a.tolist()  # not as an array of text: one long id would make all of them as long
+        names = sorted(set(items))
+        place = {x: k for k, x in enumerate(names)}
+        return np.array(names, np.str_), np.fromiter(map(place.__getitem__, items), np.int64, len(items))
     ids, codes = np.unique(as_ids(a, what), return_inverse=True)
     return ids, codes.ravel().astype(np.int64)
 

@@ -149,7 +149,7 @@ def remembered(problem: Completion, mean: float) -> Memory:
     origin = origin_of(problem)
     host = (problem if origin is None else origin.problem).observations.host()
     values = np.asarray(host.values, float)
-    if origin is None:  # the mean taken off and put on again leaves rounding, and a star is a star
+    if origin is None and mean:  # the mean taken off and put on again leaves rounding, and a star is a star
         values = values + mean
         largest = float(np.abs(values).max(initial=0))
         if 1e-280 < largest < np.inf:  # powers of ten beyond that overflow

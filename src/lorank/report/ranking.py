@@ -16,6 +16,7 @@ LOOK = {"showlegend": False, "bargap": 0.25}  # the table has the colours beside
 COLOURS = (BLUE, GREEN, ORANGE, GREY)
 MEASURES = (("NDCG", "ndcg"), ("recall", "recall"), ("precision", "precision"), ("MAP", "map"), ("hit rate", "hit_rate"))
 LENGTHS = (1, 2, 3, 5, 10, 20, 50)
+OTHER_ORDER = "the same by rating"  # as the scores name the model's other order: no rival of the model
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Ranking:
     @property
     def said(self) -> str:
         """The verdict in a sentence: whether the model is worth it."""
-        model, *others = self.scores
+        model, *others = (name for name in self.scores if name != OTHER_ORDER)
         best = max(others, key=lambda name: self.scores[name].ndcg)
         own, other = self.scores[model].ndcg, self.scores[best].ndcg
         if other <= 0:
@@ -80,6 +81,14 @@ class Ranking:
         if gain < -0.02:
             return f"{best} finds {1 / (1 + gain) - 1:.0%} more (NDCG@{self.n}) than {model}: the model is not worth it here."
         return f"{model} and {best} find the same (NDCG@{self.n}): the model is not worth it here."
+
+    @property
+    def advice(self) -> str:
+        """Where the model's other order is the better one."""
+        own, other = next(iter(self.scores.values())).ndcg, self.scores.get(OTHER_ORDER)
+        if other is None or other.ndcg <= 1.02 * own:
+            return ""
+        return f" Ordered by predicted rating alone (--by rating) it finds {other.ndcg / own - 1:.0%} more." if own > 0 else ""
 
 
 def ranking_section(found: Ranking) -> tuple[str, dict[str, dict[str, Any]]]:
@@ -92,7 +101,8 @@ def ranking_section(found: Ranking) -> tuple[str, dict[str, dict[str, Any]]]:
         swatch = f'<i class="swatch" style="background:{colour}"></i>'
         cells.append(f"<td>{swatch}{html.escape(name)}</td>" + "".join(f"<td>{html.escape(c)}</td>" for c in numbers))
     told = (
-        f"{found.said} Against {found.held_out:,} held-out values of {found.positive:g} or more, of {found.users:,} rows that "
+        f"{found.said}{found.advice} "
+        f"Against {found.held_out:,} held-out values of {found.positive:g} or more, of {found.users:,} rows that "
         f"have some; lists of {found.n}. Novelty is how rarely others have what is recommended; coverage, how much is ever "
         "recommended."
     )
