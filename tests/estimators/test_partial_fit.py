@@ -200,3 +200,27 @@ def test_what_is_refused(data):
     model._memory = None
     with pytest.raises(ValueError, match="fitted to partitions"):
         model.partial_fit(pairs[:1], [1.0])
+
+
+def test_classes_of_a_pair_that_was_observed_before_are_refused():
+    rng = np.random.default_rng(2)
+    pairs = np.argwhere(rng.random((30, 20)) < 0.5)
+    stars = rng.integers(1, 6, len(pairs))
+    model = lr.MatrixCompletion(rank=1, loss="ordinal").fit(pairs, stars)
+    before = model.predict(pairs)
+    with pytest.raises(ValueError, match="1 pairs were observed before, or twice, and classes have no mean"):
+        model.partial_fit(pairs[:1], stars[:1])
+    np.testing.assert_array_equal(model.predict(pairs), before)
+
+
+def test_a_fit_that_is_refused_leaves_the_model_as_it_was():
+    rng = np.random.default_rng(2)
+    pairs = np.argwhere(rng.random((30, 20)) < 0.5)
+    names = np.array([[f"r{i}", f"c{j}"] for i, j in pairs])
+    model = lr.MatrixCompletion(rank=1).fit(names, rng.standard_normal(len(pairs)))
+    before = model.predict(names)
+    model.set_params(loss="ordinal")
+    with pytest.raises(ValueError, match="class"):
+        model.fit(np.array([[f"s{i}", f"d{j}"] for i, j in pairs]), np.ones(len(pairs)))
+    np.testing.assert_array_equal(model.ids_["rows"], np.unique(names[:, 0]))
+    np.testing.assert_array_equal(model.predict(names), before)

@@ -232,8 +232,13 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         shape = full_shape(entries, self.shape)
         weights = check_weights(read_weights(sample_weight, X), len(entries.values))
         plan(self, shape, len(entries.values))  # refuses what cannot be, before anything is computed
+        before = vars(self).copy()
         self.ids_, self.labels_, self._sides = entries.ids, entries.labels, sides
-        return self._fit(np.column_stack([entries.rows, entries.cols]), entries.values, shape, weights)
+        try:
+            return self._fit(np.column_stack([entries.rows, entries.cols]), entries.values, shape, weights)
+        except BaseException:  # a model fitted before stays what it was
+            self.__dict__ = before
+            raise
 
     def _fit(
         self, pairs: np.ndarray, values: np.ndarray, shape: tuple[int, int], weights: np.ndarray | None

@@ -38,6 +38,11 @@ def learn_more(
     _refuse_strangers(model, grown, ids)
     values = _encoded(model, entries.values)
     more = memory.with_more(rows, cols, values, weights, grown)
+    merged = len(memory.entries.indices) + len(values) - len(more.entries.indices)
+    if merged and model.loss_ is not None and model.loss_.discrete and not model.loss_.exact_means:
+        raise ValueError(
+            f"{merged} pairs were observed before, or twice, and classes have no mean: keep one observation of each pair"
+        )
     if more.entries.weights is not None:
         check_ratio(more.entries.weights)
     update = Update(model.loss_, float(model.count_scaling) if model.regularization_ != "learned" else 0.0)
