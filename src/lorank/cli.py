@@ -95,7 +95,7 @@ def build_app() -> Any:
         names: Annotated[
             list[str] | None, typer.Argument(metavar="[NAME ...|all]", help="Experiments; all by default.")
         ] = None,
-        scale: Annotated[str, typer.Option(help="quick: about half an hour for all on one core; paper: hours.")] = "quick",
+        scale: Annotated[str, typer.Option(help="quick: some twenty minutes for all on one core; paper: hours.")] = "quick",
         out: Annotated[Path, typer.Option(help="The folder for results, figures and the page.")] = Path("lorank-reproduction"),
         threads: Annotated[int, typer.Option(help="Threads of the kernels and of BLAS.")] = 1,
         jobs: Annotated[int, typer.Option(help="Processes that make runs side by side.")] = 1,

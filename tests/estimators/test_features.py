@@ -107,10 +107,10 @@ def test_a_shifted_prior_is_solved_by_the_covariances():
     found, left = shifted(x, cov, squares, (P, h), means, 2.0)
     for i in range(3):
         y, expected, _ = observed.normal_equations(False, other, P, h + P @ means[i], **options)
-        np.testing.assert_allclose(found[i], y[i])
+        np.testing.assert_allclose(found[i], y[i], atol=1e-12)
         squares = observed.normal_equations(False, other, P, h + P @ means[i], **options)[2]
-        np.testing.assert_allclose(left[i], squares[i])
-        np.testing.assert_allclose(expected[i], cov[i])
+        np.testing.assert_allclose(left[i], squares[i], atol=1e-12)
+        np.testing.assert_allclose(expected[i], cov[i], atol=1e-12)
 
 
 def test_the_regression_is_ridge():
