@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -185,3 +187,30 @@ def test_what_is_refused(world, model):
     plain = lr.MatrixCompletion(**OPTIONS).fit(ratings[warm])
     with pytest.raises(ValueError, match="fitted without row_features"):
         plain.partial_fit(row_features=users)
+
+
+def test_rows_without_features_are_as_uncertain_as_without_a_link():
+    rng = np.random.default_rng(0)
+    F, W, V = (rng.standard_normal(shape) for shape in ((200, 4), (4, 2), (2, 60)))
+    X, new = F @ W @ V, rng.standard_normal((30, 4)) @ W @ V
+    pairs = np.argwhere(rng.random(X.shape) < 0.4)
+    values = X[pairs[:, 0], pairs[:, 1]] + 0.1 * rng.standard_normal(len(pairs))
+    model = lr.MatrixCompletion(2, intervals=True, handle_unknown="ignore").fit(pairs, values, row_features=F)
+    for k in (3, 10):
+        off = [model.fold_in(np.arange(k), row[:k]).predictions[k:] - row[k:] for row in new]
+        assert np.sqrt(np.mean(np.square(off))) < 0.15 * new.std()
+    low, high = model.predict_interval(np.column_stack([np.full(60, 205), np.arange(60)]), 0.9)
+    assert 0.8 < np.mean((low <= new) & (new <= high)) < 0.98
+
+
+@pytest.mark.parametrize("seen", [0, 1, 2])
+def test_the_marginal_prior_of_few_rows(model, seen):
+    counts = np.where(np.arange(160) < seen, 1, 0)
+    fitted = replace(model.model_, row_counts=counts)
+    (P, h), means = fitted._marginals[0], fitted.row_means[:2]
+    free = slice(0, 3)  # the last coordinate of a row is held
+    wider = np.linalg.inv(P[free, free]) - np.linalg.inv(fitted.row_precision[free, free])
+    across = (means[1] - means[0])[free] / 2
+    np.testing.assert_allclose(wider, np.outer(across, across) * (seen == 2), atol=1e-8)
+    expected = np.linalg.solve(fitted.row_precision[free, free], fitted.row_shift[free])
+    np.testing.assert_allclose(np.linalg.solve(P[free, free], h[free]), expected, atol=1e-8)

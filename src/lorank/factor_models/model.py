@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -136,7 +137,7 @@ class FactorModel:
     def fold_in(
         self, indptr: np.ndarray, cols: np.ndarray, values: np.ndarray, weights: np.ndarray | None = None
     ) -> np.ndarray:
-        """Factors of new rows, given some of their entries: a small ridge regression each.
+        """Factors of new rows, given some of their entries and no features: a small ridge regression each.
 
         Parameters
         ----------
@@ -159,8 +160,7 @@ class FactorModel:
         mean, _, _ = passes.normal_equations(
             False,
             self.cols,
-            self.row_precision,
-            self.row_shift,
+            *self._marginals[0],
             moments=moments,
             weights=weights,
             fixed=held(self.cols.shape[1], False, self.offsets),
@@ -250,11 +250,33 @@ class FactorModel:
         """Upper triangles of ``S + x x^T``, the prior's at the end; off the diagonal times sqrt(2), so that entries of products
         are traces.
         """
-        S = self._prior_covariance(self.col_precision if columns else self.row_precision, columns)
+        S = self._prior_covariance(self._marginals[int(columns)][0], columns)
         a, b = np.triu_indices(len(S))
         twice = backend.asarray(np.where(a == b, 1.0, np.sqrt(2.0)))
         both = backend.concat([packed, backend.asarray(_packed(S)[None, :])], axis=0)
         return (both + x[:, a] * x[:, b]) * twice
+
+    @cached_property
+    def _marginals(self) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+        """Precision and shift of the priors of a row and of a column of which not even features are known."""
+        return (
+            self._marginal(self.row_precision, self.row_shift, self.row_means, self.row_counts, False),
+            self._marginal(self.col_precision, self.col_shift, self.col_means, self.col_counts, True),
+        )
+
+    def _marginal(
+        self, precision: np.ndarray, shift: np.ndarray, means: np.ndarray | None, counts: np.ndarray, columns: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The prior around the features' means, made wider by what these differ among those with observations."""
+        if means is None or not (counts > 0).any():
+            return precision, shift
+        seen = means[counts > 0]
+        off = seen - seen.mean(axis=0)
+        S = self._prior_covariance(precision, columns) + off.T @ off / len(off)
+        free = np.arange(len(shift)) != held(len(shift), columns, self.offsets)
+        Q = np.zeros_like(precision)
+        Q[np.ix_(free, free)] = np.linalg.inv(S[np.ix_(free, free)])
+        return Q, Q @ np.where(free, self._default(precision, shift, columns), 0.0)
 
     def _prior_covariance(self, precision: np.ndarray, columns: bool) -> np.ndarray:
         """That of factors of which nothing is known; zero in the coordinate that is held."""
