@@ -293,3 +293,12 @@ def test_output_as_asked_for():
     out = lr.TableImputer().set_output(transform="polars").fit_transform(pd.DataFrame(table, columns=list("abcdefgh")))
     assert isinstance(out, pl.DataFrame)
     assert out.columns == list("abcdefgh")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_constant_column_with_gaps_beside_one_other(seed):
+    other = np.arange(300) * 0.1 + 0.01 * np.random.default_rng(seed).standard_normal(300)
+    table = np.column_stack([np.full(300, 5.0), other])
+    table[::9, 0] = np.nan
+    filled = lr.TableImputer().fit_transform(table)
+    np.testing.assert_array_equal(filled, np.column_stack([np.full(300, 5.0), other]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, cholesky
+from scipy.linalg import cho_solve, cholesky
 from scipy.linalg.lapack import dtrtri
 
 LANDMARKS = 200
@@ -18,6 +18,7 @@ WIDTHS = (0.3, 0.8)  # of the bumps, in units of the root of the number of colum
 RIDGES = (0.5, 5.0)
 STIFF = 1e-2  # added to the bumps' own matrix, so that single precision will do
 ROUNDING = 3e-7  # of single precision, in sums over rows
+AGAIN = 8  # times that a matrix is made larger on its diagonal, each time ten times as much
 GAIN = 0.005  # the least share of a column's squared error that bumps must take away
 FEWEST = 30  # cells of a column that is learned at all
 ROWS = 3000  # at most, whose cells are learned from
@@ -130,7 +131,7 @@ def _choose(filled: np.ndarray, fold: np.ndarray, errors: np.ndarray, landmarks:
             P = features(cells, landmarks, width)
             gram, right, among = _gram(P[~judge]), P[~judge].T @ r[~judge], _among(landmarks, width)
             for ridge in RIDGES:
-                factor = cho_factor(gram + ridge * among, check_finite=False, overwrite_a=True)
+                factor = _cholesky(gram + ridge * among), True
                 off = r[judge] - P[judge] @ cho_solve(factor, right, check_finite=False)
                 left[width, ridge] += float(off @ off) / before
     return min(left, key=lambda pair: left[pair])
@@ -148,9 +149,21 @@ def _gram(P: np.ndarray) -> np.ndarray:
     return gram
 
 
+def _cholesky(A: np.ndarray) -> np.ndarray:
+    """The lower factor; with more and more on the diagonal where bumps are so much alike that rounding hides the rest."""
+    more = ROUNDING * float(np.trace(A))
+    for _ in range(AGAIN):
+        try:
+            return np.asarray(cholesky(A, lower=True, check_finite=False))
+        except np.linalg.LinAlgError:
+            A = A + more * np.eye(len(A))
+            more *= 10
+    return np.asarray(cholesky(A, lower=True, check_finite=False))
+
+
 def _leave_one_out(P: np.ndarray, r: np.ndarray, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Weights of a ridge regression, and the error at each cell of the one that was learned without it."""
-    L = cholesky(_gram(P) + penalty, lower=True, check_finite=False, overwrite_a=True)
+    L = _cholesky(_gram(P) + penalty)
     inverse = dtrtri(L, lower=1)[0]
     half = inverse.astype(np.float32) @ P.T  # the hat matrix is half^T half
     own = np.einsum("ij,ij->j", half, half)
