@@ -15,7 +15,7 @@ import numpy as np
 
 from ..files import FileError, atomic
 from .tables import GAPS, _blame
-from .text import head, polars, records
+from .text import head, polars, read_cells
 
 BYTES = 1 << 24  # of a block of text
 ROWS = 1 << 16  # of a block of a Parquet file
@@ -174,7 +174,6 @@ def _gaps(cells: Any) -> Any:
 
 def _text(path: Path, separator: str, names: list[str], named: bool) -> Iterator[Any]:
     """Frames of the records that end within a block of bytes. Line breaks within quotes do not end a record."""
-    pl = polars()
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         left, header = b"", named
         while True:
@@ -183,26 +182,14 @@ def _text(path: Path, separator: str, names: list[str], named: bool) -> Iterator
             end = _last_end(part) if data else len(part)
             left = part[end:]
             if part[:end].strip():
-                yield from _frames(pl, path, part[:end], separator, names, header)
+                yield from _frames(path, part[:end], separator, names, header)
                 header = False
             if not data:
                 return
 
 
-def _frames(pl: Any, path: Path, text: bytes, separator: str, names: list[str], header: bool) -> Iterator[Any]:
-    try:
-        frame = pl.read_csv(
-            io.BytesIO(text),
-            separator=separator,
-            has_header=header,
-            schema=dict.fromkeys(names, pl.String),
-            raise_if_empty=False,
-        )
-    except (pl.exceptions.PanicException, pl.exceptions.PolarsError, OSError, ValueError) as error:
-        for line, record in records(path, separator):
-            if len(record) != len(names):
-                raise FileError(f"{path}, line {line}: {len(record)} fields where the first line has {len(names)}") from None
-        raise FileError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+def _frames(path: Path, text: bytes, separator: str, names: list[str], header: bool) -> Iterator[Any]:
+    frame = read_cells(io.BytesIO(text), path, separator, names, header)
     if len(frame):
         yield frame
 

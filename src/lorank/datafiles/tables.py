@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..files import FileError, atomic
-from .text import head, number, polars, records
+from .text import head, number, polars, read_cells, records
 
 GAPS = ("", "na", "nan", "null", "none", "n/a", "?", "-")
 
@@ -87,19 +87,7 @@ def read_table(path: str | Path) -> Table:
         return _table(path, frame, numbers)
     separator = "\t" if path.suffix.lower() in (".tsv", ".tab") else None
     separator, names, named, _ = head(path, separator)
-    try:
-        frame = pl.read_csv(
-            path,
-            separator=separator,
-            has_header=named,
-            schema=dict.fromkeys(names, pl.String),
-            raise_if_empty=False,
-        )
-    except (pl.exceptions.PanicException, pl.exceptions.PolarsError, OSError, ValueError) as error:
-        for line, record in records(path, separator):
-            if len(record) != len(names):
-                raise FileError(f"{path}, line {line}: {len(record)} fields where the first line has {len(names)}") from None
-        raise FileError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+    frame = read_cells(path, path, separator, names, named)
     numbers, columns = [], {}
     for name in names:
         cells = frame.get_column(name).fill_null("").str.strip_chars()

@@ -115,6 +115,24 @@ def complain(
                 raise FileError(f"{path}, line {line}, column {name!r}: not UTF-8")
 
 
+def read_cells(source: Any, path: Path, separator: str, names: Sequence[str], header: bool) -> Any:
+    """All cells of a file, or of a part of it, as text; an error names the first record of another length."""
+    pl = polars()
+    try:
+        return pl.read_csv(
+            source,
+            separator=separator,
+            has_header=header,
+            schema=dict.fromkeys(names, pl.String),
+            raise_if_empty=False,
+        )
+    except (pl.exceptions.PanicException, pl.exceptions.PolarsError, OSError, ValueError) as error:
+        for line, record in records(path, separator):
+            if len(record) != len(names):
+                raise FileError(f"{path}, line {line}: {len(record)} fields where the first line has {len(names)}") from None
+        raise FileError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+
+
 def read_columns(path: Path, separator: str, names: Sequence[str], named: bool, kinds: dict[str, str]) -> dict[str, Any]:
     """Columns by name, as polars series: ``kinds`` says "number", "whole" or "text".
 

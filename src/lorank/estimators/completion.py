@@ -18,20 +18,17 @@ from ..datafits import Logistic, Ordinal
 from ..diagnosis import diagnose
 from ..factor_models import Candidate, Choice, FactorModel, Fit, Settings, centred_problem, choose, fit_factors, unfitted
 from ..factor_models.folds import clipped
-from ..factor_models.memory import Memory, remembered
-from ..factor_models.taste import Taste
+from ..factor_models.memory import remembered
 from ..operators import Completion
 from ..result import History
 from ..solvers.runner import INTERRUPTED
 from .checks import check_values, check_weights
 from .cold import featured, foreseen, with_features
-from .entries import find_known, find_pairs, find_side, full_shape, read_entries, read_weights
+from .entries import find_pairs, full_shape, read_entries, read_weights
 from .features import SideTable
-from .frames import make_frame
-from .ids import named
-from .neighbours import Explanation
 from .outliers import find_outliers, warn_about_outliers
 from .plan import is_robust, plan, refuse_intervals
+from .recommender import RecommenderMixin
 
 QUANTILES = 2001
 FOLD_SWEEPS = 50
@@ -44,7 +41,7 @@ class FoldIn(NamedTuple):
     predictions: np.ndarray
 
 
-class MatrixCompletion(RegressorMixin, BaseEstimator):
+class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
     """Predict the entries of a matrix at index pairs from others that were observed, noise and all.
 
     Values are the sum of a mean, offsets of row and column, and a product of ``rank`` factors of each.
@@ -173,12 +170,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self.tol = tol
         self.max_iter = max_iter
 
-    _memory: Memory | None = None  # the observations, where they are not too many
-    _taste: Taste | None = None  # the order of recommendations, when it was asked for,
-    _taste_is_old = False  # and whether there was a partial_fit since
     _sides: dict[str, SideTable] = {}  # noqa: RUF012  features of rows ("row") and columns ("col"); set by fit, never changed
-    ids_: dict[str, np.ndarray] | None = None
-    labels_: dict[str, Any] | None = None  # the names of a data frame's columns
 
     def fit(
         self,
@@ -218,23 +210,23 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         -----
         Ctrl-C ends the fit with the best model so far, and ``status_`` says "interrupted".
         """
-        if isinstance(X, Completion):
-            from .partitioned import fit_problem
-
-            if row_features is not None or col_features is not None:
-                raise ValueError("features go with observations in arrays and data frames, not with a Completion")
-            self._sides = {}
-            return fit_problem(self, X, y, sample_weight)
-        entries = read_entries(X, y, (rows, cols, values))
-        if len(entries.rows) < 2:
-            raise ValueError(f"found {len(entries.rows)} sample(s): at least 2 observations are needed to fit anything")
-        entries, sides = with_features(entries, row_features, col_features)
-        shape = full_shape(entries, self.shape)
-        weights = check_weights(read_weights(sample_weight, X), len(entries.values))
-        plan(self, shape, len(entries.values))  # refuses what cannot be, before anything is computed
         before = vars(self).copy()
-        self.ids_, self.labels_, self._sides = entries.ids, entries.labels, sides
         try:
+            if isinstance(X, Completion):
+                from .partitioned import fit_problem
+
+                if row_features is not None or col_features is not None:
+                    raise ValueError("features go with observations in arrays and data frames, not with a Completion")
+                self._sides = {}
+                return fit_problem(self, X, y, sample_weight)
+            entries = read_entries(X, y, (rows, cols, values))
+            if len(entries.rows) < 2:
+                raise ValueError(f"found {len(entries.rows)} sample(s): at least 2 observations are needed to fit anything")
+            entries, sides = with_features(entries, row_features, col_features)
+            shape = full_shape(entries, self.shape)
+            weights = check_weights(read_weights(sample_weight, X), len(entries.values))
+            plan(self, shape, len(entries.values))  # refuses what cannot be, before anything is computed
+            self.ids_, self.labels_, self._sides = entries.ids, entries.labels, sides
             return self._fit(np.column_stack([entries.rows, entries.cols]), entries.values, shape, weights)
         except BaseException:  # a model fitted before stays what it was
             self.__dict__ = before
@@ -329,7 +321,8 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         ----------
         X, y, sample_weight, rows, cols, values
             As in :meth:`fit`; index pairs after a fit to index pairs, ids after a fit to ids. A pair that was observed before
-            becomes the mean of its values. The first call is a fit. X may be left out where only features are new.
+            becomes the mean of its values, and is refused where these are classes. The first call is a fit. X may be left
+            out where only features are new.
         row_features, col_features : optional
             What is known of new rows and columns, as in :meth:`fit`: after a fit with features each needs it.
         """
@@ -436,98 +429,6 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
                 break
         return factors
 
-    def recommend(
-        self, rows: Any, n: int = 10, exclude_seen: bool = True, by: str = "taste", *, as_frame: str | None = None
-    ) -> Any:
-        """Columns for each row, best first.
-
-        Columns that were never observed are not recommended. Rows are taken in blocks, so that the matrix is never there as a
-        whole.
-
-        Parameters
-        ----------
-        rows : index or id, or (k,) array of them
-        n : int
-        exclude_seen : bool
-            Leave out what the row has observations of.
-        by : {"taste", "rating"}
-            ``"taste"`` puts first what a row would take and like: what it came to rate at all says more about that than the
-            ratings do. The model for it (see :class:`ImplicitFactorization`) is fitted to the same data when it is first asked
-            for; rows that were never observed get what is liked most often. ``"rating"`` puts the largest predictions first.
-        as_frame : {"pandas", "polars"}, optional
-            Give a data frame instead: a line for each row and column, with the place on the list and the prediction.
-
-        Returns
-        -------
-        cols : (k, n) array
-            Indices, or ids after a fit to ids; -1 (None, where ids are text) where fewer than n columns are left.
-        predictions : (k, n) array
-            What :meth:`predict` gives for them; nan there.
-        """
-        check_is_fitted(self)
-        from .recommending import recommend
-
-        at = find_side(rows, self.ids_, "rows")
-        if self.ids_ is not None or self.handle_unknown == "error":
-            self._mind_unknown(at < self.model_.shape[0], "rows are not in the data of the fit")
-        found, scores = recommend(self, at, n, exclude_seen, by)
-        cols = self._named(found, "cols")
-        if as_frame is None:
-            return cols, scores
-        k, place = np.nonzero(found >= 0)
-        names, there = self.labels_ or {"row": "row", "col": "col"}, found >= 0
-        columns = {names["row"]: np.atleast_1d(np.asarray(rows))[k], names["col"]: cols[there]}
-        return make_frame(as_frame, columns | {"place": place + 1, "prediction": scores[there]})
-
-    def similar_items(self, cols: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """The columns that are taken by the same rows: those whose factors of taste point in the same direction.
-
-        Parameters
-        ----------
-        cols : index or id, or (k,) array of them
-        n : int
-
-        Returns
-        -------
-        cols, cosines : (k, n) arrays
-            Other columns, nearest first, and the cosines of the angles; -1 (None, where ids are text) and nan where there are
-            no more. Columns that were never observed are left out.
-        """
-        check_is_fitted(self)
-        from .recommending import similar
-
-        found, cosines = similar(self, self._places(cols, "cols"), n, columns=True)
-        return self._named(found, "cols"), cosines
-
-    def similar_users(self, rows: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """The rows that take the same columns; as :meth:`similar_items` for rows."""
-        check_is_fitted(self)
-        from .recommending import similar
-
-        found, cosines = similar(self, self._places(rows, "rows"), n, columns=False)
-        return self._named(found, "rows"), cosines
-
-    def explain(self, row: Any, col: Any) -> Explanation:
-        """Which of a row's observations speak for recommending a column.
-
-        The score of taste is a sum over what the row has rated, as in :meth:`ImplicitFactorization.explain`.
-
-        Parameters
-        ----------
-        row, col : indices or ids
-
-        Returns
-        -------
-        items, contributions : (m,) arrays
-            The row's columns, what speaks most for the column first, and what each adds to the score.
-        score : float
-        """
-        check_is_fitted(self)
-        from .recommending import explain
-
-        found = explain(self, self._places(row, "rows"), self._places(col, "cols"))
-        return found._replace(items=self._named(found.items, "cols"))
-
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to a file that :func:`lorank.load` reads. No pickle; written in one go."""
         from .files import save_estimator
@@ -553,32 +454,6 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
     def _pairs(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)
         return find_pairs(X, self.ids_, self.labels_)
-
-    @property
-    def _seen(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The pattern of the observations."""
-        return None if self._memory is None else self._memory.seen
-
-    @property
-    def _liked(self) -> np.ndarray:
-        return np.zeros(0, bool) if self._memory is None else self._memory.liked
-
-    def _places(self, wanted: Any, side: str) -> np.ndarray:
-        """Those of known rows (columns)."""
-        return find_known(wanted, self.ids_, side, self.model_.shape[side == "cols"])
-
-    def _named(self, places: np.ndarray, side: str) -> np.ndarray:
-        return places if self.ids_ is None else named(places, self.ids_[side])
-
-    def _mind_unknown(self, known: np.ndarray, what: str) -> None:
-        """Say that some are not known, or refuse them, as ``handle_unknown`` asks."""
-        bad = np.flatnonzero(~known)
-        if not len(bad) or self.handle_unknown == "ignore":
-            return
-        text = f"{len(bad):,} of {len(known):,} {what}"
-        if self.handle_unknown == "error":
-            raise ValueError(f"{text}, the first at place {bad[0]}; handle_unknown='warn' predicts them as average ones")
-        warnings.warn(f"{text}: predicted as an average one (see known)", UserWarning, stacklevel=3)
 
     def _set_model(self, model: FactorModel) -> None:
         self.model_ = model
