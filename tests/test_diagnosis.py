@@ -42,6 +42,17 @@ def test_thin_and_empty_rows_and_columns():
     assert "One column has fewer than 3" in found.verdict
 
 
+def test_one_and_several_are_told_apart():
+    """No "1 observations", no "One row ... their own"."""
+    pairs = np.argwhere(np.ones((12, 8)))
+    rows = scipy.sparse.coo_array(([*np.arange(96.0) % 5, 1e6], [[*pairs[:, 0], 12], [*pairs[:, 1], 0]]), (13, 8))
+    said = str(lr.diagnose(rows, 2))
+    assert "One row has fewer than 2 observations, too few for 2 factors of its own" in said
+    assert "1 value lies far" in said
+    assert "1 observation repeats" in str(lr.diagnose(np.concatenate([pairs, pairs[:1]]), 2))
+    assert "2 observations repeat a" in str(lr.diagnose(np.concatenate([pairs, pairs[:2]]), 2))
+
+
 def test_duplicates_and_outliers():
     pairs = np.array([(i, j) for i in range(5) for j in range(6)])
     assert lr.diagnose(np.concatenate([pairs, pairs[:4]]), 1).duplicates == 4

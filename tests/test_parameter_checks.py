@@ -11,7 +11,7 @@ import pytest
 
 import lorank as lr
 from lorank import metrics, solvers, starts, steps, stopping
-from lorank.parameter_checks import NOT_NEGATIVE, NUMBER, POSITIVE, SHAPE, SHARE, between, check, one_of, whole
+from lorank.parameter_checks import NOT_NEGATIVE, NUMBER, POSITIVE, SHAPE, SHARE, between, check, did_you_mean, one_of, whole
 
 NAN, INF = math.nan, math.inf
 TRUTH = lr.FixedRank.zero((3, 2), 1, float)
@@ -49,6 +49,14 @@ def test_choices_and_shapes():
     for shape in ((3,), (3, 0), (3, 2.0), (3, True), (INF, 3), "ab", 5, None, (NAN, 1)):
         with pytest.raises(ValueError, match="shape must be a pair of positive integers"):
             check("shape", shape, SHAPE)
+
+
+def test_a_name_that_is_near():
+    with pytest.raises(ValueError, match=r"Did you mean 'nuclear'\?$"):
+        check("penalty", "Nucleer", one_of(("nuclear", "frobenius")))
+    with pytest.raises(ValueError, match="got 'xyz'$"):
+        check("penalty", "xyz", one_of(("nuclear", "frobenius")))
+    assert did_you_mean("ab", ["AB", "aB", "b"], at_most=2) == ". Did you mean 'AB' or 'aB'?"
 
 
 def test_messages_stay_short():

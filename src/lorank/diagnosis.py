@@ -88,11 +88,15 @@ class Diagnosis:
             if empty:
                 said.append(f"{_count(empty, name)} no observation and can only get an average.")
             if thin:
-                said.append(f"{_count(thin, name)} fewer than {r} observations, too few for {r} factors of their own.")
+                own = "its" if thin == 1 else "their"
+                said.append(f"{_count(thin, name)} fewer than {r} observations, too few for {r} factors of {own} own.")
         if self.duplicates:
-            said.append(f"{self.duplicates:,} observations repeat a pair.")
+            said.append(f"{_number(self.duplicates, 'observation repeats', 'observations repeat')} a pair.")
         if self.outliers:
-            said.append(f"{self.outliers:,} values lie far from all others: check their units.")
+            said.append(
+                f"{_number(self.outliers, 'value lies', 'values lie')} far from all others: check "
+                f"{'its unit' if self.outliers == 1 else 'their units'}."
+            )
         if self.far and self.tails is not None:
             said.append(
                 f"{self.far:.2%} of the observations are far from the fit, whose residuals have heavy tails ({self.tails:.2g} "
@@ -117,7 +121,8 @@ class Diagnosis:
     def __str__(self) -> str:
         n1, n2 = self.shape
         share = self.observations / (n1 * n2)
-        return f"{n1:,} x {n2:,}, {self.observations:,} observations ({share:.2%}). {self.verdict}"
+        seen = _number(self.observations, "observation", "observations")
+        return f"{n1:,} x {n2:,}, {seen} ({share:.2%}). {self.verdict}"
 
 
 def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0, fit: Result | FixedRank | None = None) -> Diagnosis:
@@ -276,6 +281,10 @@ def _outliers(values: np.ndarray) -> int:
     if high == low:
         return 0
     return int((np.abs(values - middle) > 20 * (high - low)).sum())
+
+
+def _number(n: int, one: str, more: str) -> str:
+    return f"{n:,} {one if n == 1 else more}"
 
 
 def _count(n: int, name: str) -> str:

@@ -12,6 +12,7 @@ ValueError: factor must be positive and finite, got -1
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
 from collections.abc import Callable, Iterable
@@ -37,6 +38,7 @@ __all__ = [
     "between",
     "check",
     "check_parameters",
+    "did_you_mean",
     "instance",
     "one_of",
     "optional",
@@ -56,10 +58,17 @@ class Expected:
         In words, to follow "must".
     holds : callable
         Whether a value is that. It takes any object at all and raises nothing.
+    names : tuple of str
+        Where it is a name, those there are: a message then says which one is near.
     """
 
     text: str
     holds: Callable[[Any], bool]
+    names: tuple[str, ...] = ()
+
+    def refuse(self, name: str, value: Any) -> ValueError:
+        """The error for a parameter that is something else."""
+        return ValueError(f"{name} must {self.text}, got {shown(value)}{did_you_mean(value, self.names)}")
 
 
 def _number(value: Any) -> float:
@@ -119,7 +128,7 @@ def whole(at_least: int, *, infinite: bool = False) -> Expected:
 def one_of(choices: Iterable[str]) -> Expected:
     """One of these strings."""
     names = tuple(choices)
-    return Expected(f"be one of {', '.join(map(repr, names))}", lambda value: isinstance(value, str) and value in names)
+    return Expected(f"be one of {', '.join(map(repr, names))}", lambda value: isinstance(value, str) and value in names, names)
 
 
 def instance(kind: type | tuple[type, ...], what: str) -> Expected:
@@ -138,20 +147,40 @@ def with_methods(*names: str, what: str) -> Expected:
 
 def optional(expected: Expected) -> Expected:
     """That, or None."""
-    return Expected(f"{expected.text}, or None", lambda value: value is None or expected.holds(value))
+    return Expected(f"{expected.text}, or None", lambda value: value is None or expected.holds(value), expected.names)
 
 
 def check(name: str, value: Any, expected: Expected) -> None:
     """A ValueError that names the parameter, where it is not what is expected."""
     if not expected.holds(value):
-        raise ValueError(f"{name} must {expected.text}, got {shown(value)}")
+        raise expected.refuse(name, value)
 
 
 def check_parameters(owner: Any, **expected: Expected) -> None:
     """Check the attributes of an object, each against what is expected of it."""
     for name, one in expected.items():
         if not one.holds(value := getattr(owner, name)):
-            raise ValueError(f"{type(owner).__name__}: {name} must {one.text}, got {shown(value)}")
+            raise one.refuse(f"{type(owner).__name__}: {name}", value)
+
+
+def did_you_mean(word: Any, names: Iterable[str], at_most: int = 1) -> str:
+    """The end of a message about a name that is none: those that are near, if any.
+
+    Examples
+    --------
+    >>> did_you_mean("PRGD", ["rgd", "prgd"])
+    ". Did you mean 'prgd'?"
+    >>> did_you_mean("nothing like it", ["rgd", "prgd"])
+    ''
+    """
+    if not isinstance(word, str) or not word:
+        return ""
+    names = list(names)
+    near = [name for name in names if name.casefold() == word.casefold()]
+    if not near:
+        plain = {name.casefold(): name for name in names}
+        near = [plain[found] for found in difflib.get_close_matches(word.casefold(), plain, at_most, 0.7)]
+    return f". Did you mean {' or '.join(map(repr, near[:at_most]))}?" if near else ""
 
 
 def shown(value: Any) -> str:

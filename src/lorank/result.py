@@ -229,6 +229,8 @@ class Result:
     >>> result = lr.solve(problem, rank=2)
     >>> str(result.status), result.converged
     ('converged', True)
+    >>> len(str(result).splitlines())  # print(result): how it ended, what it took, what to do next
+    3
     >>> result.X.shape
     (60, 50)
     """
@@ -263,7 +265,17 @@ class Result:
         return self.status.success
 
     def __str__(self) -> str:
-        return (
-            f"{self.status} after {self.n_iter} iterations, {self.seconds:.3g} s, relative residual {self.residual:.2e}\n"
-            f"{self.status.advice}\n{self.X} by {self.solver}"
-        )
+        times = f"{self.n_iter} iteration{'s' * (self.n_iter != 1)}"
+        lines = [
+            f"{self.status} after {times}, {self.seconds:.3g} s, relative residual {self.residual:.2e}",
+            f"{self.X} by {_short_name(self.solver)}",
+        ]
+        if self.outliers is not None and self.outliers.mask.any():
+            lines.append(f"{int(self.outliers.mask.sum()):,} observations ({self.outliers.share:.2%}) left out as outliers")
+        return "\n".join([*lines, self.status.advice]).rstrip()
+
+
+def _short_name(solver: Any) -> str:
+    """``Auto``, or ``RGD(RowColumn, Constant)``: what it is, without its settings, which its repr has."""
+    parts = [type(part).__name__ for name in ("metric", "step_rule") if (part := getattr(solver, name, None)) is not None]
+    return type(solver).__name__ + (f"({', '.join(parts)})" if parts else "")

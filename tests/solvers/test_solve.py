@@ -46,6 +46,34 @@ def test_the_contract_of_a_result(easy):
     assert set(history.to_dict()) == {"iteration", "seconds", "residual", "step"}
 
 
+@pytest.mark.parametrize("solver", ["auto", "prgd", "rcg", "niht"])
+def test_a_result_prints_in_a_few_lines(easy, solver):
+    result = lr.solve(easy[0], 2, solver)
+    said = str(result)
+    assert len(said.splitlines()) <= 4
+    assert max(map(len, said.splitlines())) <= 160
+    for word in (result.status, str(result.n_iter), "rank 2", type(result.solver).__name__, result.status.advice):
+        assert word in said
+
+
+def test_a_result_says_how_many_outliers_there_were():
+    X = np.outer(np.arange(1.0, 21.0), np.arange(1.0, 16.0))
+    X[3, 7] = -500.0
+    said = str(lr.solve(lr.Completion.from_dense(X, loss="robust"), rank=1))
+    assert "outliers" in said
+    assert len(said.splitlines()) <= 5
+
+
+def test_names_in_capitals_and_names_that_are_near(easy):
+    assert lr.solve(easy[0], 2, "PRGD", max_iter=1).solver == lr.solve(easy[0], 2, "prgd", max_iter=1).solver
+    with pytest.raises(ValueError, match="unknown solver 'prdg'.* Did you mean 'prgd'"):
+        lr.solve(easy[0], 2, "prdg")
+    with pytest.raises(ValueError, match="unknown start 'spectrall'.* Did you mean 'spectral'"):
+        lr.solve(easy[0], 2, start="spectrall")
+    with pytest.raises(ValueError, match="loss must be one of .* Did you mean 'huber'"):
+        lr.Completion([0], [0], [1.0], loss="Hubber")
+
+
 def test_a_result_records_its_settings(easy):
     result = lr.solve(easy[0], 2, "prgd", max_iter=1)
     assert repr(result.solver) == (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..parameter_checks import did_you_mean
 from .absolute import Absolute
 from .cauchy import Cauchy
 from .huber import Huber
@@ -36,9 +37,12 @@ def resolve_loss(loss: Any) -> Loss | None:
         return LOSSES[loss]()
     if isinstance(loss, Loss):
         return loss
-    names = ", ".join(map(repr, (SQUARES, *LOSSES, ROBUST)))
+    known = (SQUARES, *LOSSES, ROBUST)
     hint = f"the class {loss.__name__} itself: write {loss.__name__}()" if isinstance(loss, type) else repr(loss)
-    raise ValueError(f"loss must be one of {names}, or an object such as lorank.datafits.Huber(scale=1.0): got {hint}")
+    raise ValueError(
+        f"loss must be one of {', '.join(map(repr, known))}, or an object such as lorank.datafits.Huber(scale=1.0): got {hint}"
+        + did_you_mean(loss, known)
+    )
 
 
 def loss_from(parameters: dict[str, Any] | None) -> Loss | None:

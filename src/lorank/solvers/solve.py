@@ -18,7 +18,7 @@ from ..datafits.deviations import look_like_outliers
 from ..identity import identity
 from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
 from ..operators import Completion, Problem
-from ..parameter_checks import NOT_NEGATIVE, PATH, check, optional, whole
+from ..parameter_checks import NOT_NEGATIVE, PATH, check, did_you_mean, optional, whole
 from ..result import ConvergenceWarning, History, OutlierWarning, RankTrial, Result, Status
 from ..starts.resolve import STARTS, check_point, resolve_start
 from ..starts.spectral import Spectral
@@ -86,7 +86,8 @@ def solve(
         no better; then solves with all of them. ``result.rank_path`` shows what it tried.
     solver : str or Solver
         One of ``"auto"``, ``"rcg"``, ``"gauss-newton"``, ``"prgd"``, ``"adaptive-prgd"``, ``"rgd"``,
-        ``"adaptive-rgd"``, ``"shampoo"``, ``"niht"``, ``"iht"``, or an object such as ``RGD(RowColumn(), Constant(0.7))``.
+        ``"adaptive-rgd"``, ``"shampoo"``, ``"niht"``, ``"iht"`` (capitals do not matter), or an object such as
+        ``RGD(RowColumn(), Constant(0.7))``.
     tol : float
         Success when ``|A X - y| <= tol |y|``; or, where noise does not allow that, when the misfit has come to rest and nothing
         stands out in the residual any more (status ``"noise"``; ``result.noise`` tells how much there is).
@@ -233,11 +234,13 @@ def _named(name: str) -> Solver:
 
 def _resolve_solver(solver: str | Solver) -> Solver:
     if isinstance(solver, str):
-        if solver not in SOLVERS:
+        name = solver.lower()  # papers write PRGD
+        if name not in SOLVERS:
             raise ValueError(
                 f"unknown solver {solver!r}: choose one of {', '.join(map(repr, SOLVERS))}, or pass a solver object"
+                + did_you_mean(solver, SOLVERS)
             )
-        return _named(solver)
+        return _named(name)
     check("solver", solver, SOLVER)
     return solver
 

@@ -7,6 +7,7 @@ from typing import Any
 from ..backends import as_owned
 from ..geometry import FixedRank
 from ..operators import Problem
+from ..parameter_checks import did_you_mean
 from .balanced import BalancedStart
 from .base import Start
 from .continuation import Continuation
@@ -25,7 +26,8 @@ def resolve_start(start: Any, problem: Problem, rank: int) -> Start | FixedRank:
     """A start from a name, a callable or a point."""
     if isinstance(start, str):
         if start not in STARTS:
-            raise ValueError(f"unknown start {start!r}: choose one of {', '.join(map(repr, STARTS))}, or pass a point")
+            names = ", ".join(map(repr, STARTS))
+            raise ValueError(f"unknown start {start!r}: choose one of {names}, or pass a point{did_you_mean(start, STARTS)}")
         return STARTS[start]
     if isinstance(start, tuple) and len(start) == 3:
         U, s, V = (as_owned(a) for a in start)
