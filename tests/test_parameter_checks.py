@@ -54,7 +54,7 @@ def test_choices_and_shapes():
 def test_a_name_that_is_near():
     with pytest.raises(ValueError, match=r"Did you mean 'nuclear'\?$"):
         check("penalty", "Nucleer", one_of(("nuclear", "frobenius")))
-    with pytest.raises(ValueError, match="got 'xyz'$"):
+    with pytest.raises(ValueError, match=r"got 'xyz'$"):
         check("penalty", "xyz", one_of(("nuclear", "frobenius")))
     assert did_you_mean("ab", ["AB", "aB", "b"], at_most=2) == ". Did you mean 'AB' or 'aB'?"
 

@@ -93,10 +93,7 @@ class Diagnosis:
         if self.duplicates:
             said.append(f"{_number(self.duplicates, 'observation repeats', 'observations repeat')} a pair.")
         if self.outliers:
-            said.append(
-                f"{_number(self.outliers, 'value lies', 'values lie')} far from all others: check "
-                f"{'its unit' if self.outliers == 1 else 'their units'}."
-            )
+            said.append(f"{_number(self.outliers, 'value lies', 'values lie')} far from all others: check the units.")
         if self.far and self.tails is not None:
             said.append(
                 f"{self.far:.2%} of the observations are far from the fit, whose residuals have heavy tails ({self.tails:.2g} "

@@ -66,11 +66,11 @@ def test_a_result_says_how_many_outliers_there_were():
 
 def test_names_in_capitals_and_names_that_are_near(easy):
     assert lr.solve(easy[0], 2, "PRGD", max_iter=1).solver == lr.solve(easy[0], 2, "prgd", max_iter=1).solver
-    with pytest.raises(ValueError, match="unknown solver 'prdg'.* Did you mean 'prgd'"):
+    with pytest.raises(ValueError, match=r"unknown solver 'prdg'.* Did you mean 'prgd'"):
         lr.solve(easy[0], 2, "prdg")
-    with pytest.raises(ValueError, match="unknown start 'spectrall'.* Did you mean 'spectral'"):
+    with pytest.raises(ValueError, match=r"unknown start 'spectrall'.* Did you mean 'spectral'"):
         lr.solve(easy[0], 2, start="spectrall")
-    with pytest.raises(ValueError, match="loss must be one of .* Did you mean 'huber'"):
+    with pytest.raises(ValueError, match=r"loss must be one of .* Did you mean 'huber'"):
         lr.Completion([0], [0], [1.0], loss="Hubber")
 
 
