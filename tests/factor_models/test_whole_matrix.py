@@ -46,15 +46,16 @@ def test_half_a_sweep_solves_ridge_regressions(backend, weighted, columns):
     U, V = rng.standard_normal((30, 4)), rng.standard_normal((21, 4))
     observations = data.observations(backend, np.float64)
     ridge = ridges(observations, backend, SETTINGS)
-    for found, plain in zip(ridge, plain_ridges(W, SETTINGS), strict=True):
-        np.testing.assert_allclose(found, plain)
+    penalties = plain_ridges(W, SETTINGS)
+    for found, plain in zip(ridge, penalties, strict=True):
+        np.testing.assert_allclose(backend.to_numpy(found), plain)
     sides = half_sweep(observations, backend, columns, Sides(backend.asarray(U), backend.asarray(V)), ridge[columns], SETTINGS)
     got = backend.to_numpy(sides.rows) @ backend.to_numpy(sides.cols).T
     own, other, W = (V, U, W.T) if columns else (U, V, W)
     solved = np.stack(
         [
             np.linalg.solve((other.T * w) @ other + 0.2 * other.T @ other + c * np.eye(4), other.T @ w)
-            for w, c in zip(W, ridge[columns], strict=True)
+            for w, c in zip(W, penalties[columns], strict=True)
         ]
     )
     assert solved.shape == own.shape

@@ -101,6 +101,18 @@ def test_sweeps_and_observations_held_back(client, data):
         np.testing.assert_array_equal(a, b)
 
 
+def test_the_implicit_model(client, tmp_path):
+    """Who took what, counted: sums of columns are made among the workers within a half of a sweep."""
+    rng = np.random.default_rng(0)
+    users, items = np.nonzero(rng.random((60, 40)) < 0.3)
+    lr.Completion(users, items, rng.integers(1, 4, len(users)) * 1.0).save_partitions(tmp_path / "p", partitions=5)
+    problems = [lr.Completion.from_partitions(tmp_path / "p", client=c) for c in (None, client)]
+    alone, found = (lr.ImplicitFactorization(3, 0.02, zeros=0.1, max_iter=2).fit(p) for p in problems)
+    np.testing.assert_array_equal(found.user_factors_, alone.user_factors_)
+    np.testing.assert_array_equal(found.item_factors_, alone.item_factors_)
+    assert engine_of(problems[1]).bytes > 0
+
+
 def test_a_scheduler_by_its_address(cluster, client, data, alone):
     problem = lr.Completion.from_partitions(data[0], cluster=cluster.scheduler_address)
     assert_same(fit(problem), alone)

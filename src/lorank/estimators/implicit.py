@@ -11,9 +11,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
-from ..backends import Backend, device_backend, get_backend
+from ..backends import Backend, Observations, device_backend, get_backend
 from ..factor_models.implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, one_row, ridges
 from ..factor_models.implicit_choice import ImplicitCandidate, Positives, choose_implicit
+from ..operators import Completion
 from ..parameter_checks import NOT_NEGATIVE, POSITIVE, check, one_of, shown, whole
 from ..solvers.runner import INTERRUPTED
 from ..top import rows_of, top_columns
@@ -118,14 +119,19 @@ class ImplicitFactorization(BaseEstimator):
 
         Parameters
         ----------
-        X : (m, 2) array of ids, SciPy sparse matrix (users by items), or a pandas or polars data frame
+        X : (m, 2) array of ids, SciPy sparse matrix (users by items), pandas or polars data frame, or Completion
             Ids are whole numbers or text. A data frame has the columns user, item and perhaps count, in this order, or they are
-            named. Of a sparse matrix the stored entries are counts; rows and columns without any are users and items too.
+            named. Of a sparse matrix the stored entries are counts; rows and columns without any are users and items too. So
+            are the values of a :class:`~lorank.Completion`, which is fitted where its partitions are: on disk, or at workers.
         y : (m,) array, optional
             Counts, where X has none: a pair that is there several times is counted as often. Not negative; 0 is not taken.
         rows, cols, values : str, optional
             The columns of a data frame with users, items and counts.
         """
+        if isinstance(X, Completion):
+            from .implicit_partitioned import fit_problem
+
+            return fit_problem(self, X, y)
         settings, search = self._plan()
         data = read_interactions(X, y, (rows, cols, values))
         if not len(data.users):
@@ -146,7 +152,8 @@ class ImplicitFactorization(BaseEstimator):
                 regularization=search["regularization"],
                 sweeps=True,
             )
-        return self._keep(data, settings, self._swept(positives, backend, settings, None))
+        sides = self._swept(positives.observations(backend, np.float32), backend, settings, None)
+        return self._keep(data, settings, sides)
 
     def partial_fit(
         self, X: Any, y: Any = None, *, rows: Any = None, cols: Any = None, values: Any = None
@@ -160,6 +167,7 @@ class ImplicitFactorization(BaseEstimator):
         """
         if not hasattr(self, "item_factors_"):
             return self.fit(X, y, rows=rows, cols=cols, values=values)
+        self._remembered()
         settings, _ = self._plan()
         settings = replace(settings, zeros=self.zeros_, regularization=self.regularization_, sweeps=UPDATE)
         data = united(self._data(), read_interactions(X, y, (rows, cols, values)))
@@ -171,9 +179,10 @@ class ImplicitFactorization(BaseEstimator):
             grown = np.zeros((len(ids), factors.shape[1]), factors.dtype)  # new ones: found from the others at once
             grown[np.searchsorted(ids, old)] = factors
             start.append(grown)
-        backend, positives = self._backend(), self._positives(data)
+        backend = self._backend()
         sides = Sides(*(backend.asarray(a) for a in start))
-        return self._keep(data, settings, self._swept(positives, backend, settings, sides))
+        sides = self._swept(self._positives(data).observations(backend, np.float32), backend, settings, sides)
+        return self._keep(data, settings, sides)
 
     def predict(self, X: Any) -> np.ndarray:
         """Scores at (user, item) pairs of known ids: about 1 for what was taken, about 0 for what would not be."""
@@ -203,8 +212,8 @@ class ImplicitFactorization(BaseEstimator):
         check_is_fitted(self)
         rows = find_ids(users, self.user_ids_, "user")
         check("n", n, whole(1))
-        seen = rows_of(*self._seen, rows) if exclude_seen else None
-        return self._best(self.user_factors_[rows], n, seen, hide=np.diff(self._seen[0])[rows] == 0)
+        seen = rows_of(*self._remembered(), rows) if exclude_seen else None
+        return self._best(self.user_factors_[rows], n, seen, hide=self._totals[0][rows] == 0)
 
     def recommend_for(self, items: Any, counts: Any = None, n: int = 10, exclude_seen: bool = True) -> Recommendations:
         """The best items for somebody new, who took these.
@@ -248,9 +257,7 @@ class ImplicitFactorization(BaseEstimator):
             Other items, and the cosines of the angles; those that nobody took are left out.
         """
         check_is_fitted(self)
-        return self._similar(
-            item, n, self.item_factors_, self.item_ids_, "item", np.bincount(self._seen[1], minlength=len(self.item_ids_))
-        )
+        return self._similar(item, n, self.item_factors_, self.item_ids_, "item", self._totals[1])
 
     def similar_users(self, user: Any, n: int = 10) -> Recommendations:
         """The users whose factors point in the same direction.
@@ -266,7 +273,7 @@ class ImplicitFactorization(BaseEstimator):
             Ids of other users, and the cosines of the angles; those without any pair are left out.
         """
         check_is_fitted(self)
-        return self._similar(user, n, self.user_factors_, self.user_ids_, "user", np.diff(self._seen[0]))
+        return self._similar(user, n, self.user_factors_, self.user_ids_, "user", self._totals[0])
 
     def explain(self, user: Any, item: Any) -> Explanation:
         """Which of a user's items speak for another one.
@@ -291,8 +298,9 @@ class ImplicitFactorization(BaseEstimator):
         row, col = find_ids(user, self.user_ids_, "user"), find_ids(item, self.item_ids_, "item")
         if len(row) != 1 or len(col) != 1:
             raise ValueError(f"explain takes one user and one item, got {shown(user)} and {shown(item)}")
-        begin, end = self._seen[0][row[0] : row[0] + 2]
-        cols, weights = self._seen[1][begin:end], self._weights(self._counts[begin:end])
+        indptr, indices = self._remembered()
+        begin, end = indptr[row[0] : row[0] + 2]
+        cols, weights = indices[begin:end], self._weights(self._counts[begin:end])
         found = explanation(self.item_factors_, cols, weights, self._solved(cols, weights)[1], int(col[0]))
         return found._replace(items=self.item_ids_[found.items])
 
@@ -341,9 +349,8 @@ class ImplicitFactorization(BaseEstimator):
         weights = self._weights(data.counts)
         return Positives(data.users, data.items, None if (weights == 1).all() else weights, data.shape)
 
-    def _swept(self, positives: Positives, backend: Backend, settings: ImplicitSettings, start: Sides | None) -> Sides:
+    def _swept(self, observations: Observations, backend: Backend, settings: ImplicitSettings, start: Sides | None) -> Sides:
         """The fit, or what there is of it when Ctrl-C comes."""
-        observations = positives.observations(backend, np.float32)
         last: list[Sides] = []
         self.n_iter_, self.status_ = 0, "done"
 
@@ -368,13 +375,28 @@ class ImplicitFactorization(BaseEstimator):
         self.user_ids_, self.item_ids_ = data.user_ids, data.item_ids
         self.user_factors_, self.item_factors_ = (backend.to_numpy(a) for a in (sides.rows, sides.cols))
         self.zeros_, self.regularization_ = settings.zeros, settings.regularization
-        indptr = np.zeros(data.shape[0] + 1, np.int64)
-        np.cumsum(np.bincount(data.users, minlength=data.shape[0]), out=indptr[1:])
-        self._seen, self._counts = (indptr, data.items.astype(np.int32)), data.counts
+        self._remember(*self._positives(data).pattern(), data.counts)
         return self
 
+    def _remember(self, indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray) -> None:
+        """What each user took, and how many pairs each user and each item has."""
+        self._seen: tuple[np.ndarray, np.ndarray] | None = (indptr, indices)
+        self._counts, self._totals = counts, (np.diff(indptr), np.bincount(indices, minlength=len(self.item_ids_)))
+
+    def _forget(self, users: np.ndarray, items: np.ndarray) -> None:
+        """Only how many pairs each user and each item has: there are too many of them."""
+        self._seen, self._counts, self._totals = None, np.empty(0), (users, items)
+
+    def _remembered(self) -> tuple[np.ndarray, np.ndarray]:
+        if self._seen is None:
+            raise ValueError(
+                f"the model was fitted to {self._totals[0].sum():,} pairs in partitions, too many to remember who took what: "
+                "pass exclude_seen=False, or use lorank recommend --all --ratings FOLDER, which reads it there"
+            )
+        return self._seen
+
     def _data(self) -> Interactions:
-        indptr, indices = self._seen
+        indptr, indices = self._remembered()
         users = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
         return Interactions(users, indices.astype(np.int64), self._counts, self.user_ids_, self.item_ids_)
 
@@ -389,10 +411,8 @@ class ImplicitFactorization(BaseEstimator):
         self, users: np.ndarray, n: int, seen: tuple[np.ndarray, np.ndarray] | None, hide: np.ndarray | None = None
     ) -> Recommendations:
         backend = self._backend()
-        never = np.bincount(self._seen[1], minlength=len(self.item_ids_)) == 0
-        cols, scores = top_columns(
-            backend, backend.asarray(users), backend.asarray(self.item_factors_), int(n), seen=seen, never=never
-        )
+        left, right = backend.asarray(users), backend.asarray(self.item_factors_)
+        cols, scores = top_columns(backend, left, right, int(n), seen=seen, never=self._totals[1] == 0)
         if hide is not None:
             cols[hide], scores[hide] = -1, np.nan
         return Recommendations(named(cols, self.item_ids_), scores)

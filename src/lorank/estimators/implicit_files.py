@@ -16,7 +16,10 @@ NAMES = ("user_ids", "item_ids", "user_factors", "item_factors")
 def to_archive(estimator: ImplicitFactorization) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What a model file holds beside the parameters."""
     arrays = {name: getattr(estimator, f"{name}_") for name in NAMES}
-    arrays |= {"seen.indptr": estimator._seen[0], "seen.indices": estimator._seen[1], "seen.counts": estimator._counts}
+    if estimator._seen is None:  # fitted to more pairs than a model remembers
+        arrays |= {"totals.users": estimator._totals[0], "totals.items": estimator._totals[1]}
+    else:
+        arrays |= {"seen.indptr": estimator._seen[0], "seen.indices": estimator._seen[1], "seen.counts": estimator._counts}
     meta = {
         "zeros": estimator.zeros_,
         "regularization": estimator.regularization_,
@@ -31,19 +34,31 @@ def fill(estimator: ImplicitFactorization, meta: dict[str, Any], arrays: dict[st
     """The estimator with what was fitted; a ValueError or KeyError where something is missing or does not fit together."""
     for name in NAMES:
         setattr(estimator, f"{name}_", arrays[name])
-    indptr, indices, counts = (arrays[f"seen.{name}"] for name in ("indptr", "indices", "counts"))
     users, items = arrays["user_factors"], arrays["item_factors"]
-    right = (
-        users.ndim == items.ndim == 2 and users.shape[1] == items.shape[1] and indptr.ndim == indices.ndim == counts.ndim == 1
-    )
+    right = users.ndim == items.ndim == 2 and users.shape[1] == items.shape[1]
     if not right or len(users) != len(arrays["user_ids"]) or len(items) != len(arrays["item_ids"]):
         raise ValueError("its arrays do not fit together")
-    inside = not len(indices) or (indices.min() >= 0 and indices.max() < len(items))
-    rising = len(indptr) == len(users) + 1 and indptr[0] == 0 and indptr[-1] == len(indices) and (np.diff(indptr) >= 0).all()
-    if not inside or not rising or len(counts) != len(indices):
-        raise ValueError("its pattern is damaged")
-    estimator._seen, estimator._counts = (indptr, indices), counts
+    if "totals.users" in arrays:
+        _fill_totals(estimator, arrays["totals.users"], arrays["totals.items"])
+    else:
+        _fill_pattern(estimator, *(arrays[f"seen.{name}"] for name in ("indptr", "indices", "counts")))
     estimator.zeros_, estimator.regularization_ = float(meta["zeros"]), float(meta["regularization"])
     estimator.n_iter_, estimator.status_ = int(meta["n_iter"]), str(meta["status"])
     estimator.curve_ = [ImplicitCandidate(**c) for c in meta["curve"]]
     return estimator
+
+
+def _fill_pattern(estimator: ImplicitFactorization, indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray) -> None:
+    if not indptr.ndim == indices.ndim == counts.ndim == 1:
+        raise ValueError("its arrays do not fit together")
+    inside = not len(indices) or (indices.min() >= 0 and indices.max() < len(estimator.item_factors_))
+    whole = len(indptr) == len(estimator.user_factors_) + 1 and indptr[0] == 0 and indptr[-1] == len(indices)
+    if not inside or not whole or not (np.diff(indptr) >= 0).all() or len(counts) != len(indices):
+        raise ValueError("its pattern is damaged")
+    estimator._remember(indptr, indices, counts)
+
+
+def _fill_totals(estimator: ImplicitFactorization, users: np.ndarray, items: np.ndarray) -> None:
+    if users.shape != (len(estimator.user_factors_),) or items.shape != (len(estimator.item_factors_),):
+        raise ValueError("its arrays do not fit together")
+    estimator._forget(users, items)

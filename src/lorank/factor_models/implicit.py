@@ -75,14 +75,14 @@ def random_sides(backend: Backend, shape: tuple[int, int], settings: ImplicitSet
     return Sides(rows, cols)
 
 
-def ridges(observations: Observations, backend: Backend, settings: ImplicitSettings) -> tuple[np.ndarray, np.ndarray]:
-    """The penalties of rows and of columns."""
+def ridges(observations: Observations, backend: Backend, settings: ImplicitSettings) -> tuple[Array, Array]:
+    """The penalties of rows and of columns, in double precision, where the data are."""
     n1, n2 = observations.shape
     found = []
     for side, others in ((0, n2), (1, n1)):
         weights = observations.weights
         total = observations.counts(side) if weights is None else observations.sums(weights, side)
-        amount = backend.to_numpy(total).astype(float) + settings.zeros * others
+        amount = backend.astype(total, np.float64) + settings.zeros * others
         found.append(settings.regularization * amount**settings.scaling)
     return found[0], found[1]
 
@@ -92,7 +92,7 @@ def half_sweep(
     backend: Backend,
     columns: bool,
     sides: Sides,
-    ridge: np.ndarray,
+    ridge: Array,
     settings: ImplicitSettings,
     steps: int | None = None,
 ) -> Sides:
@@ -104,7 +104,7 @@ def half_sweep(
     own, other = backend.asarrays(backend.product(own, turn), backend.product(other, turn))
     prior = backend.asarray((settings.zeros * np.maximum(values, 0)).astype(dtype))
     found = observations.normal_steps(
-        columns, other, prior, backend.asarray(ridge.astype(dtype)), own, settings.steps if steps is None else steps
+        columns, other, prior, backend.astype(ridge, dtype), own, settings.steps if steps is None else steps
     )
     # Where nothing was observed the solution is zero, whatever rounding leaves of it. And factors that fade away would end as
     # denormal numbers, at a hundred times the cost.
@@ -177,5 +177,5 @@ def objective(observations: Observations, backend: Backend, settings: ImplicitSe
     gram = (backend.gram(side, side).astype(np.float64) for side in (sides.rows, sides.cols))
     everywhere = float(np.sum(next(gram) * next(gram)))
     rows, cols = ridges(observations, backend, settings)
-    squares = (backend.to_numpy(backend.row_squares(side)).astype(np.float64) for side in (sides.rows, sides.cols))
-    return misfit + settings.zeros * everywhere + float(rows @ next(squares) + cols @ next(squares))
+    squares = (backend.astype(backend.row_squares(side), np.float64) for side in (sides.rows, sides.cols))
+    return misfit + settings.zeros * everywhere + float((rows * next(squares)).sum() + (cols * next(squares)).sum())

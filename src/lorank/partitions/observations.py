@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import Array, HostEntries, Vector
+from ..backends.normal_steps import normal_steps
 from .arrays import COLS, ENTRIES, ROWS, Spread
 from .graph import Graph, Node
 from .plan import tree_total
@@ -105,6 +106,12 @@ class SpreadObservations:
         found = self.graph.find([("some", (self.node, offsets, seed, share))])[0]
         rows, cols, values, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return rows, cols, values, weights
+
+    def of_rows(self, flags: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Rows, columns and weights of the observations in the flagged rows, on the driver."""
+        found = self.graph.find([("of_rows", (self.node, Pieces(self.graph.plan.cut(flags))))])[0]
+        rows, cols, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return rows, cols, weights if self.weighted else None
 
     @functools.cached_property
     def rough(self) -> SpreadObservations:
@@ -273,3 +280,18 @@ class SpreadObservations:
         mean, cov, squares = (make(kind, "item", found, part) for part in range(3))
         spread = wrap(cov, np.zeros((0, k * (k + 1) // 2))) if covariance else None
         return wrap(mean, np.zeros((0, k))), spread, wrap(squares, np.zeros(0))
+
+    def normal_steps(self, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
+        """Those of rows block by block; those of columns with a sum over the blocks in each step, all in one program."""
+        if columns:
+            return normal_steps(self, True, other, np.array(prior), self._on_cols(ridge), self._on_cols(start), steps)
+        sides = self._row_side(ridge), self._row_side(start)
+        node = self._pass(BLOCK, "normal_steps", False, self._col_side(other), np.array(prior), *sides, steps)
+        return self._rows(node, np.zeros((0, other.shape[1]), self.like.dtype))
+
+    def _on_cols(self, a: Array) -> Spread:
+        """An array with one entry for each column, at every site."""
+        if isinstance(a, Spread) and a.graph is self.graph:
+            return a
+        a = np.array(a)
+        return self._cols(self.graph.node(SHARED, "constant", a), np.zeros((0, *a.shape[1:]), a.dtype))

@@ -41,6 +41,7 @@ PASSES = frozenset(  # those that go through the observations
         "spare",
         "part",
         "some",
+        "of_rows",
         "entries",
         "digest",
         "normal_rows",
@@ -299,6 +300,16 @@ def some(where: Where, obs: Any, offset: int, seed: int, share: float) -> tuple[
     rows = np.searchsorted(entries.indptr, at, side="right") - 1 + where.first
     weights = np.ones(len(at)) if entries.weights is None else np.asarray(entries.weights)[at]
     return rows, np.asarray(entries.indices)[at].astype(np.int64), np.asarray(entries.values)[at], weights
+
+
+@operation
+def of_rows(where: Where, obs: Any, flags: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Rows, columns and weights of all observations in some rows."""
+    entries = obs.host()
+    rows = np.repeat(np.arange(len(flags)), np.diff(entries.indptr))
+    there = flags[rows]
+    weights = np.empty(0) if entries.weights is None else np.asarray(entries.weights)[there]
+    return rows[there] + where.first, np.asarray(entries.indices)[there].astype(np.int64), weights
 
 
 @operation

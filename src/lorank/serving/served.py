@@ -123,10 +123,13 @@ class _Taken:
     number = "score"
 
     def __init__(self, model: ImplicitFactorization, titles: Mapping[str, str] | None) -> None:
-        self.model = model
-        indptr, indices = model._seen
-        self.users = Side(model.user_ids_, np.diff(indptr))
-        self.items = Side(model.item_ids_, np.bincount(indices, minlength=len(model.item_ids_)), titles)
+        if model._seen is None:
+            raise FileError(
+                "the model was fitted to more pairs than it remembers: lorank serve needs one that knows who took what"
+            )
+        self.model, self._seen = model, model._seen
+        self.users = Side(model.user_ids_, model._totals[0])
+        self.items = Side(model.item_ids_, model._totals[1], titles)
         self.labels = {"user": "user", "item": "item", "value": "count"}
 
     def about(self) -> dict[str, Any]:
@@ -138,12 +141,13 @@ class _Taken:
         }
 
     def taken(self, user: int, n: int) -> np.ndarray:
-        begin, end = self.model._seen[0][user : user + 2]
+        indptr, indices = self._seen
+        begin, end = indptr[user : user + 2]
         order = np.argsort(-self.model._counts[begin:end], kind="stable")[:n]
-        return self.model._seen[1][begin:end][order]
+        return indices[begin:end][order]
 
     def recommend(self, user: int, n: int, by: str) -> Listed:
-        seen = rows_of(*self.model._seen, np.array([user]))
+        seen = rows_of(*self._seen, np.array([user]))
         if not len(seen[1]):
             return Listed(np.empty(0, np.int64), np.empty(0))
         return self._best(self.model.user_factors_[[user]], seen, n)
