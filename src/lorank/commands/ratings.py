@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from . import large
+from . import large, taken
 from .common import busy, for_people, number_or, show_json, table, whole_or
 
 if TYPE_CHECKING:
@@ -68,11 +68,27 @@ def register(app: "typer.Typer") -> None:
         cluster: Cluster = None,
         folder: Folder = None,
         duplicates: Duplicates = "error",
+        implicit: Annotated[
+            bool, typer.Option("--implicit", help="Who took what, not ratings: each line counts once, or --value times.")
+        ] = False,
         as_json: Json = False,
     ) -> None:
         """Fit a model to ratings: predicts any row and column, with intervals."""
         with for_people():
             where = large.Where(memory, cluster, folder, duplicates)
+            if implicit:
+                _check_places(out)
+                taken.without(
+                    loss=loss,
+                    exposure=exposure,
+                    report=report,
+                    device=device,
+                    row_features=row_features,
+                    col_features=col_features,
+                )
+                given: dict[str, Any] = {"rank": rank, "regularization": regularization}
+                taken.complete(file, (row, col, value), where, **given, out=out, seed=seed, as_json=as_json)
+                return
             if large.wants_partitions(file, where):
                 _check_places(out, report)
                 if row_features is not None or col_features is not None:
@@ -127,7 +143,11 @@ def register(app: "typer.Typer") -> None:
                 raise ValueError("recommend takes --row ID, or --all with -o FILE for every row")
             if every:
                 assert out is not None
-                count = large.recommend_all(load_ratings(model), out, n, by, seen, ratings)
+                fitted = load_model(model)
+                if taken.is_implicit(fitted):
+                    count = taken.recommend_all(fitted, out, n, seen, ratings)
+                else:
+                    count = large.recommend_all(as_ratings(fitted, model), out, n, by, seen, ratings)
                 if as_json:
                     show_json({"rows": count, "out": str(out)})
                 else:
@@ -350,7 +370,11 @@ def _say_predictions(count: int, unknown: int, out: Path, as_json: bool) -> None
 
 def run_recommend(model: Path, row: str, n: int, by: str, seen: bool, as_json: bool) -> None:
     """The best columns of a row."""
-    fitted = load_ratings(model)
+    found = load_model(model)
+    if taken.is_implicit(found):
+        taken.recommend(found, row, n, seen, as_json)
+        return
+    fitted = as_ratings(found, model)
     asked = as_known(fitted, "rows", np.array([row]))
     if asked[0] not in ids_of(fitted, "rows"):
         raise ValueError(f"{row!r} is no row of the model: see lorank inspect {model} for some that are")
@@ -447,13 +471,23 @@ def summarize(model: Any) -> dict[str, Any]:
     return summary
 
 
+def load_model(path: Path) -> Any:
+    """A model from a file, of whatever kind."""
+    from ..estimators.files import load_estimator
+
+    return load_estimator(path)
+
+
 def load_ratings(path: Path) -> Any:
     """A MatrixCompletion from a file."""
+    return as_ratings(load_model(path), path)
+
+
+def as_ratings(model: Any, path: Path) -> Any:
+    """The model of a file, where it is one of ratings."""
     from ..estimators.completion import MatrixCompletion
-    from ..estimators.files import load_estimator
     from ..files import FileError
 
-    model = load_estimator(path)
     if not isinstance(model, MatrixCompletion):
         kind = "what was taken" if type(model).__name__ == "ImplicitFactorization" else "a table"
         raise FileError(f"{path} is a model of {kind}, not of ratings")

@@ -93,7 +93,7 @@ class BigCompletion:
         path: Any,
         rows: str,
         cols: str,
-        values: str,
+        values: str | None = None,
         weights: str | None = None,
         *,
         folder: str | os.PathLike[str] | None = None,
@@ -116,7 +116,8 @@ class BigCompletion:
             A file, a folder as Spark, Dask, polars or DuckDB write it, or ``"ratings/*.parquet"``.
         rows, cols, values, weights : str
             Names of columns. Ids of rows and columns are whole numbers or text, and are numbered in rising order:
-            ``problem.row_ids`` and ``problem.col_ids``.
+            ``problem.row_ids`` and ``problem.col_ids``. Without values each line counts one (and with ``duplicates="sum"`` a
+            pair as often as it is there: what :class:`~lorank.ImplicitFactorization` takes).
         folder : path, optional
             Where to write the partitions, to be opened again with :meth:`from_partitions`; by default a temporary folder that
             lives as long as the problem.
@@ -153,7 +154,9 @@ class BigCompletion:
         return cls._built(source, **options, watch=watch)
 
     @classmethod
-    def from_csv(cls, path: Any, rows: str, cols: str, values: str, weights: str | None = None, **options: Any) -> Self:
+    def from_csv(
+        cls, path: Any, rows: str, cols: str, values: str | None = None, weights: str | None = None, **options: Any
+    ) -> Self:
         r"""The same from CSV files (``.tsv``: with tabs) that name their columns; options as in :meth:`from_parquet`.
 
         Examples
@@ -169,7 +172,9 @@ class BigCompletion:
         return cls._from(source, "from_csv", options)
 
     @classmethod
-    def from_frames(cls, frames: Any, rows: str, cols: str, values: str, weights: str | None = None, **options: Any) -> Self:
+    def from_frames(
+        cls, frames: Any, rows: str, cols: str, values: str | None = None, weights: str | None = None, **options: Any
+    ) -> Self:
         """The same from data frames: one of Dask's, of which one partition is in memory at a time, or pandas' or polars', or a
         list of them; options as in :meth:`from_parquet`.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import FileError
-from .sources import Piece, TableSource, polars
+from .sources import Piece, TableSource, or_ones, polars
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,12 @@ class FrameSource:
     Attributes
     ----------
     frames : data frame or list
-    names : (row, col, value, weight or None)
-        Columns.
+    names : (row, col, value or None, weight or None)
+        Columns; without one of values each line counts one.
     """
 
     frames: Any
-    names: tuple[str, str, str, str | None]
+    names: tuple[str, str, str | None, str | None]
 
     def check(self) -> None:
         """A FileError where there is no such column."""
@@ -41,7 +41,7 @@ class FrameSource:
             origin = Path(f"data frame {k}")
             whole = pl.DataFrame([_series(pl, frame[name], name, origin) for name in self.names if name is not None])
             columns = [table._column(pl, whole, name, role, origin, 0) for role, name in enumerate(self.names)]
-            yield Piece(columns[0], columns[1], columns[2], columns[3], str(origin), 0)
+            yield Piece(columns[0], columns[1], or_ones(columns[2], len(whole)), columns[3], str(origin), 0)
 
     def _each(self, lazily: bool = False) -> Iterator[Any]:
         frames = self.frames if isinstance(self.frames, (list, tuple)) else [self.frames]

@@ -56,12 +56,12 @@ class TableSource:
     Attributes
     ----------
     files : list of paths
-    names : (row, col, value, weight or None)
-        Columns.
+    names : (row, col, value or None, weight or None)
+        Columns; without one of values each line counts one.
     """
 
     files: list[Path]
-    names: tuple[str, str, str, str | None]
+    names: tuple[str, str, str | None, str | None]
 
     def check(self) -> None:
         """A FileError where a file lacks a column, has another kind of it than the first file, or cannot be read."""
@@ -91,7 +91,7 @@ class TableSource:
                 if not len(frame):
                     continue
                 columns = [self._column(pl, frame, name, k, file, at) for k, name in enumerate(self.names)]
-                yield Piece(columns[0], columns[1], columns[2], columns[3], str(file), at)
+                yield Piece(columns[0], columns[1], or_ones(columns[2], len(frame)), columns[3], str(file), at)
                 at += len(frame)
             if not at:
                 raise FileError(f"{file} is empty: leave it out")
@@ -111,6 +111,10 @@ class TableSource:
             k = int(bad.arg_true()[0])
             raise FileError(f"{file}, row {at + k + 1}, column {name!r}: {series[k]!r} cannot be used")
         return ids if role < 2 else ids.to_numpy()
+
+
+def or_ones(values: np.ndarray | None, count: int) -> np.ndarray:
+    return np.ones(count) if values is None else values
 
 
 def pair_batches(files: list[Path], row: str, col: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -1,0 +1,170 @@
+"""``lorank complete --implicit`` and ``recommend`` of such a model: who took what, in files of any size."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..files import FileError
+from ..partitions.folder import MANIFEST, Folder, open_folder
+from .common import number_or, show_json, table, whole_or
+from .large import ENDINGS, ROWS, Progress, Where, for_people, telling
+
+RANK = 64  # where none is given
+
+
+def complete(
+    path: str,
+    names: tuple[str | None, str | None, str | None],
+    where: Where,
+    *,
+    rank: str,
+    regularization: str,
+    out: Path | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Fit an ImplicitFactorization to pairs in partitions, made where they are not there yet."""
+    from .._version import __version__
+    from ..estimators import ImplicitFactorization
+
+    factors, strength = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto",), "regularization")
+    model = ImplicitFactorization(factors if isinstance(factors, int) else RANK, strength, random_state=seed)
+    begin = time.perf_counter()
+    with for_people(), telling("opening partitions") as say:
+        problem = _open(path, names, where, say)
+    with for_people(), telling("fitting") as say:
+        progress = Progress(problem, say)
+        model.fit(problem)
+        progress.end()
+    summary: dict[str, Any] = {
+        "lorank": __version__,
+        "class": "ImplicitFactorization",
+        "shape": list(problem.shape),
+        "pairs": problem.m,
+        "rank": model.rank,
+        "regularization": model.regularization_,
+        "zeros": model.zeros_,
+        "sweeps": model.n_iter_,
+        "curve": [vars(c) for c in model.curve_],
+    }
+    summary |= progress.summary() | {"file": path, "seconds": time.perf_counter() - begin}
+    if where.folder is not None:
+        summary["folder"] = str(where.folder)
+    if out is not None:
+        model.save(out)
+        summary["model"] = str(out)
+    if as_json:
+        show_json(summary)
+        return
+    users, items = problem.shape
+    print(f"{problem.m:,} pairs of {users:,} users and {items:,} items")
+    print(
+        f"rank {model.rank}, regularization {model.regularization_:.3g}, zeros count {model.zeros_:.3g}, {model.n_iter_} sweeps"
+    )
+    if model.curve_:
+        best = max(c.ndcg for c in model.curve_)
+        print(f"NDCG of lists of 20 on held-out pairs: {best:.4f}, the best of {len(model.curve_)} settings")
+    if out is not None:
+        print(f"model: {out}")
+    print(f"{summary['partitions']:,} partitions, {progress.text()}")
+
+
+def _open(path: str, names: tuple[str | None, str | None, str | None], where: Where, say: Any) -> Any:
+    """The counts of pairs in partitions: a column of them, or each line counts once."""
+    from ..datafiles.ratings import guess_columns
+    from ..operators import Completion
+    from ..partitions.sources import find_files, schema_of
+
+    options: dict[str, Any] = {"cluster": where.cluster, "memory": where.memory}
+    if (Path(path) / MANIFEST).exists():
+        return Completion.from_partitions(path, **options)
+    if where.folder is not None and (where.folder / MANIFEST).exists():
+        raise FileError(f"{where.folder} holds partitions already: give it instead of {path}, or choose another folder")
+    files = find_files(path, ENDINGS)
+    row, col, value = names
+    if not str(files[0]).endswith(ENDINGS):
+        raise FileError(f"{files[0]}: pairs are read from {', '.join(ENDINGS[:3])}")
+    found = guess_columns(files[0], list(schema_of(files[0])), row, col, None, with_values=False)
+    read = Completion.from_parquet if str(files[0]).endswith(".parquet") else Completion.from_csv
+    duplicates = "sum" if where.duplicates == "error" else where.duplicates
+    return read(
+        [str(f) for f in files],
+        found.row,
+        found.col,
+        value,
+        folder=where.folder,
+        duplicates=duplicates,
+        watch=lambda what, count: say(f"{what}: {count:,}"),
+        **options,
+    )
+
+
+def recommend(fitted: Any, row: str, n: int, seen: bool, as_json: bool) -> None:
+    """The best items of a user."""
+    from ..datafiles.ratings import alike
+
+    asked = alike(np.array([row]), fitted.user_ids_)
+    if asked[0] not in fitted.user_ids_:
+        raise ValueError(f"{row!r} is no user of the model: see lorank inspect for some that are")
+    items, scores = fitted.recommend(asked, n, exclude_seen=not seen)
+    there = ~np.isnan(scores[0])
+    best = list(zip(items[0][there], scores[0][there], strict=True))
+    if as_json:
+        show_json({"row": row, "recommendations": [{"col": item, "score": score} for item, score in best]})
+    else:
+        table(["", "item", "score"], [[k + 1, item, f"{score:.3f}"] for k, (item, score) in enumerate(best)])
+
+
+def recommend_all(fitted: Any, out: Path, n: int, seen: bool, ratings: Path | None) -> int:
+    """The best items of every user, some users at a time: how many users there were."""
+    from .tables_out import BlockWriter
+
+    count, folder = len(fitted.user_ids_), None if ratings is None else open_folder(ratings)
+    if folder is not None and folder.shape != (count, len(fitted.item_ids_)):
+        raise ValueError(f"{ratings} has shape {folder.shape}, and the model was fitted to others")
+    if folder is None and not seen:
+        fitted._remembered()  # refuses before a file is begun
+    with BlockWriter(out) as writer, telling("recommending") as say:
+        for first, last, pattern in _patterns(fitted, folder, seen):
+            hide = fitted._totals[0][first:last] == 0
+            items, scores = fitted._best(fitted.user_factors_[first:last], n, pattern, hide=hide)
+            there = ~np.isnan(scores)
+            place = np.broadcast_to(np.arange(1, n + 1), scores.shape)[there]
+            users = np.repeat(fitted.user_ids_[first:last], there.sum(1))
+            writer.add({"user": users, "place": place, "item": items[there], "score": scores[there]})
+            say(f"{last:,} users of {count:,}")
+    return count
+
+
+def _patterns(fitted: Any, folder: Folder | None, seen: bool) -> Iterator[tuple[int, int, Any]]:
+    """Ranges of users, and what they took, which is left out."""
+    from ..top import rows_of
+
+    if folder is None or seen:
+        for first in range(0, len(fitted.user_ids_), ROWS):
+            last = min(first + ROWS, len(fitted.user_ids_))
+            indptr, indices = fitted._remembered() if not seen else (np.zeros(1, np.int64), np.empty(0, np.int32))
+            yield first, last, None if seen else rows_of(indptr, indices, np.arange(first, last))
+        return
+    for k, part in enumerate(folder.parts):
+        block = folder.block(k)
+        for low in range(0, part.rows, ROWS):
+            high = min(low + ROWS, part.rows)
+            indptr = np.asarray(block.indptr[low : high + 1])
+            yield part.first + low, part.first + high, (indptr - indptr[0], np.asarray(block.indices[indptr[0] : indptr[-1]]))
+
+
+def without(**options: Any) -> None:
+    """Options that are for ratings, refused by name."""
+    for name, given in options.items():
+        if given not in (None, False, "squares"):
+            raise ValueError(f"--{name.replace('_', '-')} is for ratings: leave it out with --implicit")
+
+
+def is_implicit(model: Any) -> bool:
+    return type(model).__name__ == "ImplicitFactorization"
