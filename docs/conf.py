@@ -30,8 +30,10 @@ extensions = [
     # of docs/_ext
     "api_pages",
     "decision_diagram",
+    "gallery_groups",
     "offline_mathjax",
     "paper_links",
+    "phone_tables",
     "repository_links",
     "room_drawing",
 ]
@@ -88,7 +90,13 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_prev_next": False,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {  # none beside the gallery's scripts: they have long lines
+        **{
+            where: ["page-toc"]
+            for where in ("*", "guides/*", "api/**", "theory/*", "benchmarks/*", "reproduction/*", "project/*")
+        },
+        "gallery/*": [],
+    },
     "search_bar_text": "Search …",
     "pygments_light_style": "tango",
     "pygments_dark_style": "github-dark",

@@ -5,15 +5,27 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import warnings
 from pathlib import Path
 
 import pytest
 
-LONGER = ("figure_one", "gpu", "image", "outliers", "phase_image", "ratings", "traffic", "uneven", "your_own_operator")
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
-EXAMPLES = [path for path in EXAMPLES if path.stem.removeprefix("plot_") not in LONGER]
+LONGER = (
+    "figure_one",
+    "gpu",
+    "image",
+    "outliers",
+    "phase_image",
+    "ratings",
+    "tensor",
+    "traffic",
+    "uneven",
+    "your_own_operator",
+)
+SCRIPTS = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
+EXAMPLES = [path for path in SCRIPTS if path.stem.removeprefix("plot_") not in LONGER]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -34,3 +46,9 @@ def test_example(path, monkeypatch, capsys):
     assert min(drawn) > 0
     assert capsys.readouterr().out
     assert path.read_text().startswith(('"""\n', 'r"""\n'))
+
+
+def test_each_example_has_its_place_in_the_gallery():
+    groups = (Path(__file__).parents[1] / "docs" / "_ext" / "gallery_groups.py").read_text(encoding="utf-8")
+    placed = re.findall(r'^        "(\w+)": \(', groups, re.MULTILINE)
+    assert sorted(placed) == sorted(path.stem.removeprefix("plot_") for path in SCRIPTS)

@@ -1,4 +1,4 @@
-"""The diagram of docs/choose.md, as SVG that takes the colours of the page: ``{decision-diagram}``."""
+"""The diagram of docs/choose.md, boxes and lines that site.css draws for wide and for narrow pages: ``{decision-diagram}``."""
 
 from __future__ import annotations
 
@@ -31,33 +31,16 @@ TREE = {
         ("an image behind masks, by FFT", ".coded_diffraction", "guides/sensing.html#phase-retrieval"),
     ],
 }
-ROW, HAVE, WHICH, USE, WIDTH = 38, 8, 300, 640, 900
 
 
 def drawing() -> str:
-    parts, y = [], 10
+    parts = []
     for have, kinds in TREE.items():
-        middle = y + ROW * len(kinds) / 2
-        parts.append(
-            f'<rect class="ask" x="{HAVE}" y="{middle - 17:g}" width="232" height="34" rx="6"/>'
-            f'<text x="{HAVE + 116}" y="{middle + 5:g}" text-anchor="middle" font-weight="600">{escape(have)}</text>'
+        branches = "".join(
+            f'<li><span>{escape(kind)}</span><a href="{page}">{escape(use)}</a></li>' for kind, use, page in kinds
         )
-        for k, (kind, use, page) in enumerate(kinds):
-            at = y + ROW * (k + 0.5)
-            parts.append(
-                f'<path class="ask" d="M {HAVE + 232} {middle:g} C {HAVE + 268} {middle:g}, '
-                f'{WHICH - 40} {at:g}, {WHICH - 6} {at:g}"/>'
-                f'<text x="{WHICH}" y="{at + 5:g}">{escape(kind)}</text>'
-                f'<path class="ask" d="M {USE - 40} {at:g} H {USE - 8}"/>'
-                f'<rect class="box" x="{USE}" y="{at - 15:g}" width="{WIDTH - USE - 8}" height="30" rx="6"/>'
-                f'<a href="{page}"><text x="{USE + 12}" y="{at + 5:g}" font-family="monospace">{escape(use)}</text></a>'
-            )
-        y += ROW * len(kinds) + 16
-    title = "What one has, which kind of it, and what to use; the table below says the same"
-    return (
-        f'<div class="decision"><svg viewBox="0 0 {WIDTH} {y}" role="img" aria-label="{title}" font-size="14">'
-        f"{''.join(parts)}</svg></div>"
-    )
+        parts.append(f'<div class="have"><div class="ask">{escape(have)}</div><ul>{branches}</ul></div>')
+    return f'<div class="decision">{"".join(parts)}</div>'
 
 
 class Diagram(Directive):

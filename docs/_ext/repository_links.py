@@ -1,7 +1,8 @@
 """The same Markdown on the site and in the repository: links are turned into what a site has.
 
 - A link to a page stays one. CONTRIBUTING.md and CHANGELOG.md of the repository are pages of the site.
-- A link to an HTML file in docs/ opens that file, which is copied beside the pages.
+- A link to an HTML file in docs/ opens that file, which is copied beside the pages: peers.html as peers-page.html, where
+  peers.md is a page of its own.
 - A link to another file in docs/ (a table, a script) is a download, by MyST itself.
 - What is elsewhere in the repository, and folders, are named and not linked.
 - ``@other pages@`` stands for the top pages that no table of contents names.
@@ -24,7 +25,12 @@ AS_PAGES = {
 }
 LINK = re.compile(r"(?<!!)\[((?:[^\]\[]|`[^`]*`)+)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
-html_files: set[str] = set()
+
+
+def copied(path: Path) -> Path:
+    """Where in the site an HTML file of docs/ lies."""
+    place = path.relative_to(DOCS)
+    return place.with_stem(f"{place.stem}-page") if path.with_suffix(".md").exists() else place
 
 
 def rewrite(text: str, folder: Path, depth: int) -> str:
@@ -42,9 +48,7 @@ def rewrite(text: str, folder: Path, depth: int) -> str:
             return f"[{words}]({AS_PAGES[name]}{anchor})"
         inside = DOCS in path.parents
         if inside and path.is_file() and path.suffix == ".html":
-            place = path.relative_to(DOCS).as_posix()
-            html_files.add(place)
-            return f'<a href="{"../" * depth}{place}{anchor}">{words.replace("`", "")}</a>'
+            return f'<a href="{"../" * depth}{copied(path).as_posix()}{anchor}">{words.replace("`", "")}</a>'
         if inside and path.is_file():
             return f"[{words}](/{path.relative_to(DOCS).as_posix()}{anchor})"
         return words if "`" in words else f"`{words}`"
@@ -87,7 +91,7 @@ def copy_html(app, failure) -> None:
         for page in DOCS.rglob("*.html"):
             place = page.relative_to(DOCS)
             if "gallery" not in place.parts and "_templates" not in place.parts:
-                target = Path(app.outdir) / place
+                target = Path(app.outdir) / copied(page)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(page, target)
         figures = DOCS / "reproduction" / "figures"  # which its page links to

@@ -1,0 +1,98 @@
+"""The gallery's front page: examples grouped by what people have, each with the part of its picture that says most.
+
+sphinx-gallery writes docs/gallery/index.rst with all examples in one list; here that list is cut and put together again. An
+example that no group names is a warning, and so an error of ``make docs``.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from PIL import Image
+from sphinx.util import logging
+
+# Each example with the part of its first picture, from left to right, that its thumbnail shows.
+GROUPS: dict[str, dict[str, tuple[float, float]]] = {
+    "Ratings and recommendations": {
+        "ratings": (0, 0.5),
+        "clicks": (0.49, 1),
+        "stars": (0, 0.5),
+        "one_bit_ratings": (0, 1),
+    },
+    "Tables, series and sensors": {
+        "traffic": (0.42, 1),
+        "stuck_sensors": (0.48, 1),
+        "how_sure": (0, 0.52),
+        "spectra": (0.33, 1),
+    },
+    "Images, signals and tensors": {
+        "image": (0, 0.5),
+        "phase_image": (0, 0.45),
+        "video_background": (0.5, 1),
+        "tensor": (0, 0.57),
+        "tomography": (0, 0.67),
+    },
+    "Matrices of which little is known": {
+        "front_page": (0, 0.67),
+        "choosing_the_rank": (0, 0.37),
+        "outliers": (0, 1),
+        "uneven": (0.52, 1),
+        "your_own_operator": (0, 1),
+    },
+    "The paper, and why it works": {
+        "figure_one": (0, 1),
+        "prgd_and_rgd": (0, 0.37),
+        "geometry": (0, 1),
+        "why_the_metric": (0.49, 1),
+    },
+    "Large data": {
+        "partitions": (0, 1),
+        "gpu": (0, 1),
+    },
+}
+SIZE = (400, 280)
+BLOCK = re.compile(r'\.\. raw:: html\n\n    <div class="sphx-glr-thumbcontainer".*?\n    </div>\n', re.DOTALL)
+log = logging.getLogger(__name__)
+
+
+def thumbnail(images: Path, name: str, part: tuple[float, float]) -> None:
+    """That part of the first picture, on white, where there is one."""
+    picture = images / f"sphx_glr_plot_{name}_001.png"
+    if not picture.exists():  # a build that shows texts alone
+        return
+    whole = Image.open(picture).convert("RGBA")
+    whole = Image.alpha_composite(Image.new("RGBA", whole.size, "white"), whole).convert("RGB")
+    cut = whole.crop((int(part[0] * whole.width), 0, int(part[1] * whole.width), whole.height))
+    scale = min(SIZE[0] / cut.width, SIZE[1] / cut.height)
+    cut = cut.resize((max(1, int(cut.width * scale)), max(1, int(cut.height * scale))), Image.Resampling.LANCZOS)
+    sheet = Image.new("RGB", SIZE, "white")
+    sheet.paste(cut, ((SIZE[0] - cut.width) // 2, (SIZE[1] - cut.height) // 2))
+    sheet.save(images / "thumb" / f"sphx_glr_plot_{name}_thumb.png")
+
+
+def arrange(app) -> None:
+    folder = Path(app.srcdir) / "gallery"
+    index = folder / "index.rst"
+    text = index.read_text(encoding="utf-8")
+    blocks = {re.search(r":doc:`/gallery/plot_(\w+)`", block)[1]: block for block in BLOCK.findall(text)}
+    grouped = [name for names in GROUPS.values() for name in names]
+    for name in sorted(set(blocks) ^ set(grouped)):
+        log.warning(
+            "the example plot_%s is in %s", name, "no group of the gallery" if name in blocks else "a group, and not there"
+        )
+    parts = [text[: text.index(".. raw:: html")]]
+    for title, names in GROUPS.items():
+        parts.append(f'{title}\n{"-" * len(title)}\n\n.. raw:: html\n\n    <div class="sphx-glr-thumbnails">\n')
+        for name, part in names.items():
+            thumbnail(folder / "images", name, part)
+            parts.append(blocks.get(name, "").replace("``", ""))
+        parts.append(".. raw:: html\n\n    </div>\n")
+        listed = "\n".join(f"   /gallery/plot_{name}" for name in names)
+        parts.append(f".. toctree::\n   :hidden:\n   :caption: {title}\n\n{listed}\n")
+    index.write_text("\n".join(parts), encoding="utf-8")
+
+
+def setup(app):
+    app.connect("builder-inited", arrange, priority=900)  # after sphinx-gallery
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
