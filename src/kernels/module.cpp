@@ -18,7 +18,8 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace lorank {
-void bind_gaps(nb::module_ &m);  // gaps_module.cpp
+void bind_gaps(nb::module_ &m);                   // gaps_module.cpp
+void bind_nonnegative(nb::class_<Pattern> &cls);  // nonnegative_module.cpp
 }
 
 using lorank::Factor;
@@ -412,6 +413,7 @@ NB_MODULE(_kernels, m) {
   bind_tall<float>(m);
   bind_tall<double>(m);
   lorank::bind_gaps(m);
+  lorank::bind_nonnegative(cls);
   m.attr("TOGETHER") = lorank::kTogether;
   m.attr("PREFETCH") = lorank::kPrefetch;
   m.def("instruction_set", &lorank::instruction_set, "The instruction set in use.");

@@ -31,6 +31,7 @@ Gathered<R> Pattern::gather_rows(bool columns, Factor<R> other, const double *we
   from.weights = weights;
   return from;
 }
+template Gathered<double> Pattern::gather_rows<double>(bool, Factor<double>, const double *) const;
 
 namespace {
 // Lines of the triangles that are summed in one pass: as many as leave the rows that are gathered in the second-level cache, and

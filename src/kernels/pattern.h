@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nonnegative.h"
 #include "normal.h"
 #include "passes.h"
 
@@ -54,6 +55,9 @@ class Pattern {
   // The normal equations of each row (column), solved: see normal.h. `other` is unpadded; the job's other fields that belong
   // to the pattern or to memory are filled in here.
   void normal(bool columns, Factor<double> other, const double *moments, const double *weights, NormalJob job) const;
+
+  // The same with solutions that are not negative: see nonnegative.h.
+  void nonnegative(bool columns, Factor<double> other, const double *weights, NonnegativeJob job) const;
 
   // sum_k w_k other_k^T other_k over each row's (column's) observations: out (majors, width, width). Real; weights, in the order
   // asked for, or null.

@@ -376,6 +376,24 @@ class Observations(Protocol):
         """
         ...
 
+    def nonnegative_equations(
+        self,
+        columns: bool,
+        other: Array,
+        start: Array,
+        ridge: Array,
+        *,
+        centre: Array | None = None,
+        prior: Array | None = None,
+        weights: Vector | None = None,
+        cycles: int = 20,
+        tolerance: float = 1e-3,
+    ) -> tuple[Array, Array]:
+        """The same with solutions that are not negative, by coordinate descent from a start: what they are is said in
+        :func:`~lorank.backends.nonnegative.nonnegative_equations`.
+        """
+        ...
+
     def products(self, p: Vector) -> Products:
         """``v -> P v`` and ``u -> P^H u``: for many products with the same P."""
         ...

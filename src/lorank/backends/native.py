@@ -286,6 +286,42 @@ class NativeObservations(ReferenceObservations):
         )
         return out
 
+    def nonnegative_equations(
+        self,
+        columns: bool,
+        other: Array,
+        start: Array,
+        ridge: Array,
+        *,
+        centre: Array | None = None,
+        prior: Array | None = None,
+        weights: Array | None = None,
+        cycles: int = 20,
+        tolerance: float = 1e-3,
+    ) -> tuple[Array, Array]:
+        if not other.shape[1]:
+            return super().nonnegative_equations(columns, other, start, ridge)
+        if weights is None:
+            weights = self._column_weights if columns else self.weights
+        elif columns:
+            weights = self._columns(_c(weights, np.float64))
+        k = other.shape[1]
+        x, squares = np.array(start, np.float64, order="C"), np.empty(len(start))
+        self._pattern.nonnegative(
+            columns,
+            _c(other, np.float64),
+            _c(self._column_values if columns else self.values, np.float64),
+            np.zeros(k) if centre is None else _c(centre, np.float64),
+            _c(ridge, np.float64),
+            cycles,
+            tolerance,
+            x,
+            squares,
+            None if prior is None else _c(prior, np.float64),
+            None if weights is None else _c(weights, np.float64),
+        )
+        return x, squares
+
     def _times(self, columns: bool, p: Array, other: Array) -> Array:
         other = _c(other, p.dtype)
         sums = np.empty((self.shape[1 if columns else 0], other.shape[1]), p.dtype)

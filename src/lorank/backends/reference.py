@@ -12,6 +12,7 @@ import numpy as np
 from .base import Array, HostEntries, Observations
 from .dense import Dense
 from .hold_out import held_out
+from .nonnegative import nonnegative_equations
 from .normal_steps import normal_steps
 
 BLOCK = 1 << 16  # observations sampled at a time: bounds the memory of gathered factors
@@ -290,6 +291,22 @@ class ReferenceObservations:
 
     def normal_steps(self, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
         return normal_steps(self, columns, other, prior, ridge, start, steps)
+
+    def nonnegative_equations(
+        self,
+        columns: bool,
+        other: Array,
+        start: Array,
+        ridge: Array,
+        *,
+        centre: Array | None = None,
+        prior: Array | None = None,
+        weights: Array | None = None,
+        cycles: int = 20,
+        tolerance: float = 1e-3,
+    ) -> tuple[Array, Array]:
+        options: dict[str, Any] = {"centre": centre, "prior": prior, "weights": weights, "cycles": cycles}
+        return nonnegative_equations(self, columns, other, start, ridge, tolerance=tolerance, **options)
 
     def squares(self, p: Array) -> tuple[np.ndarray, np.ndarray]:
         """Squared norms of the rows and of the columns of P, in double precision."""

@@ -53,6 +53,9 @@ def register(app: "typer.Typer") -> None:
                 "poisson (counts)."
             ),
         ] = "squares",
+        nonnegative: Annotated[
+            bool, typer.Option("--nonnegative", help="Factors that are never negative: values are sums of parts.")
+        ] = False,
         exposure: Annotated[
             str | None, typer.Option(help="With --loss poisson: the column with exposures; means are these times rates.")
         ] = None,
@@ -95,6 +98,8 @@ def register(app: "typer.Typer") -> None:
                     raise ValueError("--row-features and --col-features need the ratings in memory: leave them out here")
                 if report is not None or device is not None:
                     raise ValueError("--report and --device need the ratings in memory: leave them out for partitions")
+                if nonnegative:
+                    raise ValueError("--nonnegative needs the ratings in memory: leave it out for partitions")
                 if exposure is not None:
                     raise ValueError("--exposure needs the counts in memory: leave it out for partitions")
                 options: dict[str, Any] = {"rank": rank, "regularization": regularization, "loss": loss}
@@ -102,7 +107,21 @@ def register(app: "typer.Typer") -> None:
                 return
             sides = row_features, col_features
             run_complete(
-                Path(file), row, col, value, rank, regularization, out, report, seed, as_json, device, loss, exposure, sides
+                Path(file),
+                row,
+                col,
+                value,
+                rank,
+                regularization,
+                out,
+                report,
+                seed,
+                as_json,
+                device,
+                loss,
+                exposure,
+                sides,
+                nonnegative,
             )
 
     @app.command()
@@ -198,6 +217,7 @@ def run_complete(
     loss: str = "squares",
     exposure: str | None = None,
     sides: tuple[Path | None, Path | None] = (None, None),
+    nonnegative: bool = False,
 ) -> None:
     """Read, diagnose, fit, say how well, and write what was asked for."""
     from ..datafiles import read_ratings
@@ -225,6 +245,7 @@ def run_complete(
         device=device,
         loss=loss if weights is None else chosen,
         holdout=0.1,
+        nonnegative=nonnegative,
     )
     features = _side_tables(sides, data)
     with busy("fitting"):

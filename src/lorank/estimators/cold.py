@@ -41,6 +41,8 @@ def with_features(entries: Entries, row_features: Any, col_features: Any) -> tup
 
 def featured(settings: Settings, sides: dict[str, SideTable], shape: tuple[int, int]) -> Settings:
     """The settings of a fit with features; a ValueError where they cannot be used."""
+    if settings.nonnegative:
+        raise ValueError("features foretell factors of either sign: leave out nonnegative=True, or the features")
     if settings.regularization is not None:
         raise ValueError("features are the means of learned priors: leave regularization at 'auto' or 'learned'")
     if settings.device is not None:

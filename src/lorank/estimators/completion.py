@@ -27,7 +27,7 @@ from .cold import featured, foreseen, with_features
 from .entries import find_pairs, full_shape, read_entries, read_weights
 from .features import SideTable
 from .outliers import find_outliers, warn_about_outliers
-from .plan import is_robust, plan, refuse_intervals
+from .plan import is_robust, plan, refuse_intervals, refuse_negative
 from .recommender import RecommenderMixin
 
 QUANTILES = 2001
@@ -63,6 +63,11 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
         Whether values have a mean, and rows and columns offsets from it. Without, the matrix itself is of low rank.
     bounds : (float, float), optional
         Clip predictions to these.
+    nonnegative : bool
+        Non-negative matrix factorisation of what was observed: factors, and so predictions, are never negative, and each value
+        is a sum of ``rank`` parts. There are no offsets then, whatever ``biases`` says: an offset that may be negative would
+        leave the parts deviations instead of amounts. Factors are drawn to the mean of their side instead of to zero, so that
+        rows with few observations are average ones. A strength is found on held-out observations where none is given.
     loss : str or Loss
         What entries are compared with the values by: ``"squares"``; ``"robust"``, squares for all but gross errors, which are
         found and left out (``outliers_``); ``"huber"``, ``"absolute"``, ``"cauchy"`` or ``"tukey"``, by which large errors
@@ -100,6 +105,9 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
         The factors without offsets, ``U diag(s) V^T``.
     row_bias_, col_bias_ : arrays
     mean_ : float
+    row_factors_, col_factors_ : (n1, rank) and (n2, rank) arrays
+        The factors as they were fitted, with ``row_factors_ @ col_factors_.T`` the matrix without mean and offsets; with
+        ``nonnegative=True`` not negative, the largest part first.
     rank_ : int
     regularization_ : float or "learned"
     n_iter_ : int
@@ -138,6 +146,7 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
         count_scaling: float = 0.0,
         biases: bool = True,
         bounds: tuple[float, float] | None = None,
+        nonnegative: bool = False,
         loss: Any = "squares",
         solver: str = "auto",
         intervals: bool = False,
@@ -157,6 +166,7 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
         self.count_scaling = count_scaling
         self.biases = biases
         self.bounds = bounds
+        self.nonnegative = nonnegative
         self.loss = loss
         self.solver = solver
         self.intervals = intervals
@@ -222,6 +232,7 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
             entries = read_entries(X, y, (rows, cols, values))
             if len(entries.rows) < 2:
                 raise ValueError(f"found {len(entries.rows)} sample(s): at least 2 observations are needed to fit anything")
+            refuse_negative(self, entries.values)
             entries, sides = with_features(entries, row_features, col_features)
             shape = full_shape(entries, self.shape)
             weights = check_weights(read_weights(sample_weight, X), len(entries.values))
@@ -411,6 +422,7 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
         cols, group = np.unique(cols, return_inverse=True)
         if self.loss_ is not None and self.loss_.discrete:
             values = self.loss_.encoded(values)
+        refuse_negative(self, values)
         values = np.bincount(group, values) / np.bincount(group) if len(cols) else values
         factors = self._folded(cols, values)
         return FoldIn(factors, self._expected(self.model_.mean + self.model_.cols @ factors))
@@ -459,6 +471,7 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
         self.model_ = model
         self.mean_, self.rank_ = model.mean, model.rank
         self.row_bias_, self.col_bias_ = model.row_offset(), model.col_offset()
+        self.row_factors_, self.col_factors_ = model.rows[:, : model.rank], model.cols[:, : model.rank]
         point = model.point()
         n1, n2 = model.shape
         if point is None:

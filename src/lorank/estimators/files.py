@@ -43,7 +43,7 @@ TABLE = (
     "model_",
 )  # all that a fitted TableImputer has
 TASTE = ("rows", "cols", "popularity")
-SCALARS = ("mean", "offsets", "noise")
+SCALARS = ("mean", "offsets", "noise", "nonnegative")
 
 
 def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> Path:
@@ -170,7 +170,7 @@ def _build(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     model = None
     if "model.rows" in arrays:
         given: dict[str, Any] = {f.name: arrays[f"model.{f.name}"] for f in fields(FactorModel) if f"model.{f.name}" in arrays}
-        model = FactorModel(**given, **{name: meta[f"model.{name}"] for name in SCALARS})
+        model = FactorModel(**given, **{name: meta[f"model.{name}"] for name in SCALARS if f"model.{name}" in meta})
         _check(model)
     estimator.history_ = history = History()
     for row in zip(*(arrays[f"history.{name}"].tolist() for name in History.columns), strict=True):

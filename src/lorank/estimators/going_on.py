@@ -19,7 +19,7 @@ from .cold import SIDES, affine
 from .entries import Entries, full_shape, read_entries, read_weights
 from .features import SideTable, read_features
 from .ids import united_ids
-from .plan import is_robust
+from .plan import is_robust, refuse_negative
 
 if TYPE_CHECKING:
     from .completion import MatrixCompletion
@@ -36,6 +36,7 @@ def learn_more(
         return model
     rows, cols, grown, ids = _places(model, entries)
     _refuse_strangers(model, grown, ids)
+    refuse_negative(model, entries.values)
     values = _encoded(model, entries.values)
     more = memory.with_more(rows, cols, values, weights, grown)
     merged = len(memory.entries.indices) + len(values) - len(more.entries.indices)

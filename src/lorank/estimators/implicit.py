@@ -15,7 +15,7 @@ from ..backends import Backend, Observations, device_backend, get_backend
 from ..factor_models.implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, one_row, ridges
 from ..factor_models.implicit_choice import ImplicitCandidate, Positives, choose_implicit
 from ..operators import Completion
-from ..parameter_checks import NOT_NEGATIVE, POSITIVE, check, one_of, shown, whole
+from ..parameter_checks import NOT_NEGATIVE, POSITIVE, YES_OR_NO, check, one_of, shown, whole
 from ..solvers.runner import INTERRUPTED
 from ..top import rows_of, top_columns
 from .frames import pair_columns
@@ -59,6 +59,9 @@ class ImplicitFactorization(BaseEstimator):
         those find more of what is held out.
     steps : int
         Steps of conjugate gradients in each half of a sweep.
+    nonnegative : bool
+        Factors that are never negative, so that each is a part that users and items have more or less of: which items belong to
+        a part is seen from its column of ``item_factors_``. Ranks somewhat worse, and takes longer.
     random_state : int, RandomState or None
     device : str, optional
         Fit and recommend with PyTorch there, on ``"cuda"`` for example. The attributes are NumPy arrays all the same.
@@ -101,6 +104,7 @@ class ImplicitFactorization(BaseEstimator):
         scaling: float = 1.0,
         max_iter: int = 8,
         steps: int = 3,
+        nonnegative: bool = False,
         random_state: Any = 0,
         device: str | None = None,
     ) -> None:
@@ -111,6 +115,7 @@ class ImplicitFactorization(BaseEstimator):
         self.scaling = scaling
         self.max_iter = max_iter
         self.steps = steps
+        self.nonnegative = nonnegative
         self.random_state = random_state
         self.device = device
 
@@ -301,7 +306,9 @@ class ImplicitFactorization(BaseEstimator):
         indptr, indices = self._remembered()
         begin, end = indptr[row[0] : row[0] + 2]
         cols, weights = indices[begin:end], self._weights(self._counts[begin:end])
-        found = explanation(self.item_factors_, cols, weights, self._solved(cols, weights)[1], int(col[0]))
+        x, M = self._solved(cols, weights)
+        free = x > 0 if self.nonnegative else np.ones(len(x), bool)  # what is held at zero adds nothing
+        found = explanation(self.item_factors_[:, free], cols, weights, M[np.ix_(free, free)], int(col[0]))
         return found._replace(items=self.item_ids_[found.items])
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -318,6 +325,7 @@ class ImplicitFactorization(BaseEstimator):
         check("scaling", self.scaling, NOT_NEGATIVE)
         check("max_iter", self.max_iter, whole(1))
         check("steps", self.steps, whole(1))
+        check("nonnegative", self.nonnegative, YES_OR_NO)
         search, numbers = {}, {}
         for name, first in (("zeros", ZEROS), ("regularization", REGULARIZATION)):
             given = getattr(self, name)
@@ -332,6 +340,7 @@ class ImplicitFactorization(BaseEstimator):
             sweeps=int(self.max_iter),
             steps=int(self.steps),
             seed=seed,
+            nonnegative=bool(self.nonnegative),
             **numbers,
         )
         return settings, search
@@ -403,9 +412,10 @@ class ImplicitFactorization(BaseEstimator):
     def _solved(self, cols: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The factors of a user who took these, and the matrix of their normal equations."""
         rank = self.item_factors_.shape[1]
-        return one_row(
-            self.item_factors_, cols, weights, ImplicitSettings(rank, self.zeros_, self.regularization_, float(self.scaling))
+        settings = ImplicitSettings(
+            rank, self.zeros_, self.regularization_, float(self.scaling), nonnegative=bool(self.nonnegative)
         )
+        return one_row(self.item_factors_, cols, weights, settings)
 
     def _best(
         self, users: np.ndarray, n: int, seen: tuple[np.ndarray, np.ndarray] | None, hide: np.ndarray | None = None

@@ -26,6 +26,8 @@ def fit_problem(model: ImplicitFactorization, problem: Completion, counts: Any) 
     _refuse(model, problem, counts)
     if _engine(problem) is None:
         return _fit_in_memory(model, problem)
+    if model.nonnegative:
+        raise ValueError("nonnegative=True takes pairs in main memory, not partitions: leave it out, or fit to arrays")
     settings, search = model._plan()
     backend, (n1, n2) = problem.backend, problem.shape
     needed = TALL * 4 * settings.rank * (n1 + n2 * _engine(problem).workers)

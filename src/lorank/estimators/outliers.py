@@ -14,6 +14,7 @@ from ..factor_models.model import FactorModel
 from ..result import OutlierWarning
 
 SIGMAS, ROUNDS = 4.0, 3
+FITTED = 1e-3  # of the values' range: deviations that are all smaller are no gross errors
 LOOKED_AT = 1_000_000  # observations, of more every so many-th: enough to see a tail in
 
 
@@ -61,7 +62,10 @@ def warn_about_outliers(model: FactorModel, rows: Array, cols: Array, values: Ar
     d = values - model.predict(*some)
     if weights is not None:  # they say how large a deviation may be
         d = d * np.sqrt(backend_of(weights).to_numpy(weights[::step]))
-    share = look_like_outliers(d, values - np.median(values), 0.0, get_backend("reference"), noise=False)
+    off = values - np.median(values)
+    if np.abs(d).max(initial=0.0) <= FITTED * np.abs(off).max(initial=0.0):  # all is fitted, and what is left has its own tails
+        return
+    share = look_like_outliers(d, off, 0.0, get_backend("reference"), noise=False)
     if share:
         warnings.warn(
             f"the data look as if some values were grossly wrong: {share:.2%} of them are far out and far from the fit, which "

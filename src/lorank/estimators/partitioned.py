@@ -15,7 +15,7 @@ from ..factor_models.folds import in_main_memory, some_of, split_fold
 from ..factor_models.memory import Memory
 from ..operators import Completion
 from .outliers import LOOKED_AT, warn_about_outliers
-from .plan import is_robust, plan
+from .plan import is_robust, plan, refuse_negative
 
 if TYPE_CHECKING:
     from .completion import MatrixCompletion
@@ -99,6 +99,9 @@ def _refuse(model: MatrixCompletion, problem: Completion, y: Any, sample_weight:
         raise ValueError("loss='robust' finds outliers one by one in arrays: for a Completion use loss='tukey' or 'huber'")
     if model.device is not None:
         raise ValueError("the observations of a Completion stay where they are: leave out device=, and use Completion.to there")
+    if model.nonnegative and not problem.backend.in_main_memory:
+        raise ValueError("nonnegative=True takes observations in main memory: fit to arrays, or leave it out")
+    refuse_negative(model, problem.y)
     if model.cv != 1:
         raise ValueError(f"cv={model.cv}: the observations of a Completion are split once: leave cv at 1")
     if model.shape is not None and tuple(model.shape) != tuple(problem.shape):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_random_state
 
 from ..datafits import ROBUST, SQUARES, Loss, resolve_loss
 from ..factor_models import Settings
 from ..factor_models.choose import COARSE, MANY, RANKS
-from ..parameter_checks import NOT_NEGATIVE, check
+from ..parameter_checks import NOT_NEGATIVE, YES_OR_NO, check
 from .checks import check_bounds, check_choice, check_fit_options, check_rank, check_strength
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SOLVERS = ("auto", "variational", "alternating")
 UNKNOWN = ("warn", "ignore", "error")
+PARTS = 16  # the largest rank that is tried where factors are not negative: few enough to look at
 
 
 def is_robust(model: MatrixCompletion) -> bool:
@@ -29,6 +30,7 @@ def plan(model: MatrixCompletion, shape: tuple[int, int], m: int) -> tuple[Setti
     loss = resolve_loss(SQUARES if is_robust(model) else model.loss)
     if model.intervals:
         refuse_intervals(loss)
+    check("nonnegative", model.nonnegative, YES_OR_NO)
     check_choice(model.solver, SOLVERS, "solver")
     check_choice(model.penalty, ("nuclear", "frobenius"), "penalty")
     check_choice(model.handle_unknown, UNKNOWN, "handle_unknown")
@@ -41,17 +43,23 @@ def plan(model: MatrixCompletion, shape: tuple[int, int], m: int) -> tuple[Setti
         )
     if model.solver == "alternating" and strength == "learned":
         raise ValueError("solver='alternating' needs a strength: a number, or regularization='auto'")
+    if model.nonnegative:
+        refuse_with_nonnegative(model, strength, loss)
     check_fit_options(model)
     check("count_scaling", model.count_scaling, NOT_NEGATIVE)
     top = min(shape)
     rank = check_rank(model.rank, top)
-    if rank == 0 and not model.biases:
+    offsets = bool(model.biases) and not model.nonnegative
+    if rank == 0 and model.nonnegative:
+        raise ValueError("rank=0 leaves nothing to fit with nonnegative=True, which has no offsets: allow a rank of 1")
+    if rank == 0 and not offsets:
         raise ValueError("rank=0 without biases leaves nothing to fit: allow biases, or a rank of 1")
     ranks = None
     if rank == "auto":
         most = max(1, min(top, m // (2 * sum(shape)) + 2, RANKS[-1]))
-        ranks = [r for r in (COARSE if m >= MANY else RANKS) if (r or model.biases) and r <= most]
-    learned = isinstance(strength, str) and model.solver != "alternating"
+        most = min(most, PARTS) if model.nonnegative else most
+        ranks = [r for r in (COARSE if m >= MANY else RANKS) if (r or offsets) and r <= most]
+    learned = isinstance(strength, str) and model.solver != "alternating" and not model.nonnegative
     strengths = "given"
     if strength == "auto":
         both = learned and model.solver == "auto" and m < MANY
@@ -64,15 +72,44 @@ def plan(model: MatrixCompletion, shape: tuple[int, int], m: int) -> tuple[Setti
         None if learned else 0.0 if isinstance(strength, str) else float(strength),
         "nuclear" if model.penalty == "nuclear" else "frobenius",
         float(model.count_scaling),
-        bool(model.biases),
+        offsets,
         tol=float(model.tol),
         max_iter=int(model.max_iter),
         seed=int(seed),
         device=None if model.device is None else str(model.device),
         loss=loss,
         noise="unit" if loss is not None and loss.discrete else "both",
+        nonnegative=bool(model.nonnegative),
     )
     return settings, ranks, strengths
+
+
+def refuse_with_nonnegative(model: MatrixCompletion, strength: float | str, loss: Loss | None) -> None:
+    """What does not go together with factors that are not negative."""
+    if model.solver == "variational" or strength == "learned":
+        raise ValueError(
+            "nonnegative=True has no learned priors: leave solver and regularization at 'auto', which finds a strength on "
+            "held-out observations, or give a number"
+        )
+    if model.penalty != "nuclear":
+        raise ValueError("nonnegative=True penalises the squares of factors: leave penalty at 'nuclear'")
+    if loss is not None and loss.discrete:
+        raise ValueError(
+            f"nonnegative=True makes values of parts that add up, and loss={loss.name!r} has them on another scale: use "
+            "loss='squares', or leave out nonnegative"
+        )
+
+
+def refuse_negative(model: MatrixCompletion, values: Any) -> None:
+    """Values that no sum of parts can be, with nonnegative=True."""
+    if not model.nonnegative or not len(values):
+        return
+    least = float(values.min())
+    if least < 0:
+        raise ValueError(
+            f"nonnegative=True takes values that are not negative, and the least is {least:g}: shift them (subtract the "
+            "least), or leave out nonnegative"
+        )
 
 
 def refuse_intervals(loss: Loss | None) -> None:

@@ -33,6 +33,7 @@ PREFERRED = 0.9  # a strength is taken over learned priors only where its error 
 SIMPLER = 2e-3  # a smaller rank is taken where its error is larger by no more than this
 FADED = 1e-3  # of the largest singular value: a component below this share has been faded away by its learned prior
 STEPS = 9  # strengths on a path, each half of the one before
+NONNEGATIVE_STEPS = range(2, 14)  # the same where values are not centred: the largest singular value is then mostly their mean
 
 
 @dataclass(frozen=True)
@@ -243,7 +244,7 @@ def _path(fold: Fold, settings: Settings, ranks: list[int], strengths: str) -> _
         start, least, since = None, np.inf, 0
         with limited_blas(problem.blas_threads):
             top = _largest(problem)
-        for k in range(1, STEPS + 1):
+        for k in range(1, STEPS + 1) if not settings.nonnegative else NONNEGATIVE_STEPS:
             fit, last = attempt(replace(settings, rank=rank, regularization=top * 0.5**k), start)
             # A strength that leaves nothing is no start: zero factors stay zero.
             start = fit.factors if abs(fit.factors.rows[:, :rank]).max() > 1e-6 else None

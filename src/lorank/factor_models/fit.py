@@ -19,6 +19,7 @@ from ..operators.entry_checks import RepeatedPairs
 from ..result import History, Status
 from ..solvers.alternating import Alternating, Factors, Penalty, total_weight
 from ..solvers.links import Features
+from ..solvers.nonnegative import NonNegative, by_size, random_start
 from ..solvers.runner import INTERRUPTED, run
 from ..solvers.variational import Variational
 from ..state import State
@@ -28,6 +29,7 @@ from .model import FactorModel
 from .reweighted import Reweighted, origin_of, working_problem
 
 MOST_UNEQUAL = 1e8  # the largest weight over the smallest: beyond, the precisions of observations outgrow rounding
+LEAST_NONNEGATIVE = 15  # sweeps: parts come apart from a common mean slowly at first, which looks like convergence
 FASTEST, SLOWEST = 0.5, 0.98  # two moves give a rough rate of convergence: it is taken to lie between these
 
 
@@ -56,6 +58,9 @@ class Settings:
         None: least squares.
     row_features, col_features : Features or None
         What the means of learned priors depend on.
+    nonnegative : bool
+        Whether factors may not be negative (:class:`~lorank.solvers.nonnegative.NonNegative`); needs a strength, and has no
+        offsets.
     """
 
     rank: int
@@ -71,6 +76,7 @@ class Settings:
     loss: Loss | None = None
     row_features: Features | None = None
     col_features: Features | None = None
+    nonnegative: bool = False
 
     def learner(self) -> Variational:
         """The solver that learns priors."""
@@ -96,14 +102,16 @@ class Converged(Rule):
     Sweeps converge linearly: where one moves X by d, and the one before it moved it by d / q, those to come move it by about
     ``d q / (1 - q)``. Predictions that are off by e have an error of ``sqrt(noise^2 + e^2)``, which is too large by
     ``e^2 / (2 noise^2)``. The noise is the root mean square of what the model leaves over of the observations, e that of what X
-    is still to move, over all entries. Data without noise are fitted to a relative residual of about ``1e-5 sqrt(tol)``.
+    is still to move, over all entries. Data without noise are fitted to a relative residual of about ``1e-5 sqrt(tol)``. The
+    first ``least`` sweeps are made in any case.
     """
 
     tol: float = 1e-3
+    least: int = 2
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
         moves = history.step[-2:]
-        if state.iteration < 2 or not np.isfinite(moves).all():
+        if state.iteration < max(self.least, 2) or not np.isfinite(moves).all():
             return None
         rate = min(max(moves[1] / moves[0], FASTEST), SLOWEST) if moves[0] > 0 else FASTEST
         ahead = moves[1] * rate / (1 - rate) / np.sqrt(float(np.prod(problem.shape, dtype=float)))
@@ -229,8 +237,11 @@ def fit_factors(
     require_memory(problem, settings)
     learner = settings.learner()
     learned, width = settings.regularization is None, settings.rank + 2 * settings.offsets
+    if settings.nonnegative:
+        begun = start if start is not None and start.rows.shape[1] == width else None
+        start = random_start(problem, settings.rank, np.random.default_rng(settings.seed), begun)
     # Factors of a penalty's fit have no covariances, and their priors are in other units.
-    if start is None or start.rows.shape[1] != width or (learned and start.row_cov is None):
+    elif start is None or start.rows.shape[1] != width or (learned and start.row_cov is None):
         try:
             with limited_blas(problem.blas_threads):
                 start = begin(problem, settings.rank, learner, np.random.default_rng(settings.seed), start)
@@ -238,6 +249,8 @@ def fit_factors(
             return unfitted(problem, mean, settings)
     if settings.regularization is None:
         solver = replace(learner, initial=start)
+    elif settings.nonnegative:
+        solver = NonNegative(settings.regularization, settings.scaling, initial=start)
     else:
         solver = Alternating(
             settings.regularization, settings.penalty, settings.offsets, scaling=settings.scaling, initial=start
@@ -245,11 +258,14 @@ def fit_factors(
     origin = origin_of(problem)
     if origin is not None:
         solver = Reweighted(solver, origin)
-    rule = Converged(settings.tol) | Divergence() | Iterations(settings.max_iter)
+    least = LEAST_NONNEGATIVE if settings.nonnegative else 2
+    rule = Converged(settings.tol, least) | Divergence() | Iterations(settings.max_iter)
     ended = run(problem, solver, start.point(), rule, callbacks=callbacks)
     last = ended.last
     memory: Any = last.memory or (start if origin is None else (start, None, 0.0))  # Ctrl-C may come before there is any
     factors: Factors = memory if origin is None else memory[0]
+    if settings.nonnegative:
+        factors = by_size(factors)
     loss = None if origin is None else origin.loss_at(origin.residual(factors), memory[1])
     noise = factors.noise
     if not learned:  # a penalty's priors are in units of the noise
@@ -273,6 +289,7 @@ def _model(problem: Completion, mean: float, settings: Settings, factors: Factor
         factors = replace(factors, row_prior=row, col_prior=col)
     by_row, by_col = (problem.backend.to_numpy(problem.observations.counts(side)) for side in (0, 1))
     model = FactorModel.of(factors, mean, settings.offsets, noise, (by_row, by_col))
+    model = replace(model, nonnegative=settings.nonnegative)
     sides: dict[str, Any] = {}
     for side, features, link in (
         ("row", settings.row_features, factors.row_link),

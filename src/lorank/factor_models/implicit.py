@@ -20,10 +20,13 @@ from typing import Any
 import numpy as np
 
 from ..backends import Array, Backend, Observations
+from ..backends.nonnegative import descend
 
 SMALL = 1e-12  # entries of orthonormal bases below this are rounding, and may be denormal numbers
 TINY = 1e-18  # the square is still an ordinary number in single precision
 BLOCK = 1 << 16  # rows of factors that are turned into double precision at a time
+NONNEGATIVE_CYCLES = 4  # of coordinate descent for each step of conjugate gradients that is asked for
+EXACTLY = (1000, 1e-9)  # cycles and tolerance, for one row
 FINAL_STEPS = 12  # of conjugate gradients, where factors are not a start for the next sweep
 
 
@@ -43,6 +46,8 @@ class ImplicitSettings:
     steps : int
         Of conjugate gradients in each half of a sweep.
     seed : int
+    nonnegative : bool
+        Whether factors may not be negative: then solved by coordinate descent, in double precision.
     """
 
     rank: int = 64
@@ -52,6 +57,7 @@ class ImplicitSettings:
     sweeps: int = 8
     steps: int = 3
     seed: int = 0
+    nonnegative: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,7 @@ def random_sides(backend: Backend, shape: tuple[int, int], settings: ImplicitSet
     rng = np.random.default_rng(settings.seed)
     scale = 0.1 / np.sqrt(settings.rank)
     rows, cols = (backend.random_normal(rng, (n, settings.rank), dtype) * scale for n in shape)
-    return Sides(rows, cols)
+    return Sides(abs(rows), abs(cols)) if settings.nonnegative else Sides(rows, cols)
 
 
 def ridges(observations: Observations, backend: Backend, settings: ImplicitSettings) -> tuple[Array, Array]:
@@ -97,6 +103,8 @@ def half_sweep(
     steps: int | None = None,
 ) -> Sides:
     """Factors of one side, given those of the other."""
+    if settings.nonnegative:
+        return nonnegative_half(observations, backend, columns, sides, ridge, settings, steps)
     own, other = (sides.cols, sides.rows) if columns else (sides.rows, sides.cols)
     values, basis = backend.eigh(backend.gram(other, other).astype(np.float64))
     dtype = backend.dtype(own)
@@ -110,6 +118,27 @@ def half_sweep(
     # denormal numbers, at a hundred times the cost.
     seen = observations.counts(int(columns)) > 0
     found = found * ((abs(found) > TINY) & seen[:, None])
+    return Sides(other, found) if columns else Sides(found, other)
+
+
+def nonnegative_half(
+    observations: Observations,
+    backend: Backend,
+    columns: bool,
+    sides: Sides,
+    ridge: Array,
+    settings: ImplicitSettings,
+    steps: int | None,
+) -> Sides:
+    """The same with factors that are not negative: cycles over their coordinates in place of conjugate gradients."""
+    own, other = (sides.cols, sides.rows) if columns else (sides.rows, sides.cols)
+    gram = backend.gram(other, other).astype(np.float64)
+    cycles = NONNEGATIVE_CYCLES * (settings.steps if steps is None else steps)
+    found, _ = observations.nonnegative_equations(
+        columns, other, own, ridge, prior=backend.asarray(settings.zeros * gram), cycles=cycles
+    )
+    found = backend.astype(found, backend.dtype(own))
+    found = found * (found > TINY)  # that fade away: no denormal numbers
     return Sides(other, found) if columns else Sides(found, other)
 
 
@@ -166,6 +195,8 @@ def one_row(
     y = cols[taken].astype(float)
     ridge = settings.regularization * (weights.sum() + settings.zeros * len(cols)) ** settings.scaling
     M = (y.T * weights) @ y + settings.zeros * gram + ridge * np.eye(k)
+    if settings.nonnegative:
+        return descend(M[None], (y.T @ weights)[None], np.zeros((1, k)), *EXACTLY)[0], M
     return np.linalg.solve(M, y.T @ weights), M
 
 

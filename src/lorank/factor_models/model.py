@@ -12,6 +12,7 @@ from ..backends import Array, Arrays, backend_of, get_backend
 from ..geometry import FixedRank
 from ..solvers.alternating import Factors, held
 
+EXACTLY = {"cycles": 1000, "tolerance": 1e-9}  # of coordinate descent, for rows that are solved once
 GATHERED = 1 << 22  # numbers of covariances that are gathered at a time
 
 
@@ -47,6 +48,8 @@ class FactorModel:
         What features, and a one after them, add to the priors' means.
     row_means, col_means : (n1, k) and (n2, k) arrays or None
         That for each row and column of the model.
+    nonnegative : bool
+        Whether factors may not be negative. Priors are then a multiple of one, and the mean of all is 0.
     """
 
     mean: float
@@ -68,6 +71,7 @@ class FactorModel:
     col_link: np.ndarray | None = None
     row_means: np.ndarray | None = None
     col_means: np.ndarray | None = None
+    nonnegative: bool = False
 
     @classmethod
     def of(
@@ -156,6 +160,8 @@ class FactorModel:
         passes = backend.make_observations(indptr.astype(np.int64), cols.astype(np.int32), values - self.mean, len(self.cols))
         if self.col_noise is not None:
             weights = self.col_noise[cols] * (1.0 if weights is None else weights)
+        if self.nonnegative:
+            return self.solve_nonnegative(passes, False, weights)
         moments = None if self.col_cov is None else backend_of(self.col_cov).to_numpy(self.col_cov)
         mean, _, _ = passes.normal_equations(
             False,
@@ -167,6 +173,30 @@ class FactorModel:
             noise=self.noise,
         )
         return np.asarray(mean)
+
+    def solve_nonnegative(
+        self, passes: Any, columns: bool, weights: np.ndarray | None, scale: np.ndarray | float = 1.0
+    ) -> np.ndarray:
+        """Factors of rows (columns) that are not negative, to the last digit that matters, given those of the other side.
+
+        Parameters
+        ----------
+        passes : Observations
+            Of the rows, or of the columns as if they were rows, in main memory.
+        columns : bool
+            Whether they are columns.
+        weights : (m,) array or None
+        scale : (n,) array or float
+            On the penalties.
+        """
+        own, other = ("col", self.rows) if columns else ("row", self.cols)
+        precision = getattr(self, f"{own}_precision")
+        centre = self._default(precision, getattr(self, f"{own}_shift"), columns)
+        n, ridge = passes.shape[0], precision[0, 0] / self.noise
+        found, _ = passes.nonnegative_equations(
+            False, other, np.tile(centre, (n, 1)), np.full(n, ridge) * scale, centre=centre, weights=weights, **EXACTLY
+        )
+        return np.asarray(found)
 
     def grown(self, rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> FactorModel:
         """The same in main memory with more rows and columns, which are average ones: a copy, whatever the shape.

@@ -94,6 +94,10 @@ class Update:
                 weights = noise[index] * (1.0 if weights is None else weights)
         backend = get_backend()
         passes = backend.make_observations(part.indptr.astype(np.int64), part.indices.astype(np.int32), values, len(theirs))
+        if model.nonnegative:
+            scale = self._scale(getattr(model, f"{own}_counts"), at)
+            mine[at] = model.solve_nonnegative(passes, columns, weights, 1.0 if scale is None else scale)
+            return
         cov = getattr(model, f"{own}_cov")
         found, covariance, left = passes.normal_equations(
             False,

@@ -14,7 +14,7 @@ import torch
 from ..base import HostEntries
 from ..hold_out import held_out
 from ..normal_steps import normal_steps
-from . import normal_equations, plain
+from . import nonnegative, normal_equations, plain
 from .plain import Order, segments
 from .tall import Tall, settle, side_by_side
 
@@ -251,6 +251,39 @@ class TorchObservations:
         other, start = self._own(other, start)
         prior, ridge = (torch.as_tensor(a, dtype=self.values.dtype, device=self.values.device) for a in (prior, ridge))
         return normal_steps(self, columns, other, prior, ridge, start, steps)
+
+    def nonnegative_equations(
+        self,
+        columns: bool,
+        other: Array,
+        start: Array,
+        ridge: Array,
+        *,
+        centre: Array | None = None,
+        prior: Array | None = None,
+        weights: Array | None = None,
+        cycles: int = 20,
+        tolerance: float = 1e-3,
+    ) -> tuple[Array, Array]:
+        def own(a: Any) -> Array:
+            return None if a is None else torch.as_tensor(a, dtype=torch.float64, device=self.values.device)
+
+        if weights is None:
+            w = own(self._column_weights if columns else self.weights)
+        else:
+            w = own(weights)[self._to_columns] if columns else own(weights)
+        return nonnegative.solve(
+            self._by_cols if columns else self._by_rows,
+            own(self._column_values if columns else self.values),
+            own(other),
+            own(start),
+            own(ridge),
+            centre=own(centre),
+            prior=own(prior),
+            weights=w,
+            cycles=cycles,
+            tolerance=tolerance,
+        )
 
     def squares(self, p: Array) -> tuple[Array, Array]:
         q = abs(p.to(torch.complex128 if p.is_complex() else torch.float64)) ** 2

@@ -1,0 +1,101 @@
+// The pass of nonnegative.h over a pattern, and its Python face: shapes and layouts are checked before memory is touched.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "packed.h"
+#include "pattern.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace lorank {
+namespace {
+
+template <class T>
+using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+Nonnegative pass() {
+#ifdef LORANK_X86_LEVELS
+  if (active() == passes_avx512()) return nonnegative_avx512();
+  if (active() == passes_avx2()) return nonnegative_avx2();
+#endif
+  return nonnegative_baseline();
+}
+
+void require(bool ok, const char *what) {
+  if (!ok) throw std::invalid_argument(what);
+}
+
+template <class A>
+bool aligned(const A &a) {
+  return reinterpret_cast<std::uintptr_t>(a.data()) % alignof(typename A::Scalar) == 0;
+}
+
+template <class A>
+bool shaped(const A &a, std::int64_t rows, std::int64_t columns) {
+  return aligned(a) && static_cast<std::int64_t>(a.shape(0)) == rows && static_cast<std::int64_t>(a.shape(1)) == columns;
+}
+
+template <class A>
+bool sized(const A &a, std::int64_t size) {
+  return aligned(a) && static_cast<std::int64_t>(a.shape(0)) == size;
+}
+
+void solve(const Pattern &p, bool columns, Matrix<const double> other, Vector<const double> values, Vector<const double> centre,
+           Vector<const double> ridge, std::int64_t cycles, double tolerance, Matrix<double> x, Vector<double> squares,
+           std::optional<Matrix<const double>> prior, std::optional<Vector<const double>> weights) {
+  const std::int64_t majors = columns ? p.n2 : p.n1, minors = columns ? p.n1 : p.n2, width = other.shape(1);
+  require(width > 0 && shaped(other, minors, width), "other: one row for each of the other side, and a column at least");
+  require(sized(values, p.m), "values: one for each observation");
+  require(sized(centre, width), "centre: one for each column of other");
+  require(sized(ridge, majors), "ridge: one for each row that is solved for");
+  require(shaped(x, majors, width), "x: a row for each that is solved for");
+  require(sized(squares, majors), "squares: one for each row that is solved for");
+  require(!prior || shaped(*prior, width, width), "prior: as many rows and columns as other has columns");
+  require(!weights || sized(*weights, p.m), "weights: one for each observation");
+  NonnegativeJob job{};
+  job.values = values.data();
+  job.prior = prior ? prior->data() : nullptr;
+  job.centre = centre.data();
+  job.ridge = ridge.data();
+  job.cycles = cycles;
+  job.tolerance = tolerance;
+  job.x = x.data();
+  job.squares = squares.data();
+  nb::gil_scoped_release nogil;
+  p.nonnegative(columns, Factor<double>{other.data(), minors, width}, weights ? weights->data() : nullptr, job);
+}
+
+}  // namespace
+
+void Pattern::nonnegative(bool columns, Factor<double> other, const double *weights, NonnegativeJob job) const {
+  job.from = gather_rows(columns, other, weights);
+  const std::int64_t load = 1 + other.width;  // descending takes about as long as adding that many observations
+  const int count = share(columns, load);
+  const std::int64_t size = nonnegative_scratch(job.from.stride);
+  Packed<double> &memory = scratch<double>(0);
+  memory.reserve(static_cast<std::size_t>(count) * size);
+  const Nonnegative solve = pass();
+  split(columns, load, count, [&](std::int64_t first, std::int64_t last, int thread) {
+    NonnegativeJob mine = job;
+    mine.first = first;
+    mine.last = last;
+    mine.scratch = memory.data + thread * size;
+    solve(mine);
+  });
+}
+
+void bind_nonnegative(nb::class_<Pattern> &cls) {
+  cls.def("nonnegative", &solve, "columns"_a, "other"_a.noconvert(), "values"_a.noconvert(), "centre"_a.noconvert(),
+          "ridge"_a.noconvert(), "cycles"_a, "tolerance"_a, "x"_a.noconvert(), "squares"_a.noconvert(),
+          "prior"_a.noconvert() = nb::none(), "weights"_a.noconvert() = nb::none());
+}
+
+}  // namespace lorank
