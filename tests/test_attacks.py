@@ -145,8 +145,8 @@ CALLS: dict[str, Call] = {
         functools.partial(estimator, "MatrixCompletion"),
         {
             "X": PAIRS, "y": VALUES, "sample_weight": np.ones(30), "rank": 1, "regularization": 1.0, "penalty": "nuclear",
-            "count_scaling": 0.0, "bounds": None, "nonnegative": False, "solver": "auto", "holdout": 0.1, "cv": 1, "shape": None, "tol": 1e-2,
-            "max_iter": 2, "random_state": 0,
+            "count_scaling": 0.0, "bounds": None, "solver": "auto", "holdout": 0.1, "cv": 1, "shape": None, "tol": 1e-2,
+            "max_iter": 2, "random_state": 0, "nonnegative": False,
         },
         {
             "X": "pairs|index|indices|sample|features|array|y to be passed|sparse|Complex data|infinity|number",

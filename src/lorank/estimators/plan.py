@@ -102,6 +102,7 @@ def refuse_with_nonnegative(model: MatrixCompletion, strength: float | str, loss
 
 def refuse_negative(model: MatrixCompletion, values: Any) -> None:
     """Values that no sum of parts can be, with nonnegative=True."""
+    check("nonnegative", model.nonnegative, YES_OR_NO)
     if not model.nonnegative or not len(values):
         return
     least = float(values.min())
