@@ -24,6 +24,7 @@ from ..result import History
 from ..solvers.runner import INTERRUPTED
 from .checks import check_values, check_weights
 from .cold import featured, foreseen, with_features
+from .decay import Decay, combined, read_times, start_decay
 from .entries import find_pairs, full_shape, read_entries, read_weights
 from .features import SideTable
 from .outliers import find_outliers, warn_about_outliers
@@ -94,6 +95,10 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
     device : str, optional
         Fit with PyTorch there, on ``"cuda"`` for example. The attributes are NumPy arrays all the same, and predictions need
         no device.
+    half_life : float, duration, "auto" or None
+        With the ``times`` of :meth:`fit`: an observation counts half as much as one that is younger by this much, but no less
+        than a thousandth. A number in units of the times; for dates ``"90d"`` (s, min, h, d, w, y) or a timedelta.
+        ``"auto"`` holds out the latest observations, and takes what foretells them best. None: all count alike.
     tol : float
         Stop when further sweeps are expected to lower the error of predictions by less than this, relatively.
     max_iter : int
@@ -124,6 +129,10 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
         With ``loss="logistic"`` and ``"ordinal"``: the classes, in the order of :meth:`predict_proba`.
     ids_ : dict or None
         The users' own ids of ``"rows"`` and ``"cols"``, in the order of the arrays above; None after a fit to index pairs.
+    half_life_ : float or None
+        In units of the times, seconds for dates; None where nothing decays.
+    half_lives_ : list of (float or None, float)
+        With ``half_life="auto"``: what was tried, and the error on the latest observations.
 
     Examples
     --------
@@ -157,6 +166,7 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
         handle_unknown: str = "warn",
         random_state: Any = 0,
         device: str | None = None,
+        half_life: Any = None,
         tol: float = 1e-3,
         max_iter: int = 50,
     ) -> None:
@@ -177,10 +187,17 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
         self.handle_unknown = handle_unknown
         self.random_state = random_state
         self.device = device
+        self.half_life = half_life
         self.tol = tol
         self.max_iter = max_iter
 
     _sides: dict[str, SideTable] = {}  # noqa: RUF012  features of rows ("row") and columns ("col"); set by fit, never changed
+    _decay: Decay | None = None  # how observations age, where they do
+
+    @property
+    def half_life_(self) -> float | None:
+        check_is_fitted(self)
+        return None if self._decay is None else self._decay.half_life
 
     def fit(
         self,
@@ -193,6 +210,7 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
         values: Any = None,
         row_features: Any = None,
         col_features: Any = None,
+        times: Any = None,
     ) -> MatrixCompletion:
         """Fit to observed entries.
 
@@ -215,6 +233,9 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
             with the ids in a column called as in X, or one line for each index. Whole numbers of at most 32 kinds are
             categories too, text of one word is a category, and other text counts by its words; a missing cell is an average
             one. Each observed row needs a line; those that were never observed are predicted from their features alone.
+        times : (m,) array of numbers or dates, or str, optional
+            When each observation was made, for ``half_life``; for a data frame also the name of a column. Dates may be text,
+            as in 2024-05-31. Without a ``half_life`` they are not used.
 
         Notes
         -----
@@ -227,7 +248,11 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
 
                 if row_features is not None or col_features is not None:
                     raise ValueError("features go with observations in arrays and data frames, not with a Completion")
-                self._sides = {}
+                if times is not None or self.half_life is not None:
+                    raise ValueError(
+                        "times and half_life go with observations in arrays and data frames, not with a Completion"
+                    )
+                self._sides, self._decay = {}, None
                 return fit_problem(self, X, y, sample_weight)
             entries = read_entries(X, y, (rows, cols, values))
             if len(entries.rows) < 2:
@@ -238,7 +263,9 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
             weights = check_weights(read_weights(sample_weight, X), len(entries.values))
             plan(self, shape, len(entries.values))  # refuses what cannot be, before anything is computed
             self.ids_, self.labels_, self._sides = entries.ids, entries.labels, sides
-            return self._fit(np.column_stack([entries.rows, entries.cols]), entries.values, shape, weights)
+            pairs, when = np.column_stack([entries.rows, entries.cols]), read_times(times, X, len(entries.values))
+            self._decay, self.half_lives_ = start_decay(self, pairs, entries.values, shape, weights, when)
+            return self._fit(pairs, entries.values, shape, combined(weights, self._decay, when))
         except BaseException:  # a model fitted before stays what it was
             self.__dict__ = before
             raise
@@ -321,6 +348,7 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
         values: Any = None,
         row_features: Any = None,
         col_features: Any = None,
+        times: Any = None,
     ) -> MatrixCompletion:
         """Learn more observations, of known or new rows and columns, without starting over.
 
@@ -336,16 +364,18 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
             out where only features are new.
         row_features, col_features : optional
             What is known of new rows and columns, as in :meth:`fit`: after a fit with features each needs it.
+        times : optional
+            As in :meth:`fit`, and needed after a fit with a ``half_life``: what was observed before has aged since.
         """
         if not hasattr(self, "model_"):
             sides = {"row_features": row_features, "col_features": col_features}
-            return self.fit(X, y, sample_weight, rows=rows, cols=cols, values=values, **sides)
+            return self.fit(X, y, sample_weight, rows=rows, cols=cols, values=values, times=times, **sides)
         from .going_on import learn_more, meet
 
         meet(self, row_features, col_features)
         if X is None and (row_features is not None or col_features is not None):
             return self
-        return learn_more(self, X, y, sample_weight, (rows, cols, values))
+        return learn_more(self, X, y, sample_weight, (rows, cols, values), times)
 
     def predict(self, X: Any) -> np.ndarray:
         """The entries at index pairs.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, fields
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from ..imputation import pack, unpack
 from ..parameter_checks import PATH, check
 from ..result import History, Status
 from .completion import MatrixCompletion
+from .decay import Decay, check_half_life
 from .features import Encoder, SideTable
 from .implicit import ImplicitFactorization
 from .implicit_files import fill, to_archive
@@ -84,6 +86,9 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> Path:
             arrays |= {f"taste.{name}": getattr(taste, name) for name in TASTE}
             meta["taste"] = {f.name: getattr(taste, f.name) for f in fields(Taste) if f.name not in TASTE}
         arrays["calibration"] = estimator.calibration_
+        if estimator._decay is not None:
+            meta["decay"] = _plain(estimator._decay.plain())
+        meta["half_lives"] = _plain(getattr(estimator, "half_lives_", []))
         meta["loss"] = None if estimator.loss_ is None else _plain(estimator.loss_.parameters())
         meta["negative_labels"] = estimator._two
         meta["calibration_size"] = int(getattr(estimator, "calibration_size_", 0))
@@ -202,6 +207,8 @@ def _build(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         status = meta["status"]
         estimator.status_ = Status(status["name"], advice=status["advice"], success=status["success"])
         estimator.heldout_ = None
+        estimator._decay = Decay(**meta["decay"]) if "decay" in meta else None
+        estimator.half_lives_ = [tuple(one) for one in meta.get("half_lives", [])]
         estimator.loss_, estimator._two = loss_from(meta.get("loss")), meta.get("negative_labels", False)
         estimator._set_classes()
         estimator._set_model(model)
@@ -226,8 +233,10 @@ def _check(model: FactorModel) -> None:
 
 
 def _without_objects(parameters: dict[str, Any]) -> dict[str, Any]:
-    """A loss by its name and numbers."""
-    return {name: a.parameters() if isinstance(a, Loss) else a for name, a in parameters.items()}
+    """A loss by its name and numbers, and a duration in seconds."""
+    found = {name: a.parameters() if isinstance(a, Loss) else a for name, a in parameters.items()}
+    span = found.get("half_life")
+    return found | {"half_life": f"{check_half_life(span):f}s"} if isinstance(span, (timedelta, np.timedelta64)) else found
 
 
 def _checked_taste(taste: Taste, model: FactorModel) -> Taste:

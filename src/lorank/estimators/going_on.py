@@ -16,6 +16,7 @@ from ..factor_models.update import Update
 from ..operators import Completion
 from .checks import check_weights
 from .cold import SIDES, affine
+from .decay import combined, read_times
 from .entries import Entries, full_shape, read_entries, read_weights
 from .features import SideTable, read_features
 from .ids import united_ids
@@ -26,7 +27,12 @@ if TYPE_CHECKING:
 
 
 def learn_more(
-    model: MatrixCompletion, X: Any, y: Any, sample_weight: Any, names: Sequence[Any] = (None, None, None)
+    model: MatrixCompletion,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    names: Sequence[Any] = (None, None, None),
+    times: Any = None,
 ) -> MatrixCompletion:
     """See :meth:`MatrixCompletion.partial_fit`."""
     memory = _memory(model, X)
@@ -34,6 +40,12 @@ def learn_more(
     weights = check_weights(read_weights(sample_weight, X), len(entries.values))
     if not len(entries.values):
         return model
+    when, decay = read_times(times, X, len(entries.values)), model._decay
+    if decay is not None:
+        if when is None:
+            raise ValueError("the model was fitted with a half_life: pass times=..., when the new observations were made")
+        decay, memory = decay.with_more(when, memory)
+        weights = combined(weights, decay, when)
     rows, cols, grown, ids = _places(model, entries)
     _refuse_strangers(model, grown, ids)
     refuse_negative(model, entries.values)
@@ -49,7 +61,7 @@ def learn_more(
     update = Update(model.loss_, float(model.count_scaling) if model.regularization_ != "learned" else 0.0)
     assert more.owed is not None
     fitted, owed = update(model.model_, more, np.unique(rows), more.owed, grown)
-    model._memory = replace(more, owed=owed)
+    model._memory, model._decay = replace(more, owed=owed), decay
     model.ids_, model.labels_ = ids, model.labels_ or entries.labels
     model._set_model(fitted)
     if model._taste is not None:
