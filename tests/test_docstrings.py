@@ -68,6 +68,13 @@ def mentions(section: str, parameter: str) -> bool:
     return any(parameter in [name.strip() for name in head.split(",")] for head in heads)
 
 
+def takes_data(name: str, thing: object) -> bool:
+    """Whether people hand it their data: functions, measurement models, estimators; not the parts of algorithms."""
+    if inspect.isfunction(thing):
+        return True
+    return (issubclass(thing, lorank.Problem) and thing is not lorank.Problem) or hasattr(thing, "fit")
+
+
 def modules_with_examples() -> list[str]:
     names = ["lorank"]
     for info in pkgutil.walk_packages(lorank.__path__, "lorank."):
@@ -95,3 +102,9 @@ def test_examples_run(name):
         failed, tried = doctest.testmod(module)
     assert tried > 0
     assert failed == 0
+
+
+@pytest.mark.parametrize("name", [name for name, thing in PUBLIC.items() if takes_data(name, thing)])
+def test_it_says_what_it_raises(name):
+    text = inspect.getdoc(PUBLIC[name]) or ""
+    assert text.count("Raises\n------\n") == 1

@@ -138,6 +138,11 @@ def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0, fit: Result | 
     -------
     Diagnosis
 
+    Raises
+    ------
+    ValueError
+        Where there is nothing to look at, or the rank is not between 1 and the smaller side.
+
     Examples
     --------
     >>> import lorank as lr

@@ -87,6 +87,13 @@ def load_movielens(size: Size = "1m") -> MovieLens:
     -------
     MovieLens
 
+    Raises
+    ------
+    ValueError
+        Where there is no such size, or the files in the folder are not MovieLens's.
+    ImportError
+        Where the data have to be downloaded and pooch is not installed.
+
     Examples
     --------
     Downloads the archive the first time:

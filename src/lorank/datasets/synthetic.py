@@ -72,6 +72,11 @@ def random_completion(
     problem : Completion
     truth : FixedRank
 
+    Raises
+    ------
+    ValueError
+        Where a parameter is out of its range, by name.
+
     Examples
     --------
     >>> import lorank as lr
@@ -135,6 +140,11 @@ def random_sensing(
     problem : Sensing
     truth : FixedRank
 
+    Raises
+    ------
+    ValueError
+        Where a parameter is out of its range, by name.
+
     Examples
     --------
     >>> import lorank as lr
@@ -194,6 +204,11 @@ def random_phase(
     problem : PhaseRetrieval
     x : (n,) array
 
+    Raises
+    ------
+    ValueError
+        Where a parameter is out of its range, by name.
+
     Examples
     --------
     >>> import lorank as lr
@@ -246,6 +261,11 @@ def random_diffraction(
     problem : PhaseRetrieval
     x : (n,) or (h, w) array
         The signal.
+
+    Raises
+    ------
+    ValueError
+        Where a parameter is out of its range, by name.
 
     Examples
     --------
@@ -332,6 +352,11 @@ def sample_pattern(rng: np.random.Generator, shape: tuple[int, int], m: int) -> 
     -------
     rows, cols : (m,) integer arrays
         In row-major order.
+
+    Raises
+    ------
+    ValueError
+        Where a parameter is out of its range, by name.
 
     Examples
     --------

@@ -31,6 +31,11 @@ def uneven_pattern(
     rows, cols : integer arrays
         In row-major order.
 
+    Raises
+    ------
+    ValueError
+        Where a parameter is out of its range, by name.
+
     Examples
     --------
     >>> import numpy as np, lorank as lr

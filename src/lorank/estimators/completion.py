@@ -134,6 +134,12 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
     half_lives_ : list of (float or None, float)
         With ``half_life="auto"``: what was tried, and the error on the latest observations.
 
+    Raises
+    ------
+    ValueError
+        By ``fit`` and its kin, where data or a parameter are not what they should be, by name; before ``fit`` (scikit-learn's
+        NotFittedError) by all others.
+
     Examples
     --------
     >>> import numpy as np

@@ -143,6 +143,11 @@ def load_estimator(path: str | os.PathLike[str]) -> Any:
     -------
     MatrixCompletion, ImplicitFactorization, TableImputer or LowRankImputer
 
+    Raises
+    ------
+    FileError
+        A ValueError, where the file is not there, is cut off or changed, or is no model.
+
     Examples
     --------
     >>> import tempfile, pathlib

@@ -81,6 +81,12 @@ class ImplicitFactorization(BaseEstimator):
     Of equal scores, the item that comes first among ``item_ids_`` is recommended first. Ctrl-C ends the fit with the factors so
     far, and ``status_`` says "interrupted".
 
+    Raises
+    ------
+    ValueError
+        By ``fit`` and its kin, where data or a parameter are not what they should be, by name; before ``fit`` (scikit-learn's
+        NotFittedError) by all others.
+
     Examples
     --------
     >>> import numpy as np

@@ -51,6 +51,12 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     rank_, regularization_, n_iter_, history_, curve_, model_
         As for :class:`MatrixCompletion`.
 
+    Raises
+    ------
+    ValueError
+        By ``fit`` and its kin, where the table or a parameter is not what it should be, by name; before ``fit`` (scikit-learn's
+        NotFittedError) by all others.
+
     Examples
     --------
     >>> import numpy as np

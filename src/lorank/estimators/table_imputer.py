@@ -67,6 +67,12 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     period_ : int
         The season of series, in rows; 0 where none was found.
 
+    Raises
+    ------
+    ValueError
+        By ``fit`` and its kin, where the table or a parameter is not what it should be, by name; before ``fit`` (scikit-learn's
+        NotFittedError) by all others.
+
     Examples
     --------
     >>> import numpy as np

@@ -52,6 +52,11 @@ def compare(
     dict from names to lists of RankingScores
         One for each n.
 
+    Raises
+    ------
+    ValueError
+        Where lists, held-out items and numbers do not belong together, by name.
+
     Examples
     --------
     >>> from lorank.evaluation import Popularity, compare

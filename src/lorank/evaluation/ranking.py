@@ -32,6 +32,11 @@ def precision(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
     (users,) array
         nan for users without held-out items.
 
+    Raises
+    ------
+    ValueError
+        Where lists, held-out items and numbers do not belong together, by name.
+
     Examples
     --------
     >>> from lorank.evaluation import precision
@@ -54,6 +59,11 @@ def recall(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
     -------
     (users,) array
         nan for users without held-out items.
+
+    Raises
+    ------
+    ValueError
+        Where lists, held-out items and numbers do not belong together, by name.
 
     Examples
     --------
@@ -78,6 +88,11 @@ def hit_rate(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
     (users,) array
         nan for users without held-out items.
 
+    Raises
+    ------
+    ValueError
+        Where lists, held-out items and numbers do not belong together, by name.
+
     Examples
     --------
     >>> from lorank.evaluation import hit_rate
@@ -100,6 +115,11 @@ def ndcg(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
     -------
     (users,) array
         nan for users without held-out items.
+
+    Raises
+    ------
+    ValueError
+        Where lists, held-out items and numbers do not belong together, by name.
 
     Examples
     --------
@@ -126,6 +146,11 @@ def average_precision(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
     -------
     (users,) array
         nan for users without held-out items.
+
+    Raises
+    ------
+    ValueError
+        Where lists, held-out items and numbers do not belong together, by name.
 
     Examples
     --------
@@ -154,6 +179,11 @@ def coverage(recommended: Any, n_items: int, n: int = 10) -> float:
     Returns
     -------
     float
+
+    Raises
+    ------
+    ValueError
+        Where lists, held-out items and numbers do not belong together, by name.
 
     Examples
     --------
@@ -187,6 +217,11 @@ def novelty(recommended: Any, item_counts: Any, n_users: int, n: int = 10) -> fl
     -------
     float
         In bits; nan where nothing is recommended.
+
+    Raises
+    ------
+    ValueError
+        Where lists, held-out items and numbers do not belong together, by name.
 
     Examples
     --------
@@ -257,6 +292,11 @@ def ranking_scores(recommended: Any, held: Any, item_counts: Any, n_users: int, 
     Returns
     -------
     RankingScores
+
+    Raises
+    ------
+    ValueError
+        Where lists, held-out items and numbers do not belong together, by name.
 
     Examples
     --------

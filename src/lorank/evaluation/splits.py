@@ -27,6 +27,11 @@ def leave_some_out(users: Any, share: float = 0.2, *, keep: int = 1, seed: int =
     (m,) array of bool
         True where an observation is held out.
 
+    Raises
+    ------
+    ValueError
+        Where lists, held-out items and numbers do not belong together, by name.
+
     Examples
     --------
     >>> from lorank.evaluation import leave_some_out
@@ -61,6 +66,11 @@ def leave_last_out(users: Any, times: Any, share: float = 0.2, *, keep: int = 1,
     -------
     (m,) array of bool
         True where an observation is held out.
+
+    Raises
+    ------
+    ValueError
+        Where lists, held-out items and numbers do not belong together, by name.
 
     Examples
     --------

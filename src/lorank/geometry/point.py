@@ -33,6 +33,11 @@ class FixedRank(MatrixInterface):
     -----
     The constructor trusts its input; :meth:`from_factors` and :meth:`from_dense` make a point from any matrix.
 
+    Raises
+    ------
+    ValueError
+        Where the factors do not belong together, or the rank is beyond the smaller side.
+
     Examples
     --------
     >>> import numpy as np

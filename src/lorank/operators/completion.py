@@ -69,6 +69,11 @@ class Completion(BigCompletion, Problem):
     has every residual. Rows and columns without any observation cannot be recovered: they come back as zeros, and a
     warning says how many there are.
 
+    Raises
+    ------
+    ValueError
+        Where indices, values, weights, shape or loss are not what they should be: the first wrong one is named.
+
     Examples
     --------
     >>> import numpy as np

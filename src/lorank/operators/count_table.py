@@ -49,6 +49,11 @@ class CountTable(Problem):
     backend : str, optional
         As in :class:`Completion`.
 
+    Raises
+    ------
+    ValueError
+        Where a count is negative or not whole, or offsets or exposures do not fit the table.
+
     Examples
     --------
     >>> import numpy as np

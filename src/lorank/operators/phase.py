@@ -52,6 +52,11 @@ class PhaseRetrieval(Problem):
         For the probes.
     backend : str or backend, optional
 
+    Raises
+    ------
+    ValueError
+        Where A and y do not belong together, or an intensity is negative or not finite.
+
     Examples
     --------
     >>> import numpy as np
@@ -356,6 +361,11 @@ def phase_distance(x: Any, truth: Any) -> float:
     Returns
     -------
     float
+
+    Raises
+    ------
+    ValueError
+        Where the two differ in length.
 
     Examples
     --------

@@ -39,6 +39,12 @@ class Sensing(Problem):
     For a large structured operator write a pair of functions, :meth:`from_functions`, or a subclass of
     :class:`~lorank.Problem`: neither needs an array of all A_i.
 
+    Raises
+    ------
+    ValueError
+        Where A, y and the shape do not belong together, or something is not finite; with ``check=True`` also where forward and
+        adjoint do not.
+
     Examples
     --------
     >>> import numpy as np

@@ -123,6 +123,12 @@ def solve(
         Where the run ends before ``tol`` is reached, with advice. Not where ``stop`` says itself what counts as success, nor
         where a callback or Ctrl-C ended it.
 
+    Raises
+    ------
+    ValueError
+        Where a parameter is not what it should be, by name: a rank beyond the smaller side, a solver that there is not or
+        that asks for what the problem cannot give, a checkpoint of another problem, a device that is not there.
+
     Examples
     --------
     >>> import lorank as lr
