@@ -13,7 +13,9 @@ import partitioned  # noqa: F401  (registers itself)
 from helpers import host
 from lorank.backends import get_backend
 from lorank.datafits.deviations import biweight, quantile, smoothed, tails, within
+from lorank.solvers.outlier_doubts import doubts
 from lorank.solvers.row_repair import Side, repaired, suspicious
+from lorank.solvers.schedule import Schedule
 
 
 def contaminated(shape=(120, 100), rank=3, per_dof=6.0, share=0.1, noise=0.0, seed=0, size=10.0, dtype=float, **options):
@@ -97,6 +99,48 @@ def test_outliers_that_nobody_can_tell_are_no_success():
         result = lr.solve(problem, 4)
     assert not result.converged
     assert error(result.X, truth) > 0.1
+
+
+@pytest.mark.parametrize(("shape", "rank", "per_dof", "share"), [((100, 80), 3, 2.0, 0.15), ((100, 100), 3, 5.5, 0.55)])
+def test_a_wrong_matrix_is_no_success_however_it_looks(shape, rank, per_dof, share):
+    """Too few observations, or too many outliers: what is left looks like noise, or a part of the matrix fits exactly."""
+    for seed in range(2):
+        problem, truth, _ = contaminated(shape, rank, per_dof, share, seed=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", lr.ConvergenceWarning)
+            result = lr.solve(problem, rank, max_iter=300)
+        assert not result.status.success or error(result.X, truth) < 1e-3
+
+
+def test_what_speaks_against_a_fit():
+    problem, _, _ = contaminated((100, 80), 2, 8.0, 0.1, noise=0.05)
+    right = lr.solve(problem, 2)
+    limit = right.outliers.limit
+    assert doubts(problem, right.X, limit, noisy=True) == ""
+    left = right.X.U * right.X.s
+    left[3] += 50 * left[4]  # all of its observations are beyond the limit now
+    found = doubts(problem, lr.FixedRank.from_factors(left, right.X.V), limit, noisy=False)
+    assert found.startswith("But 1 rows and 0 columns have no more than 2 observations that fit")
+    rng = np.random.default_rng(0)
+    nonsense = lr.Completion(problem.rows, problem.cols, rng.standard_normal(problem.m), problem.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = lr.solve(nonsense, 12, max_iter=100).X  # 1.4 for each degree of freedom
+    assert "too few to tell outliers" in doubts(nonsense, fitted, 3.0, noisy=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = lr.solve(nonsense, 7, max_iter=100).X
+    assert "observations held back are predicted" in doubts(nonsense, fitted, math.inf, noisy=True)
+
+
+@pytest.mark.needs("native")
+def test_sweeps_find_outliers_in_fewer_steps():
+    problem, truth, wrong = contaminated((200, 150), 3, 7.0, 0.2)
+    swept, plain = (lr.solve(problem, 3, solver, tol=1e-9) for solver in (lr.Robust(), lr.Robust(schedules=(Schedule(),))))
+    for result in (swept, plain):
+        assert error(result.X, truth) < 1e-6
+        assert np.array_equal(result.outliers.mask, wrong)
+    assert swept.n_iter < plain.n_iter
 
 
 @pytest.mark.parametrize("solver", ["auto", "rcg"])

@@ -62,6 +62,16 @@ def test_it_ends_at_the_data_s_own_digits(dtype, backend):
     assert truth.distance(result.X.numpy().astype(truth.dtype)) < 1e4 * eps * truth.norm()
 
 
+def test_a_little_more_than_a_sweep_ends_sooner():
+    problem, truth = random_problem((120, 90), share=0.35)
+    plain, more = (lr.solve(problem, 3, Sweeps(relaxation=omega), tol=1e-9) for omega in (1.0, 1.15))
+    assert more.converged
+    assert more.n_iter < plain.n_iter
+    assert truth.distance(more.X) < 1e-7 * truth.norm()
+    with pytest.raises(ValueError, match="relaxation must lie between 0 and 2"):
+        Sweeps(relaxation=2.0)
+
+
 def test_what_it_cannot_fit_is_refused_by_name():
     sensing, _ = lr.datasets.random_sensing(8, 8, rank=1, oversampling=4)
     rows, cols = np.nonzero(np.ones((6, 5)))

@@ -15,56 +15,38 @@ from ..metrics import Blocks
 from ..operators import Completion, Problem, Single
 from ..parameter_checks import POSITIVE, SHARE, check_parameters, instance, whole
 from ..result import Outliers
-from ..starts.staged import Staged
 from ..state import State
 from .auto import LAST, NEWTON, REWEIGHTED, Auto
 from .auto import Memory as AutoMemory
+from .coarse_start import coarse_start
 from .noise import at_rest, looks_like_noise
+from .outlier_doubts import doubts
 from .rcg import RCG
-from .rcg import Memory as CGMemory
-from .row_repair import loses_rows, repaired, suspicious
-from .schedule import A_TUPLE_OF_SCHEDULES, SCHEDULES, Schedule, coarse_weights
+from .robust_memory import (
+    ANNEALING,
+    FOLLOWING,
+    PLAIN,
+    SORTED,
+    SORTING,
+    Memory,
+    bare_state,
+    deviations,
+    inside_of,
+    outside,
+    repair,
+)
+from .row_repair import loses_rows
+from .schedule import A_TUPLE_OF_SCHEDULES, SCHEDULES, Schedule
+from .sweeps import Sweeps
 
-PLAIN, ANNEALING, SORTING, SORTED = "plain", "annealing", "sorting", "sorted"
 SCARCE = 2.2  # measurements per degree of freedom: with fewer, poor fits of clean data have the tails of outliers, too
 REPAIRS = 12  # rounds of them in one attempt
 ALIKE = 0.01  # relative difference of the sums by which ends are compared
 AMPLE = 4.4  # with as many, a quick fall is tried first, and a fit that looks like noise is believed the first time
+STAYS = 0.8  # of a residual, that is hardly less
+NEARLY = 1e-5  # relative deviations from which on sweeps need no more weights
+SOFT = 4.0  # smoothings in a limit, while they follow the fit
 LIGHT, HEAVY = 1.1, 1.4  # root mean squares of deviations, over those of normal noise with the same median
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What :class:`Robust` carries along.
-
-    ``plain`` is the state of the first phase, ``single`` the problem in single precision while it runs there, ``conjugate``
-    what the conjugate gradients remember, ``inner`` the state with weights that fall, or of the problem with the observations
-    sorted, ``epsilon`` the smoothing in force and ``coarse`` the first one, ``limit`` the
-    deviation from which on an observation is held for an outlier. ``best`` is the best end of an attempt so far. ``lost`` says
-    that a lower limit has left out whole rows.
-    """
-
-    phase: str
-    rank: int
-    plain: State | None = None
-    single: Single | None = None
-    conjugate: CGMemory | None = None
-    inner: State | None = None
-    attempt: int = 0
-    epsilon: float = 0.0
-    coarse: float = 0.0
-    means: tuple[float, ...] = ()
-    falling: bool = False
-    limit: float = math.inf
-    share: float = 1.0
-    rounds: int = 0
-    steps: int = 0
-    before: float = math.inf
-    repairs: int = 0
-    lost: bool = False
-    level: float = math.inf
-    noisy: bool = False
-    best: tuple[float, FixedRank, float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +57,9 @@ class Robust:
     2. Where the residual stays and has heavy tails: from scratch, conjugate gradients with the weights
        ``(1 + |d/epsilon|^2)^(-3/4)`` of deviations d, those of a smoothed sum of square roots. Epsilon is held at half the
        median of the data (of what rank 1 leaves over, where that is much less) until the fit has settled, and then falls:
-       large deviations count for less and less, and those that a better fit makes small come back.
+       large deviations count for less and less, and those that a better fit makes small come back. Where observations are
+       many, sweeps of alternating least squares (:class:`~lorank.solvers.Sweeps`), a little overrelaxed, take the place of
+       conjugate gradients, and epsilon follows the fit, as a multiple of what three quarters of the deviations stay below.
     3. Observations beyond a limit are left out, the others fitted by least squares, and the limit follows the fit:
        ``margin`` times a quantile of what is left, and ``sigmas`` standard deviations where that is noise.
     4. Rows and columns of which suspiciously few observations fit are fitted anew, one by one
@@ -85,7 +69,8 @@ class Robust:
        observations are few, only two ends that are alike are believed to be noise. The best end is taken, by the sum of square
        roots; and :class:`Auto` goes on with all observations where even that finds no outliers (status ``"stalled"``, then).
 
-    ``result.outliers`` says which observations were left out; ``result.residual`` is that of the others.
+    ``result.outliers`` says which observations were left out; ``result.residual`` is that of the others. An end that rows with
+    hardly a fitting observation or those held back speak against is no success (:mod:`~lorank.solvers.outlier_doubts`).
 
     Parameters
     ----------
@@ -93,6 +78,8 @@ class Robust:
         Of the first phase.
     solver : RCG
         Of the others.
+    sweeps : Sweeps
+        Comes before it, where observations are many and the backend has a fused pass for it, as long as sweeps pay.
     schedules : tuple of Schedule
         One for each attempt; the first of several only with many observations.
     every : int
@@ -121,6 +108,7 @@ class Robust:
 
     plain: Auto = field(default_factory=Auto)
     solver: RCG = field(default_factory=lambda: RCG(Blocks()))
+    sweeps: Sweeps = field(default_factory=lambda: Sweeps(relaxation=1.2))
     schedules: tuple[Schedule, ...] = SCHEDULES
     every: int = 6
     slowing: float = 0.7
@@ -135,6 +123,7 @@ class Robust:
             self,
             plain=instance(Auto, "an Auto object"),
             solver=instance(RCG, "an RCG object"),
+            sweeps=instance(Sweeps, "a Sweeps object"),
             schedules=A_TUPLE_OF_SCHEDULES,
             every=whole(1),
             slowing=SHARE,
@@ -160,17 +149,27 @@ class Robust:
             return self._plain(problem, state, memory)
         if memory.phase == ANNEALING:
             return self._anneal(problem, state, memory)
+        if memory.phase == FOLLOWING:
+            return self._follow(problem, state, memory)
         return self._sort(problem, state, memory)
 
     def gave_up(self, memory: Any) -> bool:
         """Whether outliers were looked for in vain, so that the end is one of least squares with all observations."""
         return isinstance(memory, Memory) and memory.phase == PLAIN and memory.best is not None
 
+    @staticmethod
+    def _last_limit(memory: Any) -> float:
+        return memory.limit if isinstance(memory, Memory) and memory.phase not in (ANNEALING, FOLLOWING) else math.inf
+
+    def doubts(self, problem: Problem, X: FixedRank, memory: Any, *, noisy: bool) -> str:
+        """What speaks against the end X of a run that calls it a success: a sentence, or nothing."""
+        assert isinstance(problem, Completion)
+        return doubts(problem, X, self._last_limit(memory), noisy=noisy)
+
     def outliers(self, problem: Problem, X: FixedRank, memory: Any) -> tuple[Outliers, float]:
         """The outliers at X by the limit that a run has come to, and the standard deviation of the other deviations."""
         assert isinstance(problem, Completion)
-        d = self._deviations(problem, X)
-        limit = memory.limit if isinstance(memory, Memory) and memory.phase != ANNEALING else math.inf
+        d, limit = deviations(problem, X), self._last_limit(memory)
         fitting, share = within(d, limit, problem.observations.weights)
         weights = problem.in_given_order(biweight(d, limit))
         mask = problem.in_given_order(within(d, limit)[0], missing=1) == 0
@@ -200,8 +199,10 @@ class Robust:
 
     def _is_suspicious(self, problem: Completion, state: State, memory: Memory) -> bool:
         """Whether the first steps have left a residual that hardly falls, with heavy tails."""
-        past, half = memory.means[-self.suspicious :], self.suspicious // 2
-        if len(past) < self.suspicious or state.iteration % half or past[-1] < 0.8 * past[half - 1]:
+        soon = state.iteration == 2 and self._amply(problem, memory)  # clean data are fitted quickly then
+        steps = 2 if soon else self.suspicious
+        past, half = memory.means[-steps:], steps // 2
+        if len(past) < steps or state.iteration % half or past[-1] < STAYS * past[half - 1]:
             return False
         return self._tail_ratio(problem, state, memory) > HEAVY
 
@@ -215,69 +216,80 @@ class Robust:
         half, unit = problem.single()
         single = Single(half, unit) if half is not problem and unit == 1 else None  # limits have the unit of the data
         inside = problem if single is None else half
-        coarse, weighted = coarse_weights(inside, self.schedules[memory.attempt].first)
-        X = inside.restrict(Staged()(weighted, memory.rank, np.random.default_rng(0)))
+        coarse, size, X = coarse_start(inside, self.schedules[memory.attempt].first, memory.rank)
+        first = memory.best is None and self._amply(problem, memory)
+        memory = replace(memory, size=size, swept=first and problem.sweeps_pay(memory.rank))
         memory = replace(memory, phase=ANNEALING, single=single, conjugate=None, epsilon=coarse, coarse=coarse, means=())
         memory = replace(
             memory, falling=False, rounds=0, steps=0, repairs=0, lost=False, level=math.inf, noisy=False, limit=math.inf
         )
-        new = self._outside(problem, state, self._at(inside, state, X, float("nan")), memory)
+        new = outside(problem, state, bare_state(inside, state, X, float("nan")), memory)
         return replace(new, note=note, restarted=True)
 
-    @staticmethod
-    def _at(inside: Completion, state: State, X: FixedRank, step: float) -> State:
-        """The state at X with deviations, but no products yet: those with weights are all that will be asked for."""
-        G = inside.gradient(X)
-        weights = inside.observations.weights
-        vars(G)["residual_norm"] = inside.backend.norm(G.residual if weights is None else weights**0.5 * G.residual)
-        return replace(state.next(inside, X, step, None, G), previous=None)
-
-    @staticmethod
-    def _outside(problem: Completion, state: State, inner: State, memory: Memory) -> State:
-        """The next state, in the precision of the data, while ``inner`` is the one computed with."""
-        memory = replace(memory, inner=inner)
-        if memory.single is None:
-            return replace(inner, iteration=state.iteration + 1, memory=memory)
-        X = memory.single.back(inner.X, problem.dtype)
-        return State(state.iteration + 1, X, problem.gradient(X), inner.residual, inner.step, None, memory)
-
-    @staticmethod
-    def _inside(problem: Completion, memory: Memory) -> Completion:
-        inside = problem if memory.single is None else memory.single.problem
-        assert isinstance(inside, Completion)
-        return inside
-
     def _anneal(self, problem: Completion, state: State, memory: Memory) -> State:
-        schedule, inside, inner = self.schedules[memory.attempt], self._inside(problem, memory), memory.inner
+        schedule, inside, inner = self.schedules[memory.attempt], inside_of(problem, memory), memory.inner
         assert inner is not None
         weights, mean = smoothed(inner.gradient.residual, memory.epsilon, inside.observations.weights)
         means, falling, look = (*memory.means, mean), memory.falling, schedule.look
         falling = falling or (len(means) > look and mean < (1 + schedule.gain) * means[-1 - look]) or len(means) > 80
         if falling and (memory.epsilon < schedule.end * memory.coarse or mean < 0.6 * max(means)):
-            return self._sort(problem, state, replace(memory, phase=SORTING, limit=8 * memory.epsilon), begin=True)
-        G = inner.gradient.weighted(weights)
-        conjugate = memory.conjugate or self.solver.start(G.problem, replace(inner, gradient=G))
-        alpha, conjugate = self.solver.move(inner.X, G, conjugate)
-        assert conjugate.direction is not None
-        X = inner.X.manifold.retract(conjugate.direction, alpha)
-        inner.X.manifold.forget(conjugate.direction)
+            memory = replace(memory, limit=8 * memory.epsilon)
+            if memory.swept:
+                return self._follow(problem, state, replace(memory, phase=FOLLOWING, means=()))
+            return self._sort(problem, state, replace(memory, phase=SORTING), begin=True)
         epsilon = schedule.rate * memory.epsilon if falling else memory.epsilon
-        memory = replace(memory, conjugate=conjugate, means=means, falling=falling, epsilon=epsilon)
-        return replace(self._outside(problem, state, self._at(inside, state, X, alpha), memory), restarted=True)
+        return self._weighted(problem, state, replace(memory, means=means, falling=falling, epsilon=epsilon), weights)
+
+    def _weighted(self, problem: Completion, state: State, memory: Memory, weights: Vector) -> State:
+        """The next state, by least squares with these weights."""
+        inside, inner, conjugate, alpha = inside_of(problem, memory), memory.inner, memory.conjugate, 1.0
+        assert inner is not None
+        G = inner.gradient.weighted(weights)
+        if memory.swept:
+            assert isinstance(G.problem, Completion)
+            X = self.sweeps.moved(G.problem, inner.X, G.GV)
+        else:
+            conjugate = conjugate or self.solver.start(G.problem, replace(inner, gradient=G))
+            alpha, conjugate = self.solver.move(inner.X, G, conjugate)
+            assert conjugate.direction is not None
+            X = inner.X.manifold.retract(conjugate.direction, alpha)
+            inner.X.manifold.forget(conjugate.direction)
+        memory = replace(memory, conjugate=conjugate)
+        return replace(outside(problem, state, bare_state(inside, state, X, alpha), memory), restarted=True)
+
+    def _follow(self, problem: Completion, state: State, memory: Memory) -> State:
+        """A sweep with weights of which the smoothing follows the fit: observations that are just a little wrong would be
+        within any limit, and bend the rows that they are in.
+        """
+        inside, inner = inside_of(problem, memory), memory.inner
+        assert inner is not None
+        d = inner.gradient.residual
+        limit = self._limit(inside, d, memory)
+        fitting, share = within(d, limit, inside.observations.weights)
+        level = limit / (self.margin * memory.size)  # what is typical of deviations over what is of the data
+        memory = replace(memory, limit=limit, share=share, rounds=memory.rounds + 1)
+        if level < NEARLY:
+            part = inside.with_observations(inside.observations.with_weights(fitting))
+            memory = replace(memory, phase=SORTING, rounds=1, inner=State.at(part, inner.X))
+            return self._sort(problem, state, memory, begin=True)
+        if memory.rounds > 3 and level > STAYS * memory.level:
+            return self._sort(problem, state, replace(memory, phase=SORTING, rounds=0, swept=False), begin=True)
+        weights, _ = smoothed(d, limit / SOFT, inside.observations.weights)
+        return self._weighted(problem, state, replace(memory, level=level), weights)
 
     # -- least squares with those within a limit -------------------------------------------------------------------------
     def _sort(self, problem: Completion, state: State, memory: Memory, *, begin: bool = False) -> State:
         note, restarted = "", False
-        if begin or memory.steps >= self.every or (memory.phase == SORTING and self._rests(memory)):
+        if begin or memory.steps >= self.every or self._rests(memory):
             turned = self._round(problem, state, memory)
             if turned.memory.phase not in (SORTING, SORTED):
                 return turned
             state, memory, note, restarted = turned, turned.memory, turned.note, turned.restarted
         assert memory.inner is not None
         inside, before = memory.inner.gradient.problem, memory.inner.residual
-        inner = self.solver.step(inside, memory.inner)
+        inner = (self.sweeps if memory.swept else self.solver).step(inside, memory.inner)
         memory = replace(memory, steps=memory.steps + 1, before=before)
-        new = replace(self._outside(problem, state, inner, memory), note=note, restarted=restarted)
+        new = replace(outside(problem, state, inner, memory), note=note, restarted=restarted)
         if memory.phase == SORTING or memory.lost:  # not to be taken for an end, whatever the residual
             new = replace(new, residual=max(new.residual, min(1.0, state.residual)), previous=None, restarted=True)
         return new
@@ -288,27 +300,32 @@ class Robust:
 
     def _rests(self, memory: Memory) -> bool:
         """Whether more steps with the observations as they are sorted would be in vain."""
-        assert memory.inner is not None
-        return self._fits(memory.inner) or (memory.steps >= 2 and memory.inner.residual > self.slowing * memory.before)
+        inner = memory.inner
+        assert inner is not None
+        if memory.phase == SORTING and self._fits(inner):
+            return True
+        return memory.steps >= 2 and inner.residual > self.slowing * memory.before
 
     def _round(self, problem: Completion, state: State, memory: Memory) -> State:
         """Sort the observations anew, and see whether the fit is at its end."""
         inner, begin = memory.inner, memory.rounds == 0
         assert inner is not None
-        X, d = inner.X, self._deviations(self._inside(problem, memory), inner.X)
+        X, d = inner.X, deviations(inside_of(problem, memory), inner.X)
         note, restarted = "", memory.phase == SORTING
         level = math.inf if begin else inner.residual
         fits = not begin and self._fits(inner)
-        stays = memory.rounds > 2 and level > 0.8 * memory.level
+        stays = memory.rounds > 2 and level > STAYS * memory.level
         anew, turned = begin, False
+        if memory.swept and stays and not fits:  # where sweeps are slow, others may not be
+            memory, stays, anew = replace(memory, swept=False, rounds=1), False, True
         if memory.phase == SORTING and (fits or stays or memory.rounds >= 24):
             if memory.single is not None:  # from here on with all digits
                 X, anew = state.X, True
-                memory, d = replace(memory, single=None), self._deviations(problem, X)
-            X, moved = self._repair(problem, X, memory) if memory.repairs < REPAIRS else (X, 0)
+                memory, d = replace(memory, single=None), deviations(problem, X)
+            X, moved = repair(problem, X, memory) if memory.repairs < REPAIRS else (X, 0)
             memory = replace(memory, repairs=memory.repairs + 1)
             if moved:
-                d, note, level, anew = self._deviations(problem, X), f"{moved} rows and columns fitted anew", math.inf, True
+                d, note, level, anew = deviations(problem, X), f"{moved} rows and columns fitted anew", math.inf, True
                 turned = True
             elif not fits and not memory.noisy:  # a limit as for noise, before it is asked whether it is any
                 memory, level = replace(memory, noisy=True, rounds=1), math.inf
@@ -317,14 +334,14 @@ class Robust:
                 note = f"{1 - memory.share:.2%} of the observations held for outliers"
             else:
                 return self._again(problem, state, memory, d)
-        inside = self._inside(problem, memory)
+        inside = inside_of(problem, memory)
         limit = memory.limit if turned else self._limit(inside, d, memory)
         moved = 0
         if memory.lost and not memory.noisy:  # rows and columns that a lower limit left out, while all others fit by now
-            X, moved = self._repair(problem, X, memory)
+            X, moved = repair(problem, X, memory)
             memory = replace(memory, lost=False)
             if moved:
-                d, note, anew, limit = self._deviations(problem, X), f"{moved} rows and columns fitted anew", True, memory.limit
+                d, note, anew, limit = deviations(problem, X), f"{moved} rows and columns fitted anew", True, memory.limit
         falls = memory.phase == SORTED and not memory.noisy and limit < memory.limit
         if falls and loses_rows(inside, d, (limit, memory.limit), memory.share, memory.rank):
             memory = replace(memory, lost=stays)
@@ -334,14 +351,10 @@ class Robust:
             if anew or share != memory.share or memory.rounds < 3:
                 part = inside.with_observations(inside.observations.with_weights(weights))
                 inner = State.at(part, X)
-                inner = inner.remember(self.solver.start(part, inner))
+                inner = inner if memory.swept else inner.remember(self.solver.start(part, inner))
             memory = replace(memory, limit=limit, share=share, inner=inner)
         memory = replace(memory, rounds=memory.rounds + 1, steps=0, level=level)
         return replace(state, X=X, memory=memory, note=note, restarted=restarted)
-
-    @staticmethod
-    def _deviations(problem: Completion, X: FixedRank) -> Vector:
-        return problem.observations.residual(X.U * X.s, X.V)
 
     def _limit(self, problem: Completion, d: Vector, memory: Memory) -> float:
         """What the deviations of the observations that fit say."""
@@ -355,18 +368,8 @@ class Robust:
             scale = quantile(d, 0.5 * memory.share, backend) / NORMAL_MEDIAN * math.sqrt(fitting / max(fitting - dof, 1.0))
             return self.sigmas * scale
         typical = quantile(d, 0.75 * memory.share, backend) / NORMAL_THREE_QUARTERS
-        least = 1e3 * float(np.finfo(problem.dtype).eps) * quantile(problem.y, 0.5, backend)  # rounding
+        least = 1e3 * float(np.finfo(problem.dtype).eps) * memory.size  # rounding
         return min(memory.limit, max(self.margin * typical, least))
-
-    def _repair(self, problem: Completion, X: FixedRank, memory: Memory) -> tuple[FixedRank, int]:
-        """Suspicious rows, then columns, fitted anew."""
-        moved, weights = 0, within(self._deviations(problem, X), memory.limit)[0]
-        for side in (0, 1):
-            flags = suspicious(problem, weights, memory.share, memory.rank, side)
-            if bool(flags.any()):
-                X, count = repaired(problem, X, side, flags, memory.limit, memory.coarse)
-                moved += count
-        return X, moved
 
     @staticmethod
     def _is_noise(memory: Memory) -> bool:
@@ -375,7 +378,7 @@ class Robust:
 
     def _tried_enough(self, problem: Completion, memory: Memory, d: Vector) -> bool:
         """Where observations are few, a poor fit looks like noise, too: then only two ends that are alike are believed."""
-        if problem.m > AMPLE * problem.dof(memory.rank):
+        if self._amply(problem, memory):
             return True
         return memory.best is not None and abs(self._misfit(problem, d) / memory.best[0] - 1) < ALIKE
 
@@ -384,7 +387,11 @@ class Robust:
         return misfit_root(d, 0.015 * quantile(problem.y, 0.5, problem.backend))
 
     def _first(self, problem: Completion, memory: Memory) -> int:
-        return 0 if len(self.schedules) == 1 or problem.m > AMPLE * problem.dof(memory.rank) else 1
+        return 0 if len(self.schedules) == 1 or self._amply(problem, memory) else 1
+
+    @staticmethod
+    def _amply(problem: Completion, memory: Memory) -> bool:
+        return problem.m > AMPLE * problem.dof(memory.rank)
 
     def _again(self, problem: Completion, state: State, memory: Memory, d: Vector) -> State:
         """A slower schedule, and after the last one the best end so far."""

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from ..backends import Vector
-from ..datafits.deviations import quantile, smoothed
-from ..operators import Completion
 from ..parameter_checks import NOT_NEGATIVE, POSITIVE, SHARE, Expected, check_parameters, whole
-
-MEAN = 1.5  # so many medians of what rank 1 leaves over are less than one of the data where these have a mean
 
 
 @dataclass(frozen=True)
@@ -52,24 +45,3 @@ A_TUPLE_OF_SCHEDULES = Expected(
     "be a tuple of Schedule objects",
     lambda value: isinstance(value, tuple) and len(value) > 0 and all(isinstance(one, Schedule) for one in value),
 )
-
-
-def coarse_weights(inside: Completion, first: float) -> tuple[float, Completion]:
-    """The first smoothing, and the problem with weights for the start.
-
-    Data that have a mean are about as large as it, and that says nothing of the rest: where rank 1 leaves much less over,
-    it is in units of that.
-    """
-    observed, median = inside.observations, quantile(inside.y, 0.5, inside.backend)
-
-    def weighted(d: Vector, epsilon: float) -> Completion:
-        return inside.with_observations(observed.with_weights(smoothed(d, epsilon, observed.weights)[0]))
-
-    found = weighted(inside.y, 2 * first * median)
-    one = found.rank_one(np.random.default_rng(0))
-    assert one is not None
-    d = observed.residual(one.U * one.s, one.V)
-    rest = MEAN * quantile(d, 0.5, inside.backend)
-    if not 0 < rest < median:
-        return first * median, found
-    return first * rest, weighted(d, 2 * first * rest)

@@ -206,8 +206,10 @@ def solve(
         status = Status(status, advice=f"{status.advice} {UNSURE}", success=status.success)
     if path:
         status = Status(status, advice=f"{status.advice} {describe_path(path, r, tol)}", success=status.success)
-    if isinstance(algorithm, Robust) and status == "noise" and algorithm.gave_up(ended.last.memory):
-        status = Status("stalled", advice=f"{status.advice} {IN_VAIN}")
+    if isinstance(algorithm, Robust) and status.success:
+        doubted = IN_VAIN if status == "noise" and algorithm.gave_up(ended.last.memory) else ""
+        doubted = doubted or algorithm.doubts(problem, X, ended.last.memory, noisy=status == "noise")
+        status = Status("stalled", advice=f"{status.advice} {doubted}") if doubted else status
     if stop is None:
         outlying = _outlying(problem, algorithm, ended.state, status)
         if outlying:

@@ -9,8 +9,10 @@ import numpy as np
 from ..backends import Array
 from ..geometry import FixedRank
 from ..operators import Completion, Problem
-from ..parameter_checks import POSITIVE, check_parameters
+from ..parameter_checks import POSITIVE, Expected, check_parameters
 from ..state import State
+
+BELOW_TWO = Expected("lie between 0 and 2", lambda value: POSITIVE.holds(value) and value < 2)
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,9 @@ class Sweeps:
     ----------
     damping : float
         Added to the normal equations, as a share of what they are on average.
+    relaxation : float
+        Corrections are taken so many times: 1 fits rows and columns, a little more goes beyond. Where a sweep leaves a share of
+        q of the error, ``2 / (1 + sqrt(1 - q))`` leaves one of ``relaxation - 1`` (successive overrelaxation).
 
     Examples
     --------
@@ -40,11 +45,12 @@ class Sweeps:
     """
 
     damping: float = 1e-5
+    relaxation: float = 1.0
 
     default_start = "staged"
 
     def __post_init__(self) -> None:
-        check_parameters(self, damping=POSITIVE)
+        check_parameters(self, damping=POSITIVE, relaxation=BELOW_TWO)
 
     def start(self, problem: Problem, state: State) -> None:
         if not isinstance(problem, Completion) or problem.loss is not None:
@@ -53,18 +59,23 @@ class Sweeps:
 
     def step(self, problem: Problem, state: State) -> State:
         assert isinstance(problem, Completion)
-        X, backend = state.X, problem.backend
-        left = X.U * X.s - self._correction(problem, 0, X.V, state.gradient.GV)
+        return state.next(problem, self.moved(problem, state.X, state.gradient.GV), 1.0)
+
+    def moved(self, problem: Completion, X: FixedRank, slope: Array) -> FixedRank:
+        """X after a sweep, ``slope`` being ``G V`` there."""
+        backend = problem.backend
+        left = X.U * X.s - self._correction(problem, 0, X.V, slope)
         U, k = backend.qr(left)
         right = backend.product(X.V, k.conj().T)  # X = U right^H now
         ones = backend.asarray(np.ones(X.rank, X.real_dtype))
         slope, _ = problem.observations.gradient_cols(U, ones, right)
         V, k = backend.qr(right - self._correction(problem, 1, U, slope))
         p, s, q = backend.svd(k.conj().T)
-        return state.next(problem, FixedRank(backend.product(U, p), s, backend.product(V, q), backend), 1.0)
+        return FixedRank(backend.product(U, p), s, backend.product(V, q), backend)
 
     def _correction(self, problem: Completion, side: int, other: Array, slope: Array) -> Array:
         """``slope B^-1`` row by row, B the sums of ``w f^H f`` over the observed rows f of the other side's factor."""
         backend, single = problem.backend, np.dtype(np.complex64 if problem.dtype.kind == "c" else np.float32)
         other, slope = (backend.astype(a, single) for a in (other, slope))
-        return backend.astype(problem.solve_blocks(side, other, self.damping * problem.gain, slope), problem.dtype)
+        found = backend.astype(problem.solve_blocks(side, other, self.damping * problem.gain, slope), problem.dtype)
+        return found if self.relaxation == 1 else self.relaxation * found
