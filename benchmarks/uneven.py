@@ -10,7 +10,10 @@ Patterns: ``even``; ``mild``, rows drawn with frequencies k^-0.5 and columns k^-
 ``movielens``, the pattern of MovieLens-1M (``LORANK_DATA`` names the folder that holds it) with exact values on it. Each row
 and column is seen at least 2 r times (MovieLens: those that are not are left out, until all are). One thread each, one process
 a run, methods in turn on each problem; a peer is timed as if it knew when to stop (benchmarks/peers). The peers' environment is
-.venv-peers, or what LORANK_PEERS names. The solver was chosen on seeds below 100.
+.venv-peers, or what LORANK_PEERS names, and for Spark's ALS the interpreter that LORANK_SPARK names: one pattern, at most three
+minutes of trying, with ``run --ranks 10 --patterns mild --factors uniform --seeds 1000 --repeats 1 --budget 180 --methods
+cmfrec LIBMF "Spark ALS"``. The package implicit has no place here: it fits all entries, seen or not, and no values. The solver
+was chosen on seeds below 100.
 """
 
 from __future__ import annotations

@@ -93,7 +93,11 @@ METHODS = {  # name -> module, and what it is given beside its tuned setting
 
 
 def python_of(method: str) -> Path:
-    return Path(sys.executable) if method == "lorank" else PEERS / "bin" / "python"
+    """The interpreter that has it; Spark may have one of its own, which LORANK_SPARK names."""
+    if method == "lorank":
+        return Path(sys.executable)
+    own = os.environ.get("LORANK_SPARK") if method == "Spark ALS" else None
+    return Path(own) if own else PEERS / "bin" / "python"
 
 
 def setup() -> None:

@@ -20,6 +20,7 @@ using namespace nb::literals;
 namespace lorank {
 void bind_gaps(nb::module_ &m);                   // gaps_module.cpp
 void bind_nonnegative(nb::class_<Pattern> &cls);  // nonnegative_module.cpp
+void bind_pairs(nb::module_ &m);                  // pairs_module.cpp
 }
 
 using lorank::Factor;
@@ -414,6 +415,7 @@ NB_MODULE(_kernels, m) {
   bind_tall<double>(m);
   lorank::bind_gaps(m);
   lorank::bind_nonnegative(cls);
+  lorank::bind_pairs(m);
   m.attr("TOGETHER") = lorank::kTogether;
   m.attr("PREFETCH") = lorank::kPrefetch;
   m.def("instruction_set", &lorank::instruction_set, "The instruction set in use.");

@@ -136,6 +136,46 @@ void check_places(const I *order, std::int64_t count) {
 
 }  // namespace
 
+namespace {
+
+// A stable counting sort by keys 0 .. n - 1, shared by threads: each counts the keys of its part, and knows from the counts of the
+// others where its own belong. The order is the same for any number of threads.
+struct Counting {
+  std::int64_t m, n;
+  int team;
+  std::vector<std::int64_t> next;  // one row of places for each thread
+
+  template <class Key>
+  Counting(std::int64_t count, std::int64_t keys, const Key &key) : m(count), n(keys) {
+    team = static_cast<int>(std::min<std::int64_t>(threads(), 1 + m / std::max(kGrain, n)));
+    next.assign(team * n, 0);
+    std::int64_t *counts = next.data();
+#pragma omp parallel for num_threads(team) schedule(static, 1) if (team > 1)
+    for (int t = 0; t < team; ++t)
+      for (std::int64_t k = first(t); k < first(t + 1); ++k) ++counts[t * n + key(k)];
+    std::int64_t total = 0;
+    for (std::int64_t j = 0; j < n; ++j)
+      for (int t = 0; t < team; ++t) {
+        const std::int64_t here = counts[t * n + j];
+        counts[t * n + j] = total;
+        total += here;
+      }
+  }
+
+  std::int64_t first(int t) const { return m * t / team; }
+
+  // put(k, place of k), in the order of k within each part; key as above. Once only.
+  template <class Key, class Put>
+  void scatter(const Key &key, const Put &put) {
+    std::int64_t *places = next.data();
+#pragma omp parallel for num_threads(team) schedule(static, 1) if (team > 1)
+    for (int t = 0; t < team; ++t)
+      for (std::int64_t k = first(t); k < first(t + 1); ++k) put(k, places[t * n + key(k)]++);
+  }
+};
+
+}  // namespace
+
 Pattern::Pattern(const std::int64_t *indptr, std::int64_t rows, const std::int32_t *indices, std::int64_t count,
                  std::int64_t cols)
     : n1(rows), n2(cols), m(count) {
@@ -146,26 +186,27 @@ Pattern::Pattern(const std::int64_t *indptr, std::int64_t rows, const std::int32
   own_col_index_.assign(m + kPrefetch, 0);
   std::copy(indices, indices + m, own_col_index_.begin());
 
-  std::vector<std::int64_t> &ends = own_col_ptr_;
-  ends.assign(n2 + 1, 0);
-  for (std::int64_t k = 0; k < m; ++k) ++ends[indices[k] + 1];
-  for (std::int64_t j = 0; j < n2; ++j) ends[j + 1] += ends[j];
+  auto column = [indices](std::int64_t k) { return static_cast<std::int64_t>(indices[k]); };
+  Counting by_column(m, n2, column);
+  own_col_ptr_.assign(by_column.next.begin(), by_column.next.begin() + n2);  // those of the first part
+  own_col_ptr_.push_back(m);
+  std::vector<std::int32_t> row_of(m);
+#pragma omp parallel for num_threads(by_column.team) schedule(static) if (by_column.team > 1)
+  for (std::int64_t i = 0; i < n1; ++i)
+    std::fill(row_of.begin() + indptr[i], row_of.begin() + indptr[i + 1], static_cast<std::int32_t>(i));
   own_row_index_.assign(m + kPrefetch, 0);
   const bool small = m <= INT32_MAX;
   if (small)
     own_order32_.resize(m);
   else
     own_order64_.resize(m);
-  std::vector<std::int64_t> next(ends.begin(), ends.end() - 1);
-  for (std::int64_t i = 0; i < n1; ++i)
-    for (std::int64_t k = indptr[i]; k < indptr[i + 1]; ++k) {
-      const std::int64_t at = next[indices[k]]++;
-      own_row_index_[at] = static_cast<std::int32_t>(i);
-      if (small)
-        own_order32_[at] = static_cast<std::int32_t>(k);
-      else
-        own_order64_[at] = k;
-    }
+  by_column.scatter(column, [&](std::int64_t k, std::int64_t at) {
+    own_row_index_[at] = row_of[k];
+    if (small)
+      own_order32_[at] = static_cast<std::int32_t>(k);
+    else
+      own_order64_[at] = k;
+  });
   row_ptr_ = own_row_ptr_.data();
   col_ptr_ = own_col_ptr_.data();
   col_index_ = own_col_index_.data();
@@ -294,21 +335,14 @@ void Pattern::to_columns(const R *values, R *out) const {
 
 template <class I>
 void row_major_order(const I *rows, const I *cols, std::int64_t m, std::int64_t n1, std::int64_t n2, std::int64_t *order) {
-  std::vector<std::int64_t> by_col(m);
-  auto sort = [m](const I *key, std::int64_t n, const std::int64_t *in, std::int64_t *out) {
-    std::vector<std::int64_t> next(n + 1, 0);
-    for (std::int64_t k = 0; k < m; ++k) ++next[static_cast<std::int64_t>(key[k]) + 1];
-    for (std::int64_t j = 0; j < n; ++j) next[j + 1] += next[j];
-    for (std::int64_t k = 0; k < m; ++k) {
-      const std::int64_t at = in ? in[k] : k;
-      out[next[key[at]]++] = at;
-    }
-  };
   for (std::int64_t k = 0; k < m; ++k)
     if (rows[k] < 0 || static_cast<std::int64_t>(rows[k]) >= n1 || cols[k] < 0 || static_cast<std::int64_t>(cols[k]) >= n2)
       throw std::invalid_argument("index out of range at observation " + std::to_string(k));
-  sort(cols, n2, nullptr, by_col.data());
-  sort(rows, n1, by_col.data(), order);
+  std::vector<std::int64_t> by_col(m);
+  auto column = [cols](std::int64_t k) { return static_cast<std::int64_t>(cols[k]); };
+  auto row = [rows, &by_col](std::int64_t k) { return static_cast<std::int64_t>(rows[by_col[k]]); };
+  Counting(m, n2, column).scatter(column, [&](std::int64_t k, std::int64_t at) { by_col[at] = k; });
+  Counting(m, n1, row).scatter(row, [&](std::int64_t k, std::int64_t at) { order[at] = by_col[k]; });
 }
 
 #define LORANK_INSTANTIATE(R, C)                                                                                          \

@@ -13,6 +13,8 @@ from .operators import Completion
 from .parameter_checks import check, shown, whole
 from .result import Result
 
+ROUNDS = 6  # of passes, from row to columns to rows, after which the parts are looked for in another way
+
 
 @dataclass(frozen=True)
 class Diagnosis:
@@ -162,7 +164,8 @@ def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0, fit: Result | 
         return _diagnose_there(problem, int(rank), duplicates)
     if isinstance(problem, Completion):
         rows, cols, values = (problem.backend.to_numpy(a) for a in (problem.rows, problem.cols, problem.y))
-        shape = problem.shape
+        shape = (problem.shape[0], problem.shape[1])
+        return _diagnose(rows, cols, values, shape, int(rank), duplicates, _inside(problem, ROUNDS) >= problem.m)
     elif hasattr(problem, "tocoo"):
         coo = problem.tocoo()
         if coo.ndim != 2:
@@ -189,34 +192,57 @@ def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0, fit: Result | 
     return _diagnose(rows, cols, values, (int(shape[0]), int(shape[1])), int(rank), duplicates)
 
 
-def _diagnose(rows: Any, cols: Any, values: np.ndarray, shape: tuple[int, int], rank: int, duplicates: int) -> Diagnosis:
-    import scipy.sparse
-    from scipy.sparse.csgraph import connected_components
-
+def _diagnose(
+    rows: Any, cols: Any, values: np.ndarray, shape: tuple[int, int], rank: int, duplicates: int, connected: bool = False
+) -> Diagnosis:
+    """Of arrays; ``connected`` are pairs of which it is known that none is repeated and all hang together."""
     n1, n2 = shape
     if not 1 <= rank <= min(shape):
         raise ValueError(f"rank must lie between 1 and {min(shape)}, got {rank}")
     by_row, by_col = np.bincount(rows, minlength=n1), np.bincount(cols, minlength=n2)
-    pattern = scipy.sparse.csr_array((np.ones(len(rows), np.int8), (rows, cols)), shape=shape)
-    pattern.sum_duplicates()
-    graph = scipy.sparse.coo_array(pattern)
-    edges = (np.ones(len(graph.row), np.int8), (graph.row, graph.col + n1))
-    _, label = connected_components(scipy.sparse.csr_array(edges, shape=(n1 + n2, n1 + n2)), directed=False)
-    sizes = np.bincount(label[rows]) if len(rows) else np.zeros(1, int)
+    different, sizes = (len(rows), np.array([len(rows)])) if connected else _parts(rows, cols, shape)
     return Diagnosis(
         shape,
         len(rows),
         rank,
-        pattern.nnz / ((n1 + n2 - rank) * rank),
+        different / ((n1 + n2 - rank) * rank),
         int((by_row == 0).sum()),
         int((by_col == 0).sum()),
         int(((by_row > 0) & (by_row < rank)).sum()),
         int(((by_col > 0) & (by_col < rank)).sum()),
         int((sizes > 0).sum()),
         float(sizes.max() / max(len(rows), 1)),
-        duplicates + len(rows) - int(pattern.nnz),
+        duplicates + len(rows) - different,
         _outliers(values),
     )
+
+
+def _parts(rows: Any, cols: Any, shape: tuple[int, int]) -> tuple[int, np.ndarray]:
+    """How many pairs differ, and the number of observations in each part that hangs together."""
+    import scipy.sparse
+    from scipy.sparse.csgraph import connected_components
+
+    n1, n2 = shape
+    pattern = scipy.sparse.csr_array((np.ones(len(rows), np.int8), (rows, cols)), shape=shape)
+    pattern.sum_duplicates()
+    graph = scipy.sparse.coo_array(pattern)
+    edges = (np.ones(len(graph.row), np.int8), (graph.row, graph.col + n1))
+    _, label = connected_components(scipy.sparse.csr_array(edges, shape=(n1 + n2, n1 + n2)), directed=False)
+    return int(pattern.nnz), np.bincount(label[rows]) if len(rows) else np.zeros(1, int)
+
+
+def _inside(problem: Completion, rounds: int | None = None) -> float:
+    """Observations of the part around the most observed row, by passes from there on; at most so many rounds of them."""
+    backend, passes = problem.backend, problem.observations
+    counts = backend.astype(passes.counts(0), np.float64)[:, None]
+    reached, size, before = backend.zeros((problem.shape[0], 1), np.float64), 1.0, 0.0
+    reached[int(np.argmax(backend.to_numpy(counts)[:, 0])), 0] = 1
+    while size > before and rounds != 0:
+        columns = backend.astype(passes.gathered(reached, 1) > 0, np.float64)
+        reached = backend.astype(passes.gathered(columns, 0) > 0, np.float64)
+        before, size = size, float(reached.sum())
+        rounds = None if rounds is None else rounds - 1
+    return float((reached * counts).sum())
 
 
 def _diagnose_there(problem: Completion, rank: int, duplicates: int) -> Diagnosis:
@@ -226,16 +252,8 @@ def _diagnose_there(problem: Completion, rank: int, duplicates: int) -> Diagnosi
     """
     if not 1 <= rank <= min(problem.shape):
         raise ValueError(f"rank must lie between 1 and {min(problem.shape)}, got {rank}")
-    backend, passes = problem.backend, problem.observations
-    counts = [backend.astype(passes.counts(side), np.float64)[:, None] for side in (0, 1)]
-    by_row, by_col = (backend.to_numpy(c)[:, 0] for c in counts)
-    reached, size, before = backend.zeros((problem.shape[0], 1), np.float64), 1.0, 0.0
-    reached[int(np.argmax(by_row)), 0] = 1
-    while size > before:
-        columns = backend.astype(passes.gathered(reached, 1) > 0, np.float64)
-        reached = backend.astype(passes.gathered(columns, 0) > 0, np.float64)
-        before, size = size, float(reached.sum())
-    inside = float((reached * counts[0]).sum())
+    backend, inside = problem.backend, _inside(problem)
+    by_row, by_col = (backend.to_numpy(problem.observations.counts(side)) for side in (0, 1))
     low, middle, high = backend.percentiles(problem.y, [25, 50, 75])
     far = 0 if high == low or problem.m < 10 else int((abs(problem.y - middle) > 20 * (high - low)).sum())
     return Diagnosis(

@@ -183,6 +183,14 @@ class Arrays(Protocol):
         """The entries of ``left right^H`` at index pairs."""
         ...
 
+    def column_means(self, a: Array) -> Array:
+        """The means of the columns of a tall array."""
+        ...
+
+    def variances(self, x: Array, S: Array, y: Array, T: Array, rows: Array, cols: Array) -> Array:
+        """The variances of ``x_i . y_j`` at index pairs, where x_i and y_j have the covariances S_i and T_j."""
+        ...
+
     def norm(self, a: Array) -> float:
         """Euclidean (Frobenius) norm, in double precision."""
         ...

@@ -14,6 +14,7 @@ from .cholesky_qr import at_large_angles, first_pass, second_pass
 
 SHORT = 4096  # entries: BLAS leaves them to one thread, and they stay in the nearest cache
 BLOCK = 1 << 16  # index pairs at a time: bounds the memory of gathered factors
+GATHERED = 1 << 22  # numbers of covariances that are gathered at a time
 
 
 class Dense:
@@ -197,6 +198,26 @@ class Dense:
             part = slice(k, k + BLOCK)
             out[part] = np.einsum("ij,ij->i", left[rows[part]], right[cols[part]].conj())
         return out
+
+    def column_means(self, a: Array) -> Array:
+        """The means of the columns of a tall array."""
+        return a.mean(0)
+
+    def variances(self, x: Array, S: Array, y: Array, T: Array, rows: Array, cols: Array) -> Array:
+        """The variances of ``x_i . y_j`` at index pairs, where x_i and y_j have the covariances S_i and T_j: upper triangles,
+        row by row.
+
+        ``y^T S y + x^T T x + trace(S T)``, which is ``trace((S + x x^T) (T + y y^T)) - (x y)^2``: entries of products of two
+        tall arrays.
+        """
+        a, b = np.triu_indices(x.shape[1])
+        twice = self.asarray(np.where(a == b, 1.0, np.sqrt(2.0)))  # what is off the diagonal counts twice
+        left, right = ((packed + z[:, a] * z[:, b]) * twice for z, packed in ((x, S), (y, T)))
+        step = max(1, GATHERED // len(a))
+        parts = [
+            self.entries(left, right, rows[at : at + step], cols[at : at + step]) for at in range(0, max(len(rows), 1), step)
+        ]
+        return (self.concat(parts, axis=0) - self.entries(x, y, rows, cols) ** 2).clip(0)
 
     def norm(self, a: Array) -> float:
         """Euclidean (Frobenius) norm in double precision. Not by BLAS, whose threads may change the last bits."""

@@ -17,6 +17,7 @@ from .reference import Reference, ReferenceObservations
 TALL = 1 << 15  # numbers of a tall array from which the threads share it
 MAPS = hasattr(_kernels, "PREFETCH")  # whether they take patterns as they lie in memory
 SWEEPS = hasattr(_kernels.Pattern, "solve_blocks")  # and fit all rows in one pass
+PAIRS = hasattr(_kernels, "variances")  # and index pairs in any order
 MIXED_BYTES = 12 << 20  # of what is gathered: below, it stays in the caches and float32 gains nothing (benchmarks/passes.py)
 
 
@@ -44,6 +45,23 @@ class Native(Reference):
         _kernels.row_major_order(rows, cols, *shape, order)
         return order
 
+    # -- index pairs: in chunks that threads share -----------------------------------------------------------------------
+    def entries(self, left: Array, right: Array, rows: Array, cols: Array) -> Array:
+        dtype = np.result_type(left, right)
+        if PAIRS and dtype in (np.float32, np.float64):
+            out = np.empty(len(rows), dtype)
+            if _kernels.entries(_c(left, dtype), _c(right, dtype), _c(rows, np.int64), _c(cols, np.int64), out):
+                return out
+        return super().entries(left, right, rows, cols)  # indices outside are NumPy's to wrap or to refuse
+
+    def variances(self, x: Array, S: Array, y: Array, T: Array, rows: Array, cols: Array) -> Array:
+        if PAIRS:
+            x, S, y, T = (_c(a, np.float64) for a in (x, S, y, T))
+            out = np.empty(len(rows))
+            if _kernels.variances(x, S, y, T, _c(rows, np.int64), _c(cols, np.int64), out):
+                return out.clip(0)
+        return super().variances(x, S, y, T, rows, cols)
+
     # -- tall arrays: in chunks of rows that threads share --------------------------------------------------------------
     def gram(self, a: Array, b: Array) -> Array:
         gemm = _gemm(a, b)
@@ -52,6 +70,10 @@ class Native(Reference):
         out = np.empty((a.shape[1], b.shape[1]), a.dtype)
         _kernels.gram(gemm, a, b, out)
         return out
+
+    def column_means(self, a: Array) -> Array:
+        gemm = _gemm(a)
+        return super().column_means(a) if gemm is None else self.gram(a, np.ones((len(a), 1), a.dtype))[:, 0] / len(a)
 
     def product(self, u: Array, a: Array) -> Array:
         gemm = _gemm(u)

@@ -260,7 +260,7 @@ def fit_factors(
         solver = Reweighted(solver, origin)
     least = LEAST_NONNEGATIVE if settings.nonnegative else 2
     rule = Converged(settings.tol, least) | Divergence() | Iterations(settings.max_iter)
-    ended = run(problem, solver, start.point(), rule, callbacks=callbacks)
+    ended = run(problem, solver, start.point(problem.backend), rule, callbacks=callbacks)
     last = ended.last
     memory: Any = last.memory or (start if origin is None else (start, None, 0.0))  # Ctrl-C may come before there is any
     factors: Factors = memory if origin is None else memory[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -59,17 +60,21 @@ class ArrayFold:
     part: Array
     bounds: Bounds
 
+    @cached_property
+    def _hidden(self) -> Observed:
+        return self.data.part(self.part)
+
     def problem(self, settings: Settings) -> tuple[Completion, float]:
         return centred_problem(*self.data.part(~self.part), device=settings.device, centre=settings.offsets, loss=settings.loss)
 
     def error(self, problem: Completion, mean: float, factors: Factors, loss: Loss | None) -> float:
-        hidden = self.data.part(self.part)
+        hidden = self._hidden
         z = mean + problem.backend.entries(factors.rows, factors.cols, hidden.rows, hidden.cols)
         y = hidden.values if loss is None else loss.encoded(hidden.values)
         return held_out_error(loss, z, y, hidden.weights, self.bounds)
 
     def judged(self, fit: Fit) -> np.ndarray:
-        hidden = self.data.part(self.part)
+        hidden = self._hidden
         return _judged(fit, fit.model, hidden.rows, hidden.cols, hidden.values, self.bounds)
 
 

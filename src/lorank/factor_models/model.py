@@ -13,7 +13,6 @@ from ..geometry import FixedRank
 from ..solvers.alternating import Factors, held
 
 EXACTLY = {"cycles": 1000, "tolerance": 1e-9}  # of coordinate descent, for rows that are solved once
-GATHERED = 1 << 22  # numbers of covariances that are gathered at a time
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ class FactorModel:
     def predict(self, rows: Array, cols: Array) -> Array:
         """The entries at index pairs: where the factors are, as the pairs have to be."""
         left, right = self._sides()
-        return self.mean + backend_of(left).entries(left, right, _clip(rows, left), _clip(cols, right))
+        return self.mean + get_backend(None, left).entries(left, right, _clip(rows, left), _clip(cols, right))
 
     def block(self, rows: np.ndarray) -> np.ndarray:
         """Whole rows, all columns: a (len(rows), n2) array."""
@@ -116,12 +115,8 @@ class FactorModel:
         return self.mean + left[_clip(rows, left)] @ self.cols.T
 
     def spread(self, rows: Array, cols: Array) -> Array:
-        """The standard deviation of what would be observed at index pairs: noise, and what is not known of the factors.
-
-        With factors x, y of covariances S, T the variance of their product is ``y^T S y + x^T T x + trace(S T)``, which is
-        ``trace((S + x x^T) (T + y y^T)) - (x y)^2``: entries of products of two tall arrays.
-        """
-        backend = backend_of(self.rows if self.row_cov is None else self.row_cov)
+        """The standard deviation of what would be observed at index pairs: noise, and what is not known of the factors."""
+        backend = get_backend(None, self.rows if self.row_cov is None else self.row_cov)
         left, right = map(backend.asarray, self._sides())
         i, j = (_clip(backend.asindex(index), side) for index, side in ((rows, left), (cols, right)))
         by_row, by_col = (
@@ -130,11 +125,9 @@ class FactorModel:
         )
         variance = 1 / (self.noise * backend.entries(by_row, by_col, i, j))
         if self.row_cov is not None and self.col_cov is not None:
-            S, T = self._moments(backend, left, self.row_cov, False), self._moments(backend, right, self.col_cov, True)
-            step = max(1, GATHERED // S.shape[1])
-            parts = [backend.entries(S, T, i[at : at + step], j[at : at + step]) for at in range(0, max(len(i), 1), step)]
-            off = backend.concat(parts, axis=0) - backend.entries(left, right, i, j) ** 2
-            variance = variance + off.clip(0)
+            S, left = self._with_prior(backend, left, self.row_cov, i, False)
+            T, right = self._with_prior(backend, right, self.col_cov, j, True)
+            variance = variance + backend.variances(left, S, right, T, i, j)
         found = variance**0.5
         return found if type(found) is type(self.rows) else backend.to_numpy(found)
 
@@ -276,15 +269,12 @@ class FactorModel:
         out[free] = np.linalg.solve(precision[np.ix_(free, free)], shift[free])
         return out
 
-    def _moments(self, backend: Arrays, x: Array, packed: Array, columns: bool) -> Array:
-        """Upper triangles of ``S + x x^T``, the prior's at the end; off the diagonal times sqrt(2), so that entries of products
-        are traces.
-        """
+    def _with_prior(self, backend: Arrays, x: Array, packed: Array, index: Array, columns: bool) -> tuple[Array, Array]:
+        """Covariances, the prior's at the end where the indices lead there, and as many factors."""
+        if not len(index) or int(index.max()) < len(packed):
+            return packed, x[: len(packed)]
         S = self._prior_covariance(self._marginals[int(columns)][0], columns)
-        a, b = np.triu_indices(len(S))
-        twice = backend.asarray(np.where(a == b, 1.0, np.sqrt(2.0)))
-        both = backend.concat([packed, backend.asarray(_packed(S)[None, :])], axis=0)
-        return (both + x[:, a] * x[:, b]) * twice
+        return backend.concat([packed, backend.asarray(_packed(S)[None, :])], axis=0), x
 
     @cached_property
     def _marginals(self) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:

@@ -98,7 +98,7 @@ class Reweighted:
             if misfit <= 1.01 * before or not _can_halve(old, new):
                 break
             new = _between(old, new)
-        X, moved = new.point(), new.distance(old, problem.backend)
+        X, moved = new.point(problem.backend), new.distance(old, problem.backend)
         gradient = problem.gradient(X)
         if getattr(loss, "scale", None) is not None and loss.scale < SETTLED * near.scale:  # type: ignore[attr-defined]
             moved = float("nan")  # a scale that still falls: how far the next sweep goes is not known from this one

@@ -53,9 +53,9 @@ class Factors:
     row_link: Link | None = None
     col_link: Link | None = None
 
-    def point(self) -> FixedRank:
+    def point(self, backend: Arrays | None = None) -> FixedRank:
         """``L R^T``."""
-        return FixedRank.from_factors(self.rows, self.cols, backend=backend_of(self.rows))
+        return FixedRank.from_factors(self.rows, self.cols, backend=backend or backend_of(self.rows))
 
     def distance(self, other: Factors, backend: Arrays) -> float:
         """``|L R^T - L' R'^T|_F`` by Gram products: good to about eight digits of the larger one."""
@@ -206,5 +206,5 @@ def scales(problem: Completion, power: float) -> tuple[np.ndarray | None, np.nda
 def advance(problem: Problem, state: State, factors: Factors, squares: float) -> State:
     """The state at new factors; ``squares`` is the sum of the squared residuals, the step how far X has moved."""
     residual = float(np.sqrt(max(squares, 0.0))) / (problem.y_norm or 1.0)
-    X, moved = factors.point(), factors.distance(state.memory, problem.backend)
+    X, moved = factors.point(problem.backend), factors.distance(state.memory, problem.backend)
     return State(state.iteration + 1, X, problem.gradient(X), residual, moved, state.X, factors)

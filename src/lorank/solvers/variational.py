@@ -176,10 +176,11 @@ class Variational:
         upper = np.triu_indices(k)
         spread = np.zeros((k, k))
         if cov is not None:
-            spread[upper] = backend.to_numpy(cov.mean(0))
+            spread[upper] = backend.to_numpy(backend.column_means(cov))
         spread = spread + np.triu(spread, 1).T
-        centre = mean.mean(0)
-        spread += backend.gram(mean - centre, mean - centre) / n
+        centre = backend.column_means(mean)
+        off = mean - centre
+        spread += backend.gram(off, off) / n
         centre = backend.to_numpy(centre)
         inside = np.ix_(free, free)
         S, belief = spread[inside] * (n / max(n - used, 1.0)), self.caution * len(spread)
