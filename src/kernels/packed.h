@@ -90,13 +90,13 @@ Packed<R> &scratch(int which) {
   return buffers[which];
 }
 
-// Ranges of majors with an equal share of the observations, several a thread, so that a thread that is held up does not keep
-// the others waiting. A major index belongs to one range, so results do not depend on the number of threads.
+// Ranges of majors with an equal share of the observations, many a thread: the last one that a thread takes is what the others
+// wait for. A major index belongs to one range, so results do not depend on the number of threads.
 template <class F>
 void Pattern::split(bool columns, std::int64_t load, int count, const F &pass) const {
   const std::int64_t *ptr = columns ? col_ptr_ : row_ptr_;
   const std::int64_t majors = columns ? n2 : n1, total = m + load * majors;
-  const int ranges = count > 1 ? 8 * count : 1;
+  const int ranges = count > 1 ? 32 * count : 1;
 #pragma omp parallel for num_threads(count) schedule(dynamic, 1) if (count > 1)
   for (int t = 0; t < ranges; ++t) {
     // split by observations + majors, so that long runs of empty rows are shared too

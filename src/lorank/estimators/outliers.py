@@ -15,7 +15,7 @@ from ..result import OutlierWarning
 
 SIGMAS, ROUNDS = 4.0, 3
 FITTED = 1e-3  # of the values' range: deviations that are all smaller are no gross errors
-LOOKED_AT = 1_000_000  # observations, of more every so many-th: enough to see a tail in
+LOOKED_AT = 250_000  # observations, of more every so many-th: enough to see a tail in
 
 
 def find_outliers(model: Any, pairs: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:

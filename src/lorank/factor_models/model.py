@@ -227,7 +227,7 @@ class FactorModel:
         if not self.rank:
             return None
         left, right = self.rows[:, : self.rank], self.cols[:, : self.rank]
-        return FixedRank.from_factors(left, right, backend=backend_of(left))
+        return FixedRank.from_factors(left, right, backend=get_backend(None, left))
 
     def arrays(self) -> dict[str, Any]:
         """Everything in main memory, by name; None left out."""
