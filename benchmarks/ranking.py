@@ -1,13 +1,15 @@
 """Recommendations: lorank, implicit's ALS and cmfrec's implicit model on the same splits.
 
     python benchmarks/ranking.py run DATA... --folder FOLDER --log ranking.jsonl --methods lorank implicit cmfrec
+    python benchmarks/ranking.py time DATA... --folder FOLDER --log ranking.jsonl --methods lorank default ratings
     python benchmarks/ranking.py table --log ranking.jsonl
 
 DATA: ``ml-100k`` and ``ml-1m`` (their folders in FOLDER; ratings of 4 and more are positives), ``filmtrust``
 (``filmtrust.txt``: user, item and rating; 3 and more), ``gowalla`` (``gowalla_adj.npz`` and ``gowalla_test.txt`` with its
 published split). 20 % of each user's positives are held out for the test; settings are chosen on 10 % of the rest, and the test
-is looked at once. A method runs where its package is installed: call the script with several Pythons and one log. One thread:
-OMP_NUM_THREADS=1.
+is looked at once. ``time`` measures single fits at the settings of the log, and fits that choose their own; ``ratings`` and
+``cmfrec-ratings`` are the models of ratings (all of them, with defaults). A method runs where its package is installed: call
+the script with several Pythons and one log. One thread: OMP_NUM_THREADS=1.
 """
 
 from __future__ import annotations
@@ -180,6 +182,72 @@ def run(arguments):
                     write(method, {"kind": "path", "sweeps": sweeps, "seconds": seconds} | some.scores(*sides))
 
 
+def given_ratings(name, folder):
+    """Pairs and values of all ratings."""
+    path, separator = {
+        "ml-100k": ("ml-100k/u.data", "\t"),
+        "ml-1m": ("ml-1m/ratings.dat", "::"),
+        "filmtrust": ("filmtrust.txt", " "),
+    }[name]
+    rows = [line.split(separator)[:3] for line in (folder / path).read_text(encoding="latin1").splitlines()]
+    users, items, values = np.array(rows, float).T
+    pairs = np.column_stack([np.unique(a, return_inverse=True)[1] for a in (users, items)])
+    return pairs.astype(np.int64), values
+
+
+def seconds_of(function, times=3):
+    """The least of some."""
+    found = []
+    for _ in range(times):
+        begin = time.perf_counter()
+        function()
+        found.append(time.perf_counter() - begin)
+    return min(found)
+
+
+def rating_seconds(method, name, folder):
+    """What a model of ratings takes with its defaults, and (lorank) what comes on top when it is first asked to recommend."""
+    pairs, values = given_ratings(name, folder)
+    if method == "cmfrec-ratings":
+        from cmfrec import CMF
+
+        R = scipy.sparse.coo_matrix((values, pairs.T))
+        return {"seconds": seconds_of(lambda: CMF(nthreads=1, verbose=False).fit(R))}
+    import lorank
+
+    model = lorank.MatrixCompletion(handle_unknown="ignore")
+    fitting = seconds_of(lambda: model.fit(pairs, values))
+    return {"seconds": fitting, "recommend": seconds_of(lambda: model.recommend([0]), 1), "tried": len(model.curve_)}
+
+
+def take_time(arguments):
+    """Seconds of fits, in one run."""
+    lines = [json.loads(line) for line in arguments.log.read_text().splitlines()]
+    tuned = {(one["data"], one["method"]): one.get("settings", {}) for one in lines if one["kind"] == "test"}
+    for name, method in itertools.product(arguments.data, arguments.methods):
+        if method.endswith("ratings"):
+            found = {} if name == "gowalla" else rating_seconds(method, name, arguments.folder)
+        else:
+            users, items, test = positives(name, arguments.folder)
+            R = Data(users, items, test, (int(users.max()) + 1, int(items.max()) + 1)).R
+            if method == "default":
+                import lorank
+
+                model = lorank.ImplicitFactorization(rank=K)
+                found = {"seconds": seconds_of(lambda model=model, R=R: model.fit(R), 1), "tried": len(model.curve_)}
+                given = {"zeros": model.zeros_, "regularization": model.regularization_, "max_iter": model.n_iter_}
+                again = lorank.ImplicitFactorization(rank=K, **given)
+                found["once"] = seconds_of(lambda again=again, R=R: again.fit(R))
+            else:
+                fit, settings = GRIDS[method][0], tuned[name, method]
+                found = {"seconds": seconds_of(lambda fit=fit, R=R, settings=settings: fit(R, **settings))}
+        if found:
+            line = {"data": name, "method": method, "kind": "time"} | found
+            with arguments.log.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            print(json.dumps(line), flush=True)
+
+
 def table(arguments):
     lines = [json.loads(line) for line in arguments.log.read_text().splitlines()]
     print("| data | method | NDCG@10 | recall@20 | seconds | settings |\n|---|---|---|---|---|---|")
@@ -187,6 +255,10 @@ def table(arguments):
         settings = ", ".join(f"{key} {value:.3g}" for key, value in one.get("settings", {}).items())
         seconds = f"{one['seconds']:.2f}" if "seconds" in one else ""
         print(f"| {one['data']} | {one['method']} | {one['ndcg10']:.4f} | {one['recall20']:.4f} | {seconds} | {settings} |")
+    print("\n| data | method | seconds | at its settings | settings tried | to recommend |\n|---|---|---|---|---|---|")
+    for one in (line for line in lines if line["kind"] == "time"):
+        more = (f"{one[key]:.2f}" if key in one else "" for key in ("once", "tried", "recommend"))
+        print(f"| {one['data']} | {one['method']} | {one['seconds']:.2f} | {' | '.join(more)} |")
     print("\n| data | method | sweeps | seconds | recall@20 |\n|---|---|---|---|---|")
     for one in (line for line in lines if line["kind"] == "path"):
         print(f"| {one['data']} | {one['method']} | {one['sweeps']} | {one['seconds']:.2f} | {one['recall20']:.4f} |")
@@ -202,6 +274,12 @@ def main():
     running.add_argument("--methods", nargs="+", default=["popularity", "default", "lorank"])
     running.add_argument("--path", action="store_true", help="also recall after some sweeps")
     running.set_defaults(run=run)
+    timing = commands.add_parser("time")
+    timing.add_argument("data", nargs="+", choices=("ml-100k", "ml-1m", "filmtrust", "gowalla"))
+    timing.add_argument("--folder", type=Path, required=True)
+    timing.add_argument("--log", type=Path, required=True)
+    timing.add_argument("--methods", nargs="+", default=["lorank", "default", "ratings"])
+    timing.set_defaults(run=take_time)
     showing = commands.add_parser("table")
     showing.add_argument("--log", type=Path, required=True)
     showing.set_defaults(run=table)
