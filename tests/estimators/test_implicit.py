@@ -103,6 +103,47 @@ def test_counts_are_confidence(taken):
     assert len(few._counts) == 5
 
 
+def test_weights_are_factors_on_confidence(taken, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    counts, weights = 1 + np.arange(len(taken)) % 4, 0.25 + np.arange(len(taken)) % 3
+    options = OPTIONS | {"confidence": "counts"}
+    weighted = lr.ImplicitFactorization(**options).fit(taken, counts, sample_weight=weights)
+    as_counts = lr.ImplicitFactorization(**options).fit(taken, counts * weights)
+    np.testing.assert_allclose(weighted.item_factors_, as_counts.item_factors_, atol=1e-5)
+    logs = lr.ImplicitFactorization(**OPTIONS).fit(taken, counts, weights)
+    by_hand = lr.ImplicitFactorization(**options).fit(taken, np.log2(1 + counts) * weights)
+    np.testing.assert_allclose(logs.item_factors_, by_hand.item_factors_, atol=1e-5)
+    frame = pandas.DataFrame({"user": taken[:, 0], "item": taken[:, 1], "n": counts, "w": weights})
+    named = lr.ImplicitFactorization(**OPTIONS).fit(frame[["user", "item", "n", "w"]], sample_weight="w", rows="user",
+                                                    cols="item", values="n")  # fmt: skip
+    np.testing.assert_array_equal(named.item_factors_, logs.item_factors_)
+    matrix = scipy.sparse.csr_array((counts.astype(float), taken.T), (90, 36)).tocoo()
+    place = {(i, j): w for i, j, w in zip(*taken.T.tolist(), weights.tolist(), strict=True)}
+    stored = [place[i, j] for i, j in zip(matrix.row.tolist(), matrix.col.tolist(), strict=True)]
+    sparse = lr.ImplicitFactorization(**OPTIONS).fit(matrix, sample_weight=stored)
+    np.testing.assert_array_equal(sparse.item_factors_, logs.item_factors_)
+    again = lr.load(logs.save(tmp_path / "w.lorank"))
+    for one in (logs, again):
+        why = one.explain(0, 1)
+        assert why.contributions.sum() == pytest.approx(why.score)
+    np.testing.assert_array_equal(again.explain(0, 1).contributions, logs.explain(0, 1).contributions)
+    none = np.where(np.arange(len(taken)) < 10, 0.0, 1.0)
+    without = lr.ImplicitFactorization(**OPTIONS).fit(taken, sample_weight=none)
+    assert len(without._counts) == len(taken) - 10
+    halves = lr.ImplicitFactorization(**OPTIONS).fit(taken[::2], counts[::2], weights[::2])
+    halves.partial_fit(taken[1::2], counts[1::2], weights[1::2])
+    np.testing.assert_array_equal(halves._factors, logs._factors)
+    halves.partial_fit(taken[:1], [3])  # without a weight: 1
+    first = weights[0] * counts[0]
+    assert halves._factors[0] == pytest.approx((first + 3) / (counts[0] + 3))
+
+
+@pytest.mark.parametrize("weights", [[1.0, -1.0], [math.nan, 1.0], [1.0], ["a", "b"], [0.0, 0.0]])
+def test_weights_that_are_refused(weights):
+    with pytest.raises(ValueError, match="sample_weight"):
+        lr.ImplicitFactorization(**OPTIONS).fit([[0, 1], [1, 0]], sample_weight=weights)
+
+
 def test_an_explanation_adds_up_to_the_score(model, taken):
     user, item = 5, int(model.recommend(5, n=1).items[0, 0])
     found = model.explain(user, item)
@@ -252,6 +293,7 @@ def test_data_that_are_refused(data, counts, said):
         ("scaling", [-1, math.nan, "a"]),
         ("max_iter", [0, 2.5]),
         ("steps", [0, "a"]),
+        ("nonnegative", ["yes", 1, None]),
     ],
 )
 def test_parameters_that_are_refused(name, values):

@@ -125,7 +125,16 @@ class ImplicitFactorization(BaseEstimator):
         self.random_state = random_state
         self.device = device
 
-    def fit(self, X: Any, y: Any = None, *, rows: Any = None, cols: Any = None, values: Any = None) -> ImplicitFactorization:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        rows: Any = None,
+        cols: Any = None,
+        values: Any = None,
+    ) -> ImplicitFactorization:
         """Fit to what was taken.
 
         Parameters
@@ -136,21 +145,26 @@ class ImplicitFactorization(BaseEstimator):
             are the values of a :class:`~lorank.Completion`, which is fitted where its partitions are: on disk, or at workers.
         y : (m,) array, optional
             Counts, where X has none: a pair that is there several times is counted as often. Not negative; 0 is not taken.
+        sample_weight : (m,) array, optional
+            A factor on how much each pair (each stored entry of a sparse matrix) counts, beside ``confidence``: less for what
+            is long ago, say. Not negative; of a pair that is there several times, the mean. For a data frame also the name of
+            a column.
         rows, cols, values : str, optional
             The columns of a data frame with users, items and counts.
         """
         if isinstance(X, Completion):
             from .implicit_partitioned import fit_problem
 
+            if sample_weight is not None:
+                raise ValueError("sample_weight goes with pairs in main memory, not with a Completion: leave it out")
             return fit_problem(self, X, y)
         settings, search = self._plan()
-        data = read_interactions(X, y, (rows, cols, values))
+        data = read_interactions(X, y, (rows, cols, values), sample_weight)
         if not len(data.users):
             raise ValueError("there are no pairs with a positive count: nothing to learn from")
         if search["zeros"]:
-            settings = replace(
-                settings, zeros=ZEROS * float(self._weights(data.counts).sum()) / (data.shape[0] * data.shape[1])
-            )
+            total = float(self._weights(data.counts, data.weights).sum())
+            settings = replace(settings, zeros=ZEROS * total / (data.shape[0] * data.shape[1]))
         positives, backend = self._positives(data), self._backend()
         self.curve_: list[ImplicitCandidate] = []
         if any(search.values()):
@@ -167,21 +181,28 @@ class ImplicitFactorization(BaseEstimator):
         return self._keep(data, settings, sides)
 
     def partial_fit(
-        self, X: Any, y: Any = None, *, rows: Any = None, cols: Any = None, values: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        rows: Any = None,
+        cols: Any = None,
+        values: Any = None,
     ) -> ImplicitFactorization:
         """Go on with more pairs, of known or new users and items: a few sweeps from the factors so far, at the same settings.
 
         Parameters
         ----------
-        X, y, rows, cols, values
+        X, y, sample_weight, rows, cols, values
             As in :meth:`fit`; counts are added to those before. The first call is a fit.
         """
         if not hasattr(self, "item_factors_"):
-            return self.fit(X, y, rows=rows, cols=cols, values=values)
+            return self.fit(X, y, sample_weight, rows=rows, cols=cols, values=values)
         self._remembered()
         settings, _ = self._plan()
         settings = replace(settings, zeros=self.zeros_, regularization=self.regularization_, sweeps=UPDATE)
-        data = united(self._data(), read_interactions(X, y, (rows, cols, values)))
+        data = united(self._data(), read_interactions(X, y, (rows, cols, values), sample_weight))
         start = []
         for ids, old, factors in (
             (data.user_ids, self.user_ids_, self.user_factors_),
@@ -311,7 +332,8 @@ class ImplicitFactorization(BaseEstimator):
             raise ValueError(f"explain takes one user and one item, got {shown(user)} and {shown(item)}")
         indptr, indices = self._remembered()
         begin, end = indptr[row[0] : row[0] + 2]
-        cols, weights = indices[begin:end], self._weights(self._counts[begin:end])
+        factors = None if self._factors is None else self._factors[begin:end]
+        cols, weights = indices[begin:end], self._weights(self._counts[begin:end], factors)
         x, M = self._solved(cols, weights)
         free = x > 0 if self.nonnegative else np.ones(len(x), bool)  # what is held at zero adds nothing
         found = explanation(self.item_factors_[:, free], cols, weights, M[np.ix_(free, free)], int(col[0]))
@@ -354,14 +376,16 @@ class ImplicitFactorization(BaseEstimator):
     def _backend(self) -> Backend:
         return get_backend() if self.device is None else device_backend(str(self.device))
 
-    def _weights(self, counts: np.ndarray) -> np.ndarray:
-        """Confidence by counts."""
+    def _weights(self, counts: np.ndarray, factors: np.ndarray | None = None) -> np.ndarray:
+        """Confidence by counts, times the weights that were given."""
         if self.confidence == "equal":
-            return np.ones(len(counts))
-        return np.log2(1 + counts) if self.confidence == "log" else counts
+            found = np.ones(len(counts))
+        else:
+            found = np.log2(1 + counts) if self.confidence == "log" else counts
+        return found if factors is None else found * factors
 
     def _positives(self, data: Interactions) -> Positives:
-        weights = self._weights(data.counts)
+        weights = self._weights(data.counts, data.weights)
         return Positives(data.users, data.items, None if (weights == 1).all() else weights, data.shape)
 
     def _swept(self, observations: Observations, backend: Backend, settings: ImplicitSettings, start: Sides | None) -> Sides:
@@ -390,17 +414,18 @@ class ImplicitFactorization(BaseEstimator):
         self.user_ids_, self.item_ids_ = data.user_ids, data.item_ids
         self.user_factors_, self.item_factors_ = (backend.to_numpy(a) for a in (sides.rows, sides.cols))
         self.zeros_, self.regularization_ = settings.zeros, settings.regularization
-        self._remember(*self._positives(data).pattern(), data.counts)
+        self._remember(*self._positives(data).pattern(), data.counts, data.weights)
         return self
 
-    def _remember(self, indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray) -> None:
+    def _remember(self, indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, factors: np.ndarray | None = None) -> None:
         """What each user took, and how many pairs each user and each item has."""
+        self._factors = factors
         self._seen: tuple[np.ndarray, np.ndarray] | None = (indptr, indices)
         self._counts, self._totals = counts, (np.diff(indptr), np.bincount(indices, minlength=len(self.item_ids_)))
 
     def _forget(self, users: np.ndarray, items: np.ndarray) -> None:
         """Only how many pairs each user and each item has: there are too many of them."""
-        self._seen, self._counts, self._totals = None, np.empty(0), (users, items)
+        self._seen, self._counts, self._factors, self._totals = None, np.empty(0), None, (users, items)
 
     def _remembered(self) -> tuple[np.ndarray, np.ndarray]:
         if self._seen is None:
@@ -413,7 +438,7 @@ class ImplicitFactorization(BaseEstimator):
     def _data(self) -> Interactions:
         indptr, indices = self._remembered()
         users = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-        return Interactions(users, indices.astype(np.int64), self._counts, self.user_ids_, self.item_ids_)
+        return Interactions(users, indices.astype(np.int64), self._counts, self.user_ids_, self.item_ids_, self._factors)
 
     def _solved(self, cols: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The factors of a user who took these, and the matrix of their normal equations."""

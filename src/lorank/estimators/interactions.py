@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..parameter_checks import shown
+from .checks import check_weights
+from .entries import read_weights
 from .frames import pair_columns
 from .ids import numbered, united_ids
 
@@ -24,6 +26,8 @@ class Interactions:
         Positive.
     user_ids, item_ids : arrays
         In rising order.
+    weights : (m,) array or None
+        Positive: factors on how much each pair counts.
     """
 
     users: np.ndarray
@@ -31,13 +35,16 @@ class Interactions:
     counts: np.ndarray
     user_ids: np.ndarray
     item_ids: np.ndarray
+    weights: np.ndarray | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.user_ids), len(self.item_ids)
 
 
-def read_interactions(X: Any, counts: Any = None, names: Sequence[Any] = (None, None, None)) -> Interactions:
+def read_interactions(
+    X: Any, counts: Any = None, names: Sequence[Any] = (None, None, None), weights: Any = None
+) -> Interactions:
     """From a sparse matrix (users by items), an (m, 2) array of ids, or a data frame: its columns by name or in order."""
     if hasattr(X, "tocoo"):
         if counts is not None:
@@ -51,18 +58,26 @@ def read_interactions(X: Any, counts: Any = None, names: Sequence[Any] = (None, 
         first, second, counts = pair_columns(X, counts, names)
         (user_ids, users), (item_ids, items) = numbered(first, "user"), numbered(second, "item")
         ids = user_ids, item_ids
-    return merged(users, items, _counts(counts, len(users)), *ids)
+    factors = check_weights(read_weights(weights, X), len(users))
+    return merged(users, items, _counts(counts, len(users)), *ids, factors)
 
 
 def merged(
-    users: np.ndarray, items: np.ndarray, counts: np.ndarray, user_ids: np.ndarray, item_ids: np.ndarray
+    users: np.ndarray,
+    items: np.ndarray,
+    counts: np.ndarray,
+    user_ids: np.ndarray,
+    item_ids: np.ndarray,
+    weights: np.ndarray | None = None,
 ) -> Interactions:
-    """Each pair once, its counts added up; pairs of count 0 are none."""
+    """Each pair once, its counts added up and its weight their mean; pairs of count or weight 0 are none."""
     width = max(len(item_ids), 1)
-    there = counts > 0
+    there = counts > 0 if weights is None else (counts > 0) & (weights > 0)
     keys, place = np.unique(users[there] * width + items[there], return_inverse=True)
     total = np.bincount(place.ravel(), counts[there], len(keys))
-    return Interactions(keys // width, keys % width, total, user_ids, item_ids)
+    if weights is not None:
+        weights = np.bincount(place.ravel(), counts[there] * weights[there], len(keys)) / total
+    return Interactions(keys // width, keys % width, total, user_ids, item_ids, weights)
 
 
 def united(old: Interactions, new: Interactions) -> Interactions:
@@ -72,7 +87,10 @@ def united(old: Interactions, new: Interactions) -> Interactions:
         np.concatenate([np.searchsorted(ids, getattr(part, name + "_ids"))[getattr(part, name + "s")] for part in (old, new)])
         for ids, name in zip(sides, ("user", "item"), strict=True)
     )
-    return merged(users, items, np.concatenate([old.counts, new.counts]), *sides)
+    weights = None
+    if old.weights is not None or new.weights is not None:
+        weights = np.concatenate([np.ones(len(part.users)) if part.weights is None else part.weights for part in (old, new)])
+    return merged(users, items, np.concatenate([old.counts, new.counts]), sides[0], sides[1], weights)
 
 
 def _counts(counts: Any, m: int) -> np.ndarray:
