@@ -309,13 +309,20 @@ def _before(backend: Backend, block: Array, user: np.ndarray, items: np.ndarray,
     return np.concatenate(found) if found else np.empty(0, np.int64)
 
 
-def _before_in_memory(backend: Backend, block: np.ndarray, user: np.ndarray, items: np.ndarray, places: int) -> np.ndarray:
-    """The same row by row, without copies of rows: these are in the cache, and few come close enough to be looked at twice."""
-    found = np.empty(len(user), np.int64)
-    for at, (u, j) in enumerate(zip(user.tolist(), items.tolist(), strict=True)):
-        row = block[u]
-        before = np.count_nonzero(row > row[j])
-        found[at] = before if before >= places else before + np.count_nonzero(row[:j] == row[j])
+def _before_in_memory(backend: Backend, block: Array, user: np.ndarray, items: np.ndarray, places: int) -> np.ndarray:
+    """The same by each row's largest scores, as many as there are places: all that is larger than one of them is among them."""
+    block = backend.to_numpy(block)  # no copy
+    own, first = block[user, items], max(block.shape[1] - places, 0)
+    largest = np.partition(block, first, axis=1)[:, first:]
+    least = largest[:, 0] if first else np.full(len(block), -np.inf)  # what is smaller is beyond the first places
+    found = np.full(len(user), places)
+    near = np.flatnonzero(own >= least[user])
+    theirs, mine = largest[user[near]], own[near, None]
+    found[near] = (theirs > mine).sum(1)
+    alike = ((theirs == mine).sum(1) > 1) | (mine[:, 0] == least[user[near]])  # and perhaps others beyond: by their numbers
+    for at in near[alike].tolist():
+        row, j = block[user[at]], items[at]
+        found[at] += np.count_nonzero(row[:j] == row[j])
     return found
 
 
