@@ -2,10 +2,14 @@
 
     python benchmarks/cluster.py disk [--m 40_000_000]      passes and a solve from mapped files: warm, dropped after each block
                                                             (every pass reads the disk), and beside a balloon of memory
+                                                            (on a machine that nobody else uses); --threads 1 2
     python benchmarks/cluster.py workers [--m 50_000_000]   Dask workers against one process on one and two threads
     python benchmarks/cluster.py model                      the cost model against 1, 2, 4, 8 workers and several sizes
-    python benchmarks/cluster.py gpu [--m 1_000_000_000]    made and solved on one GPU, float32
+    python benchmarks/cluster.py gpu [--m 1_000_000_000]    made and solved on one GPU, float32; --partitions 2 in two blocks,
+                                                            --sites 2 with a thread each, as with two GPUs
 
+Where there is systemd, a limit on everything, the pages of files included, is
+``systemd-run --user --scope -p MemoryMax=1G python benchmarks/cluster.py disk --modes mapped``.
 With ``--results FILE`` each figure is a line of JSON there, and what is there is not run again: a run that was cut off goes on.
 
 Exact data of rank r. Row i is observed once in each of ``m / n1`` strata of the columns, so that pairs are distinct and sorted
@@ -15,6 +19,8 @@ as they are drawn. Every figure is printed with what it is compared to, in the s
 from __future__ import annotations
 
 import argparse
+import copy
+import itertools
 import json
 import mmap
 import os
@@ -111,15 +117,16 @@ def disk(args, place):
     n1, n2 = args.m // 200, args.m // 800
     if not (place / "manifest.json").exists():
         began = time.perf_counter()
-        write(place, n1, n2, 200, args.rank, args.partitions)
+        write(place, n1, n2, 200, args.rank, args.partitions or 10)
         print(f"written in {time.perf_counter() - began:.0f} s")
     folder = open_folder(place)
     size = sum(a for p in folder.parts for a, _ in p.files.values())
     print(
         f"{folder.m:,} observations, {folder.shape}, rank {args.rank}, {size / 2**20:.0f} MiB, {len(folder.parts)} partitions"
     )
-    for mode in args.modes:
-        each(args, place, mode, 1, limit=size // 4)
+    for threads in args.threads:
+        for mode in args.modes:
+            each(args, place, mode, threads, limit=size // 4)
 
 
 def each(args, place, mode, threads, **more):
@@ -226,37 +233,77 @@ def model(args, place):
 def gpu(args):
     import torch
 
+    where = torch.device(args.device)
     n1, n2, each = args.m // 100, args.m // 1000, 100
     began = time.perf_counter()
     torch.manual_seed(0)
-    left, right = torch.randn(n1, args.rank, device="cuda"), torch.randn(n2, args.rank, device="cuda")
+    left, right = torch.randn(n1, args.rank, device=where), torch.randn(n2, args.rank, device=where)
     width = n2 // each
-    cols = torch.randint(0, width, (n1, each), device="cuda", dtype=torch.int32)
-    cols += torch.arange(each, device="cuda", dtype=torch.int32) * width
-    values = torch.empty(n1, each, device="cuda")
+    cols = torch.randint(0, width, (n1, each), device=where, dtype=torch.int32)
+    cols += torch.arange(each, device=where, dtype=torch.int32) * width
+    values = torch.empty(n1, each, device=where)
     for k in range(0, n1, 50_000):
         some = slice(k, k + 50_000)
         values[some] = torch.einsum("ik,ijk->ij", left[some], right[cols[some].long()])
-    rows = torch.arange(n1, device="cuda", dtype=torch.int32).repeat_interleave(each)
-    problem = lr.Completion(rows, cols.ravel(), values.ravel(), (n1, n2))
-    del rows, cols, values
-    torch.cuda.synchronize()
+    if args.partitions or args.sites > 1:
+        problem = blocks_of(cols, values, n2, args.partitions or args.sites, args.sites, args.device)
+    else:
+        rows = torch.arange(n1, device=where, dtype=torch.int32).repeat_interleave(each)
+        problem = lr.Completion(rows, cols.ravel(), values.ravel(), (n1, n2))
+        del rows
+    del cols, values
+    on_gpu = where.type == "cuda"
+    wait = torch.cuda.synchronize if on_gpu else lambda: None
+    wait()
     print(
-        f"{problem.m:,} observations, {n1:,} x {n2:,}, rank {args.rank}, made in {time.perf_counter() - began:.1f} s",
+        f"{problem.m:,} observations, {n1:,} x {n2:,}, rank {args.rank}, {problem.backend.name}, made in "
+        f"{time.perf_counter() - began:.1f} s",
         flush=True,
     )
     for k in range(2):  # the second time without compiling
         began = time.perf_counter()
         result = lr.solve(problem, args.rank, tol=1e-4)
-        torch.cuda.synchronize()
+        wait()
         seconds = time.perf_counter() - began
-        peak = torch.cuda.max_memory_allocated() / 2**30
+        peak = torch.cuda.max_memory_allocated() / 2**30 if on_gpu else 0.0
         print(
             f"solve {k + 1}: {seconds:.2f} s, {result.n_iter} iterations, residual {result.residual:.1e}, peak {peak:.0f} GiB",
             flush=True,
         )
+    parts = (a if isinstance(a, torch.Tensor) else np.asarray(a) for a in (result.X.U, result.X.s, result.X.V))
+    found = lr.FixedRank(*(torch.as_tensor(a, device=where) for a in parts))
     truth = lr.FixedRank.from_factors(left, right)
-    print(f"error {truth.distance(result.X) / truth.norm():.1e}")
+    print(f"error {truth.distance(found) / truth.norm():.1e}")
+
+
+def blocks_of(cols, values, n2, count, sites, device):
+    """Blocks of rows on a device, dealt out to sites with a thread each: what several GPUs of a machine would do."""
+    import torch
+
+    from lorank.backends import device_backend
+    from lorank.partitions.backend import Partitioned, spread_observations
+    from lorank.partitions.devices import Together
+    from lorank.partitions.engine import Local
+    from lorank.partitions.plan import Plan, share_out
+    from lorank.partitions.site import InMemory, Site
+
+    n1, each = cols.shape
+    plan = Plan((n1, n2), tuple(int(k) for k in np.linspace(0, n1, count + 1)))
+    holders = [copy.deepcopy(device_backend(device)) for _ in range(sites)]
+    made = []
+    for holder, numbers in zip(holders, share_out(count, sites), strict=True):
+        blocks = {}
+        for k in numbers:
+            rows = plan.rows(k)
+            indptr = torch.arange(rows.stop - rows.start + 1, device=cols.device, dtype=torch.int64) * each
+            blocks[k] = holder.make_observations(indptr, cols[rows].ravel(), values[rows].ravel(), n2)
+        made.append(Site(holder, plan, numbers, InMemory(blocks)))
+    engine = Local(made[0]) if sites == 1 else Together(made)
+    sizes = [each * (b - a) for a, b in itertools.pairwise(plan.edges)]
+    problem = lr.Completion(np.array([0]), np.array([0]), np.array([1.0]), (1, 1))
+    observations = spread_observations(engine, sizes, np.dtype(np.float32), False)
+    problem._observe(observations, Partitioned(holders[0], count, None, holders[1:]))
+    return problem
 
 
 def main():
@@ -266,7 +313,10 @@ def main():
     parser.add_argument("--rank", type=int)
     parser.add_argument("--folder", help="keep the data here, and use what is there")
     parser.add_argument("--modes", nargs="*", default=["memory", "mapped", "dropped", "balloon"])
-    parser.add_argument("--partitions", type=int, default=10)
+    parser.add_argument("--partitions", type=int, help="of the files; of the GPU, where all is in one piece otherwise")
+    parser.add_argument("--sites", type=int, default=1, help="on the GPU: threads, each with some of the partitions")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--threads", type=int, nargs="*", default=[1], help="of disk: a run with each number")
     parser.add_argument("--passes", type=int, default=3, help="gradients to time")
     parser.add_argument("--results", help="figures go to this file, and are not made again")
     parser.add_argument("--mode")

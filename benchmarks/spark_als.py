@@ -3,11 +3,12 @@
     python benchmarks/spark_als.py make [--m 2_000_000] --folder F          ratings with noise and exact data, as Parquet
     python benchmarks/spark_als.py lorank --folder F [--results FILE]       in partitions; --workers: a Dask worker a core
     python benchmarks/spark_als.py spark --folder F [--results FILE]        with an interpreter that has pyspark, and Java
+    python benchmarks/spark_als.py compare --results FILE                   ratios of the two: seconds to the same error, memory
 
 Exact data of rank 10, and ratings: rank-8 tastes with offsets and noise 0.8, rounded to half stars. Seconds and the RMSE on
 held-out entries, Spark's after several numbers of sweeps. Spark runs on ``local[2]`` with its checkpoint directory set; its
 regularisation is the best of three on a tenth of the training ratings, found outside the clock.
-Both clocks begin with reading the files. Memory is the largest resident set (Java's for Spark).
+Both clocks begin with reading the files. Memory is the largest resident set, Java's for Spark, and that of all workers together.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import tempfile
 import time
 from pathlib import Path
@@ -77,9 +77,16 @@ def run_lorank(args):
                 guess = np.clip(model.model_.predict(*at), 0.5, 5)
         seconds = time.perf_counter() - began
         rmse = float(np.sqrt(np.mean((guess - truth) ** 2)))
-        kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-        memory = max(resource.getrusage(kind).ru_maxrss for kind in kinds) / 1024
-        keep(args, who="lorank", data=name, seconds=seconds, reading=read, rmse=rmse, size=float(np.std(truth)), mib=memory)
+        memory = _peak() + (sum(problem.observations.graph.engine.client.run(_peak).values()) if args.workers else 0)
+        how = "workers" if args.workers else "mapped"
+        figures = {"seconds": seconds, "reading": read, "rmse": rmse, "size": float(np.std(truth)), "mib": memory}
+        keep(args, who="lorank", data=name, how=how, **figures)
+
+
+def _peak(pid="self"):
+    """The largest resident set of a process so far, in MiB."""
+    words = Path(f"/proc/{pid}/status").read_text().split()
+    return int(words[words.index("VmHWM:") + 1]) / 1024
 
 
 def run_spark(args):
@@ -89,7 +96,7 @@ def run_spark(args):
 
     session = (
         SparkSession.builder.master("local[2]").config("spark.driver.memory", args.memory).config("spark.ui.enabled", "false")
-    )
+    ).config("spark.ui.showConsoleProgress", "false")
     spark = session.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     judge = RegressionEvaluator(metricName="rmse", labelCol="rating", predictionCol="prediction")
@@ -114,6 +121,30 @@ def run_spark(args):
     spark.stop()
 
 
+def compare(args):
+    """For each kind of data: Spark's seconds to an error as small as lorank's (or its best one, said so), over lorank's."""
+    found = [json.loads(line) for line in Path(args.results).read_text().splitlines()]
+    for name in ("exact", "ratings"):
+        ours = [one for one in found if one["who"] == "lorank" and one["data"] == name]
+        theirs = sorted((one for one in found if one["who"] == "spark" and one["data"] == name), key=lambda one: one["seconds"])
+        if not ours or not theirs:
+            print(f"{name}: {'lorank' if not ours else 'Spark'} has no figures yet")
+            continue
+        for own in ours:
+            label = f"{name}, {own.get('how', 'mapped')}"
+            print(f"{label}: lorank {own['seconds']:.1f} s, RMSE {own['rmse']:.4g}, {own['mib']:.0f} MiB")
+            goal = own["rmse"] * (1.05 if name == "exact" else 1.002)
+            for one in theirs:
+                print(
+                    f"    Spark, {one['sweeps']} sweeps: {one['seconds']:.1f} s, RMSE {one['rmse']:.4g}, {one['mib']:.0f} MiB, "
+                    f"{one['seconds'] / own['seconds']:.1f} x the time, {one['mib'] / own['mib']:.1f} x the memory"
+                )
+            there = [one for one in theirs if one["rmse"] <= goal]
+            best = there[0] if there else min(theirs, key=lambda one: one["rmse"])
+            least = "" if there else f"more than, being at {best['rmse']:.4g} then, "
+            print(f"    to an RMSE of {goal:.4g}: Spark takes {least}{best['seconds'] / own['seconds']:.1f} x the time")
+
+
 def _als(ALS, rank, strength, sweeps):
     options = {
         "userCol": "user",
@@ -128,22 +159,24 @@ def _als(ALS, rank, strength, sweeps):
 def _java(spark):
     """The largest resident set of Java so far."""
     pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
-    words = Path(f"/proc/{pid}/status").read_text().split()
-    return int(words[words.index("VmHWM:") + 1]) / 1024
+    return _peak(pid)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["make", "lorank", "spark"])
+    parser.add_argument("what", choices=["make", "lorank", "spark", "compare"])
     parser.add_argument("--m", type=int, default=2_000_000)
-    parser.add_argument("--folder", required=True)
+    parser.add_argument("--folder")
     parser.add_argument("--workers", action="store_true", help="lorank: a Dask worker on each core instead of one process")
     parser.add_argument("--sweeps", type=int, nargs="*", default=[5, 10, 20], help="Spark: a run of each")
     parser.add_argument("--memory", default="6g", help="of Java")
     parser.add_argument("--results")
     args = parser.parse_args()
+    needed = "results" if args.what == "compare" else "folder"
+    if getattr(args, needed) is None:
+        parser.error(f"{args.what} needs --{needed}")
     print(f"{os.cpu_count()} cores, OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS')}", flush=True)
-    {"make": make, "lorank": run_lorank, "spark": run_spark}[args.what](args)
+    {"make": make, "lorank": run_lorank, "spark": run_spark, "compare": compare}[args.what](args)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
+from lorank.partitions import snapshots
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask's own, about ports and the like
@@ -154,6 +156,65 @@ def test_a_worker_killed_within_a_program(client, data, alone, monkeypatch):
     monkeypatch.setattr(engine, "_together", killing)
     assert_same(fit(problem), alone)
     assert engine.recoveries >= 1
+
+
+def test_a_worker_killed_after_a_snapshot(client, data, tmp_path, monkeypatch):
+    """What came before the snapshot is not computed again, and the bits are the same (test_snapshots.py: of all solvers)."""
+    monkeypatch.setattr(snapshots, "LEAST", 0.0)
+    monkeypatch.setattr(snapshots, "TIMES", 0.0)
+    rng = np.random.default_rng(0)
+    start = lr.FixedRank.from_factors(rng.standard_normal((200, 3)), rng.standard_normal((120, 3)))
+    found = []
+    for used in (None, client):
+        problem = lr.Completion.from_partitions(data[0], client=used, scratch=tmp_path)
+
+        def kill(problem, state, clock, used=used):
+            if state.iteration == 4 and used is not None:
+                os.kill(victim(problem), signal.SIGKILL)
+
+        stop = {"stop": lr.stopping.Iterations(5), "max_iter": 5, "callbacks": [kill]}
+        found.append(lr.solve(problem, 3, "auto", start=start, **stop))
+    engine = engine_of(problem)
+    assert engine.recoveries >= 1
+    assert engine.snapshots.count > 5
+    assert engine.replayed <= 15 < problem.observations.graph.trips / 3
+    assert_same(found[1].numpy(), found[0].numpy())
+    assert len(engine.snapshots.journal.programs) < 20  # it does not grow without bound
+    home = engine.snapshots.place.parent
+    assert len(list(home.iterdir())) == 1  # old ones are gone
+    del engine, problem, found, kill, stop
+    gc.collect()
+    assert not home.exists()
+
+
+def test_a_worker_killed_while_it_writes_a_snapshot(client, data, alone, tmp_path, monkeypatch):
+    """One that was broken off is never read."""
+    monkeypatch.setattr(snapshots, "LEAST", 0.0)
+    monkeypatch.setattr(snapshots, "TIMES", 0.0)
+    problem = lr.Completion.from_partitions(data[0], client=client, scratch=tmp_path)
+    engine = engine_of(problem)
+    run, saved = engine._together, [0]
+
+    def killing(function, args):
+        saved[0] += function == "save"
+        if function == "save" and saved[0] == 4:
+            os.kill(victim(problem), signal.SIGKILL)
+        return run(function, args)
+
+    monkeypatch.setattr(engine, "_together", killing)
+    assert_same(fit(problem), alone)
+    assert engine.recoveries >= 1
+
+
+def test_snapshots_that_cannot_be_written(client, data, alone, tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshots, "LEAST", 0.0)
+    with pytest.raises(lr.files.FileError, match=r"scratch=.*no files can be written there"):
+        lr.Completion.from_partitions(data[0], client=client, scratch=tmp_path / "nowhere")
+    problem = lr.Completion.from_partitions(data[0], client=client, scratch=tmp_path)
+    shutil.rmtree(engine_of(problem).snapshots._home)
+    monkeypatch.setattr(snapshots.tempfile, "mkdtemp", lambda **_: str(tmp_path / "gone" / "x"))
+    with pytest.warns(UserWarning, match="a lost worker costs all that was computed"):
+        assert_same(fit(problem), alone)
 
 
 def test_a_worker_added(cluster, client, data, alone):

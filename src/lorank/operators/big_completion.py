@@ -64,7 +64,8 @@ class BigCompletion:
             As of :class:`~lorank.Completion`.
         precision : {"auto", "double", "mixed"}
         scratch : path, optional
-            Where files go that a solver needs on its way; by default beside the folder.
+            Where files go that a solver needs on its way; by default beside the folder. With workers: where they write
+            snapshots, which all of them must see under this name.
         client : distributed.Client, optional
             Compute with the workers of a Dask cluster, which must see the folder under the same path. They hold the rows'
             factors, and add up among themselves; a worker that is lost is made up for.
@@ -273,7 +274,7 @@ class BigCompletion:
         else:
             from ..partitions.cluster import Cluster, connect
 
-            engine = Cluster(folder, connect(client, cluster))
+            engine = Cluster(folder, connect(client, cluster), scratch)
             observations, backend = observations_of(folder, engine, get_backend(), memory)
         problem: Completion = cls.__new__(cls)  # type: ignore[assignment]
         problem.precision, problem.loss = precision, resolve_loss(loss)  # type: ignore[assignment]

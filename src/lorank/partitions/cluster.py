@@ -1,9 +1,9 @@
 """The Dask engine: worker processes hold the blocks, sums are made among them, and the driver sees small arrays.
 
 Each worker has one actor. A program goes to all of them at once; they run it on their blocks, add up among themselves what
-concerns columns, and send back what was asked for: one round trip a program. Everything that was asked of the actors is also
-kept in a log, so that when a worker is lost, blocks are dealt out anew among those that are there, and the log is run again.
-Sums do not depend on who holds which block, so that the answer has the same bits.
+concerns columns, and send back what was asked for: one round trip a program. Everything that was asked of the actors since the
+last snapshot is also kept in a journal: when a worker is lost, blocks are dealt out anew among those that are there, which
+read the snapshot and run the journal again. Sums do not depend on who holds which block: the answer has the same bits.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+import warnings
 from typing import Any, NamedTuple
 
 from .._version import __version__
@@ -24,6 +25,7 @@ from .opening import plan_of
 from .plan import share_out
 from .programs import Program
 from .site import Site
+from .snapshots import Snapshots, load_site, save_site
 
 MOST = 100  # losses of workers in one run
 WATCH = 0.5  # seconds between looks at which workers are there, while a program runs
@@ -67,6 +69,14 @@ class Worker:
         """What the program found here, the bytes sent so far, and the seconds spent in sums so far."""
         return self._site.run(program), self._sum.bytes, self._sum.seconds
 
+    def save(self, place: str, keys: dict[int, int]) -> int:
+        """Write arrays to a snapshot; the first site also those that all have."""
+        return save_site(self._site, place, keys, self._index == 0)
+
+    def load(self, place: str, keys: dict[int, int]) -> None:
+        """The arrays of a snapshot, as far as they concern the blocks here."""
+        load_site(self._site, place, keys)
+
     async def deliver(self, tag: Any, sender: int, ranges: Any, arrays: Any) -> None:
         self._mailbox.put(tuple(tag), sender, (ranges, arrays))
 
@@ -107,6 +117,8 @@ class Cluster:
     folder : Folder
         Where workers can read it under the same path.
     client : distributed.Client
+    scratch : path, optional
+        Where snapshots go, a place that all workers see under this name; by default beside the folder.
 
     Attributes
     ----------
@@ -116,13 +128,16 @@ class Cluster:
         Sent among the workers so far.
     recoveries : int
         How often workers were lost.
+    replayed : int
+        Programs that were run again for that.
+    snapshots : Snapshots
     """
 
-    def __init__(self, folder: Folder, client: Any) -> None:
+    def __init__(self, folder: Folder, client: Any, scratch: Any = None) -> None:
         self.folder, self.client, self.plan = folder, client, plan_of(folder)
         self.address = str(client.scheduler.address)
-        self.recoveries, self.bytes, self.seconds_in_sums = 0, 0, 0.0
-        self._log: list[Program] = []
+        self.recoveries, self.replayed, self.bytes, self.seconds_in_sums = 0, 0, 0, 0.0
+        self.snapshots = Snapshots(folder.path, scratch)
         self._sites: list[_Place] = []
         self._checked: set[str] = set()
         self._begin()
@@ -132,12 +147,18 @@ class Cluster:
         return len(self._sites)
 
     def run(self, program: Program) -> list[Any]:
-        self._log.append(program)
+        self.snapshots.journal.add(program)
+        began = time.perf_counter()
         while True:
             try:
-                return self._run(program)
+                found = self._run(program)
+                break
             except Lost as reason:
-                self._recover(str(reason))
+                self._recover(str(reason), without=1)
+        self.snapshots.spent(time.perf_counter() - began)
+        if self.snapshots.due:
+            self._snapshot()
+        return found
 
     def close(self) -> None:
         self._sites = []
@@ -191,8 +212,28 @@ class Cluster:
             check_workers(self.client, new, self.folder)
             self._checked.update(new)
 
-    def _recover(self, reason: str) -> None:
-        """Deal the blocks out anew, and run again what had been run."""
+    def _snapshot(self) -> None:
+        """Have the sites write the arrays that are alive, and forget how they were made."""
+        journal, began = self.snapshots.journal, time.perf_counter()
+        cut = journal.cut()
+        if cut is None:
+            self.snapshots.put_off()
+            return
+        place = self.snapshots.begin()
+        try:
+            self._together("save", [(str(place), cut.written)] * len(self._sites))
+        except Lost as reason:
+            self._recover(str(reason))
+            return
+        except FileError as error:
+            self.snapshots.give_up()
+            warnings.warn(f"from here on a lost worker costs all that was computed: {error}", stacklevel=2)
+            return
+        journal.forget_before(cut)
+        self.snapshots.done(place, time.perf_counter() - began)
+
+    def _recover(self, reason: str, without: int = 0) -> None:
+        """Deal the blocks out anew, and run again what had been run since the last snapshot, without the last programs."""
         while True:
             with contextlib.suppress(Exception):  # whoever waits for the one that is lost
                 self.client.sync(self._abandon, reason)
@@ -200,11 +241,16 @@ class Cluster:
             try:
                 self._reach_scheduler()
                 self._begin()
-                for program in self._log[:-1]:
+                journal, place = self.snapshots.journal, self.snapshots.place
+                if place is not None:
+                    self._together("load", [(str(place), journal.written)] * len(self._sites))
+                again = list(journal.replay())
+                for program in again[: len(again) - without]:
                     self._run(program)
+                    self.replayed += 1
                 return
-            except Lost as again:
-                reason = str(again)
+            except Lost as another:
+                reason = str(another)
 
     def _reach_scheduler(self) -> None:
         """Where the scheduler is gone, wait until it is there again, with workers."""

@@ -48,6 +48,9 @@ PASSES = frozenset(  # those that go through the observations
         "normal_sums",
     ]
 )
+REBUILT = frozenset(  # what is no array of its own: made again from what it was made from
+    ["observed", "with_values", "with_weights", "rough", "part", "products", "block_solver"]
+)
 
 
 def operation(function: Operation) -> Operation:

@@ -101,6 +101,14 @@ class Site:
             self._kinds.pop(key, None)
         return [found[k] for k, one in enumerate(program.instructions) if one.key < 0]
 
+    def put_shared(self, key: int, value: Any) -> None:
+        """A value that was computed before, of all columns."""
+        self._shared[key], self._kinds[key] = value, SHARED
+
+    def put_blocks(self, key: int, values: dict[int, Any]) -> None:
+        """Values that were computed before, of each block here."""
+        self._block[key], self._kinds[key] = values, BLOCK
+
     def _run_group(self, group: list[Instruction], later: set[int], found: dict[int, Any], places: dict[int, int]) -> None:
         for one in group:
             if one.kind == SHARED:
