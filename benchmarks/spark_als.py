@@ -8,7 +8,7 @@
 Exact data of rank 10, and ratings: rank-8 tastes with offsets and noise 0.8, rounded to half stars. Seconds and the RMSE on
 held-out entries, Spark's after several numbers of sweeps. Spark runs on ``local[2]`` with its checkpoint directory set; its
 regularisation is the best of three on a tenth of the training ratings, found outside the clock.
-Both clocks begin with reading the files. Memory is the largest resident set, Java's for Spark, and that of all workers together.
+Both clocks begin with reading the files. Memory is the largest resident set, Java's for Spark, and that of all workers in sum.
 """
 
 from __future__ import annotations
