@@ -19,6 +19,8 @@ from ..diagnosis import diagnose
 from ..factor_models import Candidate, Choice, FactorModel, Fit, Settings, centred_problem, choose, fit_factors, unfitted
 from ..factor_models.folds import clipped
 from ..factor_models.memory import remembered
+from ..factor_models.reweighted import origin_of
+from ..factor_models.strangers import with_strangers
 from ..operators import Completion
 from ..result import History
 from ..solvers.runner import INTERRUPTED
@@ -339,7 +341,10 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
             warnings.warn(f"recovery cannot be unique here. {self.diagnosis_.verdict}", UserWarning, stacklevel=3)
         self.loss_, self._taste, self._taste_is_old = fit.loss, None, False
         self._set_classes()
-        self._set_model(fit.model.host())
+        model = fit.model.host()
+        if problem.loss is None and origin_of(problem) is None and not settings.nonnegative:
+            model = with_strangers(problem, model)
+        self._set_model(model)
         self.history_, self.n_iter_, self.status_ = fit.history, fit.n_iter, fit.status
         self.regularization_ = "learned" if settings.regularization is None else settings.regularization
 
@@ -466,8 +471,10 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
     def _folded(self, cols: np.ndarray, values: np.ndarray) -> np.ndarray:
         """The factors of a new row; with a loss, by reweighted least squares."""
         model, at = self.model_, np.array([0, len(cols)])
-        if self.loss_ is None or not len(cols):
-            return model.fold_in(at, cols, values if self.loss_ is None else np.empty(0))[0]
+        if not len(cols):
+            return model.stranger(False)
+        if self.loss_ is None:
+            return model.fold_in(at, cols, values)[0]
         factors = model.fold_in(np.array([0, 0]), cols[:0], values[:0])[0]
         for _ in range(FOLD_SWEEPS):
             d = model.mean + model.cols[cols] @ factors - values

@@ -19,8 +19,8 @@ EXACTLY = {"cycles": 1000, "tolerance": 1e-9}  # of coordinate descent, for rows
 class FactorModel:
     """``X[i, j] = mean + rows[i] . cols[j]``, with offsets among the factors (see :mod:`lorank.solvers.alternating`).
 
-    Rows and columns that were never observed have the factors of their prior, those of an average row or column; so have
-    indices beyond the shape.
+    Rows and columns that were never observed have the factors of their prior, those of an average row or column, with the shift
+    of strangers (:mod:`~lorank.factor_models.strangers`) where that is known; so have indices beyond the shape.
 
     Factors and covariances are where they were fitted; :meth:`host` brings all but the covariances, which are large and which
     only :meth:`spread` reads, into main memory.
@@ -49,6 +49,8 @@ class FactorModel:
         That for each row and column of the model.
     nonnegative : bool
         Whether factors may not be negative. Priors are then a multiple of one, and the mean of all is 0.
+    row_stranger, col_stranger : (k,) arrays or None
+        What rows and columns without any observation have beyond the prior's mean.
     """
 
     mean: float
@@ -71,6 +73,8 @@ class FactorModel:
     row_means: np.ndarray | None = None
     col_means: np.ndarray | None = None
     nonnegative: bool = False
+    row_stranger: np.ndarray | None = None
+    col_stranger: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -202,8 +206,8 @@ class FactorModel:
         """
         own = self.arrays()
         for side, at, n, columns in (("row", rows, shape[0], False), ("col", cols, shape[1], True)):
-            precision, shift = own[f"{side}_precision"], own[f"{side}_shift"]
-            typical = {f"{side}s": self._default(precision, shift, columns), f"{side}_counts": 0, f"{side}_noise": 1.0}
+            precision = own[f"{side}_precision"]
+            typical = {f"{side}s": self.stranger(columns), f"{side}_counts": 0, f"{side}_noise": 1.0}
             typical[f"{side}_means"] = 0.0
             typical[f"{side}_cov"] = _packed(self._prior_covariance(precision, columns))
             for name, value in typical.items():
@@ -251,14 +255,18 @@ class FactorModel:
     def _sides(self) -> tuple[Array, Array]:
         """Factors of rows and columns, the default ones at the end."""
         backend = backend_of(self.rows)
-        left, right = (
-            backend.asarray(self._default(precision, shift, side)[None, :])
-            for precision, shift, side in (
-                (self.row_precision, self.row_shift, False),
-                (self.col_precision, self.col_shift, True),
-            )
-        )
+        left, right = (backend.asarray(self.stranger(side)[None, :]) for side in (False, True))
         return backend.concat([self.rows, left], axis=0), backend.concat([self.cols, right], axis=0)
+
+    def stranger(self, columns: bool) -> np.ndarray:
+        """The factors of a row (column) of which nothing is known."""
+        side = (
+            (self.col_precision, self.col_shift, self.col_stranger)
+            if columns
+            else (self.row_precision, self.row_shift, self.row_stranger)
+        )
+        found = self._default(*side[:2], columns)
+        return found if side[2] is None else found + side[2]
 
     def _default(self, precision: np.ndarray, shift: np.ndarray, columns: bool) -> np.ndarray:
         """The prior's mean."""
