@@ -2,9 +2,9 @@
 
     python benchmarks/half_life.py FOLDER [--data ml-1m ml-100k] [--log half_life.jsonl]
 
-FOLDER holds ``ml-1m/ratings.dat`` or ``ml-100k/u.data``. Two splits: the latest tenth of all ratings, whose users are mostly new;
-and the latest fifth of each user's ratings. RMSE on what was held out, of pairs whose user and film were rated before and of all;
-``auto`` is chosen on the training alone. One thread: OMP_NUM_THREADS=1.
+FOLDER holds ``ml-1m/ratings.dat`` or ``ml-100k/u.data``. Two splits: the latest tenth of all ratings;
+and the latest fifth of each user's ratings. RMSE on what was held out, of pairs whose user and film were rated before, and of
+all pairs; ``auto`` is chosen on the training alone. One thread: OMP_NUM_THREADS=1.
 """
 
 from __future__ import annotations
