@@ -126,7 +126,7 @@ def test_a_failed_write_is_one_line(monkeypatch):
 
     monkeypatch.setattr(os, "replace", fail)
     result = run("--n", "30", "--rank", "1")
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert "error: no space left on device" in result.stderr
     assert "Traceback" not in result.output
 
@@ -226,7 +226,7 @@ def test_without_the_extra_it_says_how_to_get_it(name, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["lorank", "demo"])
     with pytest.raises(SystemExit) as left:
         cli.main()
-    assert left.value.code == 2
+    assert left.value.code == 1
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1

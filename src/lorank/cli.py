@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 NEEDS = ("typer", "rich", "matplotlib")
-BAD_INPUT, INTERRUPTED = 2, 130
+REFUSED, INTERRUPTED = 1, 130
 
 
 def main() -> None:
@@ -18,7 +18,7 @@ def main() -> None:
     missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
     if missing:
         print(f'lorank: the command line needs {" and ".join(missing)}: pip install "lorank[cli]"', file=sys.stderr)
-        sys.exit(BAD_INPUT)
+        sys.exit(REFUSED)
     try:
         build_app()()
     except KeyboardInterrupt:
@@ -44,7 +44,8 @@ def build_app() -> Any:
     def lorank(
         context: typer.Context,
         version: Annotated[
-            bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and leave.")
+            bool,
+            typer.Option("--version", metavar="", callback=show_version, is_eager=True, help="Show the version and leave."),
         ] = False,
     ) -> None:
         """Recover a low-rank matrix from a few of its entries or from indirect measurements."""
@@ -71,17 +72,16 @@ def build_app() -> Any:
             Path | None,
             typer.Option(help="Where the plot goes, a PNG: lorank-demo.png, or with the story's name.", show_default=False),
         ] = None,
-        as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+        as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object instead of a table.")] = False,
     ) -> None:
         """Recover a random matrix from a few of its entries with five solvers, and compare them; or tell a small story."""
         if story is not None:
-            from .commands.stories import check_story, run_story
+            from .commands.stories import run_story
 
             solvers_only = ("n", "rank", "oversampling", "tol", "max_iter", "max_seconds")
             sources = {name: context.get_parameter_source(name) for name in solvers_only}
             given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-            check_story(story, given)
-            run_story(story, out or Path(f"lorank-demo-{story}.png"), seed, as_json)
+            run_story(story, out or Path(f"lorank-demo-{story}.png"), seed, as_json, given)
             return
         out = out or Path("lorank-demo.png")
         from .report.demo import Demo, run_demo
@@ -100,9 +100,9 @@ def build_app() -> Any:
         threads: Annotated[int, typer.Option(help="Threads of the kernels and of BLAS.")] = 1,
         jobs: Annotated[int, typer.Option(help="Processes that make runs side by side.")] = 1,
         only_render: Annotated[
-            bool, typer.Option("--only-render", help="Run nothing: tables, figures and page from what is stored.")
+            bool, typer.Option("--only-render", metavar="", help="Run nothing: tables, figures and page from what is stored.")
         ] = False,
-        show: Annotated[bool, typer.Option("--list", help="List the experiments and leave.")] = False,
+        show: Annotated[bool, typer.Option("--list", metavar="", help="List the experiments and leave.")] = False,
     ) -> None:
         """Run the paper's experiments again. What is stored in the folder is not run twice: an interrupted call can go on."""
         from .paper.command import Request, run_reproduce

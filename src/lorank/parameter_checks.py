@@ -179,7 +179,7 @@ def did_you_mean(word: Any, names: Iterable[str], at_most: int = 1) -> str:
     near = [name for name in names if name.casefold() == word.casefold()]
     if not near:
         plain = {name.casefold(): name for name in names}
-        near = [plain[found] for found in difflib.get_close_matches(word.casefold(), plain, at_most, 0.7)]
+        near = [plain[found] for found in difflib.get_close_matches(word.casefold(), plain, at_most, 0.65)]
     return f". Did you mean {' or '.join(map(repr, near[:at_most]))}?" if near else ""
 
 

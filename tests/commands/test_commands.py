@@ -107,10 +107,10 @@ def test_features_of_rows_and_columns(folder, tmp_path):
     assert len(best["recommendations"]) == 3
     (tmp_path / "few.csv").write_text("user,age\nu0,3\n")
     wrong = run(*command, "--row-features", tmp_path / "few.csv")
-    assert (wrong.exit_code, "no line for row" in wrong.stderr) == (2, True)
+    assert (wrong.exit_code, "no line for row" in wrong.stderr) == (1, True)
     (tmp_path / "nameless.csv").write_text("who,age\nu0,3\n")
     wrong = run(*command, "--row-features", tmp_path / "nameless.csv")
-    assert (wrong.exit_code, "no column 'user' with ids" in wrong.stderr) == (2, True)
+    assert (wrong.exit_code, "no column 'user' with ids" in wrong.stderr) == (1, True)
 
 
 def test_recommend_leaves_out_what_was_seen(folder):
@@ -126,7 +126,7 @@ def test_recommend_leaves_out_what_was_seen(folder):
     assert [one["prediction"] for one in by_rating] == sorted((one["prediction"] for one in by_rating), reverse=True)
     assert "movie" in run("recommend", folder / "m.lorank", "--row", "u5").stdout
     wrong = run("recommend", folder / "m.lorank", "--row", "u99")
-    assert (wrong.exit_code, "no row of the model" in wrong.stderr) == (2, True)
+    assert (wrong.exit_code, "no row of the model" in wrong.stderr) == (1, True)
 
 
 def test_diagnose_and_inspect(folder):
@@ -155,7 +155,7 @@ def test_impute_fills_and_keeps_text(tmp_path):
     assert np.sqrt(np.mean((filled - whole)[np.isnan(gaps)] ** 2)) < 0.3
     assert "TableImputer" in run("inspect", tmp_path / "i.lorank").stdout
     wrong = run("recommend", tmp_path / "i.lorank", "--row", "1")
-    assert (wrong.exit_code, "of a table" in wrong.stderr) == (2, True)
+    assert (wrong.exit_code, "of a table" in wrong.stderr) == (1, True)
     low = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--rank", "1", "--model", tmp_path / "l.lorank")
     assert low.exit_code == 0, low.output
     assert "LowRankImputer" in run("inspect", tmp_path / "l.lorank").stdout
@@ -173,29 +173,47 @@ def test_impute_reads_dates(tmp_path):
     assert [line["day"] for line in out] == days
     np.testing.assert_allclose([float(line["a"]) for line in out], np.arange(120.0), atol=2.0)
     wrong = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--time", "month")
-    assert (wrong.exit_code, "no column 'month'" in wrong.stderr) == (2, True)
+    assert (wrong.exit_code, "no column 'month'" in wrong.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "code", "said"),
     [
-        (["complete", "bad.csv", "-o", "m"], "line 3, column 'rating': 'x' is no number"),
-        (["complete", "none.csv"], "none.csv does not exist"),
-        (["complete", "good.csv", "--rank", "many"], "--rank must be a whole number or auto"),
-        (["complete", "good.csv", "--regularization", "much"], "--regularization must be a number"),
-        (["complete", "good.csv", "-o", "no/where"], "folder no does not exist"),
-        (["predict", "bad.csv", "bad.csv", "-o", "o.csv"], "no lorank file"),
-        (["impute", "none.csv", "-o", "o.csv"], "does not exist"),
-        (["inspect", "good.csv"], "no lorank file"),
-        (["diagnose", "bad.csv"], "line 3"),
+        (["complete", "bad.csv", "-o", "m"], 1, "line 3, column 'rating': 'x' is no number"),
+        (["complete", "none.csv"], 1, "none.csv does not exist"),
+        (["complete", "good.csv", "none.csv"], 1, "none.csv does not exist"),
+        (["complete", "good.csv", "--row", "User"], 1, "Did you mean 'user'"),
+        (["complete", "good.csv", "--rank", "many"], 2, "--rank must be a whole number or auto"),
+        (["complete", "good.csv", "--rank", "Auto"], 2, "Did you mean 'auto'"),
+        (["complete", "good.csv", "--regularization", "much"], 2, "--regularization must be a number"),
+        (["complete", "good.csv", "--loss", "hubber"], 2, "Did you mean 'huber'"),
+        (["complete", "good.csv", "-o", "no/where"], 2, "no folder"),
+        (["complete", "good.csv", "-o", "m.xlsx"], 2, ".lorank"),
+        (["complete", "good.csv", "-o", "m.csv"], 2, ".lorank"),
+        (["complete", "good.csv", "--report", "r.pdf"], 2, ".html"),
+        (["complete", "good.csv", "good.csv", "--report", "r.html"], 2, "--report needs the ratings in memory"),
+        (["complete", "good.csv", "--duplicates", "first"], 2, "--duplicates must be"),
+        (["predict", "bad.csv", "bad.csv", "-o", "o.csv"], 1, "model.lorank"),
+        (["predict", "m.lorank", "good.csv", "-o", "o.xlsx"], 2, ".csv, .tsv or .parquet"),
+        (["recommend", "m.lorank", "--row", "1", "--by", "stars"], 2, "--by must be taste or rating"),
+        (["recommend", "m.lorank", "--all", "-o", "o.xlsx"], 2, ".csv, .tsv or .parquet"),
+        (["recommend", "m.lorank"], 2, "--row ID, or --all"),
+        (["impute", "none.csv", "-o", "o.csv"], 1, "does not exist"),
+        (["impute", "good.csv", "-o", "o.xlsx"], 2, "such as o.csv"),
+        (["impute", "good.csv", "-o", "o.csv", "--refine", "tree"], 2, "Did you mean 'trees'"),
+        (["inspect", "good.csv"], 1, "no lorank file"),
+        (["diagnose", "bad.csv"], 1, "line 3"),
+        (["diagnose", "good.csv", "--rank", "0"], 2, "--rank must be"),
+        (["complete"], 2, "Missing argument"),
     ],
 )
-def test_what_goes_wrong_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, arguments, said):
+def test_what_goes_wrong_is_said_and_leaves_nothing(tmp_path, monkeypatch, arguments, code, said):
+    """Code 1: a file or its data are refused; 2: an option."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.csv").write_text("user,item,rating\n1,2,3\n1,3,x\n")
     (tmp_path / "good.csv").write_text("user,item,rating\n1,2,3\n1,3,2\n2,2,1\n2,3,1\n")
     done = run(*arguments)
-    assert done.exit_code == 2, done.output
+    assert done.exit_code == code, done.output
     assert said in done.stderr
     assert "Traceback" not in done.output
     assert sorted(os.listdir(tmp_path)) == ["bad.csv", "good.csv"]
@@ -243,7 +261,7 @@ def test_a_missing_package_is_named_with_its_remedy(folder, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
     done = run("complete", folder / "ratings.csv")
-    assert done.exit_code == 2
+    assert done.exit_code == 1
     assert 'this needs sklearn.base: pip install "lorank[files]"' in done.stderr
 
 
@@ -313,19 +331,19 @@ def test_a_report_without_anything_to_recommend(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "code", "said"),
     [
-        (("--report", "no/where.html"), "folder no does not exist"),
-        (("--positive", 99), "none of the"),
-        (("--time", "when"), "no column 'when'"),
-        (("--time", "rating", "--value", "rating"), "asked for twice"),
-        (("--holdout", 1.5), "share must lie between 0 and 1"),
-        (("-n", 0), "n must be a whole number"),
+        (("--report", "no/where.html"), 2, "no folder"),
+        (("--positive", 99), 2, "none of the"),
+        (("--time", "when"), 1, "no column 'when'"),
+        (("--time", "rating", "--value", "rating"), 1, "asked for twice"),
+        (("--holdout", 1.5), 2, "--holdout must lie between 0 and 1"),
+        (("-n", 0), 2, "-n must be"),
     ],
 )
-def test_evaluate_says_what_is_wrong(folder, options, said):
+def test_evaluate_says_what_is_wrong(folder, options, code, said):
     done = run("evaluate", folder / "ratings.csv", *options)
-    assert done.exit_code == 2
+    assert done.exit_code == code
     assert said in done.stderr
 
 
@@ -386,21 +404,21 @@ def test_counts_with_exposures(tmp_path):
     assert model.loss_.rates
     rates = model.predict(np.column_stack([place, kind]))  # for an exposure of one hour
     assert np.corrcoef(np.log(rates), np.log(rate))[0, 1] > 0.9
-    for options, words in (
-        (("--exposure", "hours"), "--exposure is for counts: add --loss poisson"),
-        (("--exposure", "days", "--loss", "poisson"), "days"),
-        (("--exposure", "less", "--loss", "poisson"), "less of observation 1 is -1: exposures are positive numbers"),
+    for options, code, words in (
+        (("--exposure", "hours"), 2, "--exposure is for counts: add --loss poisson"),
+        (("--exposure", "days", "--loss", "poisson"), 1, "days"),
+        (("--exposure", "less", "--loss", "poisson"), 1, "less of observation 1 is -1: exposures are positive numbers"),
     ):
         done = run("complete", source, *columns, *options)
-        assert done.exit_code == 2
+        assert done.exit_code == code
         assert words in done.output
         assert "Traceback" not in done.output
 
 
 def test_a_loss_that_does_not_fit_is_one_line(folder):
-    for loss, words in (("logistic", "takes two classes"), ("poisson", "is not whole"), ("none", "loss must be one of")):
+    for loss, code, words in (("logistic", 1, "two classes"), ("poisson", 1, "is not whole"), ("none", 2, "--loss must be")):
         done = run("complete", folder / "ratings.csv", "--loss", loss)
-        assert done.exit_code == 2
+        assert done.exit_code == code
         assert words in done.output
         assert "Traceback" not in done.output
 
@@ -410,12 +428,12 @@ def test_a_first_line_that_is_data_is_refused(tmp_path):
     headless, named, pairs = tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "pairs.csv"
     headless.write_text("\n".join(lines) + "\n")
     result = run("complete", headless)
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert "its first line, 'anna0,film 0,1', looks like data" in " ".join(result.output.split())
     named.write_text("user,film,stars\n" + "\n".join(lines) + "\n")
     result = run("complete", named, "-o", tmp_path / "m.lorank", "--rank", "1")
     assert result.exit_code == 0, result.output
     pairs.write_text("anna1,film 2\nanna2,film 3\n")
     result = run("predict", tmp_path / "m.lorank", pairs, "-o", tmp_path / "p.csv")
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert "looks like a pair" in " ".join(result.output.split())

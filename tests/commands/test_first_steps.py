@@ -38,13 +38,11 @@ def test_alone_it_says_what_one_can_do():
     result = run()
     assert result.exit_code == 0
     assert result.stdout == WELCOME
-    assert max(map(len, WELCOME.splitlines())) <= 100
+    assert max(map(len, WELCOME.splitlines())) <= 80
 
 
 LINES = [line for lines in EXAMPLES.values() for line in lines]
-LINES += [
-    line[: line.find("   ")] if "   " in line else line for line in re.findall(r"^  (lorank [a-z].*)$", WELCOME, re.MULTILINE)
-]
+LINES += [line.partition("  ")[0] for line in re.findall(r"^  (lorank [a-z].*)$", WELCOME, re.MULTILINE)]
 
 
 @pytest.mark.parametrize("line", sorted(set(LINES)))
@@ -61,6 +59,17 @@ def test_examples_stand_in_the_help():
     for name in EXAMPLES:
         said = run(name, "--help").stdout
         assert EXAMPLES[name][0] in said, name
+
+
+def test_help_fits_into_a_terminal_of_80_columns():
+    """Examples stand on one line each, and flags are not followed by what looks like a value."""
+    assert max(map(len, LINES)) <= 78
+    for name in commands():
+        result = CliRunner().invoke(cli.build_app(), [name, "--help"], env={"COLUMNS": "80", "TERM": "dumb"})
+        assert result.exit_code == 0
+        assert max(map(len, result.stdout.splitlines())) <= 80, name
+        json_line = next((line for line in result.stdout.splitlines() if "--json" in line and "Print" in line), "")
+        assert "bool" not in json_line.lower(), name
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -98,7 +107,7 @@ def test_a_story_in_words():
     [
         (["nonsense"], "there is no demo 'nonsense': ratings, table, phase, image"),
         (["phase", "--max-iter", "3"], "--max-iter is for lorank demo alone"),
-        (["phase", "--out", "x.pdf"], "--out must end in .png"),
+        (["phase", "--out", "x.pdf"], "ends in .png"),
         (["phase", "--out", "missing/x.png"], "there is no folder"),
     ],
 )

@@ -45,6 +45,6 @@ def test_complete_writes_a_model_of_parts(tmp_path):
 
 def test_negative_amounts_are_refused_with_the_remedy(tmp_path):
     done = run("complete", written(tmp_path / "amounts.csv", -1.0), "--nonnegative")
-    assert done.exit_code == 2
+    assert done.exit_code == 1
     assert "not negative" in done.stderr
     assert "shift them" in done.stderr

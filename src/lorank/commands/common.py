@@ -1,50 +1,143 @@
-"""What the commands share: errors for people, JSON for programs."""
+"""What the commands share: errors for people, JSON for programs, places for files, and how things are going."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-BAD_INPUT = 2
+from ..parameter_checks import did_you_mean
+
+REFUSED, MISUSED, INTERRUPTED = 1, 2, 130  # exit codes: a file or its data; an option; Ctrl-C
+
+# What the options are called in Python: messages come from there.
+OPTIONS = {
+    "coverage": "--interval",
+    "share": "--holdout",
+    "n": "-n",
+    "rows": "--row",
+    "cols": "--col",
+    "values": "--value",
+    "random_state": "--seed",
+    "row_features": "--row-features",
+    "col_features": "--col-features",
+}
+SAME = ("by", "cluster", "device", "duplicates", "folder", "loss", "memory", "rank", "refine", "regularization", "seed", "time")
+OPTIONS |= {name: f"--{name}" for name in SAME}
+MODEL = (".lorank",)
+TABLE = (".csv", ".tsv", ".parquet")
+PAGE = (".html", ".htm")
+OTHERS = (".xlsx", ".xls", ".ods", ".json", ".pkl", ".pickle", ".npz", ".npy", ".h5", ".feather", ".pdf", ".png", ".zip")
+
+
+class Misuse(ValueError):
+    """An option that is wrong, or does not go with another."""
 
 
 @contextlib.contextmanager
-def for_people() -> Iterator[None]:
-    """Turn what a person can mend into one line on stderr and exit code 2; show warnings as lines too."""
+def for_people(kept: str = "no file was written") -> Iterator[None]:
+    """Turn what a person can mend, and Ctrl-C, into a line on stderr and an exit code; show warnings as lines too.
+
+    Parameters
+    ----------
+    kept : str
+        What Ctrl-C has left.
+    """
     import typer
 
     def show(message: Any, *ignored: Any, **also: Any) -> None:
-        print(f"lorank: note: {message}", file=sys.stderr)
+        tell(f"note: {in_options(str(message))}")
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = show
             yield
+    except KeyboardInterrupt:
+        tell(f"interrupted: {kept}")
+        raise typer.Exit(INTERRUPTED) from None
     except ModuleNotFoundError as error:
-        print(f'lorank: this needs {error.name}: pip install "lorank[files]"', file=sys.stderr)
-        raise typer.Exit(BAD_INPUT) from None
+        tell(f'this needs {error.name}: pip install "lorank[files]"')
+        raise typer.Exit(REFUSED) from None
     except (ValueError, ImportError, MemoryError, OSError) as error:
-        print(f"lorank: {error or type(error).__name__}", file=sys.stderr)
-        raise typer.Exit(BAD_INPUT) from None
+        said = in_options(str(error) or type(error).__name__)
+        tell(said)
+        raise typer.Exit(MISUSED if isinstance(error, Misuse) or said.startswith("-") else REFUSED) from None
+
+
+def tell(line: str) -> None:
+    """A line on stderr."""
+    print(f"lorank: {line}", file=sys.stderr)
+
+
+def in_options(text: str) -> str:
+    """A message of the library in the words of the command line: ``loss='robust'`` is ``--loss robust`` there.
+
+    >>> in_options("coverage must lie between 0 and 1, got 2.0")
+    '--interval must lie between 0 and 1, got 2.0'
+    >>> in_options("use loss='robust', or regularization=1.5")
+    'use --loss robust, or --regularization 1.5'
+    """
+    names = "|".join(OPTIONS)
+    text = re.sub(rf"^(?:\w+: )?({names}) must ", lambda found: f"{OPTIONS[found[1]]} must ", text)
+    text = re.sub(rf"\b({names})=(['\"])(.*?)\2", lambda found: f"{OPTIONS[found[1]]} {found[3]}", text)
+    return re.sub(rf"\b({names})=([\w.]*\w)?", lambda found: f"{OPTIONS[found[1]]} {found[2] or ''}".rstrip(), text)
 
 
 @contextlib.contextmanager
-def busy(text: str) -> Iterator[None]:
-    """Say what is going on, on stderr, and how long it took."""
+def busy(text: str) -> Iterator[Callable[[str], None]]:
+    """Say what is going on, on stderr, and how long it took; gives a function that says how far it has come."""
     from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console, begin = Console(stderr=True), time.perf_counter()
-    with console.status(text):
-        yield
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(text, total=None)
+        yield lambda more: progress.update(task, description=f"{text}: {more}")
     console.print(f"{text}: {time.perf_counter() - begin:.1f} s", highlight=False, style="dim")
+
+
+def say_columns(path: Any, columns: Any) -> None:
+    """Which columns of a file were taken for what."""
+    values = "" if columns.value is None else f", values from {columns.value!r}"
+    times = "" if columns.time is None else f", times from {columns.time!r}"
+    tell(f"{path}: rows from {columns.row!r}, columns from {columns.col!r}{values}{times}")
+
+
+def check_place(path: Path | None, endings: Sequence[str], what: str, option: str = "-o") -> None:
+    """Refuse a place for a file before any work is done: a folder that is not there, or a name that promises another kind.
+
+    Parameters
+    ----------
+    path : path or None
+    endings : sequence of str
+        What its name may end in. A model may be called anything that is no other kind of file.
+    what : str
+        What is written there.
+    option : str
+    """
+    if path is None:
+        return
+    if not path.absolute().parent.is_dir():
+        raise Misuse(f"{option} {path}: there is no folder {path.absolute().parent}")
+    name = path.name.lower()
+    other = tuple(one for one in (*MODEL, *TABLE, *PAGE, *OTHERS) if one not in endings)
+    wrong = name.endswith(other) if endings == MODEL else not name.endswith(tuple(endings))
+    if wrong:
+        excel = ", which Excel opens" if name.endswith((".xlsx", ".xls", ".ods")) and ".csv" in endings else ""
+        better = path.with_suffix(endings[0])
+        raise Misuse(f"{option} {path}: {what} is written to a file that ends in {_or(endings)}, such as {better}{excel}")
+    if path.is_dir() and not name.endswith(".parquet"):
+        raise Misuse(f"{option} {path} is a folder: name a file in it, such as {path / ('out' + endings[0])}")
 
 
 def show_json(content: dict[str, Any]) -> None:
@@ -72,12 +165,19 @@ def table(columns: list[str], rows: list[list[Any]]) -> None:
         print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
 
 
+def word(text: str, words: Sequence[str], option: str) -> str:
+    """One of some words."""
+    if text not in words:
+        raise Misuse(f"{option} must be {_or(words)}, got {text!r}{did_you_mean(text, words)}")
+    return text
+
+
 def whole_or(text: str, words: tuple[str, ...], name: str) -> int | str:
     """A whole number or one of some words."""
     if text in words:
         return text
     if not text.isdigit():
-        raise ValueError(f"--{name} must be a whole number or {' or '.join(words)}, got {text!r}")
+        raise Misuse(f"--{name} must be a whole number or {_or(words)}, got {text!r}{did_you_mean(text, words)}")
     return int(text)
 
 
@@ -88,4 +188,8 @@ def number_or(text: str, words: tuple[str, ...], name: str) -> float | str:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"--{name} must be a number or {' or '.join(words)}, got {text!r}") from None
+        raise Misuse(f"--{name} must be a number or {_or(words)}, got {text!r}{did_you_mean(text, words)}") from None
+
+
+def _or(words: Sequence[str]) -> str:
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -45,7 +45,7 @@ def register(app: "typer.Typer") -> None:
     import typer
 
     @app.command()
-    def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+    def doctor(as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object.")] = False) -> None:
         """Say what is installed, and what each missing piece would bring."""
         found = examine()
         if as_json:

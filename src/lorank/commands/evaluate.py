@@ -5,7 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from .common import busy, for_people, show_json, table
+from .common import PAGE, Misuse, busy, check_place, for_people, say_columns, show_json, table
+from .options import COLUMNS, OUTPUT, flag, option
 
 if TYPE_CHECKING:
     import typer
@@ -17,19 +18,23 @@ def register(app: "typer.Typer") -> None:
 
     @app.command()
     def evaluate(
-        file: Annotated[Path, typer.Argument(help="Ratings, as for complete.")],
-        row: Annotated[str | None, typer.Option("--row", help="The column with rows (users, say).")] = None,
-        col: Annotated[str | None, typer.Option("--col", help="The column with columns (movies, say).")] = None,
-        value: Annotated[str | None, typer.Option("--value", help="The column with values (ratings, say).")] = None,
-        when: Annotated[str | None, typer.Option("--time", help="A column with times: hold out each row's latest.")] = None,
-        positive: Annotated[
-            float | None, typer.Option(help="Values from here on count as liked; by default the median of all.")
+        file: Annotated[Path, typer.Argument(metavar="FILE", help="Ratings, as for complete.")],
+        row: Annotated[str | None, option("--row", panel=COLUMNS, help="The one with rows (users, say).")] = None,
+        col: Annotated[str | None, option("--col", panel=COLUMNS, help="The one with columns (movies, say).")] = None,
+        value: Annotated[str | None, option("--value", panel=COLUMNS, help="The one with values (ratings, say).")] = None,
+        when: Annotated[
+            str | None, option("--time", panel=COLUMNS, help="The one with times: each row's latest are held out.")
         ] = None,
-        holdout: Annotated[float, typer.Option(help="The share of each row's values that is held out.")] = 0.2,
-        n: Annotated[int, typer.Option("-n", help="How many recommendations count.")] = 10,
-        seed: Annotated[int, typer.Option(help="Same seed, same split.")] = 0,
-        report: Annotated[Path | None, typer.Option("--report", help="Where a page about it goes, an HTML file.")] = None,
-        as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+        positive: Annotated[
+            float | None, option("--positive", help="Values from here on count as liked; by default the median of all.")
+        ] = None,
+        holdout: Annotated[float, option("--holdout", help="The share of each row's values that is held out.")] = 0.2,
+        n: Annotated[int, option("-n", help="How many recommendations count.")] = 10,
+        seed: Annotated[int, option("--seed", help="Same seed, same split.")] = 0,
+        report: Annotated[
+            Path | None, option("--report", panel=OUTPUT, help="Where a page about it goes, an HTML file.")
+        ] = None,
+        as_json: Annotated[bool, flag("--json", panel=OUTPUT, help="Print one JSON object.")] = False,
     ) -> None:
         """Fit to a part of the ratings, recommend, and compare with what was held out; popularity and item means beside it."""
         with for_people():
@@ -53,10 +58,13 @@ def run_evaluate(
     from ..report.ranking import write_ranking_page
     from .ranking import rank_models
 
-    if report is not None and not report.parent.is_dir():
-        raise ValueError(f"{report}: the folder {report.parent} does not exist")
+    check_place(report, PAGE, "a report", "--report")
+    if not 0 < holdout < 1 or n < 1:
+        wrong = f"-n must be 1 or more, got {n}" if n < 1 else f"--holdout must lie between 0 and 1, got {holdout:g}"
+        raise Misuse(wrong)
     with busy("reading"):
         data = read_ratings(file, *columns)
+    say_columns(file, data.columns)
     if data.times is None:
         out = leave_some_out(data.rows, holdout, seed=seed)
     else:

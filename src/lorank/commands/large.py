@@ -16,7 +16,9 @@ import numpy as np
 from ..files import FileError
 from ..partitions.folder import MANIFEST, Folder, open_folder
 from ..partitions.memory import physical_memory, shown
-from .common import number_or, show_json, whole_or
+from .common import Misuse, busy, say_columns
+from .fitting import ENDS_EARLY, Request, bounds_and_intervals, say_fit
+from .models import ids_of, summarize
 
 IN_MEMORY = 150  # bytes that an observation takes while it is read and fitted in main memory, at most
 SHARE = 0.5  # of the machine's memory: files that need more go to partitions
@@ -34,9 +36,10 @@ class Where:
     duplicates: str = "error"
 
 
-def wants_partitions(path: str, where: Where) -> bool:
+def wants_partitions(files: list[str], where: Where) -> bool:
     """Whether ratings are to be in partitions: they are already, or were asked to be, or are many files, or large."""
-    if where.memory or where.cluster or where.folder or Path(path).is_dir():
+    path = files[0]
+    if where.memory or where.cluster or where.folder or len(files) > 1 or Path(path).is_dir():
         return True
     if not Path(path).exists():
         return bool(glob.has_magic(path))
@@ -57,52 +60,61 @@ def _rows(path: str) -> int:
         return 0  # whoever reads it says what is wrong
 
 
-def open_ratings(path: str, names: tuple[str | None, str | None, str | None], where: Where, say: Any) -> tuple[Any, Any]:
+def partitions_among(files: list[str], where: Where) -> str | None:
+    """The folder of partitions, where that is what was given; refuses to make others where some are."""
+    made = [file for file in files if (Path(file) / MANIFEST).exists()]
+    if made and len(files) > 1:
+        raise FileError(f"{made[0]} holds partitions: give it alone")
+    if not made and where.folder is not None and (where.folder / MANIFEST).exists():
+        raise Misuse(f"--folder {where.folder} holds partitions already: give it instead of {files[0]}, or choose another one")
+    return made[0] if made else None
+
+
+def open_ratings(files: list[str], names: tuple[str | None, str | None, str | None], where: Where, say: Any) -> tuple[Any, Any]:
     """The problem of ratings in partitions, made where they are not there yet, and the names of their columns."""
     from ..datafiles.ratings import Columns
     from ..operators import Completion
 
     options: dict[str, Any] = {"cluster": where.cluster, "memory": where.memory}
-    if (Path(path) / MANIFEST).exists():
-        return Completion.from_partitions(path, **options), Columns("row", "col", "value")
-    if where.folder is not None and (where.folder / MANIFEST).exists():
-        raise FileError(f"{where.folder} holds partitions already: give it instead of {path}, or choose another folder")
-    files, found = _columns(path, names)
-    read = Completion.from_parquet if str(files[0]).endswith(".parquet") else Completion.from_csv
-    folder = where.folder
+    made = partitions_among(files, where)
+    if made is not None:
+        return Completion.from_partitions(made, **options), Columns("row", "col", "value")
+    found, columns = _columns(files, names)
+    read = Completion.from_parquet if str(found[0]).endswith(".parquet") else Completion.from_csv
 
     def watch(what: str, count: int) -> None:
         say(f"{what}: {count:,}")
 
     problem = read(
-        [str(f) for f in files],
-        found.row,
-        found.col,
-        str(found.value),
-        folder=folder,
+        [str(file) for file in found],
+        columns.row,
+        columns.col,
+        str(columns.value),
+        folder=where.folder,
         duplicates=where.duplicates,
         watch=watch,
         **options,
     )
-    return problem, found
+    return problem, columns
 
 
-def _columns(path: str, names: tuple[str | None, str | None, str | None]) -> tuple[list[Path], Any]:
+def _columns(files: list[str], names: tuple[str | None, str | None, str | None]) -> tuple[list[Path], Any]:
     """The files, and which of their columns are which: guessed from the first as for a single file."""
     from ..datafiles.ratings import guess_columns
     from ..partitions.sources import find_files, schema_of
 
-    files = find_files(path, ENDINGS)
-    kinds = {file.name.removesuffix(".gz").rpartition(".")[2] for file in files}
+    found = find_files(files, ENDINGS)
+    kinds = {file.name.removesuffix(".gz").rpartition(".")[2] for file in found}
     if len(kinds) > 1:
         raise FileError(
-            f"{path} has files of different kinds ({', '.join(sorted(kinds))}): name those of one, as in 'folder/*.parquet'"
+            f"{named(files)}: files of different kinds ({', '.join(sorted(kinds))}): name those of one, as in "
+            "'folder/*.parquet'"
         )
-    return files, guess_columns(files[0], list(schema_of(files[0])), *names)
+    return found, guess_columns(found[0], list(schema_of(found[0])), *names)
 
 
 @contextlib.contextmanager
-def for_people() -> Iterator[None]:
+def on_a_cluster() -> Iterator[None]:
     """What a cluster cannot do, in a line."""
     from ..partitions.cluster import ClusterError
 
@@ -110,17 +122,6 @@ def for_people() -> Iterator[None]:
         yield
     except ClusterError as error:
         raise ValueError(str(error)) from error
-
-
-@contextlib.contextmanager
-def telling(text: str) -> Iterator[Any]:
-    """A function that says how far things have come, on stderr; at the end, how long they took."""
-    from rich.console import Console
-
-    console, begin = Console(stderr=True), time.perf_counter()
-    with console.status(text) as status:
-        yield lambda more: status.update(f"{text}: {more}")
-    console.print(f"{text}: {time.perf_counter() - begin:.1f} s", highlight=False, style="dim")
 
 
 class Progress:
@@ -160,102 +161,85 @@ class Progress:
         self.problem.observations.graph.watch = None
 
 
-def complete(
-    path: str,
-    names: tuple[str | None, str | None, str | None],
-    where: Where,
-    *,
-    rank: str,
-    regularization: str,
-    loss: str,
-    out: Path | None,
-    seed: int,
-    as_json: bool,
-) -> None:
-    """Fit a model to ratings in partitions; see :func:`lorank.commands.ratings.run_complete`."""
-    from ..datafits import ROBUST, resolve_loss
+def complete(request: Request, where: Where) -> int:
+    """Fit a model to ratings in partitions; see :func:`lorank.commands.fitting.run_complete`."""
+    from ..datafits import resolve_loss
     from ..estimators import MatrixCompletion
     from ..factor_models.folds import some_of
-    from .ratings import say_fit, summarize
 
-    options = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto", "learned"), "regularization")
-    if loss == ROBUST:
-        raise ValueError("--loss robust needs the ratings in memory: for partitions take huber, cauchy or tukey")
-    chosen = resolve_loss(loss)
+    options = request.options()
+    request.in_memory()
     begin = time.perf_counter()
-    with for_people(), telling("opening partitions") as say:
-        problem, columns = open_ratings(path, names, where, say)
-    values = np.unique(some_of(problem, 1 << 20)[2])
-    classes = chosen is not None and chosen.discrete
-    bounds = (float(problem.y.min()), float(problem.y.max())) if 1 < len(values) <= 20 and not classes else None
-    model = MatrixCompletion(*options, bounds=bounds, intervals=not classes, random_state=seed, loss=loss, holdout=0.1)
-    with for_people(), telling("fitting") as say:
+    with on_a_cluster(), busy("opening partitions") as say:
+        problem, columns = open_ratings(request.files, request.columns, where, say)
+    say_columns(named(request.files), columns)
+    some = np.unique(some_of(problem, 1 << 20)[2])
+    settled = bounds_and_intervals(some, problem.y, resolve_loss(request.loss))
+    model = MatrixCompletion(*options, **settled, random_state=request.seed, loss=request.loss, holdout=0.1)
+    with on_a_cluster(), busy(f"fitting ({ENDS_EARLY})") as say:
         progress = Progress(problem, say)
         model.fit(problem)
         progress.end()
     model.labels_ = {"row": columns.row, "col": columns.col, "value": columns.value}
     summary = summarize(model) | progress.summary()
-    summary |= {"file": path, "seconds": time.perf_counter() - begin}
+    summary |= {"file": named(request.files), "seconds": time.perf_counter() - begin}
     if where.folder is not None:
         summary["folder"] = str(where.folder)
-    if out is not None:
-        model.save(out)
-        summary["model"] = str(out)
-    if as_json:
-        show_json(summary)
-        return
-    say_fit(model, summary, loss)
-    print(f"{summary['partitions']:,} partitions, {progress.text()}")
+    if request.out is not None:
+        model.save(request.out)
+        summary["model"] = str(request.out)
+    return say_fit(model, summary, request, f"{number(summary['partitions'], 'partition')}, {progress.text()}")
 
 
-def diagnose(path: str, names: tuple[str | None, str | None, str | None], where: Where, rank: int) -> Any:
+def named(files: list[str]) -> str:
+    return files[0] if len(files) == 1 else f"{files[0]} and {number(len(files) - 1, 'other')}"
+
+
+def number(count: int, thing: str, more: str = "s") -> str:
+    return f"{count:,} {thing}{more * (count != 1)}"
+
+
+def diagnose(files: list[str], names: tuple[str | None, str | None, str | None], where: Where, rank: int) -> Any:
     """What ratings in partitions allow."""
     from ..diagnosis import diagnose as found
 
-    with for_people(), telling("opening partitions") as say:
-        problem, _ = open_ratings(path, names, where, say)
-    with for_people(), telling("looking at the pattern") as say:
+    with on_a_cluster(), busy("opening partitions") as say:
+        problem, columns = open_ratings(files, names, where, say)
+    say_columns(named(files), columns)
+    with on_a_cluster(), busy("looking at the pattern") as say:
         progress = Progress(problem, say)
         said = found(problem, min(rank, *problem.shape))
         progress.end()
     return said
 
 
-def predict(fitted: Any, path: str, out: Path, names: tuple[str | None, str | None], interval: float | None) -> tuple[int, int]:
+def predict(
+    fitted: Any, paths: list[str], out: Path, names: tuple[str | None, str | None], interval: float | None
+) -> tuple[int, int]:
     """Predict at the pairs of files of any size, some at a time: how many there were, and how many not known."""
     from ..datafiles.ratings import guess_columns
-    from ..datafiles.text import polars
     from ..partitions.sources import find_files, pair_batches, schema_of
-    from .ratings import as_known
+    from .predicting import labelled, predictions
     from .tables_out import BlockWriter
 
-    pl = polars()
-
-    files = find_files(path, ENDINGS)
-    there, labels = (
-        list(schema_of(files[0])),
-        fitted.labels_ or {},
-    )  # the names that the model was fitted with, where the file has them
-    sides = zip(names, ("row", "col"), strict=True)
-    row, col = (given or (labels.get(side) if labels.get(side) in there else None) for given, side in sides)
-    columns = guess_columns(files[0], there, row, col, None, with_values=False)
+    files = find_files(paths, ENDINGS)
+    there = list(schema_of(files[0]))
+    columns = guess_columns(files[0], there, *labelled(fitted, names, there), None, with_values=False)
+    say_columns(named(paths), columns)
     count = unknown = 0
-    with BlockWriter(out) as writer, telling("predicting") as say:
-        for rows, cols in pair_batches(files, columns.row, columns.col):
-            pairs = pl.DataFrame({"row": as_known(fitted, "rows", rows), "col": as_known(fitted, "cols", cols)})
-            known = fitted.known(pairs)
-            found = {columns.row: rows, columns.col: cols, "prediction": fitted.predict(pairs)}
-            if interval is not None:
-                found["low"], found["high"] = fitted.predict_interval(pairs, interval)
-            writer.add(found | {"known": known})
-            count, unknown = count + len(known), unknown + int((~known).sum())
+    with BlockWriter(out) as writer, busy("predicting") as say:
+        for ids in pair_batches(files, columns.row, columns.col):
+            made = predictions(fitted, ids, (columns.row, columns.col), interval)
+            writer.add(made)
+            count, unknown = count + len(made["known"]), unknown + int((~made["known"]).sum())
             say(f"{count:,}")
+        if not count:
+            raise FileError(f"{named(paths)} has no pairs to predict at")
     return count, unknown
 
 
 def recommend_all(fitted: Any, out: Path, n: int, by: str | None, seen: bool, ratings: Path | None) -> int:
     """The best columns of every row, some rows at a time: how many rows there were."""
-    from .ratings import ids_of
     from .tables_out import BlockWriter
 
     folder = None if ratings is None else open_folder(ratings)
@@ -264,7 +248,7 @@ def recommend_all(fitted: Any, out: Path, n: int, by: str | None, seen: bool, ra
         raise ValueError(f"{ratings} has shape {folder.shape}, and the model {fitted.model_.shape}: it was fitted to others")
     label = fitted.labels_ or {}
     names = [label.get("row") or "row", label.get("col") or "col"]
-    with BlockWriter(out) as writer, telling("recommending") as say:
+    with BlockWriter(out) as writer, busy("recommending") as say:
         for first, last, pattern in _blocks(fitted, folder, seen):
             cols, scores = _best(fitted, first, last, n, by, seen, pattern)
             there = cols >= 0

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..report.ranking import LENGTHS, OTHER_ORDER, Ranking
-from .common import busy
+from .common import Misuse, busy
 
 
 def rank_models(data: Any, out: np.ndarray, model: Any, positive: float | None = None, n: int = 10) -> Ranking:
@@ -33,13 +33,15 @@ def rank_models(data: Any, out: np.ndarray, model: Any, positive: float | None =
     liked = float(np.median(data.values)) if positive is None else float(positive)
     wanted = out & (data.values >= liked)
     if not wanted.any():
-        raise ValueError(
+        raise Misuse(
             f"none of the {int(out.sum()):,} held-out values is {liked:g} or more: lower --positive, or raise --holdout"
         )
     held = Held.from_pairs(data.rows[wanted], data.cols[wanted], shape[0])
     begin = time.perf_counter()
     with busy("fitting to a part"):
         models, errors = fitted_models(data, ~out, shape, model)
+    if model.status_ == "interrupted":
+        raise KeyboardInterrupt
     counts = np.bincount(data.cols[~out], minlength=shape[1])
     lengths = [k for k in LENGTHS if k <= shape[1]]
     with busy("recommending"):

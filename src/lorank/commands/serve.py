@@ -19,15 +19,22 @@ def register(app: "typer.Typer") -> None:
 
     @app.command()
     def serve(
-        model: Annotated[Path, typer.Argument(help="A model that complete wrote, or a saved ImplicitFactorization.")],
-        port: Annotated[int, typer.Option(help="Where to listen; 0 takes a free port.", min=0, max=65535)] = 8765,
+        model: Annotated[
+            Path, typer.Argument(metavar="MODEL", help="A model that complete wrote, or a saved ImplicitFactorization.")
+        ],
+        port: Annotated[
+            int, typer.Option(metavar="PORT", help="Where to listen; 0 takes a free port.", min=0, max=65535)
+        ] = 8765,
         host: Annotated[
             str, typer.Option(help="The address to listen at: this machine only, unless another is told.")
         ] = "127.0.0.1",
         titles: Annotated[
             Path | None, typer.Option("--titles", help="What items are called: a CSV file with ids and titles.")
         ] = None,
-        browser: Annotated[bool, typer.Option(help="Open the page in a browser, where there is a display.")] = True,
+        browser: Annotated[
+            bool,
+            typer.Option("--browser/--no-browser", metavar="", help="Open the page in a browser, where there is a display."),
+        ] = True,
     ) -> None:
         """Open a page to try a model: find users and items, see recommendations, similar items, and why."""
         with for_people():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +12,9 @@ import numpy as np
 
 from ..files import atomic
 from ..operators import Completion, PhaseRetrieval, phase_distance
+from ..parameter_checks import did_you_mean
 from ..solvers import solve
-from .common import BAD_INPUT, busy, for_people, show_json
+from .common import Misuse, busy, check_place, for_people, show_json
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#8a8a8a"
 
@@ -30,13 +30,11 @@ class Story:
     yours: str = ""
 
 
-def run_story(name: str, out: Path, seed: int, as_json: bool) -> None:
+def run_story(name: str, out: Path, seed: int, as_json: bool, options: Sequence[str] = ()) -> None:
     """Tell a story: lines to stdout, the picture to a file."""
     with for_people():
-        if out.suffix.lower() != ".png":
-            raise ValueError(f"--out must end in .png, got {out}")
-        if not out.absolute().parent.is_dir():
-            raise ValueError(f"--out: there is no folder {out.absolute().parent}")
+        check_story(name, options)
+        check_place(out, (".png",), "a picture", "--out")
         with busy(f"demo {name}"):
             story = STORIES[name](np.random.default_rng(seed))
             picture(story, out)
@@ -223,15 +221,10 @@ STORIES: dict[str, Callable[[np.random.Generator], Story]] = {
 }
 
 
-def check_story(name: str, options: Sequence[str] = ()) -> None:
-    """Refuse a name that is none, and options that a story does not take, in one line."""
-    import typer
-
-    wrong = ""
+def check_story(name: str, options: Sequence[str]) -> None:
+    """Refuse a name that is none, and options that a story does not take."""
     if name not in STORIES:
-        wrong = f"there is no demo {name!r}: {', '.join(STORIES)}, or none of these for the solvers"
-    elif options:
-        wrong = f"--{options[0].replace('_', '-')} is for lorank demo alone: the stories have sizes of their own"
-    if wrong:
-        print(f"error: {wrong}", file=sys.stderr)
-        raise typer.Exit(BAD_INPUT)
+        known = ", ".join(STORIES)
+        raise Misuse(f"there is no demo {name!r}: {known}, or none of these for the solvers{did_you_mean(name, STORIES)}")
+    if options:
+        raise Misuse(f"--{options[0].replace('_', '-')} is for lorank demo alone: the stories have sizes of their own")

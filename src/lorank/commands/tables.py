@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from .common import busy, for_people, number_or, show_json, whole_or
+from .common import MODEL, PAGE, TABLE, Misuse, busy, check_place, for_people, number_or, show_json, whole_or, word
+from .options import MODEL as FIT
+from .options import OUTPUT, flag, option
 
 if TYPE_CHECKING:
     import typer
+
+REFINES = ("auto", "trees", "none")
 
 
 def register(app: "typer.Typer") -> None:
@@ -18,19 +22,30 @@ def register(app: "typer.Typer") -> None:
 
     @app.command()
     def impute(
-        file: Annotated[Path, typer.Argument(help="A table: CSV, TSV or Parquet.")],
-        out: Annotated[Path, typer.Option("-o", "--out", help="Where the filled table goes.")],
+        file: Annotated[Path, typer.Argument(metavar="FILE", help="A table: CSV, TSV or Parquet.")],
+        out: Annotated[
+            Path, option("-o", "--out", panel=OUTPUT, help="Where the filled table goes: .csv or .tsv (also .gz), or .parquet.")
+        ],
         time: Annotated[
-            str | None, typer.Option(help="Rows follow each other in time: the column of their times, or rows.")
+            str | None, option("--time", help="Rows follow each other in time: the column of their times, or rows.")
         ] = None,
-        refine: Annotated[str, typer.Option(help="What lines leave over: auto, trees (slower) or none.")] = "auto",
-        rank: Annotated[str, typer.Option(help="Factors of a low-rank model, or auto: whatever model is best.")] = "auto",
-        regularization: Annotated[str, typer.Option(help="Of a low-rank model: a strength, learned or auto.")] = "auto",
-        model: Annotated[Path | None, typer.Option("--model", help="Where the model goes, for new rows.")] = None,
-        report: Annotated[Path | None, typer.Option(help="Where a page goes that draws what was filled.")] = None,
-        seed: Annotated[int, typer.Option(help="Same seed, same numbers.")] = 0,
-        device: Annotated[str | None, typer.Option(help="Fit there with PyTorch: cuda, for example.")] = None,
-        as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+        refine: Annotated[
+            str,
+            option("--refine", panel=FIT, words=REFINES, help="What lines leave over: auto, trees (slower) or none."),
+        ] = "auto",
+        rank: Annotated[
+            str, option("--rank", panel=FIT, help="Factors of a low-rank model, or auto: whatever model is best.")
+        ] = "auto",
+        regularization: Annotated[
+            str, option("--regularization", panel=FIT, help="Of a low-rank model: a strength, learned or auto.")
+        ] = "auto",
+        seed: Annotated[int, option("--seed", panel=FIT, help="Same seed, same numbers.")] = 0,
+        device: Annotated[str | None, option("--device", panel=FIT, help="Fit there with PyTorch: cuda, for example.")] = None,
+        model: Annotated[Path | None, option("--model", panel=OUTPUT, help="Where the model goes, for new rows.")] = None,
+        report: Annotated[
+            Path | None, option("--report", panel=OUTPUT, help="Where a page goes that draws what was filled.")
+        ] = None,
+        as_json: Annotated[bool, flag("--json", panel=OUTPUT, help="Print one JSON object.")] = False,
     ) -> None:
         """Fill the gaps of a table: numbers, whole numbers, categories. Files may be larger than memory."""
         with for_people():
@@ -51,14 +66,16 @@ def run_impute(
     report: Path | None = None,
 ) -> None:
     """Read, fill, write."""
+    check_place(out, (*TABLE, ".csv.gz", ".tsv.gz", ".tab", ".txt"), "a table")
+    check_place(model, MODEL, "a model", "--model")
+    check_place(report, PAGE, "a report", "--report")
+    word(refine, REFINES, "--refine")
     options = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto", "learned"), "regularization")
     chosen = options == ("auto", "auto") and device is None
     if not chosen and (time is not None or refine != "auto"):
-        raise ValueError("--time and --refine go with the default model: leave out --rank, --regularization and --device")
+        raise Misuse("--time and --refine go with the default model: leave out --rank, --regularization and --device")
     if report is not None and (time is not None or not chosen):
-        raise ValueError(
-            "--report goes with the default model of tables: leave out --time, --rank, --regularization and --device"
-        )
+        raise Misuse("--report goes with the default model of tables: leave out --time, --rank, --regularization and --device")
     if chosen and time is None:
         summary = _by_blocks(file, out, refine, model, seed, report)
     else:

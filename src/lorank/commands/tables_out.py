@@ -18,14 +18,12 @@ class BlockWriter:
     Parameters
     ----------
     path : path
-        ``.csv``: one file. ``.parquet``: a folder of files ``part-00000.parquet``, as Spark and Dask write it; it must not
-        exist yet.
+        ``.csv`` or ``.tsv``: one file. ``.parquet``: a folder of files ``part-00000.parquet``, as Spark and Dask write it; it
+        must not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
-        if self.path.suffix not in (".csv", ".parquet"):
-            raise FileError(f"{path}: predictions are written to a .csv file or a .parquet folder")
         if self.path.is_dir() or (self.path.exists() and self.path.suffix == ".parquet"):
             raise FileError(f"{path} exists: delete it, or choose another name")
         self.work = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
@@ -49,7 +47,7 @@ class BlockWriter:
             frame.write_parquet(self.work / f"part-{self.count:05d}.parquet")
         else:
             with open(self.work, "ab") as file:
-                frame.write_csv(file, include_header=not self.count)
+                frame.write_csv(file, include_header=not self.count, separator="\t" if self.path.suffix == ".tsv" else ",")
         self.count += 1
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

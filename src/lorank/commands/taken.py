@@ -4,40 +4,44 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..files import FileError
-from ..partitions.folder import MANIFEST, Folder, open_folder
-from .common import number_or, show_json, table, whole_or
-from .large import ENDINGS, ROWS, Progress, Where, for_people, telling
+from ..partitions.folder import Folder, open_folder
+from .common import Misuse, busy, number_or, say_columns, show_json, table, whole_or
+from .fitting import ENDS_EARLY, Request, say_end
+from .large import ENDINGS, ROWS, Progress, Where, named, number, on_a_cluster, partitions_among
+from .models import near_ids
 
 RANK = 64  # where none is given
 
 
-def complete(
-    path: str,
-    names: tuple[str | None, str | None, str | None],
-    where: Where,
-    *,
-    rank: str,
-    regularization: str,
-    out: Path | None,
-    seed: int,
-    as_json: bool,
-) -> None:
-    """Fit an ImplicitFactorization to pairs in partitions, made where they are not there yet."""
+def complete(request: Request, where: Where) -> int:
+    """Fit an ImplicitFactorization to pairs in partitions, made where they are not there yet; returns the exit code."""
     from .._version import __version__
     from ..estimators import ImplicitFactorization
 
-    factors, strength = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto",), "regularization")
-    model = ImplicitFactorization(factors if isinstance(factors, int) else RANK, strength, random_state=seed)
+    request.options()  # checks
+    without(
+        loss=request.loss,
+        exposure=request.exposure,
+        report=request.report,
+        device=request.device,
+        nonnegative=request.nonnegative,
+        row_features=request.features[0],
+        col_features=request.features[1],
+    )
+    factors = whole_or(request.rank, ("auto",), "rank")
+    strength = number_or(request.regularization, ("auto",), "regularization")
+    model = ImplicitFactorization(factors if isinstance(factors, int) else RANK, strength, random_state=request.seed)
     begin = time.perf_counter()
-    with for_people(), telling("opening partitions") as say:
-        problem = _open(path, names, where, say)
-    with for_people(), telling("fitting") as say:
+    with on_a_cluster(), busy("opening partitions") as say:
+        problem = _open(request.files, request.columns, where, say)
+    with on_a_cluster(), busy(f"fitting ({ENDS_EARLY})") as say:
         progress = Progress(problem, say)
         model.fit(problem)
         progress.end()
@@ -52,15 +56,15 @@ def complete(
         "sweeps": model.n_iter_,
         "curve": [vars(c) for c in model.curve_],
     }
-    summary |= progress.summary() | {"file": path, "seconds": time.perf_counter() - begin}
+    summary |= progress.summary() | {"file": named(request.files), "seconds": time.perf_counter() - begin}
     if where.folder is not None:
         summary["folder"] = str(where.folder)
-    if out is not None:
-        model.save(out)
-        summary["model"] = str(out)
-    if as_json:
+    if request.out is not None:
+        model.save(request.out)
+        summary["model"] = str(request.out)
+    if request.as_json:
         show_json(summary)
-        return
+        return say_end(model, summary, request)
     users, items = problem.shape
     print(f"{problem.m:,} pairs of {users:,} users and {items:,} items")
     print(
@@ -69,27 +73,26 @@ def complete(
     if model.curve_:
         best = max(c.ndcg for c in model.curve_)
         print(f"NDCG of lists of 20 on held-out pairs: {best:.4f}, the best of {len(model.curve_)} settings")
-    if out is not None:
-        print(f"model: {out}")
-    print(f"{summary['partitions']:,} partitions, {progress.text()}")
+    print(f"{number(summary['partitions'], 'partition')}, {progress.text()}")
+    return say_end(model, summary, request)
 
 
-def _open(path: str, names: tuple[str | None, str | None, str | None], where: Where, say: Any) -> Any:
+def _open(paths: list[str], names: tuple[str | None, str | None, str | None], where: Where, say: Any) -> Any:
     """The counts of pairs in partitions: a column of them, or each line counts once."""
     from ..datafiles.ratings import guess_columns
     from ..operators import Completion
     from ..partitions.sources import find_files, schema_of
 
     options: dict[str, Any] = {"cluster": where.cluster, "memory": where.memory}
-    if (Path(path) / MANIFEST).exists():
-        return Completion.from_partitions(path, **options)
-    if where.folder is not None and (where.folder / MANIFEST).exists():
-        raise FileError(f"{where.folder} holds partitions already: give it instead of {path}, or choose another folder")
-    files = find_files(path, ENDINGS)
+    made = partitions_among(paths, where)
+    if made is not None:
+        return Completion.from_partitions(made, **options)
+    files = find_files(paths, ENDINGS)
     row, col, value = names
     if not str(files[0]).endswith(ENDINGS):
         raise FileError(f"{files[0]}: pairs are read from {', '.join(ENDINGS[:3])}")
     found = guess_columns(files[0], list(schema_of(files[0])), row, col, None, with_values=False)
+    say_columns(named(paths), replace(found, value=value))
     read = Completion.from_parquet if str(files[0]).endswith(".parquet") else Completion.from_csv
     duplicates = "sum" if where.duplicates == "error" else where.duplicates
     return read(
@@ -110,7 +113,8 @@ def recommend(fitted: Any, row: str, n: int, seen: bool, as_json: bool) -> None:
 
     asked = alike(np.array([row]), fitted.user_ids_)
     if asked[0] not in fitted.user_ids_:
-        raise ValueError(f"{row!r} is no user of the model: see lorank inspect for some that are")
+        hint = near_ids(row, fitted.user_ids_) or ": lorank inspect shows some that are"
+        raise ValueError(f"{row!r} is no user of the model{hint}")
     items, scores = fitted.recommend(asked, n, exclude_seen=not seen)
     there = ~np.isnan(scores[0])
     best = list(zip(items[0][there], scores[0][there], strict=True))
@@ -129,7 +133,7 @@ def recommend_all(fitted: Any, out: Path, n: int, seen: bool, ratings: Path | No
         raise ValueError(f"{ratings} has shape {folder.shape}, and the model was fitted to others")
     if folder is None and not seen:
         fitted._remembered()  # refuses before a file is begun
-    with BlockWriter(out) as writer, telling("recommending") as say:
+    with BlockWriter(out) as writer, busy("recommending") as say:
         for first, last, pattern in _patterns(fitted, folder, seen):
             hide = fitted._totals[0][first:last] == 0
             items, scores = fitted._best(fitted.user_factors_[first:last], n, pattern, hide=hide)
@@ -163,7 +167,7 @@ def without(**options: Any) -> None:
     """Options that are for ratings, refused by name."""
     for name, given in options.items():
         if given not in (None, False, "squares"):
-            raise ValueError(f"--{name.replace('_', '-')} is for ratings: leave it out with --implicit")
+            raise Misuse(f"--{name.replace('_', '-')} is for ratings: leave it out with --implicit")
 
 
 def is_implicit(model: Any) -> bool:

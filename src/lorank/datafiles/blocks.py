@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..files import FileError, atomic
+from .hints import DECIMAL_COMMA
 from .tables import GAPS, _blame
 from .text import head, polars, read_cells
 
@@ -129,14 +130,15 @@ def open_table(path: str | Path) -> TableBlocks:
         raise FileError(f"{path} does not exist")
     if path.suffix.lower() == ".parquet":
         try:
-            lazy = pl.scan_parquet(path)
+            lazy = pl.scan_parquet(path, glob=False)
             names, rows = lazy.collect_schema().names(), int(lazy.select(pl.len()).collect().item())
         except (pl.exceptions.PanicException, Exception) as error:
             raise FileError(f"{path} is no Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
         _some(path, rows)
         return TableBlocks(path, names, {}, rows)
     separator, names, named, _ = head(path, "\t" if path.suffix.lower() in (".tsv", ".tab") else None)
-    kinds, numbers, others, rows = dict.fromkeys(names, "whole"), dict.fromkeys(names, 0), dict.fromkeys(names, 0), 0
+    kinds, rows = dict.fromkeys(names, "whole"), 0
+    numbers, others, commas = (dict.fromkeys(names, 0) for _ in range(3))
     for block in _text(path, separator, names, named):
         rows += len(block)
         for name in names:
@@ -146,10 +148,11 @@ def open_table(path: str | Path) -> TableBlocks:
             good = there & value.is_finite().fill_null(False)
             numbers[name] += int(good.sum())
             others[name] += int(there.sum()) - int(good.sum())
+            commas[name] += int((there & cells.str.contains(DECIMAL_COMMA)).sum())
             if kinds[name] == "whole" and not cells.filter(good).str.contains(r"^[+-]?\d{1,15}$").all():
                 kinds[name] = "number"
     for name in names:
-        if others[name] and numbers[name] > others[name]:
+        if others[name] and (numbers[name] > others[name] or commas[name] == others[name]):
             _blame(path, separator, names, named, name)
         elif others[name]:
             kinds[name] = "text"
@@ -207,7 +210,7 @@ def _last_end(part: bytes) -> int:
 
 
 def _parquet(path: Path, rows: int) -> Iterator[Any]:
-    lazy = polars().scan_parquet(path)
+    lazy = polars().scan_parquet(path, glob=False)
     for at in range(0, rows, ROWS):
         yield lazy.slice(at, ROWS).collect()
 
@@ -224,4 +227,4 @@ def _parquet_writer(path: Path) -> Iterator[Callable[[Any], None]]:
             frame.write_parquet(parts[-1])
 
         yield write
-        pl.scan_parquet(parts).sink_parquet(path)
+        pl.scan_parquet(parts, glob=False).sink_parquet(path)

@@ -9,11 +9,28 @@ from typing import Any
 import numpy as np
 
 from ..files import FileError
+from ..parameter_checks import did_you_mean
+from .hints import SHEET, SHEETS
 from .text import complain, head, number, polars, read_columns, whole
 
-ROWS = ("user", "row", "customer", "reader", "member", "person", "account", "i")
-COLS = ("item", "movie", "col", "column", "product", "book", "song", "track", "artist", "business", "isbn", "asin", "j")
-VALUES = ("rating", "value", "score", "stars", "y", "x", "count", "plays", "ratings", "values")
+ROWS = ("user", "row", "customer", "client", "reader", "viewer", "member", "person", "account", "username", "userid", "i")
+COLS: tuple[str, ...] = (
+    "item",
+    "movie",
+    "film",
+    "col",
+    "column",
+    "product",
+    "article",
+    "book",
+    "song",
+    "track",
+    "artist",
+    "show",
+    "game",
+)
+COLS += ("recipe", "business", "title", "isbn", "asin", "j")
+VALUES = ("rating", "value", "score", "stars", "grade", "y", "x", "count", "plays", "ratings", "values", "scores")
 NOBODY = -(2**62)  # an id that none has
 TEXT = (".csv", ".tsv", ".txt", ".tab", ".dat", ".data")
 
@@ -131,6 +148,8 @@ def _kind(path: Path) -> str:
         return "text"
     if last in (".mtx", ".npz", ".parquet"):
         return last[1:]
+    if last in SHEETS:
+        raise FileError(f"{path} {SHEET}")
     raise FileError(f"{path}: unknown kind of file; give it one of the endings .csv, .tsv, .txt, .parquet, .mtx or .npz")
 
 
@@ -163,10 +182,10 @@ def _parquet(
     if not path.exists():
         raise FileError(f"{path} does not exist")
     try:
-        names = list(pl.read_parquet_schema(path))
+        names = pl.scan_parquet(path, glob=False).collect_schema().names()
         found = _guess(path, names, row, col, value, time, with_values)
         wanted = [n for n in (found.row, found.col, found.value, found.time) if n is not None]
-        frame = pl.read_parquet(path, columns=wanted)
+        frame = pl.read_parquet(path, columns=wanted, glob=False)
     except FileError:
         raise
     except (pl.exceptions.PanicException, Exception) as error:
@@ -244,7 +263,8 @@ def _guess(
     given = [name for name in (row, col, value, time) if name is not None]
     for name in given:
         if name not in names:
-            raise FileError(f"{path} has no column {name!r}: its columns are {', '.join(map(repr, names))}")
+            known = ", ".join(map(repr, names))
+            raise FileError(f"{path} has no column {name!r}: its columns are {known}{did_you_mean(name, names)}")
     if len(set(given)) != len(given):
         raise FileError(f"the column {next(n for n in given if given.count(n) > 1)!r} is asked for twice")
     found: list[str | None] = [row, col, value]
@@ -263,7 +283,7 @@ def _guess(
     if missing:
         options = " ".join(f"--{('row', 'col', 'value')[k]} NAME" for k in missing)
         said = f"{path}: which column is which? Say so with {options}; its columns are {', '.join(map(repr, names))}"
-        clicks = ". Clicks and purchases, without values, are for lorank.ImplicitFactorization in Python"
+        clicks = ". Clicks and purchases, without values, are for --implicit (lorank.ImplicitFactorization in Python)"
         raise FileError(said + (clicks if missing == [2] else ""))
     if value is None and found[2] is not None and number(found[2]) is not None:
         said = f"{path}: its first line, {','.join(names)!r}, looks like data"

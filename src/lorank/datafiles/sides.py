@@ -29,16 +29,17 @@ def read_side(path: str | Path, label: str, known: np.ndarray) -> Any:
         raise FileError(f"{path} does not exist")
     try:
         if path.suffix.lower() == ".parquet":
-            frame = pl.read_parquet(path)
+            frame = pl.read_parquet(path, glob=False)
         else:
             separator, names, named, _ = head(path, "\t" if path.suffix.lower() in (".tsv", ".tab") else None)
-            frame = pl.read_csv(path, separator=separator, has_header=named, new_columns=None if named else names)
+            frame = pl.read_csv(path, separator=separator, has_header=named, new_columns=None if named else names, glob=False)
     except FileError:
         raise
     except Exception as error:
         raise FileError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
     if label not in frame.columns:
-        raise FileError(f"{path} has no column {label!r} with ids, as the ratings have: its columns are {frame.columns}")
+        there = ", ".join(map(repr, frame.columns))
+        raise FileError(f"{path} has no column {label!r} with ids, as the ratings have: its columns are {there}")
     if frame.get_column(label).null_count():
         raise FileError(f"{path}, column {label!r}: an id is missing")
     ids = alike(frame.get_column(label).to_numpy(), known)

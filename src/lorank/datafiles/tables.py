@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..files import FileError, atomic
+from .hints import DECIMAL_COMMA, comma_hint
 from .text import head, number, polars, read_cells, records
 
 GAPS = ("", "na", "nan", "null", "none", "n/a", "?", "-")
@@ -65,8 +67,10 @@ class Table:
         with atomic(path) as temporary:
             if path.suffix.lower() == ".parquet":
                 frame.write_parquet(temporary)
-            else:
-                frame.write_csv(temporary, separator="\t" if path.suffix.lower() in (".tsv", ".tab") else ",")
+                return
+            separator = "\t" if path.name.lower().removesuffix(".gz").endswith((".tsv", ".tab")) else ","
+            with gzip.open(temporary, "wb") if path.suffix.lower() == ".gz" else open(temporary, "wb") as file:
+                frame.write_csv(file, separator=separator)
 
 
 def read_table(path: str | Path) -> Table:
@@ -80,7 +84,7 @@ def read_table(path: str | Path) -> Table:
         if not path.exists():
             raise FileError(f"{path} does not exist")
         try:
-            frame = pl.read_parquet(path)
+            frame = pl.read_parquet(path, glob=False)
         except (pl.exceptions.PanicException, Exception) as error:
             raise FileError(f"{path} is no Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
         numbers = [name for name in frame.columns if frame.schema[name].is_numeric()]
@@ -97,7 +101,7 @@ def read_table(path: str | Path) -> Table:
         if not bad.any():
             numbers.append(name)
             columns[name] = value
-        elif bad.sum() < (~gap).sum():
+        elif bad.sum() < (~gap).sum() or cells.filter(bad).str.contains(DECIMAL_COMMA).all():
             _blame(path, separator, names, named, name)
     return _table(path, frame.with_columns(**columns), numbers)
 
@@ -123,5 +127,6 @@ def _blame(path: Path, separator: str, names: list[str], named: bool, name: str)
             continue
         cell = record[at].strip() if at < len(record) else ""
         if cell.lower() not in GAPS and number(cell) is None:
-            raise FileError(f"{path}, line {line}, column {name!r}: {cell!r} is no number, but others in this column are")
+            why = comma_hint(cell) or ", but others in this column are"
+            raise FileError(f"{path}, line {line}, column {name!r}: {cell!r} is no number{why}")
     raise FileError(f"{path}, column {name!r}: some cells are no numbers, but others are")

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..files import FileError
+from .hints import NOT_UTF8, comma_hint, refuse_others, separator_of
 
-SEPARATORS = ",\t;"
 csv.field_size_limit(1 << 20)
 
 
@@ -49,11 +49,12 @@ def records(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
 
 def head(path: Path, separator: str | None) -> tuple[str, list[str], bool, list[list[str]]]:
     """The separator, the names of the columns, whether they stand in the first line, and some records."""
+    refuse_others(path)
     try:
         with lines(path) as file:
             start = file.readline(1 << 16)
         if separator is None:
-            separator = max(SEPARATORS, key=start.count)
+            separator = separator_of(path, start)
         sample = [record for _, record in itertools.islice(records(path, separator), 200)]
     except FileNotFoundError:
         raise FileError(f"{path} does not exist") from None
@@ -66,7 +67,7 @@ def head(path: Path, separator: str | None) -> tuple[str, list[str], bool, list[
     if not sample:
         raise FileError(f"{path} is empty")
     if any("\x00" in cell or "\ufffd" in cell for record in sample for cell in record):
-        raise FileError(f"{path} is not text in UTF-8")
+        raise FileError(f"{path} {NOT_UTF8}")
     first = sample[0]
     named = not all(number(cell) is not None for cell in first)
     names = [cell.strip() for cell in first] if named else [f"column_{k + 1}" for k in range(len(first))]
@@ -110,9 +111,9 @@ def complain(
             if not cell.strip():
                 raise FileError(f"{path}, line {line}, column {name!r}: empty")
             if name in numbers and number(cell) is None:
-                raise FileError(f"{path}, line {line}, column {name!r}: {cell!r} is no number")
+                raise FileError(f"{path}, line {line}, column {name!r}: {cell!r} is no number{comma_hint(cell)}")
             if "\ufffd" in cell:
-                raise FileError(f"{path}, line {line}, column {name!r}: not UTF-8")
+                raise FileError(f"{path}, line {line}, column {name!r}: {cell!r} {NOT_UTF8}")
 
 
 def read_cells(source: Any, path: Path, separator: str, names: Sequence[str], header: bool) -> Any:
@@ -125,6 +126,7 @@ def read_cells(source: Any, path: Path, separator: str, names: Sequence[str], he
             has_header=header,
             schema=dict.fromkeys(names, pl.String),
             raise_if_empty=False,
+            glob=False,
         )
     except (pl.exceptions.PanicException, pl.exceptions.PolarsError, OSError, ValueError) as error:
         for line, record in records(path, separator):
@@ -154,6 +156,7 @@ def read_columns(path: Path, separator: str, names: Sequence[str], named: bool, 
             columns=[names.index(name) for name in kinds],
             low_memory=True,
             raise_if_empty=False,
+            glob=False,
         )
     except (pl.exceptions.PanicException, pl.exceptions.PolarsError, OSError, ValueError):
         return _slowly(path, separator, names, named, kinds)

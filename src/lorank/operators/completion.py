@@ -193,7 +193,11 @@ class Completion(BigCompletion, Problem):
 
     @classmethod
     def from_dense(cls, a: Any, **options: Any) -> Completion:
-        """The entries of an array that are not nan (and not masked) are observed."""
+        """The entries of an array that are not nan (and not masked) are observed.
+
+        Zeros are values, not gaps: where they stand for gaps, write nan there first, or use :meth:`from_sparse`. An array
+        without any nan is observed everywhere, and the result is its best approximation of the rank asked for.
+        """
         mask, a = np.ma.getmaskarray(a) if np.ma.isMaskedArray(a) else False, plain_array(a, "a")
         if a.ndim != 2:
             raise ValueError(f"a matrix has two dimensions, got an array of shape {a.shape}")

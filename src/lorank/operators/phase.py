@@ -43,7 +43,7 @@ class PhaseRetrieval(Problem):
     A : (m, n) array
         Real or complex.
     y : (m,) array
-        Not negative.
+        Intensities, not negative. Amplitudes ``|A x|`` are squared first: ``y**2``.
     row_norms : {"auto", "exact"} or int
         How metrics with row weights (PRGD) get the row norms of G: exactly, which costs m n^2 operations for an array and
         L^2 Fourier transforms for L masks, or from so many random probes, batched with the product that is made anyway.
@@ -175,13 +175,16 @@ class PhaseRetrieval(Problem):
         if y.ndim != 1:
             raise ValueError(f"y must be one-dimensional, got shape {tuple(y.shape)}")
         if backend_of(y).is_complex(y):
-            raise ValueError("y is complex: phase retrieval takes intensities |A x|^2, which are real")
+            raise ValueError(
+                "y is complex: phase retrieval takes intensities |A x|^2, which are real: if this is A x, give abs(y)**2"
+            )
         if len(y) != linear_map.m:
             raise ValueError(f"A makes {linear_map.m:,} measurements and y has {len(y):,}: there must be one for each")
         if (y < 0).any():
             k = backend_of(y).first(y < 0)
             raise ValueError(
-                f"y[{k}] = {y[k]:.3g} is negative, and |A x|^2 cannot be: if noise did this, clip with numpy.maximum(y, 0)"
+                f"y[{k}] = {y[k]:.3g} is negative, and |A x|^2 cannot be: if noise did this, clip with numpy.maximum(y, 0); "
+                "if these are A x or amplitudes with a sign, give abs(y)**2"
             )
         self.linear_map, self.signal_shape = linear_map, tuple(int(k) for k in signal_shape)
         real = np.result_type(np.zeros(0, linear_map.dtype).real, backend_of(y).dtype(y))

@@ -20,7 +20,7 @@ from ..experiments.tables import stored, tables, write_csv
 from ..experiments.workbench import warm_up
 from . import EXPERIMENTS, load
 
-BAD_INPUT, INTERRUPTED = 2, 130
+REFUSED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def run_reproduce(request: Request) -> int:
         return BAD_INPUT
     except (ValueError, OSError) as error:
         say("error", error, "red")
-        return BAD_INPUT
+        return BAD_INPUT if isinstance(error, ValueError) else REFUSED
     return 0
 
 

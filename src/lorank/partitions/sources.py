@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import gzip
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -153,6 +154,8 @@ def find_files(path: str | os.PathLike[str] | list[Any], endings: tuple[str, ...
         found = [root]
     else:
         found = sorted(Path(f) for f in glob.glob(str(path), recursive=True) if os.path.basename(f)[0] not in "._")
+    if not found and not root.is_dir() and not glob.has_magic(str(path)):
+        raise FileError(f"{path} does not exist")
     if not found:
         raise FileError(f"{path}: there are no files ending in {' or '.join(endings)}")
     return found
@@ -187,8 +190,15 @@ def _scan(file: Path) -> Any:
     pl = polars()
     if file.suffix == ".parquet":
         return pl.scan_parquet(file, glob=False)
-    separator = "\t" if {".tsv", ".tab"} & set(file.suffixes) else ","
+    separator = "\t" if {".tsv", ".tab"} & set(file.suffixes) else _separator(file)
     return pl.scan_csv(file, separator=separator, glob=False, infer_schema_length=10_000)
+
+
+def _separator(file: Path) -> str:
+    """A comma, unless the first line has more semicolons."""
+    with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as opened:
+        start = opened.readline(1 << 16)
+    return ";" if start.count(b";") > start.count(b",") else ","
 
 
 def _batches(lazy: Any, file: Path) -> Iterator[Any]:

@@ -24,7 +24,7 @@ from .runs import Run, record, speedup
 SOLVERS = ("prgd", "rgd", "shampoo", "niht", "auto")
 BASE = "rgd"  # whose time the others' is measured against
 LIMIT = 50_000_000  # observations, or entries of the factors: a few gigabytes
-BAD_INPUT, INTERRUPTED = 2, 130
+REFUSED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def run_demo(demo: Demo, *, as_json: bool = False) -> int:
         return BAD_INPUT
     except (ValueError, OSError) as error:
         say("error", error, "red")
-        return BAD_INPUT
+        return BAD_INPUT if isinstance(error, ValueError) else REFUSED
 
     if as_json:
         print(json.dumps(_report(demo, problem, runs, interrupted), indent=2, allow_nan=False))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..files import atomic
-from .page import BLUE, ORANGE, STYLE
+from .page import BLUE, ORANGE, STYLE, cards
 
 BINS = 24
 SHOWN = 60  # columns that are drawn, those with most gaps first
@@ -95,8 +95,13 @@ def write_filled_page(path: str | Path, source: str, columns: list[FilledColumn]
     rows = columns[0].rows if columns else 0
     gaps = sum(column.gaps for column in columns)
     share = gaps / max(rows * len(columns), 1)
-    cards = {"rows": f"{rows:,}", "columns filled": f"{len(columns)}", "gaps": f"{gaps:,}", "of the cells": f"{share:.1%}"}
-    cards["rank"] = str(rank)
+    facts = [
+        (f"{rows:,}", "rows"),
+        (f"{len(columns)}", "columns filled"),
+        (f"{gaps:,}", "gaps"),
+        (f"{share:.1%}", "of the cells"),
+    ]
+    facts.append((str(rank), "rank"))
     with_gaps = sorted((c for c in columns if c.gaps), key=lambda c: -c.gaps)
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>",
@@ -106,7 +111,7 @@ def write_filled_page(path: str | Path, source: str, columns: list[FilledColumn]
         f"<span style='color:{BLUE}'>&#9632;</span> where they were known, <span style='color:{ORANGE}'>&#9632;</span> "
         "where they were filled in, both as shares. Filled cells are means given the rest of the row, so that they spread less "
         "than what they stand for.</p>",
-        "<div class='cards'>" + "".join(f"<div class='card'>{k}<b>{v}</b></div>" for k, v in cards.items()) + "</div>",
+        cards(facts),
         "<div class='plots'>" + "".join(_plot(column) for column in with_gaps[:SHOWN]) + "</div>",
     ]
     if len(with_gaps) > SHOWN:
@@ -116,7 +121,19 @@ def write_filled_page(path: str | Path, source: str, columns: list[FilledColumn]
     return path
 
 
+def _coarser(column: FilledColumn) -> FilledColumn:
+    """Bins joined by twos, threes or fours, where few cells were filled: else most bins hold one or none."""
+    if column.levels or len(column.known) != BINS:
+        return column
+    wanted = max(6.0, 2 * float(column.filled.sum()) ** 0.5)
+    by = next((k for k in (1, 2, 3) if wanted * k >= BINS), 4)
+    joined = FilledColumn(column.name, column.kind, [], column.edges[::by], column.gaps, column.rows)
+    joined.known, joined.filled = (counts.reshape(-1, by).sum(axis=1) for counts in (column.known, column.filled))
+    return joined
+
+
 def _plot(column: FilledColumn) -> str:
+    column = _coarser(column)
     known, filled = (counts / max(counts.sum(), 1) for counts in (column.known, column.filled))
     order = np.argsort(-column.known, kind="stable")[:BINS] if column.levels else np.arange(len(known))
     top = max(float(known.max()), float(filled.max()), 1e-12)
@@ -144,7 +161,7 @@ def _plot(column: FilledColumn) -> str:
     share = column.gaps / max(column.rows, 1)
     return (
         f"<div class='plot'><h3>{html.escape(column.name)}</h3>"
-        f"<p class='soft'>{html.escape(column.kind)}, {column.gaps:,} gaps ({share:.1%})</p>"
+        f"<p class='soft'>{html.escape(column.kind)}, {column.gaps:,} gap{'s' * (column.gaps != 1)} ({share:.1%})</p>"
         f"<svg viewBox='0 0 {WIDE} {HIGH + 22}' width='100%' role='img' "
         f"aria-label='values of {html.escape(column.name, quote=True)}'>{''.join(bars)}{text}</svg></div>"
     )

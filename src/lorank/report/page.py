@@ -30,6 +30,7 @@ h1 { font-size: 1.6rem; margin: 0 0 4px; } h2 { font-size: 1.15rem; margin: 36px
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 12px 14px; }
 .card b { display: block; font-size: 1.35rem; font-weight: 600; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); gap: 14px; }
+.plots > :last-child:nth-child(odd) { grid-column: 1 / -1; }
 .plot { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 10px 8px 4px; min-width: 0; }
 .plot h3 { font-size: .98rem; font-weight: 600; margin: 2px 8px 0; } .plot p { font-size: .88rem; margin: 2px 8px 0; }
 .chart { width: 100%; height: 290px; }
@@ -37,6 +38,7 @@ table { border-collapse: collapse; width: 100%; font-size: .93rem; }
 td, th { border-bottom: 1px solid var(--line); padding: 5px 8px; text-align: left; vertical-align: top; }
 .numbers td, .numbers th { text-align: right; white-space: nowrap; }
 .numbers td:first-child { text-align: left; } .swatch { display: inline-block; width: 12px; height: 12px; margin-right: 7px; }
+.numbers :is(td, th):first-child { position: sticky; left: 0; background: var(--paper); }
 .wide { overflow-x: auto; margin-bottom: 14px; }
 li { margin: 4px 0; }
 @media (max-width: 520px) { body { padding: 16px 12px 40px; font-size: 15px; } .chart { height: 240px; } }
@@ -156,7 +158,7 @@ def _plots(model: Any, rows: np.ndarray, cols: np.ndarray, values: np.ndarray) -
         plots["choice"] = plot(
             "Held-out error along the rank",
             [line([c.rank for c in learned], [c.error for c in learned], BLUE, "learned priors", "lines+markers")],
-            {"title": {"text": "rank"}},
+            whole_axis("rank", len(learned)),
             {"title": {"text": "RMSE"}},
             f"Rank {model.rank_} was chosen.",
         )
@@ -173,7 +175,7 @@ def _plots(model: Any, rows: np.ndarray, cols: np.ndarray, values: np.ndarray) -
     plots["way"] = plot(
         "Convergence",
         [line(history.iteration.tolist(), history.residual.tolist(), BLUE, "residual", "lines+markers")],
-        {"title": {"text": "sweep"}},
+        whole_axis("sweep", len(history)),
         {"title": {"text": "relative residual"}},
         f"{model.status_.advice}",
     )
@@ -181,19 +183,24 @@ def _plots(model: Any, rows: np.ndarray, cols: np.ndarray, values: np.ndarray) -
         plots["spectrum"] = plot(
             "Spectrum",
             [{"type": "bar", "x": list(range(1, model.rank_ + 1)), "y": model.s_.tolist(), "marker": {"color": BLUE}}],
-            {"title": {"text": "factor"}},
+            whole_axis("factor", model.rank_) | {"range": [0.4, max(model.rank_, 6) + 0.6]},
             {"title": {"text": "singular value"}},
         )
-    if model.heldout_ is not None:
+    if model.heldout_ is not None and len(model.heldout_[0]):
         plots["scatter"], plots["coverage"] = _residuals(model), _coverage(model)
     return plots
+
+
+def whole_axis(title: str, count: int) -> dict[str, Any]:
+    """An axis of whole numbers: no ticks between them, and some ten at most."""
+    return {"title": {"text": title}, "tick0": 0, "dtick": max(1, -(-count // 10))}
 
 
 def _residuals(model: Any) -> dict[str, Any]:
     truth, guess, _ = model.heldout_
     off = truth - guess
     low, high = np.percentile(off, [0.1, 99.9])
-    count, edges = np.histogram(off, 60, (low, high) if low < high else None)
+    count, edges = np.histogram(off, min(60, max(10, int(2 * len(off) ** 0.5))), (low, high) if low < high else None)
     bars = {"type": "bar", "x": ((edges[1:] + edges[:-1]) / 2).tolist(), "y": count.tolist(), "marker": {"color": GREEN}}
     return plot("Errors on held-out values", [bars], {"title": {"text": "value less prediction"}}, {"title": {"text": "count"}})
 

@@ -68,10 +68,15 @@ class Ranking:
         return found
 
     @property
+    def best_other(self) -> str:
+        """The baseline with the largest NDCG."""
+        _, *others = (name for name in self.scores if name != OTHER_ORDER)
+        return max(others, key=lambda name: self.scores[name].ndcg)
+
+    @property
     def said(self) -> str:
         """The verdict in a sentence: whether the model is worth it."""
-        model, *others = (name for name in self.scores if name != OTHER_ORDER)
-        best = max(others, key=lambda name: self.scores[name].ndcg)
+        model, best = next(iter(self.scores)), self.best_other
         own, other = self.scores[model].ndcg, self.scores[best].ndcg
         if other <= 0:
             return f"{model} finds {own:.4f} (NDCG@{self.n}), all others nothing."
@@ -122,7 +127,7 @@ def write_ranking_page(path: str | Path, found: Ranking, title: str) -> Path:
         (f"{found.held_out:,}", "held-out values that were liked"),
         (f"{found.users:,}", "rows that have some"),
         (f"{best.ndcg:.4f}", f"NDCG@{found.n} of the model"),
-        (f"{max(one.ndcg for one in list(found.scores.values())[1:]):.4f}", "the best of the others"),
+        (f"{found.scores[found.best_other].ndcg:.4f}", f"of the best baseline, {found.best_other}"),
     ]
     body = [f"<h1>{html.escape(title)}</h1>", cards(facts), text]
     with atomic(path) as temporary:
