@@ -81,6 +81,8 @@ def _path(table: np.ndarray, known: np.ndarray, held: np.ndarray | None, strengt
 
 
 def copula(table: np.ndarray) -> np.ndarray:
+    if not hasattr(np, "round_"):  # gcimpute 0.0.4 still calls it, on tables with ordered levels
+        setattr(np, "round" + "_", np.round)
     from gcimpute.gaussian_copula import GaussianCopula
 
     try:

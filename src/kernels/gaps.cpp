@@ -10,33 +10,62 @@ namespace {
 
 constexpr double kLeast = 1e-300;  // of a pivot: matrices are positive definite but for rounding
 
+constexpr int kMost = 64;  // numbers of a row that stay in registers
+
+// A window into one of these has a 0 (or a 1) at place p and the other elsewhere.
+struct Windows {
+  double others[2 * kMost], own[2 * kMost];
+  constexpr Windows() : others(), own() {
+    for (int j = 0; j < 2 * kMost; ++j) {
+      others[j] = j == kMost ? 0.0 : 1.0;
+      own[j] = j == kMost ? 1.0 : 0.0;
+    }
+  }
+};
+constexpr Windows kWindows;
+
 // Inverse of a positive definite (k, k) matrix in place, rows `stride` apart and padded by zeros: Gauss-Jordan without pivoting, each
-// step an update of whole rows. VECTORS is the stride in registers where it is known beforehand, 0 elsewhere.
+// step an update of whole rows of VECTORS registers. Column p is cleared by a product with 0 there: a single number written to it
+// would hold up the load of the register that it is part of for longer than the update takes.
 template <int VECTORS>
 void invert(double *A, std::int64_t k, std::int64_t stride) {
   constexpr int lanes = Simd<double>::lanes;
-  const int vectors = VECTORS ? VECTORS : static_cast<int>(stride / lanes);
+  for (std::int64_t p = 0; p < k; ++p) {
+    double *row = A + p * stride;
+    const double inverse = 1.0 / (row[p] > kLeast ? row[p] : kLeast);
+    V<double> pivot[VECTORS], others[VECTORS];
+    for (int v = 0; v < VECTORS; ++v) {
+      others[v] = Load<double, double>::from(kWindows.others + kMost - p + v * lanes);
+      V<double> x = Load<double, double>::from(row + v * lanes) * others[v];
+      x += Load<double, double>::from(kWindows.own + kMost - p + v * lanes);
+      pivot[v] = inverse * x;
+    }
+    for (std::int64_t i = 0; i < k; ++i) {
+      double *to = A + i * stride;
+      const double c = to[p];
+      for (int v = 0; v < VECTORS; ++v) {
+        V<double> x = Load<double, double>::from(to + v * lanes) * others[v];
+        x -= c * pivot[v];
+        std::memcpy(to + v * lanes, &x, sizeof x);
+      }
+    }
+    for (int v = 0; v < VECTORS; ++v) std::memcpy(row + v * lanes, &pivot[v], sizeof pivot[v]);
+  }
+}
+
+// The same for longer rows.
+void invert_wide(double *A, std::int64_t k, std::int64_t stride) {
   for (std::int64_t p = 0; p < k; ++p) {
     double *row = A + p * stride;
     const double inverse = 1.0 / (row[p] > kLeast ? row[p] : kLeast);
     row[p] = 1.0;
     for (std::int64_t j = 0; j < stride; ++j) row[j] *= inverse;
-    V<double> pivot[VECTORS ? VECTORS : 1];
-    if constexpr (VECTORS > 0)
-      for (int v = 0; v < VECTORS; ++v) pivot[v] = Load<double, double>::from(row + v * lanes);
     for (std::int64_t i = 0; i < k; ++i) {
       if (i == p) continue;
       double *to = A + i * stride;
       const double c = to[p];
       to[p] = 0.0;
-      for (int v = 0; v < vectors; ++v) {
-        V<double> x = Load<double, double>::from(to + v * lanes);
-        if constexpr (VECTORS > 0)
-          x -= c * pivot[v];
-        else
-          x -= c * Load<double, double>::from(row + v * lanes);
-        std::memcpy(to + v * lanes, &x, sizeof x);
-      }
+      for (std::int64_t j = 0; j < stride; ++j) to[j] -= c * row[j];
     }
   }
 }
@@ -48,7 +77,11 @@ void invert(double *A, std::int64_t k, std::int64_t stride) {
     case 2: return invert<2 * each>(A, k, stride);
     case 3: return invert<3 * each>(A, k, stride);
     case 4: return invert<4 * each>(A, k, stride);
-    default: return invert<0>(A, k, stride);
+    case 5: return invert<5 * each>(A, k, stride);
+    case 6: return invert<6 * each>(A, k, stride);
+    case 7: return invert<7 * each>(A, k, stride);
+    case 8: return invert<8 * each>(A, k, stride);
+    default: return invert_wide(A, k, stride);
   }
 }
 

@@ -50,6 +50,19 @@ def test_odds_are_those_of_a_logistic_regression():
     np.testing.assert_allclose(fit[:4], [0, 1.5, -1, 0], atol=0.25)
 
 
+def test_gaps_by_chance_are_not_regressed_and_weak_ones_are_not_missed():
+    rng = np.random.default_rng(6)
+    rows = rng.standard_normal((4000, 5))
+    chance = rng.random((4000, 5)) < [0.1, 0.3, 0.5, 0.2, 0.4]
+    assert (odds_of_gaps(chance, rows) == 1).all()
+    for slope in (0.3, 1.0):  # the first is just clear of chance
+        missing = chance.copy()
+        missing[:, 0] = rng.random(4000) < 1 / (1 + np.exp(2 - slope * rows[:, 4]))
+        weights = odds_of_gaps(missing, rows)
+        assert (weights[:, 1:] == 1).all()
+        assert abs(np.corrcoef(np.log(weights[:, 0]), rows[:, 4])[0, 1]) > 0.8
+
+
 def test_weighted_known_cells_look_like_missing_ones():
     rng = np.random.default_rng(3)
     rows = rng.standard_normal((3000, 3))

@@ -314,10 +314,10 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         for rows in blocks:
             part = table[rows][:, used]
             standard = (part - mean) / scale
-            found, sd = model.fill(standard, times[rows]) if isinstance(model, SeriesModel) else model.fill(standard)  # type: ignore[index]
+            found, sd = model.fill(standard, times[rows]) if isinstance(model, SeriesModel) else model.fill(standard, spread)  # type: ignore[index]
             guess = np.clip(found * scale + mean, self.low_[used], self.high_[used])
             filled[np.ix_(rows, used)] = np.where(np.isnan(part), guess, part)
-            if spread:
+            if spread and sd is not None:
                 deviation[np.ix_(rows, used)] = sd * scale
         return filled, deviation
 

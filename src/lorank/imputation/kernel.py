@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
+from scipy.linalg.blas import strmm
 from scipy.linalg.lapack import dtrtri
 
 LANDMARKS = 200
@@ -20,11 +21,13 @@ STIFF = 1e-2  # added to the bumps' own matrix, so that single precision will do
 ROUNDING = 3e-7  # of single precision, in sums over rows
 AGAIN = 8  # times that a matrix is made larger on its diagonal, each time ten times as much
 GAIN = 0.005  # the least share of a column's squared error that bumps must take away
+FEW = 80  # landmarks that every column is tried with first
+MUCH = 0.04  # the share that these must take away, for all landmarks to be tried
 FEWEST = 30  # cells of a column that is learned at all
 ROWS = 3000  # at most, whose cells are learned from
 TRIED = 3  # columns that choose the width and the ridge
-JUDGED = 800  # of their cells, about
-JUDGES = 100  # landmarks then
+JUDGED = 600  # of their cells, about
+JUDGES = 64  # landmarks then
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def features(rows: np.ndarray, landmarks: np.ndarray, width: float) -> np.ndarra
 
 
 def fit_bumps(
-    fills: list[np.ndarray], fold: np.ndarray, errors: np.ndarray, rng: np.random.Generator
+    filled: np.ndarray, place: np.ndarray, fold: np.ndarray, errors: np.ndarray, rng: np.random.Generator
 ) -> tuple[Bumps | None, np.ndarray]:
     """Bumps for the errors of hidden cells.
 
@@ -74,8 +77,10 @@ def fit_bumps(
 
     Parameters
     ----------
-    fills : list of (n, d) arrays
-        The rows as they were filled in each fold.
+    filled : (p, d) array
+        Rows as they were filled while cells of them were hidden.
+    place : (n, d) integer array
+        Which of these a cell was hidden in, -1 where in none.
     fold : (n, d) integer array
         The fold of each cell, -1 where it was in none.
     errors : (n, d) array
@@ -90,25 +95,34 @@ def fit_bumps(
     """
     n, d = fold.shape
     said = np.where(fold >= 0, 0.0, np.nan)
-    m = min(LANDMARKS, n // 3)
+    some = np.sort(rng.choice(n, ROWS, replace=False)) if n > ROWS else np.arange(n)
+    place, fold, errors = place[some], fold[some], errors[some].astype(np.float32)
+    if n > ROWS:
+        kept, place = _renumbered(place)
+        filled = filled[kept]
+    filled = filled.astype(np.float32)
+    of_rows = place.max(axis=1, initial=-1)
+    of_rows = of_rows[of_rows >= 0]  # one a row
+    m = min(LANDMARKS, len(of_rows) // 3)
     if m < 5:
         return None, said
-    some = np.sort(rng.choice(n, ROWS, replace=False)) if n > ROWS else np.arange(n)
-    fold, errors = fold[some], errors[some].astype(np.float32)
-    filled = np.stack([rows[some] for rows in fills]).astype(np.float32)
-    landmarks = filled[0][rng.choice(len(some), m, replace=False)]
-    width, ridge = _choose(filled, fold, errors, landmarks[:JUDGES])
-    heights = features(filled.reshape(-1, d), landmarks, width).reshape(len(fills), -1, m)
+    landmarks = filled[rng.choice(of_rows, m, replace=False)]
+    width, ridge = _choose(filled, place, fold, errors, landmarks[:JUDGES])
     penalty = ridge * _among(landmarks, width)
+    few = min(FEW, m)
+    of_few, of_all = features(filled, landmarks[:few], width), None
     weights = np.zeros((m, d))
     for j in range(d):
-        rows = np.flatnonzero(fold[:, j] >= 0)
+        rows = np.flatnonzero(place[:, j] >= 0)
         if len(rows) < FEWEST:
             continue
         r = errors[rows, j]
-        found, left = _leave_one_out(heights[fold[rows, j], rows], r, penalty)
+        used, (found, left) = few, _leave_one_out(of_few[place[rows, j]], r, penalty[:few, :few])
+        if few < m and left @ left < (1 - MUCH) * (r @ r):  # more of them may pay
+            of_all = features(filled, landmarks, width) if of_all is None else of_all
+            used, (found, left) = m, _leave_one_out(of_all[place[rows, j]], r, penalty)
         if left @ left < (1 - GAIN) * (r @ r):
-            weights[:, j] = found
+            weights[:used, j] = found
             said[some[rows], j] = r - left
             others = np.ones(n, bool)
             others[some] = False
@@ -116,22 +130,32 @@ def fit_bumps(
     return (Bumps(landmarks.astype(np.float64), width, weights), said) if weights.any() else (None, said)
 
 
-def _choose(filled: np.ndarray, fold: np.ndarray, errors: np.ndarray, landmarks: np.ndarray) -> tuple[float, float]:
+def _renumbered(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers that occur, and each replaced by its place among them; -1 stays."""
+    kept, inverse = np.unique(place, return_inverse=True)
+    less = int(len(kept) > 0 and kept[0] < 0)
+    return kept[less:], inverse.reshape(place.shape) - less
+
+
+def _choose(
+    filled: np.ndarray, place: np.ndarray, fold: np.ndarray, errors: np.ndarray, landmarks: np.ndarray
+) -> tuple[float, float]:
     """The width and the ridge that leave least of the errors in cells of the first fold, tried on part of the cells."""
     left = {(width, ridge): 0.0 for width in WIDTHS for ridge in RIDGES}
+    among = {width: _among(landmarks, width) for width in WIDTHS}
     d = fold.shape[1]
     for j in range(0, d, -(-d // TRIED)):
-        rows = np.flatnonzero(fold[:, j] >= 0)
+        rows = np.flatnonzero(place[:, j] >= 0)
         if len(rows) < FEWEST:
             continue
         rows = rows[:: max(1, len(rows) // JUDGED)]
-        cells, r, judge = filled[fold[rows, j], rows], errors[rows, j], fold[rows, j] == 0
+        cells, r, judge = filled[place[rows, j]], errors[rows, j], fold[rows, j] == 0
         before = max(float(r[judge] @ r[judge]), 1e-30)
         for width in WIDTHS:
             P = features(cells, landmarks, width)
-            gram, right, among = _gram(P[~judge]), P[~judge].T @ r[~judge], _among(landmarks, width)
+            gram, right = _gram(P[~judge]), P[~judge].T @ r[~judge]
             for ridge in RIDGES:
-                factor = _cholesky(gram + ridge * among), True
+                factor = _cholesky(gram + ridge * among[width]), True
                 off = r[judge] - P[judge] @ cho_solve(factor, right, check_finite=False)
                 left[width, ridge] += float(off @ off) / before
     return min(left, key=lambda pair: left[pair])
@@ -165,7 +189,7 @@ def _leave_one_out(P: np.ndarray, r: np.ndarray, penalty: np.ndarray) -> tuple[n
     """Weights of a ridge regression, and the error at each cell of the one that was learned without it."""
     L = _cholesky(_gram(P) + penalty)
     inverse = dtrtri(L, lower=1)[0]
-    half = inverse.astype(np.float32) @ P.T  # the hat matrix is half^T half
+    half = strmm(1.0, inverse.astype(np.float32), P.T, lower=1)  # the hat matrix is half^T half
     own = np.einsum("ij,ij->j", half, half)
     along = half @ r
     left = (r - along @ half) / np.maximum(1 - own, 1e-3)

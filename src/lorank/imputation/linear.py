@@ -36,19 +36,28 @@ class Linear:
         return self.conditional(table, patterns, spread=False)[0]
 
     def conditional(
-        self, table: np.ndarray, patterns: Patterns | None = None, spread: bool = True, scores: np.ndarray | None = None
+        self,
+        table: np.ndarray,
+        patterns: Patterns | None = None,
+        spread: bool = True,
+        scores: np.ndarray | None = None,
+        wanted: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """The filled table, and the standard deviations of the gaps; the table's scores may be given where they are known."""
+        """The filled table, and the standard deviations of the gaps.
+
+        The table's scores may be given where they are known. With margins, other gaps than those that are ``wanted`` (a
+        Boolean array) stay: the way back from scores costs more than all else.
+        """
         if self.margins is None:
             return self.gaussian.conditional(table, patterns, spread)
         scores = to_scores(self.margins, table) if scores is None else scores
         filled, deviation = self.gaussian.conditional(scores, patterns)
         assert deviation is not None
-        missing = np.isnan(table)
+        wanted = np.isnan(table) if wanted is None else wanted
         out = table.copy()
         sd = np.zeros_like(table) if spread else None
         for j, margin in enumerate(self.margins):
-            at = missing[:, j]
+            at = np.flatnonzero(wanted[:, j])
             z, s = filled[at, j], deviation[at, j]
             out[at, j] = margin.expected(z, s)
             if sd is not None:
@@ -95,11 +104,14 @@ def scores_filled(margins: list[Margin], scores: np.ndarray, filled: np.ndarray)
     """The scores of a filled table whose known cells' scores are there: those of the gaps are added."""
     out, gaps = scores.copy(), np.isnan(scores)
     for j, margin in enumerate(margins):
-        out[gaps[:, j], j] = margin.forward(filled[gaps[:, j], j])
+        at = np.flatnonzero(gaps[:, j])
+        out[at, j] = margin.forward(filled[at, j])
     return out
 
 
-def fit_linear(table: np.ndarray, margins: list[Margin] | None, near: Linear | None = None, strength: float = LOOSE) -> Linear:
+def fit_linear(
+    table: np.ndarray, margins: list[Margin] | None, patterns: Patterns | None = None, scores: np.ndarray | None = None
+) -> Linear:
     """A linear model of a table with many rows, where the strength hardly matters.
 
     Parameters
@@ -107,17 +119,16 @@ def fit_linear(table: np.ndarray, margins: list[Margin] | None, near: Linear | N
     table : (n, d) array
         With nan in the gaps; columns of about unit variance.
     margins : list of Margin, optional
-    near : Linear, optional
-        A model of the same table to begin from, with the same margins or without any.
-    strength : float
+    patterns : Patterns, optional
+        The rows' gaps, where they are known already.
+    scores : (n, d) array, optional
+        The table's scores, where they are known already.
     """
-    scores = table if margins is None else to_scores(margins, table)
-    start = near.gaussian if near is not None and isinstance(near.gaussian, Gaussian) else None
-    if start is not None and margins is not None:
-        S = start.covariance
-        scale = np.maximum(np.nanstd(scores, axis=0), 1e-3) / np.sqrt(np.diagonal(S))
-        start = Gaussian(np.nanmean(scores, axis=0), S * np.outer(scale, scale))
-    return Linear(fit_gaussian(scores, strength, start=start), strength, margins)
+    if margins is None:
+        scores = table
+    elif scores is None:
+        scores = to_scores(margins, table)
+    return Linear(fit_gaussian(scores, LOOSE, patterns=patterns), LOOSE, margins)
 
 
 def choose_linear(table: np.ndarray, held: np.ndarray, margins: list[Margin] | None) -> Linear:

@@ -91,8 +91,9 @@ def find_patterns(missing: np.ndarray) -> Patterns:
     size = missing.sum(axis=1)
     packed = np.zeros((n, 8 * -(-d // 64)), np.uint8)
     packed[:, : -(-d // 8)] = np.packbits(missing, axis=1)
-    words = packed.view(np.uint64)
-    order = np.lexsort((*words.T, size))
+    words = packed.view("<u8")
+    together = (size.astype(np.uint64) << np.uint64(56)) | words[:, 0]  # the number of gaps above the bits of the pattern
+    order = np.argsort(together) if d <= 56 else np.lexsort((*words.T, size))
     order = order[np.searchsorted(size[order], 1) :]  # rows without gaps come first
     if not len(order):
         none = np.zeros(0, np.int64)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .calibration import Calibration
-from .linear import Linear, margins_of
+from .linear import Linear
 from .patterns import find_patterns
 from .series import Neighbours, between, block_folds, profile, runs, seasonal, typical_step
 from .table_model import FOLDS, REFIT, fit_linears
@@ -85,11 +85,10 @@ def fit_series(table: np.ndarray, times: np.ndarray, neighbours: Neighbours, rng
     n, d = table.shape
     fold = block_folds(np.isnan(table), FOLDS, rng)
     wide = np.hstack([table, neighbours(table, times)])
-    margins = margins_of(wide)
-    linears, plenty = fit_linears(table, fold == 0, margins[:d])
+    linears, plenty = fit_linears(table, fold == 0, None)
     across = linears[0]
     beside = np.zeros((n, wide.shape[1] - d), bool)
-    linears, both = fit_linears(wide, np.hstack([fold == 0, beside]), margins)
+    linears, both = fit_linears(wide, np.hstack([fold == 0, beside]), None)
     along, plenty = linears[0], plenty and both
     found, classes = None, np.zeros((n, d), int)
     for k in range(FOLDS):

@@ -12,7 +12,7 @@ import numpy as np
 
 from .calibration import Calibration
 from .factor_analysis import FactorAnalysis, choose_rank, fit_factor_analysis
-from .folds import cell_folds
+from .folds import NEVER, cell_folds
 from .kernel import Bumps, fit_bumps
 from .linear import Linear, choose_linear, fit_linear, margins_of, scores_filled, to_scores
 from .margins import Margin
@@ -56,12 +56,11 @@ class TableModel:
     calibration: Calibration
     trees: dict[int, Callable[[np.ndarray], np.ndarray]]
 
-    def fill(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The filled table, and standard deviations in its gaps as the first linear model has them."""
+    def fill(self, table: np.ndarray, spread: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
+        """The filled table, and standard deviations in its gaps as the first linear model has them, if asked for."""
         missing = np.isnan(table)
         patterns = find_patterns(missing) if self._needs_patterns else None
-        first, deviation = self.linears[0].conditional(table, patterns)
-        assert deviation is not None
+        first, deviation = self.linears[0].conditional(table, patterns, spread)
         guesses = [first, *(linear.fill(table, patterns) for linear in self.linears[1:])]
         filled = np.sum([w * guess for w, guess in zip(self.mixture, guesses, strict=True)], axis=0)
         if self.bumps is not None:
@@ -103,21 +102,26 @@ def fit_table(table: np.ndarray, rng: np.random.Generator, *, bumps: bool = True
     n, d = table.shape
     fold = cell_folds(missing, FOLDS, rng)
     margins = margins_of(table)
-    linears, plenty = fit_linears(table, fold == 0, margins)
-    fills, guesses, spread = _cross(table, fold, linears, plenty, margins)
+    scores = to_scores(margins, table)
+    linears, plenty = fit_linears(table, fold == 0, margins, scores)
+    tried = _cross(table, scores, fold, linears, plenty, margins)
     rows, cols = np.nonzero(fold >= 0)
-    mixture = _mixture(guesses[:, rows, cols], table[rows, cols], cols, d)
-    linears, guesses = linears[: len(mixture)], guesses[: len(mixture)]
-    errors = table - (mixture[:, None, :] * guesses).sum(axis=0)
-    learned, said = fit_bumps(fills, fold, errors, rng) if bumps else (None, np.where(fold >= 0, 0.0, np.nan))
-    trees = {} if learner is None else _trees(learner, fills, fold, table, errors, learned)
+    mixture = _mixture(tried.guesses[:, rows, cols], table[rows, cols], cols, d)
+    linears = linears[: len(mixture)]
+    errors = table - (mixture[:, None, :] * tried.guesses[: len(mixture)]).sum(axis=0)
+    learned, said = (
+        fit_bumps(tried.filled, tried.place, fold, errors, rng) if bumps else (None, np.where(fold >= 0, 0.0, np.nan))
+    )
+    trees = {} if learner is None else _trees(learner, tried, table, errors, learned)
     weights = odds_of_gaps(missing, linears[0].fill(table))
-    calibration = Calibration.of(errors - said, spread, 1 + d / n if plenty else 1.0, weights)
+    calibration = Calibration.of(errors - said, tried.spread, 1 + d / n if plenty else 1.0, weights)
     return TableModel(linears, mixture, margins, learned, calibration, trees)
 
 
-def fit_linears(wide: np.ndarray, held: np.ndarray, margins: list[Margin]) -> tuple[list[Linear], bool]:
-    """Linear models of the columns as they are and of their scores, and whether rows are plenty.
+def fit_linears(
+    wide: np.ndarray, held: np.ndarray, margins: list[Margin] | None, scores: np.ndarray | None = None
+) -> tuple[list[Linear], bool]:
+    """Linear models of the columns as they are and, with margins, of their scores, and whether rows are plenty.
 
     A few factors and noise instead of a full covariance where columns are many; where rows are few, whichever of the two fills
     the held-out cells better. With more rows the full, shrunk covariance was never behind by more than chance.
@@ -125,10 +129,10 @@ def fit_linears(wide: np.ndarray, held: np.ndarray, margins: list[Margin]) -> tu
     n, d = wide.shape
     if d > WIDE:
         return [_factors(wide, choose_rank(wide, held))], False
-    if n >= PLENTY * d:
-        plain = fit_linear(wide, None)
-        return [plain, fit_linear(wide, margins, plain)], True
     patterns = find_patterns(np.isnan(wide))
+    if n >= PLENTY * d:
+        plain = fit_linear(wide, None, patterns)
+        return [plain] if margins is None else [plain, fit_linear(wide, margins, patterns, scores)], True
     chosen = choose_linear(wide, held, None)
     if n < FEW_ROWS * d and held.any():
         hidden = np.where(held, np.nan, wide)
@@ -136,7 +140,8 @@ def fit_linears(wide: np.ndarray, held: np.ndarray, margins: list[Margin]) -> tu
         full, few = (np.mean((model.fill(hidden) - wide)[held] ** 2) for model in (chosen, factors))
         if few < (1 - CLEARLY) * full:
             return [_factors(wide, factors)], False
-    return [model.refit(wide, 40, patterns) for model in (chosen, choose_linear(wide, held, margins))], False
+    models = [chosen] if margins is None else [chosen, choose_linear(wide, held, margins)]
+    return [model.refit(wide, 40, patterns) for model in models], False
 
 
 def _factors(wide: np.ndarray, model: FactorAnalysis) -> Linear:
@@ -144,25 +149,59 @@ def _factors(wide: np.ndarray, model: FactorAnalysis) -> Linear:
     return Linear(fit_factor_analysis(wide, model.loadings.shape[1], start=model), 0.0)
 
 
+@dataclass(frozen=True)
+class Tried:
+    """What linear models say about cells that were hidden.
+
+    Attributes
+    ----------
+    filled : (p, d) array
+        Rows as the first model filled them (as scores), each once for every fold in which cells of it were hidden.
+    place : (n, d) integer array
+        Which of these a cell was hidden in, -1 where in none.
+    guesses : (models, n, d) array
+        For hidden cells; nan elsewhere.
+    spread : (n, d) array
+        The deviations that the first model expected.
+    """
+
+    filled: np.ndarray
+    place: np.ndarray
+    guesses: np.ndarray
+    spread: np.ndarray
+
+
 def _cross(
-    table: np.ndarray, fold: np.ndarray, linears: list[Linear], plenty: bool, margins: list[Margin]
-) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-    """Hide the folds in turn: the rows as they were filled then (as scores), and guesses and their spread at hidden cells."""
-    fills = []
+    table: np.ndarray, scores: np.ndarray, fold: np.ndarray, linears: list[Linear], plenty: bool, margins: list[Margin]
+) -> Tried:
+    """Hide the folds in turn, in the rows that have cells of them."""
+    filled, place, count = [], np.full(table.shape, NEVER), 0
     guesses, spread = np.full((len(linears), *table.shape), np.nan), np.full(table.shape, np.nan)
-    whole = to_scores(margins, table)
     for k in range(FOLDS):
-        at = fold == k
-        hidden, scores = np.where(at, np.nan, table), np.where(at, np.nan, whole)
+        rows = np.flatnonzero((fold == k).any(axis=1))
+        if not len(rows):
+            continue
+        at = fold[rows] == k
+        cells = rows[np.nonzero(at)[0]], np.nonzero(at)[1]
+        models = linears if plenty else _refitted(linears, table, scores, fold == k)
+        hidden, hidden_scores = np.where(at, np.nan, table[rows]), np.where(at, np.nan, scores[rows])
         inside = find_patterns(np.isnan(hidden))
-        for b, linear in enumerate(linears):
-            model = linear if plenty else linear.refit(hidden, REFIT, inside, scores)
-            filled, deviation = model.conditional(hidden, inside, b == 0, scores)
-            guesses[b][at] = filled[at]
+        for b, model in enumerate(models):
+            guess, deviation = model.conditional(hidden, inside, b == 0, hidden_scores, at)
+            guesses[b][cells] = guess[at]
             if deviation is not None:
-                spread[at] = deviation[at]
-                fills.append(scores_filled(margins, scores, filled))
-    return fills, guesses, spread
+                spread[cells] = deviation[at]
+                filled.append(scores_filled(margins, hidden_scores, guess))
+        place[cells] = count + np.nonzero(at)[0]
+        count += len(rows)
+    return Tried(np.concatenate(filled) if filled else np.empty((0, table.shape[1])), place, guesses, spread)
+
+
+def _refitted(linears: list[Linear], table: np.ndarray, scores: np.ndarray, at: np.ndarray) -> list[Linear]:
+    """Models that have not seen the cells of a fold."""
+    hidden = np.where(at, np.nan, table)
+    patterns = find_patterns(np.isnan(hidden))
+    return [linear.refit(hidden, REFIT, patterns, np.where(at, np.nan, scores)) for linear in linears]
 
 
 def _mixture(found: np.ndarray, truth: np.ndarray, cols: np.ndarray, d: int) -> np.ndarray:
@@ -185,23 +224,21 @@ def _weight(one: np.ndarray, two: np.ndarray, truth: np.ndarray, cols: np.ndarra
 
 
 def _trees(
-    learner: Learner, fills: list[np.ndarray], fold: np.ndarray, table: np.ndarray, errors: np.ndarray, bumps: Bumps | None
+    learner: Learner, tried: Tried, table: np.ndarray, errors: np.ndarray, bumps: Bumps | None
 ) -> dict[int, Callable[[np.ndarray], np.ndarray]]:
     """Functions that a learner finds in what is left over, for the columns where they take away enough of it."""
     found = {}
-    told = np.zeros_like(errors)
-    if bumps is not None:
-        for k, rows in enumerate(fills):
-            told = np.where(fold == k, bumps(rows), told)
+    told = np.zeros_like(tried.filled) if bumps is None else bumps(tried.filled)
     for j in range(table.shape[1]):
-        at = np.flatnonzero(fold[:, j] >= 0)
+        at = np.flatnonzero(tried.place[:, j] >= 0)
         if len(at) < 50:
             continue
-        guess = table[at, j] - errors[at, j] + told[at, j]
-        X = np.column_stack([np.stack(fills)[fold[at, j], at], guess])
+        seen = tried.place[at, j]
+        guess = table[at, j] - errors[at, j] + told[seen, j]
+        X = np.column_stack([tried.filled[seen], guess])
         r = table[at, j] - guess
         judge = np.arange(len(at)) % 4 == 0
-        tried = learner(X[~judge], r[~judge])(X[judge])
-        if np.sum((r[judge] - tried) ** 2) < (1 - 2 * BETTER) * np.sum(r[judge] ** 2):
+        tested = learner(X[~judge], r[~judge])(X[judge])
+        if np.sum((r[judge] - tested) ** 2) < (1 - 2 * BETTER) * np.sum(r[judge] ** 2):
             found[j] = learner(X, r)
     return found
