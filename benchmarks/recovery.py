@@ -139,6 +139,7 @@ def table(runs: list[dict]) -> list[dict]:
                 "determined": f"{np.mean([d['determined'] for d in group]):.2f}",
                 "median iterations": int(np.median([d["iterations"] for d in group])),
                 "median CPU s": f"{np.median([d['cpu_seconds'] for d in group]):.1f}",
+                "measured": " and ".join(sorted({d.get("date", "2026-11-15") for d in group})),
             }
         )
     return rows

@@ -200,3 +200,13 @@ def test_spreads_against_covariances_as_matrices():
         scale = (1.0 if a >= 120 else model.row_noise[a]) * (1.0 if b >= 90 else model.col_noise[b])
         variance = 1 / (model.noise * scale) + y @ S @ y + x @ T @ x + np.trace(S @ T)
         assert got == pytest.approx(np.sqrt(variance), rel=1e-9)
+
+
+def test_without_offsets_the_mean_does_not_drown_the_rest():
+    """Factors in [0, 1]: the first direction is ten times the others. Sweeps used to begin at a third of it, took what that
+    left over for noise, and let the others fade: 0.82 and 0.81 here, where 0.89 are to be had.
+    """
+    for seed in (1, 2):
+        given, held = drawn(seed, (400, 300), 4, per_freedom=4, noise=0.3)
+        model = lr.MatrixCompletion(4, "learned", biases=False).fit(np.column_stack(given[:2]), given[2])
+        assert score(model, held) > 0.88

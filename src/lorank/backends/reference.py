@@ -16,6 +16,7 @@ from .nonnegative import nonnegative_equations
 from .normal_steps import normal_steps
 
 BLOCK = 1 << 16  # observations sampled at a time: bounds the memory of gathered factors
+HEAD = 1 << 12  # observations that mostly tell whether all are in order
 
 
 class Reference(Dense):
@@ -39,7 +40,7 @@ class Reference(Dense):
         """Observations in row-major order: indptr, column indices, values, and the places where they stood before."""
         indptr = np.zeros(shape[0] + 1, np.int64)
         np.cumsum(np.bincount(rows, minlength=shape[0]), out=indptr[1:])
-        if ((rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (cols[1:] >= cols[:-1]))).all():  # as it should be already
+        if _in_order(rows[:HEAD], cols[:HEAD]) and _in_order(rows, cols):  # as it should be already
             return indptr, cols.astype(np.int32), values.copy(), range(len(rows))
         order = self.row_major_order(rows, cols, shape)
         return indptr, cols[order].astype(np.int32), values[order], order
@@ -337,6 +338,11 @@ class ReferenceObservations:
         g = self.matrix(p)
         h = g.conj().T
         return (g @ h).toarray(), (h @ g).toarray()
+
+
+def _in_order(rows: np.ndarray, cols: np.ndarray) -> bool:
+    """Whether pairs are sorted by row, then by column."""
+    return bool(((rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (cols[1:] >= cols[:-1]))).all())
 
 
 def _weights_of(weights: Array, m: int, dtype: np.dtype) -> np.ndarray:

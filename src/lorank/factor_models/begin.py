@@ -21,7 +21,9 @@ from ..starts.staged import Staged
 OFFSET_SWEEPS = 3  # of offsets alone: from then on they change by less than the factors will change them
 SETTLE, MAX_STEPS = 3, 12  # conjugate gradient steps: until three of them leave nine tenths of the residual, at most twelve
 
-SHRUNK = 0.3  # of their size: from 0.1 on to 0.3 sweeps end alike, from the whole size a little higher on noisy ratings
+# Of their size, with offsets: from 0.1 on to 0.3 sweeps end alike, from the whole size a little higher on noisy ratings.
+# Without offsets the first direction holds the mean: made smaller, it leaves so much over that the rest is taken for noise.
+SHRUNK = 0.3
 
 
 def begin(
@@ -30,8 +32,8 @@ def begin(
     """Factors of that rank, with priors from before anything is known: those of ``base``, by default offsets alone, and more
     directions of what they leave over.
 
-    These are made smaller: an unregularised fit of data with noise is too large, and sweeps grow factors faster than they
-    forget what was fitted by chance.
+    With offsets these are made smaller: an unregularised fit of data with noise is too large, and sweeps grow factors faster
+    than they forget what was fitted by chance.
 
     Parameters
     ----------
@@ -90,7 +92,7 @@ def _directions(problem: Completion, rank: int, rng: np.random.Generator) -> Fix
 def _side_by_side(problem: Completion, base: Factors | None, X: FixedRank, offsets: bool) -> Factors:
     """Balanced factors of X, with those of ``base`` beside them: offsets stay at the end."""
     backend = problem.backend
-    root = (SHRUNK * backend.astype(X.s, np.float64)) ** 0.5
+    root = ((SHRUNK if offsets else 1.0) * backend.astype(X.s, np.float64)) ** 0.5
     sides: list[Array] = [backend.astype(backend.asarray(a), np.float64) * root for a in (X.U, X.V)]
     if base is not None:
         at = base.rows.shape[1] - 2 * offsets

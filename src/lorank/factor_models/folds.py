@@ -48,8 +48,9 @@ class Observed(NamedTuple):
     weights: Array | None = None
 
     def part(self, flags: Array) -> Observed:
-        weights = None if self.weights is None else self.weights[flags]
-        return Observed(self.rows[flags], self.cols[flags], self.values[flags], self.shape, weights)
+        at = backend_of(flags).places(flags)  # once: flags are slower to follow than places
+        weights = None if self.weights is None else self.weights[at]
+        return Observed(self.rows[at], self.cols[at], self.values[at], self.shape, weights)
 
 
 @dataclass(frozen=True)
