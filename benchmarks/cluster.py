@@ -220,13 +220,13 @@ def workers(args, place):
 
 def model(args, place):
     """Gradients and iterations of several sizes at several workers; docs/scale.md has the model that they are held against."""
-    for m in (5_000_000, 20_000_000):
+    for m in args.sizes:
         where = place.parent / str(m) / "data"
         if not (where / "manifest.json").exists():
             where.parent.mkdir(parents=True, exist_ok=True)
             write(where, m // 50, m // 500, 50, args.rank, 8)
         each(args, where, "mapped", 1)
-        for count in (1, 2, 4, 8):
+        for count in args.counts:
             each(args, where, f"dask:{count}", 1)
 
 
@@ -316,6 +316,8 @@ def main():
     parser.add_argument("--partitions", type=int, help="of the files; of the GPU, where all is in one piece otherwise")
     parser.add_argument("--sites", type=int, default=1, help="on the GPU: threads, each with some of the partitions")
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[5_000_000, 20_000_000], help="of model: observations")
+    parser.add_argument("--counts", type=int, nargs="*", default=[1, 2, 4, 8], help="of model: workers")
     parser.add_argument("--threads", type=int, nargs="*", default=[1], help="of disk: a run with each number")
     parser.add_argument("--passes", type=int, default=3, help="gradients to time")
     parser.add_argument("--results", help="figures go to this file, and are not made again")

@@ -54,8 +54,8 @@ class BlockInverses:
 
     def drift(self, X: FixedRank) -> float:
         """How far the singular vectors at X have turned away from those where the blocks were taken: the sine of an angle."""
-        gram = X.backend.gram
-        least = min(np.linalg.norm(gram(old, new), -2) for old, new in ((self.at.U, X.U), (self.at.V, X.V)))
+        turns = X.backend.gram_pairs([(self.at.U, X.U), (self.at.V, X.V)])
+        least = min(np.linalg.norm(turn, -2) for turn in turns)
         return float(np.sqrt(max(0.0, 1 - float(least) ** 2)))
 
 

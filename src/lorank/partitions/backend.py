@@ -198,6 +198,7 @@ class Partitioned(Reference):
             assert first is not None
             for k, one in zip(missing, added(first, wanted), strict=True):
                 found[k] = np.asarray(one)
+            self._remember([pairs[k] for k in missing], [found[k] for k in missing])
         return [one.copy() for one in found]
 
     def prepare(self, *sides: Sequence[Array]) -> None:
@@ -207,24 +208,26 @@ class Partitioned(Reference):
             arrays = list({id(a.node): a for a in side if isinstance(a, Spread)}.values())
             pairs += [(a, b) for k, a in enumerate(arrays) for b in arrays[k:]]
         if pairs:
-            self._remember(pairs, clear=True)
+            graph, found = pairs[0][0].graph, self.gram_pairs(pairs)
+            graph.grams.clear()  # of iterations before
+            self._remember(pairs, found)
 
-    def _remember(self, pairs: Sequence[tuple[Array, Array]], clear: bool = False) -> None:
-        graph = pairs[0][0].graph
-        found = self.gram_pairs(pairs)
-        if clear or len(graph.grams) > MOST_GRAMS:
-            graph.grams.clear()
+    def _remember(self, pairs: Sequence[tuple[Array, Array]], found: Sequence[np.ndarray]) -> None:
         for (a, b), one in zip(pairs, found, strict=True):
-            graph.grams[_keys(a, b)], graph.grams[_keys(b, a)] = one, one.conj().T
+            if isinstance(a, Spread) and isinstance(b, Spread):
+                known = a.graph.grams
+                if len(known) > MOST_GRAMS:
+                    known.clear()
+                known[_keys(a, b)], known[_keys(b, a)] = one, one.conj().T
 
     def extend_basis(self, u: Array, y: Array) -> tuple[Array, np.ndarray] | None:
         if isinstance(u, Spread) and isinstance(y, Spread):
-            self._remember([(u, y), (y, y)])
+            self.gram_pairs([(u, y), (y, y)])  # both in one trip: they are known then
         return super().extend_basis(u, y)
 
     def extend_bases(self, pairs: Sequence[tuple[Array, Array]]) -> list[tuple[Array, np.ndarray]] | None:
         if all(isinstance(a, Spread) for pair in pairs for a in pair):
-            self._remember([one for u, y in pairs for one in ((u, y), (y, y))])
+            self.gram_pairs([one for u, y in pairs for one in ((u, y), (y, y))])
         return super().extend_bases(pairs)
 
     def concat(self, blocks: Sequence[Array], axis: int = 1) -> Array:
