@@ -92,6 +92,7 @@ def solve(
         Success when ``|A X - y| <= tol |y|``; or, where noise does not allow that, when the misfit has come to rest and nothing
         stands out in the residual any more (status ``"noise"``; ``result.noise`` tells how much there is).
     max_iter : int
+        At most so many iterations.
     start : str, FixedRank, (U, s, V) or callable, optional
         ``"spectral"``, ``"staged"``, ``"continuation"`` or ``"balanced"``; by default what suits the solver.
     stop : Rule, optional
