@@ -98,7 +98,7 @@ def read_features(
     """
     what = f"{side}_features"
     if not is_frame(table):
-        table = table if hasattr(table, "tocoo") else _numbers(table, what)
+        table = table.tocsc() if hasattr(table, "tocoo") else _numbers(table, what)  # not every format has columns to take
         if ids is not None:
             raise ValueError(f"{what} must be a data frame with the ids of its lines: the observations have ids")
     names = None
