@@ -13,7 +13,7 @@ import numpy as np
 from ..backends import Array
 from ..geometry import FixedRank
 from ..operators import Completion
-from ..solvers.alternating import Factors
+from ..solvers.alternating import Factors, total_weight
 from ..solvers.variational import Variational
 from ..starts.growth import fit as descend
 from ..starts.staged import Staged
@@ -24,6 +24,7 @@ SETTLE, MAX_STEPS = 3, 12  # conjugate gradient steps: until three of them leave
 # Of their size, with offsets: from 0.1 on to 0.3 sweeps end alike, from the whole size a little higher on noisy ratings.
 # Without offsets the first direction holds the mean: made smaller, it leaves so much over that the rest is taken for noise.
 SHRUNK = 0.3
+CERTAIN = 0.3  # of the precision that what is left over by the start would mean
 
 
 def begin(
@@ -55,7 +56,13 @@ def begin(
         X = _directions(problem if base is None else _rest(problem, base), more, rng)
         base = _side_by_side(problem, base, X, solver.offsets)
     assert base is not None
-    return solver.uninformed(problem, base)
+    factors = solver.uninformed(problem, base)
+    if solver.offsets or solver.noise == "unit" or problem.y_norm == 0:
+        return factors
+    # Without offsets the values are as large as their mean, which says nothing of noise: what is left over does.
+    size = problem.y_norm**2 / total_weight(problem)
+    left = max(_rest(problem, factors).y_norm ** 2 / total_weight(problem), 1e-10 * size)
+    return replace(factors, noise=max(factors.noise, CERTAIN / left))
 
 
 def offsets_alone(problem: Completion, solver: Variational) -> Factors:
