@@ -36,6 +36,25 @@ def test_two_devices_of_torch():
     np.testing.assert_allclose(second.predict(everywhere), first.predict(everywhere), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.needs("torch")
+def test_nothing_is_put_off_from_program_to_program():
+    """PyTorch's backend puts sums off; kept in a block they would hold all that they are made of, and lose digits."""
+    import torch
+
+    _, two, _ = pair("partitions:3:torch:cpu")
+    kinds = set()
+
+    def look(problem, state, clock):
+        site = problem.observations.graph.engine.site
+        tall = [a for by_block in site._block.values() for a in by_block.values()] + list(site._shared.values())
+        kinds.update(type(a).__name__ for a in tall)
+
+    for solver in ("rcg", lr.RCG(lr.metrics.Blocks())):
+        lr.solve(two, 3, solver, stop=lr.stopping.Iterations(4), max_iter=4, callbacks=[look])
+    assert torch.Tensor.__name__ in kinds
+    assert "Tall" not in kinds
+
+
 def test_what_fails_in_one_place_ends_all():
     _, two, _ = pair("partitions:4:reference+reference")
     two.observations.graph.engine.sites[1].holder.blocks[3] = None  # whose passes raise

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
+
 from ..backends import Backend
 from .exchange import Lost
 from .plan import Range, TreeSum
@@ -83,6 +85,8 @@ class Together:
     def __init__(self, sites: Sequence[Site]) -> None:
         self.sites, self.plan = list(sites), sites[0].plan
         self.meeting = Meeting([site.backend for site in sites])
+        for site in sites:  # PyTorch loads what it needs for this on a GPU at the first call, and not from two threads at once
+            site.backend.inverses(site.backend.asarray(np.ones((1, 1, 1))))
         self._pool = ThreadPoolExecutor(len(self.sites), thread_name_prefix="lorank")
         for k, site in enumerate(self.sites):
             site.exchange = lambda found, k=k: self.meeting.exchange(k, found)  # type: ignore[misc]
