@@ -48,9 +48,7 @@ class FactorAnalysis:
         W, r = self.loadings, self.loadings.shape[1]
         known = ~np.isnan(table)
         weighted = W / self.noise[:, None]
-        outer = (weighted[:, :, None] * W[:, None, :]).reshape(len(W), r * r)
-        M = (known.astype(np.float64) @ outer).reshape(-1, r, r) + np.eye(r)
-        covariance = np.linalg.inv(M)
+        covariance = np.linalg.inv(_summed(known, weighted, W) + np.eye(r))
         score = np.where(known, table - self.mean, 0.0) @ weighted
         return (covariance @ score[:, :, None])[:, :, 0], covariance
 
@@ -103,7 +101,8 @@ def fit_factor_analysis(
     """
     known = ~np.isnan(table)
     counts = np.maximum(known.sum(axis=0), 1)
-    mask = known.astype(np.float64)
+    some = ~known.all(axis=0)
+    mask, upper = known[:, some].astype(np.float64), np.triu_indices(rank)
     model = start or _nothing(table, known, counts)
     if rank > model.loadings.shape[1]:
         model = _grown(table, known, model, rank)
@@ -115,7 +114,9 @@ def fit_factor_analysis(
         z, covariance = FactorAnalysis(mean, W, noise).factors(table)
         second = covariance + z[:, :, None] * z[:, None, :]
         X = np.where(known, table - mean, 0.0)
-        A = (mask.T @ second.reshape(len(table), -1)).reshape(len(W), rank, rank) + RIDGE * np.eye(rank)
+        A = np.broadcast_to(second.sum(axis=0), (len(W), rank, rank)).copy()  # of columns that are known everywhere
+        A[some] = _square(mask.T @ second[:, upper[0], upper[1]], rank)
+        A += RIDGE * np.eye(rank)
         b = X.T @ z
         W = np.linalg.solve(A, b[:, :, None])[:, :, 0]
         new = np.maximum(((X**2).sum(axis=0) - (W * b).sum(axis=1)) / counts, FLOOR * np.maximum(variance, FLOOR))
@@ -152,6 +153,25 @@ def choose_rank(table: np.ndarray, held: np.ndarray) -> FactorAnalysis:
                 break
     assert best is not None
     return best[1]
+
+
+def _summed(known: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """``sum_j known_ij left_j right_j^T`` for each row i, an (n, r, r) array, of symmetric products.
+
+    Columns that are known everywhere are summed once, and of the others' products one half.
+    """
+    r = left.shape[1]
+    some, upper = ~known.all(axis=0), np.triu_indices(r)
+    products = left[some][:, upper[0]] * right[some][:, upper[1]]
+    return _square(known[:, some].astype(np.float64) @ products, r) + left[~some].T @ right[~some]
+
+
+def _square(halves: np.ndarray, r: int) -> np.ndarray:
+    """Symmetric (n, r, r) matrices from their upper halves."""
+    place = np.zeros((r, r), np.int64)
+    upper = np.triu_indices(r)
+    place[upper] = place[upper[::-1]] = np.arange(len(upper[0]))
+    return np.asarray(halves[:, place])
 
 
 def _nothing(table: np.ndarray, known: np.ndarray, counts: np.ndarray) -> FactorAnalysis:

@@ -1,8 +1,9 @@
 """The model of columns that follow each other in time: several guesses for a gap, weighed by how far the next known cell is.
 
 Guesses come from the other columns of the row alone, from these and the neighbours in time in one Gaussian, from the line
-between neighbours, from that line drawn through what the other columns leave over, and from the season. Which of them to
-trust is learned on known cells that are hidden in runs like the table's own gaps, so that a line that is right remains a line.
+between neighbours, from that line drawn through what the other columns leave over, or through what factors that are smoothed
+along time leave over, and from the season. Which of them to trust is learned on known cells that are hidden in runs like the
+table's own gaps, so that a line that is right remains a line.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from .calibration import Calibration
 from .linear import Linear
 from .patterns import find_patterns
 from .series import Neighbours, between, block_folds, profile, runs, seasonal, typical_step
+from .smoother import fit_smoother
 from .table_model import FOLDS, REFIT, fit_linears
 
 EDGES = np.array([1.5, 2.5, 4.5, 8.5, 16.5])  # of the classes of distances, in typical steps
@@ -132,6 +134,9 @@ def _guesses(
     left = (filled - across.gaussian.mean) @ K / np.diagonal(K)  # what the other columns do not say
     through = filled + between(np.where(missing, np.nan, left), times)[0]
     found = [rows[:, :d], filled, line, through]
+    gaussian = across.gaussian
+    smooth = fit_smoother(gaussian.mean, gaussian.covariance, filled)(table, np.diff(times) / typical_step(times))
+    found.append(smooth + between(np.where(missing, np.nan, table - smooth), times)[0])
     if neighbours.period:
         shape = profile(table, neighbours.period)
         found += [seasonal(table, neighbours.period, line), shape + between(table - shape, times)[0]]
