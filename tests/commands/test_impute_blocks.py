@@ -174,3 +174,52 @@ def test_an_empty_name_and_a_compressed_output(tmp_path):
     assert found[0] == ["", "a", "b"]
     assert len(found) == 61
     assert all(cell for record in found[1:] for cell in record)
+
+
+def test_empty_lines_are_no_rows(tmp_path):
+    rows = [f"{k},{2 * k % 7},{k % 3}" for k in range(30)]
+    rows[5], rows[9] = "", '4,,"2"'
+    rows[12] = "  "
+    for text, options in (("\n".join(["a,b,c", *rows, "", ""]), ()), ("\n".join(["a,b,c", *rows]), ("--time", "a"))):
+        file = tmp_path / "t.csv"
+        file.write_text(text)
+        result = run("impute", file, "-o", tmp_path / "o.csv", *options)
+        assert result.exit_code == 0, result.output
+        assert len((tmp_path / "o.csv").read_text().splitlines()) == 29
+
+
+def test_lines_within_quotes_and_of_separators_stay():
+    from lorank.datafiles.text import without_empty_lines
+
+    assert without_empty_lines(b'a,b\n\n"x\n\ny",1\n \n,\n', ",") == b'a,b\n"x\n\ny",1\n,\n'
+    assert without_empty_lines(b"a\tb\n\t\n\n1\t2", "\t") == b"a\tb\n\t\n1\t2"
+
+
+def test_known_cells_keep_their_spaces(tmp_path):
+    lines = [f"{k} , {k % 5}" for k in range(40)]
+    lines[7] = "7 ,"
+    (tmp_path / "t.csv").write_text("\n".join(["a,b", *lines]))
+    assert run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv").exit_code == 0
+    written = (tmp_path / "o.csv").read_text().splitlines()
+    assert written[1:8] == lines[:7]
+    assert written[9:] == lines[8:]
+
+
+def test_brackets_in_a_parquet_file_s_name(tmp_path):
+    _, holes, _ = frame(60)
+    holes.write_parquet(tmp_path / "t[1].parquet")
+    assert run("impute", tmp_path / "t[1].parquet", "-o", tmp_path / "o[2].parquet").exit_code == 0
+    assert (tmp_path / "o[2].parquet").exists()
+
+
+def test_endings_that_would_lie_are_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n" + "\n".join(f"{k},{k}" for k in range(20)))
+    result = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.xlsx")
+    assert result.exit_code != 0
+    assert "xlsx" in result.output
+    assert not (tmp_path / "o.xlsx").exists()
+
+
+def test_a_list_of_ratings_is_told_of_complete(tmp_path):
+    (tmp_path / "t.csv").write_text("user,item,rating\n" + "\n".join(f"{k % 7},{k % 5},{k % 3}" for k in range(30)))
+    assert "lorank complete" in run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv").output

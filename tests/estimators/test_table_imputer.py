@@ -302,3 +302,17 @@ def test_a_constant_column_with_gaps_beside_one_other(seed):
     table[::9, 0] = np.nan
     filled = lr.TableImputer().fit_transform(table)
     np.testing.assert_array_equal(filled, np.column_stack([np.full(300, 5.0), other]))
+
+
+def test_series_models_of_before_factors_were_smoothed_are_read(tmp_path):
+    from dataclasses import replace
+
+    table = np.where(np.random.default_rng(0).random((200, 5)) < 0.2, np.nan, wave(200))
+    imputer = lr.TableImputer(time=True).fit(table)
+    weights = imputer.model_.weights
+    old = np.delete(weights, 4, axis=-1)
+    imputer.model_ = replace(imputer.model_, weights=old)
+    again = lr.load(imputer.save(tmp_path / "old.lorank"))
+    np.testing.assert_array_equal(again.model_.weights[..., 4], 0)
+    np.testing.assert_array_equal(np.delete(again.model_.weights, 4, axis=-1), old)
+    assert np.isfinite(again.transform(table)).all()

@@ -16,7 +16,7 @@ import numpy as np
 from ..files import FileError, atomic
 from .hints import DECIMAL_COMMA
 from .tables import GAPS, _blame
-from .text import head, polars, read_cells
+from .text import head, polars, read_cells, without_empty_lines
 
 BYTES = 1 << 24  # of a block of text
 ROWS = 1 << 16  # of a block of a Parquet file
@@ -112,7 +112,7 @@ class TableBlocks:
         for name in self.names:
             cells, new = _stripped(block, name), filled.get_column(name)
             gaps = _gaps(cells) & new.is_not_null()
-            columns.append(block.get_column(name) if not gaps.any() else cells.zip_with(~gaps, new.cast(pl.String)))
+            columns.append(block.get_column(name).zip_with(~gaps, new.cast(pl.String)))
         return pl.DataFrame(dict(zip(self.names, columns, strict=True)))
 
 
@@ -184,8 +184,9 @@ def _text(path: Path, separator: str, names: list[str], named: bool) -> Iterator
             part = left + data
             end = _last_end(part) if data else len(part)
             left = part[end:]
-            if part[:end].strip():
-                yield from _frames(path, part[:end], separator, names, header)
+            whole = without_empty_lines(part[:end], separator) if len(names) > 1 else part[:end]
+            if whole.strip():
+                yield from _frames(path, whole, separator, names, header)
                 header = False
             if not data:
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from ..files import FileError, atomic
 from .hints import DECIMAL_COMMA, comma_hint
-from .text import head, number, polars, read_cells, records
+from .text import head, number, polars, read_cells, records, without_empty_lines
 
 GAPS = ("", "na", "nan", "null", "none", "n/a", "?", "-")
 
@@ -91,7 +92,7 @@ def read_table(path: str | Path) -> Table:
         return _table(path, frame, numbers)
     separator = "\t" if path.suffix.lower() in (".tsv", ".tab") else None
     separator, names, named, _ = head(path, separator)
-    frame = read_cells(path, path, separator, names, named)
+    frame = read_cells(_source(path, separator, names), path, separator, names, named)
     numbers, columns = [], {}
     for name in names:
         cells = frame.get_column(name).fill_null("").str.strip_chars()
@@ -104,6 +105,14 @@ def read_table(path: str | Path) -> Table:
         elif bad.sum() < (~gap).sum() or cells.filter(bad).str.contains(DECIMAL_COMMA).all():
             _blame(path, separator, names, named, name)
     return _table(path, frame.with_columns(**columns), numbers)
+
+
+def _source(path: Path, separator: str, names: list[str]) -> Any:
+    """The file without its empty lines, which are rows where there is one column alone."""
+    if len(names) < 2:
+        return path
+    with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        return io.BytesIO(without_empty_lines(file.read(), separator))
 
 
 def _table(path: Path, frame: Any, numbers: list[str]) -> Table:

@@ -135,6 +135,25 @@ def read_cells(source: Any, path: Path, separator: str, names: Sequence[str], he
         raise FileError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
 
 
+def without_empty_lines(text: bytes, separator: str) -> bytes:
+    """Lines with nothing but spaces are left out, but for those within quotes: they are no rows of a table of several columns.
+
+    Parameters
+    ----------
+    text : bytes
+        Whole records.
+    separator : str
+        That lines may consist of: those are rows, of empty cells.
+    """
+    blank = b" \t\r\n".replace(separator.encode(), b"")
+    kept, inside = [], False
+    for line in text.splitlines(keepends=True):
+        if inside or line.strip(blank):
+            kept.append(line)
+        inside ^= line.count(b'"') % 2 == 1
+    return b"".join(kept)
+
+
 def read_columns(path: Path, separator: str, names: Sequence[str], named: bool, kinds: dict[str, str]) -> dict[str, Any]:
     """Columns by name, as polars series: ``kinds`` says "number", "whole" or "text".
 

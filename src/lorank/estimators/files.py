@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from ..factor_models import Candidate, FactorModel
 from ..factor_models.memory import Memory
 from ..factor_models.taste import Taste
 from ..files import FileError, read_archive, write_archive
-from ..imputation import pack, unpack
+from ..imputation import SeriesModel, pack, unpack
 from ..parameter_checks import PATH, check
 from ..result import History, Status
 from .completion import MatrixCompletion
@@ -124,6 +124,9 @@ def _load_table(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> TableImp
     estimator = TableImputer(**meta["parameters"])
     for name in TABLE:
         setattr(estimator, name, unpack(meta["fitted"][name], arrays))
+    model = estimator.model_
+    if isinstance(model, SeriesModel) and model.weights.shape[-1] in (4, 6):  # of before factors were smoothed along time
+        estimator.model_ = replace(model, weights=np.insert(model.weights, 4, 0.0, axis=-1))
     estimator.n_features_in_ = meta["n_features"]
     if meta["features"]:
         estimator.feature_names_in_ = np.array(meta["features"], object)
@@ -165,7 +168,10 @@ def load_estimator(path: str | os.PathLike[str]) -> Any:
     try:
         return _build(meta, arrays)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise FileError(f"{path} is not complete, or from another version of lorank: {error!r}") from None
+        raise FileError(
+            f"{path} is not complete, or from another version of lorank: {error!r}; fit and save again, "
+            "or read it with the version that wrote it"
+        ) from None
 
 
 def _build(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
