@@ -160,6 +160,12 @@ def test_semicolons_bars_and_points(tmp_path):
         assert json.loads(done("diagnose", tmp_path / "a.csv", "--json").stdout)["observations"] == 4
 
 
+def test_nothing_to_hold_out_is_said(tmp_path):
+    (tmp_path / "a.csv").write_text("user,item,rating\n1,2,3\n2,2,4\n3,1,5\n")
+    result = run("evaluate", tmp_path / "a.csv")
+    assert (result.exit_code, "no row has two values" in result.stderr) == (1, True), result.output
+
+
 def test_a_zip_archive_is_no_text(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.csv", "w") as archive:
         archive.writestr("x", "y")

@@ -140,6 +140,13 @@ def check_place(path: Path | None, endings: Sequence[str], what: str, option: st
         raise Misuse(f"{option} {path} is a folder: name a file in it, such as {path / ('out' + endings[0])}")
 
 
+def only_one(files: list[Path], command: str) -> Path:
+    """The file, where a command takes one: the shell makes several of a pattern."""
+    if len(files) > 1:
+        raise Misuse(f"{command} takes one file, got {len(files)}, from {files[0]} to {files[-1]}: join them first")
+    return files[0]
+
+
 def show_json(content: dict[str, Any]) -> None:
     print(json.dumps(plain(content), indent=1))
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from .common import PAGE, Misuse, busy, check_place, for_people, say_columns, show_json, table
+from .common import PAGE, Misuse, busy, check_place, for_people, only_one, say_columns, show_json, table
 from .options import COLUMNS, OUTPUT, flag, option
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def register(app: "typer.Typer") -> None:
 
     @app.command()
     def evaluate(
-        file: Annotated[Path, typer.Argument(metavar="FILE", help="Ratings, as for complete.")],
+        files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Ratings, as for complete.")],
         row: Annotated[str | None, option("--row", panel=COLUMNS, help="The one with rows (users, say).")] = None,
         col: Annotated[str | None, option("--col", panel=COLUMNS, help="The one with columns (movies, say).")] = None,
         value: Annotated[str | None, option("--value", panel=COLUMNS, help="The one with values (ratings, say).")] = None,
@@ -38,7 +38,7 @@ def register(app: "typer.Typer") -> None:
     ) -> None:
         """Fit to a part of the ratings, recommend, and compare with what was held out; popularity and item means beside it."""
         with for_people():
-            run_evaluate(file, (row, col, value, when), positive, holdout, n, seed, as_json, report)
+            run_evaluate(only_one(files, "evaluate"), (row, col, value, when), positive, holdout, n, seed, as_json, report)
 
 
 def run_evaluate(

@@ -32,6 +32,8 @@ def rank_models(data: Any, out: np.ndarray, model: Any, positive: float | None =
     shape = len(data.row_ids), len(data.col_ids)
     liked = float(np.median(data.values)) if positive is None else float(positive)
     wanted = out & (data.values >= liked)
+    if not out.any():
+        raise ValueError("no row has two values: none can be held out to compare with")
     if not wanted.any():
         raise Misuse(
             f"none of the {int(out.sum()):,} held-out values is {liked:g} or more: lower --positive, or raise --holdout"

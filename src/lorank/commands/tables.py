@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from .common import MODEL, PAGE, TABLE, Misuse, busy, check_place, for_people, number_or, show_json, whole_or, word
+from .common import MODEL, PAGE, TABLE, Misuse, busy, check_place, for_people, number_or, only_one, show_json, whole_or, word
 from .options import MODEL as FIT
 from .options import OUTPUT, flag, option
 
@@ -22,7 +22,7 @@ def register(app: "typer.Typer") -> None:
 
     @app.command()
     def impute(
-        file: Annotated[Path, typer.Argument(metavar="FILE", help="A table: CSV, TSV or Parquet.")],
+        files: Annotated[list[Path], typer.Argument(metavar="FILE", help="A table: CSV, TSV or Parquet.")],
         out: Annotated[
             Path, option("-o", "--out", panel=OUTPUT, help="Where the filled table goes: .csv or .tsv (also .gz), or .parquet.")
         ],
@@ -49,7 +49,7 @@ def register(app: "typer.Typer") -> None:
     ) -> None:
         """Fill the gaps of a table: numbers, whole numbers, categories. Files may be larger than memory."""
         with for_people():
-            run_impute(file, out, rank, regularization, model, seed, as_json, device, time, refine, report)
+            run_impute(only_one(files, "impute"), out, rank, regularization, model, seed, as_json, device, time, refine, report)
 
 
 def run_impute(
