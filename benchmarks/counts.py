@@ -3,6 +3,7 @@
     python benchmarks/counts.py                         # 17,000 x 4,000 at rank 10, lorank alone
     python benchmarks/counts.py --small --peer          # 2,000 x 500, and glmpca (pip install glmpca) beside it
     python benchmarks/counts.py --device cuda           # on a GPU
+    python benchmarks/counts.py --held-out              # which ridge predicts counts that were held back best
 
 The table is drawn: abundances of genes and depths of cells log-normal, about a tenth of the entries not zero, ten directions of
 variation. Offsets are the depths of the cells. glmpca fits an intercept for each gene along with its factors; lorank takes the
@@ -16,6 +17,7 @@ import argparse
 import json
 import os
 import time
+import warnings
 
 import numpy as np
 import scipy.sparse
@@ -23,11 +25,11 @@ import scipy.sparse
 import lorank as lr
 
 
-def draw(n1: int, n2: int, rank: int, seed: int) -> scipy.sparse.csr_array:
+def draw(n1: int, n2: int, rank: int, seed: int, deeper: float = 1.0) -> scipy.sparse.csr_array:
     """A table of counts, row block by row block."""
     rng = np.random.default_rng(seed)
     genes = np.exp(1.8 * rng.standard_normal(n1))
-    depth = 2_000 * n1 / 17_000 * np.exp(0.4 * rng.standard_normal(n2))
+    depth = deeper * 2_000 * n1 / 17_000 * np.exp(0.4 * rng.standard_normal(n2))
     left, right = 0.35 * rng.standard_normal((n1, rank)), rng.standard_normal((n2, rank))
     blocks = []
     for k in range(0, n1, 500):
@@ -97,6 +99,45 @@ def peer(table: scipy.sparse.csr_array, rank: int) -> dict[str, object]:
     }
 
 
+RIDGES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0)
+
+
+def held_out(seeds: int) -> None:
+    """Counts thinned into two independent tables, four fifths to fit and a fifth to judge: deviance for each ridge over that of
+    the best one, on tables of several sizes and depths, at the true rank and at twice that.
+    """
+    for n1, n2, deeper in ((600, 200, 1.0), (600, 200, 4.0), (1500, 300, 1.0)):
+        for rank in (5, 10):
+            for intercepts in (False, True):
+                found = []
+                for seed in range(seeds):
+                    table = draw(n1, n2, 5, 7000 + seed, deeper)
+                    rng = np.random.default_rng(seed)
+                    held = table.copy()
+                    held.data = rng.binomial(table.data, 0.2).astype(table.data.dtype)
+                    fitted = scipy.sparse.csr_array(table - held)
+                    keep = np.flatnonzero((fitted.sum(1) > 0) & (held.sum(1) >= 0))
+                    fitted, held = fitted[keep], held[keep]
+                    found.append([judged(fitted, held, rank, ridge, intercepts) for ridge in RIDGES])
+                mean = np.array(found).mean(axis=0)
+                excess = {
+                    f"{ridge:g}": f"{100 * (value / mean.min() - 1):.2f} %" for ridge, value in zip(RIDGES, mean, strict=True)
+                }
+                about = {"shape": [n1, n2], "depth": deeper, "rank": rank, "intercepts": intercepts, "best": float(mean.min())}
+                print(json.dumps(about | excess), flush=True)
+
+
+def judged(fitted: scipy.sparse.csr_array, held: scipy.sparse.csr_array, rank: int, ridge: float, intercepts: bool) -> float:
+    """The deviance of counts held back from a fit to the others."""
+    problem = lr.CountTable(fitted, ridge=ridge, intercepts=intercepts)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        X = lr.solve(problem, rank, max_iter=300).X
+    offsets = problem.learned_offsets(X) + np.log(0.2 / 0.8), problem.offsets[1]
+    left = np.column_stack([X.U * X.s, offsets[0], np.ones(len(offsets[0]))])
+    return deviance(held, left, np.column_stack([X.V, np.ones(len(offsets[1])), offsets[1]]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true", help="2,000 x 500, rank 5")
@@ -105,7 +146,10 @@ def main() -> None:
     parser.add_argument("--device", help="cuda, for example")
     parser.add_argument("--dtype", default="float32", choices=["float32", "float64"])
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--held-out", action="store_true", help="which ridge predicts best")
     options = parser.parse_args()
+    if options.held_out:
+        return held_out(max(options.seeds, 4))
     n1, n2, rank = (2_000, 500, 5) if options.small else (5_000, 1_000, 10) if options.middle else (17_000, 4_000, 10)
     print(f"{len(os.sched_getaffinity(0))} cores, OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS')}, lorank {lr.__version__}")
     for seed in range(options.seeds):

@@ -27,6 +27,7 @@ from ..stopping import Divergence, Iterations, Rule
 from .begin import begin, nothing
 from .model import FactorModel
 from .reweighted import Reweighted, origin_of, working_problem
+from .robust_begin import told_apart
 
 MOST_UNEQUAL = 1e8  # the largest weight over the smallest: beyond, the precisions of observations outgrow rounding
 LEAST_NONNEGATIVE = 15  # sweeps: parts come apart from a common mean slowly at first, which looks like convergence
@@ -235,7 +236,7 @@ def fit_factors(
     """
     solver: Any
     require_memory(problem, settings)
-    learner = settings.learner()
+    learner, origin = settings.learner(), origin_of(problem)
     learned, width = settings.regularization is None, settings.rank + 2 * settings.offsets
     if settings.nonnegative:
         begun = start if start is not None and start.rows.shape[1] == width else None
@@ -244,7 +245,11 @@ def fit_factors(
     elif start is None or start.rows.shape[1] != width or (learned and start.row_cov is None):
         try:
             with limited_blas(problem.blas_threads):
-                start = begin(problem, settings.rank, learner, np.random.default_rng(settings.seed), start)
+                first, rng = problem, np.random.default_rng(settings.seed)
+                apart = told_apart(origin, width) if origin is not None and start is None else None
+                if apart is not None:
+                    first, origin = apart
+                start = begin(first, settings.rank, learner, rng, start)
         except KeyboardInterrupt:
             return unfitted(problem, mean, settings)
     if settings.regularization is None:
@@ -255,7 +260,6 @@ def fit_factors(
         solver = Alternating(
             settings.regularization, settings.penalty, settings.offsets, scaling=settings.scaling, initial=start
         )
-    origin = origin_of(problem)
     if origin is not None:
         solver = Reweighted(solver, origin)
     least = LEAST_NONNEGATIVE if settings.nonnegative else 2

@@ -75,7 +75,7 @@ class CountTable(Problem):
         offsets: Any = "totals",
         *,
         intercepts: bool = False,
-        ridge: float = 1e-2,
+        ridge: float = 3e-2,
         dtype: Any = "float64",
         backend: str | Backend | None = None,
     ) -> None:

@@ -158,18 +158,19 @@ class Robust:
         return isinstance(memory, Memory) and memory.phase == PLAIN and memory.best is not None
 
     @staticmethod
-    def _last_limit(memory: Any) -> float:
+    def limit(memory: Any) -> float:
+        """The deviation from which on observations are held for outliers, where a run has come to one; else infinite."""
         return memory.limit if isinstance(memory, Memory) and memory.phase not in (ANNEALING, FOLLOWING) else math.inf
 
     def doubts(self, problem: Problem, X: FixedRank, memory: Any, *, noisy: bool) -> str:
         """What speaks against the end X of a run that calls it a success: a sentence, or nothing."""
         assert isinstance(problem, Completion)
-        return doubts(problem, X, self._last_limit(memory), noisy=noisy)
+        return doubts(problem, X, self.limit(memory), noisy=noisy)
 
     def outliers(self, problem: Problem, X: FixedRank, memory: Any) -> tuple[Outliers, float]:
         """The outliers at X by the limit that a run has come to, and the standard deviation of the other deviations."""
         assert isinstance(problem, Completion)
-        d, limit = deviations(problem, X), self._last_limit(memory)
+        d, limit = deviations(problem, X), self.limit(memory)
         fitting, share = within(d, limit, problem.observations.weights)
         weights = problem.in_given_order(biweight(d, limit))
         mask = problem.in_given_order(within(d, limit)[0], missing=1) == 0

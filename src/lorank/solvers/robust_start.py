@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -33,7 +34,8 @@ class RobustStart:
     (True, True)
     """
 
-    succeeded: bool = False  # whether the run came to an end of its own
+    succeeded: bool = False  # whether the run came to an end of its own that nothing speaks against
+    limit: float = math.inf  # deviations beyond it were held for outliers
 
     @staticmethod
     def trusting(problem: Problem) -> Problem:
@@ -50,5 +52,8 @@ class RobustStart:
         rule = RelativeResidual(TOLERANCE) | FittedToNoise() | Stall() | Divergence() | Iterations(STEPS)
         algorithm = Robust()
         ended = run(squares, algorithm, X, rule)
-        self.succeeded = ended.status.success and not algorithm.gave_up(ended.last.memory)
+        memory, noisy = ended.last.memory, ended.status == "noise"
+        self.limit = algorithm.limit(memory)
+        self.succeeded = ended.status.success and not algorithm.gave_up(memory)
+        self.succeeded = self.succeeded and not algorithm.doubts(squares, ended.state.X, memory, noisy=noisy)
         return problem.restrict(ended.point())
