@@ -253,6 +253,13 @@ def test_titles(tmp_path):
     assert titles_from(path, "film") == {"7": "Seven", "8": "Eight"}
     path.write_text("key,words\n7,Seven\n")
     assert titles_from(path, "film") == {"7": "Seven"}
+    path.write_text(
+        'key,words\n7,Seven\n8,\n9,"  "\n,Nobody\n10,"Ten, or <b>X</b>"\n'
+    )  # one without a title is shown by its id
+    assert titles_from(path, None) == {"7": "Seven", "10": "Ten, or <b>X</b>"}
+    path.write_text("key,words\n7,Seven,8\n")
+    with pytest.raises(FileError, match="line 2: 3 fields where the first line has 2"):
+        titles_from(path, None)
     path.write_text("1,2\n3,4\n")
     with pytest.raises(FileError, match="ids and of titles"):
         titles_from(path, None)

@@ -28,9 +28,9 @@ def titles_from(path: Path, label: str | None) -> dict[str, str]:
         CSV or TSV with names in its first line.
     label : str, optional
         What the model calls items: a column of that name has the ids; else the first one. Titles are in the column called
-        title or name, or in the next one.
+        title or name, or in the next one. An item whose title is empty is shown by its id.
     """
-    from ..datafiles.text import head, read_columns
+    from ..datafiles.text import head, read_cells
 
     separator, names, named, _ = head(path, "\t" if path.suffix.lower() in (".tsv", ".tab") else None)
     if not named or len(names) < 2:
@@ -38,8 +38,9 @@ def titles_from(path: Path, label: str | None) -> dict[str, str]:
     ids = label if label in names else names[0]
     called = [name for name in names if name.lower() in ("title", "name") and name != ids]
     title = called[0] if called else next(name for name in names if name != ids)
-    found = read_columns(path, separator, names, named, {ids: "text", title: "text"})
-    return dict(zip(found[ids].to_list(), found[title].to_list(), strict=True))
+    cells = read_cells(path, path, separator, names, named)
+    found = zip(cells[ids].to_list(), cells[title].to_list(), strict=True)
+    return {one.strip(): called.strip() for one, called in found if (one or "").strip() and (called or "").strip()}
 
 
 def listen(host: str, port: int) -> socket.socket:
