@@ -48,3 +48,9 @@ def test_negative_amounts_are_refused_with_the_remedy(tmp_path):
     assert done.exit_code == 1
     assert "not negative" in done.stderr
     assert "shift them" in done.stderr
+
+
+def test_it_is_for_ratings(tmp_path):
+    done = run("complete", written(tmp_path / "amounts.csv", 0.0), "--nonnegative", "--implicit")
+    assert done.exit_code == 2
+    assert "--nonnegative is for ratings" in done.stderr

@@ -9,6 +9,7 @@ import pytest
 
 from lorank.backends import get_backend
 from lorank.evaluation import Held
+from lorank.factor_models import implicit_choice
 from lorank.factor_models.implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, objective, ridges
 from lorank.factor_models.implicit_choice import Positives, _Trial, choose_implicit, held_ranks
 
@@ -90,7 +91,10 @@ def test_a_penalty_that_leaves_nothing_ends_near_zero():
         assert not ((side != 0) & (abs(side) < 1e-30)).any()  # such numbers are slow to compute with
 
 
-def test_ranks_of_held_out_items_are_those_of_sorted_lists(backend):
+@pytest.mark.parametrize("costs", [(0, 1), (1, 0)], ids=["by the largest", "one by one"])
+def test_ranks_of_held_out_items_are_those_of_sorted_lists(backend, costs, monkeypatch):
+    monkeypatch.setattr(implicit_choice, "SORTING", costs[0])
+    monkeypatch.setattr(implicit_choice, "CALL", 9 * costs[1] - 9)
     rng = np.random.default_rng(5)
     left, right = rng.integers(-2, 3, (12, 2)).astype(float), rng.integers(-2, 3, (9, 2)).astype(float)  # many ties
     seen = rng.random((12, 9)) < 0.3

@@ -29,6 +29,9 @@ def register(app: "typer.Typer") -> None:
             float | None, option("--positive", help="Values from here on count as liked; by default the median of all.")
         ] = None,
         holdout: Annotated[float, option("--holdout", help="The share of each row's values that is held out.")] = 0.2,
+        implicit: Annotated[
+            bool, flag("--implicit", help="Who took what, not ratings: each line counts once, or --value times.")
+        ] = False,
         n: Annotated[int, option("-n", help="How many recommendations count.")] = 10,
         seed: Annotated[int, option("--seed", help="Same seed, same split.")] = 0,
         report: Annotated[
@@ -38,7 +41,10 @@ def register(app: "typer.Typer") -> None:
     ) -> None:
         """Fit to a part of the ratings, recommend, and compare with what was held out; popularity and item means beside it."""
         with for_people():
-            run_evaluate(only_one(files, "evaluate"), (row, col, value, when), positive, holdout, n, seed, as_json, report)
+            if implicit and positive is not None:
+                raise Misuse("--positive is for ratings: leave it out with --implicit, where all that was taken counts")
+            file, columns = only_one(files, "evaluate"), (row, col, value, when)
+            run_evaluate(file, columns, positive, holdout, n, seed, as_json, report, implicit)
 
 
 def run_evaluate(
@@ -50,26 +56,31 @@ def run_evaluate(
     seed: int,
     as_json: bool,
     report: Path | None = None,
+    implicit: bool = False,
 ) -> None:
     """Read, split, fit, recommend, and print the table."""
     from ..datafiles import read_ratings
     from ..estimators import MatrixCompletion
     from ..evaluation import leave_last_out, leave_some_out
     from ..report.ranking import write_ranking_page
+    from .evaluate_taken import rank_taken
     from .ranking import rank_models
 
     check_place(report, PAGE, "a report", "--report")
     if not 0 < holdout < 1 or n < 1:
         wrong = f"-n must be 1 or more, got {n}" if n < 1 else f"--holdout must lie between 0 and 1, got {holdout:g}"
         raise Misuse(wrong)
-    with busy("reading"):
-        data = read_ratings(file, *columns)
-    say_columns(file, data.columns)
-    if data.times is None:
-        out = leave_some_out(data.rows, holdout, seed=seed)
+    if implicit:
+        found = rank_taken(file, columns, holdout, n, seed)
     else:
-        out = leave_last_out(data.rows, data.times, holdout, seed=seed)
-    found = rank_models(data, out, MatrixCompletion(random_state=seed), positive, n)
+        with busy("reading"):
+            data = read_ratings(file, *columns)
+        say_columns(file, data.columns)
+        if data.times is None:
+            out = leave_some_out(data.rows, holdout, seed=seed)
+        else:
+            out = leave_last_out(data.rows, data.times, holdout, seed=seed)
+        found = rank_models(data, out, MatrixCompletion(random_state=seed), positive, n)
     if report is not None:
         write_ranking_page(report, found, title=f"{file.name}: recommendations")
     if as_json:

@@ -20,6 +20,7 @@ JUDGES, LOOKED_AT = 4000, 80_000_000  # users whose lists are judged at a time a
 TIMES, SURE = 6, 2.0  # as many times more, until a difference is this many times its standard error
 BLOCK = 1 << 22  # scores at a time
 PLACES = 20  # of their lists
+SORTING, CALL = 25, 25_000  # what finding the largest scores and a call cost, in comparisons of two numbers
 FACTORS = (3.0, 3.0**0.5)  # between neighbours, first and at the end
 MANY = 2_000_000  # observations: from here on as many users are left out of the choice as bring them down to this
 SHARE = 0.1
@@ -290,7 +291,9 @@ def held_ranks(
         block[:, hidden] = -np.inf
         user = np.repeat(np.arange(end - begin), wanted.counts[begin:end])
         items = wanted.items[place : place + len(user)]
-        count = _before_in_memory if backend.in_main_memory else _before
+        count = _before
+        if backend.in_main_memory:  # what is held out of long rows of few is found sooner one by one
+            count = _by_largest if SORTING * block.shape[0] * n2 < len(user) * (CALL + n2) else _one_by_one
         found = count(backend, block, user, items, places)
         ranks[place : place + len(user)] = np.where(never[items], n2, found)
         place += len(user)
@@ -309,7 +312,17 @@ def _before(backend: Backend, block: Array, user: np.ndarray, items: np.ndarray,
     return np.concatenate(found) if found else np.empty(0, np.int64)
 
 
-def _before_in_memory(backend: Backend, block: Array, user: np.ndarray, items: np.ndarray, places: int) -> np.ndarray:
+def _one_by_one(backend: Backend, block: Array, user: np.ndarray, items: np.ndarray, places: int) -> np.ndarray:
+    """The same row by row, without copies of rows: these are in the cache, and few come close enough to be looked at twice."""
+    block, found = backend.to_numpy(block), np.empty(len(user), np.int64)  # no copy
+    for at, (u, j) in enumerate(zip(user.tolist(), items.tolist(), strict=True)):
+        row = block[u]
+        before = np.count_nonzero(row > row[j])
+        found[at] = before if before >= places else before + np.count_nonzero(row[:j] == row[j])
+    return found
+
+
+def _by_largest(backend: Backend, block: Array, user: np.ndarray, items: np.ndarray, places: int) -> np.ndarray:
     """The same by each row's largest scores, as many as there are places: all that is larger than one of them is among them."""
     block = backend.to_numpy(block)  # no copy
     own, first = block[user, items], max(block.shape[1] - places, 0)
