@@ -1,14 +1,14 @@
 """Users and films without ratings, known by their features alone: lorank and cmfrec on the same splits of MovieLens-1M.
 
-    python benchmarks/cold_start.py run FOLDER --methods lorank cmfrec --log cold_start.jsonl [--seeds 3]
+    python benchmarks/cold_start.py run FOLDER --methods lorank cmfrec --log cold_start.jsonl [--seeds 0 1 2]
     python benchmarks/cold_start.py table --log cold_start.jsonl
 
 FOLDER holds ``ml-1m/ratings.dat``, ``users.dat`` and ``movies.dat``. A tenth of the users, or of the films, has no rating in
 the training. Users have sex, age group and occupation, films their genres, one column for each. RMSE of their ratings; NDCG@10
 of lists for the users (of all films), and of the films for each user (of those without ratings), against ratings of 4 and more.
-lorank runs as it comes. cmfrec's settings are chosen on another tenth of the users or films, which is hidden for that; the test
-is looked at once. A method runs where its package is installed: call the script with several Pythons and one log. One thread:
-OMP_NUM_THREADS=1.
+lorank runs as it comes. Which of cmfrec's models, and its settings, are chosen on another tenth of the users or films, which is
+hidden for that, by RMSE and by NDCG each; the test is looked at once. A method runs where its package is installed: call the
+script with several Pythons and one log. One thread: OMP_NUM_THREADS=1.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from lorank.backends import get_backend
 from lorank.evaluation import Held, ndcg
-from lorank.top import top_columns
 
 LISTED = 10
 
@@ -61,19 +59,26 @@ def split(pairs, side, rng, hidden):
     return cold, cold[pairs[:, side]]
 
 
-def judged(pairs, stars, side, new, left, right, scores):
-    """RMSE at the hidden ratings, and NDCG of lists by the products of factors."""
-    out = new[pairs[:, side]]
-    error = float(np.sqrt(np.mean((scores - stars[out]) ** 2)))
-    liked = out & (stars >= 4)
-    held = Held.from_pairs(pairs[liked, 0], pairs[liked, 1], len(left))
-    rows = np.flatnonzero(held.counts)
-    never = ~new if side else ~np.isin(np.arange(len(right)), pairs[~out, 1])
-    left, right = np.asarray(left, np.float32)[rows], np.asarray(right, np.float32)
-    lists, _ = top_columns(get_backend(), left, np.ascontiguousarray(right), LISTED, never=never)
-    order = np.argsort(pairs[liked, 0], kind="stable")
-    some = Held.from_pairs(np.searchsorted(rows, pairs[liked, 0][order]), pairs[liked, 1][order], len(rows))
-    return error, float(np.mean(ndcg(lists, some, LISTED)))
+def wanted(pairs, stars, side, new):
+    """Whose lists are judged, by what they liked among what was hidden."""
+    liked = pairs[new[pairs[:, side]] & (stars >= 4)]
+    users = np.unique(liked[:, 0])
+    liked = liked[np.argsort(liked[:, 0], kind="stable")]
+    return users, Held.from_pairs(np.searchsorted(users, liked[:, 0]), liked[:, 1], len(users))
+
+
+def candidates(pairs, side, new, n):
+    """Films that may be on a list: those with ratings for new users, the new ones for the others."""
+    return np.flatnonzero(new) if side else np.intersect1d(pairs[~new[pairs[:, side]], 1], np.arange(n))
+
+
+def listed(scores, films):
+    """The best of some films for each user."""
+    return films[np.argsort(-scores, axis=1, kind="stable")[:, :LISTED]]
+
+
+def rmse(guess, stars):
+    return float(np.sqrt(np.mean((np.clip(guess, 1, 5) - stars) ** 2)))
 
 
 def run_lorank(pairs, stars, U, V, side, cold, rng):
@@ -85,83 +90,93 @@ def run_lorank(pairs, stars, U, V, side, cold, rng):
     begin = time.process_time()
     model = lr.MatrixCompletion(bounds=(1, 5)).fit(pairs[~out], stars[~out], row_features=U, col_features=V)
     seconds = time.process_time() - begin
-    taste = tasted(model)
-    scores = model.predict(pairs[out])
-    found = judged(pairs, stars, side, cold, taste.rows, taste.cols, scores)
+    users, held = wanted(pairs, stars, side, cold)
+    films = candidates(pairs, side, cold, len(V))
+    if side:
+        taste = tasted(model)
+        lists = listed(taste.rows[users] @ taste.cols[films].T, films)
+    else:
+        lists, _ = model.recommend(users, LISTED)
     plain = lr.MatrixCompletion(bounds=(1, 5), shape=(len(U), len(V))).fit(pairs[~out], stars[~out])
-    without = float(np.sqrt(np.mean((plain.predict(pairs[out]) - stars[out]) ** 2)))
-    popular = np.bincount(pairs[~out & (stars >= 4), 1], minlength=len(V)).astype(float)
-    _, by_popularity = judged(pairs, stars, side, cold, np.ones((len(U), 1)), popular[:, None], scores)
-    return found, {
+    popular = np.bincount(pairs[~out & (stars >= 4), 1], minlength=len(V))[films]
+    same = listed(np.broadcast_to(popular, (len(users), len(films))), films)
+    return (rmse(model.predict(pairs[out]), stars[out]), float(np.mean(ndcg(lists, held, LISTED)))), {
         "seconds": seconds,
         "rank": model.rank_,
-        "rmse without features": without,
-        "ndcg of popularity": by_popularity,
+        "rmse without features": rmse(plain.predict(pairs[out]), stars[out]),
+        "ndcg of popularity": float(np.mean(ndcg(same, held, LISTED))),
     }
 
 
 def run_cmfrec(pairs, stars, U, V, side, cold, rng):
-    """Settings by another tenth, for ratings and for lists each."""
+    """Its models with settings by another tenth, for ratings and for lists each, through its predictions for new users.
+
+    New films are new users of the transposed data, as its documentation advises. Lists are by CMF_implicit, OMF_implicit, and
+    by CMF with zeros and item biases, which it advises for lists of new users.
+    """
     import pandas
-    from cmfrec import CMF, CMF_implicit
+    from cmfrec import CMF, CMF_implicit, OMF_explicit, OMF_implicit
 
-    names = ("UserId", "ItemId")
-    sides = {
-        "U": pandas.DataFrame(U).assign(UserId=np.arange(len(U))),
-        "I": pandas.DataFrame(V).assign(ItemId=np.arange(len(V))),
-    }
+    own, other = (V, U) if side else (U, V)
+    turned = pairs[:, ::-1] if side else pairs
+    names = ["UserId", "ItemId"]
 
-    def fit(kind, out, k, penalty, weight):
-        options = {"k": k, "lambda_": penalty, "w_user": weight, "w_item": weight, "nthreads": 1, "verbose": False}
-        X = pandas.DataFrame(pairs[~out], columns=names)
-        if kind is CMF:
-            model = CMF(**options).fit(X.assign(Rating=stars[~out]), **sides)
+    def fit(kind, options, hidden):
+        """Without the hidden users' ratings and features."""
+        out = hidden[turned[:, 0]]
+        X = pandas.DataFrame(turned[~out], columns=names)
+        if kind in (CMF_implicit, OMF_implicit):
+            X = X.assign(Value=1.0)[stars[~out] >= 4]
+        elif options.get("NA_as_zero"):
+            X = X.assign(Rating=1.0)[stars[~out] >= 4]
         else:
-            model = CMF_implicit(**options).fit(X.assign(Value=1.0)[stars[~out] >= 4], **sides)
-        return model
+            X = X.assign(Rating=stars[~out])
+        features = pandas.DataFrame(own).assign(UserId=np.arange(len(own)))[~hidden]
+        others = pandas.DataFrame(other).assign(ItemId=np.arange(len(other)))
+        return kind(nthreads=1, verbose=False, **options).fit(X, U=features, I=others)
 
-    def score(model, kind, new):
-        out = new[pairs[:, side]]
-        at = {name: placed(mapping, n) for name, mapping, n in zip(names, mappings(model), (len(U), len(V)), strict=True)}
-        left, right = np.asarray(model.A_)[at["UserId"]], np.asarray(model.B_)[at["ItemId"]]
-        width = min(left.shape[1], right.shape[1])
-        left, right = left[:, :width], right[:, :width]
-        guess = np.full(int(out.sum()), 3.5)
-        if kind is CMF:
-            guess = np.clip(model.predict(user=pairs[out, 0], item=pairs[out, 1]), 1, 5)
-        return judged(pairs, stars, side, new, left, right, guess)
+    def score(model, new, place):
+        """RMSE, or minus NDCG: lower is better."""
+        at = np.flatnonzero(new)
+        grid = np.array([model.predict_cold(np.arange(len(other)), U=own[i]) for i in at])
+        out = new[turned[:, 0]]
+        if place == 0:
+            return rmse(grid[np.searchsorted(at, turned[out, 0]), turned[out, 1]], stars[out])
+        users, held = wanted(pairs, stars, side, new)
+        films = candidates(pairs, side, new, len(V))
+        scores = grid.T[users] if side else grid[np.searchsorted(at, users)][:, films]
+        return -float(np.mean(ndcg(listed(scores, films), held, LISTED)))
 
-    both, out = split(pairs, side, rng, cold)
+    both, _ = split(turned, 0, rng, cold)
     inner = both & ~cold  # judged by these, and the test's are hidden as well
-    best, seconds, chosen = {}, 0.0, {}
-    for kind, grid, place in (
-        (CMF, itertools.product((10, 40), (10.0, 30.0), (0.5, 5.0)), 0),
-        (CMF_implicit, itertools.product((10, 40), (1.0, 10.0), (1.0, 10.0)), 1),
-    ):
-        found = []
-        for setting in grid:
-            result = score(fit(kind, out, *setting), kind, inner)[place]
-            found.append((result if place == 0 else -result, setting))
-        chosen[kind.__name__] = min(found)[1]
+    found, more = [], {"seconds": 0.0}
+    for place, grid in enumerate((by_rating(CMF, OMF_explicit), by_list(CMF, CMF_implicit, OMF_implicit))):
+        tried = [(score(fit(kind, options, both), inner, place), kind, options) for kind, options in grid]
+        _, kind, options = min(tried, key=lambda one: one[0])
         begin = time.process_time()
-        model = fit(kind, cold[pairs[:, side]], *chosen[kind.__name__])
-        seconds += time.process_time() - begin if place == 0 else 0.0
-        best[place] = score(model, kind, cold)[place]
-    return (best[0], best[1]), {"seconds": seconds, "settings": str(chosen)}
+        model = fit(kind, options, cold)
+        more["seconds"] += time.process_time() - begin if place == 0 else 0.0
+        found.append(abs(score(model, cold, place)))
+        more[("ratings by", "lists by")[place]] = f"{kind.__name__} {options}"
+    return found, more
 
 
-def mappings(model):
-    return model.user_mapping_, model.item_mapping_
+def by_rating(CMF, OMF):
+    """What is tried for ratings."""
+    for k, penalty, weight in itertools.product((10, 40), (10.0, 30.0), (0.5, 5.0)):
+        yield CMF, {"k": k, "lambda_": penalty, "w_user": weight, "w_item": weight}
+    for penalty in (10.0, 30.0, 100.0):
+        yield OMF, {"k": 10, "lambda_": penalty, "maxiter": 100}
 
 
-def placed(mapping, n):
-    """Where each of 0 .. n - 1 stands among the rows of the factors."""
-    known = np.asarray(mapping)
-    if not len(known):
-        return np.arange(n)
-    at = np.empty(n, int)
-    at[known.astype(int)] = np.arange(len(known))
-    return at
+def by_list(CMF, implicit, OMF):
+    """What is tried for lists."""
+    for k, penalty, weight in itertools.product((10, 40), (1.0, 10.0), (1.0, 10.0)):
+        yield implicit, {"k": k, "lambda_": penalty, "w_user": weight, "w_item": weight}
+    for k, penalty in itertools.product((10, 40), (1.0, 10.0)):
+        yield OMF, {"k": k, "lambda_": penalty}
+    for k, penalty in itertools.product((2, 10), (10.0, 100.0)):
+        yield CMF, {"k": k, "lambda_": penalty, "NA_as_zero": True, "center": False, "user_bias": False}
 
 
 def main():
@@ -171,16 +186,17 @@ def main():
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--methods", nargs="+", default=["lorank"])
     parser.add_argument("--log", type=Path, default=Path("cold_start.jsonl"))
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--cold", nargs="+", choices=SIDES, default=list(SIDES))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.what == "run":
         pairs, stars, U, V = load(options.folder)
-        for seed, side, method in itertools.product(range(options.seeds), (0, 1), options.methods):
+        for seed, side, method in itertools.product(options.seeds, map(SIDES.index, options.cold), options.methods):
             rng = np.random.default_rng(seed)
             cold, _ = split(pairs, side, rng, np.zeros((len(U), len(V))[side], bool))
             (error, quality), more = globals()[f"run_{method}"](pairs, stars, U, V, side, cold, rng)
-            line = {"cold": ("users", "films")[side], "seed": seed, "method": method, "rmse": error, "ndcg": quality} | more
+            line = {"cold": SIDES[side], "seed": seed, "method": method, "rmse": error, "ndcg": quality} | more
             print(line, flush=True)
             with options.log.open("a") as file:
                 file.write(json.dumps(line) + "\n")
@@ -195,6 +211,7 @@ def main():
             )
 
 
+SIDES = ("users", "films")
 HEAD = ("cold", "seed", "method", "rmse", "ndcg", "seconds")
 
 if __name__ == "__main__":

@@ -214,3 +214,63 @@ def test_the_marginal_prior_of_few_rows(model, seen):
     np.testing.assert_allclose(wider, np.outer(across, across) * (seen == 2), atol=1e-8)
     expected = np.linalg.solve(fitted.row_precision[free, free], fitted.row_shift[free])
     np.testing.assert_allclose(np.linalg.solve(P[free, free], h[free]), expected, atol=1e-8)
+
+
+def test_a_new_row_by_its_features_and_some_ratings(world, model):
+    ratings, users, _, warm, _, _, pairs = world
+    names, cols = users["user"].to_numpy(), np.arange(80) + 500
+    plain, told, alone = [], [], []
+    for i in range(140, 160):
+        own = ratings[warm ^ True][(pairs[~warm, 0] == i) & (pairs[~warm, 1] < 80)]
+        few, rest = own[:3], own[3:]
+        features = users[users["user"] == names[i]]
+        at = np.searchsorted(cols, rest["item"])
+        for found, given in ((plain, {}), (told, {"features": features})):
+            guess = model.fold_in(few["item"].to_numpy(), few["stars"].to_numpy(), **given).predictions[at]
+            found.extend(guess - rest["stars"])
+        alone.extend(model.fold_in([], [], features=features).predictions[at] - rest["stars"])
+        line = dict(features.iloc[0].drop("user"))
+        same = model.fold_in(few["item"].to_numpy(), few["stars"].to_numpy(), features=line)
+        np.testing.assert_allclose(same.predictions[at], guess)
+        np.testing.assert_allclose(
+            model.fold_in([], [], features=features).predictions[at], model.predict(rest[["user", "item"]]), atol=0.05
+        )
+    errors = [np.sqrt(np.mean(np.square(e))) for e in (plain, told, alone)]
+    assert errors[1] < 0.9 * errors[0]
+    assert errors[1] < errors[2]
+
+
+def test_fold_in_by_features_is_a_ridge_around_their_mean(world):
+    """The dense twin of one row."""
+    ratings, users, _, warm = world[:4]
+    model = lr.MatrixCompletion(**OPTIONS, biases=False).fit(ratings[warm], row_features=users)
+    m, line = model.model_, users.iloc[[150]]
+    numbers = model._sides["row"].encoder.encode(line, "row").toarray()
+    mean = np.linalg.solve(m.row_precision, m.row_shift) + (np.append(numbers, 1.0) @ m.row_link)
+    cols, values = np.array([500, 504, 511]), np.array([1.0, 4.0, 3.0])
+    at = cols - 500
+    k = m.rows.shape[1]
+    covs = np.zeros((k, k))
+    for j in at:
+        S = np.zeros((k, k))
+        S[np.triu_indices(k)] = m.col_cov[j]
+        covs += m.col_noise[j] * (S + np.triu(S, 1).T)
+    V, w = m.cols[at], m.col_noise[at]
+    A = m.noise * (V.T @ (w[:, None] * V) + covs) + m.row_precision
+    x = np.linalg.solve(A, m.noise * V.T @ (w * (values - m.mean)) + m.row_precision @ mean)
+    np.testing.assert_allclose(model.fold_in(cols, values, features=line).factors, x, rtol=1e-8)
+
+
+def test_features_of_a_new_row_that_cannot_be(world, model):
+    ratings, users, _, warm = world[:4]
+    with pytest.raises(ValueError, match="those of one row, got 2 lines"):
+        model.fold_in([500], [3.0], features=users[:2])
+    with pytest.raises(ValueError, match="no column 'c', which the fit had"):
+        model.fold_in([500], [3.0], features={"a": 1.0, "b": 2.0})
+    with pytest.raises(ValueError, match="column a: infinite in line 0"):
+        model.fold_in([500], [3.0], features={"a": np.inf, "b": 2.0, "c": 0.0})
+    with pytest.raises(ValueError, match="column a: infinite in line 0"):
+        model.partial_fit(row_features=pandas.DataFrame({"user": ["new"], "a": [np.inf], "b": [0.0], "c": [0.0]}))
+    without = lr.MatrixCompletion(0, 1.0).fit(ratings[warm][:50], col_features=None)
+    with pytest.raises(ValueError, match="fitted without row_features"):
+        without.fold_in([500], [3.0], features={"a": 1.0})

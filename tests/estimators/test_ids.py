@@ -183,3 +183,13 @@ def test_long_ids_are_numbered_as_short_ones():
     ids, codes = numbered(np.array(["b", "a" * 3000, "b", "c"], dtype=object), "row")
     np.testing.assert_array_equal(ids, ["a" * 3000, "b", "c"])
     np.testing.assert_array_equal(codes, [1, 0, 1, 2])
+
+
+def test_columns_called_place_and_prediction_stay():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"place": list("aabbcc"), "prediction": list("xyxzyz"), "stars": [1.0, 2, 3, 4, 5, 1]})
+    model = lr.MatrixCompletion(0, 1.0).fit(frame)
+    found = model.recommend(["a", "b"], n=1, by="rating", as_frame="pandas")
+    assert list(found.columns) == ["place", "prediction", "place_", "prediction_"]
+    assert found["place"].tolist() == ["a", "b"]
+    assert found["prediction"].tolist() == ["z", "y"]

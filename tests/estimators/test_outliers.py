@@ -91,3 +91,23 @@ def test_losses_that_let_go_begin_where_outliers_are_known(loss):
     found = model.predict(np.column_stack([k.ravel() for k in np.indices(truth.shape)])).reshape(truth.shape)
     assert np.linalg.norm(found - truth) < 0.1 * np.linalg.norm(truth)
     assert 0.5 < model.loss_.scale / 0.05 < 2
+
+
+def test_what_was_left_out_was_seen(tmp_path):
+    """Outliers are not recommended to who rated them, and count as nothing that was liked."""
+    rng = np.random.default_rng(0)
+    X = 3 + rng.standard_normal((60, 2)) @ rng.standard_normal((2, 30))
+    pairs = np.argwhere(rng.random(X.shape) < 0.6)
+    values = X[pairs[:, 0], pairs[:, 1]] + 0.1 * rng.standard_normal(len(pairs))
+    values[::50] = 1000.0
+    model = lr.MatrixCompletion(rank=2, regularization="learned", loss="robust").fit(pairs, values)
+    assert model.outliers_[::50].all()
+    for one in (model, lr.load(model.save(tmp_path / "m.lorank"))):
+        for by in ("taste", "rating"):
+            best, _ = one.recommend(np.arange(60), 30, by=by)
+            assert all(j not in best[i] for i, j in pairs)
+        indptr, indices = one._seen
+        assert len(indices) == len(pairs)
+        at = [indptr[i] + np.searchsorted(indices[indptr[i] : indptr[i + 1]], j) for i, j in pairs[::50]]
+        assert not one._liked[at].any()
+        assert one._liked.sum() > 0.4 * len(pairs)

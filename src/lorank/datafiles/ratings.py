@@ -58,6 +58,7 @@ class Ratings:
         The file's names, whole numbers or text, in rising order.
     columns : Columns
     times : (m,) array or None
+        Numbers, or dates as ``datetime64``.
     """
 
     rows: np.ndarray
@@ -85,7 +86,7 @@ def read_ratings(
     row, col, value : str, optional
         Names of columns; guessed where they are obvious.
     time : str, optional
-        The name of a column with times, numbers; none is read by default.
+        The name of a column with times, numbers or dates; none is read by default.
 
     Raises
     ------
@@ -100,7 +101,7 @@ def read_ratings(
         return _matrix(path, kind)
     series, names = _read(path, kind, row, col, value, time, with_values=True)
     values = series[str(names.value)].to_numpy().astype(np.float64, copy=False)
-    times = None if time is None else series[time].to_numpy().astype(np.float64, copy=False)
+    times = None if time is None else _times(path, series[time])
     del series[str(names.value)]
     rows, row_ids = _codes(series.pop(names.row))
     cols, col_ids = _codes(series.pop(names.col))
@@ -165,7 +166,11 @@ def _read(
     for name in (found.row, found.col):
         at = names.index(name)
         kinds[name] = "whole" if all(len(r) <= at or whole(r[at]) for r in sample) and sample else "text"
-    kinds |= {name: "number" for name in (found.value, found.time) if name is not None}
+    kinds |= {} if found.value is None else {found.value: "number"}
+    if found.time is not None:
+        at = names.index(found.time)
+        numbers = all(len(r) <= at or number(r[at]) is not None for r in sample)
+        kinds[found.time] = "number" if numbers else "text"
     try:
         return read_columns(path, separator, names, named, kinds), found
     except FileError:
@@ -194,8 +199,11 @@ def _parquet(
     for name in wanted:
         series = frame.get_column(name)
         if name in (found.value, found.time):
-            if name == found.time and series.dtype.is_temporal():
-                series = series.to_physical()
+            if name == found.time and (series.dtype.is_temporal() or series.dtype == pl.String):
+                if series.null_count():
+                    raise FileError(f"{path}, row {series.is_null().arg_true()[0] + 1}, column {name!r}: no time")
+                out[name] = series
+                continue
             if not series.dtype.is_numeric():
                 raise FileError(f"{path}, column {name!r}: holds {series.dtype}, not numbers")
             series = series.cast(pl.Float64)
@@ -215,6 +223,23 @@ def _parquet(
             raise FileError(f"{path}, row {k + 1}, column {name!r}: {frame.get_column(name)[k]!r} cannot be used")
         out[name] = series
     return out, found
+
+
+def _times(path: Path, series: Any) -> np.ndarray:
+    """Numbers, or dates."""
+    pl = polars()
+    if series.dtype.is_numeric():
+        return np.asarray(series.to_numpy().astype(np.float64, copy=False))
+    try:
+        dates = series.str.strip_chars().str.to_datetime(time_unit="us") if series.dtype == pl.String else series
+        if getattr(dates.dtype, "time_zone", None):
+            dates = dates.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        return np.asarray(dates.cast(pl.Datetime("us")).to_numpy())
+    except pl.exceptions.PolarsError as error:
+        said = str(error).splitlines()[0]
+        raise FileError(
+            f"{path}, column {series.name!r}: times must be all numbers, or all dates such as 2024-05-31: {said}"
+        ) from None
 
 
 def _matrix(path: Path, kind: str) -> Ratings:

@@ -13,6 +13,7 @@ from ..factor_models.taste import Taste
 from ..solvers.links import Features
 from .entries import Entries
 from .features import SideTable, read_features
+from .frames import is_frame
 
 if TYPE_CHECKING:
     from .completion import MatrixCompletion
@@ -62,6 +63,43 @@ def foreseen(model: MatrixCompletion, rows: np.ndarray, cols: np.ndarray) -> np.
         inside = index < len(counts)
         known &= inside if side in model._sides else inside & (counts[np.where(inside, index, 0)] > 0)
     return known
+
+
+def told_by(model: MatrixCompletion, features: Any) -> np.ndarray:
+    """What the features of one new row add to the mean of its prior, (k,)."""
+    if "row" not in model._sides or model.model_.row_link is None:
+        raise ValueError("the model was fitted without row_features: leave features out, or fit again with row_features")
+    if isinstance(features, dict):
+        features = OneLine(features)
+    elif not is_frame(features) and not hasattr(features, "tocoo"):
+        features = np.atleast_2d(np.asarray(features))
+    if features.shape[0] != 1:
+        raise ValueError(f"features must be those of one row, got {features.shape[0]:,} lines")
+    encoder = model._sides["row"].encoder
+    if not is_frame(features) and features.shape[1] <= max(one["at"] for one in encoder.columns):
+        raise ValueError(f"features has {features.shape[1]} columns, and row_features had more in fit")
+    return affine(encoder.encode(features, "row"), model.model_.row_link)[0]
+
+
+class OneLine:
+    """A dict as a data frame of one line, as far as an encoder looks at one."""
+
+    def __init__(self, cells: dict[str, Any]) -> None:
+        self.cells, self.columns, self.shape = cells, list(cells), (1, len(cells))
+
+    def __getitem__(self, name: str) -> Any:
+        return OneCell(self.cells[name])
+
+
+class OneCell:
+    """A column of it."""
+
+    def __init__(self, cell: Any) -> None:
+        self.cell = cell
+
+    def to_numpy(self) -> np.ndarray:
+        found = np.asarray([self.cell])
+        return found if found.dtype.kind in "biuf" else np.asarray([self.cell], object)
 
 
 def never_taken(model: MatrixCompletion) -> np.ndarray:

@@ -25,7 +25,7 @@ from ..operators import Completion
 from ..result import History
 from ..solvers.runner import INTERRUPTED
 from .checks import check_values, check_weights
-from .cold import featured, foreseen, with_features
+from .cold import featured, foreseen, told_by, with_features
 from .decay import Decay, combined, read_times, start_decay
 from .entries import find_pairs, full_shape, read_entries, read_weights
 from .features import SideTable
@@ -284,8 +284,10 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
         """To index pairs, all of it checked."""
         robust = is_robust(self)
         self.outliers_ = find_outliers(self, pairs, values, weights) if robust else None
+        left_out = None
         if self.outliers_ is not None and self.outliers_.any():
             keep = ~self.outliers_
+            left_out = pairs[~keep, 0], pairs[~keep, 1], values[~keep]
             pairs, values, weights = pairs[keep], values[keep], None if weights is None else weights[keep]
         rows, cols = pairs[:, 0], pairs[:, 1]
         settings, ranks, strengths = plan(self, shape, len(values))
@@ -307,6 +309,8 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
         fit, settings = self._fitted(problem, mean, settings, choice)
         self._conclude(problem, fit, settings, len(values) - problem.m)
         self._memory = remembered(problem, mean)
+        if left_out is not None:  # they are not learned from, but were seen
+            self._memory = self._memory.with_unlearned(*left_out, shape)
         if self.loss_ is None and not robust:
             warn_about_outliers(self.model_, rows, cols, values, weights)
         return self
@@ -446,16 +450,19 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
         half = width * self.model_.spread(rows, cols)
         return clipped(middle - half, self.bounds), clipped(middle + half, self.bounds)
 
-    def fold_in(self, cols: Any, values: Any) -> FoldIn:
-        """A new row from some of its entries, without fitting again.
+    def fold_in(self, cols: Any, values: Any, *, features: Any = None) -> FoldIn:
+        """A new row from some of its entries, or none, and what is known of it, without fitting again.
 
         Parameters
         ----------
         cols : (m,) array
             Indices of columns, or their ids; known ones.
         values : (m,) array
+        features : data frame of one line, (d,) or (1, d) array, or dict, optional
+            After a fit with ``row_features``: those of the new row.
         """
         check_is_fitted(self)
+        means = None if features is None else told_by(self, features)
         values = check_values(values, "values")
         cols = self._places(cols, "cols")
         if len(cols) != len(values):
@@ -465,21 +472,21 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
             values = self.loss_.encoded(values)
         refuse_negative(self, values)
         values = np.bincount(group, values) / np.bincount(group) if len(cols) else values
-        factors = self._folded(cols, values)
+        factors = self._folded(cols, values, means)
         return FoldIn(factors, self._expected(self.model_.mean + self.model_.cols @ factors))
 
-    def _folded(self, cols: np.ndarray, values: np.ndarray) -> np.ndarray:
+    def _folded(self, cols: np.ndarray, values: np.ndarray, means: np.ndarray | None = None) -> np.ndarray:
         """The factors of a new row; with a loss, by reweighted least squares."""
         model, at = self.model_, np.array([0, len(cols)])
         if not len(cols):
-            return model.stranger(False)
+            return model.stranger(False) if means is None else model.stranger(False) + means
         if self.loss_ is None:
-            return model.fold_in(at, cols, values)[0]
-        factors = model.fold_in(np.array([0, 0]), cols[:0], values[:0])[0]
+            return model.fold_in(at, cols, values, means=means)[0]
+        factors = model.fold_in(np.array([0, 0]), cols[:0], values[:0], means=means)[0]
         for _ in range(FOLD_SWEEPS):
             d = model.mean + model.cols[cols] @ factors - values
             weights, responses = self.loss_.settled(d, values).majorizer(d, values)
-            before, factors = factors, model.fold_in(at, cols, responses, weights)[0]
+            before, factors = factors, model.fold_in(at, cols, responses, weights, means=means)[0]
             if np.abs(factors - before).max() < 1e-6:
                 break
         return factors

@@ -188,6 +188,10 @@ def _encoded(cells: np.ndarray, spec: dict[str, Any], side: str) -> scipy.sparse
             a = (cells.astype(float) - spec["mean"]) / spec["scale"]
         except (TypeError, ValueError):
             raise ValueError(f"{side}_features, column {spec['name']!r}: not all numbers, as they were in fit") from None
+        bad = np.flatnonzero(np.isinf(a))
+        if len(bad):
+            name = spec["at"] if spec["name"] is None else spec["name"]
+            raise ValueError(f"{side}_features, column {name}: infinite in line {bad[0]}")
         return scipy.sparse.csr_array(np.where(np.isnan(a), 0.0, a)[:, None])  # what is missing is average
     words = [_text(x) for x in cells.tolist()]
     rows, cols = [], []

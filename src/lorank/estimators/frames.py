@@ -61,6 +61,16 @@ def chosen(X: Any, given: Sequence[Any], roles: Sequence[str], least: int) -> li
     return list(given)
 
 
+def beside(names: Sequence[Any], more: Sequence[str]) -> list[str]:
+    """What more columns are called: as they should be, with a line below where a column has that name already."""
+    found: list[str] = []
+    for name in more:
+        while name in names or name in found:
+            name += "_"
+        found.append(name)
+    return found
+
+
 def make_frame(package: str, columns: dict[str, np.ndarray]) -> Any:
     """A data frame of ``"pandas"`` or ``"polars"``."""
     if package not in PACKAGES:

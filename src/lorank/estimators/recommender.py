@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..factor_models.memory import Memory
 from ..factor_models.taste import Taste
 from .entries import find_known, find_side
-from .frames import make_frame
+from .frames import beside, make_frame
 from .ids import named
 from .neighbours import Explanation
 
@@ -49,7 +49,8 @@ class RecommenderMixin:
             ratings do. The model for it (see :class:`ImplicitFactorization`) is fitted to the same data when it is first asked
             for; rows that were never observed get what is liked most often. ``"rating"`` puts the largest predictions first.
         as_frame : {"pandas", "polars"}, optional
-            Give a data frame instead: a line for each row and column, with the place on the list and the prediction.
+            Give a data frame instead: a line for each row and column, with the place on the list and the prediction
+            (``place_`` and ``prediction_`` where the data have columns of these names).
 
         Returns
         -------
@@ -71,7 +72,8 @@ class RecommenderMixin:
         k, place = np.nonzero(found >= 0)
         names, there = self.labels_ or {"row": "row", "col": "col"}, found >= 0
         columns = {names["row"]: np.atleast_1d(np.asarray(rows))[k], names["col"]: cols[there]}
-        return make_frame(as_frame, columns | {"place": place + 1, "prediction": scores[there]})
+        own = beside(list(columns), ("place", "prediction"))
+        return make_frame(as_frame, columns | {own[0]: place + 1, own[1]: scores[there]})
 
     def similar_items(self, cols: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """The columns that are taken by the same rows: those whose factors of taste point in the same direction.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -114,6 +114,20 @@ class Memory:
         if self.owed is not None:
             owed[grown.cols] += self.owed
         return Memory(merged, owed=owed)
+
+    def with_unlearned(self, rows: np.ndarray, cols: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> Memory:
+        """With observations that were seen and are not to be learned from: nobody is said to have liked them."""
+        n1, n2 = shape
+        own = np.repeat(np.arange(n1), np.diff(self.entries.indptr)) * n2 + self.entries.indices
+        more, first = np.unique(rows * n2 + cols, return_index=True)
+        fresh = ~np.isin(more, own)
+        first = first[fresh]
+        grown = Grown(np.arange(n1), np.arange(n2), (n1, n2))
+        found = self.with_more(rows[first], cols[first], values[first], None, grown)
+        liked = np.zeros(len(found.entries.indices), bool)
+        keys = np.repeat(np.arange(n1), np.diff(found.entries.indptr)) * n2 + found.entries.indices
+        liked[np.searchsorted(keys, own)] = self.liked
+        return replace(found, liked_=liked, owed=self.owed)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """For a file: values that are few (stars, say) as codes of one byte."""

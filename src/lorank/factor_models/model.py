@@ -136,9 +136,14 @@ class FactorModel:
         return found if type(found) is type(self.rows) else backend.to_numpy(found)
 
     def fold_in(
-        self, indptr: np.ndarray, cols: np.ndarray, values: np.ndarray, weights: np.ndarray | None = None
+        self,
+        indptr: np.ndarray,
+        cols: np.ndarray,
+        values: np.ndarray,
+        weights: np.ndarray | None = None,
+        means: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Factors of new rows, given some of their entries and no features: a small ridge regression each.
+        """Factors of new rows, given some of their entries: a small ridge regression each.
 
         Parameters
         ----------
@@ -148,11 +153,14 @@ class FactorModel:
             Strictly increasing within each row.
         values : (m,) array
         weights : (m,) array, optional
+        means : (k,) array, optional
+            What features add to the prior's mean, the same for all; by default nothing is known of the rows' features.
 
         Returns
         -------
         (n, k) array
         """
+        prior = self._marginals[0] if means is None else (self.row_precision, self.row_shift + self.row_precision @ means)
         backend = get_backend()
         passes = backend.make_observations(indptr.astype(np.int64), cols.astype(np.int32), values - self.mean, len(self.cols))
         if self.col_noise is not None:
@@ -163,7 +171,7 @@ class FactorModel:
         mean, _, _ = passes.normal_equations(
             False,
             self.cols,
-            *self._marginals[0],
+            *prior,
             moments=moments,
             weights=weights,
             fixed=held(self.cols.shape[1], False, self.offsets),
