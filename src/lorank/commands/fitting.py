@@ -46,6 +46,8 @@ class Request:
     device: str | None = None
     as_json: bool = False
     nonnegative: bool = False
+    time: str | None = None
+    half_life: str | None = None
 
     def options(self) -> tuple[int | str, float | str]:
         """Rank and regularization, after all has been checked that can be before anything is read."""
@@ -65,6 +67,7 @@ class Request:
             "--report": self.report,
         }
         asked |= {"--device": self.device, "--exposure": self.exposure, "--nonnegative": self.nonnegative or None}
+        asked |= {"--time": self.time, "--half-life": self.half_life}
         for option, value in asked.items():
             if value is not None:
                 raise Misuse(f"{option} needs the ratings in memory, in one file: leave it out here, or join the files")
@@ -79,9 +82,10 @@ def run_complete(request: Request) -> int:
     from ..estimators import MatrixCompletion
 
     options, loss, file = request.options(), request.loss, Path(request.files[0])
+    half_life = _half_life(request)
     begin = time.perf_counter()
     with busy("reading"):
-        data = read_ratings(file, *request.columns, request.exposure)
+        data = read_ratings(file, *request.columns, request.exposure or request.time)
     say_columns(file, replace(data.columns, time=None))
     chosen = None if loss == ROBUST else resolve_loss(loss)
     weights = None
@@ -96,13 +100,14 @@ def run_complete(request: Request) -> int:
         loss=loss if weights is None else chosen,
         holdout=0.1,
         nonnegative=request.nonnegative,
+        half_life=half_life,
     )
     features = _side_tables(request.features, data)
     with busy(f"fitting ({ENDS_EARLY})"):
         if features:
             fit_with_features(model, data, features, weights)
         else:
-            model.fit(data.pairs, data.values, weights)
+            model.fit(data.pairs, data.values, weights, times=data.times if weights is None else None)
     model.ids_ = model.ids_ or {"rows": data.row_ids, "cols": data.col_ids}  # from here on it takes and gives the file's ids
     model.labels_ = {"row": data.columns.row, "col": data.columns.col, "value": data.columns.value}
     summary = summarize(model) | {"file": str(file), "seconds": time.perf_counter() - begin}
@@ -145,12 +150,30 @@ def _write_report(path: Path, model: Any, data: Any, title: str, seed: int) -> N
         write_page(path, model, data.rows, data.cols, data.values, title=title, more=part)
 
 
+def _half_life(request: Request) -> Any:
+    """As the estimator takes it; refused where it lacks times, or these lack it."""
+    from ..datafiles.text import number
+
+    if request.time is None and request.half_life is None:
+        return None
+    if request.half_life is None:
+        raise Misuse("--time goes with --half-life, such as --half-life 90d: add it, or leave --time out")
+    if request.time is None:
+        raise Misuse("--half-life needs --time COLUMN: when was each rating given?")
+    if request.exposure is not None:
+        raise Misuse("--exposure and --half-life do not go together: leave one of them out")
+    found = number(request.half_life)
+    return request.half_life if found is None else found
+
+
 def _rates(loss: Any, counts: np.ndarray, exposures: Any, column: str) -> tuple[np.ndarray, np.ndarray, Any]:
     """Counts over exposures, these as weights, and the loss that takes both."""
     from ..backends import backend_of
 
     if loss is None or loss.name != "poisson":
         raise Misuse("--exposure is for counts: add --loss poisson, or leave it out")
+    if exposures.dtype.kind == "M":
+        raise ValueError(f"{column} holds dates: exposures are positive numbers")
     bad = ~((exposures > 0) & np.isfinite(exposures))
     if bad.any():
         k = int(np.flatnonzero(bad)[0])
@@ -180,7 +203,8 @@ def fit_with_features(model: Any, data: Any, features: dict[str, Any], weights: 
         str(names.value): data.values,
     }
     options = {"rows": names.row, "cols": names.col, "values": str(names.value)}
-    model.fit(polars().DataFrame(columns), sample_weight=weights, **options, **features)
+    times = data.times if weights is None else None
+    model.fit(polars().DataFrame(columns), sample_weight=weights, **options, **features, times=times)
 
 
 def say_fit(model: Any, summary: dict[str, Any], request: Request, more: str = "") -> int:
@@ -194,6 +218,8 @@ def say_fit(model: Any, summary: dict[str, Any], request: Request, more: str = "
         if summary.get("outliers") is not None:
             count = summary["outliers"]
             print(f"{count:,} observation{'s were' if count != 1 else ' was'} left out as outliers")
+        if model.half_life is not None:
+            print("half-life: " + ("none, all ratings count alike" if model.half_life_ is None else f"{model.half_life_:g}"))
         held = summary.get("heldout")
         if held is not None:
             print(

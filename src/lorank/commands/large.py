@@ -219,7 +219,7 @@ def predict(
     """Predict at the pairs of files of any size, some at a time: how many there were, and how many not known."""
     from ..datafiles.ratings import guess_columns
     from ..partitions.sources import find_files, pair_batches, schema_of
-    from .predicting import labelled, predictions
+    from .predicting import labelled, not_known, predictions
     from .tables_out import BlockWriter
 
     files = find_files(paths, ENDINGS)
@@ -231,7 +231,7 @@ def predict(
         for ids in pair_batches(files, columns.row, columns.col):
             made = predictions(fitted, ids, (columns.row, columns.col), interval)
             writer.add(made)
-            count, unknown = count + len(made["known"]), unknown + int((~made["known"]).sum())
+            count, unknown = count + len(ids[0]), unknown + not_known(made)
             say(f"{count:,}")
         if not count:
             raise FileError(f"{named(paths)} has no pairs to predict at")
@@ -240,6 +240,7 @@ def predict(
 
 def recommend_all(fitted: Any, out: Path, n: int, by: str | None, seen: bool, ratings: Path | None) -> int:
     """The best columns of every row, some rows at a time: how many rows there were."""
+    from ..estimators.frames import beside
     from .tables_out import BlockWriter
 
     folder = None if ratings is None else open_folder(ratings)
@@ -248,13 +249,14 @@ def recommend_all(fitted: Any, out: Path, n: int, by: str | None, seen: bool, ra
         raise ValueError(f"{ratings} has shape {folder.shape}, and the model {fitted.model_.shape}: it was fitted to others")
     label = fitted.labels_ or {}
     names = [label.get("row") or "row", label.get("col") or "col"]
+    own = beside(names, ("place", "prediction"))
     with BlockWriter(out) as writer, busy("recommending") as say:
         for first, last, pattern in _blocks(fitted, folder, seen):
             cols, scores = _best(fitted, first, last, n, by, seen, pattern)
             there = cols >= 0
             place = np.broadcast_to(np.arange(1, n + 1), cols.shape)[there]
             rows = np.repeat(np.arange(first, last), there.sum(1))
-            writer.add({names[0]: row_ids[rows], "place": place, names[1]: col_ids[cols[there]], "prediction": scores[there]})
+            writer.add({names[0]: row_ids[rows], own[0]: place, names[1]: col_ids[cols[there]], own[1]: scores[there]})
             say(f"{last:,} rows of {len(row_ids):,}")
     return len(row_ids)
 

@@ -57,6 +57,7 @@ def summarize(model: Any) -> dict[str, Any]:
         "sweeps": model.n_iter_,
         "loss": "squares" if model.loss_ is None else model.loss_.parameters(),
         "bounds": list(model.bounds) if model.bounds else None,
+        "half_life": model.half_life_,
         "intervals": bool(len(model.calibration_)),
         "diagnosis": model.diagnosis_.to_dict(),
         "curve": [vars(c) for c in model.curve_],

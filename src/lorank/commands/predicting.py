@@ -54,7 +54,7 @@ def _predict_at_once(
     made = predictions(fitted, (rows, cols), (found.row, found.col), interval)
     with BlockWriter(out) as writer:
         writer.add(made)
-    return len(rows), int((~made["known"]).sum())
+    return len(rows), not_known(made)
 
 
 def labelled(fitted: Any, names: tuple[str | None, str | None], there: list[str]) -> tuple[str | None, str | None]:
@@ -70,13 +70,20 @@ def labelled(fitted: Any, names: tuple[str | None, str | None], there: list[str]
 def predictions(fitted: Any, ids: tuple[Any, Any], names: tuple[str, str], interval: float | None) -> dict[str, Any]:
     """Columns of a table: the pairs as they were, what is predicted there, and whether both were ever observed."""
     from ..datafiles.text import polars
+    from ..estimators.frames import beside
 
     rows, cols = ids
     pairs = polars().DataFrame({"row": as_known(fitted, "rows", rows), "col": as_known(fitted, "cols", cols)})
-    columns = {names[0]: rows, names[1]: cols, "prediction": fitted.predict(pairs)}
+    own = beside(names, ("prediction", "low", "high", "known"))
+    columns = {names[0]: rows, names[1]: cols, own[0]: fitted.predict(pairs)}
     if interval is not None:
-        columns["low"], columns["high"] = fitted.predict_interval(pairs, interval)
-    return columns | {"known": fitted.known(pairs)}
+        columns[own[1]], columns[own[2]] = fitted.predict_interval(pairs, interval)
+    return columns | {own[3]: fitted.known(pairs)}
+
+
+def not_known(made: dict[str, Any]) -> int:
+    """How many of such predictions, whose last column says so, are of what was never observed."""
+    return int((~list(made.values())[-1]).sum())
 
 
 def _are_ids(fitted: Any, row: str, col: str) -> bool:

@@ -85,6 +85,17 @@ def register(app: "typer.Typer") -> None:
                 "--exposure", panel=COLUMNS, help="With --loss poisson: the one with exposures, by which rates are multiplied."
             ),
         ] = None,
+        when: Annotated[
+            str | None, option("--time", panel=COLUMNS, help="With --half-life: the one with times, numbers or dates.")
+        ] = None,
+        half_life: Annotated[
+            str | None,
+            option(
+                "--half-life",
+                panel=MODEL,
+                help="What is older by this counts half: 90d, 1y, a number in units of --time, auto.",
+            ),
+        ] = None,
         row_features: Annotated[
             Path | None,
             option("--row-features", panel=MODEL, help="What is known of rows: a table with their ids in a column."),
@@ -121,6 +132,8 @@ def register(app: "typer.Typer") -> None:
                 device,
                 as_json,
                 nonnegative,
+                when,
+                half_life,
             )
             if implicit:
                 code = taken.complete(request, where)

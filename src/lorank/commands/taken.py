@@ -32,6 +32,8 @@ def complete(request: Request, where: Where) -> int:
         report=request.report,
         device=request.device,
         nonnegative=request.nonnegative,
+        time=request.time,
+        half_life=request.half_life,
         row_features=request.features[0],
         col_features=request.features[1],
     )
