@@ -206,13 +206,16 @@ def test_a_worker_killed_while_it_writes_a_snapshot(client, data, alone, tmp_pat
     assert engine.recoveries >= 1
 
 
-def test_snapshots_that_cannot_be_written(client, data, alone, tmp_path, monkeypatch):
+@pytest.mark.parametrize("who", ["driver", "workers"])
+def test_snapshots_that_cannot_be_written(client, data, alone, tmp_path, monkeypatch, who):
+    """The run goes on without."""
     monkeypatch.setattr(snapshots, "LEAST", 0.0)
     with pytest.raises(lr.files.FileError, match=r"scratch=.*no files can be written there"):
         lr.Completion.from_partitions(data[0], client=client, scratch=tmp_path / "nowhere")
     problem = lr.Completion.from_partitions(data[0], client=client, scratch=tmp_path)
     shutil.rmtree(engine_of(problem).snapshots._home)
-    monkeypatch.setattr(snapshots.tempfile, "mkdtemp", lambda **_: str(tmp_path / "gone" / "x"))
+    if who == "workers":
+        monkeypatch.setattr(snapshots.Snapshots, "begin", lambda self: tmp_path / "gone")
     with pytest.warns(UserWarning, match="a lost worker costs all that was computed"):
         assert_same(fit(problem), alone)
 

@@ -219,8 +219,8 @@ class Cluster:
         if cut is None:
             self.snapshots.put_off()
             return
-        place = self.snapshots.begin()
         try:
+            place = self.snapshots.begin()
             self._together("save", [(str(place), cut.written)] * len(self._sites))
         except Lost as reason:
             self._recover(str(reason))

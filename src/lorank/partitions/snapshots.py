@@ -68,7 +68,10 @@ class Snapshots:
     def begin(self) -> Path:
         """An empty folder for the next one."""
         assert self._home is not None
-        return Path(tempfile.mkdtemp(dir=self._home))
+        try:
+            return Path(tempfile.mkdtemp(dir=self._home))
+        except OSError as error:
+            raise FileError(f"{self._home}: a snapshot cannot be written there ({error.strerror})") from None
 
     def done(self, place: Path, seconds: float) -> None:
         """All sites have written to it."""
