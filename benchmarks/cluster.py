@@ -270,6 +270,7 @@ def gpu(args):
             f"solve {k + 1}: {seconds:.2f} s, {result.n_iter} iterations, residual {result.residual:.1e}, peak {peak:.0f} GiB",
             flush=True,
         )
+    print("residuals", " ".join(f"{r:.1e}" for r in result.history.residual), result.history.notes)
     parts = (a if isinstance(a, torch.Tensor) else np.asarray(a) for a in (result.X.U, result.X.s, result.X.V))
     found = lr.FixedRank(*(torch.as_tensor(a, device=where) for a in parts))
     truth = lr.FixedRank.from_factors(left, right)

@@ -38,7 +38,7 @@ def test_two_devices_of_torch():
 
 @pytest.mark.needs("torch")
 def test_nothing_is_put_off_from_program_to_program():
-    """PyTorch's backend puts sums off; kept in a block they would hold all that they are made of, and lose digits."""
+    """PyTorch's backend puts sums off; kept in a block they would hold all that they are made of."""
     import torch
 
     _, two, _ = pair("partitions:3:torch:cpu")

@@ -98,8 +98,8 @@ def method(where: Where, name: str, a: Any, *args: Any) -> Any:
 
 @operation
 def compute(where: Where, name: str, *args: Any) -> Any:
-    """What the backend can do with arrays; combinations that it would put off are computed now, or they would grow from
-    program to program, with all that they are made of.
+    """What the backend can do with arrays; combinations that it would put off are computed now: kept from program to program
+    they would hold all the arrays that they are made of.
     """
     found = getattr(where.backend, name)(*args)
     return where.backend.asarrays(found)[0] if name in ("product", "minus", "plus") else found
