@@ -203,6 +203,16 @@ def test_ctrl_c_in_a_fit_keeps_the_best_model(place, tmp_path, monkeypatch):
     assert not page.exists()
 
 
+@pytest.mark.parametrize("name", ["_learn_taste", "_write_report"])
+def test_ctrl_c_after_the_fit_keeps_the_model(place, tmp_path, monkeypatch, name):
+    interrupt(monkeypatch, "lorank.commands.fitting", name)
+    out, page = tmp_path / "m.lorank", tmp_path / "r.html"
+    result = run("complete", place / "r.csv", *QUICK, "-o", out, "--report", page)
+    assert (result.exit_code, str(out) in result.stderr) == (130, True), result.output
+    assert not page.exists()
+    done("recommend", out, "--row", "ben", "-n", 2)
+
+
 @pytest.mark.parametrize(
     ("module", "name", "arguments"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -113,16 +114,24 @@ def run_complete(request: Request) -> int:
     summary = summarize(model) | {"file": str(file), "seconds": time.perf_counter() - begin}
     if model.outliers_ is not None:
         summary["outliers"] = int(model.outliers_.sum())
-    interrupted = model.status_ == "interrupted"
+    stopped = model.status_ == "interrupted"
     if request.out is not None:
-        if not interrupted:
-            _learn_taste(model)
+        stopped = stopped or not _finished(_learn_taste, model)  # recommend can still do that
         model.save(request.out)
         summary["model"] = str(request.out)
-    if request.report is not None and not interrupted:
-        _write_report(request.report, model, data, file.name, request.seed)
-        summary["report"] = str(request.report)
-    return say_fit(model, summary, request)
+    if request.report is not None and not stopped:
+        stopped = not _finished(_write_report, request.report, model, data, file.name, request.seed)
+        summary |= {} if stopped else {"report": str(request.report)}
+    return say_fit(model, summary, request, stopped=stopped)
+
+
+def _finished(work: Callable[..., None], *arguments: Any) -> bool:
+    """Do what follows a fit; False where Ctrl-C ended it, which must not cost the fit."""
+    try:
+        work(*arguments)
+    except KeyboardInterrupt:
+        return False
+    return True
 
 
 def bounds_and_intervals(some: np.ndarray, values: Any, loss: Any) -> dict[str, Any]:
@@ -207,7 +216,7 @@ def fit_with_features(model: Any, data: Any, features: dict[str, Any], weights: 
     model.fit(polars().DataFrame(columns), sample_weight=weights, **options, **features, times=times)
 
 
-def say_fit(model: Any, summary: dict[str, Any], request: Request, more: str = "") -> int:
+def say_fit(model: Any, summary: dict[str, Any], request: Request, more: str = "", stopped: bool = False) -> int:
     """What was fitted, how well it predicts and where it is; returns the exit code."""
     if request.as_json:
         show_json(summary)
@@ -228,10 +237,10 @@ def say_fit(model: Any, summary: dict[str, Any], request: Request, more: str = "
             )
         if more:
             print(more)
-    return say_end(model, summary, request)
+    return say_end(model, summary, request, stopped)
 
 
-def say_end(model: Any, summary: dict[str, Any], request: Request) -> int:
+def say_end(model: Any, summary: dict[str, Any], request: Request, stopped: bool = False) -> int:
     """Where the model is, and whether Ctrl-C came before its end; returns the exit code."""
     if not request.as_json:
         for key in ("model", "report"):
@@ -239,10 +248,11 @@ def say_end(model: Any, summary: dict[str, Any], request: Request) -> int:
                 print(f"{key}: {summary[key]}")
         if request.out is None:
             print("the model was not saved: -o model.lorank does that")
-    if model.status_ != "interrupted":
+    early = model.status_ == "interrupted"
+    if not early and not stopped:
         return 0
     where = "and was not saved" if request.out is None else f"and is in {request.out}"
-    tell(f"interrupted: the model is the best so far, {where}")
+    tell(f"interrupted: the model is {'the best so far' if early else 'fitted'}, {where}")
     return INTERRUPTED
 
 

@@ -71,7 +71,6 @@ def run_impute(
     check_place(report, PAGE, "a report", "--report")
     word(refine, REFINES, "--refine")
     options = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto", "learned"), "regularization")
-    _writable(out)
     chosen = options == ("auto", "auto") and device is None
     if not chosen and (time is not None or refine != "auto"):
         raise Misuse("--time and --refine go with the default model: leave out --rank, --regularization and --device")
@@ -91,17 +90,6 @@ def run_impute(
             print(
                 f"no gaps: if each line is one observation (row, column, value), `lorank complete {file}` predicts the others"
             )
-
-
-def _writable(out: Path) -> None:
-    """Refuse kinds of files that would not hold what their ending says."""
-    from ..datafiles.ratings import TEXT
-    from ..files import FileError
-
-    suffixes = [suffix.lower() for suffix in out.suffixes]
-    kind = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else (suffixes or [""])[-1]
-    if kind not in ("", ".gz", ".parquet", *TEXT):
-        raise FileError(f"{out}: tables are written as .csv, .tsv (also .gz) or .parquet, not as {kind}")
 
 
 def _by_blocks(file: Path, out: Path, refine: str, model: Path | None, seed: int, report: Path | None) -> dict[str, Any]:
