@@ -11,16 +11,16 @@ from ..operators import Completion
 from ..starts.growth import fit
 
 HELD, STEPS = 0.1, 20  # share of observations held back, and steps of the fit to the others
-FEWEST = 1.75  # observations that fit, for each degree of freedom: with fewer, noise can be whatever one likes
-INFLATED = 1.3  # deviations of what was held back over what they should be
-POOR = 0.55  # the same over the data: a fit that says little of them,
+FEWEST = 1.9  # observations that fit, for each degree of freedom: with fewer, noise can be whatever one likes
+INFLATED, PLAIN = 1.3, 1.6  # deviations of what was held back over what they should be, and where no outliers were found
+POOR, MOST = 0.55, 0.4  # the same over the data: a fit that says little of them; less than half of that where so many are out,
 MANY = 0.25  # where so many were held for outliers, or observations are no more than
 AMPLE = 4.4  # for each degree of freedom; elsewhere noise may be as large as the data
 FEW = 0.01  # of the rows and columns: in noisy data some always have few observations, and one more or less left out
-SCARCE = 3.0  # observations for each degree of freedom: with more, a fit without outliers is not asked
+SCARCE = 3.0  # observations for each degree of freedom: with more, a fit for which no outliers were searched is not asked
 
 
-def doubts(problem: Completion, X: FixedRank, limit: float, *, noisy: bool) -> str:
+def doubts(problem: Completion, X: FixedRank, limit: float, *, noisy: bool, searched: bool = False) -> str:
     """A sentence on why X may be a wrong end, and an empty one where nothing speaks against it.
 
     Rows and columns with no more observations within the limit than any fit would fit are not determined, even where they are
@@ -40,9 +40,9 @@ def doubts(problem: Completion, X: FixedRank, limit: float, *, noisy: bool) -> s
                 f"But {lost[0]:,} rows and {lost[1]:,} columns have no more than {rank} observations that fit, as many as fit "
                 "whatever they are: their entries are not to be trusted. Get more observations of them, or leave them out."
             )
-    if not noisy or (not np.isfinite(limit) and problem.m >= SCARCE * dof):
+    if not noisy or not (np.isfinite(limit) or searched or problem.m < SCARCE * dof):
         return ""
-    if fitting < FEWEST * dof:
+    if np.isfinite(limit) and fitting < FEWEST * dof:
         return (
             f"But only {fitting / dof:.2f} observations for each degree of freedom fit, too few to tell outliers "
             "from the rest. Ask for a smaller rank, or get more observations."
@@ -57,7 +57,8 @@ def doubts(problem: Completion, X: FixedRank, limit: float, *, noisy: bool) -> s
     inflation = now / before * (fitting - dof) / fitting if before > 0 else 1.0
     data = data or 1.0
     unsure = 1 - share > MANY or fitting < AMPLE * dof
-    if inflation <= INFLATED and typical <= (POOR if unsure else 1.0) * data:
+    poor = 0.45 * POOR if 1 - share > MOST else POOR if unsure else 1.0
+    if inflation <= (INFLATED if np.isfinite(limit) else PLAIN) and typical <= poor * data:
         return ""
     return (
         f"But observations held back are predicted with deviations {typical / data:.2g} times as large as the data are, "

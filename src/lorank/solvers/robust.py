@@ -165,7 +165,7 @@ class Robust:
     def doubts(self, problem: Problem, X: FixedRank, memory: Any, *, noisy: bool) -> str:
         """What speaks against the end X of a run that calls it a success: a sentence, or nothing."""
         assert isinstance(problem, Completion)
-        return doubts(problem, X, self.limit(memory), noisy=noisy)
+        return doubts(problem, X, self.limit(memory), noisy=noisy, searched=self.gave_up(memory))
 
     def outliers(self, problem: Problem, X: FixedRank, memory: Any) -> tuple[Outliers, float]:
         """The outliers at X by the limit that a run has come to, and the standard deviation of the other deviations."""

@@ -208,9 +208,10 @@ def solve(
     if path:
         status = Status(status, advice=f"{status.advice} {describe_path(path, r, tol)}", success=status.success)
     if isinstance(algorithm, Robust) and status.success:
-        doubted = IN_VAIN if status == "noise" and algorithm.gave_up(ended.last.memory) else ""
-        doubted = doubted or algorithm.doubts(problem, X, ended.last.memory, noisy=status == "noise")
-        status = Status("stalled", advice=f"{status.advice} {doubted}") if doubted else status
+        doubted = algorithm.doubts(problem, X, ended.last.memory, noisy=status == "noise")
+        if doubted:
+            doubted = IN_VAIN if algorithm.gave_up(ended.last.memory) else doubted
+            status = Status("stalled", advice=f"{status.advice} {doubted}")
     if stop is None:
         outlying = _outlying(problem, algorithm, ended.state, status)
         if outlying:
