@@ -64,11 +64,12 @@ def summarize(model: Any) -> dict[str, Any]:
     }
     if model.heldout_ is not None and len(model.heldout_[0]):  # none, where Ctrl-C came before
         truth, guess, _ = model.heldout_
+        centred = model.loss_ is None and not model.nonnegative  # else the model's mean is not that of the values
         summary["heldout"] = {
             "observations": len(truth),
             "rmse": float(np.sqrt(np.mean((truth - guess) ** 2))),
             "mae": float(np.mean(np.abs(truth - guess))),
-            "rmse_of_the_mean": float(np.sqrt(np.mean((truth - (model.mean_ if model.loss_ is None else truth.mean())) ** 2))),
+            "rmse_of_the_mean": float(np.sqrt(np.mean((truth - (model.mean_ if centred else truth.mean())) ** 2))),
         }
     return summary
 

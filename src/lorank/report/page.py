@@ -95,7 +95,8 @@ def build_page(model: Any, rows: np.ndarray, cols: np.ndarray, values: np.ndarra
     if model.heldout_ is not None:
         truth, guess, _ = model.heldout_
         facts.append((f"{np.sqrt(np.mean((truth - guess) ** 2)):.4g}", "error (RMSE) on held-out values"))
-        facts.append((f"{np.sqrt(np.mean((truth - model.mean_) ** 2)):.4g}", "the same for the mean alone"))
+        mean = truth.mean() if model.nonnegative else model.mean_
+        facts.append((f"{np.sqrt(np.mean((truth - mean) ** 2)):.4g}", "the same for the mean alone"))
     body = [
         f"<h1>{html.escape(title)}</h1>",
         f'<p class="soft">{html.escape(found.verdict)}</p>',
@@ -164,12 +165,15 @@ def _plots(model: Any, rows: np.ndarray, cols: np.ndarray, values: np.ndarray) -
         )
     path = [c for c in model.curve_ if c.regularization is not None]
     if len(path) > 1:
+        said = "A penalty instead of learned priors, for comparison."
+        if not learned:
+            said = f"A strength of {model.regularization_:.3g} was chosen."
         plots["strength"] = plot(
             "Held-out error along the regularization",
-            [line([c.regularization for c in path], [c.error for c in path], ORANGE, "nuclear norm", "lines+markers")],
+            [line([c.regularization for c in path], [c.error for c in path], ORANGE, "a penalty", "lines+markers")],
             {"title": {"text": "strength"}, "type": "log"},
             {"title": {"text": "RMSE"}},
-            "A penalty instead of learned priors, for comparison.",
+            said,
         )
     history = model.history_
     plots["way"] = plot(
