@@ -142,7 +142,7 @@ def _deal(piece: Piece, rows: Any, cols: Any, edges: np.ndarray, kind: np.dtype,
         k = int(np.flatnonzero(~np.isfinite(found["value"]))[0])
         raise FileError(f"{piece.origin}, row {piece.first + k + 1}: {piece.values[k]} is too large for {kind['value']}")
     part = np.searchsorted(edges, found["row"], side="right") - 1
-    order = np.argsort(part, kind="stable")
+    order = np.argsort(part.astype(np.uint16) if len(edges) <= 2**16 else part, kind="stable")  # 16 bits are sorted by digits
     ends = np.cumsum(np.bincount(part, minlength=len(edges) - 1))
     found = found[order]
     for k, end in enumerate(ends):

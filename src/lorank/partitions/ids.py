@@ -11,6 +11,7 @@ from .sources import polars
 
 MOST = 2**31 - 1  # rows and columns: indices are kept in 32 bits
 WAITING = 1 << 22  # ids that wait to be merged
+TABLE = 1 << 22  # numbers in a table of ids, beyond eight for each of them
 
 
 class Collector:
@@ -30,7 +31,7 @@ class Collector:
         self._kind = kind
         found: Any
         if kind == "whole numbers":
-            found = np.unique(np.asarray(ids), return_counts=True)
+            found = _counted(np.asarray(ids))
         else:
             table = ids.rename("id").value_counts(name="count")
             found = (table["id"], table["count"].to_numpy().astype(np.int64))
@@ -74,7 +75,11 @@ class Numbers:
     def __init__(self, ids: np.ndarray) -> None:
         self.ids = ids
         self._table: Any = None
-        if ids.dtype.kind not in "iu":
+        if ids.dtype.kind in "iu":
+            if _dense(ids, len(ids)):  # looked up, where a table is not much larger than the ids
+                self._table = np.zeros(int(ids[-1]) - int(ids[0]) + 1, np.int32)
+                self._table[_above(ids, ids[0])] = np.arange(len(ids), dtype=np.int32)
+        else:
             pl = polars()
             self._table = pl.DataFrame(
                 {"id": pl.Series(ids.tolist(), dtype=pl.String), "at": np.arange(len(ids), dtype=np.int32)}
@@ -87,6 +92,8 @@ class Numbers:
         """Numbers of ids that are all known."""
         if self._table is None:
             return np.searchsorted(self.ids, np.asarray(ids)).astype(np.int32)
+        if isinstance(self._table, np.ndarray):
+            return self._table[_above(np.asarray(ids), self.ids[0])]
         frame = ids.rename("id").to_frame()
         return frame.join(self._table, on="id", how="left", maintain_order="left")["at"].to_numpy().astype(np.int32)
 
@@ -116,6 +123,28 @@ class Given:
         if len(bad):
             k = int(bad[0])
             raise FileError(f"{origin}, row {first + k + 1}: {a[k]} does not fit, ids of {self.name} are 0 .. {self.n - 1}")
+
+
+def _dense(ids: np.ndarray, count: int) -> bool:
+    """Whether whole numbers lie so close that a table over their range is not much larger than ``count`` of them."""
+    return len(ids) > 0 and int(ids.max()) - int(ids.min()) < 8 * count + TABLE
+
+
+def _counted(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct whole numbers in rising order, and how often each is there: np.unique, without sorting where they are dense."""
+    if not _dense(ids, len(ids)):
+        return np.unique(ids, return_counts=True)
+    first = ids.min()
+    counts = np.bincount(_above(ids, first))
+    there = np.flatnonzero(counts)
+    return there.astype(ids.dtype) + first, counts[there]
+
+
+def _above(ids: np.ndarray, first: Any) -> np.ndarray:
+    """How far whole numbers of any width lie above one of them, where that is not far."""
+    if ids.dtype == np.uint64:
+        return (ids - np.uint64(first)).astype(np.int64)
+    return ids.astype(np.int64, copy=False) - int(first)
 
 
 def _kind(ids: Any) -> str:
