@@ -219,3 +219,36 @@ def test_files_write_durations_as_text(data, tmp_path):
     assert again.half_life == f"{60 * DAY:f}s"
     again.fit(pairs, values, times=(times * DAY).astype("datetime64[s]"))
     np.testing.assert_array_equal(model.predict(pairs), again.predict(pairs))
+
+
+def test_auto_with_a_class_that_came_late(data):
+    pairs, values, times = data
+    stars = np.clip(np.round(values), 1, 4)
+    stars[np.argsort(times)[-3]] = 5.0
+    late = lr.MatrixCompletion(rank=1, regularization="learned", loss="ordinal", half_life="auto", max_iter=3)
+    late.fit(pairs, stars, times=times)
+    assert late.classes_.tolist() == [1, 2, 3, 4, 5]
+    assert np.isfinite([e for _, e in late.half_lives_]).all()
+
+
+def test_auto_foretells_what_has_a_weight(data):
+    pairs, values, times = data
+    weights = 1.0 * (times < 250)
+    model = lr.MatrixCompletion(**OPTIONS, half_life="auto").fit(pairs, values, weights, times=times)
+    assert np.isfinite([e for _, e in model.half_lives_]).all()
+    there = weights > 0
+    same = lr.MatrixCompletion(**OPTIONS, half_life="auto").fit(pairs[there], values[there], times=times[there])
+    np.testing.assert_allclose([e for _, e in model.half_lives_], [e for _, e in same.half_lives_], rtol=1e-6)
+
+
+def test_auto_of_next_to_nothing_says_so():
+    with pytest.raises(ValueError, match="half_life='auto' holds out the latest of 2 observations"):
+        lr.MatrixCompletion(rank=0, half_life="auto").fit([[0, 0], [1, 1]], [1.0, 2.0], times=[0, 1])
+
+
+def test_a_missing_date_of_pandas_is_named():
+    pandas = pytest.importorskip("pandas")
+    for missing in (pandas.NA, pandas.NaT, None, np.nan):
+        when = np.array([pandas.Timestamp("2024-01-01", tz="Europe/Berlin"), missing], object)
+        with pytest.raises(ValueError, match="times of observation 1"):
+            read_times(when, None, 2)

@@ -274,3 +274,24 @@ def test_features_of_a_new_row_that_cannot_be(world, model):
     without = lr.MatrixCompletion(0, 1.0).fit(ratings[warm][:50], col_features=None)
     with pytest.raises(ValueError, match="fitted without row_features"):
         without.fold_in([500], [3.0], features={"a": 1.0})
+
+
+def test_what_is_refused_leaves_no_features_behind(world):
+    ratings, users, _, warm, *_ = world
+    model = lr.MatrixCompletion(**OPTIONS).fit(ratings[warm], row_features=users[:140])
+    shape, ids = model.model_.shape, model.ids_
+    more = pandas.DataFrame({"user": ["u141", "nobody"], "item": [500, 501], "stars": [3.0, 3.0]})
+    with pytest.raises(ValueError, match="nobody"):
+        model.partial_fit(more, row_features=users[141:142])
+    assert model.model_.shape == shape
+    assert model.ids_ is ids
+    assert model._sides["row"].numbers.shape[0] == 140
+
+
+def test_a_line_of_any_sparse_format(world):
+    *_, F, _, pairs = world
+    values = F[pairs[:, 0], 0]
+    model = lr.MatrixCompletion(**OPTIONS).fit(pairs, values, row_features=F)
+    plain = model.fold_in([], [], features=F[0]).predictions
+    for kind in (scipy.sparse.coo_matrix, scipy.sparse.coo_array, scipy.sparse.dia_matrix):
+        np.testing.assert_array_equal(model.fold_in([], [], features=kind(F[:1])).predictions, plain)

@@ -103,6 +103,7 @@ def test_what_was_left_out_was_seen(tmp_path):
     model = lr.MatrixCompletion(rank=2, regularization="learned", loss="robust").fit(pairs, values)
     assert model.outliers_[::50].all()
     for one in (model, lr.load(model.save(tmp_path / "m.lorank"))):
+        np.testing.assert_array_equal(one.outliers_, model.outliers_)
         for by in ("taste", "rating"):
             best, _ = one.recommend(np.arange(60), 30, by=by)
             assert all(j not in best[i] for i, j in pairs)

@@ -224,3 +224,15 @@ def test_a_fit_that_is_refused_leaves_the_model_as_it_was():
         model.fit(np.array([[f"s{i}", f"d{j}"] for i, j in pairs]), np.ones(len(pairs)))
     np.testing.assert_array_equal(model.ids_["rows"], np.unique(names[:, 0]))
     np.testing.assert_array_equal(model.predict(names), before)
+
+
+def test_rows_and_columns_without_weight_stay_strangers(data):
+    pairs, values, _, first, _ = data
+    model = lr.MatrixCompletion(**OPTIONS).fit(pairs[first], values[first])
+    n1, n2 = model.model_.shape
+    model.partial_fit([[n1, 3], [0, n2], [1, 1]], [99.0, 99.0, 3.0], [0.0, 0.0, 1.0])
+    found = model.model_
+    assert found.shape == (n1 + 1, n2 + 1)
+    assert np.abs(found.row_stranger).max() > 1e-6
+    np.testing.assert_array_equal(found.rows[n1], found.stranger(False))
+    np.testing.assert_array_equal(found.cols[n2], found.stranger(True))

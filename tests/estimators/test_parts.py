@@ -268,3 +268,10 @@ def test_partitions_are_refused(tmp_path, kind):
     lr.Completion(pairs[:, 0], pairs[:, 1], y).save_partitions(tmp_path / "parts")
     with pytest.raises(ValueError, match=r"nonnegative=True takes .* in main memory"):
         kind(nonnegative=True).fit(lr.Completion.from_partitions(tmp_path / "parts"))
+
+
+@pytest.mark.parametrize("unit", [1e-10, 1e10])
+def test_the_unit_of_values_does_not_matter(unit):
+    _, pairs, y = ratings()
+    one, other = (lr.MatrixCompletion(rank=2, nonnegative=True).fit(pairs, u * y) for u in (1.0, unit))
+    np.testing.assert_allclose(other.predict(pairs) / unit, one.predict(pairs), atol=0.02)

@@ -71,7 +71,9 @@ def told_by(model: MatrixCompletion, features: Any) -> np.ndarray:
         raise ValueError("the model was fitted without row_features: leave features out, or fit again with row_features")
     if isinstance(features, dict):
         features = OneLine(features)
-    elif not is_frame(features) and not hasattr(features, "tocoo"):
+    elif hasattr(features, "tocoo"):
+        features = features.tocsr()  # not every format has columns to take
+    elif not is_frame(features):
         features = np.atleast_2d(np.asarray(features))
     if features.shape[0] != 1:
         raise ValueError(f"features must be those of one row, got {features.shape[0]:,} lines")

@@ -387,10 +387,15 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
             return self.fit(X, y, sample_weight, rows=rows, cols=cols, values=values, times=times, **sides)
         from .going_on import learn_more, meet
 
-        meet(self, row_features, col_features)
-        if X is None and (row_features is not None or col_features is not None):
-            return self
-        return learn_more(self, X, y, sample_weight, (rows, cols, values), times)
+        before = dict(self.__dict__)
+        try:
+            meet(self, row_features, col_features)
+            if X is None and (row_features is not None or col_features is not None):
+                return self
+            return learn_more(self, X, y, sample_weight, (rows, cols, values), times)
+        except BaseException:  # what is refused leaves nothing behind
+            self.__dict__ = before
+            raise
 
     def predict(self, X: Any) -> np.ndarray:
         """The entries at index pairs.

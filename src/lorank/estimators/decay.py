@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
+from ..datafits import Ordinal
 from ..factor_models.folds import held_out_error
 from ..factor_models.memory import Memory
 from ..parameter_checks import POSITIVE, shown
@@ -229,7 +230,8 @@ def _seconds(a: np.ndarray, name: str) -> np.ndarray:
 
 
 def _date(x: Any, k: int, name: str) -> np.datetime64:
-    if x is None or x != x:  # NaT, nan
+    differs = x != x
+    if x is None or not isinstance(differs, (bool, np.bool_)) or differs:  # nan, NaT, and pandas' NA, which says NA to all
         return np.datetime64("NaT", "us")
     if isinstance(x, str):
         try:
@@ -257,7 +259,13 @@ def _foretelling(
     trial = clone(model).set_params(half_life=None, intervals=False, handle_unknown="ignore")
     trial._sides = model._sides
     order = np.argsort(times.at, kind="stable")
+    order = order if weights is None else order[weights[order] > 0]  # what has no weight was not observed
     before, after = np.split(order, [len(order) - max(1, round(model.holdout * len(order)))])
+    if len(before) < 2:
+        raise ValueError(
+            f"half_life='auto' holds out the latest of {len(order)} observations, and {len(before)} are left, too few to fit: "
+            "give a half_life, or leave it out"
+        )
     earlier = Times(times.at[before], times.dates)
 
     def error(half_life: float | None) -> float:
@@ -267,9 +275,12 @@ def _foretelling(
             warnings.simplefilter("ignore")  # of parts of the data: the fit itself says what there is to say
             trial._fit(pairs[before], values[before], shape, part)
         trial.set_params(rank=trial.rank_, regularization=trial.regularization_)  # as they were chosen first
-        y = values[after] if trial.loss_ is None else trial.loss_.encoded(values[after])
-        z = trial.model_.predict(pairs[after, 0], pairs[after, 1])
-        return held_out_error(trial.loss_, z, y, None if weights is None else weights[after], model.bounds)
+        told = after  # a class that was never seen before is not foretold by anything
+        if isinstance(trial.loss_, Ordinal):
+            told = after[np.isin(values[after], trial.classes_)]
+        y = values[told] if trial.loss_ is None else trial.loss_.encoded(values[told])
+        z = trial.model_.predict(pairs[told, 0], pairs[told, 1])
+        return held_out_error(trial.loss_, z, y, None if weights is None else weights[told], model.bounds)
 
     tried: list[Any] = [(None, error(None))]
     best, worse, span = 0, 0, float(np.ptp(earlier.at))

@@ -86,6 +86,8 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> Path:
             arrays |= {f"taste.{name}": getattr(taste, name) for name in TASTE}
             meta["taste"] = {f.name: getattr(taste, f.name) for f in fields(Taste) if f.name not in TASTE}
         arrays["calibration"] = estimator.calibration_
+        if (outliers := getattr(estimator, "outliers_", None)) is not None:
+            arrays["outliers"] = outliers
         if estimator._decay is not None:
             meta["decay"] = _plain(estimator._decay.plain())
         meta["half_lives"] = _plain(getattr(estimator, "half_lives_", []))
@@ -217,7 +219,7 @@ def _build(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         estimator.diagnosis_ = Diagnosis(**{**found, "shape": tuple(found["shape"])})
         status = meta["status"]
         estimator.status_ = Status(status["name"], advice=status["advice"], success=status["success"])
-        estimator.heldout_ = None
+        estimator.heldout_, estimator.outliers_ = None, arrays.get("outliers")
         estimator._decay = Decay(**meta["decay"]) if "decay" in meta else None
         estimator.half_lives_ = [tuple(one) for one in meta.get("half_lives", [])]
         estimator.loss_, estimator._two = loss_from(meta.get("loss")), meta.get("negative_labels", False)

@@ -64,7 +64,8 @@ class Update:
         before = model.row_counts, model.col_counts
         new_rows, new_cols = (np.flatnonzero((a > 0) & (b == 0)) for a, b in zip(counts, before, strict=True))
         model = replace(model, row_counts=counts[0], col_counts=counts[1])
-        due = (owed > 0) & (owed >= self.share * model.col_counts)
+        rows = rows[counts[0][rows] > 0]  # what has no weight was not observed: strangers stay what they are
+        due = (owed > 0) & (owed >= self.share * model.col_counts) & (model.col_counts > 0)
         self._solve(model, memory, new_cols, True)
         self._solve(model, memory, rows, False)
         self._solve(model, memory, np.flatnonzero(due), True)

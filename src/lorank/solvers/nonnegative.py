@@ -17,7 +17,7 @@ from ..parameter_checks import NOT_NEGATIVE, check_parameters, instance, optiona
 from ..state import State
 from .alternating import Factors, advance, check_problem, scales
 
-TINY = 1e-9  # in place of no penalty, so that a prior has a mean
+TINY = 1e-9  # of the size of values: in place of no penalty, so that a prior has a mean
 REVIVED = 0.1  # of its mean size: what a start from other factors gets to begin with, since a part that is zero stays zero
 
 
@@ -73,7 +73,8 @@ class NonNegative:
     ) -> tuple[Array, tuple[np.ndarray, np.ndarray], float]:
         """One side's factors and, given them, their centre."""
         backend, n, k = problem.backend, problem.shape[columns], other.shape[1]
-        strength = max(self.regularization, TINY)
+        size = problem.y_norm / float(problem.m) ** 0.5 or 1.0  # a strength has the unit of values
+        strength = max(self.regularization, TINY * size)
         share = np.ones(n) if scale is None else scale
         found, squares = problem.observations.nonnegative_equations(
             columns, other, own, backend.asarray(strength * share), centre=backend.asarray(centre), cycles=self.cycles
