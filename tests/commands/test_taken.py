@@ -108,6 +108,7 @@ def test_one_user_and_what_is_said(place):
 
 def test_what_is_refused(place, tmp_path):
     path = place[0]
+    assert "--by rating is for" in refused("recommend", path / "m.lorank", "--row", "u03", "--by", "rating")
     assert "--loss is for ratings" in refused("complete", "--implicit", path / "clicks.csv", "--loss", "huber")
     assert "no user of the model" in refused("recommend", path / "m.lorank", "--row", "nobody")
     assert "holds partitions already" in refused("complete", "--implicit", path / "clicks.csv", "--folder", path / "parts")

@@ -74,10 +74,11 @@ def read_taken(file: Path, columns: Columns) -> tuple[np.ndarray, np.ndarray, np
         users, items = (place.ravel() for _, place in sides)
         counts, shape = np.ones(len(users)), (len(sides[0][0]), len(sides[1][0]))
     else:
-        data = read_ratings(file, row, col, when if value is None else value, None if value is None else when)
+        data = read_ratings(file, row, col, value, when, with_values=value is not None)
         users, items, shape = data.rows, data.cols, (len(data.row_ids), len(data.col_ids))
-        times = data.values if value is None else data.times
-        counts = np.ones(len(users)) if value is None else data.values
+        times, counts = data.times, data.values
+        if times is not None and times.dtype.kind == "M":
+            times = times.astype(np.int64)  # microseconds: exact as floats until the year 2255
     if (counts < 0).any():
         raise ValueError(f"the least count is {counts.min():g}: how often something was taken is 0 or more")
     found = merged(users, items, counts, np.arange(shape[0]), np.arange(shape[1]))

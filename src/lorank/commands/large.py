@@ -39,7 +39,8 @@ class Where:
 def wants_partitions(files: list[str], where: Where) -> bool:
     """Whether ratings are to be in partitions: they are already, or were asked to be, or are many files, or large."""
     path = files[0]
-    if where.memory or where.cluster or where.folder or len(files) > 1 or Path(path).is_dir():
+    asked = where.memory or where.cluster or where.folder or where.duplicates != "error"
+    if asked or len(files) > 1 or Path(path).is_dir():
         return True
     if not Path(path).exists():
         return bool(glob.has_magic(path))

@@ -25,7 +25,7 @@ def run_predict(
     if interval is not None and not 0 < interval < 1:
         raise Misuse(f"--interval must lie between 0 and 1 (0.9 is 90 %), got {interval:g}")
     fitted = load_ratings(model)
-    if large.wants_partitions(files, large.Where()) or out.suffix == ".parquet":
+    if large.wants_partitions(files, large.Where()) or out.suffix.lower() == ".parquet":
         count, unknown = large.predict(fitted, files, out, names, interval)
     else:
         with busy("predicting"):
@@ -94,10 +94,13 @@ def _are_ids(fitted: Any, row: str, col: str) -> bool:
 
 
 def _columns(file: Path) -> list[str]:
-    """The names of a file's columns, where it is text."""
+    """The names of a file's columns, where it has some."""
     from ..datafiles.ratings import TEXT
     from ..datafiles.text import head
+    from ..partitions.sources import schema_of
 
+    if file.suffix.lower() == ".parquet" and file.exists():
+        return list(schema_of(file))
     return head(file, None)[1] if any(s.lower() in TEXT for s in file.suffixes) else []
 
 
@@ -105,6 +108,7 @@ def run_recommend(model: Path, row: str, n: int, by: str, seen: bool, as_json: b
     """The best columns of a row."""
     loaded = load_model(model)
     if taken.is_implicit(loaded):
+        taken.by_taste(by)
         taken.recommend(loaded, row, n, seen, as_json)
         return
     fitted = as_ratings(loaded, model)
@@ -136,6 +140,7 @@ def run_recommend_all(model: Path, out: Path, n: int, by: str | None, seen: bool
     check_place(out, TABLE, "a table of recommendations")
     fitted = load_model(model)
     if taken.is_implicit(fitted):
+        taken.by_taste(by)
         count = taken.recommend_all(fitted, out, n, seen, ratings)
     else:
         count = large.recommend_all(as_ratings(fitted, model), out, n, by, seen, ratings)

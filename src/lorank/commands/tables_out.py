@@ -24,7 +24,7 @@ class BlockWriter:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
-        if self.path.is_dir() or (self.path.exists() and self.path.suffix == ".parquet"):
+        if self.path.is_dir() or (self.path.exists() and self.path.suffix.lower() == ".parquet"):
             raise FileError(f"{path} exists: delete it, or choose another name")
         self.work = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
         self.count = 0
@@ -32,7 +32,7 @@ class BlockWriter:
     def __enter__(self) -> BlockWriter:
         self._remove()
         try:
-            if self.path.suffix == ".parquet":
+            if self.path.suffix.lower() == ".parquet":
                 self.work.mkdir()
             else:
                 self.work.touch()
@@ -43,11 +43,12 @@ class BlockWriter:
     def add(self, columns: dict[str, Any]) -> None:
         """The next rows."""
         frame = polars().DataFrame(columns)
-        if self.path.suffix == ".parquet":
+        if self.path.suffix.lower() == ".parquet":
             frame.write_parquet(self.work / f"part-{self.count:05d}.parquet")
         else:
             with open(self.work, "ab") as file:
-                frame.write_csv(file, include_header=not self.count, separator="\t" if self.path.suffix == ".tsv" else ",")
+                separator = "\t" if self.path.suffix.lower() == ".tsv" else ","
+                frame.write_csv(file, include_header=not self.count, separator=separator)
         self.count += 1
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

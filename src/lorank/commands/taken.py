@@ -172,5 +172,11 @@ def without(**options: Any) -> None:
             raise Misuse(f"--{name.replace('_', '-')} is for ratings: leave it out with --implicit")
 
 
+def by_taste(order: str | None) -> None:
+    """Refuse an order that such models do not have."""
+    if order == "rating":
+        raise Misuse("--by rating is for models of ratings: this one knows what was taken, so leave it out")
+
+
 def is_implicit(model: Any) -> bool:
     return type(model).__name__ == "ImplicitFactorization"

@@ -75,7 +75,13 @@ class Ratings:
 
 
 def read_ratings(
-    path: str | Path, row: str | None = None, col: str | None = None, value: str | None = None, time: str | None = None
+    path: str | Path,
+    row: str | None = None,
+    col: str | None = None,
+    value: str | None = None,
+    time: str | None = None,
+    *,
+    with_values: bool = True,
 ) -> Ratings:
     """Read observations from CSV, TSV, Parquet, Matrix Market or NPZ.
 
@@ -87,6 +93,8 @@ def read_ratings(
         Names of columns; guessed where they are obvious.
     time : str, optional
         The name of a column with times, numbers or dates; none is read by default.
+    with_values : bool
+        Without, no column of values is looked for: each line counts one.
 
     Raises
     ------
@@ -99,10 +107,11 @@ def read_ratings(
         if time is not None:
             raise FileError(f"{path} is a matrix: it has no column {time!r} with times")
         return _matrix(path, kind)
-    series, names = _read(path, kind, row, col, value, time, with_values=True)
-    values = series[str(names.value)].to_numpy().astype(np.float64, copy=False)
+    series, names = _read(path, kind, row, col, value, time, with_values=with_values)
+    values = np.ones(len(series[names.row]))
+    if with_values:
+        values = series.pop(str(names.value)).to_numpy().astype(np.float64, copy=False)
     times = None if time is None else _times(path, series[time])
-    del series[str(names.value)]
     rows, row_ids = _codes(series.pop(names.row))
     cols, col_ids = _codes(series.pop(names.col))
     if not len(values):
@@ -129,8 +138,14 @@ def alike(ids: np.ndarray, known: np.ndarray) -> np.ndarray:
     if ids.dtype.kind == "u" and known.dtype.kind == "i":
         return ids.astype(np.int64)
     if known.dtype.kind in "iu":
-        return np.array([int(x) if isinstance(x, str) and whole(x) else NOBODY for x in ids.tolist()], np.int64)
+        return np.array([int(x) if isinstance(x, str) and _fits(x) else NOBODY for x in ids.tolist()], np.int64)
     return np.array([str(x) for x in ids.tolist()], known.dtype if not len(ids) else None)
+
+
+def _fits(cell: str) -> bool:
+    """Whether text is a whole number of 64 bits: those of Parquet files may be longer than what files of text are read as."""
+    digits = cell.isascii() and cell.removeprefix("-").isdigit() and len(cell) <= 20
+    return digits and cell == str(int(cell)) and -(2**63) <= int(cell) < 2**63
 
 
 def places(ids: np.ndarray, known: np.ndarray) -> np.ndarray:

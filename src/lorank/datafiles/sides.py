@@ -32,7 +32,9 @@ def read_side(path: str | Path, label: str, known: np.ndarray) -> Any:
             frame = pl.read_parquet(path, glob=False)
         else:
             separator, names, named, _ = head(path, "\t" if path.suffix.lower() in (".tsv", ".tab") else None)
-            frame = pl.read_csv(path, separator=separator, has_header=named, new_columns=None if named else names, glob=False)
+            texts = {label: pl.String} if named and label in names else None  # zeros in front of an id belong to it
+            options = {"separator": separator, "has_header": named, "schema_overrides": texts, "glob": False}
+            frame = pl.read_csv(path, new_columns=None if named else names, **options)
     except FileError:
         raise
     except Exception as error:

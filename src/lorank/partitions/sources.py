@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import glob
 import gzip
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -15,6 +16,7 @@ import numpy as np
 from ..files import FileError
 
 CHUNK = 1 << 21  # observations at a time
+LOOK = 10_000  # lines of text that say what a column holds
 
 
 class Piece(NamedTuple):
@@ -68,7 +70,7 @@ class TableSource:
         """A FileError where a file lacks a column, has another kind of it than the first file, or cannot be read."""
         first: dict[str, Any] = {}
         for file in self.files:
-            schema = schema_of(file)
+            schema = schema_of(file, self.names[:2])
             for name, role in zip(self.names, ("rows", "cols", "values", "weights"), strict=True):
                 if name is None:
                     continue
@@ -87,10 +89,12 @@ class TableSource:
         pl = polars()
         wanted = [name for name in self.names if name is not None]
         for file in self.files:
-            at = 0
-            for frame in _batches(_scan(file).select(wanted), file):
+            at, ids = 0, self.names[:2]
+            kinds = schema_of(file, ids)
+            for frame in _batches(_scan(file, ids).select(wanted), file):
                 if not len(frame):
                     continue
+                frame = _as_kinds(frame, kinds, ids, file, at)
                 columns = [self._column(pl, frame, name, k, file, at) for k, name in enumerate(self.names)]
                 yield Piece(columns[0], columns[1], or_ones(columns[2], len(frame)), columns[3], str(file), at)
                 at += len(frame)
@@ -123,13 +127,14 @@ def pair_batches(files: list[Path], row: str, col: str) -> Iterator[tuple[np.nda
     pl = polars()
     source = TableSource(files, (row, col, row, None))
     for file in files:
-        schema, at = schema_of(file), 0
+        schema, at = schema_of(file, (row, col)), 0
         for name, role in ((row, "rows"), (col, "cols")):
             if name not in schema:
                 raise FileError(f"{file} has no column {name!r}: its columns are {', '.join(map(repr, schema))}")
             _kind(schema[name], role, name, file)
-        for frame in _batches(_scan(file).select([row, col]), file):
+        for frame in _batches(_scan(file, (row, col)).select([row, col]), file):
             if len(frame):
+                frame = _as_kinds(frame, schema, (row, col), file, at)
                 rows, cols = (source._column(pl, frame, name, k, file, at).to_numpy() for k, name in enumerate((row, col)))
                 yield rows, cols
                 at += len(frame)
@@ -161,11 +166,15 @@ def find_files(path: str | os.PathLike[str] | list[Any], endings: tuple[str, ...
     return found
 
 
-def schema_of(file: Path) -> dict[str, Any]:
-    """Names and kinds of a file's columns."""
+def schema_of(file: Path, ids: Sequence[str] = ()) -> dict[str, Any]:
+    """Names and kinds of a file's columns. Ids in text are whole numbers only where the first of them are written as such."""
     pl = polars()
     try:
-        return dict(_scan(file).collect_schema())
+        lazy = _scan(file, ids)
+        found = dict(lazy.collect_schema())
+        texts = [] if file.suffix == ".parquet" else [name for name in dict.fromkeys(ids) if name in found]
+        first: Any = lazy.select(texts).head(LOOK).collect() if texts else None
+        return found | {name: pl.Int64 for name in texts if not _not_whole(first.get_column(name)).any()}
     except (pl.exceptions.PanicException, Exception) as error:
         raise FileError(f"{file} cannot be read: {str(error).splitlines()[0]}") from None
 
@@ -186,19 +195,55 @@ def _kind(dtype: Any, role: str, name: str, file: Path) -> str:
     raise FileError(f"{file}, column {name!r}: ids must be whole numbers or text, not {dtype}")
 
 
-def _scan(file: Path) -> Any:
+def _scan(file: Path, ids: Sequence[str] = ()) -> Any:
+    """The file, with ids as they are written: numbers that polars would make of them have lost their zeros in front."""
     pl = polars()
     if file.suffix == ".parquet":
         return pl.scan_parquet(file, glob=False)
-    separator = "\t" if {".tsv", ".tab"} & set(file.suffixes) else _separator(file)
-    return pl.scan_csv(file, separator=separator, glob=False, infer_schema_length=10_000)
-
-
-def _separator(file: Path) -> str:
-    """A comma, unless the first line has more semicolons."""
     with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as opened:
-        start = opened.readline(1 << 16)
-    return ";" if start.count(b";") > start.count(b",") else ","
+        start = opened.readline(1 << 16).decode("utf-8-sig", "replace")
+    separator = ";" if start.count(";") > start.count(",") else ","
+    separator = "\t" if {".tsv", ".tab"} & set(file.suffixes) else separator
+    named = not all(map(_is_number, next(csv.reader([start.strip()], delimiter=separator), [""])))
+    options = {"separator": separator, "has_header": named, "infer_schema_length": LOOK, "glob": False}
+    if named:
+        return pl.scan_csv(file, schema_overrides=dict.fromkeys(ids, pl.String), **options)
+    calls = pl.scan_csv(file, **options).collect_schema().names()  # which differ from version to version
+    names = {old: f"column_{k + 1}" for k, old in enumerate(calls)}
+    texts = {old: pl.String for old, new in names.items() if new in ids}
+    return pl.scan_csv(file, schema_overrides=texts, **options).rename(names)
+
+
+def _is_number(cell: str) -> bool:
+    """Whether a cell of the first line is data, as in files without names."""
+    try:
+        return "_" not in cell and bool(np.isfinite(float(cell)))
+    except ValueError:
+        return False
+
+
+def _not_whole(ids: Any) -> Any:
+    """Which ids, as text, are no whole numbers as one would write them."""
+    zeros = (ids.str.starts_with("0") & (ids.str.len_bytes() > 1)) | ids.str.starts_with("-0") | ids.str.starts_with("+")
+    return (zeros | ids.cast(polars().Int64, strict=False).is_null()) & ids.is_not_null()
+
+
+def _as_kinds(frame: Any, kinds: dict[str, Any], ids: Sequence[str], file: Path, at: int) -> Any:
+    """A frame whose ids are whole numbers where they are to be; a FileError where one is none."""
+    pl = polars()
+    for name in ids:
+        series = frame.get_column(name)
+        if series.dtype != pl.String or kinds[name] != pl.Int64:
+            continue
+        bad = _not_whole(series)
+        if bad.any():
+            k = int(bad.arg_true()[0])
+            raise FileError(
+                f"{file}, row {at + k + 1}, column {name!r}: {series[k]!r} is no whole number, as the ids before it are: put a "
+                "line with such an id first, and all of them are taken for text"
+            )
+        frame = frame.with_columns(series.cast(pl.Int64))
+    return frame
 
 
 def _batches(lazy: Any, file: Path) -> Iterator[Any]:

@@ -1,0 +1,111 @@
+"""Ids stay as they are written, whichever way a file is read: zeros in front, long numbers, lines without names above them."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from lorank.commands.evaluate_taken import read_taken
+from lorank.commands.large import Where, wants_partitions
+from lorank.commands.predicting import _columns
+from lorank.commands.tables_out import BlockWriter
+from lorank.datafiles import read_ratings
+from lorank.datafiles.ratings import alike
+from lorank.datafiles.sides import read_side
+from lorank.files import FileError
+from lorank.operators import Completion
+from lorank.partitions import sources
+
+
+def _written(path, lines, head="user,item,rating"):
+    path.write_text("\n".join([*([head] if head else []), *lines]) + "\n")
+    return path
+
+
+def test_zeros_in_front_are_kept_in_partitions(tmp_path):
+    file = _written(tmp_path / "a.csv", ["7,x,1", "007,x,2", "8,y,3"])
+    problem = Completion.from_csv(file, "user", "item", "rating", folder=tmp_path / "parts")
+    assert problem.row_ids.tolist() == ["007", "7", "8"]
+    pairs = list(sources.pair_batches([file], "user", "item"))
+    assert pairs[0][0].tolist() == ["7", "007", "8"]
+
+
+def test_ids_that_are_first_numbers_and_then_others_are_refused_in_partitions(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "LOOK", 2)
+    for other in ("007", "x9", "+7"):
+        file = _written(tmp_path / "a.csv", ["7,x,1", "8,x,2", f"{other},y,3"])
+        with pytest.raises(FileError, match="row 3, column 'user'"):
+            list(sources.TableSource([file], ("user", "item", "rating", None)).pieces())
+
+
+def test_partitions_read_files_without_names_to_their_first_line(tmp_path):
+    file = _written(tmp_path / "a.csv", ["1,10,4", "2,20,5"], head="")
+    assert list(sources.schema_of(file)) == ["column_1", "column_2", "column_3"]
+    piece = next(sources.TableSource([file], ("column_1", "column_2", "column_3", None)).pieces())
+    assert piece.rows.to_list() == [1, 2]
+    assert piece.values.tolist() == [4, 5]
+
+
+def test_ids_like_floats_are_text_in_partitions(tmp_path):
+    file = _written(tmp_path / "a.csv", ["1e5,10,4", "2e5,20,5"])
+    piece = next(sources.TableSource([file], ("user", "item", "rating", None)).pieces())
+    assert piece.rows.to_list() == ["1e5", "2e5"]
+    assert piece.cols.to_list() == [10, 20]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+def test_zeros_in_front_that_come_late_are_kept_in_memory(tmp_path, ending):
+    import gzip
+
+    text = "user,item,rating\n" + "".join(f"{k},1,3\n" for k in range(1, 400)) + "007,1,5\n"
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(gzip.compress(text.encode()) if ending.endswith("gz") else text.encode())
+    data = read_ratings(path)
+    assert len(data.row_ids) == 400
+    assert {"7", "007"} <= set(data.row_ids.tolist())
+
+
+def test_long_numbers_are_found_as_text():
+    known = np.array([-(2**63), 1234567890123456001, 2**63 - 1])
+    assert alike(known.astype(str), known).tolist() == known.tolist()
+    strange = alike(np.array([str(2**63), "0" + str(2**60), "9" * 19, "²"]), known)
+    assert not np.isin(strange, known).any()
+
+
+def test_features_are_of_ids_as_written(tmp_path):
+    file = _written(tmp_path / "side.csv", ["001,1", "002,0"], head="user,age")
+    found = read_side(file, "user", np.array(["001", "002"]))
+    assert found["user"].to_list() == ["001", "002"]
+    assert found["age"].to_list() == [1, 0]
+    file = _written(tmp_path / "side.csv", ["1,1", "2,0"], head="user,age")
+    assert read_side(file, "user", np.array([1, 2]))["user"].to_list() == [1, 2]
+
+
+def test_pairs_in_parquet_have_the_names_of_the_model(tmp_path):
+    pl.DataFrame({"what": [1], "who": [2]}).write_parquet(tmp_path / "pairs.parquet")
+    assert _columns(tmp_path / "pairs.parquet") == ["what", "who"]
+
+
+@pytest.mark.parametrize("value", [None, "plays"])
+def test_what_was_taken_may_have_dates(tmp_path, value):
+    lines = ["a,x,1,2024-01-02", "a,y,2,2024-03-01", "a,x,1,2024-05-01", "b,y,1,2023-01-01"]
+    file = _written(tmp_path / "a.csv", lines, head="user,item,plays,when")
+    users, items, counts, times, shape = read_taken(file, (None, None, value, "when"))
+    assert shape == (2, 2)
+    assert users.tolist() == [0, 0, 1]
+    assert items.tolist() == [0, 1, 1]
+    assert np.argsort(times).tolist() == [2, 1, 0]
+    assert counts.tolist() == [2, 1 if value is None else 2, 1]
+
+
+def test_endings_in_capitals(tmp_path):
+    for name in ("a.TSV", "a.PARQUET"):
+        with BlockWriter(tmp_path / name) as writer:
+            writer.add({"x": [1], "y": [2]})
+    assert (tmp_path / "a.TSV").read_text() == "x\ty\n1\t2\n"
+    assert pl.read_parquet(tmp_path / "a.PARQUET" / "part-00000.parquet").shape == (1, 2)
+
+
+def test_what_repeated_pairs_mean_is_not_ignored_in_small_files(tmp_path):
+    file = str(_written(tmp_path / "a.csv", ["1,10,4"]))
+    assert wants_partitions([file], Where(duplicates="mean"))
+    assert not wants_partitions([file], Where())
