@@ -185,20 +185,21 @@ def read_columns(path: Path, separator: str, names: Sequence[str], named: bool, 
         bad = series.null_count() or (name in numbers and not series.is_finite().all())
         if bad or (kinds[name] == "text" and (series.str.strip_chars() == "").any()):
             return _slowly(path, separator, names, named, kinds)
-        if kinds[name] == "whole" and _zeros_in_front(path, separator, names, named, name):
-            raise FileError(f"{path}, column {name!r}: ids such as 007 are no whole numbers")
         out[name] = series
+    wholes = [name for name, kind in kinds.items() if kind == "whole"]
+    if wholes and _zeros_in_front(path, separator, names, named, wholes):
+        raise FileError(f"{path}, {' or '.join(map(repr, wholes))}: ids such as 007 are no whole numbers")
     return out
 
 
-def _zeros_in_front(path: Path, separator: str, names: Sequence[str], named: bool, name: str) -> bool:
+def _zeros_in_front(path: Path, separator: str, names: Sequence[str], named: bool, ids: Sequence[str]) -> bool:
     """Whether ids are written otherwise than the numbers that polars makes of them: 007 and +7 would both be 7."""
     pl = polars()
     options = {"separator": separator, "has_header": named, "schema": dict.fromkeys(names, pl.String)}
-    cells = pl.scan_csv(path, raise_if_empty=False, glob=False, **options).select(name)
-    id_ = pl.col(name)
-    zeros = (id_.str.starts_with("0") & (id_.str.len_bytes() > 1)) | id_.str.starts_with("-0") | id_.str.starts_with("+")
-    return bool(cells.select(zeros.any()).collect().item())
+    cells = pl.scan_csv(path, raise_if_empty=False, glob=False, **options)
+    text = [pl.col(name).str for name in ids]
+    zeros = [(one.starts_with("0") & (one.len_bytes() > 1)) | one.starts_with("-0") | one.starts_with("+") for one in text]
+    return bool(cells.select(pl.any_horizontal(zeros).any()).collect().item())
 
 
 def _slowly(path: Path, separator: str, names: Sequence[str], named: bool, kinds: dict[str, str]) -> dict[str, Any]:
