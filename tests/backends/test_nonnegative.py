@@ -147,3 +147,14 @@ def test_arrays_of_the_wrong_size_are_refused(wrong):
     arrays[wrong] = arrays[wrong][:-1].copy()
     with pytest.raises(ValueError, match=wrong):
         found._pattern.nonnegative(columns=False, cycles=1, tolerance=0.0, **arrays)
+
+
+def test_none_depends_on_what_is_solved_beside_it():
+    rng = np.random.default_rng(4)
+    A = rng.standard_normal((6, 3, 4))
+    M = np.einsum("nij,nik->njk", A, A) + 10.0 ** -np.arange(6)[:, None, None] * np.eye(4)  # some take many cycles
+    h = rng.standard_normal((6, 4))
+    together = descend(M, h, np.zeros((6, 4)), 1000, 1e-3)
+    for i in range(6):
+        alone = descend(M[i : i + 1], h[i : i + 1], np.zeros((1, 4)), 1000, 1e-3)
+        np.testing.assert_allclose(together[i], alone[0], rtol=1e-10, atol=1e-12)

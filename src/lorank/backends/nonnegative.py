@@ -16,8 +16,9 @@ CHUNK = 1 << 22  # numbers in the matrices that are held at a time
 def descend(M: Array, h: Array, x: Array, cycles: int, tolerance: float) -> Array:
     """The least value of ``x^T M x / 2 - h^T x`` over x >= 0 for many M at once, from where x is.
 
-    Each cycle sets one coordinate after the other to its best value, given the others: no step goes up. A cycle that moves no x
-    by more than ``tolerance`` of its size, both measured by the diagonal of M, is the last.
+    Each cycle sets one coordinate after the other to its best value, given the others: no step goes up. A cycle that moves x by
+    no more than ``tolerance`` of its size, both measured by the diagonal of M, is the last; for each x by itself, so that none
+    depends on what others are solved beside it.
 
     Parameters
     ----------
@@ -31,17 +32,19 @@ def descend(M: Array, h: Array, x: Array, cycles: int, tolerance: float) -> Arra
     """
     k = x.shape[1]
     g = h - (M * x[:, None, :]).sum(2)
+    going = g[:, 0] == g[:, 0]  # all of them, at first
     for _ in range(cycles):
         moved, size = 0.0 * g[:, 0], 0.0 * g[:, 0]
         for a in range(k):
             own = M[:, a, a]
             free = own > 0  # else nothing depends on it
             step = (x[:, a] + g[:, a] / (own + 1.0 * ~free)).clip(0) - x[:, a]
-            step = step * free
+            step = step * free * going
             g = g - step[:, None] * M[:, a]
             x[:, a] += step
             moved, size = moved + own * step * step, size + own * x[:, a] * x[:, a]
-        if not bool((moved > tolerance**2 * size).any()):
+        going = going & (moved > tolerance**2 * size)
+        if not bool(going.any()):
             break
     return x
 
