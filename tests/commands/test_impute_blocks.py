@@ -223,3 +223,17 @@ def test_endings_that_would_lie_are_refused(tmp_path):
 def test_a_list_of_ratings_is_told_of_complete(tmp_path):
     (tmp_path / "t.csv").write_text("user,item,rating\n" + "\n".join(f"{k % 7},{k % 5},{k % 3}" for k in range(30)))
     assert "lorank complete" in run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv").output
+
+
+def test_columns_of_lists_are_left_alone_and_are_not_for_csv(tmp_path):
+    numbers = [float(k) if k % 5 else None for k in range(40)]
+    frame = pl.DataFrame({"x": numbers, "y": [2.0 * k for k in range(40)], "tags": [["a"], ["b", "c"]] * 20})
+    frame.write_parquet(tmp_path / "in.parquet")
+    table = open_table(tmp_path / "in.parquet")
+    imputer = lr.TableImputer(refine="none").fit(frame)
+    filled = imputer.transform(frame)
+    assert filled["x"].null_count() == 0
+    assert filled["tags"].to_list() == frame["tags"].to_list()
+    with pytest.raises(ValueError, match=r"write a \.parquet file instead"), table.writing(tmp_path / "out.csv") as write:
+        write(frame, filled)
+    assert not (tmp_path / "out.csv").exists()

@@ -1,8 +1,15 @@
 """Ids stay as they are written, whichever way a file is read: zeros in front, long numbers, lines without names above them."""
 
+import gzip
+
 import numpy as np
-import polars as pl
 import pytest
+
+pytest.importorskip("polars")
+pytest.importorskip("sklearn")
+pytest.importorskip("rich")
+
+import polars as pl
 
 from lorank.commands.evaluate_taken import read_taken
 from lorank.commands.large import Where, wants_partitions
@@ -54,8 +61,6 @@ def test_ids_like_floats_are_text_in_partitions(tmp_path):
 
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
 def test_zeros_in_front_that_come_late_are_kept_in_memory(tmp_path, ending):
-    import gzip
-
     text = "user,item,rating\n" + "".join(f"{k},1,3\n" for k in range(1, 400)) + "007,1,5\n"
     path = tmp_path / f"a{ending}"
     path.write_bytes(gzip.compress(text.encode()) if ending.endswith("gz") else text.encode())

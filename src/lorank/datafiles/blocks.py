@@ -99,7 +99,11 @@ class TableBlocks:
 
                 def write_text(block: Any, filled: Any) -> None:
                     nonlocal first
-                    self._merged(block, filled).write_csv(file, separator=separator, include_header=first)
+                    try:
+                        self._merged(block, filled).write_csv(file, separator=separator, include_header=first)
+                    except polars().exceptions.ComputeError as error:  # lists and durations, say
+                        said = str(error).splitlines()[0]
+                        raise FileError(f"{path}: {said}; write a .parquet file instead, or leave such columns out") from None
                     first = False
 
                 yield write_text

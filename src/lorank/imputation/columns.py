@@ -141,8 +141,11 @@ def _describe(name: str, cells: Any, kind: str, levels: list[Any]) -> Column:
     if kind == LEVELS:
         seen = [cell for cell in cells if not _is_gap(cell)]
         counts: dict[Any, int] = {}
-        for cell in seen:
-            counts[cell] = counts.get(cell, 0) + 1
+        try:
+            for cell in seen:
+                counts[cell] = counts.get(cell, 0) + 1
+        except TypeError:  # lists and the like, which are no levels of anything
+            return Column(name, TEXT)
         levels = sorted(counts, key=lambda level: -counts[level])
         if len(levels) > MOST_LEVELS or len(levels) > 0.5 * max(len(seen), 4) or len(levels) < 2:
             return Column(name, TEXT)
