@@ -28,6 +28,7 @@ def test_two_devices_of_torch():
     one, two, truth = pair("partitions:4:torch:cpu+torch:cpu")
     engine = two.observations.graph.engine
     assert engine.workers == 2
+    assert len({id(site.backend.grams) for site in engine.sites}) == 2  # each thread has its own
     result = lr.solve(two, 3).numpy()
     assert truth.distance(result.X) < 1e-4 * truth.norm()
     assert engine.bytes > 0

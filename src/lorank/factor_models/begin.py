@@ -24,7 +24,7 @@ SETTLE, MAX_STEPS = 3, 12  # conjugate gradient steps: until three of them leave
 # Of their size, with offsets: from 0.1 on to 0.3 sweeps end alike, from the whole size a little higher on noisy ratings.
 # Without offsets the first direction holds the mean: made smaller, it leaves so much over that the rest is taken for noise.
 SHRUNK = 0.3
-CERTAIN = 0.3  # of the precision that what is left over by the start would mean
+CERTAIN = 0.1  # of the precision that what is left over by the start would mean; at 0.3 noise is taken for components
 
 
 def begin(

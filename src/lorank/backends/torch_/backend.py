@@ -67,6 +67,10 @@ class Torch(Reference):
 
         return device_backend, (str(self.device),)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Torch:
+        """Another one on the same device, with products of its own: for another thread."""
+        return Torch(self.device)
+
     # -- making arrays ---------------------------------------------------------------------------------------------
     def asarray(self, a: Array, dtype: Any = None) -> Array:
         kind = None if dtype is None else DTYPES[np.dtype(dtype)]
