@@ -112,7 +112,7 @@ def write_filled_page(path: str | Path, source: str, columns: list[FilledColumn]
         "where they were filled in, both as shares. Filled cells are means given the rest of the row, so that they spread less "
         "than what they stand for.</p>",
         cards(facts),
-        "<div class='plots'>" + "".join(_plot(column) for column in with_gaps[:SHOWN]) + "</div>",
+        "<div class='plots alike'>" + "".join(_plot(column) for column in with_gaps[:SHOWN]) + "</div>",
     ]
     if len(with_gaps) > SHOWN:
         parts.append(f"<p class='soft'>{len(with_gaps) - SHOWN} more columns have gaps, fewer than these.</p>")

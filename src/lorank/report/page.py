@@ -30,7 +30,7 @@ h1 { font-size: 1.6rem; margin: 0 0 4px; } h2 { font-size: 1.15rem; margin: 36px
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 12px 14px; }
 .card b { display: block; font-size: 1.35rem; font-weight: 600; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); gap: 14px; }
-.plots > :last-child:nth-child(odd) { grid-column: 1 / -1; }
+.plots:not(.alike) > :last-child:nth-child(odd) { grid-column: 1 / -1; }
 .plot { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 10px 8px 4px; min-width: 0; }
 .plot h3 { font-size: .98rem; font-weight: 600; margin: 2px 8px 0; } .plot p { font-size: .88rem; margin: 2px 8px 0; }
 .chart { width: 100%; height: 290px; }
