@@ -226,13 +226,7 @@ class TorchObservations:
         noise: float = 1.0,
         covariance: bool = False,
     ) -> tuple[Array, Array | None, Array]:
-        def own(a: Any) -> Array:
-            return None if a is None else torch.as_tensor(a, dtype=torch.float64, device=self.values.device)
-
-        if weights is None:
-            w = own(self._column_weights if columns else self.weights)
-        else:
-            w = own(weights)[self._to_columns] if columns else own(weights)
+        own = self._double
         return normal_equations.solve(
             self._by_cols if columns else self._by_rows,
             own(self._column_values if columns else self.values),
@@ -240,12 +234,21 @@ class TorchObservations:
             own(prior),
             own(shift),
             moments=own(moments),
-            weights=w,
+            weights=self._double_weights(columns, weights),
             scale=own(scale),
             fixed=fixed,
             noise=noise,
             covariance=covariance,
         )
+
+    def _double(self, a: Any) -> Array:
+        return None if a is None else torch.as_tensor(a, dtype=torch.float64, device=self.values.device)
+
+    def _double_weights(self, columns: bool, weights: Any) -> Array:
+        """Weights of the observations, the given ones or their own, row by row or column by column."""
+        if weights is None:
+            return self._double(self._column_weights if columns else self.weights)
+        return self._double(weights)[self._to_columns] if columns else self._double(weights)
 
     def normal_steps(self, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
         other, start = self._own(other, start)
@@ -265,13 +268,7 @@ class TorchObservations:
         cycles: int = 20,
         tolerance: float = 1e-3,
     ) -> tuple[Array, Array]:
-        def own(a: Any) -> Array:
-            return None if a is None else torch.as_tensor(a, dtype=torch.float64, device=self.values.device)
-
-        if weights is None:
-            w = own(self._column_weights if columns else self.weights)
-        else:
-            w = own(weights)[self._to_columns] if columns else own(weights)
+        own = self._double
         return nonnegative.solve(
             self._by_cols if columns else self._by_rows,
             own(self._column_values if columns else self.values),
@@ -280,7 +277,7 @@ class TorchObservations:
             own(ridge),
             centre=own(centre),
             prior=own(prior),
-            weights=w,
+            weights=self._double_weights(columns, weights),
             cycles=cycles,
             tolerance=tolerance,
         )
