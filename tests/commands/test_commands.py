@@ -10,22 +10,18 @@ import subprocess
 import numpy as np
 import pytest
 
+from command_line import run
+
 pytest.importorskip("typer")
 pytest.importorskip("polars")
 pytest.importorskip("sklearn")
 pytest.importorskip("plotly")
 
-from typer.testing import CliRunner
 
 import lorank as lr
-from lorank import cli
 from machine import CHROMIUM
 
 pytestmark = pytest.mark.filterwarnings("error::lorank.ConvergenceWarning")
-
-
-def run(*arguments):
-    return CliRunner().invoke(cli.build_app(), [str(a) for a in arguments])
 
 
 def read(path):

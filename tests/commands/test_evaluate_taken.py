@@ -6,16 +6,11 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from lorank import cli
+from command_line import run
 from lorank.commands.evaluate_taken import read_taken
 
 pl = pytest.importorskip("polars")
-
-
-def run(*arguments):
-    return CliRunner().invoke(cli.build_app(), [str(a) for a in arguments])
 
 
 @pytest.fixture(scope="module")

@@ -7,19 +7,15 @@ import json
 import numpy as np
 import pytest
 
+from command_line import run
+
 pytest.importorskip("polars")
 pytest.importorskip("typer")
 pytest.importorskip("sklearn")
 
 import polars
-from typer.testing import CliRunner
 
 import lorank as lr
-from lorank import cli
-
-
-def run(*arguments):
-    return CliRunner().invoke(cli.build_app(), [str(a) for a in arguments])
 
 
 @pytest.fixture(scope="module")

@@ -8,21 +8,17 @@ import json
 import numpy as np
 import pytest
 
+from command_line import run
+
 pytest.importorskip("typer")
 pytest.importorskip("polars")
 pytest.importorskip("sklearn")
 
 import polars as pl
-from typer.testing import CliRunner
 
 import lorank as lr
-from lorank import cli
 from lorank.datafiles import blocks, open_table
 from lorank.files import FileError
-
-
-def run(*arguments):
-    return CliRunner().invoke(cli.build_app(), [str(a) for a in arguments])
 
 
 @pytest.fixture

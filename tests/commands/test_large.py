@@ -7,30 +7,13 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import lorank as lr
-from lorank import cli
+from command_line import done, refused
 from lorank.commands import large
 from lorank.partitions import sources
 
 pl = pytest.importorskip("polars")
-
-
-def run(*arguments):
-    return CliRunner().invoke(cli.build_app(), [str(a) for a in arguments])
-
-
-def done(*arguments):
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output + result.stderr
-    return result
-
-
-def refused(*arguments):
-    result = run(*arguments)
-    assert result.exit_code in (1, 2), result.output
-    return result.stderr
 
 
 @pytest.fixture(scope="module")

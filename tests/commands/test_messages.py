@@ -10,29 +10,19 @@ import zipfile
 import numpy as np
 import pytest
 
+from command_line import done, run
+
 pytest.importorskip("typer")
 pytest.importorskip("polars")
 pytest.importorskip("sklearn")
 
 import polars as pl
-from typer.testing import CliRunner
 
 import lorank as lr
-from lorank import cli
 from lorank.commands.common import in_options
 from lorank.commands.models import near_ids
 
 QUICK = ("--rank", "1", "--regularization", "learned")
-
-
-def run(*arguments):
-    return CliRunner().invoke(cli.build_app(), [str(a) for a in arguments])
-
-
-def done(*arguments):
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
 
 
 @pytest.fixture(scope="module")

@@ -7,18 +7,14 @@ import json
 import numpy as np
 import pytest
 
+from command_line import run
+
 pytest.importorskip("typer")
 pytest.importorskip("polars")
 pytest.importorskip("sklearn")
 
-from typer.testing import CliRunner
 
 import lorank as lr
-from lorank import cli
-
-
-def run(*arguments):
-    return CliRunner().invoke(cli.build_app(), [str(a) for a in arguments])
 
 
 def written(path, shift):
