@@ -17,8 +17,8 @@ def done(*arguments):
     return result
 
 
-def refused(*arguments):
-    """What is said where a file (1) or an option (2) is refused."""
+def refused(*arguments, code=1):
+    """What is said where a file is refused; with code=2, an option."""
     result = run(*arguments)
-    assert result.exit_code in (1, 2), result.output
+    assert result.exit_code == code, result.output
     return result.stderr

@@ -128,22 +128,22 @@ def test_bad_input(place, tmp_path, monkeypatch):
     from lorank.partitions import cluster
 
     monkeypatch.setattr(cluster, "ANSWER", 0.2)
-    assert "2GB" in refused("complete", place / "ratings", "--memory", "much")
-    assert "less than" in refused("complete", place / "ratings", "--memory", "1kB")
+    assert "2GB" in refused("complete", place / "ratings", "--memory", "much", code=2)
+    assert "less than" in refused("complete", place / "ratings", "--memory", "1kB", code=2)
     assert "no files" in refused("complete", tmp_path / "*.parquet")
     if importlib.util.find_spec("distributed"):
         assert "no Dask scheduler" in refused("complete", place / "parts", "--cluster", "tcp://127.0.0.1:1")
-    assert "holds partitions already" in refused("complete", place / "ratings", "--folder", place / "parts")
-    assert "--report" in refused("complete", place / "parts", "--report", tmp_path / "r.html")
-    assert "no folder" in refused("complete", place / "parts", "-o", tmp_path / "no" / "m.lorank")
+    assert "holds partitions already" in refused("complete", place / "ratings", "--folder", place / "parts", code=2)
+    assert "--report" in refused("complete", place / "parts", "--report", tmp_path / "r.html", code=2)
+    assert "no folder" in refused("complete", place / "parts", "-o", tmp_path / "no" / "m.lorank", code=2)
     assert "no column 'who'" in refused("complete", place / "ratings", "--row", "who")
     (tmp_path / "mixed").mkdir()
     for name in ("a.csv", "b.parquet"):
         (tmp_path / "mixed" / name).write_text("user,item,rating\n1,2,3\n")
     assert "different kinds" in refused("complete", tmp_path / "mixed")
-    assert "--all" in refused("recommend", place / "m.lorank")
-    assert "--all" in refused("recommend", place / "m.lorank", "--all")
-    assert ".parquet" in refused("recommend", place / "m.lorank", "--all", "-o", tmp_path / "top.xyz")
+    assert "--all" in refused("recommend", place / "m.lorank", code=2)
+    assert "--all" in refused("recommend", place / "m.lorank", "--all", code=2)
+    assert ".parquet" in refused("recommend", place / "m.lorank", "--all", "-o", tmp_path / "top.xyz", code=2)
     (tmp_path / "taken.parquet").mkdir()
     assert "exists" in refused("recommend", place / "m.lorank", "--all", "-o", tmp_path / "taken.parquet")
     other = lr.datasets.random_completion(20, 10, 1, oversampling=3)[0]

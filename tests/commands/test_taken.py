@@ -91,10 +91,12 @@ def test_one_user_and_what_is_said(place):
 
 def test_what_is_refused(place, tmp_path):
     path = place[0]
-    assert "--by rating is for" in refused("recommend", path / "m.lorank", "--row", "u03", "--by", "rating")
-    assert "--loss is for ratings" in refused("complete", "--implicit", path / "clicks.csv", "--loss", "huber")
+    assert "--by rating is for" in refused("recommend", path / "m.lorank", "--row", "u03", "--by", "rating", code=2)
+    assert "--loss is for ratings" in refused("complete", "--implicit", path / "clicks.csv", "--loss", "huber", code=2)
     assert "no user of the model" in refused("recommend", path / "m.lorank", "--row", "nobody")
-    assert "holds partitions already" in refused("complete", "--implicit", path / "clicks.csv", "--folder", path / "parts")
+    assert "holds partitions already" in refused(
+        "complete", "--implicit", path / "clicks.csv", "--folder", path / "parts", code=2
+    )
     (tmp_path / "none.csv").write_text("user,item,times\nann,7,0\nbob,8,2\n")
     assert "smallest value" in refused("complete", "--implicit", tmp_path / "none.csv", "--value", "times")
     assert "model of what was taken" in refused("predict", path / "m.lorank", path / "clicks.csv", "-o", tmp_path / "p.csv")
