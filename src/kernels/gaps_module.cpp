@@ -1,6 +1,4 @@
 // The Python face of gaps.h: shapes, indices and layouts are checked before memory is touched.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "array_arguments.h"
 #include "gaps.h"
 #include "packed.h"
 #include "pattern.h"
@@ -20,31 +19,12 @@ namespace {
 
 constexpr std::int64_t kChunk = 512;  // patterns that one thread takes at a time: fixed, so that bits do not depend on threads
 
-template <class T>
-using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
 FillGaps fill_gaps() {
 #ifdef LORANK_X86_LEVELS
   if (active() == passes_avx512()) return gaps_avx512();
   if (active() == passes_avx2()) return gaps_avx2();
 #endif
   return gaps_baseline();
-}
-
-void require(bool ok, const char *what) {
-  if (!ok) throw std::invalid_argument(what);
-}
-
-template <class A>
-bool aligned(const A &a) {
-  return reinterpret_cast<std::uintptr_t>(a.data()) % alignof(typename A::Scalar) == 0;
-}
-
-template <class A>
-bool shaped(const A &a, std::int64_t rows, std::int64_t columns) {
-  return aligned(a) && static_cast<std::int64_t>(a.shape(0)) == rows && static_cast<std::int64_t>(a.shape(1)) == columns;
 }
 
 // Pointers that begin at 0, never fall and end at `end`; indices below `limit`.

@@ -1,7 +1,5 @@
 // The Python face of the kernels. Every entry point checks shape, dtype and layout before it touches memory; index ranges
 // were checked when the Pattern was built, and a Pattern cannot be changed afterwards.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -11,6 +9,7 @@
 #include <complex>
 #include <optional>
 
+#include "array_arguments.h"
 #include "pattern.h"
 #include "tall.h"
 
@@ -23,8 +22,11 @@ void bind_nonnegative(nb::class_<Pattern> &cls);  // nonnegative_module.cpp
 void bind_pairs(nb::module_ &m);                  // pairs_module.cpp
 }
 
+using lorank::aligned;
 using lorank::Factor;
+using lorank::Matrix;
 using lorank::Pattern;
+using lorank::Vector;
 
 namespace {
 
@@ -39,21 +41,14 @@ struct Scalar<std::complex<T>> {
   static constexpr bool complex = true;
 };
 
-template <class T>
-using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
 void require(bool ok, const char *what, std::int64_t got, std::int64_t expected) {
   if (!ok)
     throw std::invalid_argument(std::string(what) + ": got " + std::to_string(got) + ", expected " + std::to_string(expected));
 }
 
-// nanobind looks at dtype and layout, not at the address.
 template <class A>
 void require_aligned(const A &a, const char *name) {
-  if (reinterpret_cast<std::uintptr_t>(a.data()) % alignof(typename A::Scalar) != 0)
-    throw std::invalid_argument(std::string(name) + ": the array is not aligned");
+  if (!aligned(a)) throw std::invalid_argument(std::string(name) + ": the array is not aligned");
 }
 
 template <class A>

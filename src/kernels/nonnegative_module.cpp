@@ -1,12 +1,11 @@
 // The pass of nonnegative.h over a pattern, and its Python face: shapes and layouts are checked before memory is touched.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 
 #include <optional>
 #include <stdexcept>
 #include <string>
 
+#include "array_arguments.h"
 #include "packed.h"
 #include "pattern.h"
 
@@ -16,36 +15,12 @@ using namespace nb::literals;
 namespace lorank {
 namespace {
 
-template <class T>
-using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
 Nonnegative pass() {
 #ifdef LORANK_X86_LEVELS
   if (active() == passes_avx512()) return nonnegative_avx512();
   if (active() == passes_avx2()) return nonnegative_avx2();
 #endif
   return nonnegative_baseline();
-}
-
-void require(bool ok, const char *what) {
-  if (!ok) throw std::invalid_argument(what);
-}
-
-template <class A>
-bool aligned(const A &a) {
-  return reinterpret_cast<std::uintptr_t>(a.data()) % alignof(typename A::Scalar) == 0;
-}
-
-template <class A>
-bool shaped(const A &a, std::int64_t rows, std::int64_t columns) {
-  return aligned(a) && static_cast<std::int64_t>(a.shape(0)) == rows && static_cast<std::int64_t>(a.shape(1)) == columns;
-}
-
-template <class A>
-bool sized(const A &a, std::int64_t size) {
-  return aligned(a) && static_cast<std::int64_t>(a.shape(0)) == size;
 }
 
 void solve(const Pattern &p, bool columns, Matrix<const double> other, Vector<const double> values, Vector<const double> centre,

@@ -1,11 +1,9 @@
 // The Python face of pairs.h: shapes, indices and layouts are checked before memory is touched.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include <algorithm>
 #include <stdexcept>
 #include <type_traits>
 
+#include "array_arguments.h"
 #include "packed.h"
 #include "pairs.h"
 #include "pattern.h"
@@ -19,10 +17,6 @@ namespace {
 constexpr std::int64_t kChunk = 4096;    // pairs that one thread takes at a time
 constexpr std::int64_t kShared = 65536;  // numbers to be gathered from which more threads are worth waking
 
-template <class T>
-using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Index = Vector<const std::int64_t>;
 
 const Pairs &passes() {
@@ -31,15 +25,6 @@ const Pairs &passes() {
   if (active() == passes_avx2()) return *pairs_avx2();
 #endif
   return *pairs_baseline();
-}
-
-void require(bool ok, const char *what) {
-  if (!ok) throw std::invalid_argument(what);
-}
-
-template <class A>
-bool aligned(const A &a) {
-  return reinterpret_cast<std::uintptr_t>(a.data()) % alignof(typename A::Scalar) == 0;
 }
 
 template <class R>
