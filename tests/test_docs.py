@@ -109,7 +109,7 @@ def test_version_is_the_same_everywhere():
     assert "version" in settings["project"]["dynamic"]
     source = ROOT / settings["tool"]["scikit-build"]["metadata"]["version"]["input"]
     assert f'__version__ = "{lorank.__version__}"' in source.read_text(encoding="utf-8")
-    assert lorank.__version__ in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{lorank.__version__}] - " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"version: {lorank.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f'version: "{lorank.__version__}"' in (ROOT / "packaging/conda/recipe.yaml").read_text(encoding="utf-8")
 
