@@ -1,8 +1,9 @@
 """Partitions: out of core, at worker processes, and a billion observations on a GPU.
 
-    python benchmarks/cluster.py disk [--m 40_000_000]      passes and a solve from mapped files: warm, dropped after each block
-                                                            (every pass reads the disk), and beside a balloon of memory
-                                                            (on a machine that nobody else uses); --threads 1 2
+    python benchmarks/cluster.py disk [--m 40_000_000]      passes and a solve in memory, from mapped files, the same with all
+                                                            other memory limited to a quarter of the files, dropped after
+                                                            each block (every pass reads the disk), and beside a balloon of
+                                                            memory (on a machine that nobody else uses); --threads 1 2
     python benchmarks/cluster.py workers [--m 50_000_000]   Dask workers against one process on one and two threads
     python benchmarks/cluster.py model                      the cost model against 1, 2, 4, 8 workers and several sizes
     python benchmarks/cluster.py gpu [--m 1_000_000_000]    made and solved on one GPU, float32; --partitions 2 in two blocks,
@@ -74,21 +75,43 @@ def in_memory(folder):
 
 
 def passes(problem, rank, repeat=3):
-    """Seconds of both passes of a gradient, the best of some."""
+    """Seconds of both passes of a gradient: the best and the median of some after a first one; MiB read from disk in each."""
     U, V = factors(*problem.shape, rank, seed=7)
     X = lr.FixedRank(U, np.ones(rank, np.float32), V, problem.backend)
-    best = np.inf
-    for _ in range(repeat):
+    seconds, read = [], 0
+    for k in range(repeat + 1):
+        if k == 1:  # the first one opens files, and fills the page cache where there is room
+            read = bytes_read()
         began = time.perf_counter()
         G = problem.gradient(X)
         _ = G.residual_norm, problem.backend.norm(G.GhU)
-        best = min(best, time.perf_counter() - began)
-    return best
+        seconds.append(time.perf_counter() - began)
+    found = {"gradient": min(seconds[1:]), "gradient_median": float(np.median(seconds[1:])), "gradient_first": seconds[0]}
+    return found | {"gradient_read_mib": (bytes_read() - read) / 2**20 / repeat}
+
+
+def bytes_read():
+    """From disk, by this process."""
+    words = Path("/proc/self/io").read_text().split()
+    return int(words[words.index("read_bytes:") + 1])
 
 
 def report(args, key, problem):
     """Seconds of a gradient, of an iteration and of a solve; printed, and kept as a line of JSON."""
-    found = key | {"gradient": passes(problem, args.rank, args.passes)}
+    found = key | passes(problem, args.rank, args.passes)
+    if args.solve:
+        found |= solved(args, problem)
+    found["resident_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    status = Path("/proc/self/status").read_text().split()
+    found["anonymous_mib"] = int(status[status.index("RssAnon:") + 1]) / 1024
+    print(json.dumps({k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in found.items()}), flush=True)
+    if args.results:
+        with open(args.results, "a") as file:
+            file.write(json.dumps(found) + "\n")
+
+
+def solved(args, problem):
+    """Seconds of a solve and of its iterations, and what went to and fro."""
     graph = getattr(problem.observations, "graph", None)
     trips = graph.trips if graph else 0
     at, began = [], time.perf_counter()
@@ -98,19 +121,14 @@ def report(args, key, problem):
 
     checkpoint = {"checkpoint": f"{args.folder}.checkpoint"} if problem.m >= 500_000_000 else {}
     result = lr.solve(problem, args.rank, tol=1e-4, callbacks=[mark], **checkpoint)
-    found |= {"solve": time.perf_counter() - began, "iterations": result.n_iter, "residual": result.residual}
+    found = {"solve": time.perf_counter() - began, "iterations": result.n_iter, "residual": result.residual}
     seconds = np.diff([s for s, _ in at])
     found |= {"start": at[0][0], "iteration": float(np.median(seconds)) if len(seconds) else 0.0}
-    found["status"], found["resident_mib"] = str(result.status), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    status = Path("/proc/self/status").read_text().split()
-    found["anonymous_mib"] = int(status[status.index("RssAnon:") + 1]) / 1024
+    found["status"] = str(result.status)
     if graph is not None:
         found |= {"trips": graph.trips - trips, "trips_an_iteration": float(np.median(np.diff([t for _, t in at])))}
         found |= {"bytes_among_workers": graph.engine.bytes, "in_sums": getattr(graph.engine, "seconds_in_sums", 0.0)}
-    print(json.dumps({k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in found.items()}), flush=True)
-    if args.results:
-        with open(args.results, "a") as file:
-            file.write(json.dumps(found) + "\n")
+    return found
 
 
 def disk(args, place):
@@ -127,11 +145,30 @@ def disk(args, place):
     for threads in args.threads:
         for mode in args.modes:
             each(args, place, mode, threads, limit=size // 4)
+    if args.results:
+        ratios(args.results, folder.m)
+
+
+def ratios(results, m):
+    """Passes of each mode against those in memory with as many threads."""
+    found = [one for one in map(json.loads, Path(results).read_text().splitlines()) if one["what"] == "disk" and one["m"] == m]
+    memory = {one["threads"]: one["gradient_median"] for one in found if one["mode"] == "memory"}
+    for one in found:
+        if one["threads"] in memory:
+            ratio = memory[one["threads"]] / one["gradient_median"]
+            print(f"{one['mode']}, {one['threads']} threads: {ratio:.2f} x the passes in memory a second")
 
 
 def each(args, place, mode, threads, **more):
     """One figure, in a process of its own; from the file of results where it is there."""
-    options = {"mode": mode, "folder": place, "rank": args.rank, "results": args.results, "passes": args.passes} | more
+    options = {
+        "mode": mode,
+        "folder": place,
+        "rank": args.rank,
+        "results": args.results,
+        "passes": args.passes,
+        "solve": args.solve,
+    } | more
     key = {"what": args.what, "m": open_folder(place).m, "mode": mode, "threads": threads}
     if args.results and Path(args.results).exists():
         for line in Path(args.results).read_text().splitlines():
@@ -164,6 +201,7 @@ def balloon(left):
     """Take memory until so many bytes are left for everything, the pages of files included."""
     words = Path("/proc/meminfo").read_text().split()
     pages = int(words[words.index("MemAvailable:") + 1]) * 1024
+    Path("/proc/self/oom_score_adj").write_text("1000")  # where it takes too much, it goes, and nobody else
     held = np.ones(max(pages - left, 0), np.uint8)
     print(f"a balloon of {held.nbytes / 2**30:.1f} GiB leaves {left / 2**30:.2f} GiB", flush=True)
     return held
@@ -313,7 +351,7 @@ def main():
     parser.add_argument("--m", type=int)
     parser.add_argument("--rank", type=int)
     parser.add_argument("--folder", help="keep the data here, and use what is there")
-    parser.add_argument("--modes", nargs="*", default=["memory", "mapped", "dropped", "balloon"])
+    parser.add_argument("--modes", nargs="*", default=["memory", "mapped", "limited", "dropped", "balloon"])
     parser.add_argument("--partitions", type=int, help="of the files; of the GPU, where all is in one piece otherwise")
     parser.add_argument("--sites", type=int, default=1, help="on the GPU: threads, each with some of the partitions")
     parser.add_argument("--device", default="cuda")
@@ -321,6 +359,7 @@ def main():
     parser.add_argument("--counts", type=int, nargs="*", default=[1, 2, 4, 8], help="of model: workers")
     parser.add_argument("--threads", type=int, nargs="*", default=[1], help="of disk: a run with each number")
     parser.add_argument("--passes", type=int, default=3, help="gradients to time")
+    parser.add_argument("--solve", type=int, default=1, help="0: gradients only")
     parser.add_argument("--results", help="figures go to this file, and are not made again")
     parser.add_argument("--mode")
     parser.add_argument("--key")
