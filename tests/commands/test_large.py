@@ -117,11 +117,51 @@ def test_which_files_are_large(place, monkeypatch):
     assert not large.wants_partitions([str(place / "ratings.csv")], nothing)
     assert not large.wants_partitions([str(place / "ratings" / "part-0.parquet")], nothing)
     assert not large.wants_partitions(["missing.csv"], nothing)
-    assert large.wants_partitions([str(place / "ratings")], nothing)
+    assert not large.wants_partitions([str(place / "ratings")], nothing)  # several files, small together
+    assert not large.wants_partitions([str(place / "ratings" / "*.parquet")], nothing)
+    assert large.wants_partitions([str(place / "parts")], nothing)
     assert large.wants_partitions([str(place / "ratings.csv")], large.Where(memory="1GB"))
     monkeypatch.setattr(large, "physical_memory", lambda: 100_000)
     assert large.wants_partitions([str(place / "ratings.csv")], nothing)
     assert large.wants_partitions([str(place / "ratings" / "part-0.parquet")], nothing)
+    monkeypatch.setattr(large, "physical_memory", lambda: 2 * large.IN_MEMORY * 500)
+    assert not large.wants_partitions([str(place / "ratings" / "part-0.parquet")], nothing)
+    assert large.wants_partitions([str(place / "ratings")], nothing)  # each would fit, and all of them not
+
+
+def test_several_small_files_are_read_in_memory(place, tmp_path):
+    """What partitions have not, they have; and the model is that of one file with all of it."""
+    files = sorted((place / "ratings").iterdir())
+    said = json.loads(done("complete", *files, "--rank", 2, "-o", tmp_path / "m.lorank", "--json").stdout)
+    assert "partitions" not in said
+    assert said["file"] == f"{files[0]} and 2 others"
+    done("complete", place / "ratings.csv", "--rank", 2, "-o", tmp_path / "one.lorank")
+    model, twin = lr.load(tmp_path / "m.lorank"), lr.load(tmp_path / "one.lorank")
+    pairs = pl.read_csv(place / "ratings.csv").select("user", "movie")
+    np.testing.assert_array_equal(model.predict(pairs), twin.predict(pairs))
+    done("complete", place / "ratings", "--rank", 1, "--loss", "robust")
+    pl.DataFrame({"user": [1], "movie": [2], "rating": [3.0]}).write_parquet(tmp_path / "numbers.parquet")
+    assert "different schemas" in refused("complete", files[0], tmp_path / "numbers.parquet")
+    (tmp_path / "empty.csv").write_text("user,movie,rating\n")
+    assert "empty.csv is empty" in refused("diagnose", place / "ratings.csv", tmp_path / "empty.csv")
+
+
+def test_what_says_how_files_are_read_is_refused_with_partitions(place, tmp_path):
+    options = {"--row": "user", "--col": "movie", "--value": "rating", "--folder": tmp_path / "new", "--duplicates": "mean"}
+    for option, value in options.items():
+        assert f"{option} {value} is for files" in refused("complete", place / "parts", option, value, code=2)
+        assert f"{option} {value} is for files" in refused("complete", place / "parts", "--implicit", option, value, code=2)
+    assert "--row user is for files" in refused("diagnose", place / "parts", "--row", "user", code=2)
+
+
+def test_partitions_of_other_rows_are_refused_though_they_are_as_many(place, tmp_path):
+    table = pl.read_csv(place / "ratings.csv").with_columns(pl.col("movie") + 1)
+    table.write_parquet(tmp_path / "r.parquet")
+    done("complete", tmp_path / "r.parquet", "-o", tmp_path / "m.lorank", "--rank", 1, "--folder", tmp_path / "others")
+    options = ("--all", "-o", tmp_path / "t.csv", "--ratings", tmp_path / "others")
+    assert "101 stands where the model has 100" in refused("recommend", place / "m.lorank", *options)
+    done("complete", place / "ratings.csv", "--implicit", "--rank", 2, "-o", tmp_path / "taken.lorank")
+    assert "has other columns than the model" in refused("recommend", tmp_path / "taken.lorank", *options)
 
 
 def test_bad_input(place, tmp_path, monkeypatch):

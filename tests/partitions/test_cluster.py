@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -188,7 +189,7 @@ def test_a_worker_killed_after_a_snapshot(client, data, tmp_path, monkeypatch):
 
 
 def test_a_worker_killed_while_it_writes_a_snapshot(client, data, alone, tmp_path, monkeypatch):
-    """One that was broken off is never read."""
+    """One that was broken off is never read, and does not stay."""
     monkeypatch.setattr(snapshots, "LEAST", 0.0)
     monkeypatch.setattr(snapshots, "TIMES", 0.0)
     problem = lr.Completion.from_partitions(data[0], client=client, scratch=tmp_path)
@@ -201,9 +202,17 @@ def test_a_worker_killed_while_it_writes_a_snapshot(client, data, alone, tmp_pat
             os.kill(victim(problem), signal.SIGKILL)
         return run(function, args)
 
+    broken_off, left = engine.snapshots.broken_off, []
+
+    def looking():
+        broken_off()
+        left.append((list(Path(engine.snapshots._home).iterdir()), engine.snapshots.place))
+
     monkeypatch.setattr(engine, "_together", killing)
+    monkeypatch.setattr(engine.snapshots, "broken_off", looking)
     assert_same(fit(problem), alone)
     assert engine.recoveries >= 1
+    assert left[0] == ([left[0][1]], left[0][1])
 
 
 @pytest.mark.parametrize("who", ["driver", "workers"])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
+from lorank.datafiles import read_ratings
 from lorank.files import FileError
 from lorank.partitions import sources
 from lorank.partitions.building import build
@@ -177,3 +178,26 @@ def test_no_files(tmp_path):
         lr.Completion.from_parquet(tmp_path, "user", "item", "stars")
     with pytest.raises(FileError, match="no files"):
         lr.Completion.from_csv(str(tmp_path / "*.csv"), "user", "item", "stars")
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+@pytest.mark.parametrize("gap", [1, 30, 250])
+def test_empty_lines_are_skipped_as_in_memory(tmp_path, gap, ends):
+    """At the top, between and at the end, also where whole batches are empty; within quotes they are part of an id."""
+    lines = ["user,item,stars", *[f"u{k % 17},{k % 23},{k / 8}" for k in range(17 * 23)], '"a', "", 'b",3,1.5']
+    text = ends.join([*[""] * gap, lines[0], *[""] * gap, *lines[1:150], *[""] * gap, *lines[150:], *[""] * gap])
+    (tmp_path / "r.csv").write_bytes(text.encode())
+    problem = lr.Completion.from_csv(tmp_path / "r.csv", "user", "item", "stars", folder=tmp_path / "p")
+    twin = read_ratings(tmp_path / "r.csv", "user", "item", "stars")
+    expected = lr.Completion(twin.rows, twin.cols, twin.values.astype(np.float32), problem.shape)
+    assert_same(problem, expected, twin.row_ids, twin.col_ids)
+    assert f"a{ends}{ends}b" in problem.row_ids
+
+
+@pytest.mark.parametrize("line", [",,", "  ", ",,,"])
+def test_lines_of_nothing_but_separators_are_refused_as_in_memory(tmp_path, line):
+    (tmp_path / "r.csv").write_text(f"user,item,stars\n1,2,3.5\n\n{line}\n4,5,6.5\n")
+    with pytest.raises(FileError, match=r"r\.csv"):
+        read_ratings(tmp_path / "r.csv", "user", "item", "stars")
+    with pytest.raises(FileError, match=r"r\.csv"):
+        lr.Completion.from_csv(tmp_path / "r.csv", "user", "item", "stars", folder=tmp_path / "p")

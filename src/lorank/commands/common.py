@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import re
 import sys
@@ -36,6 +37,9 @@ MODEL = (".lorank",)
 TABLE = (".csv", ".tsv", ".parquet")
 PAGE = (".html", ".htm")
 OTHERS = (".xlsx", ".xls", ".ods", ".json", ".pkl", ".pickle", ".npz", ".npy", ".h5", ".feather", ".pdf", ".png", ".zip")
+
+
+ENDINGS = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")  # of files of ratings that may be many
 
 
 class Misuse(ValueError):
@@ -145,6 +149,34 @@ def only_one(files: list[Path], command: str) -> Path:
     if len(files) > 1:
         raise Misuse(f"{command} takes one file, got {len(files)}, from {files[0]} to {files[-1]}: join them first")
     return files[0]
+
+
+def all_files(paths: list[str]) -> list[Path]:
+    """The files that were named one by one, by a pattern, or by their folder; a single one as it is named."""
+    from ..files import FileError
+    from ..partitions.sources import find_files
+
+    if len(paths) == 1 and not Path(paths[0]).is_dir() and (Path(paths[0]).exists() or not glob.has_magic(paths[0])):
+        return [Path(paths[0])]
+    found = find_files(paths, ENDINGS)
+    twice = [file for file in found if found.count(file) > 1] if len(paths) > 1 else []
+    if twice:
+        raise FileError(f"{twice[0]} is named twice: name it once")
+    kinds = {file.name.removesuffix(".gz").rpartition(".")[2] for file in found}
+    if len(kinds) > 1:
+        raise FileError(
+            f"{named(paths)}: files of different kinds ({', '.join(sorted(kinds))}): name those of one, as in "
+            "'folder/*.parquet'"
+        )
+    return found
+
+
+def named(files: Sequence[str]) -> str:
+    return files[0] if len(files) == 1 else f"{files[0]} and {number(len(files) - 1, 'other')}"
+
+
+def number(count: int, thing: str, more: str = "s") -> str:
+    return f"{count:,} {thing}{more * (count != 1)}"
 
 
 def show_json(content: dict[str, Any]) -> None:

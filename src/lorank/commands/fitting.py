@@ -15,9 +15,11 @@ from .common import (
     MODEL,
     PAGE,
     Misuse,
+    all_files,
     busy,
     check_place,
     in_options,
+    named,
     number_or,
     say_columns,
     show_json,
@@ -71,7 +73,9 @@ class Request:
         asked |= {"--time": self.time, "--half-life": self.half_life}
         for option, value in asked.items():
             if value is not None:
-                raise Misuse(f"{option} needs the ratings in memory, in one file: leave it out here, or join the files")
+                raise Misuse(
+                    f"{option} needs the ratings in memory, not in partitions: leave it out here, or give the files alone"
+                )
         if self.loss == "robust":
             raise Misuse("--loss robust needs the ratings in memory: for partitions take huber, cauchy or tukey")
 
@@ -82,11 +86,11 @@ def run_complete(request: Request) -> int:
     from ..datafits import ROBUST, resolve_loss
     from ..estimators import MatrixCompletion
 
-    options, loss, file = request.options(), request.loss, Path(request.files[0])
+    options, loss, file = request.options(), request.loss, named(request.files)
     half_life = _half_life(request)
     begin = time.perf_counter()
     with busy("reading"):
-        data = read_ratings(file, *request.columns, request.exposure or request.time)
+        data = read_ratings(all_files(request.files), *request.columns, request.exposure or request.time)
     say_columns(file, replace(data.columns, time=None))
     chosen = None if loss == ROBUST else resolve_loss(loss)
     weights = None
@@ -111,7 +115,7 @@ def run_complete(request: Request) -> int:
             model.fit(data.pairs, data.values, weights, times=data.times if weights is None else None)
     model.ids_ = model.ids_ or {"rows": data.row_ids, "cols": data.col_ids}  # from here on it takes and gives the file's ids
     model.labels_ = {"row": data.columns.row, "col": data.columns.col, "value": data.columns.value}
-    summary = summarize(model) | {"file": str(file), "seconds": time.perf_counter() - begin}
+    summary = summarize(model) | {"file": file, "seconds": time.perf_counter() - begin}
     if model.outliers_ is not None:
         summary["outliers"] = int(model.outliers_.sum())
     stopped = model.status_ == "interrupted"
@@ -120,7 +124,7 @@ def run_complete(request: Request) -> int:
         model.save(request.out)
         summary["model"] = str(request.out)
     if request.report is not None and not stopped:
-        stopped = not _finished(_write_report, request.report, model, data, file.name, request.seed)
+        stopped = not _finished(_write_report, request.report, model, data, Path(file).name, request.seed)
         summary |= {} if stopped else {"report": str(request.report)}
     return say_fit(model, summary, request, stopped=stopped)
 
@@ -260,15 +264,15 @@ def _short(strength: Any) -> str:
     return strength if isinstance(strength, str) else f"{strength:.3g}"
 
 
-def run_diagnose(file: Path, columns: tuple[str | None, str | None, str | None], rank: int) -> Any:
-    """What the ratings of a file allow."""
+def run_diagnose(files: list[str], columns: tuple[str | None, str | None, str | None], rank: int) -> Any:
+    """What the ratings of one or more files allow."""
     import scipy.sparse
 
     from ..datafiles import read_ratings
     from ..diagnosis import diagnose
 
-    data = read_ratings(file, *columns)
-    say_columns(file, data.columns)
+    data = read_ratings(all_files(files), *columns)
+    say_columns(named(files), data.columns)
     shape = len(data.row_ids), len(data.col_ids)
     return diagnose(scipy.sparse.coo_array((data.values, (data.rows, data.cols)), shape), min(rank, *shape))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import os
 import time
 from collections.abc import Iterator
@@ -16,14 +15,14 @@ import numpy as np
 from ..files import FileError
 from ..partitions.folder import MANIFEST, Folder, open_folder
 from ..partitions.memory import physical_memory, shown
-from .common import Misuse, busy, say_columns
+from .common import ENDINGS, Misuse, all_files, busy, named, number, say_columns
 from .fitting import ENDS_EARLY, Request, bounds_and_intervals, say_fit
 from .models import ids_of, summarize
 
 IN_MEMORY = 150  # bytes that an observation takes while it is read and fitted in main memory, at most
 SHARE = 0.5  # of the machine's memory: files that need more go to partitions
 TEXT_BYTES = 15  # of a line of text, at least
-ENDINGS = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
+PACKED = 4  # times as large as a .gz file is what it holds, about
 
 
 @dataclass(frozen=True)
@@ -37,18 +36,21 @@ class Where:
 
 
 def wants_partitions(files: list[str], where: Where) -> bool:
-    """Whether ratings are to be in partitions: they are already, or were asked to be, or are many files, or large."""
-    path = files[0]
-    asked = where.memory or where.cluster or where.folder or where.duplicates != "error"
-    if asked or len(files) > 1 or Path(path).is_dir():
+    """Whether ratings are to be in partitions: they are already, or were asked to be, or are large together."""
+    if where.memory or where.cluster or where.folder or where.duplicates != "error":
         return True
-    if not Path(path).exists():
-        return bool(glob.has_magic(path))
-    name = path.lower()
-    if not name.endswith(ENDINGS):
-        return False
-    observations = _rows(path) if name.endswith(".parquet") else os.path.getsize(path) / TEXT_BYTES
-    return observations * IN_MEMORY > SHARE * physical_memory()
+    if any((Path(file) / MANIFEST).exists() for file in files):
+        return True
+    return sum(map(_observations, all_files(files))) * IN_MEMORY > SHARE * physical_memory()
+
+
+def _observations(file: Path) -> float:
+    """How many there are in a file, at most."""
+    name = file.name.lower()
+    if not name.endswith(ENDINGS) or not file.exists():
+        return 0
+    text = os.path.getsize(file) / TEXT_BYTES * (PACKED if name.endswith(".gz") else 1)
+    return _rows(str(file)) if name.endswith(".parquet") else text
 
 
 def _rows(path: str) -> int:
@@ -71,6 +73,33 @@ def partitions_among(files: list[str], where: Where) -> str | None:
     return made[0] if made else None
 
 
+def for_files_only(made: str, names: tuple[str | None, str | None, str | None], where: Where) -> None:
+    """Refuse what says how files are read where there are none."""
+    asked: dict[str, Any] = dict(zip(("--row", "--col", "--value"), names, strict=True)) | {"--folder": where.folder}
+    asked["--duplicates"] = None if where.duplicates == "error" else where.duplicates
+    for option, value in asked.items():
+        if value is not None:
+            raise Misuse(f"{option} {value} is for files of ratings: {made} holds partitions, made from them: leave it out")
+
+
+def check_ids(folder: Folder, known: tuple[np.ndarray, np.ndarray]) -> None:
+    """Refuse a folder whose rows and columns are not those of a model."""
+    for side, what in enumerate(("rows", "columns")):
+        if folder.shape[side] != len(known[side]):
+            raise ValueError(
+                f"{folder.path} has {folder.shape[side]:,} {what}, and the model {len(known[side]):,}: it was fitted to others"
+            )
+        ids = folder.ids(side)
+        ids = np.arange(folder.shape[side]) if ids is None else ids
+        other = np.flatnonzero(ids != known[side]) if ids.dtype.kind == known[side].dtype.kind else np.zeros(1, np.int64)
+        if len(other):
+            a, b = ids[other[0]], known[side][other[0]]
+            raise ValueError(
+                f"{folder.path} has other {what} than the model: {a!s} stands where the model has {b!s}. It was "
+                "fitted to others"
+            )
+
+
 def open_ratings(files: list[str], names: tuple[str | None, str | None, str | None], where: Where, say: Any) -> tuple[Any, Any]:
     """The problem of ratings in partitions, made where they are not there yet, and the names of their columns."""
     from ..datafiles.ratings import Columns
@@ -79,6 +108,7 @@ def open_ratings(files: list[str], names: tuple[str | None, str | None, str | No
     options: dict[str, Any] = {"cluster": where.cluster, "memory": where.memory}
     made = partitions_among(files, where)
     if made is not None:
+        for_files_only(made, names, where)
         return Completion.from_partitions(made, **options), Columns("row", "col", "value")
     found, columns = _columns(files, names)
     read = Completion.from_parquet if str(found[0]).endswith(".parquet") else Completion.from_csv
@@ -104,13 +134,7 @@ def _columns(files: list[str], names: tuple[str | None, str | None, str | None])
     from ..datafiles.ratings import guess_columns
     from ..partitions.sources import find_files, schema_of
 
-    found = find_files(files, ENDINGS)
-    kinds = {file.name.removesuffix(".gz").rpartition(".")[2] for file in found}
-    if len(kinds) > 1:
-        raise FileError(
-            f"{named(files)}: files of different kinds ({', '.join(sorted(kinds))}): name those of one, as in "
-            "'folder/*.parquet'"
-        )
+    found = find_files([str(file) for file in all_files(files)], ENDINGS)
     return found, guess_columns(found[0], list(schema_of(found[0])), *names)
 
 
@@ -192,14 +216,6 @@ def complete(request: Request, where: Where) -> int:
     return say_fit(model, summary, request, f"{number(summary['partitions'], 'partition')}, {progress.text()}")
 
 
-def named(files: list[str]) -> str:
-    return files[0] if len(files) == 1 else f"{files[0]} and {number(len(files) - 1, 'other')}"
-
-
-def number(count: int, thing: str, more: str = "s") -> str:
-    return f"{count:,} {thing}{more * (count != 1)}"
-
-
 def diagnose(files: list[str], names: tuple[str | None, str | None, str | None], where: Where, rank: int) -> Any:
     """What ratings in partitions allow."""
     from ..diagnosis import diagnose as found
@@ -246,8 +262,8 @@ def recommend_all(fitted: Any, out: Path, n: int, by: str | None, seen: bool, ra
 
     folder = None if ratings is None else open_folder(ratings)
     row_ids, col_ids = ids_of(fitted, "rows"), ids_of(fitted, "cols")
-    if folder is not None and folder.shape != fitted.model_.shape:
-        raise ValueError(f"{ratings} has shape {folder.shape}, and the model {fitted.model_.shape}: it was fitted to others")
+    if folder is not None:
+        check_ids(folder, (row_ids, col_ids))
     label = fitted.labels_ or {}
     names = [label.get("row") or "row", label.get("col") or "col"]
     own = beside(names, ("place", "prediction"))

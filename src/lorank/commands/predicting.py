@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import large, taken
-from .common import TABLE, Misuse, busy, check_place, say_columns, show_json, table
+from .common import TABLE, Misuse, all_files, busy, check_place, say_columns, show_json, table
 from .models import as_known, as_ratings, ids_of, load_model, load_ratings, near_ids
 
 ORDERED = {
@@ -25,7 +25,8 @@ def run_predict(
     if interval is not None and not 0 < interval < 1:
         raise Misuse(f"--interval must lie between 0 and 1 (0.9 is 90 %), got {interval:g}")
     fitted = load_ratings(model)
-    if large.wants_partitions(files, large.Where()) or out.suffix.lower() == ".parquet":
+    several = all_files(files) != [Path(files[0])]
+    if several or large.wants_partitions(files, large.Where()) or out.suffix.lower() == ".parquet":
         count, unknown = large.predict(fitted, files, out, names, interval)
     else:
         with busy("predicting"):

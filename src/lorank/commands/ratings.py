@@ -215,7 +215,7 @@ def register(app: "typer.Typer") -> None:
             if large.wants_partitions(files, where):
                 found = large.diagnose(files, (row, col, value), where, rank)
             else:
-                found = run_diagnose(Path(files[0]), (row, col, value), rank)
+                found = run_diagnose(files, (row, col, value), rank)
             say_diagnosis(found, as_json)
 
     @app.command()

@@ -12,9 +12,9 @@ import numpy as np
 
 from ..files import FileError
 from ..partitions.folder import Folder, open_folder
-from .common import Misuse, busy, number_or, say_columns, show_json, table, whole_or
+from .common import ENDINGS, Misuse, busy, named, number, number_or, say_columns, show_json, table, whole_or
 from .fitting import ENDS_EARLY, Request, say_end
-from .large import ENDINGS, ROWS, Progress, Where, named, number, on_a_cluster, partitions_among
+from .large import ROWS, Progress, Where, check_ids, for_files_only, on_a_cluster, partitions_among
 from .models import near_ids
 
 RANK = 64  # where none is given
@@ -88,6 +88,7 @@ def _open(paths: list[str], names: tuple[str | None, str | None, str | None], wh
     options: dict[str, Any] = {"cluster": where.cluster, "memory": where.memory}
     made = partitions_among(paths, where)
     if made is not None:
+        for_files_only(made, names, where)
         return Completion.from_partitions(made, **options)
     files = find_files(paths, ENDINGS)
     row, col, value = names
@@ -131,8 +132,8 @@ def recommend_all(fitted: Any, out: Path, n: int, seen: bool, ratings: Path | No
     from .tables_out import BlockWriter
 
     count, folder = len(fitted.user_ids_), None if ratings is None else open_folder(ratings)
-    if folder is not None and folder.shape != (count, len(fitted.item_ids_)):
-        raise ValueError(f"{ratings} has shape {folder.shape}, and the model was fitted to others")
+    if folder is not None:
+        check_ids(folder, (fitted.user_ids_, fitted.item_ids_))
     if folder is None and not seen:
         fitted._remembered()  # refuses before a file is begun
     with BlockWriter(out) as writer, busy("recommending") as say:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,7 @@ class Ratings:
 
 
 def read_ratings(
-    path: str | Path,
+    path: str | Path | Sequence[str | Path],
     row: str | None = None,
     col: str | None = None,
     value: str | None = None,
@@ -87,8 +88,9 @@ def read_ratings(
 
     Parameters
     ----------
-    path : path
+    path : path, or sequence of them
         ``.csv``, ``.tsv``, ``.txt`` (each also ``.gz``), ``.parquet``, ``.mtx``, or ``.npz`` as SciPy writes sparse matrices.
+        Several tables with the same columns are one.
     row, col, value : str, optional
         Names of columns; guessed where they are obvious.
     time : str, optional
@@ -101,13 +103,18 @@ def read_ratings(
     FileError
         With the line, the column and the value that would not parse.
     """
-    path = Path(path)
+    paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(one) for one in path]
+    path = paths[0]
     kind = _kind(path)
     if kind in ("mtx", "npz"):
+        if len(paths) > 1:
+            raise FileError(f"{path} is a matrix: give it alone")
         if time is not None:
             raise FileError(f"{path} is a matrix: it has no column {time!r} with times")
         return _matrix(path, kind)
     series, names = _read(path, kind, row, col, value, time, with_values=with_values)
+    if len(paths) > 1:
+        series = _joined(paths, series, names, with_values)
     values = np.ones(len(series[names.row]))
     if with_values:
         values = series.pop(str(names.value)).to_numpy().astype(np.float64, copy=False)
@@ -193,6 +200,25 @@ def _read(
             raise
         # ids that began as numbers and went on as something else are text
         return read_columns(path, separator, names, named, {k: "text" if v == "whole" else v for k, v in kinds.items()}), found
+
+
+def _joined(paths: list[Path], first: dict[str, Any], names: Columns, with_values: bool) -> dict[str, Any]:
+    """The columns of the first file with those of the others below them; a FileError where these are of another kind."""
+    pl, parts = polars(), [first]
+    if not len(first[names.row]):
+        raise FileError(f"{paths[0]} is empty: leave it out")
+    for path in paths[1:]:
+        series, _ = _read(path, _kind(path), names.row, names.col, names.value, names.time, with_values=with_values)
+        if not len(series[names.row]):
+            raise FileError(f"{path} is empty: leave it out")
+        for name, one in series.items():
+            if one.dtype != first[name].dtype:
+                raise FileError(
+                    f"{path} and {paths[0]} have different schemas: the column {name!r} is {one.dtype} in one and "
+                    f"{first[name].dtype} in the other"
+                )
+        parts.append(series)
+    return {name: pl.concat([series[name] for series in parts]) for name in first}
 
 
 def _parquet(

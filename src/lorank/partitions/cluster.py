@@ -224,8 +224,10 @@ class Cluster:
             self._together("save", [(str(place), cut.written)] * len(self._sites))
         except Lost as reason:
             self._recover(str(reason))
+            self.snapshots.broken_off()
             return
         except FileError as error:
+            self.snapshots.broken_off()
             self.snapshots.give_up()
             warnings.warn(f"from here on a lost worker costs all that was computed: {error}", stacklevel=2)
             return

@@ -74,11 +74,20 @@ class Snapshots:
             raise FileError(f"{self._home}: a snapshot cannot be written there ({error.strerror})") from None
 
     def done(self, place: Path, seconds: float) -> None:
-        """All sites have written to it."""
-        if self.place is not None:
-            shutil.rmtree(self.place, ignore_errors=True)
+        """All sites have written to it: the one before goes, and what was left of one that was broken off."""
+        self._clear(but=place)
         self.place, self._computed, self._cost = place, 0.0, seconds
         self.count += 1
+
+    def broken_off(self) -> None:
+        """Not all sites have written to the last one that was begun: it goes, and the one before stays."""
+        self._clear(but=self.place)
+
+    def _clear(self, but: Path | None) -> None:
+        there = Path(self._home) if self._home is not None else None
+        for one in [] if there is None or not there.is_dir() else there.iterdir():
+            if one != but:
+                shutil.rmtree(one, ignore_errors=True)  # a site that still writes there leaves some: the next time, then
 
     def put_off(self) -> None:
         """Nothing could be gained by one now: look again after a while."""

@@ -91,9 +91,7 @@ class TableSource:
         for file in self.files:
             at, ids = 0, self.names[:2]
             kinds = schema_of(file, ids)
-            for frame in _batches(_scan(file, ids).select(wanted), file):
-                if not len(frame):
-                    continue
+            for frame in _filled(_batches(_scan(file, ids).select(wanted), file), file, wanted):
                 frame = _as_kinds(frame, kinds, ids, file, at)
                 columns = [self._column(pl, frame, name, k, file, at) for k, name in enumerate(self.names)]
                 yield Piece(columns[0], columns[1], or_ones(columns[2], len(frame)), columns[3], str(file), at)
@@ -132,12 +130,11 @@ def pair_batches(files: list[Path], row: str, col: str) -> Iterator[tuple[np.nda
             if name not in schema:
                 raise FileError(f"{file} has no column {name!r}: its columns are {', '.join(map(repr, schema))}")
             _kind(schema[name], role, name, file)
-        for frame in _batches(_scan(file, (row, col)).select([row, col]), file):
-            if len(frame):
-                frame = _as_kinds(frame, schema, (row, col), file, at)
-                rows, cols = (source._column(pl, frame, name, k, file, at).to_numpy() for k, name in enumerate((row, col)))
-                yield rows, cols
-                at += len(frame)
+        for frame in _filled(_batches(_scan(file, (row, col)).select([row, col]), file), file, [row, col]):
+            frame = _as_kinds(frame, schema, (row, col), file, at)
+            rows, cols = (source._column(pl, frame, name, k, file, at).to_numpy() for k, name in enumerate((row, col)))
+            yield rows, cols
+            at += len(frame)
 
 
 def polars() -> Any:
@@ -200,11 +197,8 @@ def _scan(file: Path, ids: Sequence[str] = ()) -> Any:
     pl = polars()
     if file.suffix == ".parquet":
         return pl.scan_parquet(file, glob=False)
-    with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as opened:
-        start = opened.readline(1 << 16).decode("utf-8-sig", "replace")
-    separator = ";" if start.count(";") > start.count(",") else ","
-    separator = "\t" if {".tsv", ".tab"} & set(file.suffixes) else separator
-    named = not all(map(_is_number, next(csv.reader([start.strip()], delimiter=separator), [""])))
+    separator, start = _layout(file)
+    named = not all(map(_is_number, start))
     options = {"separator": separator, "has_header": named, "infer_schema_length": LOOK, "glob": False}
     if named:
         return pl.scan_csv(file, schema_overrides=dict.fromkeys(ids, pl.String), **options)
@@ -212,6 +206,45 @@ def _scan(file: Path, ids: Sequence[str] = ()) -> Any:
     names = {old: f"column_{k + 1}" for k, old in enumerate(calls)}
     texts = {old: pl.String for old, new in names.items() if new in ids}
     return pl.scan_csv(file, schema_overrides=texts, **options).rename(names)
+
+
+def _text(file: Path) -> Any:
+    """The file, opened for reading text."""
+    opened: Any = gzip.open if file.suffix == ".gz" else open
+    return opened(file, "rt", encoding="utf-8-sig", errors="replace", newline="")
+
+
+def _layout(file: Path) -> tuple[str, list[str]]:
+    """What separates cells, and those of the first line that is not empty."""
+    with _text(file) as opened:
+        start = opened.readline(1 << 16)
+        while start in ("\n", "\r\n"):
+            start = opened.readline(1 << 16)
+    separator = ";" if start.count(";") > start.count(",") else ","
+    separator = "\t" if {".tsv", ".tab"} & set(file.suffixes) else separator
+    return separator, next(csv.reader([start.strip()], delimiter=separator), [""])
+
+
+def _filled(batches: Iterator[Any], file: Path, wanted: Sequence[str]) -> Iterator[Any]:
+    """The batches that hold something, without the empty lines of text, which polars takes for rows of nothing."""
+    pl, only_lines = polars(), None
+    for frame in batches:
+        empty = frame.select(pl.all_horizontal(pl.all().is_null())).to_series() if file.suffix != ".parquet" else None
+        if empty is not None and empty.any():
+            only_lines = _lines_alone(file, wanted) if only_lines is None else only_lines
+            frame = frame.filter(~empty) if only_lines else frame
+        if len(frame):
+            yield frame
+
+
+def _lines_alone(file: Path, wanted: Sequence[str]) -> bool:
+    """Whether no line lacks all that is wanted but those that are empty: a line of separators is refused, as in memory."""
+    separator, first = _layout(file)
+    names = [f"column_{k + 1}" for k in range(len(first))] if all(map(_is_number, first)) else first
+    places = [names.index(name) for name in wanted if name in names]
+    with _text(file) as opened:
+        records = csv.reader(opened, delimiter=separator)
+        return all(any(k < len(one) and one[k] for k in places) for one in records if one)
 
 
 def _is_number(cell: str) -> bool:
