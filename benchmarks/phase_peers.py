@@ -51,6 +51,13 @@ SUCCESS, SUCCESS_NOISY, SPREAD = 1e-5, 0.05, 30.0
 
 CLOCK, EARLY = time.perf_counter, False
 
+LEGEND = [
+    "AF is amplitude flow, TAF its truncated and RAF its reweighted kind, RWF reweighted Wirtinger flow: gradient methods",
+    "for phases, written in NumPy from their papers with the papers' settings; *columns*: whether the columns of A are alike",
+    "in size. An entry: in how many trials the signal was found, then milliseconds, median and range. Won: at least as many",
+    "successes as each of the others, and a shorter median time.",
+]
+
 Stop = Callable[[np.ndarray, np.ndarray, np.ndarray], bool]
 
 
@@ -286,8 +293,10 @@ def main() -> None:
     text = [
         "# Phase retrieval against published flows",
         "",
-        "`benchmarks/phase_peers.py`, which says how it is measured. An entry: successes, then milliseconds, median and range.",
+        "`benchmarks/phase_peers.py`, on [the machine](index.md#the-machine) of these pages.",
         f"{about}.",
+        "",
+        *LEGEND,
         "",
         *summary(rows),
         "",

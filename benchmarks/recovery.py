@@ -150,13 +150,16 @@ def report(args: argparse.Namespace) -> None:
     rows = table(runs)
     out = args.log.with_suffix("")
     write_csv(rows, out.with_suffix(".csv"))
-    text = [
+    head = [
         "# Recovery map",
         "",
         f"`benchmarks/recovery.py`: n = {N}, rank {RANK}, singular values from n down to n/κ geometrically, m = (1/q)·dof",
         f"entries, `lr.solve(problem, {RANK}, tol={TOL:g}, max_iter={MAX_ITER})`, nothing else set. Instance k has seed k; the",
-        "solver was chosen on seeds from 1000 on. Times are CPU seconds on one core of a busy machine.",
+        "solver was chosen on seeds from 1000 on. Times are CPU seconds on one core, busy, of",
+        "[the machine](index.md#the-machine) of these pages.",
         "",
+    ]
+    legend = [
         "*covered*: each row and column is observed at least r times, as in the published experiments; *uniform*: patterns as",
         "they come. *determined*: the share of instances that counting allows to recover at all: where rows or columns with",
         "fewer than r entries are left after those with just r are peeled off, nobody can. They count in the medians.",
@@ -164,6 +167,8 @@ def report(args: argparse.Namespace) -> None:
         "",
         *markdown(rows),
         "",
+    ]
+    text = [
         f"Smallest 1/q from which the median relative error is below 1e-3 (of points with at least {FEWEST} instances):",
         "",
         "| | κ = 10 | κ = 1e5 |",
@@ -179,7 +184,8 @@ def report(args: argparse.Namespace) -> None:
         "",
         "At κ = 1e5 an error of 1e-3 leaves room for two of the five singular values to be missing: 1e-10 is the better test.",
     ]
-    text += ["", "![error against sampling](recovery.png)", ""]
+    text = [*head, *text, "", "![error and seconds against observations per degree of freedom](recovery.png)", ""]
+    text += ["## All points", "", *legend]
     out.with_suffix(".md").write_text("\n".join(text))
     picture(runs, out.with_suffix(".png"))
     print("\n".join(text))

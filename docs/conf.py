@@ -32,14 +32,17 @@ extensions = [
     "decision_diagram",
     "gallery_groups",
     "offline_mathjax",
+    "open_pictures",
     "paper_links",
     "phone_tables",
     "repository_links",
     "room_drawing",
+    "whole_numbers",
 ]
 exclude_patterns = ["_ext", "_tests"]
 templates_path = ["_templates"]
 nitpicky = False
+highlight_language = "none"  # where a block says no language it is what a program printed
 suppress_warnings = ["config.cache", "myst.xref_missing.none"]
 
 # Markdown
@@ -89,7 +92,7 @@ html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "footer_start": ["copyright"],
     "footer_end": [],
-    "show_prev_next": False,
+    "show_prev_next": True,
     "secondary_sidebar_items": {  # none beside the gallery's scripts: they have long lines
         **{
             where: ["page-toc"]

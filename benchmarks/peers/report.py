@@ -31,6 +31,12 @@ class Line:
         return float(np.median(self.seconds)) if self.seconds else np.nan
 
 
+INTRO = (
+    "How long until the matrix is found to a given relative error: lorank, and other packages with settings tuned for it.\n"
+    "Made by `python benchmarks/peers/run.py`, on [the machine](index.md#the-machine) of these pages; [a chart](peers.html)."
+)
+
+
 def lines(problems: Sequence, log: list[dict]) -> list[Line]:
     """One line for each problem, tolerance and method that was measured."""
     out: list[Line] = []
@@ -109,11 +115,12 @@ def write(problems: Sequence, log: list[dict], stem: Path) -> None:
         f"Seeds {', '.join(map(str, seeds))}; settings chosen on seed 101.",
         "One thread each, one core; three repeats a seed, one of what is slow.",
         "A method that reached no tolerance while it was tuned is given its whole budget once, on the first seed.",
-        "Seconds from arrays in memory to factors in memory, on a machine that others use too: read the ratios.",
+        "Seconds from arrays in memory to factors in memory, on two cores with AVX-512 that others use too: read the ratios.",
+        "dof: degrees of freedom, (n1 + n2 - r) r; 5 dof: five observations for each. Hollow dots did not get there.",
         "Methods without sight of their error (cmfrec, LIBMF, Surprise, Spark) are timed with the fewest sweeps that suffice.",
         *(f"{line}." for line in missing),
     ]
-    text = ["# lorank and its peers", "", "Made by `python benchmarks/peers/run.py`.", "", *(f"- {fact}" for fact in facts), ""]
+    text = ["# lorank and its peers", "", INTRO, "", *(f"- {fact}" for fact in facts), ""]
     text += [f"![seconds to a relative error]({stem.name}.png)", ""]
     body = []
     for title, tol, group in groups(found):

@@ -1,7 +1,8 @@
 """Tables that a phone can show.
 
 Tables of words get the class ``words``, and their cells the heading of their column: site.css makes paragraphs of their rows
-on a phone. Tables of numbers stay tables, and are moved sideways there.
+on a phone. Tables of numbers get the class ``numbers``: they stay tables, and are moved sideways there beside their first
+column; short cells are not wrapped, and long ones (class ``long``) are not squeezed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ TABLE = re.compile(r'<table class="([^"]*)">(.*?)</table>', re.DOTALL)
 HEADING = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
 ROW = re.compile(r"<tr\b[^>]*>.*?</tr>", re.DOTALL)
 CELL = re.compile(r"<td\b([^>]*)>(.*?)</td>", re.DOTALL)
+LONG = 26  # characters of a cell that is wrapped on a phone
 
 
 def text(cell: str) -> str:
@@ -23,7 +25,20 @@ def is_words(cells: list[list[str]]) -> bool:
     """Whether rows hold sentences: long ones, and hardly a number."""
     every = [cell for row in cells for cell in row if cell]
     numbers = sum(bool(re.match(r"\W{0,2}\d", cell)) for cell in every)
-    return sum(map(len, every)) > 45 * len(cells) and 5 * numbers < len(every)
+    return sum(map(len, every)) > 45 * len(cells) and 3 * numbers < len(every)
+
+
+def numbered(classes: str, inside: str) -> str:
+    """A table of numbers, its long cells marked."""
+
+    def one(cell: re.Match[str]) -> str:
+        attributes = cell[1]
+        if len(text(cell[2])) <= LONG:
+            return cell[0]
+        marked = attributes.replace('class="', 'class="long ') if 'class="' in attributes else f'{attributes} class="long"'
+        return f"<td{marked}>{cell[2]}</td>"
+
+    return f'<table class="{classes} numbers">{CELL.sub(one, inside)}</table>'
 
 
 def labelled(found: re.Match[str]) -> str:
@@ -31,8 +46,10 @@ def labelled(found: re.Match[str]) -> str:
     headings = [text(one) for one in HEADING.findall(inside)]
     rows = [[text(cell) for _, cell in CELL.findall(row)] for row in ROW.findall(inside)]
     rows = [row for row in rows if row]
-    if not headings or not rows or len(headings) < 2 or not is_words(rows):
+    if not headings or not rows or len(headings) < 2:
         return found[0]
+    if not is_words(rows):
+        return numbered(classes, inside)
 
     def label(row: re.Match[str]) -> str:
         names = iter(headings)
