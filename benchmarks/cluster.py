@@ -271,28 +271,12 @@ def model(args, place):
 def gpu(args):
     import torch
 
-    where = torch.device(args.device)
-    n1, n2, each = args.m // 100, args.m // 1000, 100
-    began = time.perf_counter()
-    torch.manual_seed(0)
-    left, right = torch.randn(n1, args.rank, device=where), torch.randn(n2, args.rank, device=where)
-    width = n2 // each
-    cols = torch.randint(0, width, (n1, each), device=where, dtype=torch.int32)
-    cols += torch.arange(each, device=where, dtype=torch.int32) * width
-    values = torch.empty(n1, each, device=where)
-    for k in range(0, n1, 50_000):
-        some = slice(k, k + 50_000)
-        values[some] = torch.einsum("ik,ijk->ij", left[some], right[cols[some].long()])
-    if args.partitions or args.sites > 1:
-        problem = blocks_of(cols, values, n2, args.partitions or args.sites, args.sites, args.device)
-    else:
-        rows = torch.arange(n1, device=where, dtype=torch.int32).repeat_interleave(each)
-        problem = lr.Completion(rows, cols.ravel(), values.ravel(), (n1, n2))
-        del rows
-    del cols, values
+    where, began = torch.device(args.device), time.perf_counter()
+    problem, left, right = made_on(where, args.m, args.rank, args.partitions, args.sites)
     on_gpu = where.type == "cuda"
     wait = torch.cuda.synchronize if on_gpu else lambda: None
     wait()
+    n1, n2 = problem.shape
     print(
         f"{problem.m:,} observations, {n1:,} x {n2:,}, rank {args.rank}, {problem.backend.name}, made in "
         f"{time.perf_counter() - began:.1f} s",
@@ -313,6 +297,27 @@ def gpu(args):
     found = lr.FixedRank(*(torch.as_tensor(a, device=where) for a in parts))
     truth = lr.FixedRank.from_factors(left, right)
     print(f"error {truth.distance(found) / truth.norm():.1e}")
+
+
+def made_on(where, m, rank, partitions=None, sites=1, dtype=None):
+    """A problem of m observations made on a device, in one piece or in blocks of rows, and the factors of its matrix."""
+    import torch
+
+    n1, n2, each = m // 100, m // 1000, 100
+    torch.manual_seed(0)
+    left, right = torch.randn(n1, rank, device=where), torch.randn(n2, rank, device=where)
+    width = n2 // each
+    cols = torch.randint(0, width, (n1, each), device=where, dtype=torch.int32)
+    cols += torch.arange(each, device=where, dtype=torch.int32) * width
+    values = torch.empty(n1, each, device=where, dtype=dtype)
+    for k in range(0, n1, 50_000):
+        some = slice(k, k + 50_000)
+        values[some] = torch.einsum("ik,ijk->ij", left[some], right[cols[some].long()]).to(values.dtype)
+    if partitions or sites > 1:
+        return blocks_of(cols, values, n2, partitions or sites, sites, str(where)), left, right
+    rows = torch.arange(n1, device=where, dtype=torch.int32).repeat_interleave(each)
+    precision = "auto" if values.dtype == torch.float32 else "double"  # starts, too
+    return lr.Completion(rows, cols.ravel(), values.ravel(), (n1, n2), precision=precision), left, right
 
 
 def blocks_of(cols, values, n2, count, sites, device):

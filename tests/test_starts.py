@@ -135,6 +135,22 @@ def test_staged_at_rank_one_and_at_full_rank():
         assert X.is_finite()
 
 
+@pytest.mark.parametrize("rank", [5, 8])
+def test_staged_finds_every_direction_where_rank_one_is_noise(rank, monkeypatch, backend):
+    """As with millions of rows, where a few sweeps from a random vector have found nothing."""
+    problem, truth = lr.datasets.random_completion(500, 400, rank, oversampling=10, factors="gaussian", seed=0, backend=backend)
+    assert problem.balanced() is None
+    truth, rng = truth.numpy(), np.random.default_rng(1)
+    left, right = (a - q @ (q.T @ a) for a, q in ((rng.standard_normal((len(q), 1)), q) for q in (truth.U, truth.V)))
+    size = 0.4 * truth.s[0] / np.linalg.norm(left) / np.linalg.norm(right)  # what the noise of sampling is fitted with
+    noise = on(backend, lr.FixedRank.from_factors(size * left, right))
+    monkeypatch.setattr(lr.Completion, "rank_one", lambda self, rng: noise)
+    X = Staged()(problem, rank, np.random.default_rng(0)).numpy()
+    assert X.rank == rank
+    for found, wanted in ((X.U, truth.U), (X.V, truth.V)):
+        assert np.linalg.svd(wanted.T @ found, compute_uv=False).min() > 0.8
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_continuation_of_a_full_table_is_the_truncated_svd(dtype, backend):
     """With every entry observed each rank's best fit is known: the leading singular triples."""

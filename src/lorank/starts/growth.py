@@ -32,11 +32,12 @@ def grow(
     rng: np.random.Generator,
     *,
     tol: float = 0.2,
+    rank: int | None = None,
     dtype: Any = None,
     unit: float = 1.0,
 ) -> FixedRank:
     """X with ``more`` further singular pairs: the leading ones of the negative gradient, with the step that fits them best.
-    The point comes back times ``unit``, in that dtype, by default the problem's.
+    Of all of them, the leading ``rank`` are kept. The point comes back times ``unit``, in that dtype, by default the problem's.
     """
     backend, G = problem.backend, problem.gradient(X)
     Y = leading(problem, G, more, rng, tol=tol, restarts=5, depth=1)
@@ -44,7 +45,21 @@ def grow(
     step = G.exact_step(left, Y.V)
     both = backend.concat([X.U * X.s, left * step]), backend.concat([X.V, Y.V])
     left, right = (backend.astype(a, dtype or problem.dtype) for a in both)
-    return FixedRank.from_factors(left * unit, right, backend=backend)
+    return FixedRank.from_factors(left * unit, right, rank, backend)
+
+
+def grow_from_rough(
+    problem: Problem, X: FixedRank, rank: int, rng: np.random.Generator, *, dtype: Any = None, unit: float = 1.0
+) -> FixedRank:
+    """A point of that rank from one that may be noise: a few sweeps from a random vector, whose share in the directions that
+    are sought is about ``(rank / n)**0.5``, have found none of them where n is in the millions.
+
+    With rank - 1 further pairs one direction would be missing then. So as many are computed as there are directions, and the
+    weakest of all pairs, be it X or noise of the gradient, is cut off.
+    """
+    more = min(rank, min(problem.shape) - X.rank)
+    tol = 0.2 * (rank - 1) ** 0.5  # each pair to a fifth on average
+    return grow(problem, X, more, rng, tol=tol, rank=rank, dtype=dtype, unit=unit)
 
 
 def in_units(X: FixedRank, problem: Problem, unit: float) -> FixedRank:

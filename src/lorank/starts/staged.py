@@ -10,7 +10,7 @@ from ..geometry import FixedRank
 from ..operators import Problem
 from ..parameter_checks import check_parameters, whole
 from ..solvers.runner import Interrupted
-from .growth import fit, grow, in_units
+from .growth import fit, grow, grow_from_rough, in_units
 from .spectral import ROUGHLY, Spectral
 
 FEW = 1.5  # measurements for each degree of freedom
@@ -58,11 +58,12 @@ class Staged:
         rough, unit = problem.single()
         alike = problem.balanced() is None
         X = rough.rank_one(rng) if alike else None
-        if X is None:
-            try:
-                X = fit(rough, ROUGHLY(rough, 1, rng), self.iterations, self.iterations)
-            except Interrupted as stopped:
-                raise Interrupted(in_units(stopped.point, problem, unit)) from None
+        if X is not None:
+            return grow_from_rough(rough, X, rank, rng, dtype=problem.dtype, unit=unit)
+        try:
+            X = fit(rough, ROUGHLY(rough, 1, rng), self.iterations, self.iterations)
+        except Interrupted as stopped:
+            raise Interrupted(in_units(stopped.point, problem, unit)) from None
         tol = 0.2 * (rank - 1) ** 0.5 if alike else 0.2  # each pair to a fifth on average, or all of them together
         return grow(rough, X, rank - 1, rng, tol=tol, dtype=problem.dtype, unit=unit)
 
