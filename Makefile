@@ -84,9 +84,10 @@ sanitize: $(STAMP)
 
 # Editable: changes to the Python files need no rebuild, changes to the kernels do.
 $(STAMP): $(SOURCES)
+	@echo "lorank: an environment of its own in $(VENV), once; then its packages, and the kernels compiled: some two minutes"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=24"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[dev]"
 	touch $@
 
 # lorank is there by now, so that this brings its extra alone and compiles nothing again.

@@ -1,8 +1,12 @@
 #!/bin/sh
-# What the tests run: Python files by coverage, kernels by gcov. make coverage; the pages are build/coverage/python and kernels.
+# What the tests run: the Python files by coverage, the kernels by gcov. make coverage; docs/project/coverage.md is written from it.
 #
-#   sh tools/coverage.sh                   all tests
-#   sh tools/coverage.sh tests/backends    these
+#   sh tools/coverage.sh                   all of it
+#   sh tools/coverage.sh kernels           kernels that count are built, and the tests that call them run, per instruction set
+#   sh tools/coverage.sh python            all tests run, with the installed kernels
+#   sh tools/coverage.sh page              what the last two found, as pages
+#
+# The kernels that count are many times slower, and so run the tests that were written for them alone; all other tests run once.
 set -eu
 cd "$(dirname "$0")/.."
 root=$(pwd)
@@ -11,36 +15,73 @@ build=$root/build/coverage
 mkdir -p "$build"
 PATH=$PATH:$(dirname "$PYTHON")
 test -x "$build/env/bin/python" || "$PYTHON" -m venv "$build/env"
-"$build/env/bin/python" -m pip install --quiet --disable-pip-version-check coverage gcovr cmake ninja "nanobind>=2.4"
 tools=$build/env/bin
+"$tools/python" -m pip install --quiet --disable-pip-version-check "coverage>=7.6" gcovr cmake ninja "nanobind>=2.4"
 
-# -- kernels that count, in a copy of the package ------------------------------------------------------------------------
-PATH=$tools:$PATH cmake -S "$root" -B "$build/cmake" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPython_EXECUTABLE="$tools/python" \
-  -DLORANK_COVERAGE=ON >"$build/cmake.log" || { cat "$build/cmake.log" >&2; exit 1; }
-PATH=$tools:$PATH cmake --build "$build/cmake" >"$build/build.log" || { tail -40 "$build/build.log" >&2; exit 1; }
-rm -rf "$build/pkg" "$build/python" "$build/kernels"
-mkdir -p "$build/pkg" "$build/kernels"
-cp -R "$root/src/lorank" "$build/pkg/lorank"
-rm -f "$build"/pkg/lorank/_kernels*.so
-cp "$build"/cmake/_kernels*.so "$build/pkg/lorank/"
-find "$build/cmake" -name '*.gcda' -delete
+kernels() {
+  PATH=$tools:$PATH cmake -S "$root" -B "$build/cmake" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+    -DPython_EXECUTABLE="$tools/python" -DLORANK_COVERAGE=ON >"$build/cmake.log" || { cat "$build/cmake.log" >&2; exit 1; }
+  PATH=$tools:$PATH cmake --build "$build/cmake" >"$build/build.log" || { tail -40 "$build/build.log" >&2; exit 1; }
+  rm -rf "$build/pkg"
+  mkdir -p "$build/pkg"
+  cp -R "$root/src/lorank" "$build/pkg/lorank"
+  rm -f "$build"/pkg/lorank/_kernels*.so
+  cp "$build"/cmake/_kernels*.so "$build/pkg/lorank/"
+  find "$build/cmake" -name '*.gcda' -delete
+  # -S: an editable install hooks into import before PYTHONPATH; without site it is not read.
+  site=$("$PYTHON" -c 'import sys; print(":".join(p for p in sys.path if p.endswith("site-packages")))')
+  # Each instruction set has passes of its own: those that this machine can run are run.
+  for isa in $(PYTHONPATH="$build/pkg:$site" "$PYTHON" -S -c 'from lorank import _kernels as k; print(*k.instruction_sets())'); do
+    echo "coverage: kernels for $isa"
+    LORANK_INSTRUCTION_SET=$isa PYTHONPATH="$build/pkg:$site" "$PYTHON" -S -m pytest -q -p no:cacheprovider -k "not torch" \
+      --hypothesis-profile=quick tests/backends tests/imputation/test_gaussian.py tests/solvers/test_sweeps.py
+  done
+}
 
-# -- the tests. -S: an editable install hooks into import before PYTHONPATH; without site it is not read ------------------------
-site=$("$PYTHON" -c 'import sys; print(":".join(p for p in sys.path if p.endswith("site-packages")))')
-own=$("$tools/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
-test $# -gt 0 || set -- tests
-# Each instruction set has passes of its own: those that this machine can run are run.
-for isa in $(PYTHONPATH="$build/pkg:$site" "$PYTHON" -S -c 'from lorank import _kernels as k; print(*k.instruction_sets())'); do
-  echo "coverage: kernels for $isa"
-  LORANK_INSTRUCTION_SET=$isa PYTHONPATH="$build/pkg:$site:$own" "$PYTHON" -S -m pytest -q -p no:cacheprovider tests/backends/test_kernels.py \
-    tests/backends/test_kernel_arguments.py tests/backends/test_normal.py tests/backends/test_blocks.py tests/backends/test_tall.py
+python() {
+  # sitecustomize is how processes that tests start (commands, workers, servers) are counted, too.
+  rm -rf "$build/lib" "$build/data"
+  "$tools/python" -m pip install --quiet --disable-pip-version-check --target "$build/lib" "coverage>=7.6"
+  mkdir -p "$build/data"
+  printf 'import coverage\n\ncoverage.process_startup()\n' >"$build/lib/sitecustomize.py"
+  cat >"$build/settings" <<SETTINGS
+[run]
+source_pkgs = lorank
+data_file = $build/data/lines
+parallel = true
+sigterm = true
+[report]
+exclude_also =
+    if TYPE_CHECKING:
+    class .*\bProtocol\b.*:
+    @overload
+    raise NotImplementedError
+[paths]
+source =
+    $root/src/lorank
+    */site-packages/lorank
+SETTINGS
+  echo "coverage: all tests"
+  COVERAGE_PROCESS_START=$build/settings PYTHONPATH="$build/lib" "$PYTHON" -m pytest -q -p no:cacheprovider \
+    --hypothesis-profile=quick || failed=$?
+}
+
+page() {
+  rm -rf "$build/python" "$build/kernels"
+  mkdir -p "$build/kernels"
+  counted() { (cd "$root" && COVERAGE_RCFILE=$build/settings COVERAGE_FILE=$build/data/all "$tools/python" -m coverage "$@"); }
+  counted combine --quiet --keep "$build/data"
+  counted html --quiet --directory "$build/python" --title lorank
+  counted json --quiet -o "$build/python.json"
+  "$tools/gcovr" --root "$root" --filter 'src/kernels/' --object-directory "$build/cmake" --merge-mode-functions=merge-use-line-min \
+    --exclude-throw-branches --html-details "$build/kernels/index.html" --json-summary "$build/kernels.json"
+  "$PYTHON" tools/coverage_page.py "$build/python.json" "$build/kernels.json"
+  echo "coverage: docs/project/coverage.md; line by line $build/python/index.html and $build/kernels/index.html"
+}
+
+failed=0
+test $# -gt 0 || set -- kernels python page
+for part in "$@"; do
+  case $part in kernels | python | page) "$part" ;; *) echo "coverage: kernels, python or page, not $part" >&2; exit 2 ;; esac
 done
-PYTHONPATH="$build/pkg:$site:$own" COVERAGE_FILE="$build/data" "$PYTHON" -S -m coverage run --source="$build/pkg/lorank" \
-  -m pytest -q -p no:cacheprovider "$@"
-
-# -- the pages -------------------------------------------------------------------------------------------------------------
-COVERAGE_FILE="$build/data" "$tools/python" -m coverage html --quiet --directory "$build/python" --title "lorank"
-COVERAGE_FILE="$build/data" "$tools/python" -m coverage report --skip-covered --sort=cover | tail -25
-"$tools/gcovr" --root "$root" --filter 'src/kernels/' --object-directory "$build/cmake" --merge-mode-functions=merge-use-line-min \
-  --html-details "$build/kernels/index.html" --print-summary
-echo "coverage: $build/python/index.html and $build/kernels/index.html"
+exit $failed

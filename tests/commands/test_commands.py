@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("error::lorank.ConvergenceWarning")
 
 
 def read(path):
-    with open(path, newline="") as file:
+    with open(path, newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 

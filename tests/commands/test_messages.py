@@ -71,7 +71,7 @@ def test_several_files_are_one(place, tmp_path):
     found = done("diagnose", tmp_path / "a.csv", tmp_path / "b.csv", "--rank", 1, "--json")
     assert json.loads(found.stdout) == json.loads(done("diagnose", place / "r.csv", "--rank", 1, "--json").stdout)
     done("predict", place / "m.lorank", tmp_path / "a.csv", tmp_path / "b.csv", "-o", tmp_path / "p.csv")
-    with open(tmp_path / "p.csv", newline="") as file:
+    with open(tmp_path / "p.csv", newline="", encoding="utf-8") as file:
         assert len(list(csv.DictReader(file))) == len(table)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -33,6 +34,7 @@ def model(tmp_path):
     return lr.ImplicitFactorization(rank=2, zeros=0.1, regularization=0.1).fit(taken).save(tmp_path / "shop.lorank")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="there no process can send Ctrl-C to one other alone")
 def test_a_server_begins_answers_and_ends_with_ctrl_c(model):
     code = "from lorank.cli import main; main()"
     process = subprocess.Popen(

@@ -4,6 +4,11 @@
 scikit-learn is an extra, ``lorank[sklearn]``; importing :mod:`lorank` does not import this.
 """
 
+try:
+    import sklearn  # noqa: F401
+except ModuleNotFoundError:
+    raise ModuleNotFoundError('lorank.estimators needs scikit-learn: pip install "lorank[sklearn]"', name="sklearn") from None
+
 from .completion import FoldIn, MatrixCompletion
 from .implicit import ImplicitFactorization
 from .imputer import LowRankImputer

@@ -155,7 +155,7 @@ def open_folder(path: str | os.PathLike[str]) -> Folder:
     """
     path = Path(path)
     try:
-        text = (path / MANIFEST).read_text()
+        text = (path / MANIFEST).read_text(encoding="utf-8")
     except OSError:
         what = "has no manifest.json" if path.is_dir() else "is no folder"
         raise FileError(f"{path} is no folder of partitions: it {what}. Completion.save_partitions writes one") from None
@@ -279,7 +279,7 @@ class FolderWriter:
             "weighted": self.weighted,
             "parts": [asdict(p) for p in self.parts],
         }
-        with open(self.work / MANIFEST, "w") as file:  # last: without it there is no folder
+        with open(self.work / MANIFEST, "w", encoding="utf-8") as file:  # last: without it there is no folder
             json.dump(manifest, file, indent=1)
             file.flush()
             os.fsync(file.fileno())

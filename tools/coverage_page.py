@@ -1,0 +1,141 @@
+"""The page docs/project/coverage.md, from what coverage and gcov counted: the last part of tools/coverage.sh.
+
+    python tools/coverage_page.py build/coverage/python.json build/coverage/kernels.json
+
+Files of which less than ``WANTED`` per cent was run are named with their lines, and with the reason where there is one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import platform
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
+from pathlib import Path
+
+import lorank as lr
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "project" / "coverage.md"
+WANTED = 85.0
+
+# Why lines of these are not run where there is no GPU, or no second machine.
+REASONS = {
+    "backends/torch_/kernels.py": "Triton compiles these for a GPU; `pytest --cuda` runs them there",
+    "backends/torch_/tall_kernels.py": "Triton compiles these for a GPU; `pytest --cuda` runs them there",
+    "backends/torch_/launch.py": "launches Triton's kernels: a GPU's, `pytest --cuda`",
+}
+
+
+def packages(python: dict) -> dict[str, tuple[int, int]]:
+    """Lines and lines run of each folder of the package, its own files together."""
+    found: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for path, file in python["files"].items():
+        folder, inside = within(path).partition("/")[::2]
+        name = folder if inside else "lorank itself"
+        lines, run = found[name]
+        found[name] = lines + file["summary"]["num_statements"], run + file["summary"]["covered_lines"]
+    return dict(sorted(found.items()))
+
+
+def within(path: str) -> str:
+    """A path inside the package."""
+    return Path(path).as_posix().removeprefix("src/lorank/")
+
+
+def ranges(lines: list[int]) -> str:
+    """1, 2, 3, 7 as ``1-3, 7``."""
+    if not lines:
+        return ""
+    breaks = [0] + [i + 1 for i, (a, b) in enumerate(pairwise(lines)) if b > a + 1] + [len(lines)]
+    runs = [(lines[begin], lines[end - 1]) for begin, end in pairwise(breaks)]
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def share(run: int, lines: int) -> float:
+    return 100 * run / lines if lines else 100.0
+
+
+def page(python: dict, kernels: dict) -> str:
+    """The whole text."""
+    total = python["totals"]
+    python_share = share(total["covered_lines"], total["num_statements"])
+    kernels_share = share(kernels["line_covered"], kernels["line_total"])
+    text = [
+        "# What the tests run",
+        "",
+        "<!-- written by tools/coverage_page.py: make coverage -->",
+        "",
+        f"The tests run **{python_share:.1f} %** of {total['num_statements']:,} lines of Python, and",
+        f"**{kernels_share:.1f} %** of {kernels['line_total']:,} lines of the C++ kernels. `make coverage` counts them: Python",
+        "by coverage in one run of all tests, processes that tests start included; the kernels by gcov in the tests",
+        "that call them, once for each instruction set of the machine. A line that was run is not yet a line whose result",
+        "was looked at: that is what the dense twins in the tests are for.",
+        "",
+        f"*lorank {lr.__version__}, {_commit()}, {datetime.now(UTC):%Y-%m-%d}; {_machine()}.*",
+        "",
+        "## Python",
+        "",
+        "| | lines | run |",
+        "|---|---:|---:|",
+    ]
+    text += [f"| {name} | {lines:,} | {share(run, lines):.1f} % |" for name, (lines, run) in packages(python).items()]
+    low = []
+    for path, file in python["files"].items():
+        if file["summary"]["num_statements"] and file["summary"]["percent_covered"] < WANTED:
+            low.append((file["summary"]["percent_covered"], within(path), file["missing_lines"]))
+    text += ["", f"### Files below {WANTED:.0f} %", ""]
+    if low:
+        text += ["| | run | lines that are not | why |", "|---|---:|---|---|"]
+        text += [f"| `{path}` | {run:.0f} % | {ranges(lines)} | {REASONS.get(path, '')} |" for run, path, lines in sorted(low)]
+    else:
+        text += ["There are none."]
+    text += ["", "## Kernels", "", "| | lines | run | branches | taken |", "|---|---:|---:|---:|---:|"]
+    for file in sorted(kernels["files"], key=lambda file: file["filename"]):
+        lines, branches = (share(file[f"{kind}_covered"], file[f"{kind}_total"]) for kind in ("line", "branch"))
+        name, lengths = Path(file["filename"]).name, (file["line_total"], file["branch_total"])
+        text.append(f"| `{name}` | {lengths[0]:,} | {lines:.1f} % | {lengths[1]:,} | {branches:.1f} % |")
+    text += [
+        "",
+        "Branches that only an exception takes (memory that cannot be had) are left out.",
+        "",
+    ]
+    return "\n".join(text)
+
+
+def _commit() -> str:
+    done = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return f"commit {done.stdout.strip()}" if done.returncode == 0 else "no commit"
+
+
+def _machine() -> str:
+    try:
+        torch = f"PyTorch {version('torch')}"
+    except PackageNotFoundError:
+        torch = "no PyTorch"
+    sets = "no kernels"
+    if importlib.util.find_spec("lorank._kernels"):
+        from lorank import _kernels
+
+        sets = f"instruction sets {', '.join(_kernels.instruction_sets())}"
+    chromium = any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
+    browser = "Chromium" if chromium else "no Chromium"
+    return f"Python {platform.python_version()}, NumPy {version('numpy')}, {sets}, {torch}, no GPU, {browser}"
+
+
+def main() -> None:
+    python, kernels = (json.loads(Path(path).read_text(encoding="utf-8")) for path in sys.argv[1:3])
+    PAGE.write_text(page(python, kernels), encoding="utf-8")
+    total = python["totals"]
+    print(f"Python  {share(total['covered_lines'], total['num_statements']):5.1f} % of {total['num_statements']:,} lines")
+    print(f"kernels {share(kernels['line_covered'], kernels['line_total']):5.1f} % of {kernels['line_total']:,} lines")
+
+
+if __name__ == "__main__":
+    main()
