@@ -44,6 +44,18 @@ def packages(python: dict) -> dict[str, tuple[int, int]]:
     return dict(sorted(found.items()))
 
 
+def kernel_lines(kernels: dict) -> dict[str, dict[int, int]]:
+    """How often each line of each file was run, by the most often run of the functions that a template line is part of."""
+    found = {}
+    for file in sorted(kernels["files"], key=lambda file: file["file"]):
+        counts: dict[int, int] = defaultdict(int)
+        for line in file["lines"]:
+            if not line.get("gcovr/noncode") and not line.get("gcovr/excluded"):
+                counts[line["line_number"]] = max(counts[line["line_number"]], line["count"])
+        found[Path(file["file"]).name] = dict(sorted(counts.items()))
+    return found
+
+
 def within(path: str) -> str:
     """A path inside the package."""
     return Path(path).as_posix().removeprefix("src/lorank/")
@@ -66,14 +78,16 @@ def page(python: dict, kernels: dict) -> str:
     """The whole text."""
     total = python["totals"]
     python_share = share(total["covered_lines"], total["num_statements"])
-    kernels_share = share(kernels["line_covered"], kernels["line_total"])
+    lines_of = kernel_lines(kernels)
+    counted = [count for counts in lines_of.values() for count in counts.values()]
+    kernels_share = share(sum(map(bool, counted)), len(counted))
     text = [
         "# What the tests run",
         "",
         "<!-- written by tools/coverage_page.py: make coverage -->",
         "",
         f"The tests run **{python_share:.1f} %** of {total['num_statements']:,} lines of Python, and",
-        f"**{kernels_share:.1f} %** of {kernels['line_total']:,} lines of the C++ kernels. `make coverage` counts them: Python",
+        f"**{kernels_share:.1f} %** of {len(counted):,} lines of the C++ kernels. `make coverage` counts them: Python",
         "by coverage in one run of all tests, processes that tests start included; the kernels by gcov in the tests",
         "that call them, once for each instruction set of the machine. A line that was run is not yet a line whose result",
         "was looked at: that is what the dense twins in the tests are for.",
@@ -96,16 +110,13 @@ def page(python: dict, kernels: dict) -> str:
         text += [f"| `{path}` | {run:.0f} % | {ranges(lines)} | {REASONS.get(path, '')} |" for run, path, lines in sorted(low)]
     else:
         text += ["There are none."]
-    text += ["", "## Kernels", "", "| | lines | run | branches | taken |", "|---|---:|---:|---:|---:|"]
-    for file in sorted(kernels["files"], key=lambda file: file["filename"]):
-        lines, branches = (share(file[f"{kind}_covered"], file[f"{kind}_total"]) for kind in ("line", "branch"))
-        name, lengths = Path(file["filename"]).name, (file["line_total"], file["branch_total"])
-        text.append(f"| `{name}` | {lengths[0]:,} | {lines:.1f} % | {lengths[1]:,} | {branches:.1f} % |")
-    text += [
-        "",
-        "Branches that only an exception takes (memory that cannot be had) are left out.",
-        "",
-    ]
+    text += ["", "## Kernels", "", "| | lines | run | lines that are not |", "|---|---:|---:|---|"]
+    for name, counts in lines_of.items():
+        missing = [line for line, count in counts.items() if not count]
+        text.append(
+            f"| `{name}` | {len(counts):,} | {share(len(counts) - len(missing), len(counts)):.1f} % | {ranges(missing)} |"
+        )
+    text += ["", "A line of a template counts as run when it was run for one of its types and instruction sets.", ""]
     return "\n".join(text)
 
 
@@ -132,9 +143,7 @@ def _machine() -> str:
 def main() -> None:
     python, kernels = (json.loads(Path(path).read_text(encoding="utf-8")) for path in sys.argv[1:3])
     PAGE.write_text(page(python, kernels), encoding="utf-8")
-    total = python["totals"]
-    print(f"Python  {share(total['covered_lines'], total['num_statements']):5.1f} % of {total['num_statements']:,} lines")
-    print(f"kernels {share(kernels['line_covered'], kernels['line_total']):5.1f} % of {kernels['line_total']:,} lines")
+    print("\n".join(PAGE.read_text(encoding="utf-8").splitlines()[4:9]))
 
 
 if __name__ == "__main__":

@@ -129,6 +129,29 @@ def test_the_native_pass_and_its_twin_agree(d):
 
 
 @pytest.mark.skipif(not NATIVE, reason="the extension is not there")
+def test_the_native_pass_has_as_many_gaps_as_there_are():
+    """One row with each number of gaps: rows of registers up to 64 of them, and memory beyond."""
+    d = 75
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((d, 2 * d))
+    K = A @ A.T / d + 0.1 * np.eye(d)
+    missing = np.zeros((d, d), bool)
+    for row in range(d):
+        missing[row, rng.permutation(d)[: row + 1]] = True
+    Z = np.where(missing, 0.0, rng.standard_normal((d, d)))
+    G, deviations, moments = Z @ K, np.zeros((d, d)), np.zeros((d, d))
+    fill_gaps(K, G, Z, find_patterns(missing), deviations=deviations, moments=moments, native=True)
+    covariances = np.zeros((d, d))
+    for row in range(d):
+        gaps = np.flatnonzero(missing[row])
+        inverse = np.linalg.inv(K[np.ix_(gaps, gaps)])
+        np.testing.assert_allclose(Z[row, gaps], -inverse @ G[row, gaps], rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(deviations[row, gaps], np.sqrt(np.diag(inverse)), rtol=1e-8)
+        covariances[np.ix_(gaps, gaps)] += inverse
+    np.testing.assert_allclose(moments, covariances, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.skipif(not NATIVE, reason="the extension is not there")
 def test_the_native_pass_refuses_what_does_not_fit():
     patterns = find_patterns(np.eye(3, dtype=bool))
     good = np.eye(3), patterns.column_ptr, patterns.columns, patterns.row_ptr, patterns.rows, np.ones((3, 3)), np.ones((3, 3))
