@@ -5,12 +5,12 @@
                                                             each block (every pass reads the disk), and beside a balloon of
                                                             memory (on a machine that nobody else uses); --threads 1 2
     python benchmarks/cluster.py workers [--m 50_000_000]   Dask workers against one process on one and two threads
-    python benchmarks/cluster.py model                      the cost model against 1, 2, 4, 8 workers and several sizes
     python benchmarks/cluster.py gpu [--m 1_000_000_000]    made and solved on one GPU, float32; --partitions 2 in two blocks,
                                                             --sites 2 with a thread each, as with two GPUs
 
 Where there is systemd, a limit on everything, the pages of files included, is
 ``systemd-run --user --scope -p MemoryMax=1G python benchmarks/cluster.py disk --modes mapped``.
+The cost model has runs of its own: benchmarks/cost_runs.py.
 With ``--results FILE`` each figure is a line of JSON there, and what is there is not run again: a run that was cut off goes on.
 
 Exact data of rank r. Row i is observed once in each of ``m / n1`` strata of the columns, so that pairs are distinct and sorted
@@ -256,18 +256,6 @@ def workers(args, place):
         each(args, place, mode, threads)
 
 
-def model(args, place):
-    """Gradients and iterations of several sizes at several workers; docs/scale.md has the model that they are held against."""
-    for m in args.sizes:
-        where = place.parent / str(m) / "data"
-        if not (where / "manifest.json").exists():
-            where.parent.mkdir(parents=True, exist_ok=True)
-            write(where, m // 50, m // 500, 50, args.rank, 8)
-        each(args, where, "mapped", 1)
-        for count in args.counts:
-            each(args, where, f"dask:{count}", 1)
-
-
 def gpu(args):
     import torch
 
@@ -352,7 +340,7 @@ def blocks_of(cols, values, n2, count, sites, device):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["disk", "workers", "model", "gpu", "one"])
+    parser.add_argument("what", choices=["disk", "workers", "gpu", "one"])
     parser.add_argument("--m", type=int)
     parser.add_argument("--rank", type=int)
     parser.add_argument("--folder", help="keep the data here, and use what is there")
@@ -360,8 +348,6 @@ def main():
     parser.add_argument("--partitions", type=int, help="of the files; of the GPU, where all is in one piece otherwise")
     parser.add_argument("--sites", type=int, default=1, help="on the GPU: threads, each with some of the partitions")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--sizes", type=int, nargs="*", default=[5_000_000, 20_000_000], help="of model: observations")
-    parser.add_argument("--counts", type=int, nargs="*", default=[1, 2, 4, 8], help="of model: workers")
     parser.add_argument("--threads", type=int, nargs="*", default=[1], help="of disk: a run with each number")
     parser.add_argument("--passes", type=int, default=3, help="gradients to time")
     parser.add_argument("--solve", type=int, default=1, help="0: gradients only")
@@ -370,7 +356,7 @@ def main():
     parser.add_argument("--key")
     parser.add_argument("--limit", type=int)
     args = parser.parse_args()
-    args.m = args.m or {"disk": 40_000_000, "workers": 50_000_000, "gpu": 1_000_000_000, "one": 0, "model": 0}[args.what]
+    args.m = args.m or {"disk": 40_000_000, "workers": 50_000_000, "gpu": 1_000_000_000, "one": 0}[args.what]
     args.rank = args.rank or (16 if args.what == "gpu" else 10)
     print(f"lorank {lr.__version__}, {os.cpu_count()} cores, OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS')}", flush=True)
     if args.what == "gpu":
@@ -379,7 +365,7 @@ def main():
         one(args)
     else:
         with tempfile.TemporaryDirectory() as place:
-            {"disk": disk, "workers": workers, "model": model}[args.what](args, Path(args.folder or place) / "data")
+            {"disk": disk, "workers": workers}[args.what](args, Path(args.folder or place) / "data")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@
 Each number of workers is one cluster of its own. There, first, constants that have nothing to do with any solver: a trip that
 does nothing, one with many small instructions, sums of a short and of a long array among the workers. Then some iterations of
 the default solver at each size, with how often each of them went through the observations, and how many trips, sums and
-instructions it had. A line of JSON each; runs are added to those in the file, and the model takes medians.
+instructions it had, and how many cores were busy with something else ("others"). A line of JSON each; runs are added to
+those in the file, and the model takes medians.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 import dask
 import distributed
 import numpy as np
+import psutil
 
 import lorank as lr
 from cluster import write
@@ -28,7 +30,7 @@ from lorank.partitions.folder import open_folder
 from lorank.partitions.programs import SHARED, SUM
 
 SIZES = ["5_000_000:10", "20_000_000:10", "10_000_000:20", "50_000_000:10"]
-LONG, SHORT, MANY = 400_000, 16, 100
+LENGTHS, MANY = (16, 400_000, 1_000_000), 100  # numbers to be added up, the last ones in slices; instructions
 
 
 def data(place, m, rank):
@@ -44,7 +46,7 @@ class Counts:
     """What the programs of a graph consist of, as they are run."""
 
     def __init__(self, graph):
-        self.graph, self.sums, self.of_blocks, self.shared = graph, 0, 0, 0
+        self.graph, self.sums, self.of_blocks, self.shared, self.inside = graph, 0, 0, 0, 0.0
         run = graph.engine.run
 
         def counted(program):
@@ -52,16 +54,18 @@ class Counts:
             self.sums += kinds.count(SUM)
             self.of_blocks += len(kinds) - kinds.count(SHARED)
             self.shared += kinds.count(SHARED)
-            return run(program)
+            began = time.thread_time()
+            try:
+                return run(program)
+            finally:
+                self.inside += time.thread_time() - began
 
         graph.engine.run = counted
 
     def now(self):
-        moved = self.graph.engine.bytes
-        return [time.perf_counter(), self.graph.trips, self.graph.passes, self.sums, self.of_blocks, self.shared, moved]
-
-
-NAMES = ["seconds", "trips", "passes", "sums", "of_blocks", "shared", "bytes"]
+        graph, own = self.graph, time.thread_time() - self.inside
+        now = time.perf_counter()
+        return [now, graph.trips, graph.passes, self.sums, self.of_blocks, self.shared, graph.engine.bytes, own]
 
 
 def timed(work, repeat):
@@ -101,19 +105,31 @@ def constants(graph):
     return {
         "trip": timed(lambda: graph.find(empty), 40),
         "instructions": timed(instructions, 20),
-        "sum_short": summed(SHORT)[0],
-        "sum_long": summed(LONG)[0],
+        "sums": [summed(length)[0] for length in LENGTHS],
+        "lengths": LENGTHS,
     }
+
+
+def others():
+    """CPU seconds so far of whoever is not of this process and its workers."""
+    times = psutil.cpu_times()
+    own = 0.0
+    for one in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+        own += sum(one.cpu_times()[:2])
+    return times.user + times.nice + times.system + times.irq + times.softirq + times.steal - own
 
 
 def iterations(problem, rank, count):
     """Each iteration of the default solver: its seconds, and what it asked for."""
     counts, at = Counts(problem.observations.graph), []
+    before, began = others(), time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it did not get there
         result = lr.solve(problem, rank, tol=1e-12, max_iter=count, callbacks=[lambda *_: at.append(counts.now())])
     steps = np.diff(np.array(at), axis=0)
-    return {"steps": steps.tolist(), "residual": result.residual}
+    taken = (others() - before) / (time.perf_counter() - began)
+    driver = float(np.median(steps[:, -1]))  # CPU seconds of an iteration between programs, while workers have nothing to do
+    return {"others": taken, "driver": driver, "steps": steps[:, :-1].tolist(), "residual": result.residual}
 
 
 def run(args, workers):

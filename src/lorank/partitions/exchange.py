@@ -1,4 +1,4 @@
-"""Sums among sites: each adds up a slice of the columns for all, and hands it round."""
+"""Sums among sites: of short arrays along a tree of sites, of long ones each adds up a slice for all, and hands it round."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from .plan import Range, TreeSum
+
+SHORT = 1 << 21  # bytes: where a message costs a millisecond or so, few of them are better than few bytes
 
 Send = Callable[[int, Any, list[Range], list[Any]], None]
 
@@ -50,8 +52,10 @@ class Mailbox:
 class AllSum:
     """The sum over all blocks of all sites, at every site.
 
-    Site j owns the j-th slice of the columns: it gets that slice of what each site has, adds it up in the order of the tree,
-    and sends the sum to all. Each site sends and receives twice the size of an array, however many there are.
+    Short arrays go up a tree of sites and come down again: two messages a site, of the whole array, in as many rounds as the
+    logarithm of the number of sites says. Of long ones site j owns the j-th slice: it gets that slice of what each site has,
+    adds it up, and sends the sum to all. Each site then sends and receives twice the size of an array, however many there are,
+    in twice as many messages as there are sites. Either way numbers are added in the order of the tree of blocks.
 
     Parameters
     ----------
@@ -76,6 +80,33 @@ class AllSum:
         first = next(iter(found.terms.values()))
         alone = not isinstance(first, tuple)
         terms = {where: (term,) if alone else term for where, term in found.terms.items()}
+        size = sum(a.nbytes for a in next(iter(terms.values())))
+        total = (self._along_tree if size <= SHORT else self._in_slices)(tag, terms, found.root[1])
+        self.seconds += time.perf_counter() - began
+        return total[0] if alone else total
+
+    def _along_tree(self, tag: int, terms: dict[Range, Any], count: int) -> tuple[np.ndarray, ...]:
+        """Site k adds what the sites k + 1, k + 2, k + 4 ... have, up to its lowest bit, and sends it to k without that bit."""
+        below, step = [], 1
+        while step < self.sites and not self.index & step:
+            below += [self.index + step] if self.index + step < self.sites else []
+            step *= 2
+        own = TreeSum(count)
+        letters = {self.index: (list(terms), list(terms.values()))} | self.mailbox.wait((tag, "part"), len(below))
+        for site in sorted(letters):
+            for where, term in zip(*letters[site], strict=True):
+                own.add((int(where[0]), int(where[1])), tuple(term))
+        if self.index:
+            self._send(self.index & (self.index - 1), (tag, "part"), list(own.terms), list(own.terms.values()))
+            (answer,) = self.mailbox.wait((tag, "whole"), 1).values()
+            total = tuple(answer[1][0])
+        else:
+            total = own.total
+        for site in reversed(below):
+            self._send(site, (tag, "whole"), [], [total])
+        return tuple(a.copy() for a in total)  # what is sent may still lie here, and a sum may be changed
+
+    def _in_slices(self, tag: int, terms: dict[Range, Any], count: int) -> tuple[np.ndarray, ...]:
         edges = np.linspace(0, len(next(iter(terms.values()))[0]), self.sites + 1).astype(int)
 
         def cut(arrays: Sequence[np.ndarray], site: int) -> tuple[np.ndarray, ...]:
@@ -85,7 +116,7 @@ class AllSum:
         ranges = list(terms)
         for site in others:
             self._send(site, (tag, "part"), ranges, [cut(term, site) for term in terms.values()])
-        own = TreeSum(found.root[1])
+        own = TreeSum(count)
         letters = {self.index: (ranges, [cut(term, self.index) for term in terms.values()])}
         letters |= self.mailbox.wait((tag, "part"), self.sites - 1)
         for site in sorted(letters):
@@ -95,9 +126,7 @@ class AllSum:
             self._send(site, (tag, "whole"), [], [own.total])
         whole = {self.index: ([], [own.total])} | self.mailbox.wait((tag, "whole"), self.sites - 1)
         slices = [whole[site][1][0] for site in range(self.sites)]
-        total = tuple(np.concatenate(parts) for parts in zip(*slices, strict=True))
-        self.seconds += time.perf_counter() - began
-        return total[0] if alone else total
+        return tuple(np.concatenate(parts) for parts in zip(*slices, strict=True))
 
     def _send(self, site: int, tag: Any, ranges: list[Range], arrays: list[Any]) -> None:
         self.bytes += sum(a.nbytes for term in arrays for a in term)
