@@ -49,6 +49,7 @@ suppress_warnings = ["config.cache", "myst.xref_missing.none"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "substitution"]
 myst_heading_anchors = 4
 bibtex_bibfiles = ["references.bib"]
+bibtex_default_style = "plain"  # numbers: labels of names stumble over accents
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

@@ -42,9 +42,9 @@ for n in sizes:
 figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
 for name, counts in iterations.items():
     axis.loglog(sizes, counts, "o-", label=name)
-axis.set(xlabel="n", ylabel=f"iterations to 1e-4 (at most {limit})", title="rank 10, five observations per degree of freedom")
+axis.set(xlabel="n", ylabel=f"iterations to 1e-4 (at most {limit})", title="rank 10, 5 observations per degree of freedom")
 axis.set_xticks(sizes, sizes)
 axis.minorticks_off()
-axis.set_ylim(6, 600)
+axis.set_ylim(3, 700)
 axis.legend(ncols=3, loc="upper left", fontsize=9)
 plt.show()

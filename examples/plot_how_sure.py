@@ -43,7 +43,8 @@ for coverage in asked:
 
 column = names.index("flavanoids")
 samples = imputer.sample(table, 20)
-print(f"mean of flavanoids: {whole[:, column].mean():.3f}; imputations {np.mean([s[:, column].mean() for s in samples]):.3f}")
+means = [one[:, column].mean() for one in samples]
+print(f"mean of flavanoids: {whole[:, column].mean():.3f}; imputations {np.mean(means):.3f} +- {np.std(means):.3f}")
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 low, high = imputer.interval(table, 0.9)
@@ -53,9 +54,9 @@ k = np.arange(len(order))
 left.vlines(k, low[order, column], high[order, column], color="tab:blue", alpha=0.4, label="interval, 90 %")
 left.plot(k, filled[order, column], ".", color="tab:blue", label="filled")
 left.plot(k, whole[order, column], ".", color="k", label="true")
-left.set(title="flavanoids, hidden cells", xlabel="cells, by what was filled in")
+left.set(title="hidden cells of one column", xlabel="cells, by what was filled in", ylabel="flavanoids")
 left.legend()
 right.plot(asked, held, "o-")
 right.plot([0.45, 1], [0.45, 1], color="0.7", zorder=0)
-right.set(title="coverage", xlabel="asked", ylabel="held")
+right.set(title="coverage of the intervals", xlabel="share that was asked for", ylabel="share that they hold")
 plt.show()

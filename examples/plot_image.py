@@ -60,10 +60,12 @@ pictures = {
     "40 % of the pixels": np.where(scattered, photo, np.nan),
     "rank 12": fixed,
     "learned priors": filled,
-    "and with a hole": with_hole,
+    "learned priors, and a hole": with_hole,
+    "a hole: what was known": np.where(hole, photo, np.nan),
+    "the photograph": photo,
 }
-figure, axes = plt.subplots(1, 4, figsize=(12, 2.6), layout="constrained")
-for axis, (title, picture) in zip(axes, pictures.items(), strict=True):
+figure, axes = plt.subplots(2, 3, figsize=(10, 5), layout="constrained")
+for axis, (title, picture) in zip(axes.flat, pictures.items(), strict=True):
     axis.imshow(picture, cmap="gray", vmin=0, vmax=1)
     axis.set_title(title, fontsize=10)
     axis.axis("off")

@@ -55,22 +55,26 @@ for name, guess in (("lines between neighbours", lines), ("TableImputer", filled
     errors = np.abs(guess - counts)
     single, together = errors[gaps & ~dark[:, None]].mean(), errors[dark].mean()
     print(f"{name}: error {single:.0f} vehicles in single gaps, {together:.0f} in the dark")
-inside = np.mean((low <= counts)[gaps] & (counts <= high)[gaps])
-print(f"intervals for 90 % hold {inside:.0%} of what was missing")
+inside = (low <= counts) & (counts <= high)
+single, together = inside[gaps & ~dark[:, None]].mean(), inside[dark].mean()
+print(f"intervals for 90 % hold {single:.0%} of what was missing in single gaps, {together:.0%} in the dark")
 
 # %%
+# Single gaps are filled from the other roads. In the dark there are none. The same hour of other days is known, but counts for
+# too little beside the line between neighbours: the guess is hardly better than that line, and the intervals hold much less
+# than they say (17 to 84 % with ten other places of the blackouts). Do not rely on them where everything is missing at once.
 
 road = int(np.argmax(gaps[360:440].sum(0)))
 window = slice(336, 480)
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.4), layout="constrained", width_ratios=[1, 1.6])
 left.imshow(table.T, aspect="auto", cmap="viridis", interpolation="nearest", extent=(0, 21, roads, 0))
-left.set(title="counts; gaps are white", xlabel="day", ylabel="road")
+left.set(title="counts; gaps are white", xlabel="day", ylabel="road", xticks=range(0, 22, 7), yticks=(0, 5, 10, 15, 20))
 right.fill_between(
     time[window] / 48, low[window, road], high[window, road], color="tab:blue", alpha=0.25, label="interval, 90 %"
 )
 right.plot(time[window] / 48, counts[window, road], ".", ms=4, color="0.6", label="what was there")
 right.plot(time[window] / 48, np.where(gaps, lines, np.nan)[window, road], color="tab:orange", label="lines")
 right.plot(time[window] / 48, np.where(gaps, filled, np.nan)[window, road], color="tab:blue", label="filled")
-right.set(title=f"road {road}, three days with a blackout", xlabel="day")
+right.set(title=f"road {road}, three days with a blackout", xlabel="day", ylabel="vehicles in half an hour")
 right.legend(fontsize=8)
 plt.show()

@@ -54,7 +54,7 @@ for axis, pattern in zip(axes, ("even", "uneven"), strict=True):
     for name in ("plain", "counts"):
         values = spectra[pattern, name]
         axis.semilogy(values / np.median(values), label=f"{name}: {values[-1] / values[0]:.0f}")
-    axis.set(title=f"{pattern} observations", xlabel="eigenvalues of A* A on the tangent space")
+    axis.set(title=f"{pattern} observations", xlabel="eigenvalues of A* A on the tangent space, from small to large")
     axis.legend(title="metric, condition number")
-axes[0].set_ylabel("over their median")
+axes[0].set_ylabel("eigenvalue over the median")
 plt.show()

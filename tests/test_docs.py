@@ -124,3 +124,20 @@ def test_the_oldest_versions_are_those_that_are_allowed():
     assert set(pinned) >= {"numpy", "scipy", "threadpoolctl", "scikit-learn", "polars"}
     for name, version in pinned.items():
         assert version == allowed[name] or version.startswith(f"{allowed[name]}."), name
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith(("docs/benchmarks/", "docs/reproduction/"))])
+def test_figures_say_where_and_when_they_were_measured(name):
+    """A machine, a day, how many threads, and which seeds: here, or by the link to the page that says so for all."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    linked = "index.md#the-machine" in text
+    assert linked or re.search("AVX-512|Xeon|H200|two cores", text), "which machine?"
+    assert linked or re.search(r"November 2026|20\d\d-\d\d-\d\d|stand with each run", text), "when?"
+    assert re.search(r"\bthreads?\b|\bcores?\b|H200", text), "how many threads?"
+    assert re.search(r"\bseeds?\b|repeated runs|medians? of \d+ runs", text, re.IGNORECASE), "which seeds, or how many runs?"
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", *PAGES])
+def test_links_are_called_by_what_they_lead_to(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert re.findall(r"\[[^\]\s]+\.(?:md|rst)\]\(", text) == []

@@ -27,7 +27,7 @@ GROUPS: dict[str, dict[str, tuple[float, float]]] = {
         "spectra": (0.33, 1),
     },
     "Images, signals and tensors": {
-        "image": (0, 0.5),
+        "image": (0, 0.67),
         "phase_image": (0, 0.45),
         "video_background": (0.5, 1),
         "tensor": (0, 0.57),
@@ -50,6 +50,15 @@ GROUPS: dict[str, dict[str, tuple[float, float]]] = {
         "partitions": (0, 1),
         "gpu": (0, 1),
     },
+}
+# Where to read on below each example: in the texts' own words, as links of reStructuredText.
+READ_ON = {
+    "Ratings and recommendations": ":doc:`/ratings`, :doc:`/losses`, :doc:`/guides/result`",
+    "Tables, series and sensors": ":doc:`/tables`, :doc:`/losses`, :doc:`/guides/result`",
+    "Images, signals and tensors": ":doc:`/guides/sensing`, :doc:`/losses`, :doc:`/guides/extending`",
+    "Matrices of which little is known": ":doc:`/guides/completion`, :doc:`/guides/result`, :doc:`/losses`",
+    "The paper, and why it works": ":doc:`/theory/index`, :doc:`/notation`, :doc:`/reproduction/README`",
+    "Large data": ":doc:`/scale`, :doc:`/guides/gpu`, :doc:`/benchmarks/gpu`",
 }
 SIZE = (400, 280)
 BLOCK = re.compile(r'\.\. raw:: html\n\n    <div class="sphx-glr-thumbcontainer".*?\n    </div>\n', re.DOTALL)
@@ -93,6 +102,16 @@ def arrange(app) -> None:
     index.write_text("\n".join(parts), encoding="utf-8")
 
 
+def read_on(app, name, source) -> None:
+    """A line below the pictures of an example, above its downloads."""
+    found = re.fullmatch(r"gallery/plot_(\w+)", name)
+    group = next((title for title, names in GROUPS.items() if found and found[1] in names), None)
+    if group:
+        head, mark, rest = source[0].rpartition(".. rst-class:: sphx-glr-timing")
+        source[0] = f"{head}Read on: {READ_ON[group]}.\n\n{mark}{rest}" if mark else source[0]
+
+
 def setup(app):
     app.connect("builder-inited", arrange, priority=900)  # after sphinx-gallery
+    app.connect("source-read", read_on)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
