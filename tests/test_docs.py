@@ -137,7 +137,7 @@ def test_figures_say_where_and_when_they_were_measured(name):
     assert re.search(r"\bseeds?\b|repeated runs|medians? of \d+ runs", text, re.IGNORECASE), "which seeds, or how many runs?"
 
 
-@pytest.mark.parametrize("name", ["CONTRIBUTING.md", *PAGES])
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "SECURITY.md", *PAGES])
 def test_links_are_called_by_what_they_lead_to(name):
     text = (ROOT / name).read_text(encoding="utf-8")
     assert re.findall(r"\[[^\]\s]+\.(?:md|rst)\]\(", text) == []
