@@ -60,8 +60,8 @@ pictures = {
     "40 % of the pixels": np.where(scattered, photo, np.nan),
     "rank 12": fixed,
     "learned priors": filled,
-    "learned priors, and a hole": with_hole,
-    "a hole: what was known": np.where(hole, photo, np.nan),
+    "40 %, and a hole": np.where(hole, photo, np.nan),
+    "learned priors with the hole": with_hole,
     "the photograph": photo,
 }
 figure, axes = plt.subplots(2, 3, figsize=(10, 5), layout="constrained")

@@ -36,7 +36,10 @@ SEEN = [
     "architecture.html",
     "losses.html",
     "benchmarks/uneven.html",
+    "benchmarks/core.html",
     "benchmarks/peers.html",
+    "metrics.html",
+    "scale.html",
     "guides/index.html",
     "guides/result.html",
     "ratings.html",
@@ -161,6 +164,25 @@ def test_every_example_has_a_picture_on_its_page():
     for script in (Path(__file__).resolve().parents[2] / "examples").glob("plot_*.py"):
         page = SITE / "gallery" / f"{script.stem}.html"
         assert f"sphx_glr_{script.stem}_001.png" in page.read_text(encoding="utf-8"), script.stem
+
+
+def test_numbers_are_not_torn_apart_in_tables():
+    """10 000 is one word in a cell, however narrow."""
+    torn, kept = [], 0
+    for page in pages():
+        cells = re.findall(r"<td\b.*?</td>", page.read_text(encoding="utf-8"), re.DOTALL)
+        kept += sum('<span class="whole">' in cell for cell in cells)
+        loose = [
+            re.sub(r'<span class="whole">.*?</span>|<code.*?</code>|<span class="math.*?</span>', "", cell) for cell in cells
+        ]
+        torn += [f"{page.relative_to(SITE)}: {cell}" for cell in loose if re.search(r"(?<![\w.])\d{1,3} \d{3}(?!\d)", cell)]
+    assert torn == []
+    assert kept > 100
+
+
+def test_every_example_says_where_to_read_on():
+    for page in (SITE / "gallery").glob("plot_*.html"):
+        assert "Read on:" in page.read_text(encoding="utf-8"), page.stem
 
 
 @pytest.fixture(scope="module")
