@@ -189,6 +189,7 @@ def test_impute_reads_dates(tmp_path):
         (["complete", "good.csv", "--report", "r.pdf"], 2, ".html"),
         (["complete", "good.csv", "--memory", "1GB", "--report", "r.html"], 2, "--report needs the ratings in memory"),
         (["complete", "good.csv", "good.csv"], 1, "good.csv is named twice"),
+        (["complete", "good.csv", "good.csv", "--implicit"], 1, "good.csv is named twice"),
         (["complete", "good.csv", "--duplicates", "first"], 2, "--duplicates must be"),
         (["predict", "bad.csv", "bad.csv", "-o", "o.csv"], 1, "model.lorank"),
         (["predict", "m.lorank", "good.csv", "-o", "o.xlsx"], 2, ".csv, .tsv or .parquet"),

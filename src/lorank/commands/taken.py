@@ -12,7 +12,7 @@ import numpy as np
 
 from ..files import FileError
 from ..partitions.folder import Folder, open_folder
-from .common import ENDINGS, Misuse, busy, named, number, number_or, say_columns, show_json, table, whole_or
+from .common import ENDINGS, Misuse, all_files, busy, named, number, number_or, say_columns, show_json, table, whole_or
 from .fitting import ENDS_EARLY, Request, say_end
 from .large import ROWS, Progress, Where, check_ids, for_files_only, on_a_cluster, partitions_among
 from .models import near_ids
@@ -90,7 +90,7 @@ def _open(paths: list[str], names: tuple[str | None, str | None, str | None], wh
     if made is not None:
         for_files_only(made, names, where)
         return Completion.from_partitions(made, **options)
-    files = find_files(paths, ENDINGS)
+    files = find_files([str(file) for file in all_files(paths)], ENDINGS)
     row, col, value = names
     if not str(files[0]).endswith(ENDINGS):
         raise FileError(f"{files[0]}: pairs are read from {', '.join(ENDINGS[:3])}")
