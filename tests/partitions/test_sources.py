@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import numpy as np
 import pytest
 
@@ -192,6 +194,19 @@ def test_empty_lines_are_skipped_as_in_memory(tmp_path, gap, ends):
     expected = lr.Completion(twin.rows, twin.cols, twin.values.astype(np.float32), problem.shape)
     assert_same(problem, expected, twin.row_ids, twin.col_ids)
     assert f"a{ends}{ends}b" in problem.row_ids
+
+
+def test_empty_lines_are_counted_without_reading_line_by_line(tmp_path, monkeypatch):
+    """What a trailing one costs where files are large."""
+    monkeypatch.setattr(sources, "_lines_alone", None)
+    for ends in ("\n", "\r\n"):
+        text = ends.join(["", "", "user,item,stars", "1,2,3.5", "", "", "4,5,6.5", "", ""])
+        (tmp_path / "r.csv").write_bytes(text.encode())
+        with gzip.open(tmp_path / "r.csv.gz", "wb") as file:
+            file.write(text.encode())
+        for name in ("r.csv", "r.csv.gz"):
+            problem = lr.Completion.from_csv(tmp_path / name, "user", "item", "stars")
+            np.testing.assert_array_equal(problem.y.numpy() if hasattr(problem.y, "numpy") else problem.y, [3.5, 6.5])
 
 
 @pytest.mark.parametrize("line", [",,", "  ", ",,,"])

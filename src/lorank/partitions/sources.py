@@ -91,7 +91,7 @@ class TableSource:
         for file in self.files:
             at, ids = 0, self.names[:2]
             kinds = schema_of(file, ids)
-            for frame in _filled(_batches(_scan(file, ids).select(wanted), file), file, wanted):
+            for frame in _filled(_scan(file, ids).select(wanted), file):
                 frame = _as_kinds(frame, kinds, ids, file, at)
                 columns = [self._column(pl, frame, name, k, file, at) for k, name in enumerate(self.names)]
                 yield Piece(columns[0], columns[1], or_ones(columns[2], len(frame)), columns[3], str(file), at)
@@ -130,7 +130,7 @@ def pair_batches(files: list[Path], row: str, col: str) -> Iterator[tuple[np.nda
             if name not in schema:
                 raise FileError(f"{file} has no column {name!r}: its columns are {', '.join(map(repr, schema))}")
             _kind(schema[name], role, name, file)
-        for frame in _filled(_batches(_scan(file, (row, col)).select([row, col]), file), file, [row, col]):
+        for frame in _filled(_scan(file, (row, col)).select([row, col]), file):
             frame = _as_kinds(frame, schema, (row, col), file, at)
             rows, cols = (source._column(pl, frame, name, k, file, at).to_numpy() for k, name in enumerate((row, col)))
             yield rows, cols
@@ -225,16 +225,31 @@ def _layout(file: Path) -> tuple[str, list[str]]:
     return separator, next(csv.reader([start.strip()], delimiter=separator), [""])
 
 
-def _filled(batches: Iterator[Any], file: Path, wanted: Sequence[str]) -> Iterator[Any]:
+def _filled(lazy: Any, file: Path) -> Iterator[Any]:
     """The batches that hold something, without the empty lines of text, which polars takes for rows of nothing."""
     pl, only_lines = polars(), None
-    for frame in batches:
-        empty = frame.select(pl.all_horizontal(pl.all().is_null())).to_series() if file.suffix != ".parquet" else None
+    nothing = pl.all_horizontal(pl.all().is_null())
+    for frame in _batches(lazy, file):
+        empty = None if file.suffix == ".parquet" else frame.select(nothing).to_series()
         if empty is not None and empty.any():
-            only_lines = _lines_alone(file, wanted) if only_lines is None else only_lines
+            if only_lines is None:
+                names, count = lazy.collect_schema().names(), lazy.select(nothing.sum()).collect().item()
+                only_lines = _empty_lines(file) == count or _lines_alone(file, names)
             frame = frame.filter(~empty) if only_lines else frame
         if len(frame):
             yield frame
+
+
+def _empty_lines(file: Path) -> int:
+    """Below the first line that is not empty; those within quotes count as well."""
+    count, last = 0, b""
+    with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as opened:
+        while chunk := opened.read(1 << 24):
+            chunk = chunk.replace(b"\r", b"")
+            ends = np.frombuffer(last + chunk if last else chunk.lstrip(b"\n"), np.uint8) == ord("\n")
+            count += int((ends[1:] & ends[:-1]).sum())
+            last = chunk[-1:] or last
+    return count
 
 
 def _lines_alone(file: Path, wanted: Sequence[str]) -> bool:
