@@ -105,3 +105,13 @@ def test_random_problems_hold_their_truth(factors, dtype):
 def test_random_problems_refuse_unknown_factors():
     with pytest.raises(ValueError, match="factors must be one of 'uniform'"):
         lr.datasets.random_completion(5, 5, 1, factors="poisson")
+
+
+@pytest.mark.needs("native")
+@pytest.mark.parametrize("own", [{}, {"OMP_WAIT_POLICY": "passive"}, {"GOMP_SPINCOUNT": "77"}])
+def test_loading_the_extension_leaves_the_environment_as_it_was(own):
+    code = (
+        "import os; names = ('OMP_WAIT_POLICY', 'GOMP_SPINCOUNT'); before = [os.environ.get(k) for k in names]\n"
+        "import sys, lorank; print('lorank._kernels' in sys.modules, before == [os.environ.get(k) for k in names])"
+    )
+    assert run(code, **own).strip() == "True True"

@@ -23,6 +23,7 @@ BEGIN, END = "<!-- rooms: written by tools/rooms.py -->", "<!-- end of rooms -->
 LAYERS: list[dict[str, str]] = [
     {
         "_version": "the version",
+        "_kernel_threads": "the C++ extension, loaded with threads that do not wait at full speed for long",
         "parameter_checks": "checks of parameters where they enter, with the same words everywhere",
         "blas": "the number of threads that BLAS may use",
         "clock": "the clock of a run, which callbacks stop",

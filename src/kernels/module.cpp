@@ -20,6 +20,7 @@ namespace lorank {
 void bind_gaps(nb::module_ &m);                   // gaps_module.cpp
 void bind_nonnegative(nb::class_<Pattern> &cls);  // nonnegative_module.cpp
 void bind_pairs(nb::module_ &m);                  // pairs_module.cpp
+void bind_sides(nb::class_<Pattern> &cls);        // sides_module.cpp
 }
 
 using lorank::aligned;
@@ -151,7 +152,8 @@ void bind_normal(nb::class_<Pattern> &cls) {
       "normal",
       [](const Pattern &p, bool columns, Matrix<const double> other, Matrix<const double> moments, Vector<const double> values,
          Vector<const double> weights, Matrix<const double> prior, Vector<const double> shift, Vector<const double> scale,
-         std::int64_t fixed, double noise, Matrix<double> mean, Matrix<double> covariance, Vector<double> squares) {
+         std::int64_t fixed, double noise, Matrix<double> mean, Matrix<double> covariance, Vector<double> squares,
+         std::optional<Vector<const double>> own_side, std::optional<Vector<const double>> other_side) {
         const std::int64_t majors = columns ? p.n2 : p.n1, minors = columns ? p.n1 : p.n2, width = other.shape(1);
         const std::int64_t size = width * (width + 1) / 2;
         require(width > 0, "other: columns", width, 1);
@@ -168,6 +170,13 @@ void bind_normal(nb::class_<Pattern> &cls) {
         require_size(shift, "shift", width);
         require_shape(mean, "mean", majors, width);
         require_size(squares, "squares", majors);
+        require(own_side.has_value() == other_side.has_value(), "own_side and other_side, both or none: arrays", 1, 2);
+        Pattern::Sides sides{};
+        if (own_side) {
+          require_size(*own_side, "own_side", majors);
+          require_size(*other_side, "other_side", minors);
+          sides = {own_side->data(), other_side->data()};
+        }
         lorank::NormalJob job{};
         job.values = values.data();
         job.prior = prior.data();
@@ -180,11 +189,12 @@ void bind_normal(nb::class_<Pattern> &cls) {
         job.squares = squares.data();
         nb::gil_scoped_release nogil;
         p.normal(columns, Factor<double>{other.data(), minors, width}, moment ? moments.data() : nullptr,
-                 weighted ? weights.data() : nullptr, job);
+                 weighted ? weights.data() : nullptr, own_side ? &sides : nullptr, job);
       },
       "columns"_a, "other"_a.noconvert(), "moments"_a.noconvert(), "values"_a.noconvert(), "weights"_a.noconvert(),
       "prior"_a.noconvert(), "shift"_a.noconvert(), "scale"_a.noconvert(), "fixed"_a, "noise"_a, "mean"_a.noconvert(),
-      "covariance"_a.noconvert(), "squares"_a.noconvert());
+      "covariance"_a.noconvert(), "squares"_a.noconvert(), "own_side"_a.noconvert() = nb::none(),
+      "other_side"_a.noconvert() = nb::none());
 }
 
 template <class T>
@@ -411,6 +421,7 @@ NB_MODULE(_kernels, m) {
   lorank::bind_gaps(m);
   lorank::bind_nonnegative(cls);
   lorank::bind_pairs(m);
+  lorank::bind_sides(cls);
   m.attr("TOGETHER") = lorank::kTogether;
   m.attr("PREFETCH") = lorank::kPrefetch;
   m.def("instruction_set", &lorank::instruction_set, "The instruction set in use.");

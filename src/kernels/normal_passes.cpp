@@ -81,7 +81,14 @@ void Pattern::add_moments(bool columns, Factor<double> other, const double *mome
   }
 }
 
-void Pattern::normal(bool columns, Factor<double> other, const double *moments, const double *weights, NormalJob job) const {
+void Pattern::normal(bool columns, Factor<double> other, const double *moments, const double *weights, const Sides *sides,
+                     NormalJob job) const {
+  if (sides) {
+    Packed<double> &both = scratch<double>(2);
+    both.reserve(static_cast<std::size_t>(m));
+    multiply(columns, *sides, weights, both.data);
+    weights = both.data;
+  }
   std::vector<double> own;
   if (moments) {
     double *sums = job.covariance;

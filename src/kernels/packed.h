@@ -84,9 +84,11 @@ struct Packed {
   }
 };
 
+constexpr int kBuffers = 3;
+
 template <class R>
 Packed<R> &scratch(int which) {
-  thread_local Packed<R> buffers[2];
+  thread_local Packed<R> buffers[kBuffers];
   return buffers[which];
 }
 

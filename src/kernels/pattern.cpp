@@ -1,6 +1,7 @@
 #include "pattern.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "packed.h"
 
@@ -72,7 +73,7 @@ const void *gathered(Factor<R> a, Factor<R> b, std::int64_t halves, bool mixed) 
 }  // namespace
 
 void release_scratch() {
-  for (int k = 0; k < 2; ++k) {
+  for (int k = 0; k < kBuffers; ++k) {
     scratch<float>(k).release();
     scratch<double>(k).release();
   }
@@ -112,6 +113,14 @@ void check_order(const std::int64_t *ptr, std::int64_t majors, const std::int32_
     throw std::invalid_argument(std::string(pointers) + " must start at 0 and end at the number of indices");
   for (std::int64_t i = 0; i < majors; ++i)
     if (ptr[i] > ptr[i + 1]) throw std::invalid_argument(std::string(pointers) + " decreases at " + major + " " + std::to_string(i));
+  std::int64_t wrong = 0;  // rows (columns): mostly none, and who is to blame is found afterwards
+#pragma omp parallel for schedule(dynamic, 256) reduction(+ : wrong) if (count > kGrain)
+  for (std::int64_t i = 0; i < majors; ++i) {
+    bool bad = false;
+    for (std::int64_t k = ptr[i]; k < ptr[i + 1]; ++k) bad |= index[k] < 0 || index[k] >= bound || (k > ptr[i] && index[k] <= index[k - 1]);
+    wrong += bad;
+  }
+  if (!wrong) return;
   for (std::int64_t i = 0; i < majors; ++i)
     for (std::int64_t k = ptr[i]; k < ptr[i + 1]; ++k) {
       if (index[k] < 0 || index[k] >= bound)
@@ -183,17 +192,18 @@ Pattern::Pattern(const std::int64_t *indptr, std::int64_t rows, const std::int32
     throw std::invalid_argument("a pattern has at most 2147483647 rows and columns");
   check_order(indptr, n1, indices, m, n2, "indptr", "column", "row");
   own_row_ptr_.assign(indptr, indptr + n1 + 1);
-  own_col_index_.assign(m + kPrefetch, 0);
-  std::copy(indices, indices + m, own_col_index_.begin());
+  own_col_index_.reserve(m + kPrefetch);
+  own_col_index_.assign(indices, indices + m);
+  own_col_index_.resize(m + kPrefetch, 0);
 
   auto column = [indices](std::int64_t k) { return static_cast<std::int64_t>(indices[k]); };
   Counting by_column(m, n2, column);
   own_col_ptr_.assign(by_column.next.begin(), by_column.next.begin() + n2);  // those of the first part
   own_col_ptr_.push_back(m);
-  std::vector<std::int32_t> row_of(m);
+  const std::unique_ptr<std::int32_t[]> row_of(new std::int32_t[m]);
 #pragma omp parallel for num_threads(by_column.team) schedule(static) if (by_column.team > 1)
   for (std::int64_t i = 0; i < n1; ++i)
-    std::fill(row_of.begin() + indptr[i], row_of.begin() + indptr[i + 1], static_cast<std::int32_t>(i));
+    std::fill(row_of.get() + indptr[i], row_of.get() + indptr[i + 1], static_cast<std::int32_t>(i));
   own_row_index_.assign(m + kPrefetch, 0);
   const bool small = m <= INT32_MAX;
   if (small)
@@ -333,16 +343,41 @@ void Pattern::to_columns(const R *values, R *out) const {
     copy(order64_);
 }
 
+namespace {
+
+// An observation between the two sorts. It takes its row along: looked up by place, that would be a cache miss each.
+template <class Place>
+struct Entry {
+  Place place;
+  std::int32_t row;
+};
+
+template <class Place, class I>
+void sort_pairs(const I *rows, const I *cols, std::int64_t m, std::int64_t n1, std::int64_t n2, std::int64_t *order) {
+  const std::unique_ptr<Entry<Place>[]> by_col(new Entry<Place>[m]);
+  Entry<Place> *entries = by_col.get();
+  auto column = [cols](std::int64_t k) { return static_cast<std::int64_t>(cols[k]); };
+  auto row = [entries](std::int64_t k) { return static_cast<std::int64_t>(entries[k].row); };
+  Counting(m, n2, column).scatter(column, [=](std::int64_t k, std::int64_t at) {
+    entries[at] = {static_cast<Place>(k), static_cast<std::int32_t>(rows[k])};
+  });
+  Counting(m, n1, row).scatter(row, [=](std::int64_t k, std::int64_t at) { order[at] = static_cast<std::int64_t>(entries[k].place); });
+}
+
+}  // namespace
+
 template <class I>
 void row_major_order(const I *rows, const I *cols, std::int64_t m, std::int64_t n1, std::int64_t n2, std::int64_t *order) {
+  std::int64_t wrong = m;  // the first observation outside the matrix
+#pragma omp parallel for schedule(static) reduction(min : wrong) if (m > kGrain)
   for (std::int64_t k = 0; k < m; ++k)
     if (rows[k] < 0 || static_cast<std::int64_t>(rows[k]) >= n1 || cols[k] < 0 || static_cast<std::int64_t>(cols[k]) >= n2)
-      throw std::invalid_argument("index out of range at observation " + std::to_string(k));
-  std::vector<std::int64_t> by_col(m);
-  auto column = [cols](std::int64_t k) { return static_cast<std::int64_t>(cols[k]); };
-  auto row = [rows, &by_col](std::int64_t k) { return static_cast<std::int64_t>(rows[by_col[k]]); };
-  Counting(m, n2, column).scatter(column, [&](std::int64_t k, std::int64_t at) { by_col[at] = k; });
-  Counting(m, n1, row).scatter(row, [&](std::int64_t k, std::int64_t at) { order[at] = by_col[k]; });
+      wrong = std::min(wrong, k);
+  if (wrong < m) throw std::invalid_argument("index out of range at observation " + std::to_string(wrong));
+  if (m <= UINT32_MAX)
+    sort_pairs<std::uint32_t>(rows, cols, m, n1, n2, order);
+  else
+    sort_pairs<std::int64_t>(rows, cols, m, n1, n2, order);
 }
 
 #define LORANK_INSTANTIATE(R, C)                                                                                          \

@@ -53,8 +53,13 @@ class Pattern {
   void times(bool columns, const R *values, Factor<R> other, R *sums) const;
 
   // The normal equations of each row (column), solved: see normal.h. `other` is unpadded; the job's other fields that belong
-  // to the pattern or to memory are filled in here.
-  void normal(bool columns, Factor<double> other, const double *moments, const double *weights, NormalJob job) const;
+  // to the pattern or to memory are filled in here. Sides, or null: factors on the weights, one for each row (column) and one
+  // for each of the other side.
+  struct Sides {
+    const double *own, *other;
+  };
+  void normal(bool columns, Factor<double> other, const double *moments, const double *weights, const Sides *sides,
+              NormalJob job) const;
 
   // The same with solutions that are not negative: see nonnegative.h.
   void nonnegative(bool columns, Factor<double> other, const double *weights, NonnegativeJob job) const;
@@ -72,6 +77,13 @@ class Pattern {
   // fields that belong to the pattern or to memory are filled in here.
   template <class R>
   void steps(bool columns, Factor<R> other, StepsJob<R> job) const;
+
+  // The sums over each row (column) of what `other` has for its observations: one number for each of the other side.
+  template <class R>
+  void side_sums(bool columns, const R *other, R *sums) const;
+
+  // Observations in each column: (n2).
+  void column_counts(std::int64_t *out) const;
 
   // Values from row order to column order, conjugated.
   template <class R, bool COMPLEX>
@@ -91,6 +103,8 @@ class Pattern {
   template <class F>
   void split(bool columns, std::int64_t load, int count, const F &pass) const;
   int share(bool columns, std::int64_t load) const;  // threads that are worth waking
+  // own_i other_j times the given weights (or null) for all observations, in the order asked for, as those are
+  void multiply(bool columns, const Sides &sides, const double *given, double *out) const;
   // sum_t w_t (y_t y_t^T + S_t) for each major index, as upper triangles
   void add_moments(bool columns, Factor<double> other, const double *moments, const double *weights, double *sums) const;
   // The factor packed, where the normal equations and the blocks gather it from.

@@ -11,7 +11,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import callbacks, datafits, datasets, evaluation, metrics, solvers, starts, steps, stopping, testing
+from . import (
+    _kernel_threads,  # noqa: F401  (first: the runtime of its threads reads its settings once)
+    callbacks,
+    datafits,
+    datasets,
+    evaluation,
+    metrics,
+    solvers,
+    starts,
+    steps,
+    stopping,
+    testing,
+)
 from ._version import __version__ as __version__
 from .geometry import FixedRank
 from .operators import Completion, CountTable, Gradient, PhaseRetrieval, Problem, Sensing, phase_distance

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from .operators import Completion
 from .parameter_checks import check, shown, whole
 from .result import Result
 
+LOOKED_AT = 250_000  # values, of more every so many-th, that quartiles are taken of
 ROUNDS = 6  # of passes, from row to columns to rows, after which the parts are looked for in another way
 
 
@@ -163,9 +165,11 @@ def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0, fit: Result | 
     if isinstance(problem, Completion) and not problem.backend.in_main_memory:
         return _diagnose_there(problem, int(rank), duplicates)
     if isinstance(problem, Completion):
+        whole_thing = _inside(problem, ROUNDS) >= problem.m
         rows, cols, values = (problem.backend.to_numpy(a) for a in (problem.rows, problem.cols, problem.y))
+        counts = [problem.backend.to_numpy(problem.observations.counts(side)) for side in (0, 1)]
         shape = (problem.shape[0], problem.shape[1])
-        return _diagnose(rows, cols, values, shape, int(rank), duplicates, _inside(problem, ROUNDS) >= problem.m)
+        return _diagnose(rows, cols, values, shape, int(rank), duplicates, counts, whole_thing)
     elif hasattr(problem, "tocoo"):
         coo = problem.tocoo()
         if coo.ndim != 2:
@@ -193,13 +197,22 @@ def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0, fit: Result | 
 
 
 def _diagnose(
-    rows: Any, cols: Any, values: np.ndarray, shape: tuple[int, int], rank: int, duplicates: int, connected: bool = False
+    rows: Any,
+    cols: Any,
+    values: np.ndarray,
+    shape: tuple[int, int],
+    rank: int,
+    duplicates: int,
+    counts: Sequence[np.ndarray] | None = None,
+    connected: bool = False,
 ) -> Diagnosis:
-    """Of arrays; ``connected`` are pairs of which it is known that none is repeated and all hang together."""
+    """Of arrays; ``counts`` of rows and columns where they are known; ``connected`` are pairs of which it is known that none is
+    repeated and all hang together.
+    """
     n1, n2 = shape
     if not 1 <= rank <= min(shape):
         raise ValueError(f"rank must lie between 1 and {min(shape)}, got {rank}")
-    by_row, by_col = np.bincount(rows, minlength=n1), np.bincount(cols, minlength=n2)
+    by_row, by_col = (np.bincount(rows, minlength=n1), np.bincount(cols, minlength=n2)) if counts is None else counts
     different, sizes = (len(rows), np.array([len(rows)])) if connected else _parts(rows, cols, shape)
     return Diagnosis(
         shape,
@@ -297,10 +310,11 @@ def _with_fit(found: Diagnosis, problem: Any, fit: Any) -> Diagnosis:
 def _outliers(values: np.ndarray) -> int:
     if len(values) < 10 or values.dtype.kind == "c":
         return 0
-    low, middle, high = np.percentile(values, [25, 50, 75])
+    some = values[:: max(1, len(values) // LOOKED_AT)]
+    low, middle, high = np.percentile(np.sort(some), [25, 50, 75])  # of sorted ones NumPy finds them several times faster
     if high == low:
         return 0
-    return int((np.abs(values - middle) > 20 * (high - low)).sum())
+    return int(((values > middle + 20 * (high - low)) | (values < middle - 20 * (high - low))).sum())
 
 
 def _number(n: int, one: str, more: str) -> str:

@@ -164,3 +164,7 @@ def test_the_kernel_refuses_arrays_that_do_not_fit():
         for bad in bads:
             with pytest.raises((TypeError, ValueError)):
                 pattern.normal(False, *good[:k], bad, *good[k + 1 :])
+    pattern.normal(False, *good, np.ones(2), np.ones(2))
+    for sides in ((np.ones(2),), (np.ones(3), np.ones(2)), (np.ones(2), np.ones(1)), (None, np.ones(2))):
+        with pytest.raises((TypeError, ValueError)):
+            pattern.normal(False, *good, *sides)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 import os
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -18,6 +18,7 @@ TALL = 1 << 15  # numbers of a tall array from which the threads share it
 MAPS = hasattr(_kernels, "PREFETCH")  # whether they take patterns as they lie in memory
 SWEEPS = hasattr(_kernels.Pattern, "solve_blocks")  # and fit all rows in one pass
 PAIRS = hasattr(_kernels, "variances")  # and index pairs in any order
+SIDES = hasattr(_kernels.Pattern, "column_counts")  # and weights of rows and columns
 MIXED_BYTES = 12 << 20  # of what is gathered: below, it stays in the caches and float32 gains nothing (benchmarks/passes.py)
 
 
@@ -112,6 +113,13 @@ class Native(Reference):
 
     def release(self) -> None:
         _kernels.release_scratch()
+
+
+class SideWeights(NamedTuple):
+    """Factors on the weights of observations: one for each row, and one for each column."""
+
+    rows: np.ndarray
+    cols: np.ndarray
 
 
 class NativeObservations(ReferenceObservations):
@@ -238,7 +246,15 @@ class NativeObservations(ReferenceObservations):
         return self._times(True, self._columns(p), u)
 
     def gathered(self, w: Array, side: int) -> Array:
+        if SIDES and w.dtype in (np.float32, np.float64) and w.shape[1] == 1:
+            out = np.empty(self.shape[side], w.dtype)
+            self._pattern.side_sums(bool(side), _c(w, w.dtype).ravel(), out)
+            return out[:, None]
         return self._times(bool(side), np.ones(self.m, w.dtype), w)  # ones are the same in any order
+
+    def sums(self, p: Array, side: int) -> Array:
+        p = _c(p, np.float64)
+        return self._times(bool(side), self._columns(p) if side else p, np.ones((self.shape[1 - side], 1)))[:, 0]
 
     def blocks(self, side: int, factor: Array) -> Array:
         if factor.dtype not in (np.float32, np.float64):  # complex: by the passes of the reference, one for each column
@@ -259,6 +275,26 @@ class NativeObservations(ReferenceObservations):
         self._pattern.solve_blocks(bool(side), _c(factor, factor.dtype), shift, right, out, weights)
         return out
 
+    def side_weights(self, rows: np.ndarray, cols: np.ndarray) -> Any:
+        """The weights of the observations times ``rows_i cols_j``, as :meth:`normal_equations` takes them.
+
+        Parameters
+        ----------
+        rows, cols : (n1,) and (n2,) arrays
+        """
+        if SIDES:  # the pass multiplies them itself, in the order that it needs
+            return SideWeights(_c(rows, np.float64), _c(cols, np.float64))
+        factor = self.sample(rows[:, None], cols[:, None])
+        return factor if self.weights is None else self.weights * factor
+
+    @functools.cached_property
+    def _column_counts(self) -> np.ndarray:
+        if not SIDES:
+            return np.bincount(self.indices, minlength=self.shape[1])
+        out = np.empty(self.shape[1], np.int64)
+        self._pattern.column_counts(out)
+        return out
+
     def normal_equations(
         self,
         columns: bool,
@@ -267,12 +303,15 @@ class NativeObservations(ReferenceObservations):
         shift: Array,
         *,
         moments: Array | None = None,
-        weights: Array | None = None,
+        weights: Any = None,
         scale: Array | None = None,
         fixed: int = -1,
         noise: float = 1.0,
         covariance: bool = False,
     ) -> tuple[Array, Array | None, np.ndarray]:
+        sides: Sequence[np.ndarray | None] = (None, None)
+        if isinstance(weights, SideWeights):
+            sides, weights = (weights[::-1] if columns else weights), None
         if weights is None:
             weights = self._column_weights if columns else self.weights
         elif columns:
@@ -294,6 +333,7 @@ class NativeObservations(ReferenceObservations):
             mean,
             cov,
             squares,
+            *(sides if SIDES else ()),
         )
         return mean, cov if covariance else None, squares
 

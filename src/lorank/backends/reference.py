@@ -318,7 +318,11 @@ class ReferenceObservations:
 
     def counts(self, side: int) -> Array:
         """Observations in each row (side 0) or column (side 1)."""
-        return self._column_counts if side else np.diff(self.indptr)
+        return self._column_counts if side else self._row_counts
+
+    @functools.cached_property
+    def _row_counts(self) -> Array:
+        return np.diff(self.indptr)
 
     @functools.cached_property
     def _column_counts(self) -> Array:

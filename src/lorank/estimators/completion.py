@@ -289,7 +289,7 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
             keep = ~self.outliers_
             left_out = pairs[~keep, 0], pairs[~keep, 1], values[~keep]
             pairs, values, weights = pairs[keep], values[keep], None if weights is None else weights[keep]
-        rows, cols = pairs[:, 0], pairs[:, 1]
+        rows, cols = np.ascontiguousarray(pairs.T)
         settings, ranks, strengths = plan(self, shape, len(values))
         if self._sides:
             settings, strengths = featured(settings, self._sides, shape), "given"
@@ -506,7 +506,8 @@ class MatrixCompletion(RecommenderMixin, RegressorMixin, BaseEstimator):
         self.curve_, self.calibration_size_ = choice.curve, len(choice.scores)
         self.heldout_ = np.stack([choice.values, choice.predictions, choice.spreads])
         if len(choice.scores):
-            self.calibration_ = np.quantile(choice.scores, np.linspace(0, 1, min(QUANTILES, len(choice.scores))))
+            scores = np.sort(choice.scores)  # of which NumPy finds quantiles several times faster
+            self.calibration_ = np.quantile(scores, np.linspace(0, 1, min(QUANTILES, len(scores))))
 
     def _expected(self, z: np.ndarray) -> np.ndarray:
         """Predictions from entries of the matrix."""

@@ -63,7 +63,7 @@ def warn_about_outliers(model: FactorModel, rows: Array, cols: Array, values: Ar
     d = values - model.predict(*some)
     if weights is not None:  # they say how large a deviation may be
         d = d * np.sqrt(backend_of(weights).to_numpy(weights[::step]))
-    off = values - np.median(values)
+    off = values - np.median(np.sort(values))
     if np.abs(d).max(initial=0.0) <= FITTED * np.abs(off).max(initial=0.0):  # all is fitted, and what is left has its own tails
         return
     share = look_like_outliers(d, off, 0.0, get_backend("reference"), noise=False)

@@ -28,7 +28,12 @@ CERTAIN = 0.1  # of the precision that what is left over by the start would mean
 
 
 def begin(
-    problem: Completion, rank: int, solver: Variational, rng: np.random.Generator, base: Factors | None = None
+    problem: Completion,
+    rank: int,
+    solver: Variational,
+    rng: np.random.Generator,
+    base: Factors | None = None,
+    rest: Completion | None = None,
 ) -> Factors:
     """Factors of that rank, with priors from before anything is known: those of ``base``, by default offsets alone, and more
     directions of what they leave over.
@@ -46,14 +51,16 @@ def begin(
     rng : numpy.random.Generator
     base : Factors, optional
         Of another fit, of a smaller rank. The offsets alone (:func:`offsets_alone`) do for every rank.
+    rest : Completion, optional
+        What the base leaves over (:func:`left_over`), where several ranks begin there.
     """
     if base is None:
-        base = offsets_alone(problem, solver) if solver.offsets else None
+        base, rest = offsets_alone(problem, solver) if solver.offsets else None, None
     more = rank - (0 if base is None else base.rows.shape[1] - 2 * solver.offsets)
     if more < 0:
         raise ValueError(f"start has rank {rank - more}, more than the {rank} asked for")
     if more:
-        X = _directions(problem if base is None else _rest(problem, base), more, rng)
+        X = _directions(problem if base is None else left_over(problem, base) if rest is None else rest, more, rng)
         base = _side_by_side(problem, base, X, solver.offsets)
     assert base is not None
     factors = solver.uninformed(problem, base)
@@ -61,7 +68,7 @@ def begin(
         return factors
     # Without offsets the values are as large as their mean, which says nothing of noise: what is left over does.
     size = problem.y_norm**2 / total_weight(problem)
-    left = max(_rest(problem, factors).y_norm ** 2 / total_weight(problem), 1e-10 * size)
+    left = max(left_over(problem, factors).y_norm ** 2 / total_weight(problem), 1e-10 * size)
     return replace(factors, noise=max(factors.noise, CERTAIN / left))
 
 
@@ -84,10 +91,10 @@ def nothing(problem: Completion, rank: int, offsets: bool) -> Factors:
     return Factors(rows, cols, prior, prior)
 
 
-def _rest(problem: Completion, base: Factors) -> Completion:
+def left_over(problem: Completion, base: Factors) -> Completion:
     """The problem of what these factors leave over."""
-    left_over = problem.y - problem.forward(base.rows, base.cols)
-    return problem.with_observations(problem.observations.with_values(left_over))
+    rest = problem.y - problem.forward(base.rows, base.cols)
+    return problem.with_observations(problem.observations.with_values(rest))
 
 
 def _directions(problem: Completion, rank: int, rng: np.random.Generator) -> FixedRank:

@@ -17,7 +17,7 @@ from ..operators import Completion
 from ..solvers.alternating import Factors
 from ..solvers.runner import INTERRUPTED
 from ..solvers.variational import Variational
-from .begin import offsets_alone
+from .begin import left_over, offsets_alone
 from .fit import Fit, Settings, fit_factors, unfitted
 from .folds import ArrayFold, Bounds, Fold, Observed
 
@@ -205,9 +205,9 @@ def _path(fold: Fold, settings: Settings, ranks: list[int], strengths: str) -> _
     tried: list[tuple[Settings, float]] = []
     best: list[Any] = [0, None]  # its place, and its fit
 
-    def attempt(settings: Settings, start: Factors | None) -> tuple[Fit, float]:
+    def attempt(settings: Settings, start: Factors | None, rest: Completion | None = None) -> tuple[Fit, float]:
         brief = replace(settings, max_iter=min(settings.max_iter, BRIEF)) if problem.m >= MANY and len(ranks) > 1 else settings
-        fit = fit_factors(problem, mean, brief, start)
+        fit = fit_factors(problem, mean, brief, start, rest=rest)
         if fit.status == INTERRUPTED:
             if best[1] is None:
                 best[1] = fit
@@ -219,13 +219,15 @@ def _path(fold: Fold, settings: Settings, ranks: list[int], strengths: str) -> _
         return fit, tried[-1][1]
 
     def along_ranks() -> None:
-        offsets = None
+        offsets = rest = None
         if settings.offsets:
             with limited_blas(problem.blas_threads):
                 offsets = offsets_alone(problem, Variational(offsets=True))
+                if len(ranks) > 1 and problem.backend.in_main_memory:  # where there is room for one more vector
+                    rest = left_over(problem, offsets)
         least, since, coarse = np.inf, 0, problem.m >= MANY
         for rank in ranks:
-            _, last = attempt(replace(settings, rank=rank), offsets)
+            _, last = attempt(replace(settings, rank=rank), offsets, rest)
             more = last < least * (1 - (LITTLE_COARSE if coarse else LITTLE))
             least, since = min(least, last), 0 if more else since + 1
             if since >= (1 if coarse and last <= least else PATIENCE):

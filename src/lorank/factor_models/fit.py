@@ -221,6 +221,7 @@ def fit_factors(
     settings: Settings,
     start: Factors | None = None,
     callbacks: Sequence[Callback] = (),
+    rest: Completion | None = None,
 ) -> Fit:
     """Fit by alternating sweeps, from where :func:`lorank.solve` would end.
 
@@ -233,6 +234,8 @@ def fit_factors(
     start : Factors, optional
         From another fit to go on from; of a smaller rank, directions of what they leave over are added.
     callbacks : sequence of callables
+    rest : Completion, optional
+        The problem of what the start leaves over, where it is known.
     """
     solver: Any
     require_memory(problem, settings)
@@ -249,7 +252,7 @@ def fit_factors(
                 apart = told_apart(origin, width) if origin is not None and start is None else None
                 if apart is not None:
                     first, origin = apart
-                start = begin(first, settings.rank, learner, rng, start)
+                start = begin(first, settings.rank, learner, rng, start, rest)
         except KeyboardInterrupt:
             return unfitted(problem, mean, settings)
     if settings.regularization is None:

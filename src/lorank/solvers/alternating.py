@@ -13,6 +13,7 @@ import numpy as np
 
 from ..backends import Array, Arrays, backend_of
 from ..geometry import FixedRank
+from ..geometry.unfactored import Unfactored
 from ..operators import Completion, Problem
 from ..parameter_checks import NOT_NEGATIVE, YES_OR_NO, check_parameters, instance, one_of, optional
 from ..state import State
@@ -55,15 +56,20 @@ class Factors:
 
     def point(self, backend: Arrays | None = None) -> FixedRank:
         """``L R^T``."""
-        return FixedRank.from_factors(self.rows, self.cols, backend=backend or backend_of(self.rows))
+        return Unfactored(self.rows, self.cols, backend or backend_of(self.rows))
 
     def distance(self, other: Factors, backend: Arrays) -> float:
         """``|L R^T - L' R'^T|_F`` by Gram products: good to about eight digits of the larger one."""
-        gram = backend.gram
-        own = np.sum(gram(self.rows, self.rows) * gram(self.cols, self.cols))
-        mixed = np.sum(gram(self.rows, other.rows) * gram(self.cols, other.cols))
-        theirs = np.sum(gram(other.rows, other.rows) * gram(other.cols, other.cols))
-        return float(np.sqrt(max(own + theirs - 2 * mixed, 0.0)))
+        mixed = np.sum(backend.gram(self.rows, other.rows) * backend.gram(self.cols, other.cols))
+        return float(np.sqrt(max(self._square(backend) + other._square(backend) - 2 * mixed, 0.0)))
+
+    def _square(self, backend: Arrays) -> float:
+        """``|L R^T|_F^2``, kept: each point is the new one of a step, and the old one of the next."""
+        found: float | None = vars(self).get("_squared")
+        if found is None:
+            found = float(np.sum(backend.gram(self.rows, self.rows) * backend.gram(self.cols, self.cols)))
+            vars(self)["_squared"] = found
+        return found
 
     def numpy(self, backend: Arrays) -> Factors:
         """The same in main memory."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from typing import Any, Literal
 
 import numpy as np
 
@@ -104,16 +105,19 @@ class Variational:
         covs, sizes = (row_cov, col_cov), (row_noise, col_noise)
         return Factors(rows, cols, row_prior, col_prior, noise, *covs, *sizes, row_link, col_link), squares
 
-    def _weights(self, problem: Completion, old: Factors) -> Array | None:
+    def _weights(self, problem: Completion, old: Factors) -> Any:
         """Weights of the observations, the precisions of their rows and columns included."""
         given = problem.observations.weights
         if old.row_noise is None and old.col_noise is None:
             return given
-        sides = (
-            problem.backend.asarray(np.ones(n) if noise is None else noise)[:, None]
+        rows, cols = (
+            problem.backend.asarray(np.ones(n) if noise is None else noise)
             for noise, n in zip((old.row_noise, old.col_noise), problem.shape, strict=True)
         )
-        factor = problem.observations.sample(*sides)
+        fused = getattr(problem.observations, "side_weights", None)
+        if fused is not None:
+            return fused(rows, cols)
+        factor = problem.observations.sample(rows[:, None], cols[:, None])
         return factor if given is None else given * factor
 
     def _sizes(self, problem: Completion, squares: Array, columns: bool, old: Factors) -> np.ndarray | None:
@@ -141,7 +145,7 @@ class Variational:
         other: Array,
         moments: Array | None,
         old: Factors,
-        weights: Array | None,
+        weights: Any,
     ) -> tuple[Array, Array, Array]:
         fixed, prior = held(other.shape[1], columns, self.offsets), old.col_prior if columns else old.row_prior
         mean, cov, squares = problem.observations.normal_equations(
@@ -173,11 +177,10 @@ class Variational:
         """
         n, k = mean.shape
         free = np.arange(k) != held(k, columns, self.offsets)
-        upper = np.triu_indices(k)
         spread = np.zeros((k, k))
         if cov is not None:
-            spread[upper] = backend.to_numpy(backend.column_means(cov))
-        spread = spread + np.triu(spread, 1).T
+            above, below = _triangles(k)
+            spread.flat[above] = spread.flat[below] = backend.to_numpy(backend.column_means(cov))
         centre = backend.column_means(mean)
         off = mean - centre
         spread += backend.gram(off, off) / n
@@ -189,3 +192,10 @@ class Variational:
         least = max(1e-12 * np.trace(S) / max(len(S), 1), 1e-200)
         P[inside] = np.linalg.inv(S + least * np.eye(len(S)))
         return P, P @ np.where(free, centre, 0.0)
+
+
+@cache
+def _triangles(k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where the entries of an upper triangle, row by row, stand in a flat (k, k) array, and where their mirror images do."""
+    a, d = np.triu_indices(k)
+    return a * k + d, d * k + a

@@ -1,0 +1,53 @@
+"""Points known by their factors: those of FixedRank.from_factors, but only when somebody asks."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import lorank as lr
+from lorank.backends import get_backend
+from lorank.geometry import FixedRank
+from lorank.geometry.unfactored import Unfactored
+from lorank.solvers.runner import run
+
+
+def pair():
+    rng = np.random.default_rng(0)
+    left, right = rng.standard_normal((7, 3)), rng.standard_normal((5, 3))
+    return left, right, Unfactored(left, right, get_backend("reference"))
+
+
+def test_it_is_the_same_point(monkeypatch):
+    left, right, X = pair()
+    found, calls = FixedRank.from_factors, []
+    monkeypatch.setattr(FixedRank, "from_factors", lambda *a, **k: calls.append(1) or found(*a, **k))
+    assert (X.shape, X.rank) == ((7, 5), 3)
+    assert not calls
+    np.testing.assert_allclose((X.U * X.s) @ X.V.T, left @ right.T, atol=1e-12)
+    assert (X.shape, X.rank, X.dtype) == ((7, 5), 3, np.float64)
+    assert repr(X) == "FixedRank(7 x 5, rank 3, float64)"
+    assert len(calls) == 1
+    with pytest.raises(AttributeError):
+        X.nothing_like_this  # noqa: B018
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda X: pickle.loads(pickle.dumps(X))])
+def test_copies_are_points(copied):
+    left, right, X = pair()
+    Y = copied(X)
+    np.testing.assert_allclose((Y.U * Y.s) @ Y.V.T, left @ right.T, atol=1e-12)
+
+
+def test_sweeps_do_not_factor_each_iterate(monkeypatch):
+    problem, _ = lr.datasets.random_completion(40, 30, rank=2, oversampling=6, seed=0)
+    found, calls = FixedRank.from_factors, []
+    start = lr.starts.Spectral()(problem, 2, np.random.default_rng(0))
+    monkeypatch.setattr(FixedRank, "from_factors", lambda *a, **k: calls.append(1) or found(*a, **k))
+    ended = run(problem, lr.solvers.Variational(), start, lr.stopping.Iterations(6))
+    assert (ended.n_iter, len(calls)) == (6, 0)
+    assert ended.state.X.U.shape == (40, 2)
+    assert len(calls) == 1
