@@ -80,13 +80,13 @@ page() {
   counted json --quiet -o "$build/python.json"
   "$tools/gcovr" --root "$root" --filter 'src/kernels/' --object-directory "$build/cmake" --merge-mode-functions=merge-use-line-min \
     --html-details "$build/kernels/index.html" --json "$build/kernels.json"
-  "$PYTHON" tools/coverage_page.py "$build/python.json" "$build/kernels.json"
+  "$PYTHON" tools/coverage_page.py "$build"
   echo "coverage: docs/project/coverage.md; line by line $build/python/index.html and $build/kernels/index.html"
 }
 
 failed=0
 test $# -gt 0 || set -- kernels python page
 for part in "$@"; do
-  case $part in kernels | python) "$part" ;; page) test $failed -ne 0 || page ;; *) echo "coverage: kernels, python or page, not $part" >&2; exit 2 ;; esac
+  case $part in kernels | python | page) "$part" ;; *) echo "coverage: kernels, python or page, not $part" >&2; exit 2 ;; esac
 done
 exit $failed
