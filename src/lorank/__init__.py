@@ -49,6 +49,8 @@ _LATER = {
 if not TYPE_CHECKING:  # a type checker sees the imports above
 
     def __getattr__(name: str) -> Any:
+        if name == "Annealing":
+            return solvers.Annealing  # which warns: the former name of IRLS
         if name not in _LATER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         import importlib

@@ -1,5 +1,7 @@
 """Solvers: one loop, one algorithm per file."""
 
+from typing import TYPE_CHECKING, Any
+
 from .alternating import Alternating
 from .auto import Auto
 from .auto_phase import AutoPhase
@@ -39,3 +41,13 @@ __all__ = [
     "Variational",
     "solve",
 ]
+
+if not TYPE_CHECKING:  # a type checker shall not find former names
+
+    def __getattr__(name: str) -> Any:
+        if name != "Annealing":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import warnings
+
+        warnings.warn("Annealing is called IRLS since lorank 0.2; the former name goes in 0.3", FutureWarning, stacklevel=2)
+        return IRLS
