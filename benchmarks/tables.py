@@ -51,28 +51,23 @@ def at_most(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def lorank(table: np.ndarray, series: bool) -> np.ndarray:
-    """The default."""
-    return imputer(series).fit_transform(table)
-
-
 def imputer(series: bool) -> Any:
+    """The default."""
     import lorank as lr
 
     return lr.TableImputer(time=True if series else None)
 
 
-def covered(table: np.ndarray, hidden: np.ndarray, series: bool) -> dict:
-    """How many hidden cells there are in each column, and how many of them lie within intervals at 90 %."""
-    holes = np.where(hidden, np.nan, table)
-    low, high = imputer(series).fit(holes).interval(holes, 0.9)
+def covered(model: Any, table: np.ndarray, hidden: np.ndarray) -> dict:
+    """How many hidden cells there are in each column, and how many of them lie within a model's intervals at 90 %."""
+    low, high = model.interval(np.where(hidden, np.nan, table), 0.9)
     inside = hidden & (low <= table) & (table <= high)
     return {"cells": hidden.sum(axis=0).tolist(), "inside": inside.sum(axis=0).tolist()}
 
 
 def fill(method: str, table: np.ndarray, series: bool) -> np.ndarray:
     if method == "lorank":
-        return lorank(table, series)
+        return imputer(series).fit_transform(table)
     return quiet(SERIES_PEERS[method], table)
 
 
@@ -84,10 +79,14 @@ def solve(job: tuple, limit: float) -> dict:
     start = time.process_time()
     try:
         with at_most(limit):
-            filled = fill(method, np.where(hidden, np.nan, table), series)
+            if method == "lorank":
+                model = imputer(series)
+                filled = model.fit_transform(np.where(hidden, np.nan, table))
+            else:
+                filled = fill(method, np.where(hidden, np.nan, table), series)
         seconds = time.process_time() - start
         found = error(filled, table, hidden) if np.isfinite(filled).all() else float("inf")
-        more = covered(table, hidden, series) if method == "lorank" else {}
+        more = covered(model, table, hidden) if method == "lorank" else {}
         return {"residual": found, "cpu_seconds": seconds, **more}
     except TimeoutError:
         return {"residual": float("nan"), "cpu_seconds": limit, "status": "given up"}

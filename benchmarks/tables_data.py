@@ -116,6 +116,12 @@ TUNING: dict[str, Callable[[], pd.DataFrame]] = {
     "ecoli": lambda: _bare("ecoli.csv"),
     "epi": lambda: _r("epi"),
     "cpus": lambda: _r("cpus"),
+    "states": lambda: _r("Produc").drop(columns="year"),
+    "petrol": lambda: _r("Gasoline").drop(columns="year"),
+    "MCAS": lambda: _r("MCAS"),
+    "clothing": lambda: _r("Clothing"),
+    "wages": lambda: _r("Griliches"),
+    "houses": lambda: _r("Housing"),
 }
 TUNING_SERIES: dict[str, Callable[[], pd.DataFrame]] = {
     "ETTh2": lambda: _csv("ETTh2.csv"),

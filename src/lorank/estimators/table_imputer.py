@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from ..imputation import (
     Column,
     FactorAnalysis,
+    Forest,
     Neighbours,
     SeriesModel,
     TableModel,
@@ -28,6 +29,9 @@ from ..imputation import (
 from ..parameter_checks import SHARE, check, one_of, shown, whole
 
 BLOCK = 1 << 19  # cells of a block of rows that are filled together
+TREE_ROWS = range(100, 1000)  # where trees take seconds, and have something to learn from
+TREE_WORK = 1_000_000  # rows times columns squared: the most, for trees that nobody asked for
+SPLITS = 20  # features that a tree tries at a node, at the most
 
 
 class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -35,9 +39,9 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Known cells are hidden in turn, in the shape of the gaps that there are. On these are chosen a Gaussian of the columns
     (with few rows its correlations are shrunk, with many columns it has a few factors), monotone margins where columns are
-    far from normal, and a kernel regression of what these leave over; the same cells calibrate intervals. Rows that were not
-    there in ``fit`` are filled without fitting again. Frames come back as frames, with their types: whole numbers, Booleans,
-    categories, ordered levels and dates.
+    far from normal, a kernel regression of what these leave over, and trees where rows are few; the same cells calibrate
+    intervals. Rows that were not there in ``fit`` are filled without fitting again. Frames come back as frames, with their
+    types: whole numbers, Booleans, categories, ordered levels and dates.
 
     Parameters
     ----------
@@ -46,8 +50,8 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         which may be irregular: neighbours in time, lines between them and seasons are then weighed against the other columns.
         With True, a pandas frame's index of dates is its time.
     refine : "auto", "trees" or "none"
-        What to do about what linear models leave over: a kernel regression where it helps, gradient-boosted and randomised
-        trees of scikit-learn besides (slower), or nothing.
+        What to do about what linear models leave over: a kernel regression where it helps and, in tables of 100 to 999 rows
+        and not too many columns, randomised trees of scikit-learn where they help (seconds); these in any table; or nothing.
     fit_rows : int
         Of larger tables, a random sample of that many rows is fitted. Series are fitted as a whole.
     random_state : int, RandomState or None
@@ -109,6 +113,8 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         table, times = self._read(X, reset=True)
         if times is None and len(table) > self.fit_rows:
             table = table[np.sort(rng.choice(len(table), self.fit_rows, replace=False))]
+        if times is None:
+            table = _in_order(table)
         self._scale(table)
         used = self._used
         self.model_: TableModel | SeriesModel | None = None
@@ -120,8 +126,9 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 self.period_ = find_period(standard[order], times[order])
                 self.model_ = fit_series(standard[order], times[order], Neighbours(self.period_), rng)
             else:
-                learner = _trees if self.refine == "trees" else None
-                self.model_ = fit_table(standard, rng, bumps=self.refine != "none", learner=learner)
+                few = len(standard) in TREE_ROWS and len(standard) * standard.shape[1] ** 2 <= TREE_WORK
+                grow = _grown if self.refine == "trees" or (self.refine == "auto" and few) else None
+                self.model_ = fit_table(standard, rng, bumps=self.refine != "none", grow=grow)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -340,13 +347,24 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-def _trees(X: np.ndarray, errors: np.ndarray) -> Any:
-    """Boosted and randomised trees, averaged."""
-    from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
+def _in_order(table: np.ndarray) -> np.ndarray:
+    """The rows in an order that depends on what they hold alone, so that the same cells are hidden however they came."""
+    bits = np.ascontiguousarray(np.where(np.isnan(table), np.nan, table + 0.0)).view(np.uint64)  # one nan, and no -0
+    odd = np.random.default_rng(0).integers(1, 2**63, table.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    return np.asarray(table[np.argsort(((bits ^ (bits >> np.uint64(29))) * odd).sum(axis=1), kind="stable")])
 
-    boosted = HistGradientBoostingRegressor(
-        max_iter=80, learning_rate=0.08, max_leaf_nodes=16, min_samples_leaf=15, random_state=0
-    )
-    random = ExtraTreesRegressor(100, min_samples_leaf=3, max_features=0.5, random_state=0)
-    both = boosted.fit(X, errors), random.fit(X, errors)
-    return lambda rows: (both[0].predict(rows) + both[1].predict(rows)) / 2
+
+def _grown(X: np.ndarray, y: np.ndarray, trees: int, leaf: int, seed: int) -> Forest:
+    """Extremely randomised trees of scikit-learn, as arrays."""
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    share = min(1.0, SPLITS / X.shape[1]) if X.shape[1] else 1.0
+    found = ExtraTreesRegressor(trees, min_samples_leaf=leaf, max_features=share, random_state=seed % (2**31)).fit(X, y)
+    grown = []
+    for tree in (each.tree_ for each in found.estimators_):
+        at, leaves = np.arange(tree.node_count), tree.children_left < 0
+        left, right = (np.where(leaves, at, child).astype(np.int32) for child in (tree.children_left, tree.children_right))
+        feature = np.where(leaves, -1, tree.feature).astype(np.int32)
+        threshold, value = (x.astype(np.float32) for x in (tree.threshold, tree.value[:, 0, 0]))
+        grown.append(Forest(np.zeros(1, np.int32), feature, threshold, left, right, value))
+    return Forest.together(grown)

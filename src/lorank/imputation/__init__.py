@@ -3,6 +3,7 @@
 from .archive import pack, unpack
 from .columns import Column, describe, encode, frame_kind, plain, restore
 from .factor_analysis import FactorAnalysis, fit_factor_analysis
+from .forest import Forest
 from .gaussian import Gaussian, fit_gaussian
 from .linear import Linear
 from .series import Neighbours, find_period
@@ -12,6 +13,7 @@ from .table_model import TableModel, fit_table
 __all__ = [
     "Column",
     "FactorAnalysis",
+    "Forest",
     "Gaussian",
     "Linear",
     "Neighbours",

@@ -10,6 +10,7 @@ import numpy as np
 from .calibration import Calibration
 from .columns import Column
 from .factor_analysis import FactorAnalysis
+from .forest import Forest, Woods
 from .gaussian import Gaussian
 from .kernel import Bumps
 from .linear import Linear
@@ -20,7 +21,20 @@ from .table_model import TableModel
 
 CLASSES: dict[str, Any] = {
     c.__name__: c
-    for c in (Bumps, Calibration, Column, FactorAnalysis, Gaussian, Linear, Margin, Neighbours, SeriesModel, TableModel)
+    for c in (
+        Bumps,
+        Calibration,
+        Column,
+        FactorAnalysis,
+        Forest,
+        Gaussian,
+        Linear,
+        Margin,
+        Neighbours,
+        SeriesModel,
+        TableModel,
+        Woods,
+    )
 }
 
 
@@ -34,10 +48,6 @@ def pack(value: Any, arrays: dict[str, np.ndarray], at: str = "table") -> Any:
         return {"array": at}
     if isinstance(value, list):
         return [pack(entry, arrays, f"{at}.{k}") for k, entry in enumerate(value)]
-    if isinstance(value, dict):
-        if value:
-            raise ValueError('a model file holds numbers and text, no trees: fit with refine="auto" or refine="none" to save')
-        return {}
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -55,5 +65,5 @@ def unpack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         if "class" in value:
             entries = {name: unpack(entry, arrays) for name, entry in value.items() if name != "class"}
             return CLASSES[value["class"]](**entries)
-        return {}
+        return None  # no trees, as files of before say it
     return value

@@ -13,6 +13,7 @@ from .patterns import Patterns, find_patterns
 
 STRENGTHS = (64.0, 16.0, 4.0, 1.0)
 LOOSE = 2.0  # where rows are plenty
+LOOSER = (LOOSE, 0.5, 0.1)  # tried where rows are plenty but not many: columns may follow from each other nearly exactly
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,11 @@ def scores_filled(margins: list[Margin], scores: np.ndarray, filled: np.ndarray)
 
 
 def fit_linear(
-    table: np.ndarray, margins: list[Margin] | None, patterns: Patterns | None = None, scores: np.ndarray | None = None
+    table: np.ndarray,
+    margins: list[Margin] | None,
+    patterns: Patterns | None = None,
+    scores: np.ndarray | None = None,
+    strength: float = LOOSE,
 ) -> Linear:
     """A linear model of a table with many rows, where the strength hardly matters.
 
@@ -123,15 +128,23 @@ def fit_linear(
         The rows' gaps, where they are known already.
     scores : (n, d) array, optional
         The table's scores, where they are known already.
+    strength : float
+        By how much correlations are shrunk.
     """
     if margins is None:
         scores = table
     elif scores is None:
         scores = to_scores(margins, table)
-    return Linear(fit_gaussian(scores, LOOSE, patterns=patterns), LOOSE, margins)
+    return Linear(fit_gaussian(scores, strength, patterns=patterns), strength, margins)
 
 
-def choose_linear(table: np.ndarray, held: np.ndarray, margins: list[Margin] | None) -> Linear:
+def choose_linear(
+    table: np.ndarray,
+    held: np.ndarray,
+    margins: list[Margin] | None,
+    strengths: tuple[float, ...] = STRENGTHS,
+    gain: float = -1e-4,
+) -> Linear:
     """The strength that fills held-out cells best: a model that was fitted without them.
 
     Parameters
@@ -141,17 +154,21 @@ def choose_linear(table: np.ndarray, held: np.ndarray, margins: list[Margin] | N
     held : (n, d) Boolean array
         Known cells to be hidden.
     margins : list of Margin, optional
+    strengths : tuple of float
+        From stiff to loose.
+    gain : float
+        The share of squared error that each must take away from the one before, for the next to be tried.
     """
     hidden = np.where(held, np.nan, table)
     scores = hidden if margins is None else to_scores(margins, hidden)
     patterns = find_patterns(np.isnan(hidden))
     truth, best, gaussian = table[held], None, None
-    for strength in STRENGTHS:  # from stiff to loose, each from the one before
+    for strength in strengths:  # each from the one before
         gaussian = fit_gaussian(scores, strength, start=gaussian, patterns=patterns, max_iter=30)
         model = Linear(gaussian, strength, margins)
         guess = model.fill(hidden, patterns)[held]
         error = float(np.mean((guess - truth) ** 2)) if len(truth) else 0.0
-        if best is not None and error > best[0] * 1.0001:
+        if best is not None and error > best[0] * (1 - gain):
             break
         best = error, model
     assert best is not None

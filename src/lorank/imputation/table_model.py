@@ -5,16 +5,16 @@ Every choice is made on known cells that are hidden in turn (:mod:`lorank.imputa
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .calibration import Calibration
 from .factor_analysis import FactorAnalysis, choose_rank, fit_factor_analysis
 from .folds import NEVER, cell_folds
+from .forest import Grower, Lessons, Woods, fit_woods, unknowing
 from .kernel import Bumps, fit_bumps
-from .linear import Linear, choose_linear, fit_linear, margins_of, scores_filled, to_scores
+from .linear import LOOSE, LOOSER, Linear, choose_linear, fit_linear, margins_of, scores_filled, to_scores
 from .margins import Margin
 from .missingness import odds_of_gaps
 from .patterns import find_patterns
@@ -23,11 +23,10 @@ FOLDS = 6
 PLENTY = 20  # rows a column, from which on a fit hardly depends on whether a sixth of the cells was seen
 REFIT = 5  # rounds of expectation and maximisation without a fold's cells
 BETTER = 0.005  # the share of squared error that margins must take away
+MANY = 1000  # rows, from which on it does not matter how little a covariance is shrunk
 FEW_ROWS = 4  # a column, below which a few factors compete with a full covariance
-CLEARLY = 0.02  # the share of squared error that they must take away
+CLEARLY = 0.02  # the share of squared error that they, or less shrinkage, must take away
 WIDE = 120  # columns, from which on a covariance is a few factors and noise
-
-Learner = Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray], np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,7 @@ class TableModel:
     bumps : Bumps or None
     calibration : Calibration
         How large errors are, in units of what the first linear model expects.
-    trees : dict
-        Learned functions of filled rows, one for each column that they help.
+    trees : Woods or None
     """
 
     linears: list[Linear]
@@ -54,7 +52,7 @@ class TableModel:
     margins: list[Margin]
     bumps: Bumps | None
     calibration: Calibration
-    trees: dict[int, Callable[[np.ndarray], np.ndarray]]
+    trees: Woods | None
 
     def fill(self, table: np.ndarray, spread: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
         """The filled table, and standard deviations in its gaps as the first linear model has them, if asked for."""
@@ -66,11 +64,8 @@ class TableModel:
         if self.bumps is not None:
             some = np.flatnonzero(missing[:, self.bumps.columns].any(axis=1))
             filled[some] += self.bumps(to_scores(self.margins, first[some]))
-        for j, tree in self.trees.items():
-            some = np.flatnonzero(missing[:, j])
-            if len(some):
-                filled[some, j] += tree(np.column_stack([to_scores(self.margins, first[some]), filled[some, j]]))
-        return np.where(missing, filled, table), deviation
+        filled = np.where(missing, filled, table)
+        return filled if self.trees is None else self.trees.add(filled, missing), deviation
 
     def draw(self, table: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Fills drawn at random: guesses, with errors as correlated as the linear model has them, and as large as they were
@@ -85,7 +80,7 @@ class TableModel:
         return not isinstance(self.linears[0].gaussian, FactorAnalysis)
 
 
-def fit_table(table: np.ndarray, rng: np.random.Generator, *, bumps: bool = True, learner: Learner | None = None) -> TableModel:
+def fit_table(table: np.ndarray, rng: np.random.Generator, *, bumps: bool = True, grow: Grower | None = None) -> TableModel:
     """Choose and fit.
 
     Parameters
@@ -95,8 +90,8 @@ def fit_table(table: np.ndarray, rng: np.random.Generator, *, bumps: bool = True
     rng : numpy.random.Generator
     bumps : bool
         Whether to learn what linear models leave over.
-    learner : callable, optional
-        Of features and errors, which returns a function of features: learns what is left then.
+    grow : callable, optional
+        Grows trees (:mod:`lorank.imputation.forest`), which then refine the guesses where they help.
     """
     missing = np.isnan(table)
     n, d = table.shape
@@ -112,10 +107,20 @@ def fit_table(table: np.ndarray, rng: np.random.Generator, *, bumps: bool = True
     learned, said = (
         fit_bumps(tried.filled, tried.place, fold, errors, rng) if bumps else (None, np.where(fold >= 0, 0.0, np.nan))
     )
-    trees = {} if learner is None else _trees(learner, tried, table, errors, learned)
-    weights = odds_of_gaps(missing, linears[0].fill(table))
-    calibration = Calibration.of(errors - said, tried.spread, 1 + d / n if plenty else 1.0, weights)
-    return TableModel(linears, mixture, margins, learned, calibration, trees)
+    first = linears[0].fill(table)
+    weights = odds_of_gaps(missing, first)
+    inflation = 1 + d / n if plenty else 1.0
+    model = TableModel(
+        linears, mixture, margins, learned, Calibration.of(errors - said, tried.spread, inflation, weights), None
+    )
+    if grow is None:
+        return model
+    gaussian, left = linears[0].gaussian, errors - said
+    back = unknowing(gaussian.mean, gaussian.covariance, first, missing)
+    filled = model.fill(table, spread=False)[0]
+    lessons = Lessons(table, filled, back, left, tried.rows, tried.place)
+    trees, added = fit_woods(lessons, grow, int(rng.integers(2**31 - 10)))
+    return replace(model, trees=trees, calibration=Calibration.of(left - added, tried.spread, inflation, weights))
 
 
 def fit_linears(
@@ -131,8 +136,9 @@ def fit_linears(
         return [_factors(wide, choose_rank(wide, held))], False
     patterns = find_patterns(np.isnan(wide))
     if n >= PLENTY * d:
-        plain = fit_linear(wide, None, patterns)
-        return [plain] if margins is None else [plain, fit_linear(wide, margins, patterns, scores)], True
+        strength = choose_linear(wide, held, None, LOOSER, CLEARLY).strength if n < MANY and held.any() else LOOSE
+        plain = fit_linear(wide, None, patterns, strength=strength)
+        return [plain] if margins is None else [plain, fit_linear(wide, margins, patterns, scores, strength)], True
     chosen = choose_linear(wide, held, None)
     if n < FEW_ROWS * d and held.any():
         hidden = np.where(held, np.nan, wide)
@@ -155,8 +161,10 @@ class Tried:
 
     Attributes
     ----------
+    rows : (p, d) array
+        As the first model filled them, each once for every fold in which cells of it were hidden.
     filled : (p, d) array
-        Rows as the first model filled them (as scores), each once for every fold in which cells of it were hidden.
+        The same as scores.
     place : (n, d) integer array
         Which of these a cell was hidden in, -1 where in none.
     guesses : (models, n, d) array
@@ -165,6 +173,7 @@ class Tried:
         The deviations that the first model expected.
     """
 
+    rows: np.ndarray
     filled: np.ndarray
     place: np.ndarray
     guesses: np.ndarray
@@ -175,7 +184,12 @@ def _cross(
     table: np.ndarray, scores: np.ndarray, fold: np.ndarray, linears: list[Linear], plenty: bool, margins: list[Margin]
 ) -> Tried:
     """Hide the folds in turn, in the rows that have cells of them."""
-    filled, place, count = [], np.full(table.shape, NEVER), 0
+    filled, scored, place, count = (
+        [np.empty((0, table.shape[1]))],
+        [np.empty((0, table.shape[1]))],
+        np.full(table.shape, NEVER),
+        0,
+    )
     guesses, spread = np.full((len(linears), *table.shape), np.nan), np.full(table.shape, np.nan)
     for k in range(FOLDS):
         rows = np.flatnonzero((fold == k).any(axis=1))
@@ -191,10 +205,11 @@ def _cross(
             guesses[b][cells] = guess[at]
             if deviation is not None:
                 spread[cells] = deviation[at]
-                filled.append(scores_filled(margins, hidden_scores, guess))
+                filled.append(guess)
+                scored.append(scores_filled(margins, hidden_scores, guess))
         place[cells] = count + np.nonzero(at)[0]
         count += len(rows)
-    return Tried(np.concatenate(filled) if filled else np.empty((0, table.shape[1])), place, guesses, spread)
+    return Tried(np.concatenate(filled), np.concatenate(scored), place, guesses, spread)
 
 
 def _refitted(linears: list[Linear], table: np.ndarray, scores: np.ndarray, at: np.ndarray) -> list[Linear]:
@@ -221,24 +236,3 @@ def _weight(one: np.ndarray, two: np.ndarray, truth: np.ndarray, cols: np.ndarra
     overall = np.clip(top.sum() / max(bottom.sum(), 1e-300), 0, 1)
     prior = bottom.sum() / max(len(truth), 1) * 20  # as much as twenty cells say
     return np.clip((top + prior * overall) / np.maximum(bottom + prior, 1e-300), 0, 1)
-
-
-def _trees(
-    learner: Learner, tried: Tried, table: np.ndarray, errors: np.ndarray, bumps: Bumps | None
-) -> dict[int, Callable[[np.ndarray], np.ndarray]]:
-    """Functions that a learner finds in what is left over, for the columns where they take away enough of it."""
-    found = {}
-    told = np.zeros_like(tried.filled) if bumps is None else bumps(tried.filled)
-    for j in range(table.shape[1]):
-        at = np.flatnonzero(tried.place[:, j] >= 0)
-        if len(at) < 50:
-            continue
-        seen = tried.place[at, j]
-        guess = table[at, j] - errors[at, j] + told[seen, j]
-        X = np.column_stack([tried.filled[seen], guess])
-        r = table[at, j] - guess
-        judge = np.arange(len(at)) % 4 == 0
-        tested = learner(X[~judge], r[~judge])(X[judge])
-        if np.sum((r[judge] - tested) ** 2) < (1 - 2 * BETTER) * np.sum(r[judge] ** 2):
-            found[j] = learner(X, r)
-    return found
