@@ -139,7 +139,8 @@ def _machine() -> str:
         sets = f"instruction sets {', '.join(_kernels.instruction_sets())}"
     chromium = any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
     browser = "Chromium" if chromium else "no Chromium"
-    return f"Python {platform.python_version()}, NumPy {version('numpy')}, {sets}, {torch}, no GPU, {browser}"
+    gpu = "a GPU" if Path("/dev/nvidiactl").exists() else "no GPU"
+    return f"Python {platform.python_version()}, NumPy {version('numpy')}, {sets}, {torch}, {gpu}, {browser}"
 
 
 def not_counted(build: Path) -> list[str]:
