@@ -24,12 +24,22 @@ def symbols() -> dict[str, list[tuple[str, str]]]:
 SYMBOLS = symbols()
 
 
+def restructured(text: str) -> str:
+    """Markdown of a table's cell as reStructuredText: its formulas stay formulas."""
+
+    def part(piece: str) -> str:
+        if piece.startswith("$"):
+            return f":math:`{piece[1:-1]}`"
+        return re.sub(r"([\\\\*|_])", r"\\\1", piece)
+
+    return "".join(map(part, re.split(r"(\$[^$]+\$)", text)))
+
+
 def add_symbols(app, what, name, thing, options, lines) -> None:
     """A line "In the paper: ..." at the end of the docstring."""
     if SYMBOLS.get(name):
         said = "; ".join(f"{symbol}, {meaning}" if meaning else symbol for symbol, meaning in SYMBOLS[name])
-        said = said.replace("\\", "\\\\").replace("*", "\\*").replace("|", "\\|").replace("_", "\\_")
-        lines += ["", f"**In the paper**: {said} (:doc:`/notation`)."]
+        lines += ["", f"**In the paper**: {restructured(said)} (:doc:`/notation`)."]
 
 
 def read(app, name, source) -> None:

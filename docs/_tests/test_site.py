@@ -180,6 +180,12 @@ def test_numbers_are_not_torn_apart_in_tables():
     assert kept > 100
 
 
+def test_no_formula_is_left_as_it_was_typed():
+    for page in pages():
+        text = re.sub(r"<(script|pre|code|style)\b.*?</\1>", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert re.findall(r"\$[A-Za-z\\][^$<>\n]{0,80}\$", text) == [], page.relative_to(SITE)
+
+
 def test_every_example_says_where_to_read_on():
     for page in (SITE / "gallery").glob("plot_*.html"):
         assert "Read on:" in page.read_text(encoding="utf-8"), page.stem
