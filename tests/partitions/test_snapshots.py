@@ -171,3 +171,19 @@ def test_arrays_come_back_with_their_layout(tmp_path, folder):
     (tmp_path / "s" / "101-3.npy").write_bytes(b"no array")
     with pytest.raises(FileError, match=r"101-3\.npy: the snapshot cannot be read"):
         load_site(site, str(tmp_path / "s"), keys)
+
+
+def test_what_was_broken_off_is_gone_when_the_next_one_begins(tmp_path):
+    snapshots = Snapshots(tmp_path / "ratings")
+    good = snapshots.begin()
+    (good / "1.npy").write_bytes(b"whole")
+    snapshots.done(good, 1.0)
+    broken = snapshots.begin()
+    (broken / "1.npy").write_bytes(b"half")
+    following = snapshots.begin()
+    assert not broken.exists()
+    assert (good / "1.npy").exists()
+    assert not list(following.iterdir())
+    snapshots.give_up()  # a full disk, say: what takes room and is of no use goes, what can be read stays
+    assert not following.exists()
+    assert (good / "1.npy").exists()

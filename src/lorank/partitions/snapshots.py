@@ -68,6 +68,7 @@ class Snapshots:
     def begin(self) -> Path:
         """An empty folder for the next one."""
         assert self._home is not None
+        self._clean()
         try:
             return Path(tempfile.mkdtemp(dir=self._home))
         except OSError as error:
@@ -95,7 +96,14 @@ class Snapshots:
 
     def give_up(self) -> None:
         """Without any from now on."""
+        self._clean()
         self._home = None
+
+    def _clean(self) -> None:
+        """Away with those that were broken off: nobody reads them, and they may be what fills the disk."""
+        for left in Path(str(self._home)).glob("*"):
+            if left != self.place:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def save_site(site: Site, place: str, keys: dict[int, int], shared: bool) -> int:
