@@ -11,7 +11,19 @@ import pytest
 
 import lorank as lr
 from lorank import metrics, solvers, starts, steps, stopping
-from lorank.parameter_checks import NOT_NEGATIVE, NUMBER, POSITIVE, SHAPE, SHARE, between, check, did_you_mean, one_of, whole
+from lorank.parameter_checks import (
+    NOT_NEGATIVE,
+    NUMBER,
+    POSITIVE,
+    SHAPE,
+    SHARE,
+    between,
+    check,
+    counted,
+    did_you_mean,
+    one_of,
+    whole,
+)
 
 NAN, INF = math.nan, math.inf
 TRUTH = lr.FixedRank.zero((3, 2), 1, float)
@@ -333,3 +345,14 @@ def test_other_arguments_of_random_problems_and_checks():
             test(problem, rank=1, seed=-1)
     with pytest.raises(ValueError, match="rtol must be positive"):
         lr.testing.dot_test(problem, rtol=-1)
+
+
+def test_one_of_a_thing_and_more():
+    assert [counted(n, "observation") for n in (0, 1, 2, 1500)] == [
+        "0 observations",
+        "1 observation",
+        "2 observations",
+        "1,500 observations",
+    ]
+    assert counted(np.int64(1), "entry", "entries") == "1 entry"
+    assert counted(3, "entry", "entries") == "3 entries"

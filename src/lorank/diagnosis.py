@@ -11,7 +11,7 @@ import numpy as np
 from .datafits.deviations import look_like_outliers, tails
 from .geometry import FixedRank
 from .operators import Completion
-from .parameter_checks import check, shown, whole
+from .parameter_checks import check, counted, shown, whole
 from .result import Result
 
 LOOKED_AT = 250_000  # values, of more every so many-th, that quartiles are taken of
@@ -93,11 +93,13 @@ class Diagnosis:
                 said.append(f"{_count(empty, name)} no observation and can only get an average.")
             if thin:
                 own = "its" if thin == 1 else "their"
-                said.append(f"{_count(thin, name)} fewer than {r} observations, too few for {r} factors of {own} own.")
+                said.append(
+                    f"{_count(thin, name)} fewer than {r} observations, too few for {counted(r, 'factor')} of {own} own."
+                )
         if self.duplicates:
-            said.append(f"{_number(self.duplicates, 'observation repeats', 'observations repeat')} a pair.")
+            said.append(f"{counted(self.duplicates, 'observation repeats', 'observations repeat')} a pair.")
         if self.outliers:
-            said.append(f"{_number(self.outliers, 'value lies', 'values lie')} far from all others: check the units.")
+            said.append(f"{counted(self.outliers, 'value lies', 'values lie')} far from all others: check the units.")
         if self.far and self.tails is not None:
             said.append(
                 f"{self.far:.2%} of the observations are far from the fit, whose residuals have heavy tails ({self.tails:.2g} "
@@ -122,8 +124,7 @@ class Diagnosis:
     def __str__(self) -> str:
         n1, n2 = self.shape
         share = self.observations / (n1 * n2)
-        seen = _number(self.observations, "observation", "observations")
-        return f"{n1:,} x {n2:,}, {seen} ({share:.2%}). {self.verdict}"
+        return f"{n1:,} x {n2:,}, {counted(self.observations, 'observation')} ({share:.2%}). {self.verdict}"
 
 
 def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0, fit: Result | FixedRank | None = None) -> Diagnosis:
@@ -315,10 +316,6 @@ def _outliers(values: np.ndarray) -> int:
     if high == low:
         return 0
     return int(((values > middle + 20 * (high - low)) | (values < middle - 20 * (high - low))).sum())
-
-
-def _number(n: int, one: str, more: str) -> str:
-    return f"{n:,} {one if n == 1 else more}"
 
 
 def _count(n: int, name: str) -> str:

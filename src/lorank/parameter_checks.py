@@ -38,6 +38,7 @@ __all__ = [
     "between",
     "check",
     "check_parameters",
+    "counted",
     "did_you_mean",
     "instance",
     "one_of",
@@ -161,6 +162,17 @@ def check_parameters(owner: Any, **expected: Expected) -> None:
     for name, one in expected.items():
         if not one.holds(value := getattr(owner, name)):
             raise one.refuse(f"{type(owner).__name__}: {name}", value)
+
+
+def counted(count: int, thing: str, things: str | None = None) -> str:
+    """How many of something there are, for a message.
+
+    Examples
+    --------
+    >>> counted(1, "observation"), counted(25_000, "observation"), counted(0, "entry", "entries")
+    ('1 observation', '25,000 observations', '0 entries')
+    """
+    return f"{int(count):,} {thing if count == 1 else things or thing + 's'}"
 
 
 def did_you_mean(word: Any, names: Iterable[str], at_most: int = 1) -> str:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .geometry import FixedRank
+from .parameter_checks import counted
 
 
 class ConvergenceWarning(UserWarning):
@@ -145,7 +146,7 @@ class History:
     def __repr__(self) -> str:
         if not self._rows:
             return "History(empty)"
-        return f"History({len(self)} entries, residual {self._rows[0][2]:.2e} -> {self._rows[-1][2]:.2e})"
+        return f"History({counted(len(self), 'entry', 'entries')}, residual {self._rows[0][2]:.2e} -> {self._rows[-1][2]:.2e})"
 
 
 class RankTrial(NamedTuple):
@@ -271,7 +272,9 @@ class Result:
             f"{self.X} by {_short_name(self.solver)}",
         ]
         if self.outliers is not None and self.outliers.mask.any():
-            lines.append(f"{int(self.outliers.mask.sum()):,} observations ({self.outliers.share:.2%}) left out as outliers")
+            lines.append(
+                f"{counted(int(self.outliers.mask.sum()), 'observation')} ({self.outliers.share:.2%}) left out as outliers"
+            )
         return "\n".join([*lines, self.status.advice]).rstrip()
 
 

@@ -17,6 +17,7 @@ from .parameter_checks import (
     POSITIVE_OR_INFINITE,
     between,
     check_parameters,
+    counted,
     instance,
     whole,
     with_methods,
@@ -260,7 +261,8 @@ class Iterations(Rule):
             return None
         return Status(
             "max_iter",
-            advice=f"Stopped after {state.iteration} iterations at relative residual {state.residual:.1e}: raise max_iter if "
+            advice=f"Stopped after {counted(state.iteration, 'iteration')} at relative residual {state.residual:.1e}: raise "
+            "max_iter if "
             "it was still falling, or loosen tol if the data are noisy.",
         )
 

@@ -27,6 +27,7 @@ def ratings(tmp_path_factory):
     seconds = 1_600_000_000 + rng.integers(0, 10**8, len(pairs))
     frame = polars.DataFrame({"user": pairs[:, 0], "item": pairs[:, 1], "rating": X[pairs[:, 0], pairs[:, 1]]})
     frame = frame.with_columns(seconds=polars.Series(seconds), date=polars.from_epoch(polars.Series(seconds)))
+    frame = frame.with_columns(days=(polars.col("seconds") - 1_600_000_000) // 86400)
     frame = frame.with_columns(text=polars.col("date").dt.to_string("%Y-%m-%d %H:%M:%S"))
     folder = tmp_path_factory.mktemp("ratings")
     frame.write_csv(folder / "r.csv")
@@ -59,10 +60,10 @@ def test_times_of_all_kinds_give_the_same_model(ratings, ending, tmp_path):
     [
         (["--half-life", "90d"], "--half-life needs --time"),
         (["--time", "seconds"], "--time goes with --half-life"),
-        (["--time", "seconds", "--half-life", "-3"], "half_life must be positive"),
-        (["--time", "seconds", "--half-life", "soon"], "half_life='soon' is no duration"),
+        (["--time", "seconds", "--half-life", "-3"], "--half-life must be positive"),
+        (["--time", "seconds", "--half-life", "soon"], "--half-life soon is no duration"),
         (["--time", "when", "--half-life", "90d"], "has no column 'when'"),
-        (["--time", "date", "--half-life", "90"], "half_life=90.0 of what"),
+        (["--time", "date", "--half-life", "90"], "--half-life 90.0 of what"),
         (["--time", "seconds", "--half-life", "90d", "--exposure", "item"], "do not go together"),
         (["--time", "seconds", "--half-life", "90d", "--implicit"], "--time is for ratings"),
         (["--time", "seconds", "--half-life", "90d", "--memory", "1GB"], "--time needs the ratings in memory"),
@@ -70,8 +71,37 @@ def test_times_of_all_kinds_give_the_same_model(ratings, ending, tmp_path):
 )
 def test_what_cannot_be(ratings, options, words):
     said = complete(ratings / "r.csv", *options)
-    assert said.exit_code in (1, 2)
+    assert said.exit_code == (1 if "when" in options else 2)
     assert words in " ".join(said.output.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--time", "date", "--half-life", "90d"], "half-life: 90 days"),
+        (["--time", "date", "--half-life", "36h"], "half-life: 1.5 days"),
+        (["--time", "seconds", "--half-life", "1d"], "half-life: 86,400, which is 1 day if times are seconds since 1970"),
+        (["--time", "days", "--half-life", "30"], "half-life: 30 in units of the times"),
+    ],
+)
+def test_a_half_life_has_a_unit(ratings, options, words, tmp_path):
+    out = tmp_path / "m.lorank"
+    assert words in complete(ratings / "r.csv", *options, "-o", out).stdout.splitlines()
+    assert words.removeprefix("half-life: ") in run("inspect", out).stdout
+
+
+def test_auto_says_what_it_found_in_days(tmp_path):
+    rng = np.random.default_rng(0)
+    pairs = np.argwhere(rng.random((20, 15)) < 0.9)
+    days = rng.integers(0, 1000, len(pairs))
+    values = np.where(days < 850, 1.0, 5.0) + 0.1 * rng.standard_normal(len(days))  # all change their minds
+    frame = polars.DataFrame({"user": pairs[:, 0], "item": pairs[:, 1], "rating": values})
+    dates = polars.Series(np.datetime64("2020-01-01") + days.astype("timedelta64[D]"))
+    frame.with_columns(when=dates).write_csv(tmp_path / "r.csv")
+    said = complete(tmp_path / "r.csv", "--time", "when", "--half-life", "auto", "--json")
+    seconds = json.loads(said.stdout)["half_life"]
+    said = complete(tmp_path / "r.csv", "--time", "when", "--half-life", "auto")
+    assert f"half-life: {seconds / 86400:.3g} days" in said.stdout.splitlines()
 
 
 def test_a_column_that_holds_no_times(tmp_path):

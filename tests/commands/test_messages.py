@@ -10,7 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from command_line import done, run
+from command_line import done, refused, run
 
 pytest.importorskip("typer")
 pytest.importorskip("polars")
@@ -229,3 +229,17 @@ def test_ctrl_c_elsewhere_leaves_what_was_there(place, tmp_path, monkeypatch, mo
     assert out.read_text() == "before"
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
     assert sorted(path.name for path in place.iterdir()) == before
+
+
+def test_one_is_one(place, tmp_path):
+    """Not "1 observations"."""
+    (tmp_path / "r.csv").write_text("user,item,rating\na,x,3\n")
+    assert "1 x 1, 1 observation (" in done("diagnose", tmp_path / "r.csv").stdout
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n2,4\n3,\n4,8\n")
+    assert done("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv").stdout.startswith("1 gap of 8 cells filled")
+    (tmp_path / "p.csv").write_text("user,film\nAnna,3\n")
+    assert done("predict", place / "m.lorank", tmp_path / "p.csv", "-o", tmp_path / "o.csv").stdout.startswith(
+        "1 prediction in"
+    )
+    (tmp_path / "short.csv").write_text("user,item,rating\na,x,3\nb\n")
+    assert "line 3: 1 field where the first line has 3" in refused("diagnose", tmp_path / "short.csv")

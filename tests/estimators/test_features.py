@@ -295,3 +295,14 @@ def test_a_line_of_any_sparse_format(world):
     plain = model.fold_in([], [], features=F[0]).predictions
     for kind in (scipy.sparse.coo_matrix, scipy.sparse.coo_array, scipy.sparse.dia_matrix):
         np.testing.assert_array_equal(model.fold_in([], [], features=kind(F[:1])).predictions, plain)
+
+
+def test_features_by_place_are_as_many_as_in_fit(world):
+    *_, F, _, pairs = world
+    model = lr.MatrixCompletion(**OPTIONS).fit(pairs, F[pairs[:, 0], 0], row_features=F)
+    d = F.shape[1]
+    for other in (np.append(F[0], 7.0), F[0, :-1], scipy.sparse.csr_array(np.append(F[0], 7.0)[None])):
+        with pytest.raises(ValueError, match=f"row_features had {d} columns in fit, .* and have {other.size} now: "):
+            model.fold_in([], [], features=other)
+    with pytest.raises(ValueError, match=f"row_features had {d} columns in fit"):
+        model.partial_fit(row_features=np.ones((len(F) + 1, d + 1)))

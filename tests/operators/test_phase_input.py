@@ -173,8 +173,9 @@ def adjoint_times(w):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"apply": A}, r"apply and adjoint must be functions, of an \(n, k\) and of an \(m, k\) array"),
-        ({"adjoint": None}, r"apply and adjoint must be functions"),
+        ({"apply": A}, r"apply must be a function, apply\(v\), which gives A v for an \(n, k\) array v: got ndarray"),
+        ({"adjoint": None}, r"adjoint must be a function, adjoint\(w\), .*: got NoneType"),
+        ({"apply": lambda v, w: v}, r"apply must be a function apply\(v\), .*: got a lambda\(v, w\)"),
         (
             {"apply": lambda v: A[:5] @ v},
             r"apply gives an array of shape \(5, 16\), expected \(9, 16\): columns are mapped one by",
@@ -274,3 +275,9 @@ def test_functions_may_work_in_place():
         result = lr.solve(lr.PhaseRetrieval.from_functions(apply, adjoint, y, 3, dtype=float), 1, solver)
         plain = lr.solve(lr.PhaseRetrieval.from_functions(times, adjoint_times, y, 3, dtype=float), 1, solver)
         np.testing.assert_array_equal(result.history.residual, plain.history.residual)
+
+
+def test_entries_of_the_signal_that_no_measurement_touches_are_named():
+    blind = np.where(np.arange(3) == 1, 0.0, A)
+    with pytest.warns(UserWarning, match="no measurement touches entry 1: what is found there says nothing"):
+        lr.PhaseRetrieval.from_functions(lambda v: blind @ v, lambda w: blind.T @ w, Y, 3, dtype=float, check=True)

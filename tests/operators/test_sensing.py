@@ -320,11 +320,18 @@ def test_bad_input_names_the_culprit(change, message):
 FORWARD, ADJOINT = functions(A3)
 
 
+def needs_three(left, right, third):
+    return np.ones(9)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"forward": A3}, r"forward must be a function, got ndarray"),
-        ({"adjoint": None}, r"adjoint must be a function, got NoneType"),
+        ({"forward": A3}, r"forward must be a function, forward\(left, right\), which gives .*: got ndarray"),
+        ({"adjoint": None}, r"adjoint must be a function, adjoint\(p\), .*: got NoneType"),
+        ({"forward": lambda X: np.ones(9)}, r"forward must be a function forward\(left, right\), .*: got a lambda\(X\)"),
+        ({"forward": needs_three}, r"forward\(left, right\), .*: got needs_three\(left, right, third\)"),
+        ({"adjoint": lambda: None}, r"adjoint must be a function adjoint\(p\), .*: got a lambda\(\)"),
         ({"forward": lambda left, right: np.ones(4)}, r"forward gives an array of shape \(4,\), and y has shape \(9,\)"),
         ({"forward": lambda left, right: np.zeros(9)}, r"forward gives zero for random matrices: nothing is measured"),
         ({"forward": lambda left, right: np.full(9, np.nan)}, r"forward gives nan or inf for random matrices"),
@@ -409,3 +416,24 @@ def test_functions_may_work_in_place():
     y = np.tensordot(A3, np.ones((3, 2)))
     one, two = (lr.solve(lr.Sensing.from_functions(*pair, y, (3, 2)), 1) for pair in ((forward, adjoint), functions(A3)))
     np.testing.assert_allclose(one.history.residual, two.history.residual, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+def test_rows_and_columns_that_no_measurement_touches_are_named(form, backend):
+    skip_where_numpy_cannot_go(backend)
+    A = np.random.default_rng(1).standard_normal((90, 9, 8))
+    A[:, [2, 5]] = 0
+    A[:, :, 7] = 0
+    blind = functions(A, form)
+    with pytest.warns(UserWarning, match="no measurement touches rows 2, 5 and column 7: what is found there says nothing"):
+        lr.Sensing.from_functions(*blind, np.ones(90), (9, 8), check=True, backend=backend)
+    lr.Sensing.from_functions(*blind, np.ones(90), (9, 8), backend=backend)  # on request alone: warnings are errors here
+    A[:, [2, 5]], A[:, :, 7] = 1e-6, 1e-6  # faint, but measured
+    lr.Sensing.from_functions(*functions(A, form), np.ones(90), (9, 8), check=True, backend=backend)
+
+
+def test_of_many_rows_some_are_named():
+    A = np.random.default_rng(1).standard_normal((40, 9, 4))
+    A[:, 1:] = 0
+    with pytest.warns(UserWarning, match="no measurement touches rows 1, 2, 3, 4, 5 and 3 others: "):
+        lr.Sensing.from_functions(*functions(A), np.ones(40), (9, 4), check=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..parameter_checks import did_you_mean
+from ..parameter_checks import counted, did_you_mean
 
 REFUSED, MISUSED, INTERRUPTED = 1, 2, 130  # exit codes: a file or its data; an option; Ctrl-C
 
@@ -28,11 +28,13 @@ OPTIONS = {
     "cols": "--col",
     "values": "--value",
     "random_state": "--seed",
+    "half_life": "--half-life",
     "row_features": "--row-features",
     "col_features": "--col-features",
 }
 SAME = ("by", "cluster", "device", "duplicates", "folder", "loss", "memory", "rank", "refine", "regularization", "seed", "time")
 OPTIONS |= {name: f"--{name}" for name in SAME}
+UNDERSCORED = [name for name in OPTIONS if "_" in name]  # which are no words that a message would have otherwise
 MODEL = (".lorank",)
 TABLE = (".csv", ".tsv", ".parquet")
 PAGE = (".html", ".htm")
@@ -73,7 +75,7 @@ def for_people(kept: str = "no file was written") -> Iterator[None]:
         raise typer.Exit(REFUSED) from None
     except (ValueError, ImportError, MemoryError, OSError) as error:
         said = in_options(str(error) or type(error).__name__)
-        tell(said)
+        tell(re.sub(rf"\b({'|'.join(UNDERSCORED)})\b", lambda found: OPTIONS[found[1]], said))
         raise typer.Exit(MISUSED if isinstance(error, Misuse) or said.startswith("-") else REFUSED) from None
 
 
@@ -144,6 +146,24 @@ def check_place(path: Path | None, endings: Sequence[str], what: str, option: st
         raise Misuse(f"{option} {path} is a folder: name a file in it, such as {path / ('out' + endings[0])}")
 
 
+def check_device(device: str | None) -> None:
+    """Refuse a device that this machine has not, with those it has."""
+    from ..backends import device_backend
+
+    if device is None:
+        return
+    try:
+        device_backend(device)
+    except ValueError as error:
+        try:
+            import torch
+        except ImportError:
+            raise Misuse(f"--device {device}: {error}. Without --device the fit needs no PyTorch") from None
+        there = ["cpu", *(f"cuda:{k}" for k in range(torch.cuda.device_count() if torch.cuda.is_available() else 0))]
+        hint = "" if len(there) > 1 else " (PyTorch sees no GPU: lorank doctor says more)"
+        raise Misuse(f"--device must be {_or(there)} on this machine, got {device!r}{hint}") from None
+
+
 def only_one(files: list[Path], command: str) -> Path:
     """The file, where a command takes one: the shell makes several of a pattern."""
     if len(files) > 1:
@@ -172,11 +192,7 @@ def all_files(paths: list[str]) -> list[Path]:
 
 
 def named(files: Sequence[str]) -> str:
-    return files[0] if len(files) == 1 else f"{files[0]} and {number(len(files) - 1, 'other')}"
-
-
-def number(count: int, thing: str, more: str = "s") -> str:
-    return f"{count:,} {thing}{more * (count != 1)}"
+    return files[0] if len(files) == 1 else f"{files[0]} and {counted(len(files) - 1, 'other')}"
 
 
 def show_json(content: dict[str, Any]) -> None:

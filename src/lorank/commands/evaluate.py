@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from ..parameter_checks import counted
 from .common import PAGE, Misuse, busy, check_place, for_people, only_one, say_columns, show_json, table
 from .options import COLUMNS, OUTPUT, flag, option
 
@@ -88,7 +89,8 @@ def run_evaluate(
         models = {name: asdict(one) | {"rmse": found.errors.get(name)} for name, one in found.scores.items()}
         show_json(summary | {"models": models} | ({} if report is None else {"report": str(report)}))
         return
-    print(f"{found.held_out:,} held-out values of {found.positive:g} or more, of {found.users:,} rows; lists of {n}")
+    values, rows = counted(found.held_out, "held-out value"), counted(found.users, "row")
+    print(f"{values} of {found.positive:g} or more, of {rows}; lists of {n}")
     table(found.head, found.lines)
     if report is not None:
         print(f"report: {report}")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..parameter_checks import counted
 from .common import (
     INTERRUPTED,
     MODEL,
@@ -17,6 +18,7 @@ from .common import (
     Misuse,
     all_files,
     busy,
+    check_device,
     check_place,
     in_options,
     named,
@@ -59,6 +61,7 @@ class Request:
         word(self.loss, (SQUARES, ROBUST, *LOSSES), "--loss")
         check_place(self.out, MODEL, "a model")
         check_place(self.report, PAGE, "a report", "--report")
+        check_device(self.device)
         rank = whole_or(self.rank, ("auto",), "rank")
         return rank, number_or(self.regularization, ("auto", "learned"), "regularization")
 
@@ -227,12 +230,11 @@ def say_fit(model: Any, summary: dict[str, Any], request: Request, more: str = "
     else:
         print(in_options(str(model.diagnosis_)))
         said = "" if request.loss == "squares" else f", loss {request.loss}"
-        print(f"rank {model.rank_}, regularization {_short(model.regularization_)}, {model.n_iter_} sweeps{said}")
+        print(f"rank {model.rank_}, regularization {_short(model.regularization_)}, {counted(model.n_iter_, 'sweep')}{said}")
         if summary.get("outliers") is not None:
-            count = summary["outliers"]
-            print(f"{count:,} observation{'s were' if count != 1 else ' was'} left out as outliers")
+            print(f"{counted(summary['outliers'], 'observation was', 'observations were')} left out as outliers")
         if model.half_life is not None:
-            print("half-life: " + ("none, all ratings count alike" if model.half_life_ is None else f"{model.half_life_:g}"))
+            print(f"half-life: {model._decay or 'none, all ratings count alike'}")
         held = summary.get("heldout")
         if held is not None:
             print(

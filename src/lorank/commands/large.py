@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from ..files import FileError
+from ..parameter_checks import counted
 from ..partitions.folder import MANIFEST, Folder, open_folder
 from ..partitions.memory import physical_memory, shown
-from .common import ENDINGS, Misuse, all_files, busy, named, number, say_columns
+from .common import ENDINGS, Misuse, all_files, busy, named, say_columns
 from .fitting import ENDS_EARLY, Request, bounds_and_intervals, say_fit
 from .models import ids_of, summarize
 
@@ -161,8 +162,10 @@ class Progress:
 
     def text(self) -> str:
         found = self.summary()
-        said = f"{found['passes']:,} passes, {shown(found['bytes_passed_over'])} passed over"
-        workers = f", {found['workers']} workers, {shown(found['bytes_among_workers'])} among them" if self.remote else ""
+        said = f"{counted(found['passes'], 'pass', 'passes')}, {shown(found['bytes_passed_over'])} passed over"
+        workers = (
+            f", {counted(found['workers'], 'worker')}, {shown(found['bytes_among_workers'])} among them" if self.remote else ""
+        )
         lost = f", {found['workers_lost']} lost" if found["workers_lost"] else ""
         return said + workers + lost
 
@@ -213,7 +216,7 @@ def complete(request: Request, where: Where) -> int:
     if request.out is not None:
         model.save(request.out)
         summary["model"] = str(request.out)
-    return say_fit(model, summary, request, f"{number(summary['partitions'], 'partition')}, {progress.text()}")
+    return say_fit(model, summary, request, f"{counted(summary['partitions'], 'partition')}, {progress.text()}")
 
 
 def diagnose(files: list[str], names: tuple[str | None, str | None, str | None], where: Where, rank: int) -> Any:

@@ -101,6 +101,7 @@ def run_inspect(path: Path, as_json: bool) -> None:
     if as_json:
         show_json(summary)
         return
+    summary["half_life"] = getattr(model, "_decay", None)  # with its unit
     for key, content in summary.items():
         if content is not None and key not in ("curve", "diagnosis"):
             print(f"{key:>16}  {', '.join(map(str, content)) if isinstance(content, (list, np.ndarray)) else content}")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..parameter_checks import counted
 from . import large, taken
 from .common import TABLE, Misuse, all_files, busy, check_place, say_columns, show_json, table
 from .models import as_known, as_ratings, ids_of, load_model, load_ratings, near_ids
@@ -34,7 +35,7 @@ def run_predict(
     if as_json:
         show_json({"predictions": count, "unknown": unknown, "out": str(out)})
     else:
-        said = f"{count:,} prediction{'s' * (count != 1)} in {out}"
+        said = f"{counted(count, 'prediction')} in {out}"
         print(said + (f", {unknown:,} of rows or columns never observed" if unknown else ""))
 
 
@@ -148,4 +149,4 @@ def run_recommend_all(model: Path, out: Path, n: int, by: str | None, seen: bool
     if as_json:
         show_json({"rows": count, "out": str(out)})
     else:
-        print(f"recommendations for {count:,} rows in {out}")
+        print(f"recommendations for {counted(count, 'row')} in {out}")

@@ -6,7 +6,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from .common import MODEL, PAGE, TABLE, Misuse, busy, check_place, for_people, number_or, only_one, show_json, whole_or, word
+from ..parameter_checks import counted
+from .common import (
+    MODEL,
+    PAGE,
+    TABLE,
+    Misuse,
+    busy,
+    check_device,
+    check_place,
+    for_people,
+    number_or,
+    only_one,
+    show_json,
+    whole_or,
+    word,
+)
 from .options import MODEL as FIT
 from .options import OUTPUT, flag, option
 
@@ -70,6 +85,7 @@ def run_impute(
     check_place(model, MODEL, "a model", "--model")
     check_place(report, PAGE, "a report", "--report")
     word(refine, REFINES, "--refine")
+    check_device(device)
     options = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto", "learned"), "regularization")
     chosen = options == ("auto", "auto") and device is None
     if not chosen and (time is not None or refine != "auto"):
@@ -83,7 +99,9 @@ def run_impute(
     if as_json:
         show_json(summary)
     else:
-        print(f"{summary['gaps']:,} gaps of {summary['cells']:,} cells filled at rank {summary['rank']}: {out}")
+        print(
+            f"{counted(summary['gaps'], 'gap')} of {counted(summary['cells'], 'cell')} filled at rank {summary['rank']}: {out}"
+        )
         if summary["left_alone"]:
             print(f"left as they are: {', '.join(summary['left_alone'])}")
         if not summary["gaps"] and 3 <= len(summary["left_alone"]) + summary["columns"] <= 4:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..files import FileError
+from ..parameter_checks import counted
 from ..partitions.folder import Folder, open_folder
-from .common import ENDINGS, Misuse, all_files, busy, named, number, number_or, say_columns, show_json, table, whole_or
+from .common import ENDINGS, Misuse, all_files, busy, named, number_or, say_columns, show_json, table, whole_or
 from .fitting import ENDS_EARLY, Request, say_end
 from .large import ROWS, Progress, Where, check_ids, for_files_only, on_a_cluster, partitions_among
 from .models import near_ids
@@ -68,14 +69,15 @@ def complete(request: Request, where: Where) -> int:
         show_json(summary)
         return say_end(model, summary, request)
     users, items = problem.shape
-    print(f"{problem.m:,} pairs of {users:,} users and {items:,} items")
+    print(f"{counted(problem.m, 'pair')} of {counted(users, 'user')} and {counted(items, 'item')}")
     print(
-        f"rank {model.rank}, regularization {model.regularization_:.3g}, zeros count {model.zeros_:.3g}, {model.n_iter_} sweeps"
+        f"rank {model.rank}, regularization {model.regularization_:.3g}, zeros count {model.zeros_:.3g}, "
+        f"{counted(model.n_iter_, 'sweep')}"
     )
     if model.curve_:
         best = max(c.ndcg for c in model.curve_)
-        print(f"NDCG of lists of 20 on held-out pairs: {best:.4f}, the best of {len(model.curve_)} settings")
-    print(f"{number(summary['partitions'], 'partition')}, {progress.text()}")
+        print(f"NDCG of lists of 20 on held-out pairs: {best:.4f}, the best of {counted(len(model.curve_), 'setting')}")
+    print(f"{counted(summary['partitions'], 'partition')}, {progress.text()}")
     return say_end(model, summary, request)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..files import FileError
+from ..parameter_checks import counted
 from .hints import NOT_UTF8, comma_hint, refuse_others, separator_of
 
 csv.field_size_limit(1 << 20)
@@ -105,7 +106,7 @@ def complain(
             skip = False
             continue
         if len(record) != len(names):
-            raise FileError(f"{path}, line {line}: {len(record)} fields where the first line has {len(names)}")
+            raise FileError(f"{path}, line {line}: {counted(len(record), 'field')} where the first line has {len(names)}")
         for name in wanted:
             cell = record[at[name]]
             if not cell.strip():
@@ -131,7 +132,9 @@ def read_cells(source: Any, path: Path, separator: str, names: Sequence[str], he
     except (pl.exceptions.PanicException, pl.exceptions.PolarsError, OSError, ValueError) as error:
         for line, record in records(path, separator):
             if len(record) != len(names):
-                raise FileError(f"{path}, line {line}: {len(record)} fields where the first line has {len(names)}") from None
+                raise FileError(
+                    f"{path}, line {line}: {counted(len(record), 'field')} where the first line has {len(names)}"
+                ) from None
         raise FileError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..backends import Array, Arrays
-from ..parameter_checks import NOT_NEGATIVE, check_parameters
+from ..parameter_checks import NOT_NEGATIVE, check_parameters, counted
 from .loss import Loss, first_bad
 
 FAR = 1e-3  # below, tanh(z / 2) / (2 z) by its series
@@ -93,8 +93,8 @@ class Logistic(Loss):
         if one.all() or not one.any():
             only = 1 if one.all() else int(low)
             raise ValueError(
-                f"all {len(values):,} labels are {only}: with one class only there is nothing to tell apart; add observations "
-                "of the other class"
+                f"all {counted(len(values), 'label')} are {only}: with one class only there is nothing to tell apart; add "
+                "observations of the other class"
             )
         return values if low == 0 else (values + 1) / 2, self
 

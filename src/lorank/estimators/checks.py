@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array, column_or_1d
 
-from ..parameter_checks import NOT_NEGATIVE, SHARE, check, one_of, shown, whole
+from ..parameter_checks import NOT_NEGATIVE, SHARE, check, counted, one_of, shown, whole
 
 
 def check_pairs(X: Any) -> np.ndarray:
@@ -90,7 +90,9 @@ def check_weights(weights: Any, m: int) -> np.ndarray | None:
     if w.ndim == 0 and np.isfinite(w) and w > 0:
         return None  # the same for all
     if w.shape != (m,):
-        raise ValueError(f"sample_weight must have one number per observation: got shape {w.shape} for {m} observations")
+        raise ValueError(
+            f"sample_weight must have one number per observation: got shape {w.shape} for {counted(m, 'observation')}"
+        )
     if not np.isfinite(w).all() or (w < 0).any() or not w.any():
         raise ValueError("sample_weight must be finite, not negative, and not all zero")
     largest, smallest = float(w.max()), float(w[w > 0].min())

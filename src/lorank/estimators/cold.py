@@ -10,6 +10,7 @@ import scipy.sparse
 
 from ..factor_models import Settings
 from ..factor_models.taste import Taste
+from ..parameter_checks import counted
 from ..solvers.links import Features
 from .entries import Entries
 from .features import SideTable, read_features
@@ -51,7 +52,9 @@ def featured(settings: Settings, sides: dict[str, SideTable], shape: tuple[int, 
     for (side, _), n in zip(SIDES, shape, strict=True):
         if side in sides and sides[side].numbers.shape[0] != n:
             lines = sides[side].numbers.shape[0]
-            raise ValueError(f"{side}_features have {lines:,} lines, and the matrix has {n:,} {side}s: they must be as many")
+            raise ValueError(
+                f"{side}_features have {counted(lines, 'line')}, and the matrix has {counted(n, side)}: they must be as many"
+            )
     found = {f"{side}_features": Features(table.numbers) for side, table in sides.items()}
     return replace(settings, row_features=found.get("row_features"), col_features=found.get("col_features"))
 
@@ -76,11 +79,8 @@ def told_by(model: MatrixCompletion, features: Any) -> np.ndarray:
     elif not is_frame(features):
         features = np.atleast_2d(np.asarray(features))
     if features.shape[0] != 1:
-        raise ValueError(f"features must be those of one row, got {features.shape[0]:,} lines")
-    encoder = model._sides["row"].encoder
-    if not is_frame(features) and features.shape[1] <= max(one["at"] for one in encoder.columns):
-        raise ValueError(f"features has {features.shape[1]} columns, and row_features had more in fit")
-    return affine(encoder.encode(features, "row"), model.model_.row_link)[0]
+        raise ValueError(f"features must be those of one row, got {counted(features.shape[0], 'line')}")
+    return affine(model._sides["row"].encoder.encode(features, "row"), model.model_.row_link)[0]
 
 
 class OneLine:

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from ..datafits import Ordinal
 from ..factor_models.folds import held_out_error
 from ..factor_models.memory import Memory
-from ..parameter_checks import POSITIVE, shown
+from ..parameter_checks import POSITIVE, counted, shown
 from .frames import column, column_names, is_frame
 
 if TYPE_CHECKING:
@@ -103,9 +103,29 @@ class Decay:
         now = np.where(old > 0, np.maximum(old * (aged * found.scale / self.scale), found.scale * FAINTEST), 0.0)
         return found, replace(memory, entries=memory.entries._replace(weights=now))
 
+    def __str__(self) -> str:
+        """The half-life with its unit, as far as it is known."""
+        if self.dates:
+            return duration(self.half_life)
+        if SECONDS[0] <= self.last <= SECONDS[1]:
+            return f"{self.half_life:,.6g}, which is {duration(self.half_life)} if times are seconds since 1970"
+        return f"{self.half_life:,.6g} in units of the times"
+
     def plain(self) -> dict[str, Any]:
         """As JSON takes it."""
         return asdict(self)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the largest unit that they fill.
+
+    >>> duration(90 * 86400), duration(5400), duration(86400), duration(1e8)
+    ('90 days', '1.5 hours', '1 day', '3.17 years')
+    """
+    units = {"year": UNITS["y"], "day": UNITS["d"], "hour": UNITS["h"], "minute": UNITS["min"], "second": UNITS["s"]}
+    name = next((name for name, unit in units.items() if seconds >= unit), "second")
+    said = f"{seconds / units[name]:.3g}"
+    return f"{said} {name}{'s' * (said != '1')}"
 
 
 def start_decay(
@@ -206,7 +226,7 @@ def read_times(times: Any, X: Any, m: int) -> Times | None:
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} is no array: {error}") from None
     if a.shape != (m,):
-        raise ValueError(f"{name} must have one time per observation: got shape {a.shape} for {m:,} observations")
+        raise ValueError(f"{name} must have one time per observation: got shape {a.shape} for {counted(m, 'observation')}")
     dates = a.dtype.kind not in "biuf"
     found = _seconds(a, name) if dates else a.astype(float)
     bad = np.flatnonzero(~np.isfinite(found))
@@ -263,8 +283,8 @@ def _foretelling(
     before, after = np.split(order, [len(order) - max(1, round(model.holdout * len(order)))])
     if len(before) < 2:
         raise ValueError(
-            f"half_life='auto' holds out the latest of {len(order)} observations, and {len(before)} are left, too few to fit: "
-            "give a half_life, or leave it out"
+            f"half_life='auto' holds out the latest of {counted(len(order), 'observation')}, and leaves {len(before)}, "
+            "too few to fit: give a half_life, or leave it out"
         )
     earlier = Times(times.at[before], times.dates)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..operators.array_checks import as_shape
-from ..parameter_checks import shown
+from ..parameter_checks import counted, shown
 from .checks import check_pairs, check_positions, check_values
 from .frames import chosen, column, column_names, is_frame, pair_columns
 from .ids import find_ids, numbered, places
@@ -143,15 +143,15 @@ def full_shape(entries: Entries, shape: Any) -> tuple[int, int]:
         n1, n2 = given
     if max(n1, n2) > 1000 + 100 * len(entries.rows):
         raise ValueError(
-            f"indices (or shape) reach {max(n1, n2) - 1:,} for {len(entries.rows):,} observations: map ids to 0 .. n-1 first, "
-            "e.g. with numpy.unique(ids, return_inverse=True), or fit a data frame, whose ids may be any"
+            f"indices (or shape) reach {max(n1, n2) - 1:,} for {counted(len(entries.rows), 'observation')}: map ids to "
+            "0 .. n-1 first, e.g. with numpy.unique(ids, return_inverse=True), or fit a data frame, whose ids may be any"
         )
     return n1, n2
 
 
 def _as_many(values: np.ndarray, m: int) -> np.ndarray:
     if len(values) != m:
-        raise ValueError(f"X and y must be alike in length: got {m:,} pairs and {len(values):,} values")
+        raise ValueError(f"X and y must be alike in length: got {counted(m, 'pair')} and {counted(len(values), 'value')}")
     return values
 
 

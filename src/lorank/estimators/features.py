@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..parameter_checks import shown
+from ..parameter_checks import counted, shown
 from .frames import column, column_names, is_frame
 from .ids import as_ids, find_ids, united_ids
 
@@ -56,6 +56,12 @@ class Encoder:
         have = set(column_names(table)) if frame else set()
         if frame == (self.columns[0]["name"] is None):
             raise ValueError(f"{side}_features were {'an array' if frame else 'a data frame'} in fit, and are not now")
+        had = max(spec["at"] for spec in self.columns) + 1
+        if not frame and table.shape[1] != had:
+            raise ValueError(
+                f"{side}_features had {counted(had, 'column')} in fit, which go by their places, and have "
+                f"{table.shape[1]:,} now: pass the same ones in the same order"
+            )
         blocks = []
         for k, spec in enumerate(self.columns):
             if frame and spec["name"] not in have:
@@ -120,7 +126,7 @@ def read_features(
     if ids is None:
         if numbers.shape[0] < seen:
             raise ValueError(
-                f"{what} have {numbers.shape[0]:,} lines, and observations reach {side} {seen - 1:,}: each needs one"
+                f"{what} have {counted(numbers.shape[0], 'line')}, and observations reach {side} {seen - 1:,}: each needs one"
             )
         return numbers, encoder, None
     own = as_ids(column(table, label), side)
@@ -130,7 +136,7 @@ def read_features(
         raise ValueError(f"{what} have more than one line for {own[order][twice[0]].item()!r}")
     missing = np.setdiff1d(ids, own) if (ids.dtype.kind in "iu") == (own.dtype.kind in "iu") else ids
     if len(missing):
-        more = f" and {len(missing) - 1:,} others" if len(missing) > 1 else ""
+        more = f" and {counted(len(missing) - 1, 'other')}" if len(missing) > 1 else ""
         raise ValueError(
             f"{what} have no line for {side} {missing[0].item()!r}{more}: add what is known of them, or leave them out"
         )

@@ -14,6 +14,7 @@ from ..factor_models.fit import check_ratio
 from ..factor_models.memory import Grown, Memory
 from ..factor_models.update import Update
 from ..operators import Completion
+from ..parameter_checks import counted
 from .checks import check_weights
 from .cold import SIDES, affine
 from .decay import combined, read_times
@@ -54,7 +55,8 @@ def learn_more(
     merged = len(memory.entries.indices) + len(values) - len(more.entries.indices)
     if merged and model.loss_ is not None and model.loss_.discrete and not model.loss_.exact_means:
         raise ValueError(
-            f"{merged} pairs were observed before, or twice, and classes have no mean: keep one observation of each pair"
+            f"{counted(merged, 'pair')} {'was' if merged == 1 else 'were'} observed before, or twice, and "
+            "classes have no mean: keep one observation of each pair"
         )
     if more.entries.weights is not None:
         check_ratio(more.entries.weights)

@@ -15,7 +15,7 @@ from ..backends import Backend, Observations, device_backend, get_backend
 from ..factor_models.implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, one_row, ridges
 from ..factor_models.implicit_choice import ImplicitCandidate, Positives, choose_implicit
 from ..operators import Completion
-from ..parameter_checks import NOT_NEGATIVE, POSITIVE, YES_OR_NO, check, one_of, shown, whole
+from ..parameter_checks import NOT_NEGATIVE, POSITIVE, YES_OR_NO, check, counted, one_of, shown, whole
 from ..solvers.runner import INTERRUPTED
 from ..top import rows_of, top_columns
 from .frames import pair_columns
@@ -430,8 +430,8 @@ class ImplicitFactorization(BaseEstimator):
     def _remembered(self) -> tuple[np.ndarray, np.ndarray]:
         if self._seen is None:
             raise ValueError(
-                f"the model was fitted to {self._totals[0].sum():,} pairs in partitions, too many to remember who took what: "
-                "pass exclude_seen=False, or use lorank recommend --all --ratings FOLDER, which reads it there"
+                f"the model was fitted to {counted(self._totals[0].sum(), 'pair')} in partitions, too many to "
+                "remember who took what: pass exclude_seen=False, or use lorank recommend --all --ratings FOLDER"
             )
         return self._seen
 

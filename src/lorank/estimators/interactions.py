@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..parameter_checks import shown
+from ..parameter_checks import counted, shown
 from .checks import check_weights
 from .entries import read_weights
 from .frames import pair_columns
@@ -104,7 +104,7 @@ def _counts(counts: Any, m: int) -> np.ndarray:
     except (TypeError, ValueError):
         raise ValueError(f"counts must be numbers, got {shown(counts)}") from None
     if found.shape != (m,):
-        raise ValueError(f"counts must be one number for each of {m:,} pairs, got an array of shape {found.shape}")
+        raise ValueError(f"counts must be one number for each of {counted(m, 'pair')}, got an array of shape {found.shape}")
     bad = np.flatnonzero(~np.isfinite(found) | (found < 0))
     if len(bad):
         raise ValueError(

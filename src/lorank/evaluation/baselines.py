@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import get_backend
-from ..parameter_checks import NOT_NEGATIVE, check, shown, whole
+from ..parameter_checks import NOT_NEGATIVE, check, counted, shown, whole
 from ..top import rows_of, top_columns
 
 
@@ -84,7 +84,9 @@ class ItemMean(_Constant):
         users, items, n_items = _pairs(users, items, n_items)
         values = np.asarray(values)
         if values.shape != items.shape or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
-            raise ValueError(f"values must be finite numbers, one for each of {len(items):,} pairs: got {shown(values)}")
+            raise ValueError(
+                f"values must be finite numbers, one for each of {counted(len(items), 'pair')}: got {shown(values)}"
+            )
         counts, mean = np.bincount(items, minlength=n_items), float(values.mean())
         sums = np.bincount(items, values - mean, n_items)
         super().__init__(users, items, mean + sums / np.maximum(counts + shrinkage, 1e-300), counts > 0)

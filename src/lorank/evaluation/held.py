@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..parameter_checks import check, shown, whole
+from ..parameter_checks import check, counted, shown, whole
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,8 @@ def check_lists(recommended: Any, held: Any, n: Any) -> tuple[np.ndarray, Held]:
     found = Held.of(held)
     if len(found.counts) != len(lists):
         raise ValueError(
-            f"recommended has {len(lists):,} rows, and held has {len(found.counts):,} users: one row for each user"
+            f"recommended has {counted(len(lists), 'row')}, and held has {counted(len(found.counts), 'user')}: one row for "
+            "each user"
         )
     return lists[:, : int(n)], found
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..parameter_checks import SHARE, check, shown, whole
+from ..parameter_checks import SHARE, check, counted, shown, whole
 
 
 def leave_some_out(users: Any, share: float = 0.2, *, keep: int = 1, seed: int = 0) -> np.ndarray:
@@ -84,7 +84,9 @@ def leave_last_out(users: Any, times: Any, share: float = 0.2, *, keep: int = 1,
     check("seed", seed, whole(0))
     when = np.asarray(times)
     if when.shape != users.shape or when.dtype.kind not in "iufM":
-        raise ValueError(f"times must be one number or date for each of {len(users):,} observations, got {shown(times)}")
+        raise ValueError(
+            f"times must be one number or date for each of {counted(len(users), 'observation')}, got {shown(times)}"
+        )
     if when.dtype.kind == "M":
         when = when.astype(np.int64)
     if not np.isfinite(when).all():

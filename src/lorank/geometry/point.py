@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends import Array, Arrays, as_owned, backend_of
-from ..parameter_checks import FLOAT_TYPE, SHAPE, check, shown
+from ..parameter_checks import FLOAT_TYPE, SHAPE, check, counted, shown
 from .factor_checks import check_rank, matrix_of_numbers
 from .matrix import MatrixInterface
 
@@ -67,7 +67,9 @@ class FixedRank(MatrixInterface):
         if backend is None:  # a user's factors
             left, right = matrix_of_numbers(left, "left"), matrix_of_numbers(right, "right")
             if left.shape[1] != right.shape[1]:
-                raise ValueError(f"left and right must be alike in width: got {left.shape[1]} and {right.shape[1]} columns")
+                raise ValueError(
+                    f"left and right must be alike in width: got {left.shape[1]} and {counted(right.shape[1], 'column')}"
+                )
             backend = backend_of(left)
         if rank is not None:
             check_rank(rank, left.shape[1])

@@ -16,6 +16,7 @@ import numpy as np
 from ..backends import Array, Backend, device_backend, get_backend
 from ..datafits import Datafit, Quadratic
 from ..geometry import FIXED_RANK, FixedRank, Manifold, Tangent
+from ..parameter_checks import counted
 from .gradient import Gradient
 
 
@@ -191,8 +192,9 @@ class Problem(ABC):
         """The rank as an int, or a ValueError that says what is wrong with it; warns when data are too few for it."""
         rank = self.manifold.check_rank(rank, self.shape)
         if self.m < self.dof(rank):
+            are = "is" if self.m == 1 else "are"
             warnings.warn(
-                f"{self.m:,} measurements are fewer than the {self.dof(rank):,} degrees of freedom of a rank-{rank} "
+                f"{counted(self.m, 'measurement')} {are} fewer than the {self.dof(rank):,} degrees of freedom of a rank-{rank} "
                 f"matrix of this shape: many matrices fit; lower the rank or measure more",
                 stacklevel=3,
             )
@@ -249,7 +251,7 @@ class Problem(ABC):
 
     def __repr__(self) -> str:
         size = " x ".join(map(str, self.shape))
-        return f"{type(self).__name__}({size}, {self.m:,} measurements, {self.dtype}, {self.backend.name})"
+        return f"{type(self).__name__}({size}, {counted(self.m, 'measurement')}, {self.dtype}, {self.backend.name})"
 
 
 @dataclass(frozen=True)

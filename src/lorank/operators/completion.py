@@ -14,7 +14,7 @@ import numpy as np
 from ..backends import Array, Backend, Observations, Vector, backend_of, get_backend
 from ..datafits import ROBUST, Cauchy, Datafit, Loss, Quadratic, Weighted, resolve_loss
 from ..geometry import FixedRank, Tangent
-from ..parameter_checks import check, one_of
+from ..parameter_checks import check, counted, one_of
 from .array_checks import plain_array
 from .base import Balanced, Problem
 from .big_completion import BigCompletion
@@ -316,7 +316,7 @@ class Completion(BigCompletion, Problem):
         """All observations but about a ``share`` of them, and those; the last ones of a row or column are not taken away."""
         parts = self.observations.split(int(rng.integers(2**31)), share)
         if parts is None:
-            raise ValueError(f"{self.m:,} observations are too few to hold some back: give the rank as a number")
+            raise ValueError(f"{counted(self.m, 'observation')}: too few to hold some back: give the rank as a number")
         kept, held = (self.with_observations(part) for part in parts)
         return kept, held
 

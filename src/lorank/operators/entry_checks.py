@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..backends import Array, Arrays, backend_of
-from ..parameter_checks import shown
+from ..parameter_checks import counted, shown
 from .array_checks import FLOATS, as_shape, plain_array
 
 LIMIT = 2**31 - 1  # rows and columns: indices are kept in 32 bits
@@ -139,7 +139,7 @@ def merge(
         row = int(np.searchsorted(indptr, k, side="right")) - 1
         raise RepeatedPairs(
             f"the pair (row {row}, column {indices[k]}) is observed more than once (places {order[k]} and {order[k + 1]}; "
-            f"{len(repeated):,} repetitions in all): pass duplicates='mean', 'last' or 'sum' to say what they mean"
+            f"{counted(len(repeated), 'repetition')} in all): pass duplicates='mean', 'last' or 'sum' to say what they mean"
         )
     first = np.ones(len(y), bool)
     first[repeated + 1] = False

@@ -14,9 +14,10 @@ import numpy as np
 
 from ..backends import Array, Backend, backend_of, get_backend
 from ..geometry import FixedRank
-from ..parameter_checks import shown, whole
+from ..parameter_checks import counted, shown, whole
 from .array_checks import FLOATS, check_gain, finite_array, functions_of_numpy
 from .base import Problem
+from .function_checks import check_function, check_pair
 from .gram_operator import GramOperator, RoughGram, gram_operator
 from .linear_maps import DiffractionMap, FunctionMap, LinearMap, MatrixMap
 from .phase_gradient import DiagonalForm, PhaseGradient
@@ -143,10 +144,10 @@ class PhaseRetrieval(Problem):
         """A user's own A: ``apply`` maps the columns of an (n, k) array by A, ``adjoint`` those of an (m, k) array by A^H.
 
         They are given arrays of the kind that y is: NumPy's, or tensors on its device. With ``check`` a pair that does not
-        pass the dot test is refused.
+        pass the dot test is refused, and a warning names entries of the signal that no measurement touches.
         """
-        if not (callable(apply) and callable(adjoint)):
-            raise ValueError("apply and adjoint must be functions, of an (n, k) and of an (m, k) array")
+        check_function("apply", apply, ("v",), "A v for an (n, k) array v")
+        check_function("adjoint", adjoint, ("w",), "A^H w for an (m, k) array w")
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
             raise ValueError(f"n, the length of the signal, must be a positive integer: got {n!r}")
         with contextlib.suppress(TypeError):  # a name may stand for a type
@@ -160,12 +161,7 @@ class PhaseRetrieval(Problem):
         linear_map = FunctionMap(apply, adjoint, math.prod(y.shape), int(n), dtype, backend, of_numpy)
         self._set_up(linear_map, y, (int(n),), row_norms, seed, backend)
         if check:
-            from .dot_test import dot_test
-
-            try:
-                dot_test(self, rank=1)
-            except AssertionError as error:
-                raise ValueError(str(error)) from None
+            check_pair(self, 1, ("entry", "entry"), stacklevel=3)
         return self
 
     def _set_up(
@@ -179,7 +175,7 @@ class PhaseRetrieval(Problem):
                 "y is complex: phase retrieval takes intensities |A x|^2, which are real: if this is A x, give abs(y)**2"
             )
         if len(y) != linear_map.m:
-            raise ValueError(f"A makes {linear_map.m:,} measurements and y has {len(y):,}: there must be one for each")
+            raise ValueError(f"A makes {counted(linear_map.m, 'measurement')} and y has {len(y):,}: there must be one for each")
         if (y < 0).any():
             k = backend_of(y).first(y < 0)
             raise ValueError(
@@ -380,7 +376,7 @@ def phase_distance(x: Any, truth: Any) -> float:
     """
     x, truth = (np.ravel(backend_of(a).to_numpy(a)) for a in (finite_array(x, "x"), finite_array(truth, "truth")))
     if x.shape != truth.shape:
-        raise ValueError(f"x and truth must be alike in length: got {x.size} and {truth.size} entries")
+        raise ValueError(f"x and truth must be alike in length: got {x.size:,} and {counted(truth.size, 'entry', 'entries')}")
     size = float(np.linalg.norm(truth))
     if size == 0:
         raise ValueError("the true signal is zero: no distance is relative to it")

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..backends import Array, Backend, backend_of, get_backend
-from ..parameter_checks import NUMBER, POSITIVE, shown
+from ..parameter_checks import NUMBER, POSITIVE, counted, shown
 from .array_checks import as_shape, check_gain, finite_array, functions_of_numpy, measurement_vector
 from .base import Problem
+from .function_checks import check_function, check_pair
 from .gradient import Gradient
 
 BLOCK = 8 << 20  # bytes of A that one step of a pass takes: read once from memory, used twice from the cache
@@ -82,9 +83,12 @@ class Sensing(Problem):
             raise ValueError(f"A has shape {tuple(A.shape)}, one flattened matrix a row: say shape=(n1, n2) as well")
         n1, n2 = as_shape(shape)
         if A.ndim == 2 and A.shape[1] != n1 * n2:
-            raise ValueError(f"a row of A has {A.shape[1]:,} entries, a {n1} x {n2} matrix has {n1 * n2:,}")
+            raise ValueError(f"a row of A has {counted(A.shape[1], 'entry', 'entries')}, a {n1} x {n2} matrix has {n1 * n2:,}")
         if len(A) != len(y):
-            raise ValueError(f"A holds {len(A):,} matrices and y {len(y):,} measurements: there must be one for each")
+            raise ValueError(
+                f"A holds {counted(len(A), 'matrix', 'matrices')} and y {counted(len(y), 'measurement')}: "
+                "there must be one for each"
+            )
         dtype = np.result_type(backend_of(A).dtype(A), backend_of(y).dtype(y))
         self.A = backend.asarray(A, dtype).reshape(len(A), n1 * n2)
         if gain is None:
@@ -123,7 +127,7 @@ class Sensing(Problem):
         gain : float, optional
             By default estimated from a few random matrices of rank 1.
         check : bool
-            Run the dot test, and refuse a pair that does not match.
+            Run the dot test, and refuse a pair that does not match; warn of rows and columns that no measurement touches.
 
         Examples
         --------
@@ -222,9 +226,8 @@ class FunctionSensing(Problem):
         check: bool = False,
         backend: str | Backend | None = None,
     ) -> None:
-        for name, function in (("forward", forward), ("adjoint", adjoint)):
-            if not callable(function):
-                raise ValueError(f"{name} must be a function, got {type(function).__name__}")
+        check_function("forward", forward, ("left", "right"), "A(left right^H), one number for each measurement")
+        check_function("adjoint", adjoint, ("p",), "A* p, an n1 x n2 matrix")
         self._forward, self._adjoint = forward, adjoint
         y = measurement_vector(y)
         backend = get_backend(backend, y)
@@ -232,12 +235,7 @@ class FunctionSensing(Problem):
         super().__init__(backend.asarray(y), as_shape(shape), gain=1.0, backend=backend)
         self.gain = self._estimate() if gain is None else _gain(gain)
         if check:
-            from .dot_test import dot_test
-
-            try:
-                dot_test(self, rank=min(2, *self.shape))
-            except AssertionError as error:
-                raise ValueError(str(error)) from None
+            check_pair(self, min(2, *self.shape), ("row", "column"), stacklevel=4)  # of who calls from_functions
 
     def check_scale(self) -> None:
         super().check_scale()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..files import FileError, atomic
+from ..parameter_checks import counted
 
 BLUE, ORANGE, GREEN = "#3b82c4", "#d9772b", "#3f9d6d"
 Part = tuple[str, dict[str, dict[str, Any]]]  # HTML, and the plots in it
@@ -243,7 +244,7 @@ def _outliers(rows: np.ndarray, cols: np.ndarray, values: np.ndarray, m: int) ->
     some = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 2000)).astype(int))
     points = line(cols[some].tolist(), rows[some].tolist(), ORANGE, "outliers", "markers")
     points["marker"], points["text"] = {"size": 4, "color": ORANGE}, [f"{v:.4g}" for v in values[some]]
-    said = f"{len(rows):,} of {m:,} observations ({len(rows) / m:.2%}) are far from what the others say, and were left out."
+    said = f"{len(rows):,} of {counted(m, 'observation')} ({len(rows) / m:.2%}), far from what the others say: left out."
     return plot("Outliers", [points], {"title": {"text": "column"}}, {"title": {"text": "row"}, "autorange": "reversed"}, said)
 
 

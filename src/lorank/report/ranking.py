@@ -9,6 +9,7 @@ from typing import Any
 
 from ..evaluation import RankingScores
 from ..files import atomic
+from ..parameter_checks import counted
 from .page import BLUE, GREEN, ORANGE, assemble, bars, cards, frame, line, plot
 
 GREY = "#8a94a3"
@@ -107,7 +108,7 @@ def ranking_section(found: Ranking) -> tuple[str, dict[str, dict[str, Any]]]:
         cells.append(f"<td>{swatch}{html.escape(name)}</td>" + "".join(f"<td>{html.escape(c)}</td>" for c in numbers))
     told = (
         f"{found.said}{found.advice} "
-        f"Against {found.held_out:,} held-out values of {found.positive:g} or more, of {found.users:,} rows that "
+        f"Against {counted(found.held_out, 'held-out value')} of {found.positive:g} or more, of {found.users:,} rows that "
         f"have some; lists of {found.n}. Novelty is how rarely others have what is recommended; coverage, how much is ever "
         "recommended."
     )

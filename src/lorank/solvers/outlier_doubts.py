@@ -8,6 +8,7 @@ from ..backends import entrywise, total
 from ..datafits.deviations import quantile, within
 from ..geometry import FixedRank
 from ..operators import Completion
+from ..parameter_checks import counted
 from ..starts.growth import fit
 
 HELD, STEPS = 0.1, 20  # share of observations held back, and steps of the fit to the others
@@ -37,7 +38,8 @@ def doubts(problem: Completion, X: FixedRank, limit: float, *, noisy: bool, sear
         lost = [int(((observed.sums(fits, k) <= rank) & (observed.counts(k) > rank)).sum()) for k in (0, 1)]
         if sum(lost) > (FEW * sum(problem.shape) if noisy else 0):
             return (
-                f"But {lost[0]:,} rows and {lost[1]:,} columns have no more than {rank} observations that fit, as many as fit "
+                f"But {counted(lost[0], 'row')} and {counted(lost[1], 'column')} have no more than "
+                f"{counted(rank, 'observation')} that fit, as many as fit "
                 "whatever they are: their entries are not to be trusted. Get more observations of them, or leave them out."
             )
     if not noisy or not (np.isfinite(limit) or searched or problem.m < SCARCE * dof):

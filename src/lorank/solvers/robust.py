@@ -326,7 +326,7 @@ class Robust:
             X, moved = repair(problem, X, memory) if memory.repairs < REPAIRS else (X, 0)
             memory = replace(memory, repairs=memory.repairs + 1)
             if moved:
-                d, note, level, anew = deviations(problem, X), f"{moved} rows and columns fitted anew", math.inf, True
+                d, note, level, anew = deviations(problem, X), f"rows and columns fitted anew: {moved:,}", math.inf, True
                 turned = True
             elif not fits and not memory.noisy:  # a limit as for noise, before it is asked whether it is any
                 memory, level = replace(memory, noisy=True, rounds=1), math.inf
@@ -342,7 +342,7 @@ class Robust:
             X, moved = repair(problem, X, memory)
             memory = replace(memory, lost=False)
             if moved:
-                d, note, anew, limit = deviations(problem, X), f"{moved} rows and columns fitted anew", True, memory.limit
+                d, note, anew, limit = deviations(problem, X), f"rows and columns fitted anew: {moved:,}", True, memory.limit
         falls = memory.phase == SORTED and not memory.noisy and limit < memory.limit
         if falls and loses_rows(inside, d, (limit, memory.limit), memory.share, memory.rank):
             memory = replace(memory, lost=stays)
