@@ -114,3 +114,43 @@ def test_what_repeated_pairs_mean_is_not_ignored_in_small_files(tmp_path):
     file = str(_written(tmp_path / "a.csv", ["1,10,4"]))
     assert wants_partitions([file], Where(duplicates="mean"))
     assert not wants_partitions([file], Where())
+
+
+IDS = {
+    "whole numbers": (["3", "17", "0", "3"], [3, 17, 0, 3]),
+    "negative": (["-3", "4", "-17"], [-3, 4, -17]),
+    "quoted numbers": (['"3"', '"17"', "4"], [3, 17, 4]),
+    "text": (["anna", "ben", "42"], None),
+    "mixed, late": ([*map(str, range(300)), "anna"], None),
+    "quoted text": (['"a, b"', '"say ""hi"""', "c"], ["a, b", 'say "hi"', "c"]),
+    "zeros in front": (["007", "7", "8"], None),
+    "zeros, late": ([*map(str, range(300)), "007"], None),
+    "signs": (["+7", "7"], None),
+    "minus zero": (["-0", "0"], None),
+    "with blanks": ([" 7", "7 ", "7"], None),
+    "dates": (["2024-05-31", "2024-06-01"], None),
+    "decimals": (["1.0", "2.0"], None),
+    "17 digits": (["12345678901234567", "1"], [12345678901234567, 1]),
+    "beyond 64 bits, late": ([*map(str, range(300)), "9" * 25], None),
+}
+
+
+@pytest.mark.parametrize("written", list(IDS))
+def test_ids_by_one_pass_are_those_of_pythons_csv_module(tmp_path, monkeypatch, written):
+    """Whole numbers where all are written as such, else text, letter by letter; polars reads the file once."""
+    cells, expected = IDS[written]
+    file = _written(tmp_path / "a.csv", [f"{cell},x{k % 2},{k % 5}" for k, cell in enumerate(cells)])
+    passes = []
+    read_csv = pl.read_csv
+    monkeypatch.setattr(pl, "read_csv", lambda *a, **o: passes.append(1) or read_csv(*a, **o))
+    monkeypatch.setattr(pl, "scan_csv", lambda *a, **o: passes.append(2))
+    data = read_ratings(file)
+    assert passes == [1]
+    assert data.row_ids[data.rows].tolist() == (cells if expected is None else expected)
+    assert data.col_ids[data.cols].tolist() == [f"x{k % 2}" for k in range(len(cells))]
+    monkeypatch.setattr(pl, "read_csv", lambda *a, **o: (_ for _ in ()).throw(pl.exceptions.ComputeError("stumbles")))
+    slowly = read_ratings(file)
+    assert slowly.row_ids.dtype == data.row_ids.dtype
+    assert slowly.row_ids.tolist() == data.row_ids.tolist()
+    np.testing.assert_array_equal(slowly.rows, data.rows)
+    np.testing.assert_array_equal(slowly.values, data.values)

@@ -12,7 +12,7 @@ import numpy as np
 from ..files import FileError
 from ..parameter_checks import did_you_mean
 from .hints import SHEET, SHEETS
-from .text import complain, head, number, polars, read_columns, whole
+from .text import complain, head, number, polars, read_columns
 
 ROWS = ("user", "row", "customer", "client", "reader", "viewer", "member", "person", "account", "username", "userid", "i")
 COLS: tuple[str, ...] = (
@@ -184,22 +184,12 @@ def _read(
     separator = "\t" if {".tsv", ".tab"} & {s.lower() for s in path.suffixes} else None
     separator, names, named, sample = head(path, separator)
     found = _guess(path, names, row, col, value, time, with_values)
-    kinds = {}
-    for name in (found.row, found.col):
-        at = names.index(name)
-        kinds[name] = "whole" if all(len(r) <= at or whole(r[at]) for r in sample) and sample else "text"
-    kinds |= {} if found.value is None else {found.value: "number"}
+    kinds = {found.row: "id", found.col: "id"} | ({} if found.value is None else {found.value: "number"})
     if found.time is not None:
         at = names.index(found.time)
         numbers = all(len(r) <= at or number(r[at]) is not None for r in sample)
         kinds[found.time] = "number" if numbers else "text"
-    try:
-        return read_columns(path, separator, names, named, kinds), found
-    except FileError:
-        if "whole" not in kinds.values():
-            raise
-        # ids that began as numbers and went on as something else are text
-        return read_columns(path, separator, names, named, {k: "text" if v == "whole" else v for k, v in kinds.items()}), found
+    return read_columns(path, separator, names, named, kinds), found
 
 
 def _joined(paths: list[Path], first: dict[str, Any], names: Columns, with_values: bool) -> dict[str, Any]:

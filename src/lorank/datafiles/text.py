@@ -16,6 +16,7 @@ from ..parameter_checks import counted
 from .hints import NOT_UTF8, comma_hint, refuse_others, separator_of
 
 csv.field_size_limit(1 << 20)
+DIGITS = 18  # from here on ids are text: they might not fit into 64 bits
 
 
 def polars() -> Any:
@@ -92,7 +93,7 @@ def number(cell: str) -> float | None:
 
 def whole(cell: str) -> bool:
     """Whether a cell is a whole number as polars reads it into 64 bits, written as one would write it back."""
-    return cell.isascii() and cell.lstrip("-").isdigit() and len(cell) < 18 and cell == str(int(cell))
+    return cell.isascii() and cell.lstrip("-").isdigit() and len(cell) < DIGITS and cell == str(int(cell))
 
 
 def complain(
@@ -158,7 +159,9 @@ def without_empty_lines(text: bytes, separator: str) -> bytes:
 
 
 def read_columns(path: Path, separator: str, names: Sequence[str], named: bool, kinds: dict[str, str]) -> dict[str, Any]:
-    """Columns by name, as polars series: ``kinds`` says "number", "whole" or "text".
+    """Columns by name, as polars series: ``kinds`` says "number", "text", or "id", which is whole numbers or text.
+
+    Ids are read as text, in the same pass as all else, and are whole numbers where each is written as one.
 
     Raises
     ------
@@ -166,9 +169,8 @@ def read_columns(path: Path, separator: str, names: Sequence[str], named: bool, 
         With line, column and value where something does not parse.
     """
     pl = polars()
-    types = {"number": pl.Float64, "whole": pl.Int64, "text": pl.String}
     numbers = [name for name, kind in kinds.items() if kind == "number"]
-    full = {name: types[kinds[name]] if name in kinds else pl.String for name in names}
+    full = {name: pl.Float64 if name in numbers else pl.String for name in names}
     try:
         frame = pl.read_csv(
             path,
@@ -183,26 +185,32 @@ def read_columns(path: Path, separator: str, names: Sequence[str], named: bool, 
     except (pl.exceptions.PanicException, pl.exceptions.PolarsError, OSError, ValueError):
         return _slowly(path, separator, names, named, kinds)
     out = {}
-    for name in kinds:
+    for name, kind in kinds.items():
         series = frame.get_column(name)
-        bad = series.null_count() or (name in numbers and not series.is_finite().all())
-        if bad or (kinds[name] == "text" and (series.str.strip_chars() == "").any()):
+        frame = frame.drop(name)  # ids as text take twice the room of numbers: one column at a time has both
+        if series.null_count() or (kind == "number" and not series.is_finite().all()):
             return _slowly(path, separator, names, named, kinds)
-        out[name] = series
-    wholes = [name for name, kind in kinds.items() if kind == "whole"]
-    if wholes and _zeros_in_front(path, separator, names, named, wholes):
-        raise FileError(f"{path}, {' or '.join(map(repr, wholes))}: ids such as 007 are no whole numbers")
+        found = as_whole(series) if kind == "id" else None
+        if found is None and kind != "number" and (series.str.strip_chars() == "").any():
+            return _slowly(path, separator, names, named, kinds)
+        out[name] = series if found is None else found
     return out
 
 
-def _zeros_in_front(path: Path, separator: str, names: Sequence[str], named: bool, ids: Sequence[str]) -> bool:
-    """Whether ids are written otherwise than the numbers that polars makes of them: 007 and +7 would both be 7."""
+def as_whole(series: Any) -> Any:
+    """Text as whole numbers where each is written as one would write it back, else None: 007 and +7 would both be 7.
+
+    See :func:`whole`, which says the same of one cell.
+    """
     pl = polars()
-    options = {"separator": separator, "has_header": named, "schema": dict.fromkeys(names, pl.String)}
-    cells = pl.scan_csv(path, raise_if_empty=False, glob=False, **options)
-    text = [pl.col(name).str for name in ids]
-    zeros = [(one.starts_with("0") & (one.len_bytes() > 1)) | one.starts_with("-0") | one.starts_with("+") for one in text]
-    return bool(cells.select(pl.any_horizontal(zeros).any()).collect().item())
+    if not len(series) or series.str.len_bytes().max() >= DIGITS:
+        return None
+    found = series.cast(pl.Int64, strict=False)
+    if found.null_count():
+        return None
+    text = series.str
+    others = ((text.len_bytes() > 1) & text.starts_with("0")) | text.starts_with("-0") | text.starts_with("+")
+    return None if others.any() else found
 
 
 def _slowly(path: Path, separator: str, names: Sequence[str], named: bool, kinds: dict[str, str]) -> dict[str, Any]:
@@ -213,10 +221,10 @@ def _slowly(path: Path, separator: str, names: Sequence[str], named: bool, kinds
     out = {}
     for name, kind in kinds.items():
         cells = [row[names.index(name)] for row in rows]
-        bad = next((cell for cell in cells if kind == "whole" and not whole(cell)), None)
-        if bad is not None:
-            raise FileError(f"{path}, column {name!r}: {bad!r} is no whole number")
-        make = {"number": float, "whole": int, "text": str}[kind]
-        types = {"number": pl.Float64, "whole": pl.Int64, "text": pl.String}
-        out[name] = pl.Series(name, [make(cell) for cell in cells], types[kind])
+        if kind == "number":
+            out[name] = pl.Series(name, [float(cell) for cell in cells], pl.Float64)
+        elif kind == "id" and cells and all(map(whole, cells)):
+            out[name] = pl.Series(name, [int(cell) for cell in cells], pl.Int64)
+        else:
+            out[name] = pl.Series(name, cells, pl.String)
     return out
