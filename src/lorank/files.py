@@ -113,6 +113,12 @@ def read_archive(path: str | os.PathLike[str], kind: str | None = None) -> tuple
     return header["kind"], header["meta"], arrays
 
 
+def written_by(path: str | os.PathLike[str]) -> str:
+    """The version of lorank that wrote a file, which :func:`read_archive` has read."""
+    with zipfile.ZipFile(path) as archive:
+        return str(json.loads(archive.read(META)).get("lorank"))
+
+
 def _members(path: Path) -> dict[str, bytes]:
     """The members, each checked against its sum."""
     with zipfile.ZipFile(path) as archive:

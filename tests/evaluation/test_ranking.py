@@ -84,7 +84,7 @@ def test_all_at_once_is_the_mean_over_users_with_something_held_out():
     ("recommended", "held", "n", "said"),
     [
         ([[1, 1]], [[0]], 2, "names item 1 twice"),
-        ([[1, 2], [1, 2]], [[0]], 2, "2 rows, and held has 1 users"),
+        ([[1, 2], [1, 2]], [[0]], 2, "2 rows, and held has 1 user:"),
         ([[1.5]], [[0]], 2, "recommended must be"),
         ([1, 2], [[0]], 2, "recommended must be"),
         ([[-2]], [[0]], 2, "-1 stands for none"),

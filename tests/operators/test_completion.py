@@ -144,7 +144,7 @@ def test_duplicates_are_merged_as_told(how, expected, backend):
 
 
 def test_duplicates_are_an_error_by_default_and_the_message_tells_the_way_out():
-    with pytest.raises(ValueError, match=r"places 0 and 2; 1 repetitions in all\).*duplicates='mean'"):
+    with pytest.raises(ValueError, match=r"places 0 and 2; 1 repetition in all\).*duplicates='mean'"):
         lr.Completion([1, 0, 1], [1, 0, 1], [1.0, 2.0, 3.0], (2, 2))
     with pytest.raises(ValueError, match="duplicates must be"):
         lr.Completion([1, 0, 1], [1, 0, 1], [1.0, 2.0, 3.0], (2, 2), duplicates="first")

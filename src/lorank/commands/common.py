@@ -76,7 +76,8 @@ def for_people(kept: str = "no file was written") -> Iterator[None]:
     except (ValueError, ImportError, MemoryError, OSError) as error:
         said = in_options(str(error) or type(error).__name__)
         tell(re.sub(rf"\b({'|'.join(UNDERSCORED)})\b", lambda found: OPTIONS[found[1]], said))
-        raise typer.Exit(MISUSED if isinstance(error, Misuse) or said.startswith("-") else REFUSED) from None
+        option = (said.split() or [""])[0] in OPTIONS.values()
+        raise typer.Exit(MISUSED if isinstance(error, Misuse) or option else REFUSED) from None
 
 
 def tell(line: str) -> None:
@@ -133,6 +134,8 @@ def check_place(path: Path | None, endings: Sequence[str], what: str, option: st
     """
     if path is None:
         return
+    if not path.name:
+        raise Misuse(f"{option} {path} is a folder: name a file in it, such as {path / ('out' + endings[0])}")
     if not path.absolute().parent.is_dir():
         raise Misuse(f"{option} {path}: there is no folder {path.absolute().parent}")
     name = path.name.lower()

@@ -34,7 +34,7 @@ def register(app: "typer.Typer") -> None:
             bool, flag("--implicit", help="Who took what, not ratings: each line counts once, or --value times.")
         ] = False,
         n: Annotated[int, option("-n", help="How many recommendations count.")] = 10,
-        seed: Annotated[int, option("--seed", help="Same seed, same split.")] = 0,
+        seed: Annotated[int, option("--seed", min=0, help="Same seed, same split.")] = 0,
         report: Annotated[
             Path | None, option("--report", panel=OUTPUT, help="Where a page about it goes, an HTML file.")
         ] = None,

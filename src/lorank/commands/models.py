@@ -10,20 +10,32 @@ import numpy as np
 from ..parameter_checks import did_you_mean
 from .common import TABLE, show_json
 
+SHEETS = (".xlsx", ".xls", ".ods")
 SEARCHED = 5000  # ids that are compared with one that is none: more would take seconds
 
 
 def load_model(path: Path) -> Any:
     """A model from a file, of whatever kind."""
+    from ..datafiles.hints import refuse_elsewhere
     from ..estimators.files import load_estimator
     from ..files import FileError
 
+    refuse_elsewhere(path)
     try:
         return load_estimator(path)
     except FileError:
-        if not path.is_file() or path.suffix.lower() not in (*TABLE, ".txt", ".gz"):
-            raise
-        raise FileError(f"{path} is no model: that comes first, as in lorank predict model.lorank pairs.csv") from None
+        refuse_tables(path)
+        raise
+
+
+def refuse_tables(path: Path) -> None:
+    """A FileError where a table stands for a model."""
+    from ..files import FileError
+
+    if path.is_file() and path.suffix.lower() in (*TABLE, ".txt", ".gz", *SHEETS):
+        raise FileError(
+            f"{path} is no model: lorank complete makes one, and it comes first, as in lorank predict model.lorank pairs.csv"
+        ) from None
 
 
 def load_ratings(path: Path) -> Any:
@@ -77,9 +89,9 @@ def summarize(model: Any) -> dict[str, Any]:
 def run_inspect(path: Path, as_json: bool) -> None:
     """What a model file holds."""
     from ..estimators.completion import MatrixCompletion
-    from ..estimators.files import load_estimator
+    from ..files import written_by
 
-    model = load_estimator(path)
+    model = load_model(path)
     if isinstance(model, MatrixCompletion):
         summary = summarize(model)
         summary["some_rows"] = ids_of(model, "rows")[:5]
@@ -98,6 +110,7 @@ def run_inspect(path: Path, as_json: bool) -> None:
     else:
         names = getattr(model, "feature_names_in_", None)
         summary = {"class": type(model).__name__, "columns": len(model.means_), "rank": model.rank_, "names": names}
+    summary = {"lorank": written_by(path)} | {key: content for key, content in summary.items() if key != "lorank"}
     if as_json:
         show_json(summary)
         return

@@ -101,7 +101,7 @@ def register(app: "typer.Typer") -> None:
             option("--row-features", panel=MODEL, help="What is known of rows: a table with their ids in a column."),
         ] = None,
         col_features: Annotated[Path | None, option("--col-features", panel=MODEL, help="The same of columns.")] = None,
-        seed: Annotated[int, option("--seed", panel=MODEL, help="Same seed, same model.")] = 0,
+        seed: Annotated[int, option("--seed", min=0, panel=MODEL, help="Same seed, same model.")] = 0,
         device: Annotated[
             str | None, option("--device", panel=MODEL, help="Fit there with PyTorch: cuda, for example.")
         ] = None,

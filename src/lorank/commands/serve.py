@@ -41,6 +41,11 @@ def register(app: "typer.Typer") -> None:
             missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
             if missing:
                 raise ImportError(f'this needs {" and ".join(missing)}: pip install "lorank[serve]"')
+            from ..datafiles.hints import refuse_elsewhere
             from ..serving.command import serve as run
+            from .models import refuse_tables
+
+            refuse_elsewhere(model)
+            refuse_tables(model)
 
             run(model, host, port, titles, browser)

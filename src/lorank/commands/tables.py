@@ -54,7 +54,7 @@ def register(app: "typer.Typer") -> None:
         regularization: Annotated[
             str, option("--regularization", panel=FIT, help="Of a low-rank model: a strength, learned or auto.")
         ] = "auto",
-        seed: Annotated[int, option("--seed", panel=FIT, help="Same seed, same numbers.")] = 0,
+        seed: Annotated[int, option("--seed", min=0, panel=FIT, help="Same seed, same numbers.")] = 0,
         device: Annotated[str | None, option("--device", panel=FIT, help="Fit there with PyTorch: cuda, for example.")] = None,
         model: Annotated[Path | None, option("--model", panel=OUTPUT, help="Where the model goes, for new rows.")] = None,
         report: Annotated[
@@ -121,11 +121,15 @@ def _by_blocks(file: Path, out: Path, refine: str, model: Path | None, seed: int
     with busy("reading"):
         table = open_table(file)
         sample = table.sample(imputer.fit_rows, np.random.default_rng(seed))
+    if table.rows < 2:
+        raise FileError(f"{file} has one row: gaps are filled from other rows, and there are none")
     with busy("fitting"):
         imputer.fit(sample)
     used = [column.name for column in imputer.columns_ if column.width]
     if not used:
-        raise FileError(f"{file} has no column of numbers or categories")
+        name, cell = next(((c.name, c.drop_nulls()[0]) for c in sample if len(c.drop_nulls())), ("", ""))
+        said = f": {cell!r} in column {name!r} is no number; write numbers alone, with a decimal point" if cell else ""
+        raise FileError(f"{file} has no column of numbers or categories{said}")
     gaps, drawn = 0, columns_of(imputer) if report is not None else []
     with busy("filling"), table.writing(out) as write:
         for block in table.blocks():

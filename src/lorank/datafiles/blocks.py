@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..files import FileError, atomic
-from .hints import DECIMAL_COMMA
-from .tables import GAPS, _blame
-from .text import head, polars, read_cells, without_empty_lines
+from .hints import DECIMAL_COMMA, refuse_elsewhere
+from .tables import _blame
+from .text import GAPS, head, polars, read_cells, without_empty_lines
 
 BYTES = 1 << 24  # of a block of text
 ROWS = 1 << 16  # of a block of a Parquet file
@@ -130,6 +130,7 @@ def open_table(path: str | Path) -> TableBlocks:
     """
     path = Path(path)
     pl = polars()
+    refuse_elsewhere(path)
     if not path.exists():
         raise FileError(f"{path} does not exist")
     if path.suffix.lower() == ".parquet":

@@ -21,24 +21,59 @@ KINDS = {  # how files begin
 NOT_UTF8 = f"is not text in UTF-8, maybe in Latin-1 as Windows writes it: {UTF8.format('WINDOWS-1252')}"
 SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 DECIMAL_COMMA = r"^[+-]?\d+,\d+$"
+THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+\.\d*$"
+NO_VALUE = ("na", "nan", "null", "none", "n/a", "#n/a", "n.a.", "<na>", "nil", "missing")
+ADDRESS = re.compile(r"^(https?|ftp|s3|gs|gcs|az|file):/")
+JSON = re.compile(rb'^\s*[\[{]\s*["{\[]')
+NUL = "holds NUL bytes, which no text has: remove them, as with tr -d '\\000', or export it again"
 POINTS = "numbers need decimal points: read it with pandas.read_csv(..., decimal=',') and write it again with to_csv"
+
+
+def refuse_elsewhere(path: str | Path) -> None:
+    """A FileError for what is no file on this machine: an address, or standard input."""
+    if str(path) == "-":
+        raise FileError(
+            "- (standard input) cannot be read, as files are looked at twice: write it to a file first, and name that"
+        )
+    if ADDRESS.match(str(path)):
+        raise FileError(f"{path} is an address: download the file first, with curl -O for example, and name that")
 
 
 def refuse_others(path: Path) -> None:
     """A FileError where the first bytes are those of another kind of file than text."""
+    refuse_elsewhere(path)
+    if path.is_dir():
+        raise FileError(f"{path} is a folder: name a file in it")
+    if path.suffix.lower() == ".lorank":
+        raise FileError(f"{path} is a model, where a table is asked for: lorank inspect says what it holds")
     try:
         with path.open("rb") as file:
-            start = file.read(8)
+            start = file.read(1 << 10)
     except OSError:
         return  # whoever reads it says why
+    if JSON.match(start):
+        raise FileError(f"{path} is JSON: read it in Python with pandas.read_json, and write it with to_csv")
+    if start.startswith(b"sep=") or start.startswith(b"\xef\xbb\xbfsep="):
+        raise FileError(
+            f"{path}: its first line, sep=..., is for Excel alone: delete it, as with tail -n +2 {path} > table.csv"
+        )
     for begin, what in KINDS.items():
         if start.startswith(begin) and not (begin == b"\x1f\x8b" and path.suffix.lower() == ".gz"):
             raise FileError(f"{path} {what}")
+    if start[:256].count(0) > len(start[:256]) // 4:
+        raise FileError(f"{path} is text in UTF-16, or no text at all: {UTF8.format('UTF-16')}")
 
 
-def comma_hint(cell: str) -> str:
-    """The end of a message about a cell that is no number, where a decimal comma is the reason."""
-    return f"; {POINTS}" if re.match(DECIMAL_COMMA, cell.strip()) else ""
+def number_hint(cell: str) -> str:
+    """The end of a message about a cell that is no number: what to do about it, where one can tell."""
+    cell = cell.strip()
+    if re.match(DECIMAL_COMMA, cell):
+        return f"; {POINTS}"
+    if re.match(THOUSANDS, cell):
+        return "; write it without commas between thousands"
+    if cell.lower() in NO_VALUE:
+        return "; leave out lines without a value"
+    return "; write the number alone" if re.search(r"[0-9]", cell) and cell.isascii() and "_" not in cell else ""
 
 
 def separator_of(path: Path, start: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..files import FileError
-from ..parameter_checks import did_you_mean
-from .hints import SHEET, SHEETS
+from ..parameter_checks import counted, did_you_mean
+from .hints import NO_VALUE, SHEET, SHEETS, refuse_elsewhere
 from .text import complain, head, number, polars, read_columns
 
 ROWS = ("user", "row", "customer", "client", "reader", "viewer", "member", "person", "account", "username", "userid", "i")
@@ -32,6 +33,7 @@ COLS: tuple[str, ...] = (
 )
 COLS += ("recipe", "business", "title", "isbn", "asin", "j")
 VALUES = ("rating", "value", "score", "stars", "grade", "y", "x", "count", "plays", "ratings", "values", "scores")
+WIDE = 3  # columns of a table that might be items, each of them
 NOBODY = -(2**62)  # an id that none has
 TEXT = (".csv", ".tsv", ".txt", ".tab", ".dat", ".data")
 
@@ -163,6 +165,7 @@ def places(ids: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def _kind(path: Path) -> str:
+    refuse_elsewhere(path)
     suffixes = [s.lower() for s in path.suffixes]
     last = suffixes[-1] if suffixes else ""
     if last == ".gz" and len(suffixes) > 1:
@@ -173,6 +176,10 @@ def _kind(path: Path) -> str:
         return last[1:]
     if last in SHEETS:
         raise FileError(f"{path} {SHEET}")
+    if last == ".json":
+        raise FileError(f"{path} is JSON: read it in Python with pandas.read_json, and write it with to_csv")
+    if last == ".lorank":
+        raise FileError(f"{path} is a model, where a table is asked for: lorank inspect says what it holds")
     raise FileError(f"{path}: unknown kind of file; give it one of the endings .csv, .tsv, .txt, .parquet, .mtx or .npz")
 
 
@@ -189,7 +196,34 @@ def _read(
         at = names.index(found.time)
         numbers = all(len(r) <= at or number(r[at]) is not None for r in sample)
         kinds[found.time] = "number" if numbers else "text"
-    return read_columns(path, separator, names, named, kinds), found
+    series = read_columns(path, separator, names, named, kinds)
+    for name in (found.row, found.col):
+        _mind_ids(path, series[name])
+    return series, found
+
+
+def _mind_ids(path: Path, series: Any) -> None:
+    """Say where ids are text that looks like none, or like others with blanks around them."""
+    pl = polars()
+    if series.dtype != pl.String:
+        return
+    found = series.unique()
+    for none in found.filter(found.str.to_lowercase().is_in(list(NO_VALUE))).sort():
+        lines = counted(int((series == none).sum()), "line")
+        warnings.warn(
+            f"{path}, column {series.name!r}: {lines} with the id {none!r}: if that means that there is none, leave them out: "
+            "they count as one and the same",
+            UserWarning,
+            stacklevel=4,
+        )
+    blank = found.filter(found.str.strip_chars() != found).sort()
+    if len(blank):
+        warnings.warn(
+            f"{path}, column {series.name!r}: ids begin or end with blanks, such as {blank[0]!r}, which belong to them: remove "
+            "them in the file if they should not",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _joined(paths: list[Path], first: dict[str, Any], names: Columns, with_values: bool) -> dict[str, Any]:
@@ -339,8 +373,14 @@ def _guess(
     if missing:
         options = " ".join(f"--{('row', 'col', 'value')[k]} NAME" for k in missing)
         said = f"{path}: which column is which? Say so with {options}; its columns are {', '.join(map(repr, names))}"
-        clicks = ". Clicks and purchases, without values, are for --implicit (lorank.ImplicitFactorization in Python)"
-        raise FileError(said + (clicks if missing == [2] else ""))
+        hint = ""
+        if missing == [2]:
+            hint = ". Clicks and purchases, without values, are for --implicit (lorank.ImplicitFactorization in Python)"
+        if len(names) == 1:
+            hint = ". There is one alone: is the first line no line of names, or the separator none of , ; | and tab?"
+        elif len(left) >= WIDE and 1 in missing and 2 in missing:
+            hint = ". A table with a column for each item is for lorank impute; here each line is one rating"
+        raise FileError(said + hint)
     if value is None and found[2] is not None and number(found[2]) is not None:
         said = f"{path}: its first line, {','.join(names)!r}, looks like data"
         raise FileError(f"{said}. Put one with names above it, such as user,item,rating")

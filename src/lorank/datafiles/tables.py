@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..files import FileError, atomic
-from .hints import DECIMAL_COMMA, comma_hint
-from .text import head, number, polars, read_cells, records, without_empty_lines
-
-GAPS = ("", "na", "nan", "null", "none", "n/a", "?", "-")
+from .hints import DECIMAL_COMMA, number_hint
+from .text import GAPS, head, number, polars, read_cells, records, without_empty_lines
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,12 @@ class Table:
         if name == "rows" and name not in self.names:
             return self.values, True
         if name in self.numbers:
-            return self.values, self.numbers.index(name)
+            at = self.numbers.index(name)
+            if np.isnan(self.values[:, at]).any():
+                raise FileError(
+                    f"column {name!r} must have a time in every row: row {np.isnan(self.values[:, at]).argmax() + 1}"
+                )
+            return self.values, at
         if name not in self.names:
             raise FileError(f"no column {name!r} to take times from: there are {', '.join(self.names[:12])}, or rows")
         pl = polars()
@@ -75,7 +79,7 @@ class Table:
 
 
 def read_table(path: str | Path) -> Table:
-    """Read a table from CSV, TSV or Parquet; ``""``, NA, nan, null, none, n/a, ? and - are gaps.
+    """Read a table from CSV, TSV or Parquet; ``""``, NA, nan, null, none, n/a, #N/A, ? and - are gaps.
 
     Columns of which no cell is a number are left as they are. A column with both is an error that says where.
     """
@@ -136,6 +140,7 @@ def _blame(path: Path, separator: str, names: list[str], named: bool, name: str)
             continue
         cell = record[at].strip() if at < len(record) else ""
         if cell.lower() not in GAPS and number(cell) is None:
-            why = comma_hint(cell) or ", but others in this column are"
+            why = number_hint(cell) if re.match(DECIMAL_COMMA, cell) else ", but others in this column are"
+            why += "" if re.search("[0-9]", cell) else "; where a value is missing, leave the cell empty"
             raise FileError(f"{path}, line {line}, column {name!r}: {cell!r} is no number{why}")
     raise FileError(f"{path}, column {name!r}: some cells are no numbers, but others are")

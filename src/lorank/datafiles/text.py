@@ -13,9 +13,10 @@ import numpy as np
 
 from ..files import FileError
 from ..parameter_checks import counted
-from .hints import NOT_UTF8, comma_hint, refuse_others, separator_of
+from .hints import NOT_UTF8, NUL, number_hint, refuse_others, separator_of
 
 csv.field_size_limit(1 << 20)
+GAPS = ("", "na", "nan", "null", "none", "n/a", "#n/a", "n.a.", "<na>", "?", "-")  # in small letters
 DIGITS = 18  # from here on ids are text: they might not fit into 64 bits
 
 
@@ -46,6 +47,8 @@ def records(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
                     yield first, record
                 first = reader.line_num + 1
         except csv.Error as error:
+            if "unexpected end of data" in str(error):
+                raise FileError(f'{path}, line {first}: a quotation mark (") is opened there, and never closed') from None
             raise FileError(f"{path}, line {reader.line_num}: {error}") from None
 
 
@@ -60,7 +63,11 @@ def head(path: Path, separator: str | None) -> tuple[str, list[str], bool, list[
         sample = [record for _, record in itertools.islice(records(path, separator), 200)]
     except FileNotFoundError:
         raise FileError(f"{path} does not exist") from None
-    except (OSError, EOFError, UnicodeError) as error:
+    except gzip.BadGzipFile:
+        raise FileError(f"{path} is not packed by gzip, as its ending .gz says: rename it without .gz") from None
+    except EOFError:
+        raise FileError(f"{path} ends in the middle: the packed file is not all there, fetch or write it again") from None
+    except (OSError, UnicodeError) as error:
         raise FileError(f"{path} cannot be read: {error}") from None
     except Exception as error:
         if isinstance(error, FileError):
@@ -68,15 +75,28 @@ def head(path: Path, separator: str | None) -> tuple[str, list[str], bool, list[
         raise FileError(f"{path} cannot be read as text: {error}") from None
     if not sample:
         raise FileError(f"{path} is empty")
-    if any("\x00" in cell or "\ufffd" in cell for record in sample for cell in record):
-        raise FileError(f"{path} {NOT_UTF8}")
+    for sign, what in (("\x00", NUL), ("\ufffd", NOT_UTF8)):
+        if any(sign in cell for record in sample for cell in record):
+            raise FileError(f"{path} {what}")
     first = sample[0]
-    named = not all(number(cell) is not None for cell in first)
+    named = not _is_data(first)
     names = [cell.strip() for cell in first] if named else [f"column_{k + 1}" for k in range(len(first))]
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise FileError(f"{path}: two columns are called {twice!r}")
+        raise FileError(f"{path}: two columns are called {twice!r}; give one of them another name")
     return separator, names, named, sample[1:] if named else sample
+
+
+def _is_data(first: list[str]) -> bool:
+    """Whether a first line holds no names: numbers, and gaps among them.
+
+    Years with nothing but an empty cell before them are names: so pandas writes a table with an index.
+    """
+    cells = [cell.strip() for cell in first]
+    if not cells[0] and len(cells) > 1 and all(whole(cell) for cell in cells[1:]):
+        return False
+    found = [number(cell) is not None for cell in cells]
+    return any(found) and all(known or cell.lower() in GAPS for known, cell in zip(found, cells, strict=True))
 
 
 def number(cell: str) -> float | None:
@@ -111,25 +131,33 @@ def complain(
         for name in wanted:
             cell = record[at[name]]
             if not cell.strip():
-                raise FileError(f"{path}, line {line}, column {name!r}: empty")
+                hint = "; leave out lines without a value (tables with gaps are for lorank impute)" if name in numbers else ""
+                raise FileError(f"{path}, line {line}, column {name!r}: empty{hint}")
             if name in numbers and number(cell) is None:
-                raise FileError(f"{path}, line {line}, column {name!r}: {cell!r} is no number{comma_hint(cell)}")
+                raise FileError(f"{path}, line {line}, column {name!r}: {cell!r} is no number{number_hint(cell)}")
             if "\ufffd" in cell:
                 raise FileError(f"{path}, line {line}, column {name!r}: {cell!r} {NOT_UTF8}")
+
+
+def as_written(path: Path, separator: str, names: Sequence[str], named: bool) -> list[str]:
+    """The names as they stand in the first line, with their blanks: polars looks for those."""
+    return next(records(path, separator))[1] if named else list(names)
 
 
 def read_cells(source: Any, path: Path, separator: str, names: Sequence[str], header: bool) -> Any:
     """All cells of a file, or of a part of it, as text; an error names the first record of another length."""
     pl = polars()
     try:
-        return pl.read_csv(
+        found = pl.read_csv(
             source,
             separator=separator,
             has_header=header,
-            schema=dict.fromkeys(names, pl.String),
+            schema=dict.fromkeys(as_written(path, separator, names, header), pl.String),
             raise_if_empty=False,
             glob=False,
         )
+        found.columns = list(names)
+        return found
     except (pl.exceptions.PanicException, pl.exceptions.PolarsError, OSError, ValueError) as error:
         for line, record in records(path, separator):
             if len(record) != len(names):
@@ -170,13 +198,14 @@ def read_columns(path: Path, separator: str, names: Sequence[str], named: bool, 
     """
     pl = polars()
     numbers = [name for name, kind in kinds.items() if kind == "number"]
-    full = {name: pl.Float64 if name in numbers else pl.String for name in names}
+    types = [pl.Float64 if name in numbers else pl.String for name in names]
+    written = as_written(path, separator, names, named)
     try:
         frame = pl.read_csv(
             path,
             separator=separator,
             has_header=named,
-            schema=full,
+            schema=dict(zip(written, types, strict=True)),
             columns=[names.index(name) for name in kinds],
             low_memory=True,
             raise_if_empty=False,
@@ -186,8 +215,9 @@ def read_columns(path: Path, separator: str, names: Sequence[str], named: bool, 
         return _slowly(path, separator, names, named, kinds)
     out = {}
     for name, kind in kinds.items():
-        series = frame.get_column(name)
-        frame = frame.drop(name)  # ids as text take twice the room of numbers: one column at a time has both
+        column = written[names.index(name)]
+        series = frame.get_column(column).alias(name)
+        frame = frame.drop(column)  # ids as text take twice the room of numbers: one column at a time has both
         if series.null_count() or (kind == "number" and not series.is_finite().all()):
             return _slowly(path, separator, names, named, kinds)
         found = as_whole(series) if kind == "id" else None

@@ -21,6 +21,7 @@ from ..factor_models.memory import remembered
 from ..factor_models.reweighted import origin_of
 from ..factor_models.strangers import with_strangers
 from ..operators import Completion
+from ..parameter_checks import counted
 from ..result import History
 from ..solvers.runner import INTERRUPTED
 from .checks import check_weights
@@ -255,7 +256,9 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
                 return fit_problem(self, X, y, sample_weight)
             entries = read_entries(X, y, (rows, cols, values))
             if len(entries.rows) < 2:
-                raise ValueError(f"found {len(entries.rows)} sample(s): at least 2 observations are needed to fit anything")
+                raise ValueError(
+                    f"found {counted(len(entries.rows), 'sample')}: at least 2 observations are needed to fit anything"
+                )
             refuse_negative(self, entries.values)
             entries, sides = with_features(entries, row_features, col_features)
             shape = full_shape(entries, self.shape)

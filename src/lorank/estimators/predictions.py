@@ -51,7 +51,10 @@ class PredictionMixin(RecommenderMixin):
         """
         rows, cols = self._pairs(X)
         self._mind_unknown(
-            foreseen(cast("MatrixCompletion", self), rows, cols), "pairs have a row or column that was never observed"
+            foreseen(cast("MatrixCompletion", self), rows, cols),
+            "pair",
+            ("has", "have"),
+            "a row or column that was never observed",
         )
         return self._expected(self.model_.predict(rows, cols))
 

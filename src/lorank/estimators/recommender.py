@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..factor_models.memory import Memory
 from ..factor_models.taste import Taste
+from ..parameter_checks import counted
 from .entries import find_known, find_side
 from .frames import beside, make_frame
 from .ids import named
@@ -64,7 +65,7 @@ class RecommenderMixin:
 
         at = find_side(rows, self.ids_, "rows")
         if self.ids_ is not None or self.handle_unknown == "error":
-            self._mind_unknown(at < self.model_.shape[0], "rows are not in the data of the fit")
+            self._mind_unknown(at < self.model_.shape[0], "row", ("is", "are"), "not in the data of the fit")
         found, scores = recommend(cast("MatrixCompletion", self), at, n, exclude_seen, by)
         cols = self._named(found, "cols")
         if as_frame is None:
@@ -140,12 +141,12 @@ class RecommenderMixin:
     def _named(self, places: np.ndarray, side: str) -> np.ndarray:
         return places if self.ids_ is None else named(places, self.ids_[side])
 
-    def _mind_unknown(self, known: np.ndarray, what: str) -> None:
+    def _mind_unknown(self, known: np.ndarray, thing: str, verbs: tuple[str, str], what: str) -> None:
         """Say that some are not known, or refuse them, as ``handle_unknown`` asks."""
         bad = np.flatnonzero(~known)
         if not len(bad) or self.handle_unknown == "ignore":
             return
-        text = f"{len(bad):,} of {len(known):,} {what}"
+        text = f"{len(bad):,} of {counted(len(known), thing)} {verbs[len(bad) != 1]} {what}"
         if self.handle_unknown == "error":
             raise ValueError(f"{text}, the first at place {bad[0]}; handle_unknown='warn' predicts them as average ones")
         warnings.warn(f"{text}: predicted as an average one (see known)", UserWarning, stacklevel=3)
