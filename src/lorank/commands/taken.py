@@ -19,6 +19,7 @@ from .large import ROWS, Progress, Where, check_ids, for_files_only, on_a_cluste
 from .models import near_ids
 
 RANK = 64  # where none is given
+IN_PYTHON = ", or use Python: lorank.ImplicitFactorization(half_life='90d').fit(frame, times='when')"
 
 
 def complete(request: Request, where: Where) -> int:
@@ -172,7 +173,9 @@ def without(**options: Any) -> None:
     """Options that are for ratings, refused by name."""
     for name, given in options.items():
         if given not in (None, False, "squares"):
-            raise Misuse(f"--{name.replace('_', '-')} is for ratings: leave it out with --implicit")
+            option = f"--{name.replace('_', '-')}"
+            hint = IN_PYTHON if name in ("time", "half_life") else ""
+            raise Misuse(f"{option} is for ratings: leave it out with --implicit{hint}")
 
 
 def by_taste(order: str | None) -> None:

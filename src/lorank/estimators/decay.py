@@ -87,6 +87,12 @@ class Decay:
 
     def with_more(self, times: Times, memory: Memory) -> tuple[Decay, Memory]:
         """When there are more observations: those that are remembered have aged."""
+        old = memory.entries.weights
+        found, now = self.aged(times, np.ones(len(memory.entries.indices)) if old is None else old)
+        return found, replace(memory, entries=memory.entries._replace(weights=now))
+
+    def aged(self, times: Times, old: np.ndarray) -> tuple[Decay, np.ndarray]:
+        """When there are more observations: the decay of all of them, and what the old weights have become."""
         if times.dates != self.dates:
             kinds = ("dates", "numbers") if self.dates else ("numbers", "dates")
             raise ValueError(f"times were {kinds[0]} in fit, and are {kinds[1]} now")
@@ -98,10 +104,7 @@ class Decay:
             total=max(self.total * aged, self.count * FAINTEST) + float(found._raw(times.at).sum()),
             count=self.count + len(times.at),
         )
-        old = memory.entries.weights
-        old = np.ones(len(memory.entries.indices)) if old is None else old
-        now = np.where(old > 0, np.maximum(old * (aged * found.scale / self.scale), found.scale * FAINTEST), 0.0)
-        return found, replace(memory, entries=memory.entries._replace(weights=now))
+        return found, np.where(old > 0, np.maximum(old * (aged * found.scale / self.scale), found.scale * FAINTEST), 0.0)
 
     def __str__(self) -> str:
         """The half-life with its unit, as far as it is known."""
@@ -126,6 +129,18 @@ def duration(seconds: float) -> str:
     name = next((name for name, unit in units.items() if seconds >= unit), "second")
     said = f"{seconds / units[name]:.3g}"
     return f"{said} {name}{'s' * (said != '1')}"
+
+
+def given_decay(half_life: Any, times: Times | None) -> Decay | None:
+    """That of a half-life which is given, None where there is none; a ValueError where it is to be found, or lacks times."""
+    if half_life is None:
+        return None
+    check_half_life(half_life)
+    if isinstance(half_life, str) and half_life == "auto":
+        raise ValueError("half_life='auto' is for MatrixCompletion: give a duration such as '90d', or a number")
+    if times is None:
+        raise ValueError(f"half_life={shown(half_life)} needs times=...: when was each pair observed? Or leave half_life out")
+    return Decay.of(as_number(half_life, times), times)
 
 
 def start_decay(

@@ -57,7 +57,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> Path:
         return _save_table(estimator, path)
     if isinstance(estimator, ImplicitFactorization):
         meta, arrays = to_archive(estimator)
-        head = {"class": type(estimator).__name__, "parameters": _plain(estimator.get_params(deep=False))}
+        head = {"class": type(estimator).__name__, "parameters": _plain(_without_objects(estimator.get_params(deep=False)))}
         return write_archive(path, "model", head | meta, arrays)
     model: FactorModel | None = estimator.model_
     arrays = {}

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..parameter_checks import counted, shown
 from .checks import check_weights
+from .decay import Decay, Times, combined
 from .entries import read_weights
 from .frames import pair_columns
 from .ids import numbered, united_ids
@@ -60,6 +61,18 @@ def read_interactions(
         ids = user_ids, item_ids
     factors = check_weights(read_weights(weights, X), len(users))
     return merged(users, items, _counts(counts, len(users)), *ids, factors)
+
+
+def number_of_pairs(X: Any) -> int:
+    """How many pairs data have, one of them in each line."""
+    return int(X.nnz) if hasattr(X, "tocoo") else len(X) if hasattr(X, "__len__") else 0
+
+
+def aged_weights(weights: Any, X: Any, decay: Decay | None, times: Times | None) -> Any:
+    """The weights that were given times those of age."""
+    if decay is None or times is None:
+        return weights
+    return combined(check_weights(read_weights(weights, X), len(times.at)), decay, times)
 
 
 def merged(
