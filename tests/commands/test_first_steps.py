@@ -99,7 +99,7 @@ def test_a_story_in_words():
     result = run("demo", "image", "--out", "here.png")
     assert result.exit_code == 0, result.output
     assert "picture: here.png" in result.stdout
-    assert "with yours: " in result.stdout
+    assert "with your own data: " in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,13 @@ def register(app: "typer.Typer") -> None:
     @app.command()
     def evaluate(
         files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Ratings, as for complete.")],
-        row: Annotated[str | None, option("--row", panel=COLUMNS, help="The one with rows (users, say).")] = None,
-        col: Annotated[str | None, option("--col", panel=COLUMNS, help="The one with columns (movies, say).")] = None,
-        value: Annotated[str | None, option("--value", panel=COLUMNS, help="The one with values (ratings, say).")] = None,
+        row: Annotated[str | None, option("--row", panel=COLUMNS, help="The column that says which row: users, say.")] = None,
+        col: Annotated[
+            str | None, option("--col", panel=COLUMNS, help="The column that says which column: movies, say.")
+        ] = None,
+        value: Annotated[str | None, option("--value", panel=COLUMNS, help="The column with values: ratings, say.")] = None,
         when: Annotated[
-            str | None, option("--time", panel=COLUMNS, help="The one with times: each row's latest are held out.")
+            str | None, option("--time", panel=COLUMNS, help="The column with times: each row's latest are held out.")
         ] = None,
         positive: Annotated[
             float | None, option("--positive", help="Values from here on count as liked; by default the median of all.")
@@ -34,7 +36,7 @@ def register(app: "typer.Typer") -> None:
             bool, flag("--implicit", help="Who took what, not ratings: each line counts once, or --value times.")
         ] = False,
         n: Annotated[int, option("-n", help="How many recommendations count.")] = 10,
-        seed: Annotated[int, option("--seed", min=0, help="Same seed, same split.")] = 0,
+        seed: Annotated[int, option("--seed", min=0, metavar="<int>", help="Same seed, same split.")] = 0,
         report: Annotated[
             Path | None, option("--report", panel=OUTPUT, help="Where a page about it goes, an HTML file.")
         ] = None,

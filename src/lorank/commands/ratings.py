@@ -30,9 +30,9 @@ def register(app: "typer.Typer") -> None:
             "or one of partitions.",
         ),
     ]
-    Row = Annotated[str | None, option("--row", panel=COLUMNS, help="The one with rows (users, say).")]
-    Col = Annotated[str | None, option("--col", panel=COLUMNS, help="The one with columns (movies, say).")]
-    Value = Annotated[str | None, option("--value", panel=COLUMNS, help="The one with values (ratings, say).")]
+    Row = Annotated[str | None, option("--row", panel=COLUMNS, help="The column that says which row: users, say.")]
+    Col = Annotated[str | None, option("--col", panel=COLUMNS, help="The column that says which column: movies, say.")]
+    Value = Annotated[str | None, option("--value", panel=COLUMNS, help="The column with values: ratings, say.")]
     Memory = Annotated[
         str | None,
         option("--memory", panel=LARGE, help="Pass over the files block by block, with factors in at most this: 2GB, say."),
@@ -82,11 +82,13 @@ def register(app: "typer.Typer") -> None:
         exposure: Annotated[
             str | None,
             option(
-                "--exposure", panel=COLUMNS, help="With --loss poisson: the one with exposures, by which rates are multiplied."
+                "--exposure",
+                panel=COLUMNS,
+                help="With --loss poisson: the column with exposures, by which rates are multiplied.",
             ),
         ] = None,
         when: Annotated[
-            str | None, option("--time", panel=COLUMNS, help="With --half-life: the one with times, numbers or dates.")
+            str | None, option("--time", panel=COLUMNS, help="With --half-life: the column with times, numbers or dates.")
         ] = None,
         half_life: Annotated[
             str | None,
@@ -101,9 +103,9 @@ def register(app: "typer.Typer") -> None:
             option("--row-features", panel=MODEL, help="What is known of rows: a table with their ids in a column."),
         ] = None,
         col_features: Annotated[Path | None, option("--col-features", panel=MODEL, help="The same of columns.")] = None,
-        seed: Annotated[int, option("--seed", min=0, panel=MODEL, help="Same seed, same model.")] = 0,
+        seed: Annotated[int, option("--seed", min=0, metavar="<int>", panel=MODEL, help="Same seed, same model.")] = 0,
         device: Annotated[
-            str | None, option("--device", panel=MODEL, help="Fit there with PyTorch: cuda, for example.")
+            str | None, option("--device", panel=MODEL, help="Fit with PyTorch on this device: cuda, for example.")
         ] = None,
         memory: Memory = None,
         cluster: Cluster = None,
@@ -160,7 +162,7 @@ def register(app: "typer.Typer") -> None:
         ] = None,
         as_json: Json = False,
     ) -> None:
-        """Predict at pairs of row and column."""
+        """Predict values at pairs of row and column."""
         with for_people():
             run_predict(model, files, out, (row, col), interval, as_json)
 
@@ -172,9 +174,11 @@ def register(app: "typer.Typer") -> None:
         n: Annotated[int, option("-n", help="How many.")] = 10,
         by: Annotated[
             str | None,
-            option("--by", words=ORDERS, help="taste: what it would take and like (default); rating: the largest predictions."),
+            option(
+                "--by", words=ORDERS, help="taste: what the row would take and like (default); rating: the largest predictions."
+            ),
         ] = None,
-        seen: Annotated[bool, flag("--seen", help="Also what the row has observations of.")] = False,
+        seen: Annotated[bool, flag("--seen", help="Also what the row has rated, or taken, already.")] = False,
         ratings: Annotated[
             Path | None, option("--ratings", help="With --all: the folder of partitions that says what was seen.")
         ] = None,
@@ -183,7 +187,7 @@ def register(app: "typer.Typer") -> None:
         ] = None,
         as_json: Json = False,
     ) -> None:
-        """The best columns for a row, or for all of them."""
+        """The best columns for a row (items for a user), or for all rows."""
         with for_people():
             if by is not None:
                 word(by, ORDERS, "--by")
@@ -200,14 +204,14 @@ def register(app: "typer.Typer") -> None:
         row: Row = None,
         col: Col = None,
         value: Value = None,
-        rank: Annotated[int, option("--rank", help="At this rank.")] = 10,
+        rank: Annotated[int, option("--rank", help="For a model of this rank.")] = 10,
         memory: Memory = None,
         cluster: Cluster = None,
         folder: Folder = None,
         duplicates: Duplicates = "error",
         as_json: Json = False,
     ) -> None:
-        """Say what ratings allow, without fitting anything."""
+        """Say whether ratings are enough for a model, without fitting one."""
         with for_people():
             where = large.Where(memory, cluster, folder, word(duplicates, DUPLICATES, "--duplicates"))
             if rank < 1:

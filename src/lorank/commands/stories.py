@@ -43,7 +43,7 @@ def run_story(name: str, out: Path, seed: int, as_json: bool, options: Sequence[
             return
         print("\n".join(story.lines))
         print(f"picture: {out}")
-        print(f"with yours: {story.yours}")
+        print(f"with your own data: {story.yours}")
 
 
 def picture(story: Story, path: str | os.PathLike[str]) -> None:
@@ -86,13 +86,13 @@ def ratings(rng: np.random.Generator) -> Story:
         right.vlines(place, low[order], high[order], color=BLUE, alpha=0.35, label="interval, 90 %")
         right.plot(place, guess[order], ".", color=BLUE, label="predicted")
         right.plot(place, truth[order], ".", color="k", label="given")
-        right.set(xlabel="some of them, by what was predicted", ylabel="stars", title="how sure")
+        right.set(xlabel="some of them, by what was predicted", ylabel="stars", title="predictions with intervals")
         right.legend(fontsize=8)
 
     lines = [
         f"{len(pairs):,} ratings of {films} films by {people} people, drawn here; a tenth of them is hidden.",
-        f"A model of rank {model.rank_}, which chose itself, predicts these with RMSE {rmse:.2f}; the mean alone: {mean:.2f}.",
-        f"Its intervals for 90 % hold {inside:.0%} of them.",
+        f"A model, which chose its rank {model.rank_} itself, predicts these with RMSE {rmse:.2f}; the mean alone: {mean:.2f}.",
+        f"Of its 90 % intervals, {100 * inside:.0f} % hold what was hidden.",
         f"Person 0 would like films {', '.join(map(str, best[0]))} (predicted {', '.join(f'{v:.1f}' for v in values[0])}).",
     ]
     numbers = {"rank": model.rank_, "rmse": rmse, "rmse_of_the_mean": mean, "coverage": inside}
@@ -125,15 +125,17 @@ def table(rng: np.random.Generator) -> Story:
         left.imshow(sheet.T, aspect="auto", interpolation="nearest", extent=(0, steps / 24, sensors, 0))
         left.set(title="readings; gaps are white", xlabel="day", ylabel="sensor")
         window, days = slice(170, 250), time / 24
-        right.fill_between(days[window], low[window, 0], high[window, 0], color=BLUE, alpha=0.25, label="interval, 90 %")
-        right.plot(days[window], whole[window, 0], ".", color=GREY, label="what was there")
-        right.plot(days[window], np.where(gaps, lines_between, np.nan)[window, 0], color=ORANGE, label="lines")
+        hidden = {"where": gaps[window, 0], "color": BLUE, "alpha": 0.25}  # elsewhere nothing is uncertain
+        right.fill_between(days[window], low[window, 0], high[window, 0], **hidden, label="interval, 90 %")
+        right.plot(days[window], whole[window, 0], ".", color=GREY, label="true, hidden or not")
+        right.plot(days[window], np.where(gaps, lines_between, np.nan)[window, 0], color=ORANGE, label="straight lines")
         right.plot(days[window], np.where(gaps, filled, np.nan)[window, 0], color=BLUE, label="filled")
-        right.set(title="sensor 0, with the blackout", xlabel="day")
-        right.legend(fontsize=8)
+        right.set(title="sensor 0, its own gaps and the blackout", xlabel="day")
+        right.margins(y=0.25)
+        right.legend(fontsize=8, ncols=4, loc="upper center")
 
     lines = [
-        f"{sensors} sensors, {steps} hours, drawn here: {gaps.mean():.0%} of the readings are missing, half a day of all.",
+        f"{sensors} sensors, {steps} hours, drawn here: {gaps.mean():.0%} of the readings are missing, for half a day all.",
         f"Filled with an error of {errors[0]:.2f} (noise alone: 0.40); by lines between neighbours: {errors[1]:.2f}.",
     ]
     numbers = {"missing": float(gaps.mean()), "rmse": errors[0], "rmse_of_lines": errors[1]}
@@ -173,7 +175,9 @@ def phase(rng: np.random.Generator) -> Story:
         f"{result.status} after {result.n_iter} iterations, {result.seconds:.1f} s: relative error {error:.0e}.",
     ]
     numbers = {"status": str(result.status), "iterations": result.n_iter, "relative_error": error}
-    return Story(draw, (12, 3.1), lines, numbers, "lr.solve(lr.PhaseRetrieval.coded_diffraction(masks, intensities), rank=1)")
+    return Story(
+        draw, (12, 3.1), lines, numbers, "in Python, lr.solve(lr.PhaseRetrieval.coded_diffraction(masks, intensities), rank=1)"
+    )
 
 
 def image(rng: np.random.Generator) -> Story:
@@ -194,11 +198,14 @@ def image(rng: np.random.Generator) -> Story:
     caught = float(result.outliers.mask[spoilt & (abs(values - whole[rows, cols]) > 0.1)].mean()) if result.outliers else 0.0
 
     def draw(figure: Any) -> None:
+        import matplotlib
+
         seen = np.full(whole.shape, np.nan)
         seen[rows, cols] = values
-        shown = {"30 % of the pixels, a tenth of them spoilt": seen, "found": found, "true": whole}
+        shown = {"30 % of the pixels (blue: unknown), a tenth spoilt": seen, "found": found, "true": whole}
+        grey = matplotlib.colormaps["gray"].with_extremes(bad="#cfe3f5")
         for axis, (title, picture) in zip(figure.subplots(1, 3), shown.items(), strict=True):
-            axis.imshow(picture, cmap="gray", vmin=0, vmax=1)
+            axis.imshow(picture, cmap=grey, vmin=0, vmax=1)
             axis.set_title(title, fontsize=10)
             axis.axis("off")
 
@@ -209,7 +216,11 @@ def image(rng: np.random.Generator) -> Story:
     ]
     numbers = {"status": str(result.status), "rmse": error, "spoilt_found": caught}
     return Story(
-        draw, (11, 3.2), lines, numbers, 'lr.solve(lr.Completion.from_dense(array_with_nan, loss="robust"), rank="auto")'
+        draw,
+        (11, 3.2),
+        lines,
+        numbers,
+        'in Python, lr.solve(lr.Completion.from_dense(array_with_nan, loss="robust"), rank="auto")',
     )
 
 

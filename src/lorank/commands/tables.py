@@ -46,7 +46,9 @@ def register(app: "typer.Typer") -> None:
         ] = None,
         refine: Annotated[
             str,
-            option("--refine", panel=FIT, words=REFINES, help="What lines leave over: auto, trees (slower) or none."),
+            option(
+                "--refine", panel=FIT, words=REFINES, help="For what a linear model leaves over: auto, trees (slower) or none."
+            ),
         ] = "auto",
         rank: Annotated[
             str, option("--rank", panel=FIT, help="Factors of a low-rank model, or auto: whatever model is best.")
@@ -54,8 +56,10 @@ def register(app: "typer.Typer") -> None:
         regularization: Annotated[
             str, option("--regularization", panel=FIT, help="Of a low-rank model: a strength, learned or auto.")
         ] = "auto",
-        seed: Annotated[int, option("--seed", min=0, panel=FIT, help="Same seed, same numbers.")] = 0,
-        device: Annotated[str | None, option("--device", panel=FIT, help="Fit there with PyTorch: cuda, for example.")] = None,
+        seed: Annotated[int, option("--seed", min=0, metavar="<int>", panel=FIT, help="Same seed, same numbers.")] = 0,
+        device: Annotated[
+            str | None, option("--device", panel=FIT, help="Fit with PyTorch on this device: cuda, for example.")
+        ] = None,
         model: Annotated[Path | None, option("--model", panel=OUTPUT, help="Where the model goes, for new rows.")] = None,
         report: Annotated[
             Path | None, option("--report", panel=OUTPUT, help="Where a page goes that draws what was filled.")

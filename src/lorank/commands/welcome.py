@@ -7,10 +7,12 @@ lorank recovers a matrix of low rank from a few of its entries, or from other
 measurements of it.
 
 With a file in hand:
-  lorank diagnose ratings.csv             what ratings in it allow
+  lorank diagnose ratings.csv             are these ratings enough for a model?
   lorank complete ratings.csv -o model.lorank --report page.html
                                           fit a model to them, and write a page
-  lorank recommend model.lorank --row 42  the best columns for a row
+  lorank complete clicks.csv --implicit -o model.lorank
+                                          the same of who took what, no ratings
+  lorank recommend model.lorank --row 42  the best items for user 42
   lorank predict model.lorank pairs.csv -o out.csv --interval 0.9
                                           predictions with bounds
   lorank serve model.lorank               a page for people to try the model
@@ -18,7 +20,7 @@ With a file in hand:
   lorank inspect model.lorank             what a model file holds
   lorank impute table.csv -o filled.csv   fill the gaps of a table
   lorank impute series.csv -o filled.csv --time date
-                                          of a series
+                                          the same of a series in time
 
 Without one:
   lorank demo                             five solvers find a matrix: watch them
