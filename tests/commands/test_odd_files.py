@@ -221,3 +221,27 @@ def test_a_table_is_no_model(model):
         said = run(arguments[0], model / "r.csv", *arguments[1:])
         assert said.exit_code == 1
         assert "is no model: lorank complete makes one" in said.stderr or "lorank[serve]" in said.stderr
+
+
+@pytest.mark.parametrize(
+    "options", [("--implicit", "--rank", "1", "--regularization", "0.1"), ("--memory", "1GB", "--rank", "1")]
+)
+def test_files_in_partitions_are_looked_at_alike(model, tmp_path, options):
+    """Tabs in a file called .csv; and what is no such text."""
+    text = (model / "r.csv").read_text()
+    (tmp_path / "tabs.csv").write_text(text.replace(",", "\t"))
+    done("complete", tmp_path / "tabs.csv", *options)
+    for content, words in (
+        (text.encode("utf-16"), "is text in UTF-16"),
+        (("sep=,\n" + text).encode(), "is for Excel alone"),
+        (gzip.compress(text.encode()), "is packed by gzip"),
+    ):
+        (tmp_path / "odd.csv").write_bytes(content)
+        assert words in refused("complete", tmp_path / "odd.csv", *options)
+
+
+def test_evaluate_says_where_what_is_held_out_is_known(model, tmp_path):
+    text = (model / "r.csv").read_text()
+    (tmp_path / "r.csv").write_text(text + text.splitlines()[1] + "\n")
+    assert "note: 1 line repeats a pair of row and column" in done("evaluate", tmp_path / "r.csv").stderr
+    assert "repeat" not in done("evaluate", model / "r.csv").stderr

@@ -5,8 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
+
 from ..parameter_checks import counted
-from .common import PAGE, Misuse, busy, check_place, for_people, only_one, say_columns, show_json, table
+from .common import PAGE, Misuse, busy, check_place, for_people, only_one, say_columns, show_json, table, tell
 from .options import COLUMNS, OUTPUT, flag, option
 
 if TYPE_CHECKING:
@@ -79,6 +81,10 @@ def run_evaluate(
         with busy("reading"):
             data = read_ratings(file, *columns)
         say_columns(file, data.columns)
+        repeated = len(data.rows) - len(np.unique(data.rows * len(data.col_ids) + data.cols))
+        if repeated:
+            said = counted(repeated, "line repeats", "lines repeat")
+            tell(f"note: {said} a pair of row and column: what is held out is known from there. Keep one line of each pair")
         if data.times is None:
             out = leave_some_out(data.rows, holdout, seed=seed)
         else:

@@ -136,7 +136,17 @@ def _columns(files: list[str], names: tuple[str | None, str | None, str | None])
     from ..partitions.sources import find_files, schema_of
 
     found = find_files([str(file) for file in all_files(files)], ENDINGS)
+    refuse_other_kinds(found)
     return found, guess_columns(found[0], list(schema_of(found[0])), *names)
+
+
+def refuse_other_kinds(files: list[Path]) -> None:
+    """A FileError where one of the files of text is something else: a workbook, UTF-16, JSON."""
+    from ..datafiles.hints import refuse_others
+
+    for file in files:
+        if file.suffix.lower() != ".parquet":
+            refuse_others(file)
 
 
 @contextlib.contextmanager
@@ -243,6 +253,7 @@ def predict(
     from .tables_out import BlockWriter
 
     files = find_files(paths, ENDINGS)
+    refuse_other_kinds(files)
     there = list(schema_of(files[0]))
     columns = guess_columns(files[0], there, *labelled(fitted, names, there), None, with_values=False)
     say_columns(named(paths), columns)

@@ -15,7 +15,7 @@ from ..parameter_checks import counted
 from ..partitions.folder import Folder, open_folder
 from .common import ENDINGS, Misuse, all_files, busy, named, number_or, say_columns, show_json, table, whole_or
 from .fitting import ENDS_EARLY, Request, say_end
-from .large import ROWS, Progress, Where, check_ids, for_files_only, on_a_cluster, partitions_among
+from .large import ROWS, Progress, Where, check_ids, for_files_only, on_a_cluster, partitions_among, refuse_other_kinds
 from .models import near_ids
 
 RANK = 64  # where none is given
@@ -94,6 +94,7 @@ def _open(paths: list[str], names: tuple[str | None, str | None, str | None], wh
         for_files_only(made, names, where)
         return Completion.from_partitions(made, **options)
     files = find_files([str(file) for file in all_files(paths)], ENDINGS)
+    refuse_other_kinds(files)
     row, col, value = names
     if not str(files[0]).endswith(ENDINGS):
         raise FileError(f"{files[0]}: pairs are read from {', '.join(ENDINGS[:3])}")

@@ -220,7 +220,7 @@ def _layout(file: Path) -> tuple[str, list[str]]:
         start = opened.readline(1 << 16)
         while start in ("\n", "\r\n"):
             start = opened.readline(1 << 16)
-    separator = ";" if start.count(";") > start.count(",") else ","
+    separator = max(",;\t|", key=start.count)
     separator = "\t" if {".tsv", ".tab"} & set(file.suffixes) else separator
     return separator, next(csv.reader([start.strip()], delimiter=separator), [""])
 
