@@ -203,7 +203,7 @@ def test_impute_reads_dates(tmp_path):
         (["impute", "good.csv", "-o", "o.csv", "--refine", "tree"], 2, "Did you mean 'trees'"),
         (["impute", "good.csv", "bad.csv", "-o", "o.csv"], 2, "impute takes one file"),
         (["evaluate", "good.csv", "bad.csv"], 2, "evaluate takes one file"),
-        (["inspect", "good.csv"], 1, "no lorank file"),
+        (["inspect", "good.csv"], 1, "good.csv is no model"),
         (["diagnose", "bad.csv"], 1, "line 3"),
         (["diagnose", "good.csv", "--rank", "0"], 2, "--rank must be"),
         (["complete"], 2, "Missing argument"),

@@ -135,6 +135,7 @@ IDS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*begin or end with blanks")
 @pytest.mark.parametrize("written", list(IDS))
 def test_ids_by_one_pass_are_those_of_pythons_csv_module(tmp_path, monkeypatch, written):
     """Whole numbers where all are written as such, else text, letter by letter; polars reads the file once."""
