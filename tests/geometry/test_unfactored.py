@@ -35,6 +35,29 @@ def test_it_is_the_same_point(monkeypatch):
         X.nothing_like_this  # noqa: B018
 
 
+def test_the_rank_is_that_of_the_point_where_factors_are_wider_than_it():
+    rng = np.random.default_rng(1)
+    X = Unfactored(rng.standard_normal((2, 3)), rng.standard_normal((5, 3)), get_backend("reference"))
+    before = X.rank
+    assert before == len(X.s) == X.rank == 2
+
+
+def test_somebody_else_may_factor_it_meanwhile(monkeypatch):
+    left, right, X = pair()
+    found = FixedRank.from_factors
+
+    def slowly(*sides, **options):
+        monkeypatch.setattr(FixedRank, "from_factors", found)
+        X.U  # noqa: B018  (as another thread would, which is done before this one)
+        return found(*sides, **options)
+
+    monkeypatch.setattr(FixedRank, "from_factors", slowly)
+    assert X.U.shape == (7, 3)
+    np.testing.assert_allclose((X.U * X.s) @ X.V.T, left @ right.T, atol=1e-12)
+    X._sides = None  # between the look at an empty slot and the one at the factors
+    assert Unfactored.__getattr__(X, "s") is X.s
+
+
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda X: pickle.loads(pickle.dumps(X))])
 def test_copies_are_points(copied):
     left, right, X = pair()

@@ -216,3 +216,30 @@ def test_lines_of_nothing_but_separators_are_refused_as_in_memory(tmp_path, line
         read_ratings(tmp_path / "r.csv", "user", "item", "stars")
     with pytest.raises(FileError, match=r"r\.csv"):
         lr.Completion.from_csv(tmp_path / "r.csv", "user", "item", "stars", folder=tmp_path / "p")
+
+
+def test_lines_of_separators_are_refused_beside_empty_lines_in_quotes(tmp_path):
+    (tmp_path / "r.csv").write_text('user,item,stars\n1,2,3.5\n,,\n"a\n\nb",5,6.5\n')
+    with pytest.raises(FileError, match="row 2, column 'user'"):
+        lr.Completion.from_csv(tmp_path / "r.csv", "user", "item", "stars", folder=tmp_path / "p")
+
+
+@pytest.mark.parametrize("blank", ['""', '" "'])
+def test_blank_ids_are_refused_as_in_memory(tmp_path, blank):
+    (tmp_path / "r.csv").write_text(f"user,item,stars\na,2,3.5\n{blank},5,6.5\n")
+    with pytest.raises(FileError, match="column 'user'"):
+        read_ratings(tmp_path / "r.csv", "user", "item", "stars")
+    with pytest.raises(FileError, match="row 2, column 'user'"):
+        lr.Completion.from_csv(tmp_path / "r.csv", "user", "item", "stars", folder=tmp_path / "p")
+
+
+@pytest.mark.parametrize("names", [("user", "item", "stars"), ("column_1", "column_2", "column_3")])
+def test_values_that_begin_as_whole_numbers_may_go_on_as_others(tmp_path, monkeypatch, names):
+    monkeypatch.setattr(sources, "LOOK", 10)
+    lines = ([] if names[0] == "column_1" else [",".join(names)]) + [f"{k},{k % 3},{k % 5}" for k in range(40)] + ["40,1,4.5"]
+    (tmp_path / "r.csv").write_text("\n".join(lines))
+    problem = lr.Completion.from_csv(tmp_path / "r.csv", *names, folder=tmp_path / "p")
+    twin = read_ratings(tmp_path / "r.csv", *names)
+    expected = lr.Completion(twin.rows, twin.cols, twin.values.astype(np.float32), problem.shape)
+    assert_same(problem, expected, twin.row_ids, twin.col_ids)
+    assert expected.y.max() == 4.5

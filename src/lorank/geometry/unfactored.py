@@ -38,19 +38,22 @@ class Unfactored(FixedRank):
     def __getattr__(self, name: str) -> Any:  # of slots that are still empty
         if name not in ("U", "s", "V"):
             raise AttributeError(name)
-        assert self._sides is not None
-        X = FixedRank.from_factors(*self._sides, backend=self.backend)
-        self.U, self.s, self.V, self._sides = X.U, X.s, X.V, None
-        return getattr(self, name)
+        sides = self._sides
+        if sides is not None:  # else another thread has found them meanwhile
+            X = FixedRank.from_factors(*sides, backend=self.backend)
+            self.U, self.s, self.V = X.U, X.s, X.V
+            self._sides = None  # last: whoever sees that finds the others
+        return object.__getattribute__(self, name)
 
     def __reduce__(self) -> Any:
         return FixedRank, (self.U, self.s, self.V, self.backend)
 
     @property
     def shape(self) -> tuple[int, int]:
-        left, right = (self.U, self.V) if self._sides is None else self._sides
+        left, right = self._sides or (self.U, self.V)
         return left.shape[0], right.shape[0]
 
     @property
     def rank(self) -> int:
-        return int((self.U if self._sides is None else self._sides[0]).shape[1])
+        left, right = self._sides or (self.U, self.V)
+        return int(min(left.shape[1], left.shape[0], right.shape[0]))  # wider factors than that have no more singular values

@@ -91,7 +91,7 @@ class TableSource:
         for file in self.files:
             at, ids = 0, self.names[:2]
             kinds = schema_of(file, ids)
-            for frame in _filled(_scan(file, ids).select(wanted), file):
+            for frame in _filled(_scan(file, ids, self.names[2:]).select(wanted), file):
                 frame = _as_kinds(frame, kinds, ids, file, at)
                 columns = [self._column(pl, frame, name, k, file, at) for k, name in enumerate(self.names)]
                 yield Piece(columns[0], columns[1], or_ones(columns[2], len(frame)), columns[3], str(file), at)
@@ -107,6 +107,8 @@ class TableSource:
             ids = series.cast(pl.Int64) if series.dtype.is_integer() and series.dtype != pl.UInt64 else series
             ids = ids.cast(pl.String) if not ids.dtype.is_integer() else ids
             bad = ids.is_null()
+            if ids.dtype == pl.String and file.suffix != ".parquet":
+                bad |= (ids.str.strip_chars() == "").fill_null(False)  # refused in memory, too
         else:
             ids = series.cast(pl.Float64)
             bad = ids.is_null() | ~ids.is_finite().fill_null(False)
@@ -192,20 +194,23 @@ def _kind(dtype: Any, role: str, name: str, file: Path) -> str:
     raise FileError(f"{file}, column {name!r}: ids must be whole numbers or text, not {dtype}")
 
 
-def _scan(file: Path, ids: Sequence[str] = ()) -> Any:
-    """The file, with ids as they are written: numbers that polars would make of them have lost their zeros in front."""
+def _scan(file: Path, ids: Sequence[str] = (), numbers: Sequence[str | None] = ()) -> Any:
+    """The file, with ids as they are written: numbers that polars would make of them have lost their zeros in front. Values
+    that are whole in the first lines may have fractions below.
+    """
     pl = polars()
     if file.suffix == ".parquet":
         return pl.scan_parquet(file, glob=False)
     separator, start = _layout(file)
     named = not all(map(_is_number, start))
     options = {"separator": separator, "has_header": named, "infer_schema_length": LOOK, "glob": False}
-    if named:
+    if named and not any(numbers):
         return pl.scan_csv(file, schema_overrides=dict.fromkeys(ids, pl.String), **options)
-    calls = pl.scan_csv(file, **options).collect_schema().names()  # which differ from version to version
-    names = {old: f"column_{k + 1}" for k, old in enumerate(calls)}
-    texts = {old: pl.String for old, new in names.items() if new in ids}
-    return pl.scan_csv(file, schema_overrides=texts, **options).rename(names)
+    first = dict(pl.scan_csv(file, **options).collect_schema())
+    calls = {old: old if named else f"column_{k + 1}" for k, old in enumerate(first)}  # which differ from version to version
+    kinds = {old: pl.Float64 for old, new in calls.items() if new in numbers and first[old].is_integer()}
+    kinds |= {old: pl.String for old, new in calls.items() if new in ids}
+    return pl.scan_csv(file, schema_overrides=kinds, **options).rename(calls)
 
 
 def _text(file: Path) -> Any:
@@ -241,10 +246,12 @@ def _filled(lazy: Any, file: Path) -> Iterator[Any]:
 
 
 def _empty_lines(file: Path) -> int:
-    """Below the first line that is not empty; those within quotes count as well."""
+    """Below the first line that is not empty; -1 in a file with quotes, within which they would be part of an id."""
     count, last = 0, b""
     with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as opened:
         while chunk := opened.read(1 << 24):
+            if b'"' in chunk:
+                return -1
             chunk = chunk.replace(b"\r", b"")
             ends = np.frombuffer(last + chunk if last else chunk.lstrip(b"\n"), np.uint8) == ord("\n")
             count += int((ends[1:] & ends[:-1]).sum())
