@@ -151,6 +151,14 @@ def test_staged_finds_every_direction_where_rank_one_is_noise(rank, monkeypatch,
         assert np.linalg.svd(wanted.T @ found, compute_uv=False).min() > 0.8
 
 
+def test_staged_keeps_rank_one_where_it_is_most_of_the_data():
+    problem, _ = lr.datasets.random_completion(200, 150, 4, oversampling=6, factors="uniform", seed=0)
+    assert problem.balanced() is None
+    rng = np.random.default_rng(0)
+    X = grow(problem, problem.rank_one(rng), 3, rng, tol=0.2 * 3**0.5)
+    np.testing.assert_array_equal(Staged()(problem, 4, np.random.default_rng(0)).to_dense(), X.to_dense())
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_continuation_of_a_full_table_is_the_truncated_svd(dtype, backend):
     """With every entry observed each rank's best fit is known: the leading singular triples."""

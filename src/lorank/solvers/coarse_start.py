@@ -8,7 +8,7 @@ from ..backends import Vector
 from ..datafits.deviations import quantile, smoothed
 from ..geometry import FixedRank
 from ..operators import Completion
-from ..starts.growth import grow_from_rough
+from ..starts.growth import grow_from_rank_one
 from ..starts.staged import Staged
 
 MEAN = 1.5  # so many medians of what rank 1 leaves over are less than one of the data where these have a mean
@@ -34,5 +34,5 @@ def coarse_start(inside: Completion, first: float, rank: int) -> tuple[float, fl
     if unit < median:
         found = weighted(d, 2 * first * unit)
     elif rank > 1 and found.balanced() is None:  # the staged start would begin with the same point
-        return first * unit, median, inside.restrict(grow_from_rough(found, one, rank, rng))
+        return first * unit, median, inside.restrict(grow_from_rank_one(found, one, rank, rng))
     return first * unit, median, inside.restrict(Staged()(found, rank, rng))

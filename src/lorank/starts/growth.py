@@ -14,6 +14,8 @@ from ..solvers.runner import run
 from ..stopping import Iterations, RelativeResidual, Slowdown
 from .spectral import leading
 
+HIDING = 0.7  # relative residual: rank 1 that leaves more over is less than half of the data
+
 
 def fit(problem: Problem, X: FixedRank, settle: int, max_steps: int, *, tol: float = 0.0, fall: float = 0.9) -> FixedRank:
     """X after conjugate gradient steps at its rank: until ``settle`` of them leave more than ``fall`` of the residual, or the
@@ -27,39 +29,43 @@ def fit(problem: Problem, X: FixedRank, settle: int, max_steps: int, *, tol: flo
 
 def grow(
     problem: Problem,
-    X: FixedRank,
+    X: FixedRank | None,
     more: int,
     rng: np.random.Generator,
     *,
     tol: float = 0.2,
-    rank: int | None = None,
     dtype: Any = None,
     unit: float = 1.0,
 ) -> FixedRank:
-    """X with ``more`` further singular pairs: the leading ones of the negative gradient, with the step that fits them best.
-    Of all of them, the leading ``rank`` are kept. The point comes back times ``unit``, in that dtype, by default the problem's.
+    """X, or zero, with ``more`` further singular pairs: the leading ones of the negative gradient, with the step that fits them
+    best. The point comes back times ``unit``, in that dtype, by default the problem's.
     """
-    backend, G = problem.backend, problem.gradient(X)
+    backend, G = problem.backend, problem.gradient(problem.zero(1) if X is None else X)
     Y = leading(problem, G, more, rng, tol=tol, restarts=5, depth=1)
     left = Y.U * Y.s
     step = G.exact_step(left, Y.V)
-    both = backend.concat([X.U * X.s, left * step]), backend.concat([X.V, Y.V])
+    both = left * step, Y.V
+    if X is not None:
+        both = backend.concat([X.U * X.s, both[0]]), backend.concat([X.V, Y.V])
     left, right = (backend.astype(a, dtype or problem.dtype) for a in both)
-    return FixedRank.from_factors(left * unit, right, rank, backend)
+    return FixedRank.from_factors(left * unit, right, backend=backend)
 
 
-def grow_from_rough(
+def grow_from_rank_one(
     problem: Problem, X: FixedRank, rank: int, rng: np.random.Generator, *, dtype: Any = None, unit: float = 1.0
 ) -> FixedRank:
-    """A point of that rank from one that may be noise: a few sweeps from a random vector, whose share in the directions that
-    are sought is about ``(rank / n)**0.5``, have found none of them where n is in the millions.
+    """A point of that rank: X, of rank 1, and the leading pairs of what it leaves over; without X where it is not most of the
+    data, the leading pairs of all.
 
-    With rank - 1 further pairs one direction would be missing then. So as many are computed as there are directions, and the
-    weakest of all pairs, be it X or noise of the gradient, is cut off.
+    Only what dominates hides the rest. What does not may be noise: a few sweeps from a random vector, whose share in the
+    directions that are sought is about ``(rank / n)**0.5``, find none of them where n is in the millions, but a few rows and
+    columns to fit too well. One direction would be missing then, and conjugate gradients slow on the spikes.
     """
-    more = min(rank, min(problem.shape) - X.rank)
-    tol = 0.2 * (rank - 1) ** 0.5  # each pair to a fifth on average
-    return grow(problem, X, more, rng, tol=tol, rank=rank, dtype=dtype, unit=unit)
+    least_squares = problem.tight_frame is not None
+    if least_squares and problem.gradient(X).residual_norm > HIDING * problem.y_norm:
+        # Each pair to a tenth on average: pairs of mere noise, with which this begins, are accurate to a fifth soon.
+        return grow(problem, None, rank, rng, tol=0.1 * rank**0.5, dtype=dtype, unit=unit)
+    return grow(problem, X, rank - 1, rng, tol=0.2 * (rank - 1) ** 0.5, dtype=dtype, unit=unit)
 
 
 def in_units(X: FixedRank, problem: Problem, unit: float) -> FixedRank:

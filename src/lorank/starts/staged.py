@@ -10,7 +10,7 @@ from ..geometry import FixedRank
 from ..operators import Problem
 from ..parameter_checks import check_parameters, whole
 from ..solvers.runner import Interrupted
-from .growth import fit, grow, grow_from_rough, in_units
+from .growth import fit, grow, grow_from_rank_one, in_units
 from .spectral import ROUGHLY, Spectral
 
 FEW = 1.5  # measurements for each degree of freedom
@@ -22,9 +22,10 @@ class Staged:
     """Rank 1 first, then the rest at once: the leading singular pairs of what rank 1 leaves over.
 
     Where one direction dominates (a mean, say), the trailing singular vectors of ``A* y`` are mostly that direction's sampling
-    noise. Fitted first, it leaves a residual that shows the others. Where the measurements see all directions alike
-    (:attr:`Problem.isotropic`) there is nothing to gain, and this is the spectral start; where they are few as well, that is
-    fitted with a few spare ranks first, since descent at the rank itself may end in a poor minimum.
+    noise. Fitted first, it leaves a residual that shows the others. Rank 1 that is less than half of the data hides nothing,
+    and may be noise where rows and columns are many: then all pairs come from ``A* y``. Where the measurements see all
+    directions alike (:attr:`Problem.isotropic`) there is nothing to gain, and this is the spectral start; where they are few as
+    well, that is fitted with a few spare ranks first, since descent at the rank itself may end in a poor minimum.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ class Staged:
         alike = problem.balanced() is None
         X = rough.rank_one(rng) if alike else None
         if X is not None:
-            return grow_from_rough(rough, X, rank, rng, dtype=problem.dtype, unit=unit)
+            return grow_from_rank_one(rough, X, rank, rng, dtype=problem.dtype, unit=unit)
         try:
             X = fit(rough, ROUGHLY(rough, 1, rng), self.iterations, self.iterations)
         except Interrupted as stopped:
