@@ -6,6 +6,7 @@ import csv
 import importlib
 import json
 import zipfile
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -19,8 +20,9 @@ pytest.importorskip("sklearn")
 import polars as pl
 
 import lorank as lr
-from lorank.commands.common import in_options
+from lorank.commands.common import for_people, in_options
 from lorank.commands.models import near_ids
+from lorank.files import FileError
 
 QUICK = ("--rank", "1", "--regularization", "learned")
 
@@ -167,6 +169,15 @@ def test_options_instead_of_parameters():
     assert in_options("MatrixCompletion: rank must be whole") == "--rank must be whole"
     assert in_options("try loss='robust' or rank=3, see values=") == "try --loss robust or --rank 3, see --value"
     assert in_options("the rank must not matter: x=1, baserank=2") == "the rank must not matter: x=1, baserank=2"
+
+
+@pytest.mark.parametrize("name", ["half_life.csv", "data/row_features.csv", "data/time=2024/a.csv"])
+def test_names_of_files_are_no_options(name):
+    import typer
+
+    with pytest.raises(typer.Exit), mock.patch("lorank.commands.common.tell") as told, for_people():
+        raise FileError(f"{name} does not exist; row_features go with it")
+    told.assert_called_once_with(f"{name} does not exist; --row-features go with it")
 
 
 def interrupt(monkeypatch, module, name, at=1):

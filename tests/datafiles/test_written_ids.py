@@ -155,3 +155,21 @@ def test_ids_by_one_pass_are_those_of_pythons_csv_module(tmp_path, monkeypatch, 
     assert slowly.row_ids.tolist() == data.row_ids.tolist()
     np.testing.assert_array_equal(slowly.rows, data.rows)
     np.testing.assert_array_equal(slowly.values, data.values)
+
+
+@pytest.mark.parametrize(
+    "cell", ["--7", "-", "-7", "07", "-0", "+7", " 7", "7 ", "", "12345678901234567", "123456789012345678"]
+)
+@pytest.mark.filterwarnings("ignore:.*blanks:UserWarning")
+def test_one_cell_and_a_column_of_it_are_whole_numbers_alike(tmp_path, cell):
+    from lorank.datafiles.text import as_whole, whole
+
+    assert whole(cell) == (as_whole(pl.Series([cell])) is not None)
+    if cell.strip():  # with an empty line the file is read in another way
+        ids = [read_ratings(_written(tmp_path / "a.csv", [f"{cell},1,2", *empty, "5,1,3"])).row_ids for empty in ([], [""])]
+        assert ids[0].tolist() == ids[1].tolist()
+
+
+def test_the_separator_is_that_of_the_first_line_that_is_not_empty(tmp_path):
+    found = read_ratings(_written(tmp_path / "a.csv", ["7;1;2.5", "8;2;3"], head="\n\r\nuser;item;rating"))
+    assert (found.row_ids.tolist(), found.values.tolist()) == ([7, 8], [2.5, 3.0])

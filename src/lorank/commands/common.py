@@ -34,7 +34,8 @@ OPTIONS = {
 }
 SAME = ("by", "cluster", "device", "duplicates", "folder", "loss", "memory", "rank", "refine", "regularization", "seed", "time")
 OPTIONS |= {name: f"--{name}" for name in SAME}
-UNDERSCORED = [name for name in OPTIONS if "_" in name]  # which are no words that a message would have otherwise
+# With underscores they are no words that a message would have otherwise, but for names of files and columns
+NAMES = re.compile(rf"(?<![\w./\\'\"-])({'|'.join(name for name in OPTIONS if '_' in name)})(?![\w/\\'\"-]|\.\w)")
 MODEL = (".lorank",)
 TABLE = (".csv", ".tsv", ".parquet")
 PAGE = (".html", ".htm")
@@ -75,7 +76,7 @@ def for_people(kept: str = "no file was written") -> Iterator[None]:
         raise typer.Exit(REFUSED) from None
     except (ValueError, ImportError, MemoryError, OSError) as error:
         said = in_options(str(error) or type(error).__name__)
-        tell(re.sub(rf"\b({'|'.join(UNDERSCORED)})\b", lambda found: OPTIONS[found[1]], said))
+        tell(NAMES.sub(lambda found: OPTIONS[found[1]], said))
         option = (said.split() or [""])[0] in OPTIONS.values()
         raise typer.Exit(MISUSED if isinstance(error, Misuse) or option else REFUSED) from None
 
@@ -95,8 +96,8 @@ def in_options(text: str) -> str:
     """
     names = "|".join(OPTIONS)
     text = re.sub(rf"^(?:\w+: )?({names}) must ", lambda found: f"{OPTIONS[found[1]]} must ", text)
-    text = re.sub(rf"\b({names})=(['\"])(.*?)\2", lambda found: f"{OPTIONS[found[1]]} {found[3]}", text)
-    return re.sub(rf"\b({names})=([\w.]*\w)?", lambda found: f"{OPTIONS[found[1]]} {found[2] or ''}".rstrip(), text)
+    text = re.sub(rf"(?<![\w/\\])({names})=(['\"])(.*?)\2", lambda found: f"{OPTIONS[found[1]]} {found[3]}", text)
+    return re.sub(rf"(?<![\w/\\])({names})=([\w.]*\w)?", lambda found: f"{OPTIONS[found[1]]} {found[2] or ''}".rstrip(), text)
 
 
 @contextlib.contextmanager

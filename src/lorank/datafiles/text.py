@@ -57,7 +57,7 @@ def head(path: Path, separator: str | None) -> tuple[str, list[str], bool, list[
     refuse_others(path)
     try:
         with lines(path) as file:
-            start = file.readline(1 << 16)
+            start = next((line for line in iter(lambda: file.readline(1 << 16), "") if line.strip("\r\n")), "")
         if separator is None:
             separator = separator_of(path, start)
         sample = [record for _, record in itertools.islice(records(path, separator), 200)]
@@ -113,7 +113,7 @@ def number(cell: str) -> float | None:
 
 def whole(cell: str) -> bool:
     """Whether a cell is a whole number as polars reads it into 64 bits, written as one would write it back."""
-    return cell.isascii() and cell.lstrip("-").isdigit() and len(cell) < DIGITS and cell == str(int(cell))
+    return cell.isascii() and cell.removeprefix("-").isdigit() and len(cell) < DIGITS and cell == str(int(cell))
 
 
 def complain(

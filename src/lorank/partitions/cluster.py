@@ -227,7 +227,6 @@ class Cluster:
             self.snapshots.broken_off()
             return
         except FileError as error:
-            self.snapshots.broken_off()
             self.snapshots.give_up()
             warnings.warn(f"from here on a lost worker costs all that was computed: {error}", stacklevel=2)
             return

@@ -68,7 +68,7 @@ class Snapshots:
     def begin(self) -> Path:
         """An empty folder for the next one."""
         assert self._home is not None
-        self._clean()
+        self.broken_off()
         try:
             return Path(tempfile.mkdtemp(dir=self._home))
         except OSError as error:
@@ -81,7 +81,9 @@ class Snapshots:
         self.count += 1
 
     def broken_off(self) -> None:
-        """Not all sites have written to the last one that was begun: it goes, and the one before stays."""
+        """Not all sites have written to the last one that was begun: it goes, as it may be what fills the disk, and the one
+        before stays.
+        """
         self._clear(but=self.place)
 
     def _clear(self, but: Path | None) -> None:
@@ -96,14 +98,8 @@ class Snapshots:
 
     def give_up(self) -> None:
         """Without any from now on."""
-        self._clean()
+        self.broken_off()
         self._home = None
-
-    def _clean(self) -> None:
-        """Away with those that were broken off: nobody reads them, and they may be what fills the disk."""
-        for left in Path(str(self._home)).glob("*"):
-            if left != self.place:
-                shutil.rmtree(left, ignore_errors=True)
 
 
 def save_site(site: Site, place: str, keys: dict[int, int], shared: bool) -> int:
