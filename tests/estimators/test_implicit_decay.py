@@ -95,3 +95,36 @@ def test_what_is_refused(taken):
     problem = lr.Completion([0, 1, 2], [0, 1, 1], [1.0, 2.0, 1.0], (3, 2))
     with pytest.raises(ValueError, match="times and half_life go with pairs in main memory, not with a Completion"):
         model.fit(problem)
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_columns_named_as_times_or_weights_are_no_counts(taken, package):
+    frames = pytest.importorskip(package)
+    pairs, _, days = taken
+    columns = {"user": pairs[:, 0], "item": pairs[:, 1]}
+    timed, weighted = (frames.DataFrame(columns | {name: days}) for name in ("when", "weight"))
+    model = lr.ImplicitFactorization(**OPTIONS, half_life=30)
+    np.testing.assert_array_equal(model.fit(timed, times="when")._factors, model.fit(pairs, times=days)._factors)
+    model = lr.ImplicitFactorization(**OPTIONS)
+    np.testing.assert_array_equal(
+        model.fit(weighted, sample_weight="weight")._factors, model.fit(pairs, sample_weight=days)._factors
+    )
+    more = model.fit(pairs).partial_fit(weighted, sample_weight="weight")._factors
+    np.testing.assert_array_equal(more, model.fit(pairs).partial_fit(pairs, sample_weight=days)._factors)
+
+
+def test_columns_named_as_times_or_weights_are_no_ratings(taken):
+    pandas = pytest.importorskip("pandas")
+    pairs, counts, days = taken
+    frame = pandas.DataFrame({"user": pairs[:, 0], "item": pairs[:, 1], "weight": days})
+    model = lr.MatrixCompletion(rank=1, regularization="learned", half_life=30.0)
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        model.fit(frame, sample_weight="weight")
+    whole = frame.assign(rating=counts, when=days)
+    one = model.fit(whole, sample_weight="weight", times="when").predict(pairs)
+    other = model.fit(whole, rows="user", cols="item", values="rating", sample_weight="weight", times="when").predict(pairs)
+    np.testing.assert_array_equal(one, other)
+    once = whole.iloc[:3].assign(when=300.0)
+    np.testing.assert_array_equal(
+        model.partial_fit(once, sample_weight="weight", times="when").predict(pairs[:3]), model.predict(once[["user", "item"]])
+    )

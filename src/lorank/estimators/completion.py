@@ -29,6 +29,7 @@ from .cold import featured, with_features
 from .decay import Decay, combined, read_times, start_decay
 from .entries import full_shape, read_entries, read_weights
 from .features import SideTable
+from .frames import without_named
 from .outliers import find_outliers, warn_about_outliers
 from .plan import is_robust, plan, refuse_negative
 from .predictions import FoldIn, PredictionMixin
@@ -254,7 +255,8 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
                     )
                 self._sides, self._decay = {}, None
                 return fit_problem(self, X, y, sample_weight)
-            entries = read_entries(X, y, (rows, cols, values))
+            names = rows, cols, values
+            entries = read_entries(without_named(X, (times, sample_weight), names), y, names)
             if len(entries.rows) < 2:
                 raise ValueError(
                     f"found {counted(len(entries.rows), 'sample')}: at least 2 observations are needed to fit anything"

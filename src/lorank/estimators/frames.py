@@ -61,6 +61,23 @@ def chosen(X: Any, given: Sequence[Any], roles: Sequence[str], least: int) -> li
     return list(given)
 
 
+def without_named(X: Any, others: Sequence[Any], names: Sequence[Any] = ()) -> Any:
+    """A data frame without the columns that were named as times or weights: those are no values. Anything else as it is.
+
+    Parameters
+    ----------
+    X : data frame, or other data
+    others : sequence
+        Names, among them perhaps None or arrays.
+    names : sequence
+        Columns that stay all the same.
+    """
+    if not is_frame(X):
+        return X
+    gone = [name for name in others if isinstance(name, str) and name in column_names(X) and name not in names]
+    return X[[name for name in column_names(X) if name not in gone]] if gone else X
+
+
 def beside(names: Sequence[Any], more: Sequence[str]) -> list[str]:
     """What more columns are called: as they should be, with a line below where a column has that name already."""
     found: list[str] = []

@@ -20,6 +20,7 @@ from .cold import SIDES, affine
 from .decay import combined, read_times
 from .entries import Entries, full_shape, read_entries, read_weights
 from .features import SideTable, read_features
+from .frames import without_named
 from .ids import united_ids
 from .plan import is_robust, refuse_negative
 
@@ -37,7 +38,7 @@ def learn_more(
 ) -> MatrixCompletion:
     """See :meth:`MatrixCompletion.partial_fit`."""
     memory = _memory(model, X)
-    entries = read_entries(X, y, names)
+    entries = read_entries(without_named(X, (times, sample_weight), names), y, names)
     weights = check_weights(read_weights(sample_weight, X), len(entries.values))
     if not len(entries.values):
         return model

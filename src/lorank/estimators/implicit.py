@@ -188,7 +188,8 @@ class ImplicitFactorization(BaseEstimator):
         settings, search = self._plan()
         when = read_times(times, X, number_of_pairs(X))
         decay = given_decay(self.half_life, when)
-        data = read_interactions(X, y, (rows, cols, values), aged_weights(sample_weight, X, decay, when))
+        weights, others = aged_weights(sample_weight, X, decay, when), (times, sample_weight)
+        data = read_interactions(X, y, (rows, cols, values), weights, others)
         if not len(data.users):
             raise ValueError("there are no pairs with a positive count: nothing to learn from")
         if search["zeros"]:
@@ -241,7 +242,8 @@ class ImplicitFactorization(BaseEstimator):
                 raise ValueError("the model was fitted with a half_life: pass times=..., when the new pairs were observed")
             decay, now = decay.aged(when, np.ones(len(before.users)) if before.weights is None else before.weights)
             before = replace(before, weights=now)
-        data = united(before, read_interactions(X, y, (rows, cols, values), aged_weights(sample_weight, X, decay, when)))
+        weights, others = aged_weights(sample_weight, X, decay, when), (times, sample_weight)
+        data = united(before, read_interactions(X, y, (rows, cols, values), weights, others))
         start = []
         for ids, old, factors in (
             (data.user_ids, self.user_ids_, self.user_factors_),

@@ -12,7 +12,7 @@ from ..parameter_checks import counted, shown
 from .checks import check_weights
 from .decay import Decay, Times, combined
 from .entries import read_weights
-from .frames import pair_columns
+from .frames import pair_columns, without_named
 from .ids import numbered, united_ids
 
 
@@ -44,9 +44,11 @@ class Interactions:
 
 
 def read_interactions(
-    X: Any, counts: Any = None, names: Sequence[Any] = (None, None, None), weights: Any = None
+    X: Any, counts: Any = None, names: Sequence[Any] = (None, None, None), weights: Any = None, others: Sequence[Any] = ()
 ) -> Interactions:
-    """From a sparse matrix (users by items), an (m, 2) array of ids, or a data frame: its columns by name or in order."""
+    """From a sparse matrix (users by items), an (m, 2) array of ids, or a data frame: its columns by name or in order, without
+    those that ``others`` names.
+    """
     if hasattr(X, "tocoo"):
         if counts is not None:
             raise ValueError("a sparse matrix comes with its own counts: leave y out")
@@ -56,7 +58,7 @@ def read_interactions(
         users, items, counts = coo.row.astype(np.int64), coo.col.astype(np.int64), coo.data
         ids = np.arange(X.shape[0]), np.arange(X.shape[1])
     else:
-        first, second, counts = pair_columns(X, counts, names)
+        first, second, counts = pair_columns(without_named(X, others, names), counts, names)
         (user_ids, users), (item_ids, items) = numbered(first, "user"), numbered(second, "item")
         ids = user_ids, item_ids
     factors = check_weights(read_weights(weights, X), len(users))
