@@ -208,7 +208,7 @@ def test_classes_of_a_pair_that_was_observed_before_are_refused():
     stars = rng.integers(1, 6, len(pairs))
     model = lr.MatrixCompletion(rank=1, loss="ordinal").fit(pairs, stars)
     before = model.predict(pairs)
-    with pytest.raises(ValueError, match="1 pairs were observed before, or twice, and classes have no mean"):
+    with pytest.raises(ValueError, match="1 pair was observed before, or twice, and classes have no mean"):
         model.partial_fit(pairs[:1], stars[:1])
     np.testing.assert_array_equal(model.predict(pairs), before)
 
