@@ -3,8 +3,9 @@
     python benchmarks/start_at_size.py 400_000_000 [--partitions 2] [--sites 2] [--double] [--solve before after]
 
 Exact data of rank 16 as in ``benchmarks/cluster.py gpu``, made on the device. For the point of rank 1 that the start begins
-with, for that with 15 further pairs (the start as it was before) and for the start itself: the relative residual, and how much
-of the column space of the matrix it spans (the smallest and the median cosine; 1 is all, 0 none).
+with, for that with 15 further pairs (the start as it was before) and for the start itself: the relative residual, how much of
+the column space of the matrix it spans (the smallest and the median cosine; 1 is all, 0 none), and its largest row of V in root
+mean squares (about 2 where no row stands out).
 """
 
 from __future__ import annotations
@@ -42,9 +43,11 @@ def main():
     def tell(name, X):
         V = X.V if isinstance(X.V, torch.Tensor) else torch.as_tensor(np.asarray(X.numpy().V))
         cosines = torch.linalg.svdvals(truth.mT @ V.to(truth))
+        rows = V.norm(dim=1)
         residual = problem.gradient(X).residual_norm / problem.y_norm
         print(
             f"  {name}: residual {residual:.4f}, cosines {cosines.min():.3f} {cosines.median():.3f}, "
+            f"largest row {rows.max() / rows.square().mean() ** 0.5:.1f}, "
             f"singular values {float(X.s[0]):.4g} .. {float(X.s[-1]):.4g}",
             flush=True,
         )

@@ -23,9 +23,10 @@ class Staged:
 
     Where one direction dominates (a mean, say), the trailing singular vectors of ``A* y`` are mostly that direction's sampling
     noise. Fitted first, it leaves a residual that shows the others. Rank 1 that is less than half of the data hides nothing,
-    and may be noise where rows and columns are many: then all pairs come from ``A* y``. Where the measurements see all
-    directions alike (:attr:`Problem.isotropic`) there is nothing to gain, and this is the spectral start; where they are few as
-    well, that is fitted with a few spare ranks first, since descent at the rank itself may end in a poor minimum.
+    and may be noise where rows and columns are many: then all pairs come from ``A* y``, with rows and columns that are heavier
+    than others trimmed, to which singular vectors would be drawn. Where the measurements see all directions alike
+    (:attr:`Problem.isotropic`) there is nothing to gain, and this is the spectral start; where they are few as well, that is
+    fitted with a few spare ranks first, since descent at the rank itself may end in a poor minimum.
 
     Parameters
     ----------
