@@ -26,6 +26,7 @@ def test_trees_as_arrays_say_what_scikit_learn_s_say():
     assert np.mean(np.abs(ours(new) - truth.predict(new)) < 1e-5) > 0.95
     both = Forest.together([ours, ours])
     np.testing.assert_allclose(both(new), ours(new), rtol=1e-6)
+    assert {getattr(both, name).itemsize for name in ("roots", "feature", "threshold", "left", "right", "value")} == {4}
 
 
 def test_rows_as_if_a_cell_were_unknown():

@@ -63,7 +63,8 @@ class Forest:
         start = np.cumsum([0, *(len(f.value) for f in forests)])
 
         def moved(name: str) -> np.ndarray:
-            return np.concatenate([getattr(f, name) + s for f, s in zip(forests, start, strict=False)])
+            places = [getattr(f, name) + s for f, s in zip(forests, start, strict=False)]
+            return np.concatenate(places).astype(np.int32)  # a table's trees have millions of nodes
 
         def joined(name: str) -> np.ndarray:
             return np.concatenate([getattr(f, name) for f in forests])
