@@ -10,6 +10,7 @@ from helpers import double, eps, host, on, random_array
 from lorank.backends import backend_of
 from lorank.starts import STARTS, Continuation, Staged, fit, grow
 from lorank.starts.spectral import ROUGHLY
+from lorank.starts.trimmed import trimmed_pairs
 
 
 def dense_residual(problem, X):
@@ -157,6 +158,20 @@ def test_staged_keeps_rank_one_where_it_is_most_of_the_data():
     rng = np.random.default_rng(0)
     X = grow(problem, problem.rank_one(rng), 3, rng, tol=0.2 * 3**0.5)
     np.testing.assert_array_equal(Staged()(problem, 4, np.random.default_rng(0)).to_dense(), X.to_dense())
+
+
+def test_trimmed_pairs_against_a_dense_twin(dtype, backend):
+    rng = np.random.default_rng(2)
+    mask = rng.random((40, 12)) < 0.6
+    a = random_array(rng, mask.shape, dtype)
+    a[:, 3] *= dtype.type(8)
+    problem = lr.Completion(*np.nonzero(mask), a[mask], mask.shape, backend=backend)
+    X = trimmed_pairs(problem, 3, np.random.default_rng(0))  # few enough columns for an SVD without iterations
+    data = np.where(mask, double(a), 0)
+    d1, d2 = (np.minimum(1, (q.mean() / q) ** 0.5) for q in ((abs(data) ** 2).sum(k) for k in (1, 0)))
+    even = lr.FixedRank.from_dense(d1[:, None] * data * d2, 3).to_dense() / d1[:, None] / d2
+    step = np.vdot(even[mask], data[mask]).real / np.linalg.norm(even[mask]) ** 2
+    np.testing.assert_allclose(double(X.to_dense()), step * even, atol=1e4 * eps(dtype) * abs(even).max())
 
 
 def test_staged_is_not_drawn_to_heavy_columns(backend):

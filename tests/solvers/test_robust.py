@@ -120,7 +120,7 @@ def test_what_speaks_against_a_fit():
     left = right.X.U * right.X.s
     left[3] += 50 * left[4]  # all of its observations are beyond the limit now
     found = doubts(problem, lr.FixedRank.from_factors(left, right.X.V), limit, noisy=False)
-    assert found.startswith("But 1 rows and 0 columns have no more than 2 observations that fit")
+    assert found.startswith("But 1 row and 0 columns have no more than 2 observations that fit")
     rng = np.random.default_rng(0)
     nonsense = lr.Completion(problem.rows, problem.cols, rng.standard_normal(problem.m), problem.shape)
     with warnings.catch_warnings():
