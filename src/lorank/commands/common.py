@@ -35,7 +35,7 @@ OPTIONS = {
 SAME = ("by", "cluster", "device", "duplicates", "folder", "loss", "memory", "rank", "refine", "regularization", "seed", "time")
 OPTIONS |= {name: f"--{name}" for name in SAME}
 # With underscores they are no words that a message would have otherwise, but for names of files and columns
-NAMES = re.compile(rf"(?<![\w./\\'\"-])({'|'.join(name for name in OPTIONS if '_' in name)})(?![\w/\\'\"-]|\.\w)")
+NAMES = re.compile(rf"(?<![\w./\\'\"-])(?<!\w\()({'|'.join(name for name in OPTIONS if '_' in name)})(?![\w/\\'\"-]|\.\w)")
 MODEL = (".lorank",)
 TABLE = (".csv", ".tsv", ".parquet")
 PAGE = (".html", ".htm")
@@ -93,11 +93,13 @@ def in_options(text: str) -> str:
     '--interval must lie between 0 and 1, got 2.0'
     >>> in_options("use loss='robust', or regularization=1.5")
     'use --loss robust, or --regularization 1.5'
+    >>> in_options("in Python, MatrixCompletion(loss='robust')")
+    "in Python, MatrixCompletion(loss='robust')"
     """
-    names = "|".join(OPTIONS)
+    names, here = "|".join(OPTIONS), r"(?<![\w/\\])(?<!\w\()"  # not in names of files, nor in calls, which are Python
     text = re.sub(rf"^(?:\w+: )?({names}) must ", lambda found: f"{OPTIONS[found[1]]} must ", text)
-    text = re.sub(rf"(?<![\w/\\])({names})=(['\"])(.*?)\2", lambda found: f"{OPTIONS[found[1]]} {found[3]}", text)
-    return re.sub(rf"(?<![\w/\\])({names})=([\w.]*\w)?", lambda found: f"{OPTIONS[found[1]]} {found[2] or ''}".rstrip(), text)
+    text = re.sub(rf"{here}({names})=(['\"])(.*?)\2", lambda found: f"{OPTIONS[found[1]]} {found[3]}", text)
+    return re.sub(rf"{here}({names})=([\w.]*\w)?", lambda found: f"{OPTIONS[found[1]]} {found[2] or ''}".rstrip(), text)
 
 
 @contextlib.contextmanager
