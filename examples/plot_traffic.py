@@ -60,9 +60,10 @@ single, together = inside[gaps & ~dark[:, None]].mean(), inside[dark].mean()
 print(f"intervals for 90 % hold {single:.0%} of what was missing in single gaps, {together:.0%} in the dark")
 
 # %%
-# Single gaps are filled from the other roads. In the dark there are none. The same hour of other days is known, but counts for
-# too little beside the line between neighbours: the guess is hardly better than that line, and the intervals hold much less
-# than they say (17 to 84 % with ten other places of the blackouts). Do not rely on them where everything is missing at once.
+# Single gaps are filled from the other roads. In the dark there are none, but the same hour of other days and weeks is known,
+# and levels on both sides. How far to trust these is learned on blackouts that are made elsewhere. With ten other places of the
+# two blackouts, errors there are 16 to 25 vehicles (lines: 19 to 180; the mean of the days before and after: 18 to 72), and
+# intervals hold 87 to 96 %, 93 % on average.
 
 road = int(np.argmax(gaps[360:440].sum(0)))
 window = slice(336, 480)

@@ -165,8 +165,8 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         filled, deviation = self._fill(table, times)
         low, high = filled.copy(), filled.copy()
         if self.model_ is not None:
-            below, above = self.model_.calibration.at(float(level))
             used = self._used
+            below, above = self.model_.ends(np.isnan(table[:, used]), float(level))
             low[:, used] += deviation[:, used] * np.minimum(below, 0)
             high[:, used] += deviation[:, used] * np.maximum(above, 0)
             low, high = (np.clip(end, self.floor_, self.ceiling_) for end in (low, high))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .blackouts import Blackouts
 from .calibration import Calibration
 from .columns import Column
 from .factor_analysis import FactorAnalysis
@@ -22,6 +23,7 @@ from .table_model import TableModel
 CLASSES: dict[str, Any] = {
     c.__name__: c
     for c in (
+        Blackouts,
         Bumps,
         Calibration,
         Column,

@@ -127,11 +127,16 @@ def find_period(table: np.ndarray, times: np.ndarray) -> int:
     return int(next(k for k in peaks if mean[k] > 0.9 * highest))
 
 
-def block_folds(missing: np.ndarray, folds: int, rng: np.random.Generator) -> np.ndarray:
+def block_folds(missing: np.ndarray, folds: int, rng: np.random.Generator, dark: np.ndarray | None = None) -> np.ndarray:
     """Which fold each known cell is hidden in, in runs as long as the table's gaps: an (n, d) integer array, -1 where in none.
 
-    Runs of all columns at once come in the share that they have among the gaps.
+    Runs of all columns at once come in the share that they have among the gaps. Rows of ``dark``, an (n,) Boolean array, are
+    left out: they are judged apart, and say nothing about other gaps.
     """
+    if dark is not None and dark.any():
+        fold = np.full(missing.shape, NEVER)
+        fold[~dark] = block_folds(missing[~dark], folds, rng)
+        return fold
     n, d = missing.shape
     fold = np.full((n, d), NEVER)
     everywhere = np.asarray(missing.all(axis=1))

@@ -8,21 +8,18 @@ table's own gaps, so that a line that is right remains a line.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .blackouts import Blackouts, blackout_passes, dark_rows, find_season, fit_blackouts, further_guesses
 from .calibration import Calibration
 from .linear import Linear
 from .patterns import find_patterns
 from .series import Neighbours, between, block_folds, profile, runs, seasonal, typical_step
 from .smoother import fit_smoother
 from .table_model import FOLDS, REFIT, fit_linears
-
-EDGES = np.array([1.5, 2.5, 4.5, 8.5, 16.5])  # of the classes of distances, in typical steps
-SURE = 0.97  # of a line's squared error: where weighed guesses leave more, the line is taken
-CHANCE = 2.0  # standard deviations that a gain over the line must have
-PRIOR = 30.0  # cells: as much as the weights of all columns, or those of all distances, count beside a column's own
+from .weighing import EDGES, LINE, SURE, least_squares_weights, spread_of, sure
 
 
 @dataclass(frozen=True)
@@ -41,6 +38,8 @@ class SeriesModel:
     spread : (classes, d) array
         Root mean square errors.
     calibration : Calibration
+    blackouts : Blackouts or None
+        For rows in which all columns are missing; None where there were no more of them than chance makes.
     """
 
     across: Linear
@@ -49,6 +48,7 @@ class SeriesModel:
     weights: np.ndarray
     spread: np.ndarray
     calibration: Calibration
+    blackouts: Blackouts | None = None
 
     @property
     def linears(self) -> list[Linear]:
@@ -61,7 +61,24 @@ class SeriesModel:
         found, classes = _guesses(table, times, self.across, self.along, self.neighbours)
         columns = np.arange(table.shape[1])
         filled = np.einsum("gij,ijg->ij", found, self.weights[classes, columns])
-        return np.where(missing, filled, table), np.where(missing, self.spread[classes, columns], 0.0)
+        deviation = self.spread[classes, columns]
+        dark = self._dark(missing)
+        if self.blackouts is not None and dark.any():
+            more = further_guesses(table, times, found[LINE], self.neighbours.period, self.blackouts.season)
+            there = np.stack([*found, *more])[:, dark]
+            filled[dark], deviation[dark] = self.blackouts.fill(there, classes[dark])
+        return np.where(missing, filled, table), np.where(missing, deviation, 0.0)
+
+    def ends(self, missing: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+        """Below and above: the multiples of the deviations between which that share of errors lies, two (n, d) arrays."""
+        dark = self._dark(missing)[:, None]
+        found = [np.broadcast_to(end, missing.shape) for end in self.calibration.at(level)]
+        if self.blackouts is not None:
+            found = [np.where(dark, own, end) for own, end in zip(self.blackouts.calibration.at(level), found, strict=True)]
+        return found[0], found[1]
+
+    def _dark(self, missing: np.ndarray) -> np.ndarray:
+        return dark_rows(missing) if self.blackouts is not None else np.zeros(len(missing), bool)
 
     def draw(self, table: np.ndarray, rng: np.random.Generator, times: np.ndarray) -> np.ndarray:
         """Fills drawn at random: errors are correlated over columns as the rows' Gaussian has them, and along a gap."""
@@ -69,7 +86,10 @@ class SeriesModel:
         mean, drawn = self.across.fill(table), self.across.draw(table, rng)
         error = np.where(np.isnan(table), drawn - mean, 0.0)
         scale = np.sqrt(np.maximum(np.mean(error**2, axis=0) / np.maximum(np.isnan(table).mean(axis=0), 1e-9), 1e-12))
-        return filled + self.calibration.size * deviation * error / scale
+        size = np.broadcast_to(self.calibration.size, table.shape)
+        if self.blackouts is not None:
+            size = np.where(self._dark(np.isnan(table))[:, None], self.blackouts.calibration.size, size)
+        return filled + size * deviation * error / scale
 
 
 def fit_series(table: np.ndarray, times: np.ndarray, neighbours: Neighbours, rng: np.random.Generator) -> SeriesModel:
@@ -85,7 +105,9 @@ def fit_series(table: np.ndarray, times: np.ndarray, neighbours: Neighbours, rng
     rng : numpy.random.Generator
     """
     n, d = table.shape
-    fold = block_folds(np.isnan(table), FOLDS, rng)
+    missing = np.isnan(table)
+    passes = blackout_passes(missing, rng)
+    fold = block_folds(missing, FOLDS, rng, dark_rows(missing) if passes else None)
     wide = np.hstack([table, neighbours(table, times)])
     linears, plenty = fit_linears(table, fold == 0, None)
     across = linears[0]
@@ -104,11 +126,22 @@ def fit_series(table: np.ndarray, times: np.ndarray, neighbours: Neighbours, rng
         found[:, at], classes[at] = guesses[:, at], distance[at]
     if found is None:  # too few rows to hide any
         found = _guesses(table, times, across, along, neighbours)[0]
-    weights, guess = _trusted(found, classes, table, fold, _stretch(np.isnan(table)))
+    weights, guess = _trusted(found, classes, table, fold, _stretch(missing))
     left = np.where(fold >= 0, table - guess, np.nan)
-    spread = _spread(left, classes, len(EDGES) + 1)
-    calibration = Calibration.of(left, spread[classes, np.arange(d)], 1 + wide.shape[1] / n if plenty else 1.0)
-    return SeriesModel(across, along, neighbours, weights, spread, calibration)
+    spread = spread_of(left, classes, len(EDGES) + 1)
+    inflation = 1 + wide.shape[1] / n if plenty else 1.0
+    calibration = Calibration.of(left, spread[classes, np.arange(d)], inflation)
+    model = SeriesModel(across, along, neighbours, weights, spread, calibration)
+    if not passes:
+        return model
+    season = find_season(table, neighbours.period)
+
+    def in_the_dark(hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        models = (across, along) if plenty else _refitted(hidden, times, across, along, neighbours)
+        said, distance = _guesses(hidden, times, *models, neighbours)
+        return np.stack([*said, *further_guesses(hidden, times, said[LINE], neighbours.period, season)]), distance
+
+    return replace(model, blackouts=fit_blackouts(table, passes, in_the_dark, season, inflation))
 
 
 def _refitted(
@@ -151,17 +184,17 @@ def _trusted(
 
     The line alone counts in columns where these do not beat it.
     """
-    columns, line = np.arange(table.shape[1]), found[2]
+    columns, line = np.arange(table.shape[1]), found[LINE]
     guess = np.zeros(table.shape)
     for half in (0, 1):
-        weights = _weights(found, classes, table, (fold >= 0) & (fold % 2 == half))
+        weights = least_squares_weights(found, classes, table, (fold >= 0) & (fold % 2 == half))
         said = np.einsum("gij,ijg->ij", np.nan_to_num(found), weights[classes, columns])
         guess = np.where((fold >= 0) & (fold % 2 != half), said, guess)
     there = fold >= 0
     mixed, plain = (np.where(there, (table - x) ** 2, 0.0) for x in (guess, line))
-    weights = _weights(found, classes, table, there)
-    straight = (mixed.sum(axis=0) > SURE * plain.sum(axis=0)) | ~_sure(plain - mixed, plain.sum(axis=0), stretch)
-    weights[:, straight] = np.eye(len(found))[2]
+    weights = least_squares_weights(found, classes, table, there)
+    straight = (mixed.sum(axis=0) > SURE * plain.sum(axis=0)) | ~sure(plain - mixed, plain.sum(axis=0), stretch)
+    weights[:, straight] = np.eye(len(found))[LINE]
     return weights, np.where(straight, line, guess)
 
 
@@ -169,50 +202,3 @@ def _stretch(missing: np.ndarray) -> int:
     """Rows within which errors go together: twice as many as a gap has on average."""
     lengths = np.concatenate([runs(column) for column in missing.T])
     return int(np.ceil(2 * lengths.mean())) if len(lengths) else 1
-
-
-def _sure(gain: np.ndarray, size: np.ndarray, stretch: int) -> np.ndarray:
-    """Whether gains of squared error are more than chance, in each column or in all together.
-
-    Errors within a gap go together: stretches of time are counted, not cells.
-    """
-    stretches = np.add.reduceat(gain, np.arange(0, len(gain), stretch)) / np.maximum(size, 1e-300)
-    whole = stretches.sum(axis=1)
-    own = stretches.sum(axis=0) > CHANCE * np.sqrt((stretches**2).sum(axis=0))
-    return np.asarray(own | (whole.sum() > CHANCE * np.sqrt(whole @ whole)))
-
-
-def _weights(found: np.ndarray, classes: np.ndarray, table: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """By least squares in each class of distances and each column, shrunk towards those of all."""
-    g, d = len(found), table.shape[1]
-    line = np.zeros(g)
-    line[2] = 1.0
-    overall = _solve(found[:, there].T, table[there], line)
-    weights = np.empty((len(EDGES) + 1, d, g))
-    for c in range(len(EDGES) + 1):
-        at = there & (classes == c)
-        common = _solve(found[:, at].T, table[at], overall)
-        for j in range(d):
-            mine = at[:, j]
-            weights[c, j] = _solve(found[:, mine, j].T, table[mine, j], common)
-    return weights
-
-
-def _solve(A: np.ndarray, y: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """Least squares, with the prior's weights counting as much as PRIOR cells."""
-    if len(y) < 3:
-        return prior
-    gram = A.T @ A
-    size = np.trace(gram) / len(prior) / len(y)
-    return np.asarray(prior + np.linalg.solve(gram + (PRIOR * size + 1e-12) * np.eye(len(prior)), A.T @ (y - A @ prior)))
-
-
-def _spread(left: np.ndarray, classes: np.ndarray, count: int) -> np.ndarray:
-    """Root mean squares of errors by class and column, shrunk towards those of the column."""
-    d = left.shape[1]
-    known = ~np.isnan(left)
-    cell = classes * d + np.arange(d)
-    number = np.bincount(cell[known], minlength=count * d).reshape(count, d)
-    squares = np.bincount(cell[known], left[known] ** 2, count * d).reshape(count, d)
-    column = (squares.sum(axis=0) + 1e-3) / (number.sum(axis=0) + 1e-3)
-    return np.asarray(np.sqrt((squares + 10 * column) / (number + 10)))

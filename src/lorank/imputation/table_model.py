@@ -75,6 +75,10 @@ class TableModel:
         drawn, mean = first.draw(table, rng), first.fill(table)
         return np.where(np.isnan(table), self.fill(table)[0] + self.calibration.size * (drawn - mean), table)
 
+    def ends(self, missing: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+        """Below and above: the multiples of the deviations between which that share of errors lies, one for each column."""
+        return self.calibration.at(level)
+
     @property
     def _needs_patterns(self) -> bool:
         return not isinstance(self.linears[0].gaussian, FactorAnalysis)
