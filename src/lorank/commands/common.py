@@ -77,7 +77,7 @@ def for_people(kept: str = "no file was written") -> Iterator[None]:
     except (ValueError, ImportError, MemoryError, OSError) as error:
         said = in_options(str(error) or type(error).__name__)
         tell(NAMES.sub(lambda found: OPTIONS[found[1]], said))
-        option = (said.split() or [""])[0] in OPTIONS.values()
+        option = re.match(r"--?\w", said) is not None  # "-" alone is a file
         raise typer.Exit(MISUSED if isinstance(error, Misuse) or option else REFUSED) from None
 
 
