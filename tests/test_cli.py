@@ -100,7 +100,7 @@ def test_speed_against_a_base_that_did_not_get_there_is_a_bound():
         (["--oversampling", "-1"], "--oversampling must be a positive number"),
         (["--oversampling", "nan"], "--oversampling must be a positive number"),
         (["--n", "100000000"], "lower --n, --rank or --oversampling"),
-        (["--seed", "-1"], "--seed"),
+        (["--seed", "-1"], "--seed must not be negative"),
         (["--tol", "2"], "--tol must lie between 0 and 1"),
         (["--max-iter", "0"], "--max-iter must be at least 1"),
         (["--max-seconds", "0"], "--max-seconds must be positive"),

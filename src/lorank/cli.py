@@ -64,7 +64,7 @@ def build_app() -> Any:
         n: Annotated[int, typer.Option("--n", help="Rows and columns of the matrix.")] = 3000,
         rank: Annotated[int, typer.Option(help="Its rank.")] = 10,
         oversampling: Annotated[float, typer.Option(help="Observed entries for each degree of freedom.")] = 5.0,
-        seed: Annotated[int, typer.Option(min=0, metavar="<int>", help="Same seed, same problem.")] = 0,
+        seed: Annotated[int, typer.Option(metavar="<int>", help="Same seed, same problem.")] = 0,
         tol: Annotated[float, typer.Option(help="Stop at this relative error, |X_t - X| / |X|.")] = 1e-4,
         max_iter: Annotated[int, typer.Option(help="The most iterations of a solver.")] = 500,
         max_seconds: Annotated[float, typer.Option(help="The most seconds of a solver.")] = 10.0,

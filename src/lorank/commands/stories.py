@@ -35,6 +35,8 @@ def run_story(name: str, out: Path, seed: int, as_json: bool, options: Sequence[
     with for_people():
         check_story(name, options)
         check_place(out, (".png",), "a picture", "--out")
+        if seed < 0:
+            raise Misuse(f"--seed must not be negative, got {seed}")
         with busy(f"demo {name}"):
             story = STORIES[name](np.random.default_rng(seed))
             picture(story, out)
