@@ -5,38 +5,28 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from ..backends import Backend, Observations, device_backend, get_backend
-from ..factor_models.implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, one_row, ridges
+from ..factor_models.implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, ridges
 from ..factor_models.implicit_choice import ImplicitCandidate, Positives, choose_implicit
 from ..operators import Completion
-from ..parameter_checks import NOT_NEGATIVE, POSITIVE, YES_OR_NO, check, counted, one_of, shown, whole
+from ..parameter_checks import NOT_NEGATIVE, POSITIVE, YES_OR_NO, check, one_of, shown, whole
 from ..solvers.runner import INTERRUPTED
-from ..top import rows_of, top_columns
 from .decay import Decay, given_decay, read_times
-from .frames import pair_columns
-from .ids import find_ids, named
+from .implicit_recommending import ImplicitRecommenderMixin
 from .interactions import Interactions, aged_weights, number_of_pairs, read_interactions, united
-from .neighbours import Explanation, explanation, nearest
 
 ZEROS, REGULARIZATION = 5.0, 0.02  # where a search begins: the weight of all zeros, that of all ones being 1; and the penalty
 CONFIDENCES = ("log", "counts", "equal")
 UPDATE = 2  # sweeps of partial_fit
 
 
-class Recommendations(NamedTuple):
-    """The best items of each user: their ids and scores, (k, n) arrays."""
-
-    items: np.ndarray
-    scores: np.ndarray
-
-
-class ImplicitFactorization(BaseEstimator):
+class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
     """Recommend from what people took, without ratings: all that was not taken counts as a weak "no".
 
     Users and items have ``rank`` factors each, and the score of an item is their product. Fitted by least squares over the
@@ -258,129 +248,6 @@ class ImplicitFactorization(BaseEstimator):
         self._decay = decay
         return self._keep(data, settings, sides)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Scores at (user, item) pairs of known ids: about 1 for what was taken, about 0 for what would not be."""
-        check_is_fitted(self)
-        users, items, _ = pair_columns(X, None)
-        i, j = find_ids(users, self.user_ids_, "user"), find_ids(items, self.item_ids_, "item")
-        return np.einsum("ij,ij->i", self.user_factors_[i], self.item_factors_[j]).astype(float)
-
-    def recommend(self, users: Any, n: int = 10, exclude_seen: bool = True) -> Recommendations:
-        """The items with the largest scores for each user, best first; exact, in blocks.
-
-        Parameters
-        ----------
-        users : id or (k,) array of ids
-            Known ones. A user without any pair (of a sparse matrix) has factors of zero, and gets nothing.
-        n : int
-        exclude_seen : bool
-            Leave out what the user has taken.
-
-        Returns
-        -------
-        items : (k, n) array
-            Ids; -1 (None, where ids are text) where fewer than n items are left. Items that nobody took are never recommended.
-        scores : (k, n) array
-            nan there.
-        """
-        check_is_fitted(self)
-        rows = find_ids(users, self.user_ids_, "user")
-        check("n", n, whole(1))
-        seen = rows_of(*self._remembered(), rows) if exclude_seen else None
-        return self._best(self.user_factors_[rows], n, seen, hide=self._totals[0][rows] == 0)
-
-    def recommend_for(self, items: Any, counts: Any = None, n: int = 10, exclude_seen: bool = True) -> Recommendations:
-        """The best items for somebody new, who took these.
-
-        Parameters
-        ----------
-        items : (m,) array of ids
-        counts : (m,) array, optional
-        n : int
-        exclude_seen : bool
-
-        Returns
-        -------
-        items, scores : (1, n) arrays
-            As in :meth:`recommend`.
-        """
-        check_is_fitted(self)
-        check("n", n, whole(1))
-        at = find_ids(items, self.item_ids_, "item")
-        if not len(at):
-            raise ValueError("items is empty: somebody new is known by what they took")
-        fake = read_interactions(np.column_stack([np.zeros(len(at), np.int64), at]), counts)
-        cols = fake.item_ids[fake.items]
-        if not len(cols):
-            raise ValueError("no item has a positive count: somebody new is known by what they took")
-        x = self._solved(cols, self._weights(fake.counts))[0]
-        seen = (np.array([0, len(cols)]), cols) if exclude_seen else None
-        return self._best(x[None, :].astype(np.float32), n, seen)
-
-    def similar_items(self, item: Any, n: int = 10) -> Recommendations:
-        """The items whose factors point in the same direction.
-
-        Parameters
-        ----------
-        item : id or (k,) array of ids
-        n : int
-
-        Returns
-        -------
-        items, scores : (k, n) arrays
-            Other items, and the cosines of the angles; those that nobody took are left out.
-        """
-        check_is_fitted(self)
-        return self._similar(item, n, self.item_factors_, self.item_ids_, "item", self._totals[1])
-
-    def similar_users(self, user: Any, n: int = 10) -> Recommendations:
-        """The users whose factors point in the same direction.
-
-        Parameters
-        ----------
-        user : id or (k,) array of ids
-        n : int
-
-        Returns
-        -------
-        items, scores : (k, n) arrays
-            Ids of other users, and the cosines of the angles; those without any pair are left out.
-        """
-        check_is_fitted(self)
-        return self._similar(user, n, self.user_factors_, self.user_ids_, "user", self._totals[0])
-
-    def explain(self, user: Any, item: Any) -> Explanation:
-        """Which of a user's items speak for another one.
-
-        The score is linear in what the user took: item t adds ``w_t y^T M^-1 y_t``, with M the matrix of the user's normal
-        equations.
-
-        Parameters
-        ----------
-        user, item : ids
-
-        Returns
-        -------
-        items : (m,) array
-            What the user took, what speaks most for the item first.
-        contributions : (m,) array
-            They add up to the score.
-        score : float
-            Of the user's factors as solved exactly; the fit's own differ by little.
-        """
-        check_is_fitted(self)
-        row, col = find_ids(user, self.user_ids_, "user"), find_ids(item, self.item_ids_, "item")
-        if len(row) != 1 or len(col) != 1:
-            raise ValueError(f"explain takes one user and one item, got {shown(user)} and {shown(item)}")
-        indptr, indices = self._remembered()
-        begin, end = indptr[row[0] : row[0] + 2]
-        factors = None if self._factors is None else self._factors[begin:end]
-        cols, weights = indices[begin:end], self._weights(self._counts[begin:end], factors)
-        x, M = self._solved(cols, weights)
-        free = x > 0 if self.nonnegative else np.ones(len(x), bool)  # what is held at zero adds nothing
-        found = explanation(self.item_factors_[:, free], cols, weights, M[np.ix_(free, free)], int(col[0]))
-        return found._replace(items=self.item_ids_[found.items])
-
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to a file that :func:`lorank.load` reads. No pickle; written in one go."""
         from .files import save_estimator
@@ -469,41 +336,7 @@ class ImplicitFactorization(BaseEstimator):
         """Only how many pairs each user and each item has: there are too many of them."""
         self._seen, self._counts, self._factors, self._totals = None, np.empty(0), None, (users, items)
 
-    def _remembered(self) -> tuple[np.ndarray, np.ndarray]:
-        if self._seen is None:
-            raise ValueError(
-                f"the model was fitted to {counted(self._totals[0].sum(), 'pair')} in partitions, too many to "
-                "remember who took what: pass exclude_seen=False, or use lorank recommend --all --ratings FOLDER"
-            )
-        return self._seen
-
     def _data(self) -> Interactions:
         indptr, indices = self._remembered()
         users = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
         return Interactions(users, indices.astype(np.int64), self._counts, self.user_ids_, self.item_ids_, self._factors)
-
-    def _solved(self, cols: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The factors of a user who took these, and the matrix of their normal equations."""
-        rank = self.item_factors_.shape[1]
-        settings = ImplicitSettings(
-            rank, self.zeros_, self.regularization_, float(self.scaling), nonnegative=bool(self.nonnegative)
-        )
-        return one_row(self.item_factors_, cols, weights, settings)
-
-    def _best(
-        self, users: np.ndarray, n: int, seen: tuple[np.ndarray, np.ndarray] | None, hide: np.ndarray | None = None
-    ) -> Recommendations:
-        backend = self._backend()
-        left, right = backend.asarray(users), backend.asarray(self.item_factors_)
-        cols, scores = top_columns(backend, left, right, int(n), seen=seen, never=self._totals[1] == 0)
-        if hide is not None:
-            cols[hide], scores[hide] = -1, np.nan
-        return Recommendations(named(cols, self.item_ids_), scores)
-
-    def _similar(
-        self, wanted: Any, n: int, factors: np.ndarray, ids: np.ndarray, what: str, counts: np.ndarray
-    ) -> Recommendations:
-        check("n", n, whole(1))
-        at = find_ids(wanted, ids, what)
-        places, cosines = nearest(self._backend(), factors, at, int(n), counts == 0)
-        return Recommendations(named(places, ids), cosines)
