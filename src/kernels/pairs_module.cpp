@@ -79,10 +79,8 @@ bool variances(Matrix<const double> left, Matrix<const double> left_cov, Matrix<
                Matrix<const double> right_cov, Index rows, Index cols, Vector<double> out) {
   PairsJob<double> job = make_job<double>(left, right, rows, cols, out);
   const std::int64_t n1 = left.shape(0), n2 = right.shape(0), m = out.shape(0), size = job.width * (job.width + 1) / 2;
-  auto fits = [size](const Matrix<const double> &a, std::int64_t n) {
-    return aligned(a) && static_cast<std::int64_t>(a.shape(0)) == n && static_cast<std::int64_t>(a.shape(1)) == size;
-  };
-  require(fits(left_cov, n1) && fits(right_cov, n2), "covariances must be one upper triangle for each row of left and right");
+  require(shaped(left_cov, n1, size) && shaped(right_cov, n2, size),
+          "covariances must be one upper triangle for each row of left and right");
   job.left_cov = left_cov.data();
   job.right_cov = right_cov.data();
   nb::gil_scoped_release nogil;
