@@ -340,3 +340,26 @@ for options in ({"rank": 4}, {"rank": 3, "regularization": 1.0}):
         said.append(subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True).stdout)
     assert said[0] == said[1]
     assert len(said[0].split()) == 12
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e-12, 1e100])
+@pytest.mark.parametrize("options", [{}, {"nonnegative": True}])
+def test_a_given_strength_has_the_unit_of_the_values_however_small_they_are(size, options):
+    """A floor of 1e-9 under the strength would be a strong penalty where values are smaller than that."""
+    rng = np.random.default_rng(0)
+    X = abs(rng.standard_normal((30, 2))) @ abs(rng.standard_normal((2, 25)))
+    pairs = np.argwhere(rng.random(X.shape) < 0.6)
+    y = X[tuple(pairs.T)]
+    plain = lr.MatrixCompletion(2, 0.01, **options).fit(pairs, y).predict(pairs)
+    scaled = lr.MatrixCompletion(2, 0.01 * size, **options).fit(pairs, y * size).predict(pairs)
+    np.testing.assert_allclose(scaled / size, plain, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-60, 1e60, 1e300])
+def test_only_the_ratios_of_weights_count(size):
+    rng = np.random.default_rng(0)
+    pairs = np.argwhere(rng.random((20, 15)) < 0.7)
+    y, weights = rng.standard_normal(len(pairs)), rng.choice([0.5, 1.0, 2.0], len(pairs))
+    found = lr.MatrixCompletion(1).fit(pairs, y, sample_weight=size * weights).predict(pairs)
+    largest = lr.MatrixCompletion(1).fit(pairs, y, sample_weight=weights / 2).predict(pairs)
+    np.testing.assert_allclose(found, largest, rtol=1e-6, atol=1e-9)

@@ -96,7 +96,7 @@ def check_weights(weights: Any, m: int) -> np.ndarray | None:
     if not np.isfinite(w).all() or (w < 0).any() or not w.any():
         raise ValueError("sample_weight must be finite, not negative, and not all zero")
     largest, smallest = float(w.max()), float(w[w > 0].min())
-    fine = 1e-100 < largest < 1e100 or smallest < 1e-12 * largest  # so far apart, they are refused later
+    fine = 1e-50 < largest < 1e50 or smallest < 1e-12 * largest  # so far apart, they are refused later
     return w if fine else w / largest  # only ratios count, and sums must not overflow
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 
 from ..factor_models import Candidate, FactorModel, Fit, Settings, centred_problem, choose, fit_factors, unfitted
 from ..factor_models.choose import RANKS
+from ..imputation import column_moments, standardised
 from ..result import History
 from ..solvers.runner import INTERRUPTED
 from .checks import check_fit_options, check_rank, check_strength
@@ -105,12 +105,12 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         except OverflowError as error:
             raise ValueError(f"X holds numbers beyond the range of float64: {error}") from None
         gaps = np.isnan(table)
-        self._scale(table, gaps)
+        self.means_, self.scales_ = column_moments(table)
         rows, cols = np.nonzero(~gaps & (self.scales_ > 0)[None, :])
         if not len(rows):  # all gaps, or columns that never change: their means fill everything
             self._constant(table.shape)
             return self
-        values = ((table - self.means_) / np.where(self.scales_ > 0, self.scales_, 1.0))[rows, cols]
+        values = standardised(table, self.means_, np.where(self.scales_ > 0, self.scales_, 1.0))[rows, cols]
         settings, ranks, strengths = self._plan(table.shape)
         best: Fit | None = None
         self.curve_: list[Candidate] = []
@@ -151,7 +151,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         filled = np.tile(self.means_, (len(table), 1))
         if self.model_ is not None:
             where = np.flatnonzero(gaps.any(axis=1))
-            standard = (table[where] - self.means_) / units
+            standard = standardised(table[where], self.means_, units)
             indptr = np.concatenate([[0], np.cumsum(known[where].sum(axis=1))])
             _, cols = np.nonzero(known[where])
             factors = self.model_.fold_in(indptr, cols, standard[known[where]])
@@ -165,18 +165,6 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         from .files import save_estimator
 
         return save_estimator(self, path)
-
-    def _scale(self, table: np.ndarray, gaps: np.ndarray) -> None:
-        counts = (~gaps).sum(axis=0)
-        if (counts == 0).any():
-            empty = np.flatnonzero(counts == 0)
-            warnings.warn(f"columns without any value are filled with 0: {', '.join(map(str, empty[:5]))}", stacklevel=3)
-        safe = np.maximum(counts, 1)
-        values = np.where(gaps, 0.0, table)
-        self.means_ = values.sum(axis=0) / safe
-        centred = np.where(gaps, 0.0, table - self.means_)
-        self.scales_ = np.sqrt((centred**2).sum(axis=0) / safe)
-        self.scales_[self.scales_ <= 1e-12 * np.maximum(np.abs(self.means_), np.finfo(float).tiny)] = 0.0
 
     def _plan(self, shape: tuple[int, int]) -> tuple[Settings, list[int] | None, str]:
         strength, top = check_strength(self.regularization), min(shape)

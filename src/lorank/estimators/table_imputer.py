@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from ..imputation import (
     Neighbours,
     SeriesModel,
     TableModel,
+    column_moments,
     describe,
     encode,
     find_period,
@@ -25,12 +25,14 @@ from ..imputation import (
     fit_table,
     frame_kind,
     restore,
+    standardised,
 )
 from ..parameter_checks import SHARE, check, one_of, shown, whole
 
 BLOCK = 1 << 19  # cells of a block of rows that are filled together
 TREE_ROWS = range(100, 1000)  # where trees take seconds, and have something to learn from
 TREE_WORK = 1_000_000  # rows times columns squared: the most, for trees that nobody asked for
+LARGEST_SQUARED = 1e150  # deviations whose squares are numbers
 SPLITS = 20  # features that a tree tries at a node, at the most
 
 
@@ -120,7 +122,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.model_: TableModel | SeriesModel | None = None
         self.period_ = 0
         if used.any():
-            standard = (table[:, used] - self.means_[used]) / self.scales_[used]
+            standard = standardised(table[:, used], self.means_[used], self.scales_[used])
             if times is not None:
                 order = np.argsort(times, kind="stable")
                 self.period_ = find_period(standard[order], times[order])
@@ -195,7 +197,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             filled = self._mean_filled(table)
             if self.model_ is not None:
                 used = self._used
-                standard = (table[:, used] - self.means_[used]) / self.scales_[used]
+                standard = standardised(table[:, used], self.means_[used], self.scales_[used])
                 drawn = self._draw(standard, times, rng) * self.scales_[used] + self.means_[used]
                 filled[:, used] = np.where(
                     np.isnan(table[:, used]), np.clip(drawn, self.low_[used], self.high_[used]), table[:, used]
@@ -211,6 +213,11 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.model_ is not None:
             used = np.flatnonzero(self._used)
             scale = self.scales_[used]
+            if (large := scale.max()) > LARGEST_SQUARED:
+                raise ValueError(
+                    f"the squares of columns with deviations of {large:.1e} are no numbers in float64: divide such columns by "
+                    f"{large:.0e} and fit again"
+                )
             found[np.ix_(used, used)] = self.model_.linears[0].gaussian.covariance * np.outer(scale, scale)
         return found
 
@@ -276,15 +283,10 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return np.asarray(stamps)
 
     def _scale(self, table: np.ndarray) -> None:
+        names = [column.name for column in self.columns_ for _ in range(column.width)]
+        self.means_, self.scales_ = column_moments(table, names)
         gaps = np.isnan(table)
         counts = (~gaps).sum(axis=0)
-        if (counts == 0).any():
-            empty = np.flatnonzero(counts == 0)
-            warnings.warn(f"columns without any value are filled with 0: {', '.join(map(str, empty[:5]))}", stacklevel=3)
-        safe = np.maximum(counts, 1)
-        self.means_ = np.where(gaps, 0.0, table).sum(axis=0) / safe
-        self.scales_ = np.sqrt((np.where(gaps, 0.0, table - self.means_) ** 2).sum(axis=0) / safe)
-        self.scales_[self.scales_ <= 1e-12 * np.maximum(np.abs(self.means_), np.finfo(float).tiny)] = 0.0
         self.low_ = np.where(counts > 0, np.min(np.where(gaps, np.inf, table), axis=0), 0.0)
         self.high_ = np.where(counts > 0, np.max(np.where(gaps, -np.inf, table), axis=0), 0.0)
         # an end that several cells share is a bound; beyond one that a single cell has, there may be more
@@ -320,7 +322,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             blocks = [with_gaps[at : at + step] for at in range(0, len(with_gaps), step)]
         for rows in blocks:
             part = table[rows][:, used]
-            standard = (part - mean) / scale
+            standard = standardised(part, mean, scale)
             found, sd = model.fill(standard, times[rows]) if isinstance(model, SeriesModel) else model.fill(standard, spread)  # type: ignore[index]
             guess = np.clip(found * scale + mean, self.low_[used], self.high_[used])
             filled[np.ix_(rows, used)] = np.where(np.isnan(part), guess, part)

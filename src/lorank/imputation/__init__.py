@@ -8,6 +8,7 @@ from .gaussian import Gaussian, fit_gaussian
 from .linear import Linear
 from .series import Neighbours, find_period
 from .series_model import SeriesModel, fit_series
+from .standard import column_moments, standardised
 from .table_model import TableModel, fit_table
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Neighbours",
     "SeriesModel",
     "TableModel",
+    "column_moments",
     "describe",
     "encode",
     "find_period",
@@ -30,5 +32,6 @@ __all__ = [
     "pack",
     "plain",
     "restore",
+    "standardised",
     "unpack",
 ]

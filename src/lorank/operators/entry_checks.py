@@ -80,7 +80,7 @@ def weight_array(a: Any, m: int) -> Array:
             f"weights[{k}] = {float(a[k]):.1e} beside a largest of {top:.1e}: an observation that counts {MOST_WEIGHT:.0e} "
             "times less than another is lost in rounding; leave it out (weight 0), or bring the weights closer"
         )
-    return a if 1e-100 < top < 1e100 else a / top  # only their ratios count, and sums must not overflow
+    return a
 
 
 def _vector(a: Any, name: str) -> tuple[Array, Arrays, np.dtype]:

@@ -19,6 +19,7 @@ from ..parameter_checks import NOT_NEGATIVE, YES_OR_NO, check_parameters, instan
 from ..state import State
 from .links import Link
 
+TINY = 1e-9  # of the size of values: in place of no penalty, so that equations have one solution
 Penalty = Literal["nuclear", "frobenius"]
 
 
@@ -136,9 +137,9 @@ class Alternating:
         assert isinstance(problem, Completion)
         old: Factors = state.memory
         row_scale, col_scale = scales(problem, self.scaling)
-        row_prior = self._prior(problem.backend, old.cols, col_scale, 1)
+        row_prior = self._prior(problem, old.cols, col_scale, 1)
         rows, _, _ = self._half(problem, False, old.cols, row_prior, row_scale)
-        col_prior = self._prior(problem.backend, rows, row_scale, 0)
+        col_prior = self._prior(problem, rows, row_scale, 0)
         cols, _, squares = self._half(problem, True, rows, col_prior, col_scale)
         return advance(problem, state, Factors(rows, cols, row_prior, col_prior), float(squares.sum()))
 
@@ -146,20 +147,20 @@ class Alternating:
         fixed = held(other.shape[1], columns, self.offsets)
         return problem.observations.normal_equations(columns, other, *prior, scale=scale, fixed=fixed)
 
-    def _prior(self, backend: Arrays, other: Array, scale: np.ndarray | None, offset: int) -> tuple[np.ndarray, np.ndarray]:
+    def _prior(self, problem: Problem, other: Array, scale: np.ndarray | None, offset: int) -> tuple[np.ndarray, np.ndarray]:
         """The penalty on one side's factors as a prior: ``lambda I``, or ``lambda V^T V``."""
-        k = other.shape[1]
-        rank, tiny = k - 2 * self.offsets, 1e-9
+        backend, k = problem.backend, other.shape[1]
+        rank, size = k - 2 * self.offsets, problem.y_norm / float(problem.m) ** 0.5 or 1.0  # strengths have the unit of values
         P = np.zeros((k, k))
         if self.penalty == "nuclear":
-            P[:rank, :rank] = max(self.regularization, tiny) * np.eye(rank)
+            P[:rank, :rank] = max(self.regularization, TINY * size) * np.eye(rank)
         else:
             v = other[:, :rank] if scale is None else other[:, :rank] * backend.asarray(np.sqrt(scale))[:, None]
             P[:rank, :rank] = self.regularization * backend.gram(v, v)
-            P[:rank, :rank] += tiny * max(1.0, float(np.trace(P)) / max(rank, 1)) * np.eye(rank)
+            P[:rank, :rank] += TINY * max(size, float(np.trace(P)) / max(rank, 1)) * np.eye(rank)
         if self.offsets:  # [U, b, 1] and [V, 1, c]
             at = rank if offset else rank + 1
-            P[at, at] = max(self.shrinkage, tiny)
+            P[at, at] = max(self.shrinkage, TINY)
         return P, np.zeros(k)
 
 
