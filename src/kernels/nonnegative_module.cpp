@@ -53,18 +53,7 @@ void solve(const Pattern &p, bool columns, Matrix<const double> other, Vector<co
 void Pattern::nonnegative(bool columns, Factor<double> other, const double *weights, NonnegativeJob job) const {
   job.from = gather_rows(columns, other, weights);
   const std::int64_t load = 1 + other.width;  // descending takes about as long as adding that many observations
-  const int count = share(columns, load);
-  const std::int64_t size = nonnegative_scratch(job.from.stride);
-  Packed<double> &memory = scratch<double>(0);
-  memory.reserve(static_cast<std::size_t>(count) * size);
-  const Nonnegative solve = pass();
-  split(columns, load, count, [&](std::int64_t first, std::int64_t last, int thread) {
-    NonnegativeJob mine = job;
-    mine.first = first;
-    mine.last = last;
-    mine.scratch = memory.data + thread * size;
-    solve(mine);
-  });
+  split_job(columns, load, nonnegative_scratch(job.from.stride), job, pass());
 }
 
 void bind_nonnegative(nb::class_<Pattern> &cls) {

@@ -101,18 +101,7 @@ void Pattern::normal(bool columns, Factor<double> other, const double *moments, 
   }
   job.from = gather_rows(columns, other, weights);
   const std::int64_t load = 1 + other.width;  // solving takes about as long as adding that many observations
-  const int count = share(columns, load);
-  const std::int64_t size = normal_scratch(job.from.width, job.from.stride);
-  Packed<double> &memory = scratch<double>(0);
-  memory.reserve(static_cast<std::size_t>(count) * size);
-  const NormalTable *table = normal_table();
-  split(columns, load, count, [&](std::int64_t first, std::int64_t last, int thread) {
-    NormalJob mine = job;
-    mine.first = first;
-    mine.last = last;
-    mine.scratch = memory.data + thread * size;
-    table->normal(mine);
-  });
+  split_job(columns, load, normal_scratch(job.from.width, job.from.stride), job, normal_table()->normal);
 }
 
 namespace {
@@ -146,18 +135,8 @@ void Pattern::blocks(bool columns, Factor<R> other, const double *weights, R *ou
   BlocksJob<R> job{};
   job.from = gather_rows(columns, other, weights);
   job.out = out;
-  const int count = share(columns, 1);
-  const std::int64_t size = job.from.stride * job.from.stride;
-  Packed<R> &memory = scratch<R>(0);
-  memory.reserve(static_cast<std::size_t>(count) * size);
   const NormalTable *table = normal_table();
-  split(columns, 1, count, [&](std::int64_t first, std::int64_t last, int thread) {
-    BlocksJob<R> mine = job;
-    mine.first = first;
-    mine.last = last;
-    mine.scratch = memory.data + thread * size;
-    run_blocks(table, mine);
-  });
+  split_job(columns, 1, job.from.stride * job.from.stride, job, [table](const BlocksJob<R> &mine) { run_blocks(table, mine); });
 }
 
 namespace {
@@ -173,18 +152,9 @@ void Pattern::solve_blocks(bool columns, Factor<R> other, const double *weights,
   job.right = right;
   job.solutions = solutions;
   const std::int64_t load = 1 + other.width;  // solving takes about as long as adding that many observations
-  const int count = share(columns, load);
   const std::int64_t size = solve_blocks_scratch(job.from.width, job.from.stride);
-  Packed<double> &memory = scratch<double>(0);
-  memory.reserve(static_cast<std::size_t>(count) * size);
   const NormalTable *table = normal_table();
-  split(columns, load, count, [&](std::int64_t first, std::int64_t last, int thread) {
-    SolveBlocksJob<R> mine = job;
-    mine.first = first;
-    mine.last = last;
-    mine.scratch = memory.data + thread * size;
-    run_solve_blocks(table, mine);
-  });
+  split_job(columns, load, size, job, [table](const SolveBlocksJob<R> &mine) { run_solve_blocks(table, mine); });
 }
 
 namespace {
@@ -199,20 +169,11 @@ void Pattern::steps(bool columns, Factor<R> other, StepsJob<R> job) const {
   job.width = other.width;
   const std::int64_t lines = lines_for(other.width, sizeof(R));
   job.stride = lines * kLineBytes / static_cast<std::int64_t>(sizeof(R));
-  Packed<R> &packed = scratch<R>(1), &memory = scratch<R>(0);
+  Packed<R> &packed = scratch<R>(1);
   packed.template pack<false>(other, static_cast<const R *>(nullptr), Factor<R>{nullptr, other.rows, 0}, 2 * lines);
   job.other = packed.data;
-  const int count = share(columns, 2);
-  const std::int64_t size = steps_scratch(job.stride);
-  memory.reserve(static_cast<std::size_t>(count) * size);
   const NormalTable *table = normal_table();
-  split(columns, 2, count, [&](std::int64_t first, std::int64_t last, int thread) {
-    StepsJob<R> mine = job;
-    mine.first = first;
-    mine.last = last;
-    mine.scratch = memory.data + thread * size;
-    run_steps(table, mine);
-  });
+  split_job(columns, 2, steps_scratch(job.stride), job, [table](const StepsJob<R> &mine) { run_steps(table, mine); });
 }
 
 template <class R>

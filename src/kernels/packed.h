@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -115,6 +116,21 @@ void Pattern::split(bool columns, std::int64_t load, int count, const F &pass) c
     };
     pass(t == 0 ? 0 : bound(total * t / ranges), t + 1 == ranges ? majors : bound(total * (t + 1) / ranges), thread_number());
   }
+}
+
+template <class J, class F>
+void Pattern::split_job(bool columns, std::int64_t load, std::int64_t size, const J &job, const F &pass) const {
+  using R = std::remove_pointer_t<decltype(job.scratch)>;
+  const int count = share(columns, load);
+  Packed<R> &memory = scratch<R>(0);
+  memory.reserve(static_cast<std::size_t>(count) * size);
+  split(columns, load, count, [&](std::int64_t first, std::int64_t last, int thread) {
+    J mine = job;
+    mine.first = first;
+    mine.last = last;
+    mine.scratch = memory.data + thread * size;
+    pass(mine);
+  });
 }
 
 }  // namespace lorank

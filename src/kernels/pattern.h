@@ -103,6 +103,9 @@ class Pattern {
   template <class F>
   void split(bool columns, std::int64_t load, int count, const F &pass) const;
   int share(bool columns, std::int64_t load) const;  // threads that are worth waking
+  // pass(job) over ranges of majors, each thread with room for `size` numbers of its own
+  template <class J, class F>
+  void split_job(bool columns, std::int64_t load, std::int64_t size, const J &job, const F &pass) const;
   // own_i other_j times the given weights (or null) for all observations, in the order asked for, as those are
   void multiply(bool columns, const Sides &sides, const double *given, double *out) const;
   // sum_t w_t (y_t y_t^T + S_t) for each major index, as upper triangles
