@@ -16,6 +16,7 @@ from .gaussian import Gaussian
 from .kernel import Bumps
 from .linear import Linear
 from .margins import Margin
+from .preorder import Preorder
 from .series import Neighbours
 from .series_model import SeriesModel
 from .table_model import TableModel
@@ -33,6 +34,7 @@ CLASSES: dict[str, Any] = {
         Linear,
         Margin,
         Neighbours,
+        Preorder,
         SeriesModel,
         TableModel,
         Woods,
@@ -42,6 +44,8 @@ CLASSES: dict[str, Any] = {
 
 def pack(value: Any, arrays: dict[str, np.ndarray], at: str = "table") -> Any:
     """A structure for JSON; arrays go into ``arrays``, under names that begin with ``at``."""
+    if isinstance(value, Forest):
+        value = Preorder.of(value) or value
     if is_dataclass(value):
         entries = {f.name: pack(getattr(value, f.name), arrays, f"{at}.{f.name}") for f in fields(value)}
         return {"class": type(value).__name__, **entries}
@@ -66,6 +70,7 @@ def unpack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
             return arrays[value["array"]]
         if "class" in value:
             entries = {name: unpack(entry, arrays) for name, entry in value.items() if name != "class"}
-            return CLASSES[value["class"]](**entries)
+            found = CLASSES[value["class"]](**entries)
+            return found.forest() if isinstance(found, Preorder) else found
         return None  # no trees, as files of before say it
     return value
