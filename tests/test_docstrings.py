@@ -14,7 +14,7 @@ import pytest
 
 import lorank
 
-ROOMS = ("callbacks", "datasets", "evaluation", "metrics", "solvers", "starts", "steps", "stopping", "testing")
+ROOMS = ("callbacks", "datafits", "datasets", "evaluation", "metrics", "solvers", "starts", "steps", "stopping", "testing")
 OPTIONAL = {"sklearn": "estimators", "typer": "commands", "polars": "datafiles", "matplotlib": "report"}
 
 

@@ -73,6 +73,17 @@ def names_of(module) -> list[str]:
     return found
 
 
+def tables_of(module) -> str:
+    """Its public tables of what goes by a name."""
+    parts = []
+    for name in module.__all__:
+        table = getattr(module, name)
+        if isinstance(table, dict):
+            known = ", ".join(f'``"{key}"``' for key in table)
+            parts.append(f".. py:data:: {name}\n\n   What goes by a name: {known}.\n")
+    return "```{eval-rst}\n" + "\n".join(parts) + "```\n" if parts else ""
+
+
 def listing(module: str, names: list[str]) -> str:
     lines = "\n".join(f"   {name}" for name in names)
     return f"```{{eval-rst}}\n.. currentmodule:: {module}\n\n.. autosummary::\n   :toctree: generated/\n\n{lines}\n```\n"
@@ -108,7 +119,8 @@ def make_pages(app, config) -> None:
         summary = (inspect.getdoc(module) or "").partition("\n\n")[0].replace("\n", " ")
         also = [n for n in module.__all__ if n in top.__all__ and inspect.isclass(getattr(module, n))]
         more = "Also in `lorank` itself: " + ", ".join(f"{{py:obj}}`lorank.{n}`" for n in also) + "." if also else ""
-        body = f"# {TITLES[room]}\n\n`lorank.{room}`. {summary}\n\n{listing(module.__name__, names_of(module))}\n{more}\n"
+        body = f"# {TITLES[room]}\n\n`lorank.{room}`. {summary}\n\n{listing(module.__name__, names_of(module))}\n"
+        body += f"{tables_of(module)}\n{more}\n"
         write(folder / f"{room}.md", body)
 
 

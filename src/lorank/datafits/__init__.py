@@ -9,14 +9,16 @@ from .loss import Loss, Weighted
 from .ordinal import Ordinal
 from .poisson import Poisson
 from .quadratic import Quadratic
-from .registry import LOSSES, ROBUST, SQUARES, loss_from, resolve_loss
+from .registry import LOSSES
+from .registry import ROBUST as ROBUST
+from .registry import SQUARES as SQUARES
+from .registry import loss_from as loss_from
+from .registry import resolve_loss as resolve_loss
 from .scaled import ScaledLoss
 from .tukey import Tukey
 
 __all__ = [
     "LOSSES",
-    "ROBUST",
-    "SQUARES",
     "Absolute",
     "Cauchy",
     "Datafit",
@@ -29,6 +31,4 @@ __all__ = [
     "ScaledLoss",
     "Tukey",
     "Weighted",
-    "loss_from",
-    "resolve_loss",
 ]

@@ -21,6 +21,8 @@ class Absolute(ScaledLoss):
         In scales: how wide the tip is.
     scale : float, optional
         The standard deviation of the usual residuals; by default found from them.
+    breakdown : {0.25, 0.5}
+        The share of the data that may be anything while a scale that is found stays near the others'.
 
     Examples
     --------

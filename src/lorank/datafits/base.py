@@ -17,6 +17,18 @@ class Datafit(Protocol):
     A datafit may have two more methods, both of which :class:`~lorank.datafits.Loss` has: ``settled(d, y, near)``, the datafit
     with parameters of its own (a scale, thresholds) fitted at a point, and ``line_energy(d, y, image, energy)``, which makes
     of that curvature the one of an exact line search.
+
+    Examples
+    --------
+    Any object with these methods, given to a problem of one's own, is one (the section "Add a datafit" of Contributing writes
+    one down); all losses are:
+
+    >>> import numpy as np, lorank as lr
+    >>> from lorank.backends import backend_of
+    >>> d, y = np.array([0.5, -3.0]), np.zeros(2)
+    >>> huber = lr.datafits.Huber(threshold=1.0, scale=1.0)
+    >>> huber.value(d, y, backend_of(d)), huber.slope(d, y)
+    (2.625, array([ 0.5, -1. ]))
     """
 
     def value(self, d: Vector, y: Vector, backend: Arrays) -> float:
@@ -24,7 +36,7 @@ class Datafit(Protocol):
         ...
 
     def at_zero(self, y: Vector, backend: Arrays) -> float:
-        """F at ``X = 0``: misfits are measured in it."""
+        """Its value at ``X = 0``: misfits are measured in it."""
         ...
 
     def slope(self, d: Vector, y: Vector) -> Vector:

@@ -22,6 +22,8 @@ class Cauchy(ScaledLoss):
         In scales. 2.385 loses 5 % where the noise is normal after all.
     scale : float, optional
         The standard deviation of the usual residuals; by default found from them.
+    breakdown : {0.25, 0.5}
+        The share of the data that may be anything while a scale that is found stays near the others'.
 
     Examples
     --------

@@ -24,6 +24,20 @@ class Loss(ABC):
 
     The ``ridge`` adds ``ridge |z|^2 / 2`` for each observation, where data could otherwise be fitted better and better by
     larger and larger z (classes that a matrix separates, rows without a count).
+
+    Examples
+    --------
+    >>> import numpy as np, lorank as lr
+    >>> class FourthPower(lr.datafits.Loss):  # from which large errors get even more
+    ...     name = "fourth power"
+    ...     def losses(self, xp, d, y):
+    ...         return d**4 / 4
+    ...     def slopes(self, xp, d, y):
+    ...         return d**3
+    ...     def curvatures(self, xp, d, y):
+    ...         return 3 * d**2
+    >>> FourthPower().slope(np.array([1.0, -2.0]), np.zeros(2))
+    array([ 1., -8.])
     """
 
     name: ClassVar[str]

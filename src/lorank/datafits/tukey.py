@@ -22,6 +22,8 @@ class Tukey(ScaledLoss):
         In scales. 4.685 loses 5 % where the noise is normal after all.
     scale : float, optional
         The standard deviation of the usual residuals; by default found from them.
+    breakdown : {0.25, 0.5}
+        The share of the data that may be anything while a scale that is found stays near the others'.
 
     Examples
     --------
