@@ -1,4 +1,4 @@
-"""The default: conjugate gradients from a staged start, in balanced units, and where they stall, IRLS and Gauss-Newton."""
+"""The default: sweeps and conjugate gradients from a staged start, and where they stall, IRLS and Gauss-Newton."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Auto:
        ill-conditioned and barely sampled problems. For models that it is not made for: back to rank 1 and on rank by rank,
        each time from the leading singular pair of what is left over.
     4. Then second order (:class:`GaussNewton`), until it fits or no longer gains.
-    5. Where that ends elsewhere than step 2 did, and data are still not fitted, a second and slower IRLS. Two ways that
+    5. Where that ends elsewhere than steps 1 and 2 did, and data are still not fitted, a second and slower IRLS. Two ways that
        end at the same residual tell that there is no better one, and conjugate gradients go on from the best point.
 
     In phase retrieval at rank 1: as :class:`AutoPhase` says.
@@ -132,19 +132,19 @@ class Auto:
     sweeps: Solver = field(default_factory=Sweeps)
     plenty: float = 4.0
     lasting: float = 0.6
-    near: float = 0.05  # relative residuals from which on ``finer`` may take over,
-    slowing: float = 0.03  # where the last ``settle`` steps left more than this share of the residual
-    rates: tuple[float, ...] = (0.9, 0.95, 0.98)  # of IRLS; the first only with ``ample`` measurements per degree of freedom
+    near: float = 0.05
+    slowing: float = 0.03
+    rates: tuple[float, ...] = (0.9, 0.95, 0.98)
     ample: float = 1.8
     newton: GaussNewton = field(default_factory=GaussNewton)
     rough: float = 1e-5
     window: int = 25
     fall: float = 0.3
-    finest: int = 64  # rank up to which this pays
-    settle: int = 5  # steps over which a rank's residual must still fall by a tenth, or the next rank is tried
-    max_steps: int = 30  # steps at each rank, and of second order
-    idle: int = 3  # steps of second order in a row that gain nothing
-    attempts: int = 2  # of IRLS
+    finest: int = 64
+    settle: int = 5
+    max_steps: int = 30
+    idle: int = 3
+    attempts: int = 2
     phases: AutoPhase = field(default_factory=AutoPhase)
 
     default_start = "balanced"

@@ -72,7 +72,7 @@ class AutoPhase:
         in descent, once it is below ``near``, only to ``stalled`` of itself within twice the window: so small, only noise can
         hold it up,
     slower : float
-        or to this share after message passing.
+        or to this share after message passing: near the solution a slow way is still one.
 
     Examples
     --------
@@ -93,8 +93,8 @@ class AutoPhase:
     window: int = 25
     fall: float = 0.3
     near: float = 0.1
-    stalled: float = 0.95  # instead of ``fall``, once the residual of descent is ``near``
-    slower: float = 0.7  # the same after message passing: near the solution a slow way is still one
+    stalled: float = 0.95
+    slower: float = 0.7
 
     default_start = "staged"
 

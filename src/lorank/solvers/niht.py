@@ -17,15 +17,7 @@ from ..metrics.base import METRIC
 from ..operators import Gradient, Problem
 from ..parameter_checks import POSITIVE, check_parameters, optional
 from ..state import State
-from .safeguard import SAFEGUARD, UNGUARDED, Safeguard, Trust
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What is carried from one iteration to the next: the metric's memory and the safeguard's."""
-
-    metric: Any
-    trust: Trust
+from .safeguard import SAFEGUARD, UNGUARDED, Memory, Safeguard, Trust
 
 
 class Coordinates:

@@ -25,10 +25,10 @@ def doubts(problem: Completion, X: FixedRank, limit: float, *, noisy: bool, sear
     """A sentence on why X may be a wrong end, and an empty one where nothing speaks against it.
 
     Rows and columns with no more observations within the limit than any fit would fit are not determined, even where they are
-    right. Where what is left
-    over is noise, a tenth of the observations that fit is held back, the others are fitted from X on, and the deviations of
-    the former are compared with what they should be: with m observations and k degrees of freedom, those of observations that
-    were fitted times ``m / (m - k)``. A poor fit to outliers and all, which looks like noise, does not predict any.
+    right. Where what is left over is noise, a tenth of the observations that fit is held back, the others are fitted from X on,
+    and the deviations of the former are compared with what they should be: with m observations and k degrees of freedom, those
+    of observations that were fitted times ``m / (m - k)``. A poor fit to outliers and all, which looks like noise, does not
+    predict any.
     """
     rank, dof = X.rank, problem.dof(X.rank)
     observed, d = problem.observations, problem.observations.residual(X.U * X.s, X.V)

@@ -6,7 +6,6 @@ The paper's Algorithm 1 is :meth:`RGD.step` with the metric :class:`~lorank.metr
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..metrics import Canonical, Metric
 from ..metrics.base import METRIC
@@ -14,15 +13,7 @@ from ..operators import Problem
 from ..parameter_checks import check_parameters, optional
 from ..state import State
 from ..steps import STEP_RULE, Constant, StepRule
-from .safeguard import SAFEGUARD, UNGUARDED, Safeguard, Trust
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What RGD carries from one iteration to the next: the metric's memory and the safeguard's."""
-
-    metric: Any
-    trust: Trust
+from .safeguard import SAFEGUARD, UNGUARDED, Memory, Safeguard, Trust
 
 
 @dataclass(frozen=True)

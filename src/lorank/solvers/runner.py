@@ -1,6 +1,6 @@
 """The one place that runs a loop: clock, BLAS threads, Ctrl-C, stopping rules, callbacks and history for every solver.
 
-:func:`run` is what ``solve``, the search for a rank, the starts and the fits of factor models all go through.
+:func:`run` is what ``solve``, the search for a rank, the starts and the fits of factor models to ratings all go through.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Any
 
 from ..geometry import FixedRank
 from ..operators import Problem
@@ -24,6 +25,14 @@ class Trust:
     fraction: float = 1.0
     waited: int = 0
     rejected: int = 0
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a guarded solver with a metric carries from one iteration to the next: the metric's memory and the safeguard's."""
+
+    metric: Any
+    trust: Trust
 
 
 @dataclass(frozen=True)
