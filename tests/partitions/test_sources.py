@@ -12,7 +12,7 @@ from lorank.datafiles import read_ratings
 from lorank.files import FileError
 from lorank.partitions import sources
 from lorank.partitions.building import build
-from lorank.partitions.sources import ArraySource
+from lorank.partitions.sources import Piece
 
 pl = pytest.importorskip("polars")
 
@@ -96,10 +96,22 @@ def test_pairs_that_occur_in_two_files(tmp_path, how):
     np.testing.assert_allclose(problem.observations.host().values, expected.observations.host().values, rtol=1e-5)
 
 
+class Arrays:
+    """A source of one's own: numbers for rows and columns, in two pieces."""
+
+    def __init__(self, *arrays):
+        self.arrays = arrays
+
+    def pieces(self):
+        for first in (0, 400):
+            part = slice(first, first + 400)
+            yield Piece(*(a[part] for a in self.arrays), None, "the arrays", first)
+
+
 def test_arrays_with_numbers(tmp_path):
     rng = np.random.default_rng(0)
     pairs = rng.choice(50 * 30, 600, replace=False)
-    source = ArraySource(pairs // 30, pairs % 30, rng.standard_normal(600))
+    source = Arrays(pairs // 30, pairs % 30, rng.standard_normal(600))
     folder = build(source, tmp_path / "p", shape=(50, 30), partitions=7)
     assert folder.shape == (50, 30)
     assert folder.ids(0) is None

@@ -50,14 +50,8 @@ class Misuse(ValueError):
 
 
 @contextlib.contextmanager
-def for_people(kept: str = "no file was written") -> Iterator[None]:
-    """Turn what a person can mend, and Ctrl-C, into a line on stderr and an exit code; show warnings as lines too.
-
-    Parameters
-    ----------
-    kept : str
-        What Ctrl-C has left.
-    """
+def for_people() -> Iterator[None]:
+    """Turn what a person can mend, and Ctrl-C, into a line on stderr and an exit code; show warnings as lines too."""
     import typer
 
     def show(message: Any, *ignored: Any, **also: Any) -> None:
@@ -69,7 +63,7 @@ def for_people(kept: str = "no file was written") -> Iterator[None]:
             warnings.showwarning = show
             yield
     except KeyboardInterrupt:
-        tell(f"interrupted: {kept}")
+        tell("interrupted: no file was written")
         raise typer.Exit(INTERRUPTED) from None
     except ModuleNotFoundError as error:
         tell(f'this needs {error.name}: pip install "lorank[files]"')

@@ -301,13 +301,17 @@ def _blocks(fitted: Any, folder: Folder | None, seen: bool) -> Iterator[tuple[in
         n1 = fitted.model_.shape[0]
         yield from ((k, min(k + ROWS, n1), None) for k in range(0, n1, ROWS))
         return
+    yield from ((first, last, None if seen else pattern) for first, last, pattern in patterns_of(folder))
+
+
+def patterns_of(folder: Folder) -> Iterator[tuple[int, int, tuple[np.ndarray, np.ndarray]]]:
+    """Ranges of rows, and the pattern of their observations: pointers and columns."""
     for k, part in enumerate(folder.parts):
         block = folder.block(k)
         for low in range(0, part.rows, ROWS):
             high = min(low + ROWS, part.rows)
             indptr = np.asarray(block.indptr[low : high + 1])
-            pattern = None if seen else (indptr - indptr[0], np.asarray(block.indices[indptr[0] : indptr[-1]]))
-            yield part.first + low, part.first + high, pattern
+            yield part.first + low, part.first + high, (indptr - indptr[0], np.asarray(block.indices[indptr[0] : indptr[-1]]))
 
 
 def _best(

@@ -15,7 +15,17 @@ from ..parameter_checks import counted
 from ..partitions.folder import Folder, open_folder
 from .common import ENDINGS, Misuse, all_files, busy, named, number_or, say_columns, show_json, table, whole_or
 from .fitting import ENDS_EARLY, Request, say_end
-from .large import ROWS, Progress, Where, check_ids, for_files_only, on_a_cluster, partitions_among, refuse_other_kinds
+from .large import (
+    ROWS,
+    Progress,
+    Where,
+    check_ids,
+    for_files_only,
+    on_a_cluster,
+    partitions_among,
+    patterns_of,
+    refuse_other_kinds,
+)
 from .models import near_ids
 
 RANK = 64  # where none is given
@@ -156,18 +166,13 @@ def _patterns(fitted: Any, folder: Folder | None, seen: bool) -> Iterator[tuple[
     """Ranges of users, and what they took, which is left out."""
     from ..top import rows_of
 
-    if folder is None or seen:
-        for first in range(0, len(fitted.user_ids_), ROWS):
-            last = min(first + ROWS, len(fitted.user_ids_))
-            indptr, indices = fitted._remembered() if not seen else (np.zeros(1, np.int64), np.empty(0, np.int32))
-            yield first, last, None if seen else rows_of(indptr, indices, np.arange(first, last))
+    if folder is not None and not seen:
+        yield from patterns_of(folder)
         return
-    for k, part in enumerate(folder.parts):
-        block = folder.block(k)
-        for low in range(0, part.rows, ROWS):
-            high = min(low + ROWS, part.rows)
-            indptr = np.asarray(block.indptr[low : high + 1])
-            yield part.first + low, part.first + high, (indptr - indptr[0], np.asarray(block.indices[indptr[0] : indptr[-1]]))
+    took = None if seen else fitted._remembered()
+    for first in range(0, len(fitted.user_ids_), ROWS):
+        last = min(first + ROWS, len(fitted.user_ids_))
+        yield first, last, None if took is None else rows_of(took[0], took[1], np.arange(first, last))
 
 
 def without(**options: Any) -> None:

@@ -30,7 +30,7 @@ def leave_some_out(users: Any, share: float = 0.2, *, keep: int = 1, seed: int =
     Raises
     ------
     ValueError
-        Where lists, held-out items and numbers do not belong together, by name.
+        Where users are not whole numbers from 0 on, or a parameter is not what it should be, by name.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def leave_last_out(users: Any, times: Any, share: float = 0.2, *, keep: int = 1,
     Raises
     ------
     ValueError
-        Where lists, held-out items and numbers do not belong together, by name.
+        Where users are not whole numbers from 0 on, or times or a parameter are not what it should be, by name.
 
     Examples
     --------

@@ -72,12 +72,12 @@ def check_pair(problem: Problem, rank: int, sides: tuple[str, str], stacklevel: 
         )
 
 
-def untouched(problem: Problem, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def untouched(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     """The rows and the columns of X that no measurement depends on: where ``A* p`` is zero for a random p.
 
     By its products with a thin random array from either side, since it may be a LinearOperator.
     """
-    backend, rng = problem.backend, np.random.default_rng(seed)
+    backend, rng = problem.backend, np.random.default_rng(0)
     p = backend.random_normal(rng, (problem.m,), problem.dtype)
     v, u = (backend.random_normal(rng, (n, 2), problem.dtype) for n in reversed(problem.shape))
     products: tuple[Callable[[Any], Any], ...] = problem.products(p)

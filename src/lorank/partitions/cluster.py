@@ -65,9 +65,9 @@ class Worker:
         self._sum = AllSum(self._index, len(peers), self._mailbox, self._send)
         self._site.exchange = self._sum
 
-    def run(self, program: Program) -> tuple[list[Any], int, float]:
-        """What the program found here, the bytes sent so far, and the seconds spent in sums so far."""
-        return self._site.run(program), self._sum.bytes, self._sum.seconds
+    def run(self, program: Program) -> tuple[list[Any], int]:
+        """What the program found here, and the bytes sent so far."""
+        return self._site.run(program), self._sum.bytes
 
     def save(self, place: str, keys: dict[int, int]) -> int:
         """Write arrays to a snapshot; the first site also those that all have."""
@@ -136,7 +136,7 @@ class Cluster:
     def __init__(self, folder: Folder, client: Any, scratch: Any = None) -> None:
         self.folder, self.client, self.plan = folder, client, plan_of(folder)
         self.address = str(client.scheduler.address)
-        self.recoveries, self.replayed, self.bytes, self.seconds_in_sums = 0, 0, 0, 0.0
+        self.recoveries = self.replayed = self.bytes = 0
         self.snapshots = Snapshots(folder.path, scratch)
         self._sites: list[_Place] = []
         self._checked: set[str] = set()
@@ -298,7 +298,6 @@ class Cluster:
     def _run(self, program: Program) -> list[Any]:
         found = self._together("run", [(program.for_blocks(site.blocks),) for site in self._sites])
         self.bytes = sum(one[1] for one in found)
-        self.seconds_in_sums = max(one[2] for one in found)
         together = []
         for parts in zip(*(one[0] for one in found), strict=True):
             if all(isinstance(p, dict) for p in parts):

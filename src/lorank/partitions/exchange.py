@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -70,19 +69,17 @@ class AllSum:
         self.index, self.sites, self.mailbox, self.send = index, sites, mailbox, send
         self._number = 0
         self.bytes = 0
-        self.seconds = 0.0
 
     def __call__(self, found: TreeSum) -> Any:
         if self.sites == 1:
             return found.total
-        began, tag = time.perf_counter(), self._number
+        tag = self._number
         self._number += 1
         first = next(iter(found.terms.values()))
         alone = not isinstance(first, tuple)
         terms = {where: (term,) if alone else term for where, term in found.terms.items()}
         size = sum(a.nbytes for a in next(iter(terms.values())))
         total = (self._along_tree if size <= SHORT else self._in_slices)(tag, terms, found.root[1])
-        self.seconds += time.perf_counter() - began
         return total[0] if alone else total
 
     def _along_tree(self, tag: int, terms: dict[Range, Any], count: int) -> tuple[np.ndarray, ...]:

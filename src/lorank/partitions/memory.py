@@ -23,7 +23,7 @@ UNITS = {
 LEAST = 50 * 10**6  # bytes: the interpreter and its libraries alone take more
 
 
-def parse_size(size: Any, name: str = "memory") -> int | None:
+def parse_size(size: Any) -> int | None:
     """Bytes of a number or a text such as ``"2GB"``; None stays None."""
     if size is None:
         return None
@@ -32,10 +32,10 @@ def parse_size(size: Any, name: str = "memory") -> int | None:
     if unit in ("K", "M", "G", "T"):
         unit += "B"
     if found is None or unit not in UNITS:
-        raise ValueError(f"{name} must be a number of bytes or a size like '2GB' or '512 MiB', got {size!r}")
+        raise ValueError(f"memory must be a number of bytes or a size like '2GB' or '512 MiB', got {size!r}")
     count = int(float(found[1]) * UNITS[unit])
     if count < LEAST:
-        raise ValueError(f"{name}={size}: nothing can be done in less than {shown(LEAST)}")
+        raise ValueError(f"memory={size}: nothing can be done in less than {shown(LEAST)}")
     return count
 
 

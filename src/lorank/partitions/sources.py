@@ -37,22 +37,6 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class ArraySource:
-    """Arrays in memory, or mapped."""
-
-    rows: np.ndarray
-    cols: np.ndarray
-    values: np.ndarray
-    weights: np.ndarray | None = None
-
-    def pieces(self) -> Iterator[Piece]:
-        for k in range(0, len(self.values), CHUNK):
-            part = slice(k, k + CHUNK)
-            weights = None if self.weights is None else self.weights[part]
-            yield Piece(self.rows[part], self.cols[part], np.asarray(self.values[part]), weights, "the arrays", k)
-
-
-@dataclass(frozen=True)
 class TableSource:
     """Parquet or CSV files with the same columns.
 
