@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from lorank import Completion
+from lorank import Completion, Problem
 from lorank.backends import backend_of
 from lorank.datasets import random_completion
 from lorank.geometry import FixedRank, Tangent
@@ -80,6 +80,20 @@ def random_problem(rng, shape, dtype, backend=None, density=0.6) -> Completion:
     """Completion of a random matrix, no row or column empty."""
     rows, cols = np.nonzero(random_mask(rng, shape, density))
     return Completion(rows, cols, random_array(rng, len(rows), dtype), shape, backend=backend)
+
+
+class PlainSensing(Problem):
+    """Dense matrices, and no more than a model needs: no split, no frame, no blocks."""
+
+    def __init__(self, A, y):
+        super().__init__(y, A.shape[1:], gain=len(y))
+        self.A = A.reshape(len(A), -1)
+
+    def forward(self, left, right):
+        return self.A.conj() @ (left @ right.conj().T).ravel()
+
+    def adjoint(self, p):
+        return (self.A.T @ p).reshape(self.shape)
 
 
 def dense_data(problem) -> tuple[np.ndarray, np.ndarray]:

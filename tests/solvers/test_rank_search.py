@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
+from helpers import PlainSensing
 
 
 @pytest.mark.parametrize("factors", ["uniform", "gaussian"])
@@ -78,27 +79,13 @@ def test_too_few_to_split():
         problem.split(np.random.default_rng(0), 0.1)
 
 
-class Sensing(lr.Problem):
-    """No split."""
-
-    def __init__(self, A, y):
-        super().__init__(y, A.shape[1:], gain=len(y))
-        self.A = A.reshape(len(A), -1)
-
-    def forward(self, left, right):
-        return self.A.conj() @ (left @ right.conj().T).ravel()
-
-    def adjoint(self, p):
-        return (self.A.T @ p).reshape(self.shape)
-
-
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 def test_a_model_that_cannot_hold_back_goes_by_the_residual(noise):
     rng = np.random.default_rng(0)
     truth = lr.FixedRank.from_factors(rng.standard_normal((12, 2)), rng.standard_normal((10, 2)))
     A = rng.standard_normal((110, 12, 10))
     y = np.tensordot(A, truth.to_dense())
-    problem = Sensing(A, y + noise * rng.standard_normal(len(y)))
+    problem = PlainSensing(A, y + noise * rng.standard_normal(len(y)))
     if noise:
         with pytest.raises(ValueError, match="Sensing cannot hold measurements back"):
             lr.solve(problem, "auto")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from helpers import dense_data, dense_tangent, host, random_array, random_point, random_problem, random_tangent
+from helpers import PlainSensing, dense_data, dense_tangent, host, random_array, random_point, random_problem, random_tangent
 from lorank.geometry import Tangent
 from lorank.solvers.gauss_newton import GaussNewton
 from lorank.solvers.irls import IRLS, Memory
@@ -163,26 +163,12 @@ def test_gauss_newton_never_raises_the_residual():
     assert residual[-1] < 0.5 * residual[0]
 
 
-class Sensing(lr.Problem):
-    """Dense matrices; says nothing of frames or blocks."""
-
-    def __init__(self, A, y):
-        super().__init__(y, A.shape[1:], gain=len(y))
-        self.A = A.reshape(len(A), -1)
-
-    def forward(self, left, right):
-        return self.A.conj() @ (left @ right.conj().T).ravel()
-
-    def adjoint(self, p):
-        return (self.A.T @ p).reshape(self.shape)
-
-
 def sensing(seed=0, shape=(12, 10), rank=2, ratio=1.6):
     rng = np.random.default_rng(seed)
     truth = lr.FixedRank.from_factors(*(rng.standard_normal((n, rank)) for n in shape))
     m = int(ratio * (sum(shape) - rank) * rank)
     A = rng.standard_normal((m, *shape))
-    return Sensing(A, np.tensordot(A, truth.to_dense())), truth
+    return PlainSensing(A, np.tensordot(A, truth.to_dense())), truth
 
 
 def test_gauss_newton_on_a_model_of_ones_own():
