@@ -38,10 +38,11 @@ LAYERS: list[dict[str, str]] = [
         "geometry": "matrices of rank r: points, tangent vectors, weights, gradient, retraction; the manifold",
         "datafits": "what is compared with the data, and how",
         "top": "the best columns of each row, in blocks",
-        "partitions": "observations in blocks of rows, on disk and in other processes: folders, programs, engines",
+        "datafiles": "ratings and tables from files",
     },
     {
         "linalg": "truncated SVD",
+        "partitions": "observations in blocks of rows, on disk and in other processes: folders, programs, engines",
     },
     {
         "operators": "measurement models, one a file; the problem that a solver sees, and its gradient",
@@ -70,7 +71,6 @@ LAYERS: list[dict[str, str]] = [
     },
     {
         "estimators": "the face to scikit-learn",
-        "datafiles": "ratings and tables from files",
         "experiments": "the engine of experiments: points, store, runner, tuning, tables",
     },
     {"serving": "a page and JSON for people to try a model: `lorank serve`"},

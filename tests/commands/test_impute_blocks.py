@@ -17,14 +17,14 @@ pytest.importorskip("sklearn")
 import polars as pl
 
 import lorank as lr
-from lorank.datafiles import blocks, open_table
+from lorank.datafiles import blocks, columns, open_table
 from lorank.files import FileError
 
 
 @pytest.fixture
 def small(monkeypatch):
     """Blocks of a few rows."""
-    monkeypatch.setattr(blocks, "BYTES", 2000)
+    monkeypatch.setattr(columns, "BYTES", 2000)
     monkeypatch.setattr(blocks, "ROWS", 37)
 
 

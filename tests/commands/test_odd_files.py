@@ -17,8 +17,7 @@ pytest.importorskip("sklearn")
 
 import polars as pl
 
-from lorank.datafiles import open_table, read_ratings, read_table
-from lorank.datafiles import text as text_files
+from lorank.datafiles import columns, open_table, read_ratings, read_table
 
 LINES = ["user,item,rating", "anna,x,1", "ben,x,5", "anna,y,3", "ben,y,4"]
 GOOD = "\n".join(LINES) + "\n"
@@ -116,7 +115,7 @@ def test_ids_that_look_like_none(tmp_path, written, words):
 
 def test_names_with_blanks_take_the_fast_way(tmp_path, monkeypatch):
     (tmp_path / "r.csv").write_text(GOOD.replace("user,item,rating", "user, item, rating"))
-    monkeypatch.setattr(text_files, "_slowly", lambda *a: pytest.fail("read line by line"))
+    monkeypatch.setattr(columns, "_slowly", lambda *a: pytest.fail("read line by line"))
     assert len(read_ratings(tmp_path / "r.csv").values) == 4
 
 

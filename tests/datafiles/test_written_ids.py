@@ -18,7 +18,6 @@ from lorank.commands.tables_out import BlockWriter
 from lorank.datafiles import read_ratings
 from lorank.datafiles.ratings import alike
 from lorank.datafiles.sides import read_side
-from lorank.files import FileError
 from lorank.operators import Completion
 from lorank.partitions import sources
 
@@ -34,14 +33,6 @@ def test_zeros_in_front_are_kept_in_partitions(tmp_path):
     assert problem.row_ids.tolist() == ["007", "7", "8"]
     pairs = list(sources.pair_batches([file], "user", "item"))
     assert pairs[0][0].tolist() == ["7", "007", "8"]
-
-
-def test_ids_that_are_first_numbers_and_then_others_are_refused_in_partitions(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "LOOK", 2)
-    for other in ("007", "x9", "+7"):
-        file = _written(tmp_path / "a.csv", ["7,x,1", "8,x,2", f"{other},y,3"])
-        with pytest.raises(FileError, match="row 3, column 'user'"):
-            list(sources.TableSource([file], ("user", "item", "rating", None)).pieces())
 
 
 def test_partitions_read_files_without_names_to_their_first_line(tmp_path):
@@ -162,7 +153,8 @@ def test_ids_by_one_pass_are_those_of_pythons_csv_module(tmp_path, monkeypatch, 
 )
 @pytest.mark.filterwarnings("ignore:.*blanks:UserWarning")
 def test_one_cell_and_a_column_of_it_are_whole_numbers_alike(tmp_path, cell):
-    from lorank.datafiles.text import as_whole, whole
+    from lorank.datafiles.columns import as_whole
+    from lorank.datafiles.text import whole
 
     assert whole(cell) == (as_whole(pl.Series([cell])) is not None)
     if cell.strip():  # with an empty line the file is read in another way

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.datafiles import read_ratings
+from lorank.datafiles import columns, read_ratings
 from lorank.files import FileError
 from lorank.partitions import sources
 from lorank.partitions.building import build
@@ -155,8 +155,8 @@ def bad_ids(frame, place):
 
 
 def bad_wide(frame, place):
-    frame.with_columns(item=pl.col("item").cast(pl.UInt64)).write_parquet(place / "part-0.parquet")
-    return "UInt64 does not fit"
+    frame.with_columns(item=pl.Series([2**63, *range(len(frame) - 1)], dtype=pl.UInt64)).write_parquet(place / "part-0.parquet")
+    return r"part-0\.parquet, row 1, column 'item': 9223372036854775808 does not fit into 64 bits with a sign: cast .* to text"
 
 
 def bad_empty(frame, place):
@@ -208,17 +208,20 @@ def test_empty_lines_are_skipped_as_in_memory(tmp_path, gap, ends):
     assert f"a{ends}{ends}b" in problem.row_ids
 
 
-def test_empty_lines_are_counted_without_reading_line_by_line(tmp_path, monkeypatch):
-    """What a trailing one costs where files are large."""
-    monkeypatch.setattr(sources, "_lines_alone", None)
+def test_empty_lines_cost_no_more_than_the_part_that_has_them(tmp_path, monkeypatch):
+    """At the end they cost nothing, and none is read line by line with them."""
+    monkeypatch.setattr(columns, "BYTES", 40)
+    slow, slowly = [], columns._slowly
+    monkeypatch.setattr(columns, "_slowly", lambda *a: slow.append(a[-1].line) or slowly(*a))
     for ends in ("\n", "\r\n"):
-        text = ends.join(["", "", "user,item,stars", "1,2,3.5", "", "", "4,5,6.5", "", ""])
-        (tmp_path / "r.csv").write_bytes(text.encode())
-        with gzip.open(tmp_path / "r.csv.gz", "wb") as file:
-            file.write(text.encode())
+        lines = ["user,item,stars", *(f"{k},2,3.5" for k in range(20)), "", *(f"{k},3,6.5" for k in range(20)), "", ""]
+        (tmp_path / "r.csv").write_bytes(ends.join(lines).encode())
+        (tmp_path / "r.csv.gz").write_bytes(gzip.compress(ends.join(lines).encode()))
         for name in ("r.csv", "r.csv.gz"):
+            slow.clear()
             problem = lr.Completion.from_csv(tmp_path / name, "user", "item", "stars")
-            np.testing.assert_array_equal(problem.y.numpy() if hasattr(problem.y, "numpy") else problem.y, [3.5, 6.5])
+            np.testing.assert_array_equal(problem.observations.host().values, [3.5, 6.5] * 20)
+            assert len(set(slow)) == 1
 
 
 @pytest.mark.parametrize("line", [",,", "  ", ",,,"])
@@ -232,7 +235,7 @@ def test_lines_of_nothing_but_separators_are_refused_as_in_memory(tmp_path, line
 
 def test_lines_of_separators_are_refused_beside_empty_lines_in_quotes(tmp_path):
     (tmp_path / "r.csv").write_text('user,item,stars\n1,2,3.5\n,,\n"a\n\nb",5,6.5\n')
-    with pytest.raises(FileError, match="row 2, column 'user'"):
+    with pytest.raises(FileError, match="line 3, column 'user': empty"):
         lr.Completion.from_csv(tmp_path / "r.csv", "user", "item", "stars", folder=tmp_path / "p")
 
 
@@ -241,13 +244,13 @@ def test_blank_ids_are_refused_as_in_memory(tmp_path, blank):
     (tmp_path / "r.csv").write_text(f"user,item,stars\na,2,3.5\n{blank},5,6.5\n")
     with pytest.raises(FileError, match="column 'user'"):
         read_ratings(tmp_path / "r.csv", "user", "item", "stars")
-    with pytest.raises(FileError, match="row 2, column 'user'"):
+    with pytest.raises(FileError, match="line 3, column 'user': empty"):
         lr.Completion.from_csv(tmp_path / "r.csv", "user", "item", "stars", folder=tmp_path / "p")
 
 
 @pytest.mark.parametrize("names", [("user", "item", "stars"), ("column_1", "column_2", "column_3")])
 def test_values_that_begin_as_whole_numbers_may_go_on_as_others(tmp_path, monkeypatch, names):
-    monkeypatch.setattr(sources, "LOOK", 10)
+    monkeypatch.setattr(columns, "BYTES", 100)
     lines = ([] if names[0] == "column_1" else [",".join(names)]) + [f"{k},{k % 3},{k % 5}" for k in range(40)] + ["40,1,4.5"]
     (tmp_path / "r.csv").write_text("\n".join(lines))
     problem = lr.Completion.from_csv(tmp_path / "r.csv", *names, folder=tmp_path / "p")

@@ -103,7 +103,7 @@ def _columns(file: Path) -> list[str]:
 
     if file.suffix.lower() == ".parquet" and file.exists():
         return list(schema_of(file))
-    return head(file, None)[1] if any(s.lower() in TEXT for s in file.suffixes) else []
+    return head(file)[1] if any(s.lower() in TEXT for s in file.suffixes) else []
 
 
 def run_recommend(model: Path, row: str, n: int, by: str, seen: bool, as_json: bool) -> None:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from ..files import FileError, atomic
+from .columns import parts
 from .hints import DECIMAL_COMMA, refuse_elsewhere
 from .tables import _blame
 from .text import GAPS, head, polars, read_cells, without_empty_lines
 
-BYTES = 1 << 24  # of a block of text
 ROWS = 1 << 16  # of a block of a Parquet file
 
 
@@ -141,7 +141,7 @@ def open_table(path: str | Path) -> TableBlocks:
             raise FileError(f"{path} is no Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
         _some(path, rows)
         return TableBlocks(path, names, {}, rows)
-    separator, names, named, _ = head(path, "\t" if path.suffix.lower() in (".tsv", ".tab") else None)
+    separator, names, named, _ = head(path)
     kinds, rows = dict.fromkeys(names, "whole"), 0
     numbers, others, commas = (dict.fromkeys(names, 0) for _ in range(3))
     for block in _text(path, separator, names, named):
@@ -181,38 +181,12 @@ def _gaps(cells: Any) -> Any:
 
 
 def _text(path: Path, separator: str, names: list[str], named: bool) -> Iterator[Any]:
-    """Frames of the records that end within a block of bytes. Line breaks within quotes do not end a record."""
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-        left, header = b"", named
-        while True:
-            data = file.read(BYTES)
-            part = left + data
-            end = _last_end(part) if data else len(part)
-            left = part[end:]
-            whole = without_empty_lines(part[:end], separator) if len(names) > 1 else part[:end]
-            if whole.strip():
-                yield from _frames(path, whole, separator, names, header)
-                header = False
-            if not data:
-                return
-
-
-def _frames(path: Path, text: bytes, separator: str, names: list[str], header: bool) -> Iterator[Any]:
-    frame = read_cells(io.BytesIO(text), path, separator, names, header)
-    if len(frame):
-        yield frame
-
-
-def _last_end(part: bytes) -> int:
-    """The end of the last record that is whole: after a line break before which quotes come in pairs."""
-    quotes = part.count(b'"')
-    end = len(part)
-    while (at := part.rfind(b"\n", 0, end)) >= 0:
-        quotes -= part.count(b'"', at, end)
-        if quotes % 2 == 0:
-            return at + 1
-        end = at
-    return 0
+    """Frames of the records of one part of the file after the other."""
+    for part in parts(path, separator):
+        whole = without_empty_lines(part.text, separator) if len(names) > 1 else part.text
+        frame = read_cells(io.BytesIO(whole), path, separator, names, named and part.first)
+        if len(frame):
+            yield frame
 
 
 def _parquet(path: Path, rows: int) -> Iterator[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..files import FileError
-from ..parameter_checks import counted, did_you_mean
-from .hints import NO_VALUE, SHEET, SHEETS, refuse_elsewhere
-from .text import complain, head, number, polars, read_columns
+from ..parameter_checks import did_you_mean
+from .columns import read_columns
+from .hints import SHEET, SHEETS, refuse_elsewhere
+from .ids import OddIds
+from .text import head, kind_of_values, number, polars
+from .typed import ids_of, values_of
 
 ROWS = ("user", "row", "customer", "client", "reader", "viewer", "member", "person", "account", "username", "userid", "i")
 COLS: tuple[str, ...] = (
@@ -187,43 +189,29 @@ def _read(
     path: Path, kind: str, row: str | None, col: str | None, value: str | None, time: str | None, *, with_values: bool
 ) -> tuple[dict[str, Any], Columns]:
     if kind == "parquet":
-        return _parquet(path, row, col, value, time, with_values)
-    separator = "\t" if {".tsv", ".tab"} & {s.lower() for s in path.suffixes} else None
-    separator, names, named, sample = head(path, separator)
+        series, found = _parquet(path, row, col, value, time, with_values)
+    else:
+        series, found = _text(path, row, col, value, time, with_values)
+    for name in (found.row, found.col):
+        odd = OddIds(path, name)
+        odd.add(series[name])
+        odd.warn(3)
+    return series, found
+
+
+def _text(
+    path: Path, row: str | None, col: str | None, value: str | None, time: str | None, with_values: bool
+) -> tuple[dict[str, Any], Columns]:
+    separator, names, named, sample = head(path)
     found = _guess(path, names, row, col, value, time, with_values)
-    kinds = {found.row: "id", found.col: "id"} | ({} if found.value is None else {found.value: "number"})
+    kinds = {found.row: "id", found.col: "id"}
+    if found.value is not None:
+        kinds[found.value] = kind_of_values(sample, names.index(found.value))
     if found.time is not None:
         at = names.index(found.time)
         numbers = all(len(r) <= at or number(r[at]) is not None for r in sample)
         kinds[found.time] = "number" if numbers else "text"
-    series = read_columns(path, separator, names, named, kinds)
-    for name in (found.row, found.col):
-        _mind_ids(path, series[name])
-    return series, found
-
-
-def _mind_ids(path: Path, series: Any) -> None:
-    """Say where ids are text that looks like none, or like others with blanks around them."""
-    pl = polars()
-    if series.dtype != pl.String:
-        return
-    found = series.unique()
-    for none in found.filter(found.str.to_lowercase().is_in(list(NO_VALUE))).sort():
-        lines = counted(int((series == none).sum()), "line")
-        warnings.warn(
-            f"{path}, column {series.name!r}: {lines} with the id {none!r}: if that means that there is none, leave them out: "
-            "they count as one and the same",
-            UserWarning,
-            stacklevel=4,
-        )
-    blank = found.filter(found.str.strip_chars() != found).sort()
-    if len(blank):
-        warnings.warn(
-            f"{path}, column {series.name!r}: ids begin or end with blanks, such as {blank[0]!r}, which belong to them: remove "
-            "them in the file if they should not",
-            UserWarning,
-            stacklevel=4,
-        )
+    return read_columns(path, separator, names, named, kinds), found
 
 
 def _joined(paths: list[Path], first: dict[str, Any], names: Columns, with_values: bool) -> dict[str, Any]:
@@ -263,30 +251,12 @@ def _parquet(
     out = {}
     for name in wanted:
         series = frame.get_column(name)
-        if name in (found.value, found.time):
-            if name == found.time and (series.dtype.is_temporal() or series.dtype == pl.String):
-                if series.null_count():
-                    raise FileError(f"{path}, row {series.is_null().arg_true()[0] + 1}, column {name!r}: no time")
-                out[name] = series
-                continue
-            if not series.dtype.is_numeric():
-                raise FileError(f"{path}, column {name!r}: holds {series.dtype}, not numbers")
-            series = series.cast(pl.Float64)
-        elif series.dtype.is_integer():
-            series = series.cast(pl.Int64, strict=False)
-        elif series.dtype in (pl.String, pl.Categorical) or isinstance(series.dtype, pl.Enum):
-            series = series.cast(pl.String)
+        if name == found.time and (series.dtype.is_temporal() or series.dtype == pl.String):
+            if series.null_count():
+                raise FileError(f"{path}, row {series.is_null().arg_true()[0] + 1}, column {name!r}: no time")
+            out[name] = series
         else:
-            raise FileError(f"{path}, column {name!r}: ids must be whole numbers or text, not {series.dtype}")
-        bad = (
-            series.is_null()
-            if name not in (found.value, found.time)
-            else series.is_null() | ~series.is_finite().fill_null(False)
-        )
-        if bad.any():
-            k = int(bad.arg_true()[0])
-            raise FileError(f"{path}, row {k + 1}, column {name!r}: {frame.get_column(name)[k]!r} cannot be used")
-        out[name] = series
+            out[name] = ids_of(series, path) if name in (found.row, found.col) else values_of(series, path)
     return out, found
 
 
@@ -416,4 +386,4 @@ def _codes(series: Any) -> tuple[np.ndarray, np.ndarray]:
     return inverse[codes], ids[order]
 
 
-__all__ = ["Columns", "Ratings", "alike", "complain", "guess_columns", "places", "read_pairs", "read_ratings"]
+__all__ = ["Columns", "Ratings", "alike", "guess_columns", "places", "read_pairs", "read_ratings"]

@@ -31,7 +31,7 @@ def read_side(path: str | Path, label: str, known: np.ndarray) -> Any:
         if path.suffix.lower() == ".parquet":
             frame = pl.read_parquet(path, glob=False)
         else:
-            separator, names, named, _ = head(path, "\t" if path.suffix.lower() in (".tsv", ".tab") else None)
+            separator, names, named, _ = head(path)
             texts = {label: pl.String} if named and label in names else None  # zeros in front of an id belong to it
             options = {"separator": separator, "has_header": named, "schema_overrides": texts, "glob": False}
             frame = pl.read_csv(path, new_columns=None if named else names, **options)

@@ -94,8 +94,7 @@ def read_table(path: str | Path) -> Table:
             raise FileError(f"{path} is no Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
         numbers = [name for name in frame.columns if frame.schema[name].is_numeric()]
         return _table(path, frame, numbers)
-    separator = "\t" if path.suffix.lower() in (".tsv", ".tab") else None
-    separator, names, named, _ = head(path, separator)
+    separator, names, named, _ = head(path)
     frame = read_cells(_source(path, separator, names), path, separator, names, named)
     numbers, columns = [], {}
     for name in names:

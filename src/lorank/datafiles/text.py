@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +16,10 @@ from ..files import FileError
 from ..parameter_checks import counted
 from .hints import NOT_UTF8, NUL, number_hint, refuse_others, separator_of
 
-csv.field_size_limit(1 << 20)
 GAPS = ("", "na", "nan", "null", "none", "n/a", "#n/a", "n.a.", "<na>", "?", "-")  # in small letters
 DIGITS = 18  # from here on ids are text: they might not fit into 64 bits
+FIELD = 1 << 20  # letters in a field, at most
+TRUTH = {"true": 1.0, "false": 0.0}  # in small letters
 
 
 def polars() -> Any:
@@ -29,37 +31,50 @@ def polars() -> Any:
     return polars
 
 
+class Part(NamedTuple):
+    """Whole records of a file: their text, the number of their first line, and whether they are the first of the file."""
+
+    text: bytes
+    line: int
+    first: bool
+
+
 def lines(path: Path) -> Any:
     """The file as text; bytes that are not UTF-8 show up as U+FFFD."""
-    if path.suffix == ".gz":
+    if path.suffix.lower() == ".gz":
         return gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="")
     return open(path, encoding="utf-8-sig", errors="replace", newline="")
 
 
-def records(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """The records with their line numbers, empty lines left out: slow and exact."""
-    with lines(path) as file:
+def records(path: Path, separator: str, part: Part | None = None) -> Iterator[tuple[int, list[str]]]:
+    """The records of a file, or of a part of it, with their line numbers, empty lines left out: slow and exact."""
+    csv.field_size_limit(max(csv.field_size_limit(), FIELD))
+    with lines(path) if part is None else io.StringIO(part.text.decode("utf-8", "replace"), newline="") as file:
         reader = csv.reader(file, delimiter=separator, strict=True)
-        first = 1
+        before = 0 if part is None else part.line - 1
+        first = before + 1
         try:
             for record in reader:
                 if record:
                     yield first, record
-                first = reader.line_num + 1
+                first = before + reader.line_num + 1
         except csv.Error as error:
             if "unexpected end of data" in str(error):
                 raise FileError(f'{path}, line {first}: a quotation mark (") is opened there, and never closed') from None
-            raise FileError(f"{path}, line {reader.line_num}: {error}") from None
+            raise FileError(f"{path}, line {before + reader.line_num}: {error}") from None
 
 
-def head(path: Path, separator: str | None) -> tuple[str, list[str], bool, list[list[str]]]:
-    """The separator, the names of the columns, whether they stand in the first line, and some records."""
+def head(path: Path) -> tuple[str, list[str], bool, list[list[str]]]:
+    """The separator, the names of the columns, whether they stand in the first line, and some records.
+
+    The separator is a tab in files called .tsv or .tab, and else what the first line has most of.
+    """
     refuse_others(path)
     try:
         with lines(path) as file:
             start = next((line for line in iter(lambda: file.readline(1 << 16), "") if line.strip("\r\n")), "")
-        if separator is None:
-            separator = separator_of(path, start)
+        tabs = path.name.lower().removesuffix(".gz").endswith((".tsv", ".tab"))
+        separator = "\t" if tabs else separator_of(path, start)
         sample = [record for _, record in itertools.islice(records(path, separator), 200)]
     except FileNotFoundError:
         raise FileError(f"{path} does not exist") from None
@@ -117,26 +132,41 @@ def whole(cell: str) -> bool:
 
 
 def complain(
-    path: Path, separator: str, names: Sequence[str], named: bool, numbers: Sequence[str], wanted: Sequence[str]
+    path: Path, separator: str, names: Sequence[str], header: bool, kinds: Mapping[str, str], part: Part | None = None
 ) -> None:
-    """Find the first record that is wrong, and raise an error with its line, column and value."""
-    at = {name: names.index(name) for name in wanted}
-    skip = named
-    for line, record in records(path, separator):
+    """Find the first record that is wrong, and raise an error with its line, column and value.
+
+    ``kinds`` are those of :func:`lorank.datafiles.columns.read_columns`; ``header`` says whether names stand above the records.
+    """
+    at = {name: names.index(name) for name in kinds}
+    skip = header
+    for line, record in records(path, separator, part):
         if skip:
             skip = False
             continue
         if len(record) != len(names):
             raise FileError(f"{path}, line {line}: {counted(len(record), 'field')} where the first line has {len(names)}")
-        for name in wanted:
-            cell = record[at[name]]
+        for name, kind in kinds.items():
+            cell, place = record[at[name]], f"{path}, line {line}, column {name!r}:"
             if not cell.strip():
-                hint = "; leave out lines without a value (tables with gaps are for lorank impute)" if name in numbers else ""
-                raise FileError(f"{path}, line {line}, column {name!r}: empty{hint}")
-            if name in numbers and number(cell) is None:
-                raise FileError(f"{path}, line {line}, column {name!r}: {cell!r} is no number{number_hint(cell)}")
+                hint = ""
+                if kind in ("number", "truth"):
+                    hint = "; leave out lines without a value (tables with gaps are for lorank impute)"
+                raise FileError(f"{place} empty{hint}")
             if "\ufffd" in cell:
-                raise FileError(f"{path}, line {line}, column {name!r}: {cell!r} {NOT_UTF8}")
+                raise FileError(f"{place} {cell!r} {NOT_UTF8}")
+            if "\x00" in cell:
+                raise FileError(f"{place} {cell!r} {NUL}")
+            if kind == "truth" and cell.strip().lower() not in TRUTH:
+                raise FileError(f"{place} {cell!r} is neither true nor false, as the values above it are")
+            if kind == "number" and number(cell) is None:
+                raise FileError(f"{place} {cell!r} is no number{number_hint(cell)}")
+
+
+def kind_of_values(sample: Sequence[Sequence[str]], at: int) -> str:
+    """Whether a column holds numbers, or nothing but true and false in the first lines: these are 1 and 0."""
+    cells = [record[at].strip().lower() for record in sample if len(record) > at]
+    return "truth" if cells and all(cell in TRUTH for cell in cells) else "number"
 
 
 def as_written(path: Path, separator: str, names: Sequence[str], named: bool) -> list[str]:
@@ -184,77 +214,3 @@ def without_empty_lines(text: bytes, separator: str) -> bytes:
             kept.append(line)
         inside ^= line.count(b'"') % 2 == 1
     return b"".join(kept)
-
-
-def read_columns(path: Path, separator: str, names: Sequence[str], named: bool, kinds: dict[str, str]) -> dict[str, Any]:
-    """Columns by name, as polars series: ``kinds`` says "number", "text", or "id", which is whole numbers or text.
-
-    Ids are read as text, in the same pass as all else, and are whole numbers where each is written as one.
-
-    Raises
-    ------
-    FileError
-        With line, column and value where something does not parse.
-    """
-    pl = polars()
-    numbers = [name for name, kind in kinds.items() if kind == "number"]
-    types = [pl.Float64 if name in numbers else pl.String for name in names]
-    written = as_written(path, separator, names, named)
-    try:
-        frame = pl.read_csv(
-            path,
-            separator=separator,
-            has_header=named,
-            schema=dict(zip(written, types, strict=True)),
-            columns=[names.index(name) for name in kinds],
-            low_memory=True,
-            raise_if_empty=False,
-            glob=False,
-        )
-    except (pl.exceptions.PanicException, pl.exceptions.PolarsError, OSError, ValueError):
-        return _slowly(path, separator, names, named, kinds)
-    out = {}
-    for name, kind in kinds.items():
-        column = written[names.index(name)]
-        series = frame.get_column(column).alias(name)
-        frame = frame.drop(column)  # ids as text take twice the room of numbers: one column at a time has both
-        if series.null_count() or (kind == "number" and not series.is_finite().all()):
-            return _slowly(path, separator, names, named, kinds)
-        found = as_whole(series) if kind == "id" else None
-        if found is None and kind != "number" and (series.str.strip_chars() == "").any():
-            return _slowly(path, separator, names, named, kinds)
-        out[name] = series if found is None else found
-    return out
-
-
-def as_whole(series: Any) -> Any:
-    """Text as whole numbers where each is written as one would write it back, else None: 007 and +7 would both be 7.
-
-    See :func:`whole`, which says the same of one cell.
-    """
-    pl = polars()
-    if not len(series) or series.str.len_bytes().max() >= DIGITS:
-        return None
-    found = series.cast(pl.Int64, strict=False)
-    if found.null_count():
-        return None
-    text = series.str
-    others = ((text.len_bytes() > 1) & text.starts_with("0")) | text.starts_with("-0") | text.starts_with("+")
-    return None if others.any() else found
-
-
-def _slowly(path: Path, separator: str, names: Sequence[str], named: bool, kinds: dict[str, str]) -> dict[str, Any]:
-    """The same by Python's csv module, for what polars stumbles over (empty lines, say) and to find what is wrong."""
-    pl = polars()
-    complain(path, separator, names, named, [name for name, kind in kinds.items() if kind == "number"], list(kinds))
-    rows = [record for _, record in records(path, separator)][int(named) :]
-    out = {}
-    for name, kind in kinds.items():
-        cells = [row[names.index(name)] for row in rows]
-        if kind == "number":
-            out[name] = pl.Series(name, [float(cell) for cell in cells], pl.Float64)
-        elif kind == "id" and cells and all(map(whole, cells)):
-            out[name] = pl.Series(name, [int(cell) for cell in cells], pl.Int64)
-        else:
-            out[name] = pl.Series(name, cells, pl.String)
-    return out

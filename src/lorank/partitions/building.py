@@ -20,7 +20,7 @@ from ..files import FileError
 from .blocks import block_arrays, row_edges
 from .folder import Folder, FolderWriter, open_folder
 from .ids import Collector, Given, Numbers
-from .sources import Piece, Source
+from .sources import Piece, Source, Unsettled
 
 DEFAULT = 8_000_000  # observations in a partition: some 160 MB on disk, twice that while it is made
 
@@ -60,7 +60,11 @@ def build(
     say = watch or (lambda what, count: None)
     rows: Numbers | Given
     cols: Numbers | Given
-    rows, cols, counts, weighted = _number(source, shape, say)
+    try:
+        rows, cols, counts, weighted = _number(source, shape, say)
+    except Unsettled as unsettled:
+        unsettled.source.settle()
+        rows, cols, counts, weighted = _number(source, shape, say)
     total = int(counts.sum())
     if partitions is None:
         partitions = max(1, min(max(-(-total // (each or DEFAULT)), least), int((counts > 0).sum())))
@@ -123,12 +127,16 @@ def _check_numbers(piece: Piece) -> None:
     bad = ~np.isfinite(piece.values)
     if bad.any():
         k = int(np.flatnonzero(bad)[0])
-        raise FileError(f"{piece.origin}, row {piece.first + k + 1}: the value {piece.values[k]} is not finite: leave it out")
+        raise FileError(
+            f"{piece.origin}, observation {piece.first + k + 1}: the value {piece.values[k]} is not finite: leave it out"
+        )
     if piece.weights is not None and not (piece.weights > 0).all():
         k = int(np.flatnonzero(~(piece.weights > 0))[0])
-        raise FileError(
-            f"{piece.origin}, row {piece.first + k + 1}: the weight {piece.weights[k]} is not positive: leave it out"
-        )
+        raise FileError(f"{_place(piece, k)}: the weight {piece.weights[k]} is not positive: leave it out")
+
+
+def _place(piece: Piece, k: int) -> str:
+    return f"{piece.origin}, observation {piece.first + k + 1}"
 
 
 def _deal(piece: Piece, rows: Any, cols: Any, edges: np.ndarray, kind: np.dtype, raw: Path) -> None:
@@ -140,7 +148,9 @@ def _deal(piece: Piece, rows: Any, cols: Any, edges: np.ndarray, kind: np.dtype,
         found["weight"] = piece.weights
     if not np.isfinite(found["value"]).all():
         k = int(np.flatnonzero(~np.isfinite(found["value"]))[0])
-        raise FileError(f"{piece.origin}, row {piece.first + k + 1}: {piece.values[k]} is too large for {kind['value']}")
+        raise FileError(
+            f"{piece.origin}, observation {piece.first + k + 1}: {piece.values[k]} is too large for {kind['value']}"
+        )
     part = np.searchsorted(edges, found["row"], side="right") - 1
     order = np.argsort(part.astype(np.uint16) if len(edges) <= 2**16 else part, kind="stable")  # 16 bits are sorted by digits
     ends = np.cumsum(np.bincount(part, minlength=len(edges) - 1))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from ..datafiles.text import polars
 from ..files import FileError
-from .sources import Piece, TableSource, or_ones, polars
+from .sources import Piece, or_ones, typed_columns
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class FrameSource:
                     raise FileError(f"data frame {k} has no column {name!r}: its columns are {', '.join(map(repr, known))}")
 
     def pieces(self) -> Iterator[Piece]:
-        pl, table = polars(), TableSource([], self.names)
+        pl = polars()
         for k, frame in enumerate(self._each()):
             if not len(frame):
                 continue  # a filter may leave some of Dask's partitions empty
-            origin = Path(f"data frame {k}")
+            origin = f"data frame {k}"
             whole = pl.DataFrame([_series(pl, frame[name], name, origin) for name in self.names if name is not None])
-            columns = [table._column(pl, whole, name, role, origin, 0) for role, name in enumerate(self.names)]
-            yield Piece(columns[0], columns[1], or_ones(columns[2], len(whole)), columns[3], str(origin), 0)
+            rows, cols, values, weights = typed_columns(whole, self.names, origin, unsigned=True)
+            yield Piece(rows, cols, or_ones(values, len(whole)), weights, str(origin), 0)
 
     def _each(self, lazily: bool = False) -> Iterator[Any]:
         frames = self.frames if isinstance(self.frames, (list, tuple)) else [self.frames]
@@ -55,7 +55,7 @@ class FrameSource:
                 raise FileError(f"data frames of Dask, pandas or polars are wanted, got {type(frame).__name__}")
 
 
-def _series(pl: Any, column: Any, name: str, origin: Path) -> Any:
+def _series(pl: Any, column: Any, name: str, origin: str) -> Any:
     """A column as polars has it; without pyarrow."""
     if isinstance(column, pl.Series):
         return column

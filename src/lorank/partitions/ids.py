@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..datafiles.text import polars
 from ..files import FileError
-from .sources import polars
 
 MOST = 2**31 - 1  # rows and columns: indices are kept in 32 bits
 WAITING = 1 << 22  # ids that wait to be merged
@@ -122,7 +122,9 @@ class Given:
         bad = np.flatnonzero((a < 0) | (a >= self.n))
         if len(bad):
             k = int(bad[0])
-            raise FileError(f"{origin}, row {first + k + 1}: {a[k]} does not fit, ids of {self.name} are 0 .. {self.n - 1}")
+            raise FileError(
+                f"{origin}, observation {first + k + 1}: {a[k]} does not fit, ids of {self.name} are 0 .. {self.n - 1}"
+            )
 
 
 def _dense(ids: np.ndarray, count: int) -> bool:

@@ -32,7 +32,7 @@ def titles_from(path: Path, label: str | None) -> dict[str, str]:
     """
     from ..datafiles.text import head, read_cells
 
-    separator, names, named, _ = head(path, "\t" if path.suffix.lower() in (".tsv", ".tab") else None)
+    separator, names, named, _ = head(path)
     if not named or len(names) < 2:
         raise FileError(f"{path} has no columns of ids and of titles, with names in the first line")
     ids = label if label in names else names[0]
