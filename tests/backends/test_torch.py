@@ -323,6 +323,30 @@ def test_passes_against_their_plain_twins(dtype, width, longest):
 
 
 @needs_kernels
+@pytest.mark.parametrize("longest", [1024, 7])
+@pytest.mark.parametrize("width", [1, 3, 16, 20, 40])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_blocks_against_dense_sums_and_solutions(dtype, width, longest):
+    from lorank.backends.torch_ import block_kernels, plain
+
+    kind, draw = getattr(torch, dtype), torch.Generator().manual_seed(width)
+    mask = torch.rand(13, 30, generator=draw) < 0.6
+    mask[4] = False
+    ptr = torch.cat([torch.zeros(1, dtype=torch.int64), mask.sum(1).cumsum(0)]).to(DEVICE)
+    order = plain.Order(ptr, mask.nonzero()[:, 1].int().to(DEVICE), plain.segments(ptr, longest))
+    v, a = (torch.randn(n, width, dtype=kind, generator=draw) for n in (30, 13))
+    w = torch.rand(13, 30, dtype=kind, generator=draw)
+    close = {"rtol": 1e-4, "atol": 1e-4} if dtype == "float32" else {"rtol": 1e-10, "atol": 1e-11}
+    for weights in (None, w[mask].to(DEVICE)):
+        expected = torch.einsum("ij,jk,jl->ikl", mask.to(kind) if weights is None else w * mask, v, v)
+        found = block_kernels.blocks(order, v.to(DEVICE), weights)
+        torch.testing.assert_close(found.cpu(), expected, **close)
+    shifted = expected + 0.5 * torch.eye(width, dtype=kind)
+    solved = block_kernels.block_solver(shifted.to(DEVICE))(a.to(DEVICE))
+    torch.testing.assert_close(solved.cpu(), torch.linalg.solve(shifted, a[:, :, None])[:, :, 0], **close)
+
+
+@needs_kernels
 @pytest.mark.parametrize("n", [50, 700])
 @pytest.mark.parametrize("width", [1, 10, 20])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

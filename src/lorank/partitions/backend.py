@@ -89,6 +89,10 @@ class Partitioned(Reference):
             return a if dtype is None else a.astype(dtype)
         return super().asarray(a, dtype)
 
+    def random_normal(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Drawn where blocks are computed with: a GPU takes a hundredth of the time."""
+        return np.asarray(self.holder.to_numpy(self.holder.random_normal(rng, shape, dtype)))
+
     def astype(self, a: Array, dtype: Any) -> Array:
         return a.astype(dtype) if isinstance(a, Spread) else super().astype(a, dtype)
 

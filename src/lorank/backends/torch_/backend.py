@@ -7,7 +7,7 @@ a launch does on a GPU. What is linear in tall arrays is put off until somebody 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..cholesky_qr import first_pass, second_pass
 from ..dense import Dense
 from ..reference import Reference
 from .basis import TorchBasis
-from .observations import TorchObservations, free_bytes
+from .observations import TorchObservations, block_passes, free_bytes
 from .tall import Grams, Tall, settle
 from .top import top
 
@@ -335,6 +335,11 @@ class Torch(Reference):
 
     def inverses(self, stack: Array) -> Array:
         return torch.linalg.inv(stack)
+
+    def block_solver(self, stack: Array) -> Callable[[Array], Array]:
+        fused = block_passes(stack)
+        solve = super().block_solver(stack) if fused is None else fused.block_solver(stack)
+        return lambda a: solve(settle([Tall.of(a)])[0])
 
     # -- observations ----------------------------------------------------------------------------------------------
     def require_room(self, m: int, shape: tuple[int, ...], dtype: np.dtype) -> None:

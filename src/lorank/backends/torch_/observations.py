@@ -37,6 +37,15 @@ def _passes(device: torch.device) -> Any:
     return kernels
 
 
+def block_passes(a: Array) -> Any:
+    """The module with the kernels for blocks of arrays like this one (their last axis counts); None where there are none."""
+    if _passes(a.device) is plain:
+        return None
+    from . import block_kernels
+
+    return block_kernels if block_kernels.suits(a.dtype, a.shape[-1]) else None
+
+
 class TorchObservations:
     """Observed entries y of an n1 x n2 matrix as tensors; see :class:`~lorank.backends.reference.ReferenceObservations`.
 
@@ -210,7 +219,9 @@ class TorchObservations:
 
     def blocks(self, side: int, factor: Array) -> Array:
         order, weights = (self._by_cols, self._column_weights) if side else (self._by_rows, self.weights)
-        return normal_equations.blocks(order, settle([Tall.of(factor)])[0], weights)
+        factor = settle([Tall.of(factor)])[0]
+        fused = block_passes(factor)
+        return normal_equations.blocks(order, factor, weights) if fused is None else fused.blocks(order, factor, weights)
 
     def normal_equations(
         self,
