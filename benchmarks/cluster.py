@@ -257,22 +257,31 @@ def workers(args, place):
 
 
 def gpu(args):
+    found = solved_on(args.device, args.m, args.rank, args.partitions, args.sites)
+    print("residuals", " ".join(f"{r:.1e}" for r in found["residuals"]), found["notes"])
+    print(f"error {found['error']:.1e}")
+
+
+def solved_on(device, m, rank, partitions=None, sites=1, runs=2):
+    """What the last run took, the first of which compiles, on m observations made on a device: in one piece, or in blocks."""
     import torch
 
-    where, began = torch.device(args.device), time.perf_counter()
-    problem, left, right = made_on(where, args.m, args.rank, args.partitions, args.sites)
+    where, began = torch.device(device), time.perf_counter()
     on_gpu = where.type == "cuda"
     wait = torch.cuda.synchronize if on_gpu else lambda: None
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats()
+    problem, left, right = made_on(where, m, rank, partitions, sites)
     wait()
     n1, n2 = problem.shape
     print(
-        f"{problem.m:,} observations, {n1:,} x {n2:,}, rank {args.rank}, {problem.backend.name}, made in "
+        f"{problem.m:,} observations, {n1:,} x {n2:,}, rank {rank}, {problem.backend.name}, made in "
         f"{time.perf_counter() - began:.1f} s",
         flush=True,
     )
-    for k in range(2):  # the second time without compiling
+    for k in range(runs):
         began = time.perf_counter()
-        result = lr.solve(problem, args.rank, tol=1e-4)
+        result = lr.solve(problem, rank, tol=1e-4)
         wait()
         seconds = time.perf_counter() - began
         peak = torch.cuda.max_memory_allocated() / 2**30 if on_gpu else 0.0
@@ -280,11 +289,19 @@ def gpu(args):
             f"solve {k + 1}: {seconds:.2f} s, {result.n_iter} iterations, residual {result.residual:.1e}, peak {peak:.0f} GiB",
             flush=True,
         )
-    print("residuals", " ".join(f"{r:.1e}" for r in result.history.residual), result.history.notes)
     parts = (a if isinstance(a, torch.Tensor) else np.asarray(a) for a in (result.X.U, result.X.s, result.X.V))
     found = lr.FixedRank(*(torch.as_tensor(a, device=where) for a in parts))
     truth = lr.FixedRank.from_factors(left, right)
-    print(f"error {truth.distance(found) / truth.norm():.1e}")
+    return {
+        "seconds": seconds,
+        "start": float(result.history.seconds[0]),
+        "iterations": result.n_iter,
+        "residual": result.residual,
+        "error": truth.distance(found) / truth.norm(),
+        "peak GiB": peak,
+        "residuals": list(result.history.residual),
+        "notes": result.history.notes,
+    }
 
 
 def made_on(where, m, rank, partitions=None, sites=1, dtype=None):
