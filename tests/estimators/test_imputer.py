@@ -98,3 +98,27 @@ def test_bad_parameters():
     for options, match in (({"rank": -1}, "rank"), ({"regularization": "x"}, "regularization"), ({"holdout": 0}, "holdout")):
         with pytest.raises(ValueError, match=match):
             lr.LowRankImputer(**options).fit(gaps)
+
+
+def test_what_may_not_be_written_is_left_alone_and_filled_elsewhere():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((30, 3))
+    table[rng.random(table.shape) < 0.2] = np.nan
+    imputer = lr.LowRankImputer(rank=1).fit(table)
+    filled = imputer.transform(table)
+    fixed = table.copy()
+    fixed.setflags(write=False)
+    for given in (
+        fixed,
+        fixed.T.copy().T,
+        pandas.DataFrame(table),
+        pandas.DataFrame(fixed),
+        pandas.DataFrame(table).astype("Float64"),
+    ):
+        np.testing.assert_array_equal(imputer.transform(given), filled)
+    flags = pandas.DataFrame({"a": [True, None, False, True] * 3}, dtype="boolean")  # whose arrays may not be written
+    assert np.isfinite(lr.LowRankImputer(rank=0).fit_transform(flags)).all()
+    whole = imputer.transform(filled)
+    assert whole is not filled
+    assert not np.shares_memory(whole, filled)

@@ -363,3 +363,21 @@ def test_only_the_ratios_of_weights_count(size):
     found = lr.MatrixCompletion(1).fit(pairs, y, sample_weight=size * weights).predict(pairs)
     largest = lr.MatrixCompletion(1).fit(pairs, y, sample_weight=weights / 2).predict(pairs)
     np.testing.assert_allclose(found, largest, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:recovery cannot be unique")
+@pytest.mark.parametrize("regularization", ["auto", "learned"])
+def test_observations_of_weight_zero_are_as_if_they_were_not_there(regularization):
+    """Held out, they would judge nothing: an error of 0 / 0."""
+    rng = np.random.default_rng(0)
+    pairs = rng.permutation(np.argwhere(np.ones((12, 9))))
+    y = rng.standard_normal(len(pairs))
+    kept = np.arange(len(pairs)) < 60
+    model = lr.MatrixCompletion("auto", regularization, handle_unknown="ignore").fit(pairs, y, sample_weight=1.0 * kept)
+    assert np.isfinite([candidate.error for candidate in model.curve_]).all()
+    assert model.diagnosis_.duplicates == 0
+    alone = lr.MatrixCompletion("auto", regularization, handle_unknown="ignore", shape=(12, 9))
+    alone.fit(pairs[kept], y[kept], sample_weight=np.ones(60))
+    np.testing.assert_allclose(model.predict(pairs), alone.predict(pairs), rtol=1e-6, atol=1e-9)
+    with pytest.raises(ValueError, match="found 1 sample with a weight above 0"):
+        lr.MatrixCompletion().fit(pairs, y, sample_weight=np.arange(len(y)) == 3)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+import lorank as lr
 from lorank.imputation.folds import cell_folds
 from lorank.imputation.margins import normal_scores
 from lorank.imputation.series import between, block_folds, find_period, profile, runs, seasonal
+from lorank.imputation.weighing import sure
 
 
 def plain_between(column, times, i):
@@ -87,3 +90,18 @@ def test_scores_go_there_and_back():
     mean = margin.expected(np.zeros(1), np.ones(1))  # of a lognormal variable
     assert abs(mean[0] - np.exp(0.5)) < 0.25
     assert (margin.backward(np.array([-99.0, 99.0])) == [x.min(), x.max()]).all()
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_two_or_three_rows_of_one_column_are_filled(n):
+    pytest.importorskip("sklearn")
+    column = np.arange(n, dtype=float)[:, None]
+    table = np.hstack([column, np.where(column == 1, np.nan, 3.0)])
+    for time in (None, True):
+        assert np.isfinite(lr.TableImputer(time=time).fit_transform(table)).all()
+
+
+def test_a_line_without_any_error_is_no_division_by_zero():
+    """Gains over it, in units of its error, are beyond all numbers."""
+    gain, size = -np.ones((12, 2)), np.zeros(2)
+    assert not sure(gain, size, 3).any()

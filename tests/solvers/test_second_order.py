@@ -254,3 +254,10 @@ def test_tangent_vectors_of_single_precision_stay_so():
     xi, _ = system.solve(system.pull_back(problem.y))
     assert isinstance(xi, Tangent)
     assert xi.M.dtype == xi.Up.dtype == xi.Vp.dtype == np.float32
+
+
+def test_damping_stays_a_number_in_single_precision():
+    """Where no step betters the residual, each of many is damped ten times as much as the one before."""
+    X = np.linspace(1, 2, 6, dtype=np.float32)
+    result = lr.solve(lr.Completion.from_dense(np.outer(X, X)), 1, "gauss-newton", stop=lr.stopping.Iterations(30))
+    assert np.isfinite(result.X.to_dense()).all()

@@ -265,6 +265,8 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
             entries, sides = with_features(entries, row_features, col_features)
             shape = full_shape(entries, self.shape)
             weights = check_weights(read_weights(sample_weight, X), len(entries.values))
+            if weights is not None and np.count_nonzero(weights) < 2:
+                raise ValueError("found 1 sample with a weight above 0: at least 2 observations are needed to fit anything")
             plan(self, shape, len(entries.values))  # refuses what cannot be, before anything is computed
             self.ids_, self.labels_, self._sides = entries.ids, entries.labels, sides
             pairs, when = np.column_stack([entries.rows, entries.cols]), read_times(times, X, len(entries.values))
@@ -303,7 +305,8 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
         chosen = ranks is not None or strengths != "given" or self.intervals
         choice = (lambda: choose(rows, cols, values, shape, settings, **options)) if chosen else None
         fit, settings = self._fitted(problem, mean, settings, choice)
-        self._conclude(problem, fit, settings, len(values) - problem.m)
+        counting = len(values) if weights is None else int(np.count_nonzero(weights))
+        self._conclude(problem, fit, settings, counting - problem.m)
         self._memory = remembered(problem, mean)
         if left_out is not None:  # they are not learned from, but were seen
             self._memory = self._memory.with_unlearned(*left_out, shape)

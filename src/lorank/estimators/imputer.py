@@ -142,10 +142,10 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> np.ndarray:
         """The table with its gaps filled; what is there stays as it is."""
         check_is_fitted(self)
-        table = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False, copy=True)
+        table = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         gaps = np.isnan(table)
         if not gaps.any():
-            return table
+            return table.copy()
         known = ~gaps & (self.scales_ > 0)[None, :]
         units = np.where(self.scales_ > 0, self.scales_, 1.0)
         filled = np.tile(self.means_, (len(table), 1))
@@ -157,8 +157,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             factors = self.model_.fold_in(indptr, cols, standard[known[where]])
             guess = self.model_.mean + factors @ self.model_.cols.T
             filled[where] = self.means_ + np.where(self.scales_ > 0, guess * units, 0.0)
-        table[gaps] = filled[gaps]
-        return table
+        return np.where(gaps, filled, table)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to a file that :func:`lorank.load` reads. No pickle; written in one go."""

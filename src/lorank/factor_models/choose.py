@@ -143,6 +143,8 @@ def choose(
         rows, cols, values = device.asindex(rows), device.asindex(cols), device.asarray(values)
         weights = None if weights is None else device.asarray(weights)
     data = Observed(rows, cols, values, shape, weights)
+    if weights is not None and bool((weights == 0).any()):
+        data = data.part(weights > 0)  # what counts for nothing judges nothing either
     parts = _parts(data, folds, share, np.random.default_rng(settings.seed))
     made = [ArrayFold(data, part, bounds) for part in parts]
     return choose_by(made, settings, ranks=ranks, strengths=strengths, n_jobs=n_jobs)

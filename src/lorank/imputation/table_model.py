@@ -144,7 +144,7 @@ def fit_linears(
         plain = fit_linear(wide, None, patterns, strength=strength)
         return [plain] if margins is None else [plain, fit_linear(wide, margins, patterns, scores, strength)], True
     chosen = choose_linear(wide, held, None)
-    if n < FEW_ROWS * d and held.any():
+    if n < FEW_ROWS * d and d > 1 and held.any():
         hidden = np.where(held, np.nan, wide)
         factors = choose_rank(wide, held)
         full, few = (np.mean((model.fill(hidden) - wide)[held] ** 2) for model in (chosen, factors))

@@ -16,7 +16,7 @@ def sure(gain: np.ndarray, size: np.ndarray, stretch: int) -> np.ndarray:
 
     Errors within a gap go together: stretches of time are counted, not cells.
     """
-    stretches = np.add.reduceat(gain, np.arange(0, len(gain), stretch)) / np.maximum(size, 1e-300)
+    stretches = np.add.reduceat(gain, np.arange(0, len(gain), stretch)) / np.maximum(size, 1e-100)  # squares fit
     whole = stretches.sum(axis=1)
     own = stretches.sum(axis=0) > CHANCE * np.sqrt((stretches**2).sum(axis=0))
     return np.asarray(own | (whole.sum() > CHANCE * np.sqrt(whole @ whole)))

@@ -19,6 +19,9 @@ class Memory:
     idle: int = 0
 
 
+MOST = 1e30  # damping: a step is zero long before, and single precision holds no more than 1e38
+
+
 @dataclass(frozen=True)
 class GaussNewton:
     """Each step minimises the misfit ``|A (X + xi) - y|`` over the whole tangent space, by conjugate gradients inside.
@@ -65,5 +68,5 @@ class GaussNewton:
             if new.residual < state.residual:
                 idle = state.memory.idle + 1 if new.residual > 0.9 * state.residual else 0
                 return new.remember(Memory(damping / 10 if damping > 1e-4 else 0.0, idle))
-            damping = max(10 * damping, 1e-3)
+            damping = min(max(10 * damping, 1e-3), MOST)
         return replace(state, iteration=state.iteration + 1, memory=Memory(damping, state.memory.idle + 1))
