@@ -293,7 +293,13 @@ class Observations(Protocol):
     weights : vector or None
         Real; None stands for ones.
     rows, cols : (m,) arrays
-        Indices row by row, for users; nothing in the package reads them.
+        Indices row by row: for users, and for a look at problems in main memory.
+
+    Notes
+    -----
+    Some backends do more in one pass, and those who ask for it do without elsewhere: ``solve_blocks(side, factor, shift,
+    right)``, half a sweep of alternating least squares (``sweeps_up_to`` is the rank up to which sweeps are fast by it), and
+    ``side_weights(rows, cols)``, weights for :meth:`normal_equations` that are products of one for each row and column.
     """
 
     shape: tuple[int, int]

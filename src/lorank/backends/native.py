@@ -15,10 +15,6 @@ from .base import Array, Observations
 from .reference import Reference, ReferenceObservations
 
 TALL = 1 << 15  # numbers of a tall array from which the threads share it
-MAPS = hasattr(_kernels, "PREFETCH")  # whether they take patterns as they lie in memory
-SWEEPS = hasattr(_kernels.Pattern, "solve_blocks")  # and fit all rows in one pass
-PAIRS = hasattr(_kernels, "variances")  # and index pairs in any order
-SIDES = hasattr(_kernels.Pattern, "column_counts")  # and weights of rows and columns
 MIXED_BYTES = 12 << 20  # of what is gathered: below, it stays in the caches and float32 gains nothing (benchmarks/passes.py)
 
 
@@ -49,18 +45,17 @@ class Native(Reference):
     # -- index pairs: in chunks that threads share -----------------------------------------------------------------------
     def entries(self, left: Array, right: Array, rows: Array, cols: Array) -> Array:
         dtype = np.result_type(left, right)
-        if PAIRS and dtype in (np.float32, np.float64):
+        if dtype in (np.float32, np.float64):
             out = np.empty(len(rows), dtype)
             if _kernels.entries(_c(left, dtype), _c(right, dtype), _c(rows, np.int64), _c(cols, np.int64), out):
                 return out
         return super().entries(left, right, rows, cols)  # indices outside are NumPy's to wrap or to refuse
 
     def variances(self, x: Array, S: Array, y: Array, T: Array, rows: Array, cols: Array) -> Array:
-        if PAIRS:
-            x, S, y, T = (_c(a, np.float64) for a in (x, S, y, T))
-            out = np.empty(len(rows))
-            if _kernels.variances(x, S, y, T, _c(rows, np.int64), _c(cols, np.int64), out):
-                return out.clip(0)
+        x, S, y, T = (_c(a, np.float64) for a in (x, S, y, T))
+        out = np.empty(len(rows))
+        if _kernels.variances(x, S, y, T, _c(rows, np.int64), _c(cols, np.int64), out):
+            return out.clip(0)
         return super().variances(x, S, y, T, rows, cols)
 
     # -- tall arrays: in chunks of rows that threads share --------------------------------------------------------------
@@ -125,7 +120,7 @@ class SideWeights(NamedTuple):
 class NativeObservations(ReferenceObservations):
     """The same passes as the reference, fused and vectorised. Results do not depend on the number of threads."""
 
-    sweeps_up_to = 16 if SWEEPS else 0  # the rank whose rows are a cache line in single precision
+    sweeps_up_to = 16  # the rank whose rows are a cache line in single precision
     _mixed = False  # gather factors in float32 where they are too large for the caches, and add up in float64
 
     def _build(self) -> None:
@@ -246,7 +241,7 @@ class NativeObservations(ReferenceObservations):
         return self._times(True, self._columns(p), u)
 
     def gathered(self, w: Array, side: int) -> Array:
-        if SIDES and w.dtype in (np.float32, np.float64) and w.shape[1] == 1:
+        if w.dtype in (np.float32, np.float64) and w.shape[1] == 1:
             out = np.empty(self.shape[side], w.dtype)
             self._pattern.side_sums(bool(side), _c(w, w.dtype).ravel(), out)
             return out[:, None]
@@ -275,22 +270,18 @@ class NativeObservations(ReferenceObservations):
         self._pattern.solve_blocks(bool(side), _c(factor, factor.dtype), shift, right, out, weights)
         return out
 
-    def side_weights(self, rows: np.ndarray, cols: np.ndarray) -> Any:
-        """The weights of the observations times ``rows_i cols_j``, as :meth:`normal_equations` takes them.
+    def side_weights(self, rows: np.ndarray, cols: np.ndarray) -> SideWeights:
+        """The weights of the observations times ``rows_i cols_j``, as :meth:`normal_equations` takes them: the pass multiplies
+        them itself, in the order that it needs.
 
         Parameters
         ----------
         rows, cols : (n1,) and (n2,) arrays
         """
-        if SIDES:  # the pass multiplies them itself, in the order that it needs
-            return SideWeights(_c(rows, np.float64), _c(cols, np.float64))
-        factor = self.sample(rows[:, None], cols[:, None])
-        return factor if self.weights is None else self.weights * factor
+        return SideWeights(_c(rows, np.float64), _c(cols, np.float64))
 
     @functools.cached_property
     def _column_counts(self) -> np.ndarray:
-        if not SIDES:
-            return np.bincount(self.indices, minlength=self.shape[1])
         out = np.empty(self.shape[1], np.int64)
         self._pattern.column_counts(out)
         return out
@@ -333,7 +324,7 @@ class NativeObservations(ReferenceObservations):
             mean,
             cov,
             squares,
-            *(sides if SIDES else ()),
+            *sides,
         )
         return mean, cov if covariance else None, squares
 

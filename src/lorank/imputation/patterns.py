@@ -16,7 +16,7 @@ try:
     from .. import _kernels  # type: ignore[attr-defined]
 except ImportError:  # pragma: no cover - where the extension was not built
     _kernels = None
-NATIVE = hasattr(_kernels, "fill_gaps")
+NATIVE = _kernels is not None
 
 BATCH = 1 << 21  # numbers in a batch of matrices
 

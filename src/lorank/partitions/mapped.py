@@ -25,17 +25,16 @@ LARGE = 1 << 16  # bytes: smaller arrays stay in memory
 def map_observations(block: BlockArrays, backend: Backend, n2: int) -> Any:
     """The observations of a mapped block: by the C++ kernels without a copy, by any other backend from its arrays."""
     if backend.name == "native":
-        from ..backends.native import MAPS, NativeObservations
+        from ..backends.native import NativeObservations
 
-        if MAPS:
-            block = BlockArrays(*(None if a is None else a.view(np.ndarray) for a in block))  # type: ignore[arg-type]
-            pattern = block.indptr, block.indices, block.colptr, block.rows, block.order
-            weights = None
-            if block.weights is not None and block.column_weights is not None:
-                weights = block.weights, block.column_weights
-            found = NativeObservations.mapped(pattern, (block.values, block.column_values), weights)
-            found.__dict__["on_disk"] = True
-            return found
+        block = BlockArrays(*(None if a is None else a.view(np.ndarray) for a in block))  # type: ignore[arg-type]
+        pattern = block.indptr, block.indices, block.colptr, block.rows, block.order
+        weights = None
+        if block.weights is not None and block.column_weights is not None:
+            weights = block.weights, block.column_weights
+        found = NativeObservations.mapped(pattern, (block.values, block.column_values), weights)
+        found.__dict__["on_disk"] = True
+        return found
     entries = host_entries(block)
     asarray = backend.asarray
     made = backend.make_observations(asarray(entries.indptr), asarray(entries.indices), asarray(entries.values), n2)
