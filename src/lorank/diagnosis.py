@@ -220,15 +220,18 @@ def _diagnose(
         len(rows),
         rank,
         different / ((n1 + n2 - rank) * rank),
-        int((by_row == 0).sum()),
-        int((by_col == 0).sum()),
-        int(((by_row > 0) & (by_row < rank)).sum()),
-        int(((by_col > 0) & (by_col < rank)).sum()),
+        *_empty_and_thin(by_row, by_col, rank),
         int((sizes > 0).sum()),
         float(sizes.max() / max(len(rows), 1)),
         duplicates + len(rows) - different,
         _outliers(values),
     )
+
+
+def _empty_and_thin(by_row: np.ndarray, by_col: np.ndarray, rank: int) -> tuple[int, int, int, int]:
+    """Rows and columns without any observation, and those with some, but fewer than the rank."""
+    thin = [int(((counts > 0) & (counts < rank)).sum()) for counts in (by_row, by_col)]
+    return int((by_row == 0).sum()), int((by_col == 0).sum()), thin[0], thin[1]
 
 
 def _parts(rows: Any, cols: Any, shape: tuple[int, int]) -> tuple[int, np.ndarray]:
@@ -275,10 +278,7 @@ def _diagnose_there(problem: Completion, rank: int, duplicates: int) -> Diagnosi
         problem.m,
         rank,
         problem.m / problem.dof(rank),
-        int((by_row == 0).sum()),
-        int((by_col == 0).sum()),
-        int(((by_row > 0) & (by_row < rank)).sum()),
-        int(((by_col > 0) & (by_col < rank)).sum()),
+        *_empty_and_thin(by_row, by_col, rank),
         1 if inside >= problem.m else 2,
         max(inside, problem.m - inside) / problem.m,
         duplicates,

@@ -262,8 +262,7 @@ class Iterations(Rule):
         return Status(
             "max_iter",
             advice=f"Stopped after {counted(state.iteration, 'iteration')} at relative residual {state.residual:.1e}: raise "
-            "max_iter if "
-            "it was still falling, or loosen tol if the data are noisy.",
+            "max_iter if it was still falling, or loosen tol if the data are noisy.",
         )
 
 

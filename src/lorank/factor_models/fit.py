@@ -152,48 +152,38 @@ def centred_problem(
     if weights is not None:
         check_ratio(weights)
     if loss is not None:
-        return _with_loss(rows, cols, values, shape, weights, backend, centre, loss)
+        return centred(_merged(rows, cols, values, shape, weights, backend, loss), centre)
     if centre and weights is not None:
         share = weights / weights.max()  # first, or sums may overflow
         mean = float((share * values).sum() / share.sum())
     elif centre:
         mean = float(values.mean())
-    options: dict[str, Any] = {"backend": backend, "weights": weights}
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*no observation")  # they have the factors of their prior
-        try:
-            problem = Completion(rows, cols, values - mean, shape, **options)
-        except RepeatedPairs:  # each counts, so that weights are needed where there were none
-            if weights is None:
-                options["weights"] = backend_of(values).astype(0 * values + 1, np.float64)
-            problem = Completion(rows, cols, values - mean, shape, duplicates="mean", **options)
+    problem = _merged(rows, cols, values - mean, shape, weights, backend)
     problem.check_scale()
     return problem, mean
 
 
-def _with_loss(
+def _merged(
     rows: Array,
     cols: Array,
     values: Array,
     shape: tuple[int, int],
     weights: Array | None,
     backend: Any,
-    centre: bool,
-    loss: Loss,
-) -> tuple[Completion, float]:
-    """Working responses of a loss."""
-    options: dict[str, Any] = {"backend": backend, "weights": weights, "loss": loss}
+    loss: Loss | None = None,
+) -> Completion:
+    """The problem of these observations, a pair that occurs more than once as its weighted mean."""
+    options: dict[str, Any] = {"backend": backend, "weights": weights, "loss": "squares" if loss is None else loss}
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*no observation")
+        warnings.filterwarnings("ignore", ".*no observation")  # they have the factors of their prior
         try:
-            problem = Completion(rows, cols, values, shape, **options)
+            return Completion(rows, cols, values, shape, **options)
         except RepeatedPairs as error:
-            if loss.discrete and not loss.exact_means:
+            if loss is not None and loss.discrete and not loss.exact_means:
                 raise RepeatedPairs(f"{error}; with loss={loss.name!r}, keep one observation of each pair") from None
-            if weights is None:
+            if weights is None:  # each counts, so that weights are needed where there were none
                 options["weights"] = backend_of(values).astype(0 * values + 1, np.float64)
-            problem = Completion(rows, cols, values, shape, duplicates="mean", **options)
-    return centred(problem, centre)
+            return Completion(rows, cols, values, shape, duplicates="mean", **options)
 
 
 def centred(problem: Completion, centre: bool = True) -> tuple[Completion, float]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .calibration import Calibration
-from .series import between, runs, seasonal
+from .series import between, ends_of_runs, runs, seasonal
 from .weighing import EDGES, LINE, PRIOR, SURE, least_squares_weights, spread_of, sure
 
 NEARLY = 0.9  # of the columns: rows that lack so many are dark
@@ -89,8 +89,7 @@ def blackout_passes(missing: np.ndarray, rng: np.random.Generator) -> list[np.nd
     if not has_blackouts(missing):
         return []
     n, dark = len(missing), dark_rows(missing)
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], dark.astype(np.int8), [0]])))
-    shapes = [missing[a:b][: n // 4 + 1] for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    shapes = [missing[a:b][: n // 4 + 1] for a, b in zip(*ends_of_runs(dark), strict=True)]
     share = float(np.clip(dark.mean(), *HIDDEN))  # with more of them, the same hour of other days would be known less often
     passes: list[np.ndarray] = []
     made, seen = 0, np.zeros(n, int)

@@ -156,10 +156,16 @@ def block_folds(missing: np.ndarray, folds: int, rng: np.random.Generator, dark:
     return fold
 
 
+def ends_of_runs(missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where runs of True begin, and the first places after them."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], missing.astype(np.int8), [0]])))
+    return edges[::2], edges[1::2]
+
+
 def runs(missing: np.ndarray) -> np.ndarray:
     """Lengths of the runs of True."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], missing.astype(np.int8), [0]])))
-    return edges[1::2] - edges[::2]
+    first, after = ends_of_runs(missing)
+    return after - first
 
 
 def _hide(

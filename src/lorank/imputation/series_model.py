@@ -114,20 +114,24 @@ def fit_series(table: np.ndarray, times: np.ndarray, neighbours: Neighbours, rng
     beside = np.zeros((n, wide.shape[1] - d), bool)
     linears, both = fit_linears(wide, np.hstack([fold == 0, beside]), None)
     along, plenty = linears[0], plenty and both
+
+    def guess(hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """By models that have not seen what is hidden, unless rows are so many that it does not matter."""
+        models = (across, along) if plenty else _refitted(hidden, times, across, along, neighbours)
+        return _guesses(hidden, times, *models, neighbours)
+
     found, classes = None, np.zeros((n, d), int)
     for k in range(FOLDS):
         at = fold == k
         if not at.any():
             continue
-        hidden = np.where(at, np.nan, table)
-        models = (across, along) if plenty else _refitted(hidden, times, across, along, neighbours)
-        guesses, distance = _guesses(hidden, times, *models, neighbours)
+        guesses, distance = guess(np.where(at, np.nan, table))
         found = np.full_like(guesses, np.nan) if found is None else found
         found[:, at], classes[at] = guesses[:, at], distance[at]
     if found is None:  # too few rows to hide any
         found = _guesses(table, times, across, along, neighbours)[0]
-    weights, guess = _trusted(found, classes, table, fold, _stretch(missing))
-    left = np.where(fold >= 0, table - guess, np.nan)
+    weights, trusted = _trusted(found, classes, table, fold, _stretch(missing))
+    left = np.where(fold >= 0, table - trusted, np.nan)
     spread = spread_of(left, classes, len(EDGES) + 1)
     inflation = 1 + wide.shape[1] / n if plenty else 1.0
     calibration = Calibration.of(left, spread[classes, np.arange(d)], inflation)
@@ -137,8 +141,7 @@ def fit_series(table: np.ndarray, times: np.ndarray, neighbours: Neighbours, rng
     season = find_season(table, neighbours.period)
 
     def in_the_dark(hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        models = (across, along) if plenty else _refitted(hidden, times, across, along, neighbours)
-        said, distance = _guesses(hidden, times, *models, neighbours)
+        said, distance = guess(hidden)
         return np.stack([*said, *further_guesses(hidden, times, said[LINE], neighbours.period, season)]), distance
 
     return replace(model, blackouts=fit_blackouts(table, passes, in_the_dark, season, inflation))

@@ -55,13 +55,15 @@ class Completion(BigCompletion, Problem):
     duplicates : {"error", "mean", "last", "sum"}
         What to make of a pair that occurs more than once. With weights, "mean" is the weighted mean, which counts with the sum
         of the weights, and "sum" is refused.
-    backend : {"native", "reference", "torch", "torch:cuda"}, optional
-        By default the C++ kernels where they were built, and torch for tensors.
+    backend : {"native", "reference", "torch", "torch:cuda", "partitions:4"}, optional
+        By default the C++ kernels where they were built, and torch for tensors. ``"partitions:4"`` cuts the rows into four
+        blocks.
     precision : {"auto", "double", "mixed"}
         How float64 factors too large for the caches are gathered by the C++ kernels: ``"mixed"`` in float32 with sums in
         float64, up to 1.6 times as fast and good for relative residuals down to about 1e-6; ``"double"`` as they are;
         ``"auto"`` in float32 for line searches and while the relative residual is above 1e-3, so that no digit is lost.
-        But for ``"double"``, starts for many observations are computed in single precision.
+        But for ``"double"``, starts and the first steps of ``auto`` are computed in single precision where observations are
+        many.
 
     Notes
     -----
