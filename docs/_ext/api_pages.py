@@ -60,6 +60,27 @@ GROUPS = {
     ],
 }
 LAST = "And"
+BESIDE = {  # not to be imported by name, but met: as results, and as what functions and classes of one's own are given
+    "What comes back": [
+        "diagnosis.Diagnosis",
+        "result.RankTrial",
+        "estimators.predictions.FoldIn",
+        "estimators.implicit_recommending.Recommendations",
+        "estimators.neighbours.Explanation",
+    ],
+    "What models, metrics, rules and backends of your own meet": [
+        "state.State",
+        "clock.Clock",
+        "geometry.Weights",
+        "geometry.DiagonalWeight",
+        "geometry.Tangent",
+        "geometry.Manifold",
+        "backends.Arrays",
+        "backends.Observations",
+        "backends.Backend",
+        "backends.register_backend",
+    ],
+}
 
 
 def names_of(module) -> list[str]:
@@ -111,6 +132,7 @@ def make_pages(app, config) -> None:
         "stands in [Contributing](/project/contributing.md).\n"
     ]
     parts += [f"## {title}\n\n{listing('lorank', names)}" for title, names in groups.items()]
+    parts += [f"## {title}\n\n{listing('lorank', names)}" for title, names in BESIDE.items()]
     rooms = "\n".join(room for room in ROOMS)
     parts.append(f"## The rooms\n\n```{{toctree}}\n:maxdepth: 1\n\n{rooms}\n```\n")
     write(folder / "index.md", "\n".join(parts))
