@@ -211,3 +211,22 @@ def test_without_offsets_the_mean_does_not_drown_the_rest():
         model = lr.MatrixCompletion(4, "learned", biases=False, intervals=True).fit(np.column_stack(given[:2]), given[2])
         assert score(model, held) > 0.88
         assert model.curve_[0].error ** 2 < 0.125 * np.var(held[2])  # of the part that it was judged by, too: 0.18 before
+
+
+@pytest.mark.parametrize("regularization", ["auto", "learned", 1.0])
+@pytest.mark.parametrize("solver", ["auto", "alternating"])
+def test_rank_0_is_offsets_alone(regularization, solver):
+    """A path of strengths took rank 1 without a word."""
+    if solver == "alternating" and regularization == "learned":
+        pytest.skip("has no learned strength")
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(0)
+    offsets = rng.standard_normal((30, 1)) + rng.standard_normal((1, 20))
+    pairs = np.argwhere(rng.random((30, 20)) < 0.6)
+    values = (offsets + rng.standard_normal((30, 1)) * rng.standard_normal((1, 20)))[pairs[:, 0], pairs[:, 1]]
+    model = lr.MatrixCompletion(rank=0, regularization=regularization, solver=solver).fit(pairs, values)
+    assert model.rank_ == 0
+    every = model.predict(np.argwhere(np.ones((30, 20)))).reshape(30, 20)
+    np.testing.assert_allclose(every - every[:1] - every[:, :1] + every[0, 0], 0, atol=1e-8)
+    table = offsets + 0.1 * rng.standard_normal((30, 20))
+    assert lr.LowRankImputer(rank=0).fit(np.where(rng.random((30, 20)) < 0.2, np.nan, table)).rank_ == 0

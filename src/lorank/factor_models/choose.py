@@ -256,10 +256,11 @@ def _path(fold: Fold, settings: Settings, ranks: list[int], strengths: str) -> _
             if since >= PATIENCE:
                 break
 
+    none = ranks == [0]  # offsets alone: there is nothing that strengths would be of
     try:
-        if strengths != "path" or len(ranks) > 1:
+        if strengths != "path" or len(ranks) > 1 or none:
             along_ranks()
-        if strengths != "given":
+        if strengths != "given" and not none:
             along_strengths(max(tried[best[0]][0].rank if tried else settings.rank, 1))
     except KeyboardInterrupt:
         fit = best[1] or unfitted(problem, mean, settings)
