@@ -67,6 +67,10 @@ READ = {  # what is read: rows, columns and values, in the file's order
     ),
     "a line short of what is not asked for": ("user,item,rating,when\n1,2,3,4\n1,3,4\n", [(1, 2, 3), (1, 3, 4)]),
     "ids like none": (HEAD + "NA,2,3\nb,2,4\nNA,3,3\n", [("NA", 2, 3), ("b", 2, 4), ("NA", 3, 3)]),
+    "99 for no value": (
+        HEAD + MANY + "".join(f"{k},2,99\n" for k in range(5)),
+        [*((k, 1, 2) for k in range(60)), *((k, 2, 99) for k in range(5))],
+    ),
     "ids with blanks": (HEAD + " 7,2,3\n7,2,4\n", [(" 7", 2, 3), ("7", 2, 4)]),
 }
 REFUSED = {
@@ -160,7 +164,7 @@ def test_what_can_be_read(tmp_path, size, what):
     found = told(in_memory, path)
     assert found[0] == sorted(expected, key=str)
     assert told(in_partitions, path) == found
-    assert bool(found[1]) == what.startswith("ids ")
+    assert bool(found[1]) == what.startswith(("ids ", "99 "))
 
 
 @pytest.mark.parametrize("what", list(REFUSED))

@@ -44,6 +44,14 @@ def register(app: "typer.Typer") -> None:
         time: Annotated[
             str | None, option("--time", help="Rows follow each other in time: the column of their times, or rows.")
         ] = None,
+        missing: Annotated[
+            list[str] | None,
+            option(
+                "--missing",
+                metavar="TEXT",
+                help="Cells that stand for a gap, beside empty ones and NA: -999, say; also several times.",
+            ),
+        ] = None,
         refine: Annotated[
             str,
             option(
@@ -68,7 +76,8 @@ def register(app: "typer.Typer") -> None:
     ) -> None:
         """Fill the gaps of a table: numbers, whole numbers, categories. Files may be larger than memory."""
         with for_people():
-            run_impute(only_one(files, "impute"), out, rank, regularization, model, seed, as_json, device, time, refine, report)
+            file, gaps = only_one(files, "impute"), tuple(missing or ())
+            run_impute(file, out, rank, regularization, model, seed, as_json, device, time, refine, report, gaps)
 
 
 def run_impute(
@@ -83,13 +92,17 @@ def run_impute(
     time: str | None = None,
     refine: str = "auto",
     report: Path | None = None,
+    missing: tuple[str, ...] = (),
 ) -> None:
     """Read, fill, write."""
+    from ..datafiles.missing import Missing
+
     check_place(out, (*TABLE, ".csv.gz", ".tsv.gz", ".tab", ".txt"), "a table")
     check_place(model, MODEL, "a model", "--model")
     check_place(report, PAGE, "a report", "--report")
     word(refine, REFINES, "--refine")
     check_device(device)
+    gaps = Missing.of(missing)
     options = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto", "learned"), "regularization")
     chosen = options == ("auto", "auto") and device is None
     if not chosen and (time is not None or refine != "auto"):
@@ -97,9 +110,9 @@ def run_impute(
     if report is not None and (time is not None or not chosen):
         raise Misuse("--report goes with the default model of tables: leave out --time, --rank, --regularization and --device")
     if chosen and time is None:
-        summary = _by_blocks(file, out, refine, model, seed, report)
+        summary = _by_blocks(file, out, refine, model, seed, report, gaps)
     else:
-        summary = _at_once(file, out, options, model, seed, device, time, refine)
+        summary = _at_once(file, out, options, model, seed, device, time, refine, gaps)
     if as_json:
         show_json(summary)
     else:
@@ -114,7 +127,9 @@ def run_impute(
             )
 
 
-def _by_blocks(file: Path, out: Path, refine: str, model: Path | None, seed: int, report: Path | None) -> dict[str, Any]:
+def _by_blocks(
+    file: Path, out: Path, refine: str, model: Path | None, seed: int, report: Path | None, missing: Any
+) -> dict[str, Any]:
     """The model is fitted on a sample of the rows; the file is read, filled and written a few rows at a time."""
     from ..datafiles import open_table
     from ..estimators import TableImputer
@@ -123,10 +138,13 @@ def _by_blocks(file: Path, out: Path, refine: str, model: Path | None, seed: int
 
     imputer = TableImputer(refine=refine, random_state=seed)
     with busy("reading"):
-        table = open_table(file)
+        table = open_table(file, missing)
         sample = table.sample(imputer.fit_rows, np.random.default_rng(seed))
     if table.rows < 2:
         raise FileError(f"{file} has one row: gaps are filled from other rows, and there are none")
+    for column in sample:
+        if column.dtype.is_numeric():
+            _question(file, column.name, column.cast(float).to_numpy())
     with busy("fitting"):
         imputer.fit(sample)
     used = [column.name for column in imputer.columns_ if column.width]
@@ -153,13 +171,23 @@ def _by_blocks(file: Path, out: Path, refine: str, model: Path | None, seed: int
 
 
 def _at_once(
-    file: Path, out: Path, options: Any, model: Path | None, seed: int, device: str | None, time: str | None, refine: str
+    file: Path,
+    out: Path,
+    options: Any,
+    model: Path | None,
+    seed: int,
+    device: str | None,
+    time: str | None,
+    refine: str,
+    missing: Any,
 ) -> dict[str, Any]:
     """Series, and the low-rank model: the columns of numbers, all rows in memory."""
     from ..datafiles import read_table
     from ..estimators import LowRankImputer, TableImputer
 
-    table = read_table(file)
+    table = read_table(file, missing)
+    for name, values in zip(table.numbers, table.values.T, strict=True):
+        _question(file, name, values)
     numbers, imputer = table.values, None  # type: np.ndarray, Any
     if time is not None:
         numbers, when = table.with_times(time)
@@ -175,6 +203,15 @@ def _at_once(
         imputer.save(model)
     left = [name for name in table.names if name not in table.numbers]
     return _summary(len(filled), len(table.numbers), int(np.isnan(table.values).sum()), imputer, out, left, model)
+
+
+def _question(file: Path, name: str, values: np.ndarray) -> None:
+    """Say which numbers of a column look like no values."""
+    from ..datafiles.sentinels import Sentinels
+
+    seen = Sentinels(f"{file}, column {name!r}", "--missing {} makes gaps of them")
+    seen.add(values)
+    seen.warn()
 
 
 def _summary(

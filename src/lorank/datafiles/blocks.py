@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,8 +15,10 @@ import numpy as np
 from ..files import FileError, atomic
 from .columns import parts
 from .hints import DECIMAL_COMMA, refuse_elsewhere
+from .missing import NOTHING, Missing
+from .short_lines import ShortLines
 from .tables import _blame
-from .text import GAPS, head, polars, read_cells, without_empty_lines
+from .text import Part, head, polars, read_cells, without_empty_lines
 
 ROWS = 1 << 16  # of a block of a Parquet file
 
@@ -36,6 +37,8 @@ class TableBlocks:
     separator : str
     named : bool
         Whether the first line holds the names.
+    missing : Missing
+        What else stands for a gap.
     """
 
     path: Path
@@ -44,23 +47,24 @@ class TableBlocks:
     rows: int
     separator: str = ","
     named: bool = True
+    missing: Missing = NOTHING
 
     def blocks(self) -> Iterator[Any]:
         """Frames of a few rows; cells of text files are text."""
         if self.path.suffix.lower() == ".parquet":
             yield from _parquet(self.path, self.rows)
         else:
-            yield from _text(self.path, self.separator, self.names, self.named)
+            yield from (frame for _, frame in _text(self.path, self.separator, self.names, self.named))
 
     def typed(self, block: Any) -> Any:
         """A block with numbers as numbers, and null in its gaps."""
         pl = polars()
         if not self.kinds:
-            return block
+            return self.missing.nulled(block)
         found = []
         for name in self.names:
             cells = _stripped(block, name)
-            cells = cells.set(_gaps(cells), None)
+            cells = cells.set(self.missing.gaps(cells), None)
             kind = self.kinds[name]
             found.append(cells if kind == "text" else cells.cast(pl.Float64).cast(pl.Int64 if kind == "whole" else pl.Float64))
         return pl.DataFrame(dict(zip(self.names, found, strict=True)))  # a name may be empty, as pandas writes its index
@@ -115,18 +119,20 @@ class TableBlocks:
         columns = []
         for name in self.names:
             cells, new = _stripped(block, name), filled.get_column(name)
-            gaps = _gaps(cells) & new.is_not_null()
+            gaps = self.missing.gaps(cells) & new.is_not_null()
             columns.append(block.get_column(name).zip_with(~gaps, new.cast(pl.String)))
         return pl.DataFrame(dict(zip(self.names, columns, strict=True)))
 
 
-def open_table(path: str | Path) -> TableBlocks:
+def open_table(path: str | Path, missing: Missing = NOTHING) -> TableBlocks:
     """Look at a table from its first row to its last: which columns hold numbers, and how many rows there are.
 
     Parameters
     ----------
     path : path
         CSV, TSV (also compressed, .gz) or Parquet.
+    missing : Missing
+        What stands for a gap beside what always does.
     """
     path = Path(path)
     pl = polars()
@@ -140,15 +146,17 @@ def open_table(path: str | Path) -> TableBlocks:
         except (pl.exceptions.PanicException, Exception) as error:
             raise FileError(f"{path} is no Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
         _some(path, rows)
-        return TableBlocks(path, names, {}, rows)
+        return TableBlocks(path, names, {}, rows, missing=missing)
     separator, names, named, _ = head(path)
     kinds, rows = dict.fromkeys(names, "whole"), 0
     numbers, others, commas = (dict.fromkeys(names, 0) for _ in range(3))
-    for block in _text(path, separator, names, named):
+    short = ShortLines(path, separator, len(names))
+    for part, block in _text(path, separator, names, named):
+        short.add(part, block, named and not rows)
         rows += len(block)
         for name in names:
             cells = _stripped(block, name)
-            there = ~_gaps(cells)
+            there = ~missing.gaps(cells)
             value = cells.cast(pl.Float64, strict=False)
             good = there & value.is_finite().fill_null(False)
             numbers[name] += int(good.sum())
@@ -164,7 +172,8 @@ def open_table(path: str | Path) -> TableBlocks:
         elif not numbers[name]:
             kinds[name] = "number"
     _some(path, rows)
-    return TableBlocks(path, names, kinds, rows, separator, named)
+    short.warn()
+    return TableBlocks(path, names, kinds, rows, separator, named, missing)
 
 
 def _some(path: Path, rows: int) -> None:
@@ -176,17 +185,13 @@ def _stripped(block: Any, name: str) -> Any:
     return block.get_column(name).fill_null("").str.strip_chars()
 
 
-def _gaps(cells: Any) -> Any:
-    return cells.str.to_lowercase().is_in(list(GAPS))
-
-
-def _text(path: Path, separator: str, names: list[str], named: bool) -> Iterator[Any]:
-    """Frames of the records of one part of the file after the other."""
+def _text(path: Path, separator: str, names: list[str], named: bool) -> Iterator[tuple[Part, Any]]:
+    """One part of the file after the other, with a frame of its cells."""
     for part in parts(path, separator):
         whole = without_empty_lines(part.text, separator) if len(names) > 1 else part.text
-        frame = read_cells(io.BytesIO(whole), path, separator, names, named and part.first)
+        frame = read_cells(whole, path, separator, names, named and part.first)
         if len(frame):
-            yield frame
+            yield part, frame
 
 
 def _parquet(path: Path, rows: int) -> Iterator[Any]:

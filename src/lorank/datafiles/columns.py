@@ -139,6 +139,12 @@ def parts(path: Path, separator: str) -> Iterator[Part]:
                 return
 
 
+def text_of(path: Path) -> bytes:
+    """All of it, unpacked."""
+    with _opened(path) as file:
+        return bytes(file.read()).removeprefix(BOM)
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     try:

@@ -14,6 +14,7 @@ from ..parameter_checks import did_you_mean
 from .columns import read_columns
 from .hints import SHEET, SHEETS, refuse_elsewhere
 from .ids import OddIds
+from .sentinels import LEAVE_OUT, Sentinels
 from .text import head, kind_of_values, number, polars
 from .typed import ids_of, values_of
 
@@ -196,6 +197,10 @@ def _read(
         odd = OddIds(path, name)
         odd.add(series[name])
         odd.warn(3)
+    if found.value is not None:
+        seen = Sentinels(f"{path}, column {found.value!r}", LEAVE_OUT)
+        seen.add(series[found.value].to_numpy())
+        seen.warn(3)
     return series, found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..files import FileError, atomic
+from .columns import text_of
 from .hints import DECIMAL_COMMA, number_hint
-from .text import GAPS, head, number, polars, read_cells, records, without_empty_lines
+from .missing import NOTHING, Missing
+from .short_lines import ShortLines
+from .text import GAPS, Part, head, number, polars, read_cells, records, without_empty_lines
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,8 @@ class Table:
                 frame.write_csv(file, separator=separator)
 
 
-def read_table(path: str | Path) -> Table:
-    """Read a table from CSV, TSV or Parquet; ``""``, NA, nan, null, none, n/a, #N/A, ? and - are gaps.
+def read_table(path: str | Path, missing: Missing = NOTHING) -> Table:
+    """Read a table from CSV, TSV or Parquet; ``""``, NA, nan, null, none, n/a, #N/A, ? and - are gaps, and what is ``missing``.
 
     Columns of which no cell is a number are left as they are. A column with both is an error that says where.
     """
@@ -93,13 +95,18 @@ def read_table(path: str | Path) -> Table:
         except (pl.exceptions.PanicException, Exception) as error:
             raise FileError(f"{path} is no Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
         numbers = [name for name in frame.columns if frame.schema[name].is_numeric()]
-        return _table(path, frame, numbers)
+        return _table(path, missing.nulled(frame), numbers)
     separator, names, named, _ = head(path)
-    frame = read_cells(_source(path, separator, names), path, separator, names, named)
+    text = text_of(path)
+    source = text if len(names) < 2 else without_empty_lines(text, separator)  # which are rows where there is one column alone
+    frame = read_cells(source, path, separator, names, named)
+    short = ShortLines(path, separator, len(names))
+    short.add(Part(text, 1, True), frame, named)
+    short.warn()
     numbers, columns = [], {}
     for name in names:
         cells = frame.get_column(name).fill_null("").str.strip_chars()
-        gap = cells.str.to_lowercase().is_in(list(GAPS))
+        gap = missing.gaps(cells)
         value = cells.set(gap, None).cast(pl.Float64, strict=False)
         bad = (value.is_null() | ~value.is_finite().fill_null(True)) & ~gap
         if not bad.any():
@@ -108,14 +115,6 @@ def read_table(path: str | Path) -> Table:
         elif bad.sum() < (~gap).sum() or cells.filter(bad).str.contains(DECIMAL_COMMA).all():
             _blame(path, separator, names, named, name)
     return _table(path, frame.with_columns(**columns), numbers)
-
-
-def _source(path: Path, separator: str, names: list[str]) -> Any:
-    """The file without its empty lines, which are rows where there is one column alone."""
-    if len(names) < 2:
-        return path
-    with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as file:
-        return io.BytesIO(without_empty_lines(file.read(), separator))
 
 
 def _table(path: Path, frame: Any, numbers: list[str]) -> Table:

@@ -144,7 +144,7 @@ def complain(
         if skip:
             skip = False
             continue
-        if len(record) != len(names):
+        if len(record) > len(names) or len(record) <= max(at.values()):  # what is not wanted may lack, as polars has it
             raise FileError(f"{path}, line {line}: {counted(len(record), 'field')} where the first line has {len(names)}")
         for name, kind in kinds.items():
             cell, place = record[at[name]], f"{path}, line {line}, column {name!r}:"
@@ -174,23 +174,28 @@ def as_written(path: Path, separator: str, names: Sequence[str], named: bool) ->
     return next(records(path, separator))[1] if named else list(names)
 
 
-def read_cells(source: Any, path: Path, separator: str, names: Sequence[str], header: bool) -> Any:
+def read_cells(text: bytes, path: Path, separator: str, names: Sequence[str], header: bool) -> Any:
     """All cells of a file, or of a part of it, as text; an error names the first record of another length."""
     pl = polars()
+    written = as_written(path, separator, names, header)
+
+    def read(text: bytes, names: Sequence[str], header: bool) -> Any:
+        schema = dict.fromkeys(names, pl.String)
+        return pl.read_csv(text, separator=separator, has_header=header, schema=schema, raise_if_empty=False, glob=False)
+
     try:
-        found = pl.read_csv(
-            source,
-            separator=separator,
-            has_header=header,
-            schema=dict.fromkeys(as_written(path, separator, names, header), pl.String),
-            raise_if_empty=False,
-            glob=False,
-        )
+        try:
+            found = read(text, written, header)
+        except pl.exceptions.SchemaError:  # the first line may be shorter than the others: with names above it that is no harm
+            if header:
+                raise
+            above = [f"c{k}" for k in range(len(names))]
+            found = read(separator.join(above).encode() + b"\n" + text, above, True)
         found.columns = list(names)
         return found
     except (pl.exceptions.PanicException, pl.exceptions.PolarsError, OSError, ValueError) as error:
         for line, record in records(path, separator):
-            if len(record) != len(names):
+            if len(record) > len(names):
                 raise FileError(
                     f"{path}, line {line}: {counted(len(record), 'field')} where the first line has {len(names)}"
                 ) from None

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..datafiles.columns import parts, read_columns
 from ..datafiles.ids import OddIds
+from ..datafiles.sentinels import LEAVE_OUT, Sentinels
 from ..datafiles.text import head, kind_of_values, polars
 from ..datafiles.typed import check_values, ids_of, kind_of_ids, values_of
 from ..files import FileError
@@ -114,16 +115,19 @@ class TableSource:
 
     def _of(self, file: Path) -> Iterator[Piece]:
         at, odd = 0, [OddIds(file, name) for name in self.names[:2]]
+        seen = Sentinels(f"{file}, column {self.names[2]!r}", LEAVE_OUT)
         for rows, cols, values, weights in self._typed(file) if is_parquet(file) else self._written(file):
-            for one, ids in zip(odd, (rows, cols), strict=True):
-                if file not in self._said:
-                    one.add(ids)
+            if file not in self._said:
+                odd[0].add(rows)
+                odd[1].add(cols)
+                seen.add(np.zeros(0) if values is None else values)
             yield Piece(rows, cols, or_ones(values, len(rows)), weights, str(file), at)
             at += len(rows)
         if file not in self._said:
             self._said.add(file)
             for one in odd:
                 one.warn()
+            seen.warn()
 
     def _typed(self, file: Path) -> Iterator[tuple[Any, ...]]:
         """Columns of a Parquet file, some rows at a time."""

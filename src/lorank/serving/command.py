@@ -30,6 +30,7 @@ def titles_from(path: Path, label: str | None) -> dict[str, str]:
         What the model calls items: a column of that name has the ids; else the first one. Titles are in the column called
         title or name, or in the next one. An item whose title is empty is shown by its id.
     """
+    from ..datafiles.columns import text_of
     from ..datafiles.text import head, read_cells
 
     separator, names, named, _ = head(path)
@@ -38,7 +39,7 @@ def titles_from(path: Path, label: str | None) -> dict[str, str]:
     ids = label if label in names else names[0]
     called = [name for name in names if name.lower() in ("title", "name") and name != ids]
     title = called[0] if called else next(name for name in names if name != ids)
-    cells = read_cells(path, path, separator, names, named)
+    cells = read_cells(text_of(path), path, separator, names, named)
     found = zip(cells[ids].to_list(), cells[title].to_list(), strict=True)
     return {one.strip(): called.strip() for one, called in found if (one or "").strip() and (called or "").strip()}
 
