@@ -3,8 +3,8 @@ Choosing the rank
 =================
 
 The residual falls with every rank, also where there is only noise left to fit. Observations that were held back tell how far
-the data go, which is not always up to the true rank: with few observations and much noise a smaller one is nearer to the
-matrix, and of ranks that predict about equally well the smallest is taken.
+the data go, and of ranks that predict about equally well the smallest is taken. With few observations and much noise that
+need not be the true one: there no rank predicts well, and the matrix is not found at either.
 """
 
 import matplotlib.pyplot as plt

@@ -40,7 +40,7 @@ print(f"relative error {error:.1e}; {result.outliers.mask[wrong].mean():.0%} of 
 
 seen = np.full(truth.shape, np.nan)
 seen[rows, cols] = values
-figure, axes = plt.subplots(1, 3, figsize=(10, 3.75), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(10, 3.55), layout="constrained")
 for axis, picture, title in zip(axes, (seen, found, truth), ("what is known", "what lorank finds", "what it was"), strict=True):
     axis.imshow(picture, cmap="RdBu_r", vmin=-4, vmax=4, interpolation="nearest")
     axis.set(title=title, xticks=[], yticks=[])

@@ -63,7 +63,8 @@ plane = place(X)[:, None, None] + along[:, None, None] * s + across[:, None, Non
 axis.plot_surface(*plane, color="tab:orange", alpha=0.3, linewidth=0)
 for point, colour, name in ((X, "k", "X"), (target, "tab:green", "target"), (back, "tab:red", "next X")):
     axis.scatter(*place(point), color=colour, s=45, depthshade=False)
-    axis.text(*(place(point) + 0.06), name, color=colour)
+    x, y, z = place(point)
+    axis.text(x, y, z + 0.12, name, color=colour, ha="center")
 axis.plot(*np.stack([place(X), place(stepped)], axis=1), color="k", lw=2, label="step in the tangent plane")
 axis.plot(*np.stack([place(stepped), place(back)], axis=1), color="tab:red", lw=2, ls=":", label="retraction")
 axis.set(xticks=[], yticks=[], zticks=[], title="matrices of rank 1 (blue), a tangent plane (orange)")

@@ -77,5 +77,6 @@ right.plot(time[window] / 48, counts[window, road], ".", ms=4, color="0.6", labe
 right.plot(time[window] / 48, np.where(gaps, lines, np.nan)[window, road], color="tab:orange", label="lines")
 right.plot(time[window] / 48, np.where(gaps, filled, np.nan)[window, road], color="tab:blue", label="filled")
 right.set(title=f"road {road}, three days with a blackout", xlabel="day", ylabel="vehicles in half an hour")
-right.legend(fontsize=8)
+right.set_ylim(top=1.2 * high[window, road].max())
+right.legend(fontsize=8, ncols=4, loc="upper center")
 plt.show()

@@ -116,7 +116,8 @@ def write(problems: Sequence, log: list[dict], stem: Path) -> None:
         "One thread each, one core; three repeats a seed, one of what is slow.",
         "A method that reached no tolerance while it was tuned is given its whole budget once, on the first seed.",
         "Seconds from arrays in memory to factors in memory, on two cores with AVX-512 that others use too: read the ratios.",
-        "dof: degrees of freedom, (n1 + n2 - r) r; 5 dof: five observations for each. Hollow dots did not get there.",
+        "pymanopt carries vectors from point to point by way of an n x n array; with thin transport that is mended.",
+        "dof: degrees of freedom, (n1 + n2 - r) r; 5 dof: five observations for each. What is hollow did not get there.",
         "Methods without sight of their error (cmfrec, LIBMF, Surprise, Spark) are timed with the fewest sweeps that suffice.",
         *(f"{line}." for line in missing),
     ]
@@ -124,7 +125,7 @@ def write(problems: Sequence, log: list[dict], stem: Path) -> None:
     text += [f"![seconds to a relative error]({stem.name}.png)", ""]
     body = []
     for title, tol, group in groups(found):
-        text += [f"## {title}, to {tol}", "", "| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|"]
+        text += [f"## {title}, to {float(tol):.0e}", "", "| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|"]
         text += ["| " + " | ".join(cells(line)) + " |" for line in group]
         text += [""]
         body.append((title, tol, group))
@@ -181,7 +182,7 @@ table{border-collapse:collapse;width:100%;font-size:14px}
 td,th{padding:.25rem .5rem;text-align:left;border-bottom:1px solid #8884}
 .bar{height:.7rem;border-radius:3px;background:#40607f;min-width:2px}
 .ours{background:#c1432e}.missed{background:none;border:1px dashed #888}
-.scroll{overflow-x:auto}
+.scroll{overflow-x:auto}.place{width:11rem;min-width:5rem}
 @media (prefers-color-scheme:dark){body{color:#ddd;background:#181a1d}.bar{background:#7aa2c9}.ours{background:#e0705c}}
 """
 
@@ -202,7 +203,7 @@ def page(facts: list[str], body: list[tuple[str, str, list[Line]]]) -> str:
             width = 100 * (np.log10(value) - low) / (high - low)
             kind = "bar ours" if line.method == "lorank" else "bar" if line.seconds else "bar missed"
             name, *rest = map(html.escape, cells(line))
-            out += [f"<tr><td>{name}<td style='width:11rem'><div class='{kind}' style='width:{width:.0f}%'></div>"]
+            out += [f"<tr><td>{name}<td class=place><div class='{kind}' style='width:{width:.0f}%'></div>"]
             out += [f"<td>{cell}" for cell in rest]
         out += ["</table></div>"]
     return "\n".join(out) + "\n</html>\n"

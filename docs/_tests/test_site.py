@@ -186,6 +186,13 @@ def test_no_formula_is_left_as_it_was_typed():
         assert re.findall(r"\$[A-Za-z\\][^$<>\n]{0,80}\$", text) == [], page.relative_to(SITE)
 
 
+def test_no_label_is_left_as_it_was_typed():
+    """On a phone the heading of a column stands before each cell, as text."""
+    for page in pages():
+        labels = re.findall(r'data-label="([^"]*)"', page.read_text(encoding="utf-8"))
+        assert [label for label in labels if re.search(r"[\\$`]", label)] == [], page.relative_to(SITE)
+
+
 def test_every_example_says_where_to_read_on():
     for page in (SITE / "gallery").glob("plot_*.html"):
         assert "Read on:" in page.read_text(encoding="utf-8"), page.stem

@@ -69,7 +69,7 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
         found and left out (``outliers_``); ``"huber"``, ``"absolute"``, ``"cauchy"`` or ``"tukey"``, by which large errors
         count for less; ``"logistic"`` for yes and no, ``"ordinal"`` for stars, ``"poisson"`` for counts, where
         predictions are probabilities, expected stars and expected counts. Ranks are then chosen by held-out deviance, and
-        factors have learned priors, so that separable classes do no harm. See ``docs/losses.md``.
+        factors have learned priors, so that separable classes do no harm. See :doc:`/losses`.
     solver : {"auto", "variational", "alternating"}
         ``"variational"`` learns priors and takes no strength; ``"alternating"`` minimises the penalty; ``"auto"`` is what the
         regularization asks for.

@@ -240,12 +240,12 @@ def _changes(judged: Sequence[Judged]) -> str:
             f"<td>{pill(one.verdict)}</td><td class='small'>{escaped(why)} {escaped(found)}</td></tr>"
         )
     head = "<tr><th>Sentence</th><th>Then</th><th>Now</th><th>Why, and what was measured</th></tr>"
-    kept = fold("Sentences whose verdict is the same, on new runs", f"<table>{head}{rows[False]}</table>")
+    kept = fold("Sentences whose verdict is the same, on new runs", f"<table class='changes'>{head}{rows[False]}</table>")
     text = (
         "The first list of verdicts was made at the paper's size under the first protocol: what was called RGD and Shampoo had "
         "exact steps there, PRGD constant ones. Sentences whose verdict is another one now, here on the runs of this page:"
     )
-    changed = f"<p>{text}</p><table>{head}{rows[True]}</table>{kept if rows[False] else ''}"
+    changed = f"<p>{text}</p><table class='changes'>{head}{rows[True]}</table>{kept if rows[False] else ''}"
     return f'<section id="changes"><h2>Appendix: what changed</h2>{changed}</section>'
 
 

@@ -77,7 +77,7 @@ TEXTS = {
         "The contraction of Theorem 1",
         "The theorem says that each step multiplies the error by 0.995 at most, for measurements with a restricted "
         "isometry constant "
-        "of at most 1/(50 + 100 √r κ) and the weights and steps of its proof (the policy `theory`). Inside the premise the "
+        "of at most 1/(50 + 100 √r κ) and the weights and steps of its proof (the policy “theory”). Inside the premise the "
         "measurements are built with that constant, A*A = I + δS with ‖S‖ = 1; beyond it they are Gaussian of variance 1/m.",
     ),
 }
