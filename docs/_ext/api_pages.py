@@ -136,14 +136,19 @@ def make_pages(app, config) -> None:
     rooms = "\n".join(room for room in ROOMS)
     parts.append(f"## The rooms\n\n```{{toctree}}\n:maxdepth: 1\n\n{rooms}\n```\n")
     write(folder / "index.md", "\n".join(parts))
+    pages = {f"lorank.{name}" for name in all_names}
     for room in ROOMS:
         module = importlib.import_module(f"lorank.{room}")
+        pages |= {f"{module.__name__}.{name}" for name in names_of(module)}
         summary = (inspect.getdoc(module) or "").partition("\n\n")[0].replace("\n", " ")
         also = [n for n in module.__all__ if n in top.__all__ and inspect.isclass(getattr(module, n))]
         more = "Also in `lorank` itself: " + ", ".join(f"{{py:obj}}`lorank.{n}`" for n in also) + "." if also else ""
         body = f"# {TITLES[room]}\n\n`lorank.{room}`. {summary}\n\n{listing(module.__name__, names_of(module))}\n"
         body += f"{tables_of(module)}\n{more}\n"
         write(folder / f"{room}.md", body)
+    for page in (folder / "generated").glob("*.rst"):  # of names that are no longer public, left by an earlier build
+        if page.stem not in pages:
+            page.unlink()
 
 
 def skip_borrowed(app, what, name, thing, skip, options) -> bool | None:
