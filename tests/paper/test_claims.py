@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from made_up import SIZED, load, run, runs, trace
 
-from lorank.paper.claims import CLAIMS, judge, listing
+from lorank.paper.claims import CLAIMS, judge
 from lorank.paper.verdicts import NO_DATA, NOT, PARTLY, REPRODUCED, Part, Verdict, combine, contraction, slope, trend
 
 
@@ -20,7 +20,12 @@ def verdict(tmp_path, key, results=(), traces=()):
 
 def said(one) -> str:
     """All that the table shows of a claim, in plain spaces."""
-    return listing([one]).replace("\N{NO-BREAK SPACE}", " ")
+    lines = [f"[{one.verdict.upper()}] {one.claim.where}: {one.claim.quote}"]
+    lines += [f"    {part.label}: {part.said or 'no figure'} in the paper, here {part.measured}" for part in one.parts]
+    lines += [f"    {one.reason}", *(f"    other methods: {line}" for line in one.evidence.others)]
+    lines += [f"    settings: {line}" for line in one.evidence.settings]
+    lines += [f"    comes true with: {line}" for line in one.evidence.variants]
+    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def pair(experiment, slow, fast, factor, quick=10.0, **more):

@@ -43,15 +43,3 @@ def judge(tables: Tables, claims: Sequence[Claim] = CLAIMS) -> list[Judged]:
         reason = " ".join([*evidence.notes, claim.reasons[verdict]])
         judged.append(Judged(claim, verdict, evidence, reason))
     return judged
-
-
-def listing(judged: Sequence[Judged]) -> str:
-    """The claims as plain text, to be printed."""
-    lines = []
-    for one in judged:
-        lines.append(f"[{one.verdict.upper()}] {one.claim.where}: {one.claim.quote}")
-        lines += [f"    {part.label}: {part.said or 'no figure'} in the paper, here {part.measured}" for part in one.parts]
-        lines += [f"    {one.reason}", *(f"    other methods: {line}" for line in one.evidence.others)]
-        lines += [f"    settings: {line}" for line in one.evidence.settings]
-        lines += [f"    comes true with: {line}" for line in one.evidence.variants] + [""]
-    return "\n".join(lines)
