@@ -61,7 +61,7 @@ GROUPS = {
 }
 LAST = "And"
 BESIDE = {  # not to be imported by name, but met: as results, and as what functions and classes of one's own are given
-    "What comes back": [
+    "More that comes back": [
         "diagnosis.Diagnosis",
         "result.RankTrial",
         "estimators.predictions.FoldIn",
@@ -127,7 +127,7 @@ def make_pages(app, config) -> None:
         groups[LAST] = rest
     parts = [
         "# Reference\n\n`import lorank as lr`: what most people need is in `lr` itself, below. The rooms have the parts that "
-        "algorithms are composed of. Every name has an example that the tests run, and a link to its source; those of "
+        "algorithms are composed of. Every public name has an example that the tests run, and a link to its source; those of "
         "the paper say which symbol they are ([From the paper to the code](/notation.md)). What is promised of all this "
         "stands in [Contributing](/project/contributing.md).\n"
     ]
