@@ -6,8 +6,9 @@
 //     A = sum_t w_t (y_t y_t^T + S_t),   b = sum_t w_t r_t y_t,   (noise A + scale P) x = noise b + scale h,
 //
 // P and h the prior's precision and precision times mean. Where there are covariances, A is the product of a sparse matrix (w)
-// and a dense one (upper triangles of y_t y_t^T + S_t), and made by the pass for that (Pattern::normal). One coordinate may be held at 1, so that offsets are factors like
-// any other. Real numbers, added up in double precision, but for blocks in single precision, which are added up in that. As in passes.h, only plain data crosses this border.
+// and a dense one (upper triangles of y_t y_t^T + S_t), and made by the pass for that (Pattern::normal). One coordinate may be
+// held at 1, so that offsets are factors like any other. Real numbers, added up in double precision, but for blocks in single
+// precision, which are added up in that. As in passes.h, only plain data crosses this border.
 #pragma once
 #include <cstdint>
 

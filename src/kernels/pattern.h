@@ -19,7 +19,7 @@ struct Factor {
 };
 
 template <class R>
-struct Packed;  // a factor in padded rows (pattern.cpp)
+struct Packed;  // a factor in padded rows (packed.h)
 
 class Pattern {
  public:

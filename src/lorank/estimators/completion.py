@@ -111,6 +111,8 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
     rank_ : int
     regularization_ : float or "learned"
     n_iter_ : int
+    status_ : Status
+        How the fit ended: "converged", "max_iter" or "interrupted", with advice.
     history_ : History
     curve_ : list of Candidate
         Rank, strength and held-out error of everything that was tried; empty where nothing was chosen.

@@ -72,6 +72,8 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
     curve_ : list of ImplicitCandidate
         What was tried, with NDCG on held-out positives; empty where nothing was chosen.
     n_iter_ : int
+    status_ : str
+        "done", or "interrupted" where Ctrl-C ended the fit.
 
     Notes
     -----

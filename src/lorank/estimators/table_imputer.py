@@ -50,6 +50,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     time : None, True, str or int
         Rows are in the order of time (True), or at the times in this column (its name in a frame, its number in an array),
         which may be irregular: neighbours in time, lines between them and seasons are then weighed against the other columns.
+        Blackouts, in which nearly all columns are missing for a while, are judged apart.
         With True, a pandas frame's index of dates is its time.
     refine : "auto", "trees" or "none"
         What to do about what linear models leave over: a kernel regression where it helps and, in tables of 100 to 999 rows
