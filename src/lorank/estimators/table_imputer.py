@@ -196,7 +196,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         found = []
         for _ in range(n):
             filled = self._mean_filled(table)
-            if self.model_ is not None:
+            if self.model_ is not None and len(table):
                 used = self._used
                 standard = standardised(table[:, used], self.means_[used], self.scales_[used])
                 drawn = self._draw(standard, times, rng) * self.scales_[used] + self.means_[used]
@@ -310,7 +310,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         filled = self._mean_filled(table)
         deviation = np.zeros_like(filled) if spread else filled[:0]
         model, used = self.model_, self._used
-        if model is None:
+        if model is None or not len(table):
             return filled, deviation
         scale, mean = self.scales_[used], self.means_[used]
         if isinstance(model, SeriesModel):

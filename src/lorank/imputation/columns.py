@@ -5,12 +5,22 @@ kind.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 MOST_LEVELS = 60  # of a category; a column of text with more is left as it is
+NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "D": 86400 * 10**9}
 NUMBER, WHOLE, BOOLEAN, LEVELS, ORDERED, DATE, TEXT = "number", "whole", "Boolean", "levels", "ordered", "date", "text"
+SAID = {
+    NUMBER: "numbers",
+    WHOLE: "whole numbers",
+    BOOLEAN: "Booleans",
+    LEVELS: "levels",
+    ORDERED: "ordered levels",
+    DATE: "dates",
+}
 
 
 @dataclass(frozen=True)
@@ -23,11 +33,14 @@ class Column:
     kind : str
     levels : list
         Of categories, most frequent first, or in their order.
+    unit : str
+        Of dates as numbers: "ns", "us", "ms", "s" or "D".
     """
 
     name: str
     kind: str = NUMBER
     levels: list[Any] = field(default_factory=list)
+    unit: str = ""  # as files of before have it: whatever a frame has
 
     @property
     def width(self) -> int:
@@ -46,7 +59,13 @@ class Column:
             return np.where(np.isnan(codes)[:, None], np.nan, codes[:, None] == np.arange(len(self.levels)))
         if self.kind == TEXT:
             return np.empty((len(cells), 0))
-        return np.asarray(cells, np.float64)[:, None]
+        try:
+            return np.array([np.nan if _is_gap(c) else c for c in cells] if isinstance(cells, list) else cells, np.float64)[
+                :, None
+            ]
+        except (TypeError, ValueError):
+            odd = next(cell for cell in cells if not _is_gap(cell) and not isinstance(cell, Real))
+            raise ValueError(f"column {self.name!r} held numbers or dates in fit, and now holds {odd!r}") from None
 
     def decode(self, numbers: np.ndarray) -> list[Any] | np.ndarray:
         """Cells again, from an (n, width) array without gaps."""
@@ -68,12 +87,12 @@ def frame_kind(X: Any) -> str:
 
 def describe(X: Any) -> list[Column]:
     """The columns of a frame."""
-    return [_describe(str(name), *_cells(X, k)) for k, name in enumerate(X.columns)]
+    return [_describe(str(name), *_cells(X, k), _unit(X, k)) for k, name in enumerate(X.columns)]
 
 
 def encode(X: Any, columns: list[Column]) -> np.ndarray:
     """A frame as numbers, all columns side by side."""
-    parts = [column.encode(_cells(X, k)[0]) for k, column in enumerate(columns)]
+    parts = [column.encode(_cells(X, k)[0]) * _units(X, k, column) for k, column in enumerate(columns)]
     return np.hstack(parts) if parts else np.empty((len(X), 0))
 
 
@@ -89,13 +108,33 @@ def restore(X: Any, columns: list[Column], numbers: np.ndarray) -> Any:
         series = X.iloc[:, k] if kind == "pandas" else X.to_series(k)
         gaps = series.isna().to_numpy() if kind == "pandas" else _polars_gaps(series)
         if gaps.any():
-            filled = column.decode(part[gaps])
-            out = (
-                _pandas_fill(out, k, series, gaps, filled, column)
-                if kind == "pandas"
-                else _polars_fill(out, series, gaps, filled)
-            )
+            filled = column.decode(part[gaps] / _units(X, k, column))
+            try:
+                out = (_pandas_fill if kind == "pandas" else _polars_fill)(out, k, series, gaps, filled, column)
+            except (AttributeError, TypeError, ValueError) as error:
+                raise ValueError(
+                    f"column {column.name!r} held {SAID[column.kind]} in fit, and its type is {series.dtype} now, in which its "
+                    f"gaps cannot be filled ({error})"
+                ) from None
     return out
+
+
+def _unit(X: Any, k: int) -> str:
+    """Of a column of dates or durations; none of others."""
+    series = X.iloc[:, k] if frame_kind(X) == "pandas" else X.to_series(k)
+    if frame_kind(X) == "pandas":
+        return str(getattr(series.dt, "unit", "")) if getattr(series.dtype, "kind", "") in ("m", "M") else ""
+    import polars as pl
+
+    if series.dtype not in _polars_dates():
+        return ""
+    return "D" if series.dtype == pl.Date else "ns" if series.dtype == pl.Time else str(series.dtype.time_unit)
+
+
+def _units(X: Any, k: int, column: Column) -> float:
+    """How many units of the fit one of this frame is: 1 but for dates."""
+    own = _unit(X, k) if column.unit else ""
+    return NANOSECONDS[own] / NANOSECONDS[column.unit] if own else 1.0
 
 
 def plain(columns: list[Column]) -> bool:
@@ -115,13 +154,29 @@ def _cells(X: Any, k: int) -> tuple[Any, str, list[Any]]:
         return list(series), ORDERED if dtype.ordered else LEVELS, list(dtype.categories)
     if pd.api.types.is_bool_dtype(dtype):
         return series.astype("Float64").to_numpy(np.float64, na_value=np.nan), BOOLEAN, []
+    if pd.api.types.is_complex_dtype(dtype):
+        raise ValueError(f"column {str(X.columns[k])!r} is complex: pass its real and its imaginary part as two columns")
     if pd.api.types.is_numeric_dtype(dtype):
         kind = WHOLE if pd.api.types.is_integer_dtype(dtype) else NUMBER
         return series.to_numpy(np.float64, na_value=np.nan), kind, []
-    if pd.api.types.is_datetime64_any_dtype(dtype):
+    if pd.api.types.is_datetime64_any_dtype(dtype) or pd.api.types.is_timedelta64_dtype(dtype):
         stamps = series.astype("int64").to_numpy().astype(np.float64)
         return np.where(series.isna().to_numpy(), np.nan, stamps), DATE, []
-    return list(series), LEVELS, []
+    cells = list(series)
+    numbers = _as_numbers(cells) if dtype.kind == "O" else None
+    return (cells, LEVELS, []) if numbers is None else numbers
+
+
+def _as_numbers(cells: list[Any]) -> tuple[np.ndarray, str, list[Any]] | None:
+    """Objects that are numbers all the same, as arrays of them with None are; None where one is not, or all are gaps."""
+    seen = [cell for cell in cells if not _is_gap(cell)]
+    if not seen or not all(isinstance(cell, Real) and not isinstance(cell, bool) for cell in seen):
+        return None
+    whole = all(isinstance(cell, Integral) for cell in seen)
+    try:
+        return np.array([np.nan if _is_gap(cell) else float(cell) for cell in cells]), WHOLE if whole else NUMBER, []
+    except OverflowError:
+        return None
 
 
 def _polars_cells(series: Any) -> tuple[Any, str, list[Any]]:
@@ -131,13 +186,20 @@ def _polars_cells(series: Any) -> tuple[Any, str, list[Any]]:
     if dtype == pl.Boolean or dtype.is_numeric():
         values = series.cast(pl.Float64).to_numpy().astype(np.float64)
         return values, BOOLEAN if dtype == pl.Boolean else WHOLE if dtype.is_integer() else NUMBER, []
-    if dtype in (pl.Datetime, pl.Date):
+    if dtype in _polars_dates():
         return series.cast(pl.Int64).cast(pl.Float64).to_numpy().astype(np.float64), DATE, []
     levels = list(dtype.categories) if isinstance(dtype, pl.Enum) else []
     return series.to_list(), ORDERED if levels else LEVELS, levels
 
 
-def _describe(name: str, cells: Any, kind: str, levels: list[Any]) -> Column:
+def _polars_dates() -> tuple[Any, ...]:
+    """Types that are whole numbers of a unit of time."""
+    import polars as pl
+
+    return pl.Datetime, pl.Date, pl.Duration, pl.Time
+
+
+def _describe(name: str, cells: Any, kind: str, levels: list[Any], unit: str = "") -> Column:
     if kind == LEVELS:
         seen = [cell for cell in cells if not _is_gap(cell)]
         counts: dict[Any, int] = {}
@@ -149,11 +211,11 @@ def _describe(name: str, cells: Any, kind: str, levels: list[Any]) -> Column:
         levels = sorted(counts, key=lambda level: -counts[level])
         if len(levels) > MOST_LEVELS or len(levels) > 0.5 * max(len(seen), 4) or len(levels) < 2:
             return Column(name, TEXT)
-    return Column(name, kind, list(levels))
+    return Column(name, kind, list(levels), unit)
 
 
 def _is_gap(cell: Any) -> bool:
-    return cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType")
+    return cell is None or type(cell).__name__ in ("NAType", "NaTType") or bool(cell != cell)  # NA is not even unlike itself
 
 
 def _polars_gaps(series: Any) -> np.ndarray:
@@ -164,27 +226,45 @@ def _polars_gaps(series: Any) -> np.ndarray:
 def _pandas_fill(out: Any, k: int, series: Any, gaps: np.ndarray, filled: Any, column: Column) -> Any:
     import pandas as pd
 
-    new = series.copy()
+    sparse = isinstance(series.dtype, pd.SparseDtype)
+    new = series.sparse.to_dense() if sparse else series.copy()
     dates = column.kind == DATE
-    new[gaps] = _dates(series, filled) if dates else pd.Series(filled, index=series.index[gaps]).astype(series.dtype)
-    out.isetitem(k, new)
+    if column.kind == NUMBER and pd.api.types.is_integer_dtype(series.dtype):
+        filled = np.rint(filled)  # numbers then, whole ones now
+    if column.kind == WHOLE and series.dtype.kind == "O":
+        filled = [int(cell) for cell in filled]
+    new[gaps] = _dates(series, filled) if dates else pd.Series(filled, index=series.index[gaps]).astype(new.dtype)
+    out.isetitem(k, new.astype(series.dtype) if sparse else new)
     return out
 
 
 def _dates(series: Any, filled: Any) -> Any:
-    """Numbers as this series' dates."""
+    """Numbers as this series' dates, or times between dates."""
     import pandas as pd
 
+    if series.dtype.kind == "m":
+        return pd.to_timedelta(np.asarray(filled, np.int64), unit=series.dt.unit).astype(series.dtype)
     dates = pd.to_datetime(np.asarray(filled, np.int64), unit=series.dt.unit, utc=True)
     dates = dates.tz_localize(None) if series.dt.tz is None else dates.tz_convert(series.dt.tz)
     return dates.astype(series.dtype)
 
 
-def _polars_fill(out: Any, series: Any, gaps: np.ndarray, filled: Any) -> Any:
+def _polars_fill(out: Any, k: int, series: Any, gaps: np.ndarray, filled: Any, column: Column) -> Any:
+    import polars as pl
+
+    if series.dtype == pl.Null and column.kind != DATE:  # nothing but gaps: of the kind that was fitted
+        return out.with_columns(pl.Series(series.name, np.asarray(filled).astype(np.int64) if column.kind == WHOLE else filled))
+    try:
+        return _polars_filled(out, series, gaps, filled)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(str(error).partition(" in column")[0]) from None
+
+
+def _polars_filled(out: Any, series: Any, gaps: np.ndarray, filled: Any) -> Any:
     import polars as pl
 
     where = pl.Series(np.flatnonzero(gaps))
-    if series.dtype in (pl.Datetime, pl.Date):
+    if series.dtype in _polars_dates():
         values = (
             pl.Series(np.asarray(filled, np.int64)).cast(pl.Int32 if series.dtype == pl.Date else pl.Int64).cast(series.dtype)
         )

@@ -60,6 +60,8 @@ class Smoother:
         diagonal[:-1] += phi**2 * fresh
         at = np.arange(r)
         own[:, at, at] += diagonal
+        if n == 1:  # no band
+            return np.asarray(np.linalg.solve(own[0], right[0])[None])
         band = np.zeros((r + 1, n * r))  # upper form: band[r - (j - i), j] = A[i, j]
         for i in range(r):
             for j in range(i, r):
@@ -92,5 +94,6 @@ def fit_smoother(mean: np.ndarray, covariance: np.ndarray, filled: np.ndarray) -
     score = (filled - mean) @ V[:, :rank]
     score = score - score.mean(axis=0)
     size = np.maximum((score**2).mean(axis=0), 1e-300)
-    kept = np.clip((score[1:] * score[:-1]).mean(axis=0) / size, 1e-3, STILL)
+    together = (score[1:] * score[:-1]).sum(axis=0) / max(len(score) - 1, 1)  # 0 of a single row
+    kept = np.clip(together / size, 1e-3, STILL)
     return Smoother(mean, loadings, noise, kept)
