@@ -40,6 +40,10 @@ columns = ("user", "item", "stars")
 def estimators():
     import lorank.estimators
 
+def plot():
+    from lorank.report import convergence_plot
+    convergence_plot([], folder / "a.png")
+
 for name, work in {
     "MatrixCompletion": lambda: lr.MatrixCompletion,
     "ImplicitFactorization": lambda: lr.ImplicitFactorization,
@@ -52,6 +56,7 @@ for name, work in {
     "from_csv": lambda: lr.Completion.from_csv(folder / "r.csv", *columns),
     "from_parquet": lambda: lr.Completion.from_parquet(folder / "r.csv", *columns),
     "cluster": lambda: lr.Completion.from_partitions(folder / "parts", cluster="tcp://127.0.0.1:1"),
+    "convergence_plot": plot,
     "load_movielens": lambda: lr.datasets.load_movielens("100k"),
 }.items():
     try:
@@ -82,6 +87,7 @@ LIBRARY_EXTRAS = {
     **dict.fromkeys(("torch", "cuda"), "gpu"),
     **dict.fromkeys(("from_csv", "from_parquet"), "files"),
     "cluster": "cluster",
+    "convergence_plot": "cli",
     "load_movielens": "cli",
 }
 

@@ -36,7 +36,8 @@ def ratings(tmp_path_factory):
 
 
 def complete(*arguments):
-    return run("complete", *arguments, "--rank", "1", "--regularization", "learned")
+    strength = "0.1" if "--implicit" in arguments else "learned"
+    return run("complete", *arguments, "--rank", "1", "--regularization", strength)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -65,7 +66,9 @@ def test_times_of_all_kinds_give_the_same_model(ratings, ending, tmp_path):
         (["--time", "when", "--half-life", "90d"], "has no column 'when'"),
         (["--time", "date", "--half-life", "90"], "--half-life 90.0 of what"),
         (["--time", "seconds", "--half-life", "90d", "--exposure", "item"], "do not go together"),
-        (["--time", "seconds", "--half-life", "90d", "--implicit"], "--time is for ratings"),
+        (["--time", "seconds", "--half-life", "auto", "--implicit"], "--half-life auto is for ratings"),
+        (["--half-life", "90d", "--implicit"], "--half-life needs --time"),
+        (["--time", "seconds", "--half-life", "90d", "--implicit", "--memory", "1GB"], "leave out --memory, or --half-life"),
         (["--time", "seconds", "--half-life", "90d", "--memory", "1GB"], "--time needs the ratings in memory"),
     ],
 )
@@ -125,3 +128,18 @@ def test_columns_called_as_the_output(tmp_path):
     said = run("recommend", pairs[0], "--all", "-n", "1", "-o", tmp_path / "all.csv")
     assert said.exit_code == 0, said.output
     assert polars.read_csv(tmp_path / "all.csv").columns == ["known", "place", "prediction", "prediction_"]
+
+
+@pytest.mark.parametrize("value", [None, "rating"])
+def test_what_was_taken_long_ago_counts_for_less(ratings, tmp_path, value):
+    frame = polars.read_csv(ratings / "r.csv")
+    options = ["--implicit", "--time", "text", "--half-life", "300d", *([] if value is None else ["--value", value])]
+    said = complete(ratings / "r.csv", *options, "-o", tmp_path / "m.lorank", "--json")
+    assert said.exit_code == 0, said.output
+    found = json.loads(said.stdout)
+    assert (found["half_life"], found["pairs"], found["shape"]) == (300 * 86400, len(frame), [30, 20])
+    model = lr.ImplicitFactorization(1, 0.1, half_life="300d")
+    model.fit(frame.select("user", "item", *([] if value is None else [value])), times=frame["text"].to_list())
+    for one, other in ((model, 1), (lr.ImplicitFactorization(1, 0.1).fit(frame.select("user", "item")), None)):
+        same = np.allclose(one.user_factors_, lr.load(tmp_path / "m.lorank").user_factors_, rtol=1e-3, atol=1e-5)
+        assert same == (other is not None)

@@ -90,7 +90,7 @@ def run_complete(request: Request) -> int:
     from ..estimators import MatrixCompletion
 
     options, loss, file = request.options(), request.loss, named(request.files)
-    half_life = _half_life(request)
+    half_life = half_life_of(request)
     begin = time.perf_counter()
     with busy("reading"):
         data = read_ratings(all_files(request.files), *request.columns, request.exposure or request.time)
@@ -166,7 +166,7 @@ def _write_report(path: Path, model: Any, data: Any, title: str, seed: int) -> N
         write_page(path, model, data.rows, data.cols, data.values, title=title, more=part)
 
 
-def _half_life(request: Request) -> Any:
+def half_life_of(request: Request) -> Any:
     """As the estimator takes it; refused where it lacks times, or these lack it."""
     from ..datafiles.text import number
 

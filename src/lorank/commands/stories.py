@@ -50,11 +50,9 @@ def run_story(name: str, out: Path, seed: int, as_json: bool, options: Sequence[
 
 def picture(story: Story, path: str | os.PathLike[str]) -> None:
     """Draw it, and write it in one go."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from ..report.plots import blank_figure
 
-    figure = Figure(figsize=story.size, dpi=120, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = blank_figure(*story.size)
     story.draw(figure)
     with atomic(Path(path)) as temporary:
         figure.savefig(temporary, format="png")

@@ -14,7 +14,7 @@ from ..files import FileError
 from ..parameter_checks import counted
 from ..partitions.folder import Folder, open_folder
 from .common import ENDINGS, Misuse, all_files, busy, named, number_or, say_columns, show_json, table, whole_or
-from .fitting import ENDS_EARLY, Request, say_end
+from .fitting import ENDS_EARLY, Request, half_life_of, say_end
 from .large import (
     ROWS,
     Progress,
@@ -29,11 +29,13 @@ from .large import (
 from .models import near_ids
 
 RANK = 64  # where none is given
-IN_PYTHON = ", or use Python: lorank.ImplicitFactorization(half_life='90d').fit(frame, times='when')"
 
 
 def complete(request: Request, where: Where) -> int:
-    """Fit an ImplicitFactorization to pairs in partitions, made where they are not there yet; returns the exit code."""
+    """Fit an ImplicitFactorization to pairs in partitions, made where they are not there yet; returns the exit code.
+
+    With a half-life they are in memory, as their times are.
+    """
     from .._version import __version__
     from ..estimators import ImplicitFactorization
 
@@ -44,33 +46,29 @@ def complete(request: Request, where: Where) -> int:
         report=request.report,
         device=request.device,
         nonnegative=request.nonnegative,
-        time=request.time,
-        half_life=request.half_life,
         row_features=request.features[0],
         col_features=request.features[1],
     )
     factors = whole_or(request.rank, ("auto",), "rank")
     strength = number_or(request.regularization, ("auto",), "regularization")
-    model = ImplicitFactorization(factors if isinstance(factors, int) else RANK, strength, random_state=request.seed)
+    model = ImplicitFactorization(
+        factors if isinstance(factors, int) else RANK, strength, random_state=request.seed, half_life=half_life_of(request)
+    )
     begin = time.perf_counter()
-    with on_a_cluster(), busy("opening partitions") as say:
-        problem = _open(request.files, request.columns, where, say)
-    with on_a_cluster(), busy(f"fitting ({ENDS_EARLY})") as say:
-        progress = Progress(problem, say)
-        model.fit(problem)
-        progress.end()
+    pairs, more, where_it_was = (_fit_in_partitions if model.half_life is None else _fit_with_times)(model, request, where)
+    shape = len(model.user_ids_), len(model.item_ids_)
     summary: dict[str, Any] = {
         "lorank": __version__,
         "class": "ImplicitFactorization",
-        "shape": list(problem.shape),
-        "pairs": problem.m,
+        "shape": list(shape),
+        "pairs": pairs,
         "rank": model.rank,
         "regularization": model.regularization_,
         "zeros": model.zeros_,
         "sweeps": model.n_iter_,
         "curve": [vars(c) for c in model.curve_],
     }
-    summary |= progress.summary() | {"file": named(request.files), "seconds": time.perf_counter() - begin}
+    summary |= more | {"file": named(request.files), "seconds": time.perf_counter() - begin}
     if where.folder is not None:
         summary["folder"] = str(where.folder)
     if request.out is not None:
@@ -79,8 +77,7 @@ def complete(request: Request, where: Where) -> int:
     if request.as_json:
         show_json(summary)
         return say_end(model, summary, request)
-    users, items = problem.shape
-    print(f"{counted(problem.m, 'pair')} of {counted(users, 'user')} and {counted(items, 'item')}")
+    print(f"{counted(pairs, 'pair')} of {counted(shape[0], 'user')} and {counted(shape[1], 'item')}")
     print(
         f"rank {model.rank}, regularization {model.regularization_:.3g}, zeros count {model.zeros_:.3g}, "
         f"{counted(model.n_iter_, 'sweep')}"
@@ -88,8 +85,46 @@ def complete(request: Request, where: Where) -> int:
     if model.curve_:
         best = max(c.ndcg for c in model.curve_)
         print(f"NDCG of lists of 20 on held-out pairs: {best:.4f}, the best of {counted(len(model.curve_), 'setting')}")
-    print(f"{counted(summary['partitions'], 'partition')}, {progress.text()}")
+    print(where_it_was)
     return say_end(model, summary, request)
+
+
+def _fit_in_partitions(model: Any, request: Request, where: Where) -> tuple[int, dict[str, Any], str]:
+    """How many pairs there were, what is said of their partitions to programs, and to people."""
+    with on_a_cluster(), busy("opening partitions") as say:
+        problem = _open(request.files, request.columns, where, say)
+    with on_a_cluster(), busy(f"fitting ({ENDS_EARLY})") as say:
+        progress = Progress(problem, say)
+        model.fit(problem)
+        progress.end()
+    more = progress.summary()
+    return problem.m, more, f"{counted(more['partitions'], 'partition')}, {progress.text()}"
+
+
+def _fit_with_times(model: Any, request: Request, where: Where) -> tuple[int, dict[str, Any], str]:
+    """The same in memory, with the half-life."""
+    from ..datafiles import read_ratings
+    from ..datafiles.text import polars
+
+    if request.half_life == "auto":
+        raise Misuse("--half-life auto is for ratings: with --implicit give a duration such as 90d")
+    for option, given in {"--memory": where.memory, "--cluster": where.cluster, "--folder": where.folder}.items():
+        if given is not None:
+            raise Misuse(f"--half-life needs the pairs in memory, not in partitions: leave out {option}, or --half-life")
+    if where.duplicates not in ("error", "sum"):
+        raise Misuse(f"--duplicates {where.duplicates} is for partitions: leave it out with --half-life")
+    made = partitions_among(request.files, where)
+    if made is not None:
+        raise Misuse(f"--half-life needs the files of pairs, with their times: {made} holds partitions")
+    (row, col, value), files = request.columns, all_files(request.files)
+    with busy("reading"):
+        data = read_ratings(files, row, col, value, request.time, with_values=value is not None)
+    say_columns(named(request.files), data.columns)
+    users, items = data.row_ids[data.rows], data.col_ids[data.cols]
+    frame = polars().DataFrame({"user": users.tolist(), "item": items.tolist(), "count": data.values})
+    with busy(f"fitting ({ENDS_EARLY})"):
+        model.fit(frame, rows="user", cols="item", values="count", times=data.times)
+    return len(model._remembered()[1]), {"half_life": model.half_life_}, f"half-life: {model._decay}"
 
 
 def _open(paths: list[str], names: tuple[str | None, str | None, str | None], where: Where, say: Any) -> Any:
@@ -180,8 +215,7 @@ def without(**options: Any) -> None:
     for name, given in options.items():
         if given not in (None, False, "squares"):
             option = f"--{name.replace('_', '-')}"
-            hint = IN_PYTHON if name in ("time", "half_life") else ""
-            raise Misuse(f"{option} is for ratings: leave it out with --implicit{hint}")
+            raise Misuse(f"{option} is for ratings: leave it out with --implicit")
 
 
 def by_taste(order: str | None) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..experiments.tables import Tables
-from ..report.plots import FAINT, INK, write_atomically
+from ..report.plots import FAINT, INK, blank_figure, write_atomically
 from . import EXPERIMENTS
 from .panels import AT_LEAST, FAILED, FEWER, MEDIAN, Line, Panel, panels
 from .styles import NOT_RUN, look_of, ordered
@@ -124,11 +124,7 @@ def _map(axis: Any, panel: Panel) -> None:
 
 # -- dress -------------------------------------------------------------------------------------------------------------
 def _canvas(rows: int, columns: int, *, width: float, height: float = 3.5) -> tuple[Any, list[Any]]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width * columns, height * rows + 0.5), dpi=120, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = blank_figure(width * columns, height * rows + 0.5)
     return figure, list(figure.subplots(rows, columns, squeeze=False).ravel())
 
 

@@ -27,6 +27,19 @@ NAMES = {"prgd": "PRGD", "rgd": "RGD", "shampoo": "Shampoo", "niht": "NIHT", "ih
 INK, FAINT = "#222222", "#8a8a8a"
 
 
+def blank_figure(width: float, height: float) -> Any:
+    """A white figure of matplotlib, in inches, that belongs to no window; an ImportError says what brings matplotlib."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(f'pictures need matplotlib: pip install "lorank[cli]" ({error})') from None
+
+    figure = Figure(figsize=(width, height), dpi=120, facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
 def convergence_plot(runs: Sequence[Run], path: str | os.PathLike[str], *, tol: float | None = None, title: str = "") -> Path:
     """Draw the relative error against iterations and against seconds, and save the picture as a PNG.
 
@@ -43,11 +56,7 @@ def convergence_plot(runs: Sequence[Run], path: str | os.PathLike[str], *, tol: 
     -------
     Path
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4.2), dpi=120, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = blank_figure(9, 4.2)
     left, right = figure.subplots(1, 2, sharey=True)
     left.set_yscale("log")
     left.set_ylim(_range(runs, tol))
