@@ -19,14 +19,6 @@ namespace {
 
 constexpr std::int64_t kChunk = 512;  // patterns that one thread takes at a time: fixed, so that bits do not depend on threads
 
-FillGaps fill_gaps() {
-#ifdef LORANK_X86_LEVELS
-  if (active() == passes_avx512()) return gaps_avx512();
-  if (active() == passes_avx2()) return gaps_avx2();
-#endif
-  return gaps_baseline();
-}
-
 // Pointers that begin at 0, never fall and end at `end`; indices below `limit`.
 template <class I>
 bool sound(const Vector<const std::int64_t> &ptr, const Vector<const I> &index, std::int64_t limit) {
@@ -65,7 +57,7 @@ void fill(Matrix<const double> precision, Vector<const std::int64_t> column_ptr,
   whole.deviations = deviations ? deviations->data() : nullptr;
   std::vector<double> sums(moments ? chunks * d * d : 0);
   double *total = moments ? moments->data() : nullptr;
-  const FillGaps pass = fill_gaps();
+  const FillGaps pass = LORANK_IN_USE(gaps);
   nb::gil_scoped_release nogil;
   const int team = static_cast<int>(std::min<std::int64_t>(threads(), chunks));
 #pragma omp parallel num_threads(team) if (team > 1)

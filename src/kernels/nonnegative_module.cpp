@@ -15,14 +15,6 @@ using namespace nb::literals;
 namespace lorank {
 namespace {
 
-Nonnegative pass() {
-#ifdef LORANK_X86_LEVELS
-  if (active() == passes_avx512()) return nonnegative_avx512();
-  if (active() == passes_avx2()) return nonnegative_avx2();
-#endif
-  return nonnegative_baseline();
-}
-
 void solve(const Pattern &p, bool columns, Matrix<const double> other, Vector<const double> values, Vector<const double> centre,
            Vector<const double> ridge, std::int64_t cycles, double tolerance, Matrix<double> x, Vector<double> squares,
            std::optional<Matrix<const double>> prior, std::optional<Vector<const double>> weights) {
@@ -53,7 +45,7 @@ void solve(const Pattern &p, bool columns, Matrix<const double> other, Vector<co
 void Pattern::nonnegative(bool columns, Factor<double> other, const double *weights, NonnegativeJob job) const {
   job.from = gather_rows(columns, other, weights);
   const std::int64_t load = 1 + other.width;  // descending takes about as long as adding that many observations
-  split_job(columns, load, nonnegative_scratch(job.from.stride), job, pass());
+  split_job(columns, load, nonnegative_scratch(job.from.stride), job, LORANK_IN_USE(nonnegative));
 }
 
 void bind_nonnegative(nb::class_<Pattern> &cls) {

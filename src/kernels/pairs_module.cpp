@@ -19,14 +19,6 @@ constexpr std::int64_t kShared = 65536;  // numbers to be gathered from which mo
 
 using Index = Vector<const std::int64_t>;
 
-const Pairs &passes() {
-#ifdef LORANK_X86_LEVELS
-  if (active() == passes_avx512()) return *pairs_avx512();
-  if (active() == passes_avx2()) return *pairs_avx2();
-#endif
-  return *pairs_baseline();
-}
-
 template <class R>
 PairsJob<R> make_job(const Matrix<const R> &left, const Matrix<const R> &right, const Index &rows, const Index &cols,
                      const Vector<R> &out) {
@@ -70,9 +62,9 @@ bool entries(Matrix<const R> left, Matrix<const R> right, Index rows, Index cols
   const std::int64_t n1 = left.shape(0), n2 = right.shape(0), m = out.shape(0);
   nb::gil_scoped_release nogil;
   if constexpr (std::is_same_v<R, float>)
-    return share(job, n1, n2, m, job.width, passes().entries32);
+    return share(job, n1, n2, m, job.width, LORANK_IN_USE(pairs)->entries32);
   else
-    return share(job, n1, n2, m, job.width, passes().entries64);
+    return share(job, n1, n2, m, job.width, LORANK_IN_USE(pairs)->entries64);
 }
 
 bool variances(Matrix<const double> left, Matrix<const double> left_cov, Matrix<const double> right,
@@ -84,7 +76,7 @@ bool variances(Matrix<const double> left, Matrix<const double> left_cov, Matrix<
   job.left_cov = left_cov.data();
   job.right_cov = right_cov.data();
   nb::gil_scoped_release nogil;
-  return share(job, n1, n2, m, size, passes().variances64);
+  return share(job, n1, n2, m, size, LORANK_IN_USE(pairs)->variances64);
 }
 
 }  // namespace
