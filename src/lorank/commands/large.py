@@ -152,7 +152,7 @@ def refuse_other_kinds(files: list[Path]) -> None:
 @contextlib.contextmanager
 def on_a_cluster() -> Iterator[None]:
     """What a cluster cannot do, in a line."""
-    from ..partitions.cluster import ClusterError
+    from ..partitions.client import ClusterError
 
     try:
         yield

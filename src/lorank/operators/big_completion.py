@@ -235,7 +235,8 @@ class BigCompletion:
             source.check()
         shape, least = None if shape is None else as_shape(shape), 1
         if client is not None or cluster is not None:  # what is wrong there is said before anything long runs
-            from ..partitions.cluster import check_workers, connect
+            from ..partitions.client import connect
+            from ..partitions.cluster import check_workers
 
             client, cluster = connect(client, cluster), None
             check_workers(client, list(client.nthreads()))
@@ -272,7 +273,8 @@ class BigCompletion:
         if client is None and cluster is None:
             observations, backend = out_of_core(folder, None, scratch, memory)
         else:
-            from ..partitions.cluster import Cluster, connect
+            from ..partitions.client import connect
+            from ..partitions.cluster import Cluster
 
             engine = Cluster(folder, connect(client, cluster), scratch)
             observations, backend = observations_of(folder, engine, get_backend(), memory)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from .._version import __version__
 from ..backends import get_backend
 from ..files import FileError
+from .client import ANSWER, ClusterError, import_distributed
 from .exchange import AllSum, Lost, Mailbox
 from .folder import Folder, open_folder
 from .mapped import OnDisk
@@ -30,19 +31,6 @@ from .snapshots import Snapshots, load_site, save_site
 MOST = 100  # losses of workers in one run
 WATCH = 0.5  # seconds between looks at which workers are there, while a program runs
 PATIENCE = 60.0  # seconds to wait for a worker where none is left
-ANSWER = 20.0  # seconds for a scheduler to answer
-
-
-class ClusterError(RuntimeError):
-    """A cluster that cannot do the work, with the reason and the remedy."""
-
-
-def import_distributed() -> Any:
-    try:
-        import distributed
-    except ImportError:
-        raise ClusterError('computing on a cluster needs Dask: pip install "lorank[cluster]"') from None
-    return distributed
 
 
 class Worker:
@@ -404,22 +392,3 @@ def _about(folder: str | None, m: int) -> tuple[str, str]:
     except ValueError as error:
         return version, str(error)
     return version, "" if found.m == m else f"{folder} is another folder there"
-
-
-def connect(client: Any, cluster: str | None) -> Any:
-    """The client to use: the one given, one of the scheduler at an address, or one of a cluster of this machine's cores."""
-    if client is not None:
-        if not hasattr(client, "submit") or not hasattr(client, "nthreads"):
-            raise ValueError(f"client must be a distributed.Client, got {type(client).__name__}")
-        return client
-    distributed = import_distributed()
-    if cluster == "local":
-        import dask
-
-        with dask.config.set({"distributed.worker.profile.enabled": False}):  # which looks at the workers' threads all the time
-            local = distributed.LocalCluster(threads_per_worker=1, processes=True, dashboard_address=None)
-        return distributed.Client(local, direct_to_workers=True)
-    try:
-        return distributed.Client(cluster, direct_to_workers=True, timeout=ANSWER)
-    except (OSError, ValueError) as error:
-        raise ClusterError(f"no Dask scheduler answers at {cluster}: {error}") from None
