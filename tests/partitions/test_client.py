@@ -15,7 +15,7 @@ def test_a_worker_that_imports_the_script_says_so(monkeypatch):
     """Which it does where the script is not guarded: it would start workers of its own."""
     monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
     monkeypatch.setattr(distributed, "LocalCluster", lambda **_: pytest.fail("workers of a worker"))
-    with pytest.raises(ClusterError, match="cluster='local' starts processes.*__main__"):
+    with pytest.raises(ClusterError, match=r"cluster='local' starts processes.*__main__"):
         connect(None, "local")
 
 
