@@ -37,6 +37,7 @@ extensions = [
     "phone_tables",
     "repository_links",
     "room_drawing",
+    "source_links",
     "whole_numbers",
 ]
 exclude_patterns = ["_ext", "_tests"]

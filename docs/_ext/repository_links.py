@@ -94,8 +94,10 @@ def copy_html(app, failure) -> None:
                 target = Path(app.outdir) / copied(page)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(page, target)
-        figures = DOCS / "reproduction" / "figures"  # which its page links to
-        shutil.copytree(figures, Path(app.outdir) / "reproduction" / "figures", dirs_exist_ok=True)
+        paper = Path(app.outdir) / "reproduction"  # whose page links to its figures and tables
+        shutil.copytree(DOCS / "reproduction" / "figures", paper / "figures", dirs_exist_ok=True)
+        for table in (DOCS / "reproduction").glob("*.csv"):
+            shutil.copyfile(table, paper / table.name)
 
 
 def setup(app):

@@ -121,7 +121,7 @@ def test_the_site_is_there():
 
 def test_links_lead_somewhere():
     broken = []
-    for page in pages():
+    for page in [*sorted(with_listings()), *(SITE / name for name in MADE_ELSEWHERE)]:
         for target in links(page).targets:
             parts = urlsplit(target)
             if parts.scheme or target.startswith(("//", "data:")):
@@ -129,14 +129,15 @@ def test_links_lead_somewhere():
             path = (page.parent / unquote(parts.path)).resolve() if parts.path else page
             if not path.is_file():
                 broken.append(f"{page.relative_to(SITE)} -> {target}")
-            elif parts.fragment and path in set_of_pages() and unquote(parts.fragment) not in links(path).places | {"top"}:
+            elif parts.fragment and path in with_listings() and unquote(parts.fragment) not in links(path).places | {"top"}:
                 broken.append(f"{page.relative_to(SITE)} -> {target} (no such place)")
     assert broken == []
 
 
 @functools.cache
-def set_of_pages() -> frozenset[Path]:
-    return frozenset(pages())
+def with_listings() -> frozenset[Path]:
+    """The pages, and the listings of sources."""
+    return frozenset([*pages(), *(SITE / "_modules").rglob("*.html")])
 
 
 def test_nothing_is_fetched_from_elsewhere():
