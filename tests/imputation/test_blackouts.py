@@ -7,7 +7,7 @@ import pytest
 
 import lorank as lr
 from lorank.imputation.blackouts import blackout_passes, dark_rows, find_season, has_blackouts
-from lorank.imputation.series import runs, seasonal
+from lorank.imputation.series import between, runs, seasonal
 
 PERIOD, LENGTH = 24, 8
 
@@ -116,3 +116,39 @@ def test_models_in_files_know_blackouts(tmp_path, what):
     drawn = again.sample(table, 1)[0]
     assert np.isfinite(drawn).all()
     np.testing.assert_array_equal(drawn[~gaps], whole[~gaps])
+
+
+def one_long_blackout(series):
+    hidden = np.zeros(series.shape, bool)
+    hidden[170:320] = True
+    given = np.where(hidden, np.nan, series)
+    given[np.random.default_rng(1).random(series.shape) < 0.03] = np.nan
+    return given, hidden
+
+
+def test_a_blackout_of_a_third_of_the_time_is_filled_by_the_season_where_that_beats_the_line_by_far():
+    rng, n = np.random.default_rng(0), 480
+    waves = np.sin(2 * np.pi * np.arange(n) / 24)[:, None] * rng.uniform(0.5, 2, 5) + 0.3 * rng.standard_normal((n, 5))
+    given, hidden = one_long_blackout(waves)
+    imputer = lr.TableImputer(time=True).fit(given)
+    line = between(given, np.arange(n, dtype=float))[0]
+    mine, its = (np.sqrt(np.mean((guess - waves)[hidden] ** 2)) for guess in (imputer.transform(given), line))
+    assert imputer.period_ == 24
+    assert mine < 0.6 * its
+    low, high = imputer.interval(given, 0.9)
+    assert ((low <= waves) & (waves <= high))[hidden].mean() > 0.75
+
+
+def test_there_is_a_place_for_a_made_blackout_however_long_the_table_s_own_is():
+    missing = np.zeros((480, 3), bool)
+    missing[170:320] = True
+    passes = blackout_passes(missing, np.random.default_rng(0))
+    assert len(passes) > 5
+    assert all(not (hidden & missing).any() and runs(hidden[:, 0]).min() > 30 for hidden in passes)
+
+
+def test_a_random_walk_is_a_line_in_a_long_blackout():
+    walks = np.cumsum(np.random.default_rng(0).standard_normal((480, 5)), axis=0)
+    given, hidden = one_long_blackout(walks)
+    filled, line = lr.TableImputer(time=True).fit_transform(given), between(given, np.arange(480.0))[0]
+    np.testing.assert_allclose(filled[hidden], line[hidden])

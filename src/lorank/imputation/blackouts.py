@@ -25,6 +25,8 @@ ENOUGH = 40  # made blackouts
 PLACES = 4  # that are looked at for one
 LONGEST = 8  # periods that may be a season of their own: the days of a week, quarters of a year
 CLEARLY = 0.9  # of the squared error of one period: what several must fall below
+SURE_OF = 4  # stretches, each of two blackouts' length: of so few, no gain is more than chance
+BY_FAR = 0.65  # of the line's squared error: what another guess must fall below then
 PARTS = 4  # of the time, for weights that have not seen a cell
 FAR = 4.0  # times the usual disagreement of guesses, from which on more of it does not count
 
@@ -89,7 +91,8 @@ def blackout_passes(missing: np.ndarray, rng: np.random.Generator) -> list[np.nd
     if not has_blackouts(missing):
         return []
     n, dark = len(missing), dark_rows(missing)
-    shapes = [missing[a:b][: n // 4 + 1] for a, b in zip(*ends_of_runs(dark), strict=True)]
+    longest = min(n // 4 + 1, max(int(runs(~dark).max(initial=0)) // 2 - 1, 1))  # which has a place, with its margins
+    shapes = [missing[a:b][:longest] for a, b in zip(*ends_of_runs(dark), strict=True)]
     share = float(np.clip(dark.mean(), *HIDDEN))  # with more of them, the same hour of other days would be known less often
     passes: list[np.ndarray] = []
     made, seen = 0, np.zeros(n, int)
@@ -184,7 +187,7 @@ def _weighed(
     """Weights, and what those from the other parts of the time say in each.
 
     In columns where these do not beat the best single guess, that is taken alone; and the line, where nothing beats it by
-    more than chance.
+    more than chance. Where there is time for a few blackouts only, nothing could: there it must be beaten by far.
     """
     there, columns = ~np.isnan(truth), np.arange(truth.shape[1])
     prior = PRIOR * length  # errors within a blackout go together
@@ -201,6 +204,8 @@ def _weighed(
         mean = np.where((part == k)[:, None], said, mean)
     line = found[LINE]
     chosen = _better(found[best, :, columns].T, line, truth, where, length)
+    if len(np.unique(where)) <= SURE_OF * np.ceil(2 * length):
+        chosen |= own[best, columns] < BY_FAR * own[LINE]
     best = np.where(chosen, best, LINE)
     single = found[best, :, columns].T
     mixed, plain = (np.where(there, (truth - x) ** 2, 0.0).sum(axis=0) for x in (mean, single))
