@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import sys
 import warnings
 
@@ -238,3 +239,25 @@ def test_warnings_elsewhere_are_left_alone():
     before = warnings.showwarning
     run("--n", "30", "--rank", "1")
     assert warnings.showwarning is before
+
+
+def test_ids_are_shown_whatever_the_locale(tmp_path):
+    """Files are UTF-8; a terminal that is not gets what it can show."""
+    pytest.importorskip("polars")
+    pytest.importorskip("sklearn")
+    (tmp_path / "r.csv").write_text(
+        "user,item,rating\nZo\u00eb,\u6771,3\nZo\u00eb,a,4\nb,a,2\nb,\u6771,5\nc,a,3\n", encoding="utf-8"
+    )
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+
+    def call(*words):
+        program = "import sys; from lorank.cli import main; sys.argv[0] = 'lorank'; main()"
+        options = {"cwd": tmp_path, "env": os.environ | locale, "capture_output": True, "check": False}
+        done = subprocess.run([sys.executable, "-c", program, *words], **options)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    call("complete", "r.csv", "--rank", "1", "--regularization", "learned", "-o", "m.lorank")
+    assert b"\\u6771" in call("recommend", "m.lorank", "--row", "Zo\u00eb".encode(), "--seen")
+    call("recommend", "m.lorank", "--all", "-o", "all.csv")
+    assert "\u6771" in (tmp_path / "all.csv").read_text(encoding="utf-8")

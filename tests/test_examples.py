@@ -45,7 +45,7 @@ def test_example(path, monkeypatch, capsys):
     assert drawn
     assert min(drawn) > 0
     assert capsys.readouterr().out
-    assert path.read_text().startswith(('"""\n', 'r"""\n'))
+    assert path.read_text(encoding="utf-8").startswith(('"""\n', 'r"""\n'))
 
 
 def test_each_example_has_its_place_in_the_gallery():

@@ -5,6 +5,7 @@ typer, rich and matplotlib are an extra, ``lorank[cli]``, and are imported only 
 # No "from __future__ import annotations" here: typer reads the annotations, and is known only where they are written.
 
 import importlib.util
+import io
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +20,9 @@ def main() -> None:
     if missing:
         print(f'lorank: the command line needs {" and ".join(missing)}: pip install "lorank[cli]"', file=sys.stderr)
         sys.exit(REFUSED)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # ids that the terminal's encoding lacks are shown, not refused
     try:
         build_app()()
     except KeyboardInterrupt:

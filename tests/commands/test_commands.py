@@ -222,7 +222,7 @@ def test_what_goes_wrong_is_said_and_leaves_nothing(tmp_path, monkeypatch, argum
 
 
 def test_the_report_is_one_file_that_needs_nothing_else(folder):
-    page = (folder / "r.html").read_text()
+    page = (folder / "r.html").read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
     assert "prefers-color-scheme: dark" in page
     head, _, script = page.partition("<script>")
@@ -299,7 +299,7 @@ def test_evaluate_writes_a_page(folder, tmp_path):
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert found["report"] == str(tmp_path / "e.html")
-    page = (tmp_path / "e.html").read_text()
+    page = (tmp_path / "e.html").read_text(encoding="utf-8")
     for name, one in found["models"].items():
         assert f"</i>{name}</td><td>{one['ndcg']:.4f}</td>" in page
     assert f"{found['held_out']:,} held-out values" in page
@@ -329,7 +329,7 @@ def test_a_report_without_anything_to_recommend(tmp_path):
     (tmp_path / "r.csv").write_text("user,item,rating\n" + "\n".join(lines) + "\n")
     done = run("complete", tmp_path / "r.csv", "--report", tmp_path / "r.html")
     assert done.exit_code == 0, done.output
-    assert "<h2>Recommendations" not in (tmp_path / "r.html").read_text()
+    assert "<h2>Recommendations" not in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

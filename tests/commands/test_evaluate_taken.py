@@ -32,7 +32,7 @@ def test_the_model_finds_more_than_what_is_popular(clicks, tmp_path):
     models = json.loads(done.stdout)["models"]
     assert list(models) == ["ImplicitFactorization", "popularity"]
     assert models["ImplicitFactorization"]["ndcg"] > 1.2 * models["popularity"]["ndcg"]
-    assert "ImplicitFactorization" in (tmp_path / "page.html").read_text()
+    assert "ImplicitFactorization" in (tmp_path / "page.html").read_text(encoding="utf-8")
     done = run("evaluate", clicks, "--implicit", "-n", 5)
     assert done.exit_code == 0, done.output
     assert "popularity" in done.stdout

@@ -99,7 +99,7 @@ def test_a_page_draws_what_was_filled(tmp_path):
     holes.write_csv(tmp_path / "t.csv")
     done = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--report", tmp_path / "page.html")
     assert done.exit_code == 0, done.output
-    page = (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert f"{int(gaps['count'].sum()):,} gaps" in page
     assert "mid&quot;dle" in page
     assert page.count("<svg") == 3  # columns with gaps

@@ -55,7 +55,7 @@ def test_the_same_ratings(tmp_path, name, content):
         ("r.csv", GOOD.replace("x", "é").encode("latin-1"), "is not text in UTF-8"),
         ("r.csv", GOOD.replace("x", "\0"), "holds NUL bytes"),
         ("r.csv", "sep=,\n" + GOOD, "its first line, sep=..., is for Excel alone: delete it"),
-        ("r.csv", "# made today\n" + GOOD, "There is one alone: is the first line no line of names"),
+        ("r.csv", "# made today\n" + GOOD, "Its first line is a comment: delete it"),
         ("r.csv", GOOD.replace("user,item", "user,user"), "two columns are called 'user'; give one of them another name"),
         ("r.csv", GOOD.replace(",5", ",5 stars"), "line 3, column 'rating': '5 stars' is no number; write the number alone"),
         ("r.csv", GOOD.replace(",5", ",50%"), "'50%' is no number; write the number alone"),
@@ -162,7 +162,7 @@ def test_gaps_as_programs_write_them(tmp_path, gap):
     ],
 )
 def test_tables_that_cannot_be_filled(tmp_path, content, words):
-    (tmp_path / "t.csv").write_text(content)
+    (tmp_path / "t.csv").write_text(content, encoding="utf-8")
     assert words in " ".join(refused("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv").split())
 
 

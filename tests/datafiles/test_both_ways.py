@@ -232,3 +232,63 @@ def test_parquet(tmp_path, size, what):
     read = what in ("truth", "no sign", "categories", "18 digits", "an empty id", "ids like none")
     assert isinstance(found[0], list) == read
     assert bool(found[1]) == (what in ("an empty id", "ids like none"))
+
+
+KINDS = {
+    "a web page": ("r.csv", b"<!DOCTYPE html>\n<html><body>404</body></html>\n", "is a web page"),
+    "a pointer": ("r.csv", b"version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 3\n", "git lfs pull"),
+    "a comment": ("r.csv", b"# from our shop\n" + SOME.encode(), "first line is a comment: delete it"),
+    "commas called tabs": ("r.tsv", SOME.encode(), "Files that end in .tsv have tabs"),
+    "spaces": ("r.csv", SOME.replace(",", " ").encode(), "Are there spaces between the fields?"),
+    "thousands": ("r.csv", HEAD.encode() + b'1,2,"2,000"\n', "without commas between thousands (2.000 if it is a decimal one)"),
+    "no ending": ("ratings", SOME.encode(), "unknown kind of file"),
+    "a damaged file": ("r.parquet", b"PAR1 and no more", "is no Parquet file, or a damaged one"),
+    "a torn file": ("r.csv.gz", gzip.compress(SOME.encode())[:30], "is not all there"),
+}
+
+
+@pytest.mark.parametrize("what", list(KINDS))
+@pytest.mark.parametrize("command", [["diagnose"], ["complete", "--rank", "1", "--regularization", "0.1"]])
+def test_commands_refuse_a_file_in_the_same_words(tmp_path, what, command):
+    pytest.importorskip("typer")
+    pytest.importorskip("sklearn")
+    from command_line import refused
+
+    name, content, words = KINDS[what]
+    (tmp_path / name).write_bytes(content)
+    said = [refused(*command, tmp_path / name, *more).splitlines()[-1] for more in ([], ["--memory", "1GB"])]
+    assert words in said[0]
+    assert said[0] == said[1]
+    if command[0] == "complete" and what != "thousands":
+        assert refused(*command, tmp_path / name, "--implicit").splitlines()[-1].split(":")[:2] == said[0].split(":")[:2]
+
+
+def test_a_matrix_is_read_in_memory_alone(tmp_path):
+    pytest.importorskip("typer")
+    import scipy.sparse
+
+    from command_line import done, refused
+
+    scipy.sparse.save_npz(tmp_path / "r.npz", scipy.sparse.eye_array(4).tocsr())
+    done("diagnose", tmp_path / "r.npz", "--rank", 1)
+    assert "is a matrix, which is read in memory alone" in refused("diagnose", tmp_path / "r.npz", "--memory", "1GB")
+
+
+def test_endings_in_capitals_are_read_both_ways(tmp_path):
+    for name in ("a.CSV", "a.CSV.GZ", "a.PARQUET"):
+        if name == "a.PARQUET":
+            pl.DataFrame({"user": [1, 2], "item": [2, 2], "rating": [3, 4]}).write_parquet(tmp_path / name)
+        else:
+            (tmp_path / name).write_bytes(gzip.compress(SOME.encode()) if name.endswith("GZ") else SOME.encode())
+        assert told(in_memory, tmp_path / name)[0] == [(1, 2, 3), (2, 2, 4)]
+        problem = (Completion.from_parquet if name == "a.PARQUET" else Completion.from_csv)(
+            tmp_path / name, "user", "item", "rating"
+        )
+        assert problem.m == 2
+
+
+def test_values_that_vanish_in_single_precision_are_refused(tmp_path):
+    path = written(tmp_path / "r.csv", HEAD + "1,2,0\n1,3,1\n1,4,1e-60\n")
+    with pytest.raises(FileError, match="observation 3: 1e-60 is too small for float32: multiply all values"):
+        Completion.from_csv(path, "user", "item", "rating")
+    assert Completion.from_csv(path, "user", "item", "rating", dtype="float64").m == 3

@@ -220,6 +220,11 @@ def table(columns: list[str], rows: list[list[Any]]) -> None:
         print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
 
 
+def as_typed(text: str) -> str:
+    """An argument in UTF-8, also where the locale is another one and Python could not read its bytes."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def word(text: str, words: Sequence[str], option: str) -> str:
     """One of some words."""
     if text not in words:

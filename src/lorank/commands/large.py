@@ -112,7 +112,7 @@ def open_ratings(files: list[str], names: tuple[str | None, str | None, str | No
         for_files_only(made, names, where)
         return Completion.from_partitions(made, **options), Columns("row", "col", "value")
     found, columns = _columns(files, names)
-    read = Completion.from_parquet if str(found[0]).endswith(".parquet") else Completion.from_csv
+    read = Completion.from_parquet if found[0].suffix.lower() == ".parquet" else Completion.from_csv
 
     def watch(what: str, count: int) -> None:
         say(f"{what}: {count:,}")
@@ -141,11 +141,15 @@ def _columns(files: list[str], names: tuple[str | None, str | None, str | None])
 
 
 def refuse_other_kinds(files: list[Path]) -> None:
-    """A FileError where one of the files of text is something else: a workbook, UTF-16, JSON."""
+    """A FileError where one of the files is no table, or one of text is something else: a workbook, UTF-16, JSON."""
     from ..datafiles.hints import refuse_others
+    from ..datafiles.ratings import kind_of_file
 
     for file in files:
-        if file.suffix.lower() != ".parquet":
+        kind = kind_of_file(file)
+        if kind in ("mtx", "npz"):
+            raise FileError(f"{file} is a matrix, which is read in memory alone, not in partitions")
+        if kind == "text":
             refuse_others(file)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from . import large, taken
-from .common import Misuse, for_people, word
+from .common import Misuse, as_typed, for_people, word
 from .fitting import Request, run_complete, run_diagnose, say_diagnosis
 from .models import run_inspect
 from .options import COLUMNS, LARGE, MODEL, OUTPUT, flag, option
@@ -196,7 +196,7 @@ def register(app: "typer.Typer") -> None:
             if out is not None:
                 run_recommend_all(model, out, n, by, seen, ratings, as_json)
             else:
-                run_recommend(model, str(row), n, by or "taste", seen, as_json)
+                run_recommend(model, as_typed(str(row)), n, by or "taste", seen, as_json)
 
     @app.command()
     def diagnose(

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ..files import FileError
 from ..parameter_checks import counted
 from ..partitions.folder import Folder, open_folder
 from .common import ENDINGS, Misuse, all_files, busy, named, number_or, say_columns, show_json, table, whole_or
@@ -141,11 +140,9 @@ def _open(paths: list[str], names: tuple[str | None, str | None, str | None], wh
     files = find_files([str(file) for file in all_files(paths)], ENDINGS)
     refuse_other_kinds(files)
     row, col, value = names
-    if not str(files[0]).endswith(ENDINGS):
-        raise FileError(f"{files[0]}: pairs are read from {', '.join(ENDINGS[:3])}")
     found = guess_columns(files[0], list(schema_of(files[0])), row, col, None, with_values=False)
     say_columns(named(paths), replace(found, value=value))
-    read = Completion.from_parquet if str(files[0]).endswith(".parquet") else Completion.from_csv
+    read = Completion.from_parquet if files[0].suffix.lower() == ".parquet" else Completion.from_csv
     duplicates = "sum" if where.duplicates == "error" else where.duplicates
     return read(
         [str(f) for f in files],

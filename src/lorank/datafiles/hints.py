@@ -21,7 +21,7 @@ KINDS = {  # how files begin
 NOT_UTF8 = f"is not text in UTF-8, maybe in Latin-1 as Windows writes it: {UTF8.format('WINDOWS-1252')}"
 SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 DECIMAL_COMMA = r"^[+-]?\d+,\d+$"
-THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+\.\d*$"
+THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d*)?$"
 NO_VALUE = ("na", "nan", "null", "none", "n/a", "#n/a", "n.a.", "<na>", "nil", "missing")
 ADDRESS = re.compile(r"^(https?|ftp|s3|gs|gcs|az|file):/")
 JSON = re.compile(rb'^\s*[\[{]\s*["{\[]')
@@ -51,6 +51,10 @@ def refuse_others(path: Path) -> None:
             start = file.read(1 << 10)
     except OSError:
         return  # whoever reads it says why
+    if re.match(rb"(\xef\xbb\xbf)?\s*<(!doctype|html|\?xml)", start, re.IGNORECASE):
+        raise FileError(f"{path} is a web page or other XML, maybe one that says why there is no file: download it again")
+    if start.startswith(b"version https://git-lfs"):
+        raise FileError(f"{path} is a pointer to a file in Git LFS: git lfs pull brings the file itself")
     if JSON.match(start):
         raise FileError(f"{path} is JSON: read it in Python with pandas.read_json, and write it with to_csv")
     if start.startswith(b"sep=") or start.startswith(b"\xef\xbb\xbfsep="):
@@ -67,10 +71,11 @@ def refuse_others(path: Path) -> None:
 def number_hint(cell: str) -> str:
     """The end of a message about a cell that is no number: what to do about it, where one can tell."""
     cell = cell.strip()
+    if re.match(THOUSANDS, cell):
+        decimal = "" if "." in cell or cell.count(",") > 1 else f" ({cell.replace(',', '.')} if it is a decimal one)"
+        return f"; write it without commas between thousands{decimal}"
     if re.match(DECIMAL_COMMA, cell):
         return f"; {POINTS}"
-    if re.match(THOUSANDS, cell):
-        return "; write it without commas between thousands"
     if cell.lower() in NO_VALUE:
         return "; leave out lines without a value"
     return "; write the number alone" if re.search(r"[0-9]", cell) and cell.isascii() and "_" not in cell else ""

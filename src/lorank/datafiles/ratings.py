@@ -110,7 +110,7 @@ def read_ratings(
     """
     paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(one) for one in path]
     path = paths[0]
-    kind = _kind(path)
+    kind = kind_of_file(path)
     if kind in ("mtx", "npz"):
         if len(paths) > 1:
             raise FileError(f"{path} is a matrix: give it alone")
@@ -134,7 +134,7 @@ def read_ratings(
 def read_pairs(path: str | Path, row: str | None = None, col: str | None = None) -> tuple[np.ndarray, np.ndarray, Columns]:
     """Read pairs of ids to predict at: two arrays of whole numbers or of text, and the names of their columns."""
     path = Path(path)
-    kind = _kind(path)
+    kind = kind_of_file(path)
     if kind in ("mtx", "npz"):
         found = _matrix(path, kind)
         return found.row_ids[found.rows], found.col_ids[found.cols], found.columns
@@ -167,7 +167,8 @@ def places(ids: np.ndarray, known: np.ndarray) -> np.ndarray:
     return np.where(known[at] == ids, at, len(known)).astype(np.int64)
 
 
-def _kind(path: Path) -> str:
+def kind_of_file(path: Path) -> str:
+    """text, parquet, mtx or npz, by its ending; a FileError for any other."""
     refuse_elsewhere(path)
     suffixes = [s.lower() for s in path.suffixes]
     last = suffixes[-1] if suffixes else ""
@@ -225,7 +226,7 @@ def _joined(paths: list[Path], first: dict[str, Any], names: Columns, with_value
     if not len(first[names.row]):
         raise FileError(f"{paths[0]} is empty: leave it out")
     for path in paths[1:]:
-        series, _ = _read(path, _kind(path), names.row, names.col, names.value, names.time, with_values=with_values)
+        series, _ = _read(path, kind_of_file(path), names.row, names.col, names.value, names.time, with_values=with_values)
         if not len(series[names.row]):
             raise FileError(f"{path} is empty: leave it out")
         for name, one in series.items():
@@ -352,7 +353,7 @@ def _guess(
         if missing == [2]:
             hint = ". Clicks and purchases, without values, are for --implicit (lorank.ImplicitFactorization in Python)"
         if len(names) == 1:
-            hint = ". There is one alone: is the first line no line of names, or the separator none of , ; | and tab?"
+            hint = _one_alone(path, names[0])
         elif len(left) >= WIDE and 1 in missing and 2 in missing:
             hint = ". A table with a column for each item is for lorank impute; here each line is one rating"
         raise FileError(said + hint)
@@ -360,6 +361,17 @@ def _guess(
         said = f"{path}: its first line, {','.join(names)!r}, looks like data"
         raise FileError(f"{said}. Put one with names above it, such as user,item,rating")
     return Columns(str(found[0]), str(found[1]), found[2], time)
+
+
+def _one_alone(path: Path, name: str) -> str:
+    """Why there may be one column alone."""
+    if name.startswith(("#", "//", "%")):
+        return ". Its first line is a comment: delete it, as with tail -n +2"
+    if path.name.lower().removesuffix(".gz").endswith((".tsv", ".tab")) and any(sign in name for sign in ",;|"):
+        return ". Files that end in .tsv have tabs between their fields: give it the ending .csv"
+    if " " in name.strip():
+        return f". Are there spaces between the fields? Make them tabs: tr -s ' ' '\\t' < {path} > ratings.tsv"
+    return ". There is one alone: is the first line no line of names, or the separator none of , ; | and tab?"
 
 
 def _plain(name: str) -> str:
@@ -391,4 +403,4 @@ def _codes(series: Any) -> tuple[np.ndarray, np.ndarray]:
     return inverse[codes], ids[order]
 
 
-__all__ = ["Columns", "Ratings", "alike", "guess_columns", "places", "read_pairs", "read_ratings"]
+__all__ = ["Columns", "Ratings", "alike", "guess_columns", "kind_of_file", "places", "read_pairs", "read_ratings"]

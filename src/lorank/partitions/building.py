@@ -142,7 +142,7 @@ def _place(piece: Piece, k: int) -> str:
 def _deal(piece: Piece, rows: Any, cols: Any, edges: np.ndarray, kind: np.dtype, raw: Path) -> None:
     """Append observations to the raw file of their partition, in the order in which they came."""
     found = np.empty(len(piece.values), kind)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", under="ignore"):
         found["row"], found["col"], found["value"] = rows.of(piece.rows), cols.of(piece.cols), piece.values
     if piece.weights is not None:
         found["weight"] = piece.weights
@@ -151,6 +151,10 @@ def _deal(piece: Piece, rows: Any, cols: Any, edges: np.ndarray, kind: np.dtype,
         raise FileError(
             f"{piece.origin}, observation {piece.first + k + 1}: {piece.values[k]} is too large for {kind['value']}"
         )
+    lost = (found["value"] == 0) & (piece.values != 0)
+    if lost.any():
+        k = int(np.flatnonzero(lost)[0])
+        raise FileError(f"{_place(piece, k)}: {piece.values[k]} is too small for {kind['value']}: multiply all values")
     part = np.searchsorted(edges, found["row"], side="right") - 1
     order = np.argsort(part.astype(np.uint16) if len(edges) <= 2**16 else part, kind="stable")  # 16 bits are sorted by digits
     ends = np.cumsum(np.bincount(part, minlength=len(edges) - 1))

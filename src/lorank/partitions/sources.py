@@ -205,7 +205,7 @@ def find_files(path: str | os.PathLike[str] | list[Any], endings: tuple[str, ...
         return [file for one in path for file in find_files(one, endings)]
     root = Path(path)
     if root.is_dir():
-        found = sorted(f for f in root.rglob("*") if f.name.endswith(endings) and f.name[0] not in "._")
+        found = sorted(f for f in root.rglob("*") if f.name.lower().endswith(endings) and f.name[0] not in "._")
     elif root.exists():
         found = [root]
     else:
@@ -225,7 +225,7 @@ def schema_of(file: Path) -> dict[str, Any]:
     try:
         return dict(pl.scan_parquet(file, glob=False).collect_schema())
     except (pl.exceptions.PanicException, Exception) as error:
-        raise FileError(f"{file} cannot be read: {str(error).splitlines()[0]}") from None
+        raise FileError(f"{file} is no Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
 
 
 def _batches(lazy: Any, file: Path) -> Iterator[Any]:
