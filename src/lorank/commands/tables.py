@@ -184,8 +184,11 @@ def _at_once(
     """Series, and the low-rank model: the columns of numbers, all rows in memory."""
     from ..datafiles import read_table
     from ..estimators import LowRankImputer, TableImputer
+    from ..files import FileError
 
     table = read_table(file, missing)
+    if len(table.values) < 2:
+        raise FileError(f"{file} has one row: gaps are filled from other rows, and there are none")
     for name, values in zip(table.numbers, table.values.T, strict=True):
         _question(file, name, values)
     numbers, imputer = table.values, None  # type: np.ndarray, Any

@@ -60,7 +60,7 @@ class TableBlocks:
         """A block with numbers as numbers, and null in its gaps."""
         pl = polars()
         if not self.kinds:
-            return self.missing.nulled(block)
+            return self.missing.nulled(self._finite(block))
         found = []
         for name in self.names:
             cells = _stripped(block, name)
@@ -68,6 +68,13 @@ class TableBlocks:
             kind = self.kinds[name]
             found.append(cells if kind == "text" else cells.cast(pl.Float64).cast(pl.Int64 if kind == "whole" else pl.Float64))
         return pl.DataFrame(dict(zip(self.names, found, strict=True)))  # a name may be empty, as pandas writes its index
+
+    def _finite(self, block: Any) -> Any:
+        """A block with null for nan; a FileError where a number is infinite."""
+        for column in block.iter_columns():
+            if column.dtype.is_float() and column.is_infinite().any():
+                raise FileError(f"{self.path}, column {column.name!r}: holds an infinite number; leave such cells empty")
+        return block.fill_nan(None)
 
     def sample(self, count: int, rng: np.random.Generator) -> Any:
         """That many rows, all as likely as each other and in their order; all where there are no more."""

@@ -31,12 +31,15 @@ class Table:
     values : (n, len(numbers)) array
     frame : polars.DataFrame
         The whole table as it was read.
+    cells : polars.DataFrame, optional
+        Of a file of text, as it is written.
     """
 
     names: list[str]
     numbers: list[str]
     values: np.ndarray
     frame: Any
+    cells: Any = None
 
     def with_times(self, name: str) -> tuple[np.ndarray, int | bool]:
         """The numbers, with the times of the rows among them, and the number of their column; True for ``rows``.
@@ -66,18 +69,30 @@ class Table:
         return np.column_stack([self.values, stamps]), self.values.shape[1]
 
     def write(self, path: str | Path, values: np.ndarray) -> None:
-        """Write the table with other numbers, as CSV or Parquet, in one go."""
+        """Write the table with numbers in its gaps, as CSV or Parquet, in one go; what is there stays, letter by letter."""
         pl = polars()
         path = Path(path)
-        new = {name: pl.Series(name, values[:, k]) for k, name in enumerate(self.numbers)}
-        frame = self.frame.with_columns(**new) if new else self.frame
+        as_text = self.cells is not None and path.suffix.lower() != ".parquet"
+        frame, new = self.cells if as_text else self.frame, []
+        for k, name in enumerate(self.numbers):
+            gaps, filled = pl.Series(np.isnan(self.values[:, k])), pl.Series(name, values[:, k])
+            if gaps.any():
+                old = frame.get_column(name)
+                new.append(
+                    filled.cast(pl.String if as_text else pl.Float64).zip_with(gaps, old if as_text else old.cast(pl.Float64))
+                )
+        frame = frame.with_columns(new) if new else frame
         with atomic(path) as temporary:
             if path.suffix.lower() == ".parquet":
                 frame.write_parquet(temporary)
                 return
             separator = "\t" if path.name.lower().removesuffix(".gz").endswith((".tsv", ".tab")) else ","
             with gzip.open(temporary, "wb") if path.suffix.lower() == ".gz" else open(temporary, "wb") as file:
-                frame.write_csv(file, separator=separator)
+                try:
+                    frame.write_csv(file, separator=separator)
+                except pl.exceptions.ComputeError as error:  # lists and durations, say
+                    said = str(error).splitlines()[0]
+                    raise FileError(f"{path}: {said}; write a .parquet file instead, or leave such columns out") from None
 
 
 def read_table(path: str | Path, missing: Missing = NOTHING) -> Table:
@@ -114,10 +129,10 @@ def read_table(path: str | Path, missing: Missing = NOTHING) -> Table:
             columns[name] = value
         elif bad.sum() < (~gap).sum() or cells.filter(bad).str.contains(DECIMAL_COMMA).all():
             _blame(path, separator, names, named, name)
-    return _table(path, frame.with_columns(**columns), numbers)
+    return _table(path, frame.with_columns(**columns), numbers, frame)
 
 
-def _table(path: Path, frame: Any, numbers: list[str]) -> Table:
+def _table(path: Path, frame: Any, numbers: list[str], cells: Any = None) -> Table:
     pl = polars()
     if not len(frame):
         raise FileError(f"{path} has no rows")
@@ -127,7 +142,7 @@ def _table(path: Path, frame: Any, numbers: list[str]) -> Table:
     if np.isinf(values).any():
         i, j = np.argwhere(np.isinf(values))[0]
         raise FileError(f"{path}, row {i + 1}, column {numbers[j]!r}: infinite")
-    return Table(list(frame.columns), numbers, values, frame)
+    return Table(list(frame.columns), numbers, values, frame, cells)
 
 
 def _blame(path: Path, separator: str, names: list[str], named: bool, name: str) -> None:

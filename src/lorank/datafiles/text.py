@@ -178,6 +178,8 @@ def read_cells(text: bytes, path: Path, separator: str, names: Sequence[str], he
     """All cells of a file, or of a part of it, as text; an error names the first record of another length."""
     pl = polars()
     written = as_written(path, separator, names, header)
+    if b"\r" in text and b"\n" not in text:
+        text = text.replace(b"\r", b"\n")  # lines of old, which polars does not know
 
     def read(text: bytes, names: Sequence[str], header: bool) -> Any:
         schema = dict.fromkeys(names, pl.String)
@@ -196,9 +198,9 @@ def read_cells(text: bytes, path: Path, separator: str, names: Sequence[str], he
     except (pl.exceptions.PanicException, pl.exceptions.PolarsError, OSError, ValueError) as error:
         for line, record in records(path, separator):
             if len(record) > len(names):
-                raise FileError(
-                    f"{path}, line {line}: {counted(len(record), 'field')} where the first line has {len(names)}"
-                ) from None
+                said = f"{path}, line {line}: {counted(len(record), 'field')} where the first line has {len(names)}"
+                comment = ", a comment: delete it" if names[0].startswith("#") else ""
+                raise FileError(said + comment) from None
         raise FileError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
 
 
