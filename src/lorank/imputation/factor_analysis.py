@@ -21,6 +21,52 @@ ROWS = 1 << 22  # numbers in the matrices of a block of rows
 
 
 @dataclass(frozen=True)
+class Cells:
+    """A table with gaps, for products: no pass over it but those.
+
+    Attributes
+    ----------
+    values : (n, d) array
+        0 in the gaps.
+    some : (d,) Boolean array
+        Columns that have gaps.
+    mask : (n, k) array
+        1 where such a column is known, 0 in its gaps.
+    """
+
+    values: np.ndarray
+    some: np.ndarray
+    mask: np.ndarray
+
+    @classmethod
+    def of(cls, table: np.ndarray) -> Cells:
+        known = ~np.isnan(table)
+        some = ~known.all(axis=0)
+        return cls(np.where(known, table, 0.0), some, known[:, some].astype(np.float64))
+
+    def centred_times(self, mean: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """``(known * (table - mean)) @ W``."""
+        shift = mean[:, None] * W
+        return np.asarray(self.values @ W - self.mask @ shift[self.some] - shift[~self.some].sum(axis=0))
+
+    def known_sums(self, z: np.ndarray) -> np.ndarray:
+        """``known^T z``: sums over the rows in which a column is known."""
+        found = np.tile(z.sum(axis=0), (len(self.some), 1))
+        found[self.some] = self.mask.T @ z
+        return found
+
+    def summed(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """``sum_j known_ij left_j right_j^T`` for each row i, an (n, r, r) array, of symmetric products.
+
+        Columns that are known everywhere are summed once, and of the others' products one half.
+        """
+        r, some = left.shape[1], self.some
+        upper = np.triu_indices(r)
+        products = left[some][:, upper[0]] * right[some][:, upper[1]]
+        return _square(self.mask @ products, r) + left[~some].T @ right[~some]
+
+
+@dataclass(frozen=True)
 class FactorAnalysis:
     """A mean, loadings and noise.
 
@@ -45,11 +91,14 @@ class FactorAnalysis:
 
     def factors(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means and covariances of the rows' factors: (n, r) and (n, r, r) arrays."""
+        return self.factors_of(Cells.of(table))
+
+    def factors_of(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
+        """The same of a table that is taken apart already."""
         W, r = self.loadings, self.loadings.shape[1]
-        known = ~np.isnan(table)
         weighted = W / self.noise[:, None]
-        covariance = np.linalg.inv(_summed(known, weighted, W) + np.eye(r))
-        score = np.where(known, table - self.mean, 0.0) @ weighted
+        covariance = np.linalg.inv(cells.summed(weighted, W) + np.eye(r))
+        score = cells.centred_times(self.mean, weighted)
         return (covariance @ score[:, :, None])[:, :, 0], covariance
 
     def fill(self, table: np.ndarray, patterns: Patterns | None = None) -> np.ndarray:
@@ -99,10 +148,10 @@ def fit_factor_analysis(
     tol : float
         Stop once no column's noise changes by more than this, relatively to its variance.
     """
-    known = ~np.isnan(table)
-    counts = np.maximum(known.sum(axis=0), 1)
-    some = ~known.all(axis=0)
-    mask, upper = known[:, some].astype(np.float64), np.triu_indices(rank)
+    known, cells, upper = ~np.isnan(table), Cells.of(table), np.triu_indices(rank)
+    number = known.sum(axis=0)
+    counts = np.maximum(number, 1)
+    some, total, squares = cells.some, cells.values.sum(axis=0), (cells.values**2).sum(axis=0)
     model = start or _nothing(table, known, counts)
     if rank > model.loadings.shape[1]:
         model = _grown(table, known, model, rank)
@@ -111,16 +160,17 @@ def fit_factor_analysis(
     n_iter = 0
     while n_iter < max_iter:
         n_iter += 1
-        z, covariance = FactorAnalysis(mean, W, noise).factors(table)
+        z, covariance = FactorAnalysis(mean, W, noise).factors_of(cells)
         second = covariance + z[:, :, None] * z[:, None, :]
-        X = np.where(known, table - mean, 0.0)
         A = np.broadcast_to(second.sum(axis=0), (len(W), rank, rank)).copy()  # of columns that are known everywhere
-        A[some] = _square(mask.T @ second[:, upper[0], upper[1]], rank)
+        A[some] = _square(cells.mask.T @ second[:, upper[0], upper[1]], rank)
         A += RIDGE * np.eye(rank)
-        b = X.T @ z
+        seen = cells.known_sums(z)
+        b = cells.values.T @ z - mean[:, None] * seen
         W = np.linalg.solve(A, b[:, :, None])[:, :, 0]
-        new = np.maximum(((X**2).sum(axis=0) - (W * b).sum(axis=1)) / counts, FLOOR * np.maximum(variance, FLOOR))
-        mean = mean + np.where(known, X - z @ W.T, 0.0).sum(axis=0) / counts
+        centred = np.maximum(squares - 2 * mean * total + number * mean**2, 0.0)
+        new = np.maximum((centred - (W * b).sum(axis=1)) / counts, FLOOR * np.maximum(variance, FLOOR))
+        mean = np.where(number > 0, (total - (W * seen).sum(axis=1)) / counts, mean)
         W = W @ np.linalg.cholesky(second.mean(axis=0))  # factors of unit variance again: without this, scales creep
         change = float(np.max(np.abs(new - noise) / np.maximum(variance, FLOOR)))
         noise = new
@@ -153,17 +203,6 @@ def choose_rank(table: np.ndarray, held: np.ndarray) -> FactorAnalysis:
                 break
     assert best is not None
     return best[1]
-
-
-def _summed(known: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """``sum_j known_ij left_j right_j^T`` for each row i, an (n, r, r) array, of symmetric products.
-
-    Columns that are known everywhere are summed once, and of the others' products one half.
-    """
-    r = left.shape[1]
-    some, upper = ~known.all(axis=0), np.triu_indices(r)
-    products = left[some][:, upper[0]] * right[some][:, upper[1]]
-    return _square(known[:, some].astype(np.float64) @ products, r) + left[~some].T @ right[~some]
 
 
 def _square(halves: np.ndarray, r: int) -> np.ndarray:
