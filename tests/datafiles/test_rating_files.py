@@ -162,6 +162,7 @@ cells = st.one_of(
 )
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # what is odd and read is warned about
 @given(st.lists(st.lists(cells, min_size=2, max_size=4), max_size=8), st.booleans())
 def test_fuzzed_records(tmp_path_factory, records, quoted):
     out = io.StringIO()
@@ -171,6 +172,7 @@ def test_fuzzed_records(tmp_path_factory, records, quoted):
     compare(tmp_path_factory, out.getvalue().encode())
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # what is odd and read is warned about
 @given(
     st.lists(
         st.sampled_from([b"1", b"2,", b",", b"\n", b'"', b"\r", b"a", b"\xff", b"3.5", b"\x00", b" ", b"1,2,3\n"]), max_size=14
@@ -198,6 +200,7 @@ def compare(tmp_path_factory, content):
     assert [(str(a), str(b), c) for a, b, c in triples(found)] == expected
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # what is odd and read is warned about
 @given(st.binary(max_size=300), st.sampled_from(["x.csv", "x.tsv", "x.parquet", "x.mtx", "x.npz", "x.csv.gz"]))
 def test_fuzzed_files_of_every_kind(tmp_path_factory, content, name):
     path = tmp_path_factory.getbasetemp() / name

@@ -51,6 +51,7 @@ def test_a_failed_write_leaves_nothing(tmp_path):
         table.write(tmp_path / "nowhere" / "o.csv", table.values)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # what is odd and read is warned about
 @given(st.binary(max_size=200), st.sampled_from(["y.csv", "y.tsv", "y.parquet"]))
 def test_fuzzed(tmp_path_factory, content, name):
     path = tmp_path_factory.getbasetemp() / name

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import FileError
-from .text import DIGITS, FIELD, TRUTH, Part, as_written, complain, polars, records, whole
+from .text import DIGITS, FIELD, TRUTH, Part, as_written, complain, lines, polars, records, whole
 
 BYTES = 1 << 24  # of a part
 BOM = b"\xef\xbb\xbf"
@@ -47,7 +47,7 @@ def read_columns(
     types = [pl.Float64 if kinds.get(name) == "number" else pl.String for name in names]
     written = as_written(path, separator, names, header)
     try:
-        if part is not None and b"\r" in part.text and b"\n" not in part.text:
+        if _ends_of_old(path, part):
             raise ValueError("polars knows no lines that end in a carriage return alone")
         frame = pl.read_csv(
             path if part is None else part.text,
@@ -75,6 +75,14 @@ def read_columns(
             return _slowly(path, separator, names, header, kinds, part)
         out[name] = series if found is None else found
     return out
+
+
+def _ends_of_old(path: Path, part: Part | None) -> bool:
+    """Whether lines end in a carriage return alone."""
+    if part is not None:
+        return b"\r" in part.text and b"\n" not in part.text
+    with lines(path) as file:
+        return str(file.readline(1 << 16)).endswith("\r")
 
 
 def as_whole(series: Any) -> Any:
@@ -177,12 +185,12 @@ def _last_end(path: Path, text: bytes, separator: str, line: int) -> int:
 def _last_end_exactly(path: Path, text: bytes, separator: str, line: int) -> int:
     """The same line by line, where some quotes are letters like others: those within a field that does not begin with one."""
     csv.field_size_limit(max(csv.field_size_limit(), FIELD))
-    lines = text.splitlines(keepends=True)
-    reader = csv.reader((one.decode("utf-8", "replace") for one in lines), delimiter=separator)
+    each = text.splitlines(keepends=True)
+    reader = csv.reader((one.decode("utf-8", "replace") for one in each), delimiter=separator)
     last = before = 0
     try:
         for _ in reader:
             before, last = last, reader.line_num  # the last of them may go on
     except csv.Error:
         raise FileError(f'{path}, line {line + last}: a quotation mark (") is opened there, and never closed') from None
-    return sum(map(len, lines[:before]))
+    return sum(map(len, each[:before]))
