@@ -84,6 +84,7 @@ REFUSED = {
     "text below line breaks in quotes": (HEAD + '"a\n\nb",2,3\n1,3,x\n', "line 5, column 'rating': 'x' is no number"),
     "text far below": (HEAD + MANY + "1,3,x\n", "line 62, column 'rating': 'x' is no number"),
     "a line of blanks": (HEAD + "1,2,3\n   \n2,2,4\n", "line 3: 1 field where the first line has 3"),
+    "a line of blanks, last": (HEAD + MANY + "  \n", "line 62: 1 field where the first line has 3"),
     "a line of separators": (HEAD + "1,2,3\n,,\n", "line 3, column 'user': empty"),
     "a short line": (HEAD + "1,2,3\n1,3\n", "line 3: 2 fields where the first line has 3"),
     "a long line": (HEAD + "1,2,3\n1,3,4,5\n", "line 3: 4 fields where the first line has 3"),

@@ -196,6 +196,8 @@ def _text(path: Path, separator: str, names: list[str], named: bool) -> Iterator
     """One part of the file after the other, with a frame of its cells."""
     for part in parts(path, separator):
         whole = without_empty_lines(part.text, separator) if len(names) > 1 else part.text
+        if not whole:
+            continue
         frame = read_cells(whole, path, separator, names, named and part.first)
         if len(frame):
             yield part, frame

@@ -138,7 +138,7 @@ def parts(path: Path, separator: str) -> Iterator[Part]:
             some = (left + data).removeprefix(BOM) if first else left + data
             end = _last_end(path, some, separator, line) if data else len(some)
             text, left = some[:end], some[end:]
-            if text and not text.isspace():
+            if text.lstrip(b"\r\n"):
                 empty = text.endswith((b"\n\n", b"\n\r\n", b"\r\r"))  # lines at the end: with them it would be read slowly
                 yield Part(text.rstrip(b"\r\n") if empty else text, line, first)
                 first = False
