@@ -96,6 +96,22 @@ def test_pairs_that_occur_in_two_files(tmp_path, how):
     np.testing.assert_allclose(problem.observations.host().values, expected.observations.host().values, rtol=1e-5)
 
 
+@pytest.mark.parametrize("how", ["mean", "last"])
+def test_weighted_pairs_that_occur_twice(how):
+    frame = table()
+    again = frame[:50].with_columns(stars=pl.col("stars") + 1, weight=pl.col("weight") * 3)
+    names = {"rows": "user", "cols": "item", "values": "stars", "weights": "weight", "dtype": "float64"}
+    problem = lr.Completion.from_frames([frame, again], **names, partitions=5, duplicates=how)
+    both = pl.concat([frame, again])
+    expected, _, _ = in_memory(both, duplicates=how, weights=both["weight"].to_numpy())
+    for found, wanted in zip(problem.observations.host(), expected.observations.host(), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)  # values of single precision there
+    with pytest.raises(ValueError, match="'sum' has no meaning with weights"):
+        lr.Completion.from_frames([frame, again], **names, duplicates="sum")
+    with pytest.raises(ValueError, match="the mean of classes is no class"):
+        lr.Completion.from_frames([frame, again], **names, duplicates="mean", loss="ordinal")
+
+
 class Arrays:
     """A source of one's own: numbers for rows and columns, in two pieces."""
 
@@ -119,7 +135,18 @@ def test_arrays_with_numbers(tmp_path):
         build(source, tmp_path / "q", shape=(40, 30))
     with pytest.raises(ValueError, match="partitions=600"):
         build(source, tmp_path / "q", shape=(50, 30), partitions=600)
+    with pytest.raises(FileError, match="no observations"):
+        build(Arrays(*(a[:0] for a in source.arrays)), tmp_path / "q", shape=(50, 30))
+    source.arrays[2][450] = np.inf
+    with pytest.raises(FileError, match=r"the arrays, observation 451: the value inf is not finite"):
+        build(source, tmp_path / "q", shape=(50, 30))
     assert [f.name for f in tmp_path.iterdir()] == ["p"]
+
+
+def test_weights_that_are_not_positive():
+    frame = pl.DataFrame({"r": [0, 1, 2], "c": [0, 1, 2], "v": [1.0, 2.0, 3.0], "w": [1.0, 0.0, 1.0]})
+    with pytest.raises(FileError, match=r"observation 2: the weight 0.0 is not positive"):
+        lr.Completion.from_frames(frame, "r", "c", "v", "w")
 
 
 def bad_schema(frame, place):

@@ -21,8 +21,9 @@ from ..partitions.folder import Folder, open_folder
 from ..partitions.frames import FrameSource
 from ..partitions.memory import parse_size
 from ..partitions.opening import observations_of, out_of_core, save
-from ..partitions.sources import Source, TableSource, find_files
+from ..partitions.sources import TableSource, find_files
 from .array_checks import as_shape
+from .loss_checks import check_merging
 
 if TYPE_CHECKING:
     from .completion import Completion
@@ -190,7 +191,7 @@ class BigCompletion:
         return cls._from(FrameSource(frames, (rows, cols, values, weights)), "from_frames", options)
 
     @classmethod
-    def _from(cls, source: Source, name: str, options: dict[str, Any]) -> Self:
+    def _from(cls, source: TableSource | FrameSource, name: str, options: dict[str, Any]) -> Self:
         defaults = {"folder": None, "partitions": None, "shape": None, "dtype": "float32", "duplicates": "error"}
         defaults |= {"loss": "squares", "precision": "auto", "client": None, "cluster": None, "memory": None, "watch": None}
         unknown = set(options) - set(defaults)
@@ -214,7 +215,7 @@ class BigCompletion:
     @classmethod
     def _built(
         cls,
-        source: Source,
+        source: TableSource | FrameSource,
         folder: Any,
         partitions: int | None,
         shape: Any,
@@ -231,8 +232,8 @@ class BigCompletion:
         check("partitions", partitions, optional(whole(1)))
         check("dtype", str(dtype), one_of(("float32", "float64")))
         check("duplicates", duplicates, one_of(("error", "mean", "last", "sum")))
-        if isinstance(source, (TableSource, FrameSource)):
-            source.check()
+        check_merging(resolve_loss(loss), duplicates, source.names[3] is not None)
+        source.check()
         shape, least = None if shape is None else as_shape(shape), 1
         if client is not None or cluster is not None:  # what is wrong there is said before anything long runs
             from ..partitions.client import connect

@@ -122,7 +122,7 @@ class Completion(BigCompletion, Problem):
         check_range(rows, shape[0], "rows")
         check_range(cols, shape[1], "cols")
         check_finite(values, rows, cols)
-        check_merging(self.loss, duplicates)
+        check_merging(self.loss, duplicates, weights is not None or exposure is not None)
         if self.loss is not None:
             if backend_of(values).is_complex(values) and not self.loss.takes_complex:
                 raise ValueError(f"values are complex: loss={self.loss.name!r} takes real ones")
@@ -132,8 +132,6 @@ class Completion(BigCompletion, Problem):
         self._given = Given(len(values))
         if weights is not None:
             weights = weight_array(weights, len(values))
-            if duplicates == "sum":
-                raise ValueError("duplicates='sum' has no meaning with weights: use 'mean' or 'last'")
             keep = weights > 0
             if not keep.all():
                 self._given = replace(self._given, kept=backend_of(keep).to_numpy(keep))

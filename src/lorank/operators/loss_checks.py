@@ -6,11 +6,13 @@ from typing import Any
 
 from ..backends import Array, backend_of
 from ..datafits import Loss
-from .entry_checks import Duplicates, value_array
+from .entry_checks import value_array
 
 
-def check_merging(loss: Loss | None, duplicates: Duplicates) -> None:
+def check_merging(loss: Loss | None, duplicates: str, weighted: bool) -> None:
     """A ValueError where repeated observations cannot be made one in that way."""
+    if weighted and duplicates == "sum":
+        raise ValueError("duplicates='sum' has no meaning with weights: use 'mean' or 'last'")
     if loss is None or not loss.discrete or duplicates in ("error", "last"):
         return
     if (duplicates == "mean" and loss.exact_means) or (duplicates == "sum" and loss.name == "poisson"):

@@ -121,8 +121,7 @@ class Spread:
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
         if not options and function.__name__ in ("where", "clip", "real", "imag", "nan_to_num"):
             return self.apply(function.__name__, *args)
-        whole = [a.whole() if isinstance(a, Spread) else a for a in args]
-        return function(*whole, **options)
+        return function(*_on_the_driver(args), **{name: _on_the_driver(a) for name, a in options.items()})
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         a = self.whole()
@@ -160,9 +159,10 @@ class Spread:
         return self if self.ndim == 1 else self.whole().ravel()
 
     def copy(self) -> Spread:
-        return Spread(
-            self.graph, self.graph.node(self.node.kind, "compute", "copy", self.node), self.side, self.sizes, self.like
-        )
+        return self.made("compute", "copy", self, like=self.like)
+
+    def __matmul__(self, a: np.ndarray) -> Spread:
+        return self.made("apply", "matmul", self, Whole(a), like=self.like @ a)
 
     # -- some of it --------------------------------------------------------------------------------------------------
     def __getitem__(self, key: Any) -> Any:
@@ -175,19 +175,19 @@ class Spread:
             kept = self.graph.find([("selected", (self.node, first.node))])[0]
             found = kept if self.side == COLS else np.concatenate(kept)
         elif isinstance(first, (int, np.integer)):
-            found = self.rows([int(first) + (len(self) if first < 0 else 0)])[0]
+            found = self.rows([int(first)])[0]
             return found[rest] if rest else found
         elif isinstance(first, slice):
             found = self.rows(range(*first.indices(len(self))))
         else:
-            index = np.asarray(first)
-            index = np.flatnonzero(index) if index.dtype.kind == "b" else index
-            found = self.rows(np.where(index < 0, index + len(self), index))
+            found = self.rows(first)
+        if any(isinstance(k, (list, np.ndarray)) for k in rest) and not isinstance(first, slice):
+            return found[(np.arange(len(found)), *rest)]  # entries one by one
         return found[(slice(None), *rest)] if rest else found
 
     def rows(self, index: Any) -> np.ndarray:
         """Some of its rows, on the driver."""
-        index = np.asarray(index, np.int64)
+        index = self._numbers(index)
         out = np.empty((len(index), *self.like.shape[1:]), self.dtype)
         if self.side == ENTRIES:
             return self.whole()[index]
@@ -197,11 +197,18 @@ class Spread:
                 out[at] = some
         return out
 
+    def _numbers(self, index: Any) -> np.ndarray:
+        """Numbers of rows from 0 on, of an index as NumPy takes it: an IndexError where there is no such row."""
+        index = np.asarray(index)
+        index = np.flatnonzero(index) if index.dtype.kind == "b" else index.astype(np.int64)
+        index = np.where(index < 0, index + len(self), index)
+        if index.ndim != 1 or ((index < 0) | (index >= len(self))).any():
+            raise IndexError(f"{self!r} has rows 0 .. {len(self) - 1}, to be asked for in one list")
+        return index
+
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(key, np.ndarray) and key.dtype.kind in "iu" and np.ndim(value) == 0 and self.side != ENTRIES:
-            node = self.made("put", self, _key(key.copy()), value, like=self.like).node
-        elif isinstance(key, tuple) and key[0] == slice(None) and np.ndim(value) == 0:
-            node = self.made("put_columns", self, _key(key[1]), value, like=self.like).node
+            node = self.made("put", self, Whole(self._numbers(key)), value, like=self.like).node
         else:
             whole = self.whole()
             whole[key] = value
@@ -232,7 +239,7 @@ class Spread:
 
     def mean(self, axis: int | None = None) -> Any:
         if axis not in (None, 0):
-            return self.made("method", "mean", self, axis, like=self.like.sum(axis))
+            return self.made("method", "mean", self, axis, like=self.like.mean(axis))
         count = len(self) if axis == 0 else max(self.size, 1)
         return self.sum(axis) / count
 
@@ -269,6 +276,13 @@ def _key(key: Any) -> Any:
     return Whole(key) if isinstance(key, np.ndarray) else key
 
 
+def _on_the_driver(a: Any) -> Any:
+    """An argument of a function of NumPy's, arrays in lists included."""
+    if isinstance(a, (list, tuple)):
+        return type(a)(map(_on_the_driver, a))
+    return a.whole() if isinstance(a, Spread) else a
+
+
 def added(like: Spread, wanted: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
     """What the blocks find, added up; several at once. Shared values are taken as they are."""
     found = like.graph.find(wanted)
@@ -288,4 +302,4 @@ for _name in ("add", "sub", "mul", "truediv", "pow", "gt", "lt", "ge", "le", "eq
     setattr(Spread, f"__{_name}__", _operator(_name))
 for _name in ("add", "sub", "mul", "truediv", "pow"):
     setattr(Spread, f"__r{_name}__", _operator(_name, True))
-Spread.__and__, Spread.__or__, Spread.__matmul__ = _operator("and_"), _operator("or_"), _operator("matmul")  # type: ignore
+Spread.__and__, Spread.__or__ = _operator("and_"), _operator("or_")  # type: ignore

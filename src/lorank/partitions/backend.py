@@ -23,7 +23,7 @@ from .graph import Graph
 from .memory import shown
 from .observations import SpreadObservations
 from .plan import Plan, share_out
-from .programs import Pieces
+from .programs import BLOCK, SHARED, Pieces
 from .site import InMemory, Site
 
 MOST_GRAMS = 500  # small matrices that are remembered
@@ -117,7 +117,7 @@ class Partitioned(Reference):
         if not isinstance(a, Spread):
             return super().largest(a)
         found = a.graph.find([("compute", ("largest", a.node))])[0]
-        return max(found) if isinstance(found, list) else float(found)
+        return float(np.max(found))  # nan where one is nan
 
     def first(self, flags: Array) -> int:
         return int(self.places(flags)[0]) if isinstance(flags, Spread) else super().first(flags)
@@ -296,8 +296,9 @@ class Partitioned(Reference):
         """By a QR of each block, and one of the small factors that they leave."""
         if not isinstance(a, Spread):
             return super().qr(a)
-        pair = a.graph.node(a.node.kind, "small_qr", a.node)
-        q = Spread(a.graph, a.graph.node(a.node.kind, "item", pair, 0), a.side, a.sizes, a.like)
+        kind = SHARED if a.side == COLS else BLOCK  # not the node's own, which may be a sum over blocks
+        pair = a.graph.node(kind, "small_qr", a.node)
+        q = Spread(a.graph, a.graph.node(kind, "item", pair, 0), a.side, a.sizes, a.like)
         found = a.graph.find([("item", (pair, 1))])[0]
         if a.side == COLS:
             return q, np.asarray(found)
@@ -308,11 +309,6 @@ class Partitioned(Reference):
 
     def basis(self, n: int, width: int, dtype: Any) -> Any:
         return GrowingBasis(self)
-
-    def inverses(self, stack: Array) -> Array:
-        return (
-            stack.made("compute", "inverses", stack, like=stack.like) if isinstance(stack, Spread) else super().inverses(stack)
-        )
 
     def block_solver(self, stack: Array) -> Callable[[Array], Array]:
         if not isinstance(stack, Spread):

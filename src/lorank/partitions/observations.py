@@ -216,9 +216,8 @@ class SpreadObservations:
         return (self._cols if side else self._rows)(node, np.zeros(0))
 
     def squares(self, p: Vector) -> tuple[Array, Array]:
-        rows, cols = (self._pass(kind, "squares", self._entries(p)) for kind in (BLOCK, SUM))
-        make = self.graph.node
-        return self._rows(make(BLOCK, "item", rows, 0), np.zeros(0)), self._cols(make(SHARED, "item", cols, 1), np.zeros(0))
+        pair, make = self._pass(BLOCK, "squares", self._entries(p)), self.graph.node
+        return self._rows(make(BLOCK, "item", pair, 0), np.zeros(0)), self._cols(make(SUM, "item", pair, 1), np.zeros(0))
 
     @functools.cached_property
     def _counts(self) -> tuple[Array, Array]:

@@ -130,13 +130,6 @@ def put(where: Where, a: Any, index: np.ndarray, value: Any) -> Any:
 
 
 @operation
-def put_columns(where: Where, a: Any, key: Any, value: Any) -> Any:
-    out = where.backend.copy(a)
-    out[:, key] = value
-    return out
-
-
-@operation
 def take(where: Where, a: Any, index: np.ndarray) -> Any:
     """Those of these rows of the whole array that are here, and where they stand among them."""
     at = np.flatnonzero((index >= where.first) & (index < where.last))
