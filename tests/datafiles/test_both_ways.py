@@ -65,6 +65,23 @@ READ = {  # what is read: rows, columns and values, in the file's order
         HEAD + 'a"b,2,3\nc,2,4\n"d\ne",2,5\n5" pipe,2,6\n',
         [('a"b', 2, 3), ("c", 2, 4), ("d\ne", 2, 5), ('5" pipe', 2, 6)],
     ),
+    "quotes at ends": (
+        HEAD + "".join(f'{k},12",3\n"a\n{k}",2,4\n' for k in range(20)),
+        [*((str(k), '12"', 3) for k in range(20)), *((f"a\n{k}", "2", 4) for k in range(20))],
+    ),
+    "all line ends, and a column that is not asked for": (
+        "user,item,rating,when\n1,2,3,4\r\n2,2,4,4\r3,3,3,4\n\r4,x,4,4\n5,5,5,4\r",
+        [(1, "2", 3), (2, "2", 4), (3, "3", 3), (4, "x", 4), (5, "5", 5)],
+    ),
+    "line ends of old, and line breaks in quotes": (
+        SOME.replace("\n", "\r") + "".join(f'7,{k},4\r"a\n{k}",2,4\r' for k in range(20)),
+        [
+            ("1", 2, 3),
+            ("2", 2, 4),
+            *(("7", k, 4) for k in range(20)),
+            *((f"a\n{k}", 2, 4) for k in range(20)),
+        ],
+    ),
     "a line short of what is not asked for": ("user,item,rating,when\n1,2,3,4\n1,3,4\n", [(1, 2, 3), (1, 3, 4)]),
     "ids like none": (HEAD + "NA,2,3\nb,2,4\nNA,3,3\n", [("NA", 2, 3), ("b", 2, 4), ("NA", 3, 3)]),
     "99 for no value": (

@@ -47,8 +47,8 @@ def read_columns(
     types = [pl.Float64 if kinds.get(name) == "number" else pl.String for name in names]
     written = as_written(path, separator, names, header)
     try:
-        if _ends_of_old(path, part):
-            raise ValueError("polars knows no lines that end in a carriage return alone")
+        if _ends_of_old(path, part) or (part is None and len(kinds) < len(names) and _has_lone_returns(path)):
+            raise ValueError("polars knows no lines that end so, and says nothing where some columns are not asked for")
         frame = pl.read_csv(
             path if part is None else part.text,
             separator=separator,
@@ -78,11 +78,26 @@ def read_columns(
 
 
 def _ends_of_old(path: Path, part: Part | None) -> bool:
-    """Whether lines end in a carriage return alone."""
+    """Whether lines end in a carriage return alone: the first of a file, or any of a part."""
     if part is not None:
-        return b"\r" in part.text and b"\n" not in part.text
+        return _lone_returns(part.text)
     with lines(path) as file:
         return str(file.readline(1 << 16)).endswith("\r")
+
+
+def _has_lone_returns(path: Path) -> bool:
+    with _opened(path) as file:
+        last = b""
+        while some := file.read(BYTES):
+            if _lone_returns(last + some.removesuffix(b"\r")):
+                return True
+            last = b"\r" if some.endswith(b"\r") else b""
+    return bool(last)
+
+
+def _lone_returns(text: bytes) -> bool:
+    """Whether there are carriage returns without a line feed after them."""
+    return b"\r" in text and text.count(b"\r") != text.count(b"\r\n")
 
 
 def as_whole(series: Any) -> Any:
@@ -102,8 +117,10 @@ def as_whole(series: Any) -> Any:
 
 
 def _doubtful(series: Any) -> bool:
-    """Whether some cells are blank, or hold what no text has."""
-    return bool(((series.str.strip_chars() == "") | series.str.contains("\x00", literal=True)).any())
+    """Whether some cells are blank, or hold what no text has, or what may have ended a line."""
+    text = series.str
+    odd = (text.strip_chars() == "") | text.contains("\x00", literal=True) | text.contains("\r", literal=True)
+    return bool(odd.any())
 
 
 def _slowly(
@@ -172,7 +189,7 @@ def _last_end(path: Path, text: bytes, separator: str, line: int) -> int:
     quotes, end = text.count(b'"'), len(text)
     if ending == b"\r":
         end -= text.endswith(b"\r")  # a line feed may follow
-    if quotes and re.search(rb'[^"\r\n%s]"(?=[^"\r\n%s])' % ((re.escape(separator.encode()),) * 2), text):
+    if quotes and _has_letters_of_quotes(text, separator):
         return _last_end_exactly(path, text, separator, line)
     while (at := text.rfind(ending, 0, end)) >= 0:
         quotes -= text.count(b'"', at, end)
@@ -180,6 +197,18 @@ def _last_end(path: Path, text: bytes, separator: str, line: int) -> int:
             return at + 1
         end = at
     return 0 if len(text) < BYTES + FIELD else _last_end_exactly(path, text, separator, line)
+
+
+def _has_letters_of_quotes(text: bytes, separator: str) -> bool:
+    """Whether some quotes may be letters like others, as in 5" pipe or 12": those do not come in pairs."""
+    between = re.escape(separator.encode()) + rb'\r\n"'
+    pairs = re.match(rb'(?:[^"]*+(?:\A|(?<=[%s]))"[^"]*+")*+' % between, text)  # that begin where a field does
+    end = 0 if pairs is None else pairs.end()
+    at = text.find(b'"', end)
+    if at < 0:
+        return False
+    begins = at == 0 or text[at - 1 : at] in (separator.encode(), b"\r", b"\n", b'"')
+    return not begins or text.find(b'"', at + 1) >= 0  # else the last field goes on
 
 
 def _last_end_exactly(path: Path, text: bytes, separator: str, line: int) -> int:
