@@ -112,3 +112,18 @@ def test_what_was_left_out_was_seen(tmp_path):
         at = [indptr[i] + np.searchsorted(indices[indptr[i] : indptr[i + 1]], j) for i, j in pairs[::50]]
         assert not one._liked[at].any()
         assert one._liked.sum() > 0.4 * len(pairs)
+
+
+def test_what_has_no_weight_says_nothing_of_the_rest():
+    """More than half of the observations count for nothing: their deviations, times 0, are no measure of the others."""
+    _, pairs, values, wrong = ratings(0.05)
+    weights = np.where(np.arange(len(values)) % 5 < 2, 1.0, 0.0)
+    counts = weights > 0
+    options = {"rank": 2, "regularization": "learned", "shape": (60, 50)}
+    found = lr.MatrixCompletion(loss="robust", **options).fit(pairs, values, weights)
+    alone = lr.MatrixCompletion(loss="robust", **options).fit(pairs[counts], values[counts], weights[counts])
+    assert np.array_equal(found.outliers_[counts], alone.outliers_)
+    assert not found.outliers_[~counts].any()
+    assert alone.outliers_[wrong[counts]].mean() > 0.9
+    with pytest.warns(lr.OutlierWarning, match="loss='robust'"):
+        lr.MatrixCompletion(**options).fit(pairs, values, weights)

@@ -34,6 +34,7 @@ def find_outliers(model: Any, pairs: np.ndarray, values: np.ndarray, weights: np
     (m,) bool array
     """
     wrong, rank = np.zeros(len(values), bool), model.rank
+    counts = np.ones(len(values), bool) if weights is None else weights > 0  # others are never wrong
     for k in range(ROUNDS):
         settings = {"loss": "squares" if k else "tukey", "intervals": False, "rank": rank, "handle_unknown": "ignore"}
         settings["half_life"] = None  # weights have it
@@ -44,9 +45,9 @@ def find_outliers(model: Any, pairs: np.ndarray, values: np.ndarray, weights: np
             d, rank = values - trial.predict(pairs), trial.rank_
         if weights is not None:  # they say how large a deviation may be
             d = d * np.sqrt(weights)
-        scale = quantile(d[~wrong], 0.5, get_backend("reference")) / NORMAL_MEDIAN
+        scale = quantile(d[~wrong & counts], 0.5, get_backend("reference")) / NORMAL_MEDIAN
         before, wrong = wrong, abs(d) > SIGMAS * scale
-        if wrong.mean() > 0.5:
+        if wrong[counts].mean() > 0.5:
             raise ValueError(
                 "loss='robust': more than half of the values are far from any fit. Raise the rank, or use loss='squares'"
             )
@@ -62,7 +63,8 @@ def warn_about_outliers(model: FactorModel, rows: Array, cols: Array, values: Ar
     values = backend_of(values).to_numpy(values[::step])
     d = values - model.predict(*some)
     if weights is not None:  # they say how large a deviation may be
-        d = d * np.sqrt(backend_of(weights).to_numpy(weights[::step]))
+        weights = backend_of(weights).to_numpy(weights[::step])
+        d, values = (d * np.sqrt(weights))[weights > 0], values[weights > 0]
     off = values - np.median(np.sort(values))
     if np.abs(d).max(initial=0.0) <= FITTED * np.abs(off).max(initial=0.0):  # all is fitted, and what is left has its own tails
         return
