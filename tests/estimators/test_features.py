@@ -306,3 +306,24 @@ def test_features_by_place_are_as_many_as_in_fit(world):
             model.fold_in([], [], features=other)
     with pytest.raises(ValueError, match=f"row_features had {d} columns in fit"):
         model.partial_fit(row_features=np.ones((len(F) + 1, d + 1)))
+
+
+def test_new_rows_by_their_features_and_place(world):
+    """Of index pairs: lines beyond the last row are new ones, and lists of recommendations know them."""
+    ratings, _, _, warm, F, _, pairs = world
+    some = warm & (pairs[:, 0] < 120)
+    stars = np.asarray(ratings["stars"])
+    model = lr.MatrixCompletion(**OPTIONS).fit(pairs[some], stars[some], row_features=F[:120])
+    model.recommend(0)
+    known = model.predict(pairs[some])
+    model.partial_fit(row_features=F[:150])
+    assert model.model_.shape[0] == 150
+    np.testing.assert_allclose(model.predict(pairs[some]), known)
+    cold = warm & (pairs[:, 0] >= 120)
+    twin = lr.MatrixCompletion(**OPTIONS).fit(pairs[some], stars[some], row_features=F[:150])
+    a, b = (np.sqrt(np.mean((m.predict(pairs[cold]) - stars[cold]) ** 2)) for m in (model, twin))
+    assert a < 1.1 * b < 0.8 * stars[cold].std()
+    assert sorted(model.recommend([130], n=80)[0][0].tolist()) == list(range(80))
+    before = model.predict(pairs[cold])
+    model.partial_fit(row_features=F[:150])  # nothing that is new
+    np.testing.assert_array_equal(model.predict(pairs[cold]), before)

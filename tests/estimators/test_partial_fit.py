@@ -236,3 +236,19 @@ def test_rows_and_columns_without_weight_stay_strangers(data):
     assert np.abs(found.row_stranger).max() > 1e-6
     np.testing.assert_array_equal(found.rows[n1], found.stranger(False))
     np.testing.assert_array_equal(found.cols[n2], found.stranger(True))
+
+
+def test_more_counts(data):
+    """Whole and not negative, as in fit."""
+    pairs, values, later, before, _ = data
+    counts = np.random.default_rng(0).poisson(np.exp(values / 4)).astype(float)
+    model = lr.MatrixCompletion(rank=1, loss="poisson").fit(pairs[before], counts[before])
+    for wrong in (-1.0, 0.5):
+        with pytest.raises(ValueError, match="loss='poisson' takes"):
+            model.partial_fit(pairs[later][:1], [wrong])
+    pairs, counts = pairs[later], counts[later]
+    known = model.known(pairs)
+    ignorant = model.predict(pairs[known])
+    model.partial_fit(pairs, counts)
+    assert ((model.predict(pairs[known]) - counts[known]) ** 2).mean() < ((ignorant - counts[known]) ** 2).mean()
+    assert model.known(pairs).all()

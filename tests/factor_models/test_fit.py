@@ -9,6 +9,7 @@ import lorank as lr
 from lorank.factor_models import Fit, Settings, centred_problem, choose, fit_factors
 from lorank.factor_models.begin import begin, offsets_alone
 from lorank.factor_models.fit import Converged
+from lorank.factor_models.folds import split_fold
 from lorank.result import History
 from lorank.solvers.variational import Variational
 from lorank.state import State
@@ -230,3 +231,21 @@ def test_rank_0_is_offsets_alone(regularization, solver):
     np.testing.assert_allclose(every - every[:1] - every[:, :1] + every[0, 0], 0, atol=1e-8)
     table = offsets + 0.1 * rng.standard_normal((30, 20))
     assert lr.LowRankImputer(rank=0).fit(np.where(rng.random((30, 20)) < 0.2, np.nan, table)).rank_ == 0
+
+
+@pytest.mark.parametrize("place", [None, "partitions:3"])
+def test_classes_that_are_held_out_where_they_are(place):
+    """Are judged as the classes that they were, not as their numbers."""
+    rng = np.random.default_rng(3)
+    z = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30))
+    classes = np.array([1.0, 2.0, 5.0])[np.digitize(z, [-0.7, 0.7])]
+    rows, cols = np.nonzero(rng.random(z.shape) < 0.6)
+    problem = lr.Completion(rows, cols, classes[rows, cols], z.shape, loss="ordinal", backend=place)
+    fold = split_fold(problem, 0.2, 0, (1.0, 5.0))
+    settings = Settings(2, loss=problem.loss)
+    fit = fit_factors(*fold.problem(settings), settings)
+    truth, guess, _ = fold.judged(fit)  # all of them: they are few
+    held = fold.held.observations.host()
+    where = np.repeat(np.arange(40), np.diff(held.indptr)), held.indices
+    np.testing.assert_array_equal(truth, classes[where])
+    assert np.mean((guess - truth) ** 2) < 0.7 * truth.var()

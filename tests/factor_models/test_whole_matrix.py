@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from lorank.backends import get_backend
 from lorank.evaluation import Held
 from lorank.factor_models import implicit_choice
 from lorank.factor_models.implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, objective, ridges
-from lorank.factor_models.implicit_choice import Positives, _Trial, choose_implicit, held_ranks
+from lorank.factor_models.implicit_choice import Positives, _before, _fewer, _Trial, choose_implicit, held_ranks
 
 SETTINGS = ImplicitSettings(rank=4, zeros=0.2, regularization=0.05, scaling=0.7, sweeps=3, steps=40, seed=1)
 
@@ -108,6 +109,9 @@ def test_ranks_of_held_out_items_are_those_of_sorted_lists(backend, costs, monke
         order = sorted((j for j in range(9) if not seen[user, j] and not never[j]), key=lambda j: (-scores[user, j], j))
         plain += [order.index(j) if j in order else 9 for j in np.flatnonzero(held[user])]
     assert ranks.tolist() == plain
+    block, user, items = np.where(seen | never, -np.inf, scores), *np.nonzero(held & ~never)
+    found = _before(backend, backend.asarray(block), user, items, 9)  # as on a device
+    assert found.tolist() == [rank for rank, j in zip(plain, np.nonzero(held)[1], strict=True) if not never[j]]
     some = held_ranks(backend, backend.asarray(left), backend.asarray(right), wanted, (indptr, np.nonzero(seen)[1]), never, 2)
     assert np.minimum(some, 2).tolist() == np.minimum(plain, 2).tolist()
 
@@ -159,3 +163,36 @@ def test_nothing_to_hold_out_keeps_the_settings():
     data = Positives(np.arange(5), np.arange(5), None, (5, 5))  # one each
     found = choose_implicit(data, get_backend(), SETTINGS, np.float32, zeros=True, regularization=True)
     assert found == (SETTINGS, [])
+
+
+def test_fewer_users_where_there_are_many(monkeypatch):
+    """All that the users who are left have taken, under new numbers."""
+    data, W = made_up()
+    liked = data.cols % 2 == 0
+    assert _fewer(data, liked, np.random.default_rng(0)) == (data, liked)
+    monkeypatch.setattr(implicit_choice, "MANY", len(data.rows) // 2)
+    part, flags = _fewer(data, liked, np.random.default_rng(0))
+    kept = np.random.default_rng(0).random(30) < (len(data.rows) // 2) / len(data.rows)
+    assert 0 < part.shape[0] == kept.sum() < 30
+    dense = np.zeros(part.shape)
+    dense[part.rows, part.cols] = part.weights
+    np.testing.assert_array_equal(dense, W[kept])
+    np.testing.assert_array_equal(flags, part.cols % 2 == 0)
+
+
+@pytest.mark.needs("torch")
+def test_folds_that_are_drawn_on_a_device(monkeypatch):
+    """Each observation in one of them, and about as many in each."""
+    import torch
+
+    from lorank.factor_models.folds import Observed
+
+    choose = importlib.import_module("lorank.factor_models.choose")
+    monkeypatch.setattr(choose, "MANY", 100)
+    values = torch.zeros(4000, dtype=torch.float64)
+    data = Observed(values.long(), values.long(), values, (1, 1))
+    parts = torch.stack(choose._parts(data, 4, 0.1, np.random.default_rng(0)))
+    assert (parts.sum(0) == 1).all()
+    assert abs(parts.sum(1) / 4000 - 0.25).max() < 0.05
+    (held,) = choose._parts(data, 1, 0.1, np.random.default_rng(0))
+    assert abs(held.sum() / 4000 - 0.1) < 0.03

@@ -62,3 +62,18 @@ def test_a_column_without_any_value_keeps_its_mean():
     assert found.mean[0] == start.mean[0]
     assert np.isfinite(found.fill(table)).all()
     assert isinstance(found, FactorAnalysis)
+
+
+def test_draws_have_the_conditional_mean_and_covariance():
+    table, rng = a_table()
+    model = fit_factor_analysis(table, 2, max_iter=30)
+    row = np.array([np.nan, 0.5, np.nan, 1.0, -0.5, np.nan, 0.2])
+    m, o, S = np.isnan(row), ~np.isnan(row), model.covariance
+    gain = S[np.ix_(m, o)] @ np.linalg.inv(S[np.ix_(o, o)])
+    mean, covariance = model.mean[m] + gain @ (row - model.mean)[o], S[np.ix_(m, m)] - gain @ S[np.ix_(o, m)]
+    n = 20_000
+    drawn = model.draw(np.tile(row, (n, 1)), rng)
+    np.testing.assert_array_equal(drawn[:, o], np.tile(row[o], (n, 1)))
+    sizes = np.sqrt(np.diag(covariance))
+    assert (abs(drawn[:, m].mean(axis=0) - mean) < 6 * sizes / np.sqrt(n)).all()
+    assert (abs(np.cov(drawn[:, m].T) - covariance) < 6 * np.outer(sizes, sizes) * np.sqrt(2 / n)).all()

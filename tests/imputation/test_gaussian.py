@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from lorank.imputation import kernel
 from lorank.imputation.factor_analysis import FactorAnalysis, choose_rank, fit_factor_analysis
-from lorank.imputation.gaussian import Gaussian, fit_gaussian
-from lorank.imputation.kernel import _leave_one_out
-from lorank.imputation.linear import margins_of
+from lorank.imputation.gaussian import Gaussian, _inverse, fit_gaussian
+from lorank.imputation.kernel import _cholesky, _leave_one_out, _renumbered, fit_bumps
+from lorank.imputation.linear import fit_linear, margins_of
 from lorank.imputation.patterns import NATIVE, fill_gaps, find_patterns
 from lorank.imputation.table_model import fit_linears
 
@@ -220,3 +221,65 @@ def test_a_few_factors_compete_where_rows_are_few():
     assert again.gaussian.loadings.shape == linears[0].gaussian.loadings.shape
     noise = rng.standard_normal((60, 40))
     assert len(fit_linears(np.where(rng.random(noise.shape) < 0.3, np.nan, noise), held, margins_of(noise))[0]) >= 1
+
+
+def test_the_inverse_of_a_singular_covariance():
+    """As of one that rounding has made indefinite: finite, and right where the covariance says something."""
+    B = np.random.default_rng(1).standard_normal((6, 3))
+    S = B @ B.T - 1e-12 * np.eye(6)
+    found = _inverse(S)
+    np.testing.assert_allclose(S @ found @ S, S, atol=1e-9)
+    np.testing.assert_allclose(found, found.T, rtol=1e-6)
+    assert np.linalg.eigvalsh(found).min() > 0
+    regular = S + np.eye(6)
+    np.testing.assert_allclose(_inverse(regular), np.linalg.inv(regular), rtol=1e-9, atol=1e-12)
+
+
+def test_a_factor_of_bumps_that_are_alike():
+    B = np.random.default_rng(1).standard_normal((30, 4))
+    A = B @ B.T - 1e-5 * np.eye(30)
+    L = _cholesky(A)
+    assert not np.triu(L, 1).any()
+    assert abs(L @ L.T - A).max() < 1e-3 * np.trace(A)
+
+
+def test_bumps_of_some_of_many_rows(monkeypatch):
+    """What they learn from a part of the rows tells the errors of the others."""
+    monkeypatch.setattr(kernel, "ROWS", 300)
+    rng = np.random.default_rng(2)
+    filled = rng.uniform(-2, 2, (700, 2))
+    errors = np.column_stack([np.sin(2 * filled[:, 1]), 1e-3 * rng.standard_normal(700)])
+    place = np.where(rng.random((700, 2)) < 0.9, np.arange(700)[:, None], -1)
+    fold = np.where(place >= 0, rng.integers(0, 4, (700, 2)), -1)
+    bumps, said = fit_bumps(filled, place, fold, errors, np.random.default_rng(0))
+    assert bumps is not None
+    assert bumps.columns.tolist() == [True, False]
+    assert (bumps(filled)[:, 0] - errors[:, 0]).std() < 0.3 * errors[:, 0].std()
+    known = ~np.isnan(said[:, 0])
+    assert known.sum() <= 300
+    assert (place[known, 0] >= 0).all()
+    assert (said[known, 0] - errors[known, 0]).std() < 0.3 * errors[:, 0].std()
+
+
+def test_numbers_anew():
+    kept, place = _renumbered(np.array([[7, -1], [3, 7], [-1, 9]]))
+    assert kept.tolist() == [3, 7, 9]
+    assert place.tolist() == [[1, -1], [0, 1], [-1, 2]]
+    assert _renumbered(np.array([[4, 2]]))[1].tolist() == [[1, 0]]
+
+
+def test_draws_and_deviations_through_margins():
+    """Of a column that is the exponential of a normal one, given the other."""
+    rng = np.random.default_rng(3)
+    z = rng.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], 4000)
+    whole = np.exp(z)
+    linear = fit_linear(whole, margins_of(whole))
+    table = np.column_stack([np.full(20_000, np.exp(0.5)), np.full(20_000, np.nan)])
+    drawn = linear.draw(table, rng)
+    np.testing.assert_array_equal(drawn[:, 0], table[:, 0])
+    sd = np.sqrt(1 - 0.81)
+    np.testing.assert_allclose(np.log(drawn[:, 1]).mean(), 0.45, atol=0.05)
+    np.testing.assert_allclose(np.log(drawn[:, 1]).std(), sd, rtol=0.1)
+    filled, deviation = linear.conditional(table[:1])
+    np.testing.assert_allclose(filled[0, 1], np.exp(0.45 + sd**2 / 2), rtol=0.1)
+    np.testing.assert_allclose(deviation[0, 1], (np.exp(0.45 + sd) - np.exp(0.45 - sd)) / 2, rtol=0.1)

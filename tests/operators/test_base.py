@@ -90,3 +90,35 @@ def test_theorem_1_contracts_with_the_theory_policy():
 def test_abstract_methods_are_asked_for():
     with pytest.raises(TypeError, match="abstract"):
         lr.Problem(np.ones(3), (2, 2))
+
+
+def test_a_gradient_with_weights_that_a_step_chooses():
+    rng = np.random.default_rng(8)
+    truth, X = (lr.FixedRank.from_factors(rng.standard_normal((7, 2)), rng.standard_normal((5, 2))) for _ in range(2))
+    weights = rng.uniform(0.5, 2, 60)
+    sensing = DenseSensing((7, 5), 60, truth)
+    misfit = np.einsum("kij,ij->k", sensing.a, X.to_dense() - truth.to_dense())
+    dense = np.einsum("kij,k->ij", sensing.a, weights * misfit)
+    G = sensing.gradient(X).weighted(weights)
+    np.testing.assert_allclose(G.GV, dense @ X.V, atol=1e-12)
+    np.testing.assert_allclose(G.GhU, dense.T @ X.U, atol=1e-12)
+    xi = X.manifold.gradient(X, G, lr.geometry.Weights())
+    left, right = xi.factors()
+    image = np.einsum("kij,ij->k", sensing.a, left @ right.T)
+    assert G.energy(xi) == pytest.approx(weights @ image**2, rel=1e-12)
+
+    completion = lr.Completion.from_dense(truth.to_dense(), loss="huber")
+    weights = rng.uniform(0.5, 2, 35)
+    dense = weights.reshape(7, 5) * (X.to_dense() - truth.to_dense())
+    np.testing.assert_allclose(completion.gradient(X).weighted(weights).GV, dense @ X.V, atol=1e-12)
+
+
+def test_fingerprints_tell_measurements_apart():
+    rng = np.random.default_rng(8)
+    truth = lr.FixedRank.from_factors(rng.standard_normal((7, 2)), rng.standard_normal((5, 2)))
+    one, same, other = (DenseSensing((7, 5), 60, truth, seed=seed) for seed in (0, 0, 1))
+    other.y = one.y  # the same numbers, measured otherwise
+    assert one.fingerprint() == same.fingerprint()
+    assert one.fingerprint() != other.fingerprint()
+    same.y = same.y + 1e-9
+    assert one.fingerprint() != same.fingerprint()

@@ -196,3 +196,21 @@ def test_what_is_refused(counts, options, words):
 def test_second_order_says_what_is_missing():
     with pytest.raises(TypeError, match="use solver='auto'"):
         lr.solve(lr.CountTable(table()), 2, "gauss-newton")
+
+
+def test_fingerprints_tell_tables_apart():
+    counts = table()
+    moved = counts[:, ::-1].copy()
+    moved[moved > 0] = counts[counts > 0]  # the same counts one after the other, in other places
+    given = (counts, {}), (moved, {}), (counts, {"offsets": "none"}), (counts, {"ridge": 0.5}), (counts, {"intercepts": True})
+    found = [lr.CountTable(a, **options).fingerprint() for a, options in given]
+    assert len(set(found)) == len(found)
+    assert lr.CountTable(scipy.sparse.csr_array(counts)).fingerprint() == found[0]
+
+
+def test_no_list_of_all_entries():
+    problem, entries = lr.CountTable(table()), np.zeros(3)
+    with pytest.raises(TypeError, match="no list of all its entries"):
+        problem.forward(entries, entries)
+    with pytest.raises(TypeError, match="no list of all its entries"):
+        problem.adjoint(entries)

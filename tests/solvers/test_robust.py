@@ -14,7 +14,7 @@ from helpers import host
 from lorank.backends import get_backend
 from lorank.datafits.deviations import biweight, quantile, smoothed, tails, within
 from lorank.solvers.outlier_doubts import doubts
-from lorank.solvers.row_repair import Side, repaired, suspicious
+from lorank.solvers.row_repair import Side, _by_subsets, repaired, suspicious
 from lorank.solvers.schedule import Schedule
 
 
@@ -315,3 +315,23 @@ def test_a_row_that_has_run_away_is_brought_back():
     assert error(new, truth) < 1e-8
     _, none = repaired(problem, truth, 0, flags, 1e-6, 0.5)
     assert none == 0
+
+
+@pytest.mark.parametrize("dtype", [float, complex])
+def test_columns_of_which_a_minority_is_right(dtype):
+    """By random subsets: found as rows of the transposed problem are."""
+    rng = np.random.default_rng(6)
+    left, right = (rng.standard_normal((n, 2)) + (1j if dtype is complex else 0) * rng.standard_normal((n, 2)) for n in (40, 9))
+    truth = left @ right.conj().T
+    values = truth.copy()
+    wrong = rng.permutation(40)[:22]  # more than half of them
+    values[wrong, 3] += 10 + 5 * rng.standard_normal(22)
+    X = lr.FixedRank.from_factors(left, right)
+    flags = np.arange(9) == 3
+    for side, a, point in ((1, values, X), (0, values.conj().T, lr.FixedRank.from_factors(right, left))):
+        here = Side(lr.Completion.from_dense(a), point, side)
+        own = np.array(here.own)
+        own[3] += 1.0
+        found, count = _by_subsets(here, own, flags, 1e-6)
+        assert count == 1
+        np.testing.assert_allclose(found, here.own, atol=1e-9)

@@ -16,9 +16,9 @@ def held_out(places: Array, seed: int, share: float) -> Array:
         0, 1, 2, ... in the row-major order of all observations.
     seed : int
     share : float
-        Between 0 and 1/2.
+        Between 0 and 1/2, or 1 for all.
     """
-    length = max(2, round(1 / share))
+    length = 1 if share >= 1 else max(2, round(1 / share))
     return places % length == (_hash(places // length + (seed * 0x9E3779B9) % 2**31) >> 33) % length
 
 

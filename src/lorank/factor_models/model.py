@@ -113,11 +113,6 @@ class FactorModel:
         left, right = self._sides()
         return self.mean + get_backend(None, left).entries(left, right, _clip(rows, left), _clip(cols, right))
 
-    def block(self, rows: np.ndarray) -> np.ndarray:
-        """Whole rows, all columns: a (len(rows), n2) array."""
-        left, _ = self._sides()
-        return self.mean + left[_clip(rows, left)] @ self.cols.T
-
     def spread(self, rows: Array, cols: Array) -> Array:
         """The standard deviation of what would be observed at index pairs: noise, and what is not known of the factors."""
         backend = get_backend(None, self.rows if self.row_cov is None else self.row_cov)

@@ -1,7 +1,7 @@
 """Tables with gaps: models of their rows, and their choice on held-out cells."""
 
 from .archive import pack, unpack
-from .columns import Column, describe, encode, frame_kind, plain, restore
+from .columns import Column, describe, encode, frame_kind, restore
 from .factor_analysis import FactorAnalysis, fit_factor_analysis
 from .forest import Forest
 from .gaussian import Gaussian, fit_gaussian
@@ -30,7 +30,6 @@ __all__ = [
     "fit_table",
     "frame_kind",
     "pack",
-    "plain",
     "restore",
     "standardised",
     "unpack",

@@ -137,11 +137,6 @@ def _units(X: Any, k: int, column: Column) -> float:
     return NANOSECONDS[own] / NANOSECONDS[column.unit] if own else 1.0
 
 
-def plain(columns: list[Column]) -> bool:
-    """Whether all columns are numbers."""
-    return all(column.kind == NUMBER for column in columns)
-
-
 def _cells(X: Any, k: int) -> tuple[Any, str, list[Any]]:
     """The cells of a column as an array of numbers or a list, the kind, and levels where the type has them."""
     if frame_kind(X) == "polars":
