@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from lorank.datafiles import read_pairs, read_ratings
 from lorank.datafiles.ratings import places
+from lorank.datafiles.sides import read_side
 from lorank.datafiles.text import number
 from lorank.files import FileError
 
@@ -211,3 +212,37 @@ def test_fuzzed_files_of_every_kind(tmp_path_factory, content, name):
     except FileError as error:
         said = str(error)
     assert name in said
+
+
+def test_features_are_the_same_from_every_kind_of_file(tmp_path):
+    frame = pl.DataFrame({"user": ["007", "12"], "age": [3, 4]})
+    frame.write_parquet(tmp_path / "f.parquet")
+    frame.write_csv(tmp_path / "f.csv")
+    for name in ("f.parquet", "f.csv"):
+        found = read_side(tmp_path / name, "user", np.array(["007"]))
+        assert found.to_dict(as_series=False) == {"user": ["007", "12"], "age": [3, 4]}
+        assert read_side(tmp_path / name, "user", np.array([7])).get_column("user").to_list()[1] == 12
+    frame.with_columns(user=pl.Series([None, "12"])).write_parquet(tmp_path / "g.parquet")
+    with pytest.raises(FileError, match="an id is missing"):
+        read_side(tmp_path / "g.parquet", "user", np.array(["12"]))
+    with pytest.raises(FileError, match="does not exist"):
+        read_side(tmp_path / "h.csv", "user", np.array(["12"]))
+    with pytest.raises(FileError, match="cannot be read"):
+        read_side(write(tmp_path, "no table", "i.parquet"), "user", np.array(["12"]))
+
+
+def test_pairs_of_a_matrix(tmp_path):
+    scipy.io.mmwrite(tmp_path / "m.mtx", scipy.sparse.coo_array(([1.0, 2.0], ([0, 2], [3, 1])), shape=(3, 4)))
+    ratings, (rows, cols, _) = read_ratings(tmp_path / "m.mtx"), read_pairs(tmp_path / "m.mtx")
+    np.testing.assert_array_equal(rows, ratings.row_ids[ratings.rows])
+    assert sorted(zip(rows.tolist(), cols.tolist(), strict=True)) == sorted(
+        zip(ratings.row_ids[ratings.rows].tolist(), ratings.col_ids[ratings.cols].tolist(), strict=True)
+    )
+    assert len(rows) == 2
+
+
+def test_times_of_a_zone_are_those_of_greenwich(tmp_path):
+    stamps = pl.Series(["2024-01-01T12:00", "2024-07-01T12:00"]).str.to_datetime().dt.replace_time_zone("Europe/Berlin")
+    pl.DataFrame({"u": [1, 2], "i": [1, 2], "r": [1.0, 2.0], "t": stamps}).write_parquet(tmp_path / "t.parquet")
+    times = read_ratings(tmp_path / "t.parquet", time="t").times
+    assert times.astype("datetime64[m]").astype(str).tolist() == ["2024-01-01T11:00", "2024-07-01T10:00"]

@@ -154,6 +154,36 @@ def test_objects_are_neither_written_nor_read(tmp_path):
         read_archive(path)
 
 
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("{", "is no JSON"),
+        ("[" * 200_000, "is no JSON"),
+        ("[1]", "no lorank file"),
+        ('{"format": "lorank", "version": "1"}', "no lorank file"),
+        ('{"format": "FORMAT", "version": 1, "kind": 3, "meta": {}}', "not complete"),
+        ('{"format": "FORMAT", "version": 1, "kind": "model", "meta": []}', "not complete"),
+    ],
+    ids=range(6),
+)
+def test_headers_that_are_none(tmp_path, header, said):
+    """With sums that are right: somebody else's file, say."""
+    import hashlib
+
+    from lorank.files import FORMAT, META
+
+    path = tmp_path / "x"
+    write_archive(path, "model", {}, {})
+
+    def put(members):
+        content = header.replace("FORMAT", FORMAT).encode()
+        return {META: content, "SHA256SUMS": f"{hashlib.sha256(content).hexdigest()}  {META}\n".encode()}
+
+    path.write_bytes(repacked(path.read_bytes(), put))
+    with pytest.raises(FileError, match=said):
+        read_archive(path)
+
+
 def test_later_versions_ask_for_an_update(tmp_path, monkeypatch):
     monkeypatch.setattr("lorank.files.VERSION", 2)
     write_archive(tmp_path / "x", "model", {}, {})

@@ -315,3 +315,21 @@ def test_series_models_of_before_factors_were_smoothed_are_read(tmp_path):
     np.testing.assert_array_equal(again.model_.weights[..., 4], 0)
     np.testing.assert_array_equal(np.delete(again.model_.weights, 4, axis=-1), old)
     assert np.isfinite(again.transform(table)).all()
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_times_in_the_index(zone):
+    """Rows are taken in the order of their dates, however they come."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(9)
+    hours = np.sort(rng.uniform(0, 400, 200))
+    whole = np.column_stack([np.sin(hours / 20 + k) for k in range(3)]) + 0.05 * rng.standard_normal((200, 3))
+    index = pd.Timestamp("2024-01-01", tz=zone) + pd.to_timedelta(hours, unit="h")
+    frame = pd.DataFrame(np.where(rng.random(whole.shape) < 0.2, np.nan, whole), index=index, columns=list("abc"))
+    order = rng.permutation(200)
+    filled, mixed = (np.asarray(lr.TableImputer(time=True).fit_transform(one)) for one in (frame, frame.iloc[order]))
+    np.testing.assert_allclose(mixed, filled[order], atol=0.02)
+    assert abs(filled - whole).max() < 1
+    torn = frame.set_axis(frame.index.where(np.arange(200) != 7))
+    with pytest.raises(ValueError, match="one of them is missing"):
+        lr.TableImputer(time=True).fit(torn)

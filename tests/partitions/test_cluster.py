@@ -124,6 +124,12 @@ def test_a_scheduler_by_its_address(cluster, client, data, alone):
     engine_of(problem).client.close()
 
 
+def test_workers_that_only_the_scheduler_reaches(cluster, data, alone):
+    """As with a client that was made without saying so: calls and answers go by way of the scheduler."""
+    with distributed.Client(cluster, direct_to_workers=False, set_as_default=False) as client:
+        assert_same(fit(lr.Completion.from_partitions(data[0], client=client)), alone)
+
+
 def victim(problem):
     """The process of a worker that takes part."""
     engine = engine_of(problem)

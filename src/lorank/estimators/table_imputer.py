@@ -268,6 +268,8 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.time is True:
             index = getattr(X, "index", None) if kind == "pandas" else None
             if index is not None and getattr(index.dtype, "kind", "") == "M":
+                if index.hasnans:
+                    raise ValueError("time=True reads the times in the index, and one of them is missing: leave such rows out")
                 return np.asarray(index.astype("int64"), np.float64)
             return np.arange(len(table), dtype=np.float64)
         names = [column.name for column in self.columns_]
