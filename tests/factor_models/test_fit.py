@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +12,7 @@ import lorank as lr
 from lorank.factor_models import Fit, Settings, centred_problem, choose, fit_factors
 from lorank.factor_models.begin import begin, offsets_alone
 from lorank.factor_models.fit import Converged
-from lorank.factor_models.folds import split_fold
+from lorank.factor_models.folds import ArrayFold, Observed, split_fold
 from lorank.result import History
 from lorank.solvers.variational import Variational
 from lorank.state import State
@@ -249,3 +252,20 @@ def test_classes_that_are_held_out_where_they_are(place):
     where = np.repeat(np.arange(40), np.diff(held.indptr)), held.indices
     np.testing.assert_array_equal(truth, classes[where])
     assert np.mean((guess - truth) ** 2) < 0.7 * truth.var()
+
+
+def test_a_fold_where_another_candidate_was_best():
+    """It is fitted anew with what is best on average: what is held out is judged by that, in all folds."""
+    found = importlib.import_module("lorank.factor_models.choose")
+    (rows, cols, values), _ = drawn(noise=0.3, shape=(60, 40), per_freedom=4)
+    data = Observed(rows, cols, values, (60, 40))
+    settings = Settings(3)
+    folds = [ArrayFold(data, part, None) for part in found._parts(data, 3, 0.1, np.random.default_rng(0))]
+    paths = [found._path(fold, settings, [1, 3], "given") for fold in folds]
+    plain = found._best(paths, folds)
+    place = [s.rank for s, _ in paths[1].tried].index(1)
+    other = replace(paths[1], best=place, fit=fit_factors(*folds[1].problem(settings), replace(settings, rank=1)))
+    again = found._best([paths[0], other, paths[2]], folds)
+    assert again.settings.rank == plain.settings.rank == 3
+    np.testing.assert_allclose(again.predictions, plain.predictions, atol=0.1 * values.std())
+    np.testing.assert_array_equal(again.values, plain.values)
