@@ -11,7 +11,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorank.datafiles import open_table, read_table
+from lorank.datafiles import columns, open_table, read_table
 from lorank.files import FileError
 
 
@@ -97,3 +97,17 @@ def test_parquet_with_nan_and_infinity(tmp_path):
     table = read_table(tmp_path / "t.parquet")
     with pytest.raises(FileError, match=r"write a \.parquet file instead"):
         table.write(tmp_path / "o.csv", table.values)
+
+
+@pytest.mark.parametrize("size", [1 << 24, 40])
+def test_quotes_that_are_letters(tmp_path, monkeypatch, size):
+    """Fields that end in a quote without beginning with one, beside line breaks in quotes: polars alone miscounts lines."""
+    monkeypatch.setattr(columns, "BYTES", size)
+    rows = [(str(k), f'{k}"' if k % 3 else f"a\n{k}", "" if k % 4 == 1 else str(2 * k)) for k in range(30)]
+    quoted = [[f'"{cell}"' if "\n" in cell else cell for cell in row] for row in rows]
+    path = tmp_path / "t.csv"
+    path.write_bytes(("a,b,c\n" + "".join(",".join(row) + "\n" for row in quoted)).encode())
+    table, blocks = read_table(path), list(open_table(path).blocks())
+    assert [tuple(cell or "" for cell in row) for row in table.cells.rows()] == rows
+    assert [tuple(cell or "" for cell in row) for block in blocks for row in block.rows()] == rows
+    assert np.array_equal(table.values[:, 0], np.arange(30.0))

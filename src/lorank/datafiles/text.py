@@ -201,7 +201,21 @@ def read_cells(text: bytes, path: Path, separator: str, names: Sequence[str], he
                 said = f"{path}, line {line}: {counted(len(record), 'field')} where the first line has {len(names)}"
                 comment = ", a comment: delete it" if names[0].startswith("#") else ""
                 raise FileError(said + comment) from None
-        raise FileError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+        found = _cells_slowly(text, path, separator, names, header)
+        if found is None:
+            raise FileError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+        return found
+
+
+def _cells_slowly(text: bytes, path: Path, separator: str, names: Sequence[str], header: bool) -> Any:
+    """The same by Python's csv module: polars miscounts lines where fields such as 12" end in quotes. None if it fails."""
+    pl, width = polars(), len(names)
+    found = (record for _, record in records(path, separator, Part(text, 1, True)))
+    rows = [record for record in found if len(record) > 1 or record[0].strip()][int(header) :]
+    if width < 2 or any(len(row) > width or any("\ufffd" in cell for cell in row) for row in rows):
+        return None  # of one column, empty lines are rows
+    columns = [[row[k] or None if k < len(row) else None for row in rows] for k in range(width)]
+    return pl.DataFrame([pl.Series(name, column, pl.String) for name, column in zip(names, columns, strict=True)])
 
 
 def without_empty_lines(text: bytes, separator: str) -> bytes:
