@@ -405,22 +405,22 @@ def markdown(report: dict[str, Any]) -> str:
     lines = ["# On a GPU", "", "Made by `python benchmarks/gpu.py`; read with the JSON beside it.", ""]
     lines += [f"- {key}: {value}" for key, value in report["machine"].items()]
     lines += [
-        "- uniform [0, 1] factors, the default solver, to a relative error of 1e-4; seconds are medians (with ranges) of "
+        "- uniform [0, 1] factors, the default solver, to a relative error of 1e-4; milliseconds are medians (with ranges) of "
         "repeated runs on a problem on the device, start included; the first run of a process compiles kernels, listed apart",
         "- up to n = 100 000 launches and the host's Python set the pace, not the GPU: figures change with the host's CPU. "
         "Each row was run on the core that was fastest when it began; the column host says how fast, by a loop of a million "
         "steps in plain Python before and after (a core that somebody else uses, too, takes almost twice as long)",
         "",
-        "| n x n | rank | observed | dtype | iterations | seconds | start | first run | host | build | peak |",
+        "| n x n | rank | observed | dtype | iterations | ms | of these the start | first run | host | build | peak |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in report["rows"]:
-        low, high = row["range"]
+        low, high = (1000 * one for one in row["range"])
         lines.append(
             f"| {row['n']:,} | {row['rank']} | {row['m']:,} | {row['dtype']} | {row['iterations']} ({row['status']}) | "
-            f"{row['seconds']:.4f} ({low:.4f} .. {high:.4f}) | {row['start']:.4f} | {row['first run']:.2f} | "
-            f"{row['host loop'][0]:.3f}, {row['host loop'][1]:.3f} s | "
-            f"{row['build seconds']:.3f} s, {row['build bytes an observation']:.0f} B/obs | {row['peak GB']:.2f} GB |"
+            f"{1000 * row['seconds']:.0f} ({low:.0f} to {high:.0f}) | {1000 * row['start']:.0f} | {row['first run']:.2f} s | "
+            f"{1000 * row['host loop'][0]:.0f}, {1000 * row['host loop'][1]:.0f} ms | "
+            f"{1000 * row['build seconds']:.0f} ms, {row['build bytes an observation']:.0f} B/obs | {row['peak GB']:.2f} GB |"
         )
     lines += [
         "",
