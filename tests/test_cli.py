@@ -261,3 +261,8 @@ def test_ids_are_shown_whatever_the_locale(tmp_path):
     assert b"\\u6771" in call("recommend", "m.lorank", "--row", "Zo\u00eb".encode(), "--seen")
     call("recommend", "m.lorank", "--all", "-o", "all.csv")
     assert "\u6771" in (tmp_path / "all.csv").read_text(encoding="utf-8")
+
+
+def test_python_m_lorank_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "lorank", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"lorank {lorank.__version__}\n"

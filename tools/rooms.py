@@ -84,6 +84,7 @@ LAYERS: list[dict[str, str]] = [
 # Modules that stand in another room than their folder says: the front door of the solvers is above the starts.
 ELSEWHERE = {
     "": "lorank",
+    "__main__": "cli",
     "solvers": "solve",
     "solvers.solve": "solve",
     "solvers.auto": "solve",
