@@ -121,7 +121,12 @@ def page(python: dict, kernels: dict, left_out: list[str]) -> str:
         text.append(
             f"| `{name}` | {len(counts):,} | {share(len(counts) - len(missing), len(counts)):.1f} % | {ranges(missing)} |"
         )
-    text += ["", "A line of a template counts as run when it was run for one of its types and instruction sets.", ""]
+    text += [
+        "",
+        "A line of a template counts as run when it was run for one of its types and instruction sets. gcov loses some lines of loops",
+        "that threads share, where the compiler makes functions of its own from them.",
+        "",
+    ]
     return "\n".join(text)
 
 

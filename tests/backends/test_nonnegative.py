@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.optimize
-from kernel_cases import _kernels, native_only
+from kernel_cases import _kernels, native_only, random_case
+from threadpoolctl import threadpool_limits
 
 from lorank.backends import get_backend
 from lorank.backends.nonnegative import descend
@@ -158,3 +159,19 @@ def test_none_depends_on_what_is_solved_beside_it():
     for i in range(6):
         alone = descend(M[i : i + 1], h[i : i + 1], np.zeros((1, 4)), 1000, 1e-3)
         np.testing.assert_allclose(together[i], alone[0], rtol=1e-10, atol=1e-12)
+
+
+@native_only
+def test_bits_do_not_depend_on_the_number_of_threads():
+    """Enough observations that three threads share the pass."""
+    case = random_case(np.random.default_rng(3), (900, 700), np.float64, density=0.4, empty_rows=range(100, 200))
+    passes = case.observations(get_backend("native"))
+    factors, ridge = [abs(factor) for factor in case.factors(6)], [np.full(n, 0.5) for n in (900, 700)]
+    found = []
+    for threads in (1, 2, 3):
+        with threadpool_limits(threads, user_api="openmp"):
+            solved = [passes.nonnegative_equations(c, factors[not c], factors[c], ridge[c]) for c in (False, True)]
+            found.append([a for pair in solved for a in pair])
+    for other in found[1:]:
+        for x, y in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(x, y)
