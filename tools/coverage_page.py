@@ -123,8 +123,8 @@ def page(python: dict, kernels: dict, left_out: list[str]) -> str:
         )
     text += [
         "",
-        "A line of a template counts as run when it was run for one of its types and instruction sets. gcov loses some lines of loops",
-        "that threads share, where the compiler makes functions of its own from them.",
+        "A line of a template counts as run when it was run for one of its types and instruction sets. gcov loses some lines",
+        "of loops that threads share, where the compiler makes functions of its own from them.",
         "",
     ]
     return "\n".join(text)
