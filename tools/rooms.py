@@ -94,6 +94,8 @@ ELSEWHERE = {
     "solvers.rank_search": "solve",
     "solvers.robust": "solve",
     "solvers.robust_start": "solve",
+    "solvers.registry": "solve",
+    "solvers.auto_phase": "solve",
 }
 EXTENSIONS = ("_kernels",)  # modules that are not written in Python
 

@@ -33,7 +33,7 @@ from .solvers import IHT, IRLS, NIHT, RCG, RGD, Auto, Fisher, GaussNewton, Messa
 if TYPE_CHECKING:
     from .diagnosis import diagnose
     from .estimators import ImplicitFactorization, LowRankImputer, MatrixCompletion, TableImputer
-    from .estimators.files import load_estimator as load
+    from .files import load_model as load
 
 # Imported when first asked for: scikit-learn is an extra, and slow to import.
 _LATER = {
@@ -42,7 +42,7 @@ _LATER = {
     "MatrixCompletion": ("estimators", "MatrixCompletion"),
     "TableImputer": ("estimators", "TableImputer"),
     "diagnose": ("diagnosis", "diagnose"),
-    "load": ("estimators.files", "load_estimator"),
+    "load": ("files", "load_model"),
 }
 
 
@@ -57,6 +57,8 @@ if not TYPE_CHECKING:  # a type checker sees the imports above
 
         module, attribute = _LATER[name]
         try:
+            if name == "load":  # estimators register the formats of their files
+                importlib.import_module(".estimators", __name__)
             value = getattr(importlib.import_module(f".{module}", __name__), attribute)
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in ("sklearn", "joblib"):

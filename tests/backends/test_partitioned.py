@@ -13,8 +13,8 @@ import lorank as lr
 import partitioned  # noqa: F401  (registers itself)
 from helpers import backend_pair as pair
 from lorank import starts
+from lorank.solvers import SOLVERS
 from lorank.solvers.rank_search import find_rank
-from lorank.solvers.solve import SOLVERS
 
 KINDS = ("partitioned", "partitions")
 NAMES = [f"{kind}:{count}" for kind in KINDS for count in (1, 3, 7)]

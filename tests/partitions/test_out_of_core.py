@@ -9,7 +9,7 @@ import lorank as lr
 from lorank.partitions import mapped
 from lorank.partitions.folder import open_folder
 from lorank.partitions.opening import out_of_core
-from lorank.solvers.solve import SOLVERS
+from lorank.solvers import SOLVERS
 
 
 @pytest.fixture(autouse=True)

@@ -141,7 +141,7 @@ def test_it_escalates_where_descent_stalls():
     problem, x = lr.datasets.random_phase(120, oversampling=2, seed=7)
     first = lr.solve(problem, 1, FISHER, tol=1e-8)
     assert not first.converged  # the problem is built so
-    result = lr.solve(problem, 1, lr.Auto(phases=AutoPhase(few=1.0)), tol=1e-8)  # descent first all the same
+    result = lr.solve(problem, 1, AutoPhase(few=1.0), tol=1e-8)  # descent first all the same
     assert result.converged, result
     assert lr.phase_distance(result.signal, x) < 1e-6
     notes = list(result.history.notes.values())
@@ -196,7 +196,7 @@ def test_noise_ends_at_least_squares(dtype, oversampling, noise):
 def test_what_cannot_be_fitted_ends_with_the_best_point():
     problem, _ = lr.datasets.random_phase(40, oversampling=4, seed=1)
     problem = lr.PhaseRetrieval(problem.linear_map.A, np.random.default_rng(1).permutation(problem.y))
-    result = lr.solve(problem, 1, lr.Auto(phases=AutoPhase(attempts=2)), max_iter=2000)
+    result = lr.solve(problem, 1, AutoPhase(attempts=2), max_iter=2000)
     assert not result.converged
     assert result.n_iter < 1000
     assert sum("random signal" in note for note in result.history.notes.values()) <= 2

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
+from lorank.solvers.runner import Solver
 from lorank.files import FileError
 from lorank.identity import identity
 from lorank.solvers.rcg import RCG
@@ -70,7 +71,7 @@ def test_ctrl_c_before_there_is_anything(monkeypatch):
     assert result.residual == pytest.approx(1)
 
 
-class Talkative:
+class Talkative(Solver):
     """A solver that goes nowhere, and says so in each step."""
 
     def start(self, problem, state):
@@ -107,7 +108,7 @@ def test_one_problem_for_several_threads():
         np.testing.assert_allclose(result.history.residual, alone.history.residual, rtol=1e-6, atol=1e-12)
 
 
-class Plain:
+class Plain(Solver):
     """A user's solver that is no dataclass and has no repr of its own."""
 
     def __init__(self, factor):

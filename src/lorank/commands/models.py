@@ -16,13 +16,13 @@ SEARCHED = 5000  # ids that are compared with one that is none: more would take 
 
 def load_model(path: Path) -> Any:
     """A model from a file, of whatever kind."""
+    from .. import estimators  # noqa: F401  (registers the formats of model files)
     from ..datafiles.hints import refuse_elsewhere
-    from ..estimators.files import load_estimator
-    from ..files import FileError
+    from ..files import FileError, load_model
 
     refuse_elsewhere(path)
     try:
-        return load_estimator(path)
+        return load_model(path)
     except FileError:
         refuse_tables(path)
         raise

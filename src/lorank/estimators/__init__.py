@@ -9,6 +9,7 @@ try:
 except ModuleNotFoundError:
     raise ModuleNotFoundError('lorank.estimators needs scikit-learn: pip install "lorank[sklearn]"', name="sklearn") from None
 
+from . import files, table_files  # noqa: F401  (register the formats of model files)
 from .completion import FoldIn, MatrixCompletion
 from .implicit import ImplicitFactorization
 from .imputer import LowRankImputer

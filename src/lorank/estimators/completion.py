@@ -20,6 +20,7 @@ from ..factor_models import Candidate, Choice, FactorModel, Fit, Settings, centr
 from ..factor_models.memory import remembered
 from ..factor_models.reweighted import origin_of
 from ..factor_models.strangers import with_strangers
+from ..files import save_model
 from ..operators import Completion
 from ..parameter_checks import counted
 from ..result import History
@@ -400,9 +401,8 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to a file that :func:`lorank.load` reads. No pickle; written in one go."""
-        from .files import save_estimator
-
-        return save_estimator(self, path)
+        check_is_fitted(self)
+        return save_model(self, path)
 
     def _keep_choice(self, choice: Choice) -> None:
         self.curve_, self.calibration_size_ = choice.curve, len(choice.scores)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 from ..backends import Backend, Observations, device_backend, get_backend
 from ..factor_models.implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, ridges
 from ..factor_models.implicit_choice import ImplicitCandidate, Positives, choose_implicit
+from ..files import save_model
 from ..operators import Completion
 from ..parameter_checks import NOT_NEGATIVE, POSITIVE, YES_OR_NO, check, one_of, shown, whole
 from ..solvers.runner import INTERRUPTED
@@ -252,9 +253,8 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to a file that :func:`lorank.load` reads. No pickle; written in one go."""
-        from .files import save_estimator
-
-        return save_estimator(self, path)
+        check_is_fitted(self)
+        return save_model(self, path)
 
     # -- what the methods share ---------------------------------------------------------------------------------------
     def _plan(self) -> tuple[ImplicitSettings, dict[str, bool]]:

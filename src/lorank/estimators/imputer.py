@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 
 from ..factor_models import Candidate, FactorModel, Fit, Settings, centred_problem, choose, fit_factors, unfitted
 from ..factor_models.choose import RANKS
+from ..files import save_model
 from ..imputation import column_moments, standardised
 from ..result import History
 from ..solvers.runner import INTERRUPTED
@@ -161,9 +162,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to a file that :func:`lorank.load` reads. No pickle; written in one go."""
-        from .files import save_estimator
-
-        return save_estimator(self, path)
+        check_is_fitted(self)
+        return save_model(self, path)
 
     def _plan(self, shape: tuple[int, int]) -> tuple[Settings, list[int] | None, str]:
         strength, top = check_strength(self.regularization), min(shape)

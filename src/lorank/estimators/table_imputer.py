@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
+from ..files import save_model
 from ..imputation import (
     Column,
     FactorAnalysis,
@@ -233,9 +234,8 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to a file that :func:`lorank.load` reads. No pickle; written in one go."""
-        from .files import save_estimator
-
-        return save_estimator(self, path)
+        check_is_fitted(self)
+        return save_model(self, path)
 
     def _read(self, X: Any, reset: bool) -> tuple[np.ndarray, np.ndarray | None]:
         """The table as numbers, and its times."""

@@ -9,6 +9,7 @@ from ..backends import Vector
 from ..datafits import Loss
 from ..operators import Completion, Problem
 from ..solvers.alternating import Factors
+from ..solvers.runner import Solver
 from ..state import State
 
 
@@ -68,7 +69,7 @@ def origin_of(problem: Problem) -> Origin | None:
 
 
 @dataclass(frozen=True)
-class Reweighted:
+class Reweighted(Solver):
     """Sweeps of another solver, each on the parabolas at the point where the last one ended.
 
     Where a parabola is one for small steps alone (counts), a sweep that raises the loss is halved.

@@ -38,6 +38,6 @@ def told_apart(origin: Origin, rank: int) -> tuple[Completion, Origin] | None:
         return None
     weights, _ = within(squares.observations.residual(X.U * X.s, X.V), start.limit, squares.observations.weights)
     kept = squares.with_observations(squares.observations.with_weights(weights + LEAST))
-    trusting = start.trusting(problem)
+    trusting = start.adjusted(problem)
     assert isinstance(trusting, Completion)
     return kept, replace(origin, problem=trusting)

@@ -97,11 +97,12 @@ def make_server(app: Any) -> Any:
 
 def serve(path: Path, host: str, port: int, titles: Path | None, browser: bool) -> None:
     """Load the model, listen, and answer until Ctrl-C."""
-    from ..estimators.files import load_estimator
+    from .. import estimators  # noqa: F401  (registers the formats of model files)
+    from ..files import load_model
     from .app import LOCAL, make_app
     from .served import served
 
-    model = load_estimator(path)
+    model = load_model(path)
     label = (getattr(model, "labels_", None) or {}).get("col")
     app_of = served(model, None if titles is None else titles_from(titles, label))
     local = is_local(host)

@@ -10,12 +10,14 @@ from .irls import IRLS
 from .message_passing import MessagePassing
 from .niht import IHT, NIHT
 from .rcg import RCG, Fisher
+from .registry import SOLVERS
 from .rgd import RGD
 from .robust import Robust
+from .robust_start import RobustStart
 from .safeguard import Fallback, Safeguard
 from .schedule import Schedule
 from .signal_cg import SignalCG
-from .solve import SOLVERS, solve
+from .solve import solve
 from .sweeps import Sweeps
 from .variational import Variational
 
@@ -34,6 +36,7 @@ __all__ = [
     "GaussNewton",
     "MessagePassing",
     "Robust",
+    "RobustStart",
     "Safeguard",
     "Schedule",
     "SignalCG",

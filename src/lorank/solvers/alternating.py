@@ -18,6 +18,7 @@ from ..operators import Completion, Problem
 from ..parameter_checks import NOT_NEGATIVE, YES_OR_NO, check_parameters, instance, one_of, optional
 from ..state import State
 from .links import Link
+from .runner import Solver
 
 TINY = 1e-9  # of the size of values: in place of no penalty, so that equations have one solution
 Penalty = Literal["nuclear", "frobenius"]
@@ -80,7 +81,7 @@ class Factors:
 
 
 @dataclass(frozen=True)
-class Alternating:
+class Alternating(Solver):
     """Minimise ``sum_t w_t (X - y)_t^2 / 2`` plus a penalty, exactly in each factor in turn.
 
     Parameters

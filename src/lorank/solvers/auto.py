@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from ..parameter_checks import NOT_NEGATIVE, SHARE, Expected, check_parameters, 
 from ..starts.growth import grow
 from ..starts.spectral import Spectral
 from ..state import State
-from .auto_phase import AutoPhase
 from .gauss_newton import GaussNewton
 from .irls import IRLS
 from .noise import at_rest, looks_like_noise
@@ -55,7 +54,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Auto:
+class Auto(Solver):
     """Tries the fast way first and the sure way where that fails.
 
     1. Conjugate gradients at full rank from a staged start: some ten steps on well-sampled data. Rows and columns that were
@@ -73,8 +72,6 @@ class Auto:
     4. Then second order (:class:`GaussNewton`), until it fits or no longer gains.
     5. Where that ends elsewhere than steps 1 and 2 did, and data are still not fitted, a second and slower IRLS. Two ways that
        end at the same residual tell that there is no better one, and conjugate gradients go on from the best point.
-
-    In phase retrieval at rank 1: as :class:`AutoPhase` says.
 
     What it did is told in ``result.status.advice`` and ``result.history.notes``.
 
@@ -116,8 +113,6 @@ class Auto:
         Steps of second order in a row that gain nothing.
     attempts : int
         Of :class:`IRLS`.
-    phases : AutoPhase
-        What to do in phase retrieval.
 
     Examples
     --------
@@ -145,9 +140,8 @@ class Auto:
     max_steps: int = 30
     idle: int = 3
     attempts: int = 2
-    phases: AutoPhase = field(default_factory=AutoPhase)
 
-    default_start = "balanced"
+    default_start: ClassVar[str] = "balanced"
 
     def __post_init__(self) -> None:
         check_parameters(
@@ -170,12 +164,9 @@ class Auto:
             max_steps=whole(1),
             idle=whole(1),
             attempts=whole(0),
-            phases=instance(AutoPhase, "an AutoPhase object"),
         )
 
-    def start(self, problem: Problem, state: State) -> Any:
-        if self.phases.suits(problem, state.X.rank):
-            return self.phases.start(problem, state)
+    def start(self, problem: Problem, state: State) -> Memory:
         balanced, (rough, unit) = problem.balanced(), problem.single()
         plain = balanced is None and problem.tight_frame is not None  # least squares, in the units of the data
         single = Single(rough, unit) if plain and rough is not problem and state.residual > self.rough else None
@@ -188,9 +179,7 @@ class Auto:
         return Memory(first, inner, rank, balanced, single, residuals=(inner.residual,))
 
     def step(self, problem: Problem, state: State) -> State:
-        memory = state.memory
-        if not isinstance(memory, Memory):  # another escalation's
-            return self.phases.step(problem, state)
+        memory: Memory = state.memory
         if state.X.rank == memory.rank and (memory.best is None or state.residual < memory.best[1]):
             memory = replace(memory, best=(state.X, state.residual))
         turn = self._turn(problem, state, memory)

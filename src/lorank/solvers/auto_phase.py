@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from ..parameter_checks import NOT_NEGATIVE, SHARE, check_parameters, instance, 
 from ..state import State
 from .message_passing import MessagePassing
 from .rcg import RCG, Fisher
+from .registry import register_default
 from .runner import Solver
 from .signal_cg import SignalCG
 
@@ -37,7 +39,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class AutoPhase:
+class AutoPhase(Solver):
     """Tries the fast way first and the sure way where that fails.
 
     1. Conjugate gradients with :class:`Fisher` weights for one signal (:class:`SignalCG`), where measurements are many: ``few``
@@ -55,7 +57,7 @@ class AutoPhase:
     ----------
     descent : SignalCG or RCG
         Of the first phase.
-    finish : RCG
+    refinement : RCG
         After message passing.
     messages : MessagePassing
     last : RCG
@@ -84,7 +86,7 @@ class AutoPhase:
     """
 
     descent: SignalCG | RCG = field(default_factory=SignalCG)
-    finish: RCG = field(default_factory=lambda: RCG(Whitened(), reweighting=Fisher()))
+    refinement: RCG = field(default_factory=lambda: RCG(Whitened(), reweighting=Fisher()))
     messages: MessagePassing = field(default_factory=MessagePassing)
     last: RCG = field(default_factory=lambda: RCG(Whitened()))
     few: float = 2.5
@@ -96,14 +98,14 @@ class AutoPhase:
     stalled: float = 0.95
     slower: float = 0.7
 
-    default_start = "staged"
+    default_start: ClassVar[str] = "staged"
 
     def __post_init__(self) -> None:
         descent = instance((RCG, SignalCG), "conjugate gradients such as lorank.RCG() or lorank.SignalCG()")
         check_parameters(
             self,
             descent=descent,
-            finish=descent,
+            refinement=descent,
             messages=instance(MessagePassing, "a MessagePassing object"),
             last=descent,
             few=NOT_NEGATIVE,
@@ -115,9 +117,6 @@ class AutoPhase:
             stalled=SHARE,
             slower=SHARE,
         )
-
-    def suits(self, problem: Problem, rank: int) -> bool:
-        return isinstance(problem, PhaseRetrieval) and rank == 1
 
     def start(self, problem: Problem, state: State) -> Memory:
         if not isinstance(problem, PhaseRetrieval) or state.X.rank != 1:
@@ -149,7 +148,7 @@ class AutoPhase:
         memory, level = replace(memory, best=best), f"{state.residual:.1e}"
         if messages_end:
             said = f"message passing ended at {level}: conjugate gradients"
-            return self._begin(problem, state, memory, FINISH, self.finish, said)
+            return self._begin(problem, state, memory, FINISH, self.refinement, said)
         same = any(X.distance(state.X) < 0.1 * X.norm() for X in memory.stuck)
         memory = replace(memory, stuck=(*memory.stuck, state.X))
         if memory.attempts < self.attempts and not same:
@@ -193,3 +192,6 @@ class AutoPhase:
         # With many measurements, a small residual is near the signal: only noise, or rounding, can hold it up. The signal
         # still settles then, and a rule may wait for that: twice the time.
         return len(residuals) > 2 * window and residuals[-1] > self.stalled * residuals[0]
+
+
+register_default(lambda problem, rank: isinstance(problem, PhaseRetrieval) and rank == 1, AutoPhase)

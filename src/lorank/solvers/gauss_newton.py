@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from ..geometry import Weights, retract, riemannian_gradient
 from ..operators import Problem
 from ..parameter_checks import SHARE, check_parameters, whole
 from ..state import State
+from .runner import Solver
 from .tangent_system import Damping, TangentSystem
 
 
@@ -23,7 +25,7 @@ MOST = 1e30  # damping: a step is zero long before, and single precision holds n
 
 
 @dataclass(frozen=True)
-class GaussNewton:
+class GaussNewton(Solver):
     """Each step minimises the misfit ``|A (X + xi) - y|`` over the whole tangent space, by conjugate gradients inside.
 
     Near a solution that fits the data each step squares the error, however few the measurements and however ill-conditioned X.
@@ -50,7 +52,7 @@ class GaussNewton:
     max_steps: int = 300
     tries: int = 3
 
-    default_start = "staged"
+    default_start: ClassVar[str] = "staged"
 
     def __post_init__(self) -> None:
         check_parameters(self, tol=SHARE, max_steps=whole(1), tries=whole(1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ..linalg import truncated_svd
 from ..operators import Problem
 from ..parameter_checks import SHARE, check_parameters, whole
 from ..state import State
+from .runner import Solver
 from .tangent_system import Damping, TangentSystem
 
 FREE = 0.1  # a direction whose damping is this share of the gain is as good as undamped
@@ -32,7 +33,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class IRLS:
+class IRLS(Solver):
     """Reweighted least squares for the smoothed log-determinant, with a smoothing epsilon that falls slowly.
 
     ``sum log max(s_i, epsilon)`` counts the singular values above epsilon. It is majorised by a quadratic with the weights
@@ -73,7 +74,7 @@ class IRLS:
     extra: int = 2
     window: int = 12
 
-    default_start = "spectral"
+    default_start: ClassVar[str] = "spectral"
 
     def __post_init__(self) -> None:
         check_parameters(self, rate=SHARE, tol=SHARE, max_steps=whole(1), extra=whole(0), window=whole(1))

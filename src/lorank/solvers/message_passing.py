@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from ..operators import PhaseRetrieval, Problem
 from ..operators.phase_gradient import PhaseGradient
 from ..parameter_checks import NOT_NEGATIVE, between, check_parameters, optional, whole
 from ..state import State
+from .runner import Solver
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class MessagePassing:
+class MessagePassing(Solver):
     """Expectation propagation for ``y = |A x|^2``: two products with A a step, as for a gradient.
 
     A message says that each ``z_i = a_i^H x`` is normal, with mean p_i and one variance for all. Together with
@@ -66,7 +68,7 @@ class MessagePassing:
     patience: int = 40
     seed: int | None = None
 
-    default_start = "staged"
+    default_start: ClassVar[str] = "staged"
 
     def __post_init__(self) -> None:
         share = between(0, 1, closed_above=True)

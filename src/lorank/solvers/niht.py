@@ -17,6 +17,7 @@ from ..metrics.base import METRIC
 from ..operators import Gradient, Problem
 from ..parameter_checks import POSITIVE, check_parameters, optional
 from ..state import State
+from .runner import Solver
 from .safeguard import SAFEGUARD, UNGUARDED, Memory, Safeguard, Trust
 
 
@@ -75,7 +76,7 @@ def _by(a: Array, root: Array | None, power: int) -> Array:
 
 
 @dataclass(frozen=True)
-class IHT:
+class IHT(Solver):
     """``X_{t+1} = H_r(X_t - alpha G_t)`` with a constant step ``alpha = factor / gain``.
 
     Parameters

@@ -16,13 +16,14 @@ from ..operators import Completion, Problem
 from ..parameter_checks import NOT_NEGATIVE, check_parameters, instance, optional, whole
 from ..state import State
 from .alternating import Factors, advance, check_problem, scales
+from .runner import Solver
 
 TINY = 1e-9  # of the size of values: in place of no penalty, so that a prior has a mean
 REVIVED = 0.1  # of its mean size: what a start from other factors gets to begin with, since a part that is zero stays zero
 
 
 @dataclass(frozen=True)
-class NonNegative:
+class NonNegative(Solver):
     """Minimise, over factors that are not negative, ``sum_t w_t (X - y)_t^2 / 2`` plus ``lambda / 2`` times::
 
         sum_i a_i |L_i - p|^2 + |p|^2 + sum_j b_j |R_j - q|^2 + |q|^2,

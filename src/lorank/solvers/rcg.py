@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from ..backends import Vector
 from ..geometry import Tangent
@@ -13,6 +13,7 @@ from ..metrics.base import METRIC
 from ..operators import Gradient, PhaseRetrieval, Problem
 from ..parameter_checks import Expected, check_parameters, optional, with_methods
 from ..state import State
+from .runner import Solver
 from .safeguard import SAFEGUARD, Safeguard, Trust
 
 _COSINE = Expected(
@@ -64,7 +65,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class RCG:
+class RCG(Solver):
     """Conjugate gradients: Polak and Ribiere's direction, never against the gradient, and the exact step along it.
 
     Parameters
@@ -92,7 +93,7 @@ class RCG:
     safeguard: Safeguard = field(default_factory=lambda: Safeguard(growth=1.0, fallbacks=(), regrow=2.0))
     reweighting: Reweighting | None = None
 
-    default_start = "staged"
+    default_start: ClassVar[str] = "staged"
 
     def __post_init__(self) -> None:
         check_parameters(

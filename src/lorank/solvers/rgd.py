@@ -13,11 +13,12 @@ from ..operators import Problem
 from ..parameter_checks import check_parameters, optional
 from ..state import State
 from ..steps import STEP_RULE, Constant, StepRule
+from .runner import Solver
 from .safeguard import SAFEGUARD, UNGUARDED, Memory, Safeguard, Trust
 
 
 @dataclass(frozen=True)
-class RGD:
+class RGD(Solver):
     """Riemannian gradient descent.
 
     Parameters

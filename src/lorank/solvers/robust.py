@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from .coarse_start import coarse_start
 from .noise import at_rest, looks_like_noise
 from .outlier_doubts import doubts
 from .rcg import RCG
+from .registry import register_default
 from .robust_memory import (
     ANNEALING,
     FOLLOWING,
@@ -36,6 +37,7 @@ from .robust_memory import (
     repair,
 )
 from .row_repair import loses_rows
+from .runner import Ending, Run, Solver
 from .schedule import A_TUPLE_OF_SCHEDULES, SCHEDULES, Schedule
 from .sweeps import Sweeps
 
@@ -46,11 +48,15 @@ AMPLE = 4.4  # with as many, a quick fall is tried first, and a fit that looks l
 STAYS = 0.8  # of a residual, that is hardly less
 NEARLY = 1e-5  # relative deviations from which on sweeps need no more weights
 SOFT = 4.0  # smoothings in a limit, while they follow the fit
+IN_VAIN = (
+    "But outliers were looked for in vain, and what is left does not look as if there were none: with so few observations "
+    "nobody can tell. Ask for a smaller rank, or get more observations."
+)
 LIGHT, HEAVY = 1.1, 1.4  # root mean squares of deviations, over those of normal noise with the same median
 
 
 @dataclass(frozen=True)
-class Robust:
+class Robust(Solver):
     """Fits all observations but outliers, finds the latter by itself, and needs no scale.
 
     1. As :class:`Auto` does, where the data allow it: without outliers nothing else happens.
@@ -116,7 +122,7 @@ class Robust:
     sigmas: float = 4.0
     suspicious: int = 4
 
-    default_start = "balanced"
+    default_start: ClassVar[str] = "balanced"
 
     def __post_init__(self) -> None:
         check_parameters(
@@ -131,6 +137,8 @@ class Robust:
             sigmas=POSITIVE,
             suspicious=whole(2),
         )
+
+    finds_outliers: ClassVar[bool] = True
 
     def start(self, problem: Problem, state: State) -> Memory:
         if not isinstance(problem, Completion):
@@ -152,6 +160,19 @@ class Robust:
         if memory.phase == FOLLOWING:
             return self._follow(problem, state, memory)
         return self._sort(problem, state, memory)
+
+    def rank_problem(self, problem: Problem) -> Problem:
+        """A loss that gives outliers little weight: the rank is searched before any are found."""
+        return problem.against_outliers() if isinstance(problem, Completion) else problem
+
+    def finish(self, problem: Problem, X: FixedRank, run: Run) -> Ending:
+        """The outliers, the noise of the other observations, and what speaks against a success."""
+        memory, doubted = run.last.memory, ""
+        if run.status.success:
+            doubted = self.doubts(problem, X, memory, noisy=run.status == "noise")
+            doubted = IN_VAIN if doubted and self.gave_up(memory) else doubted
+        outliers, noise = self.outliers(problem, X, memory)
+        return Ending(noise, outliers, doubted)
 
     def gave_up(self, memory: Any) -> bool:
         """Whether outliers were looked for in vain, so that the end is one of least squares with all observations."""
@@ -413,6 +434,4 @@ class Robust:
         return self._round(problem, replace(state, X=X), memory)
 
 
-def against_outliers(problem: Problem) -> Problem:
-    """What the search for a rank runs on: a loss by which outliers count for little."""
-    return problem.against_outliers() if isinstance(problem, Completion) else problem
+register_default(lambda problem, rank: bool(getattr(problem, "robust", False)), Robust)

@@ -13,9 +13,14 @@ from ..operators import Completion, Problem
 from ..starts.balanced import BalancedStart
 from ..stopping import Divergence, Iterations, RelativeResidual, Stall
 from .noise import FittedToNoise
+from .registry import register_default_start
 from .robust import Robust
 from .runner import run
 
+UNSURE = (
+    "The loss lets go of what is far off, and may have settled on a part of the data: outliers could not be told apart before. "
+    "Compare with loss='huber', which has no local minima of its own."
+)
 TOLERANCE, STEPS = 1e-4, 300  # what follows has a scale of its own to settle
 
 
@@ -37,11 +42,15 @@ class RobustStart:
     succeeded: bool = False  # whether the run came to an end of its own that nothing speaks against
     limit: float = math.inf  # deviations beyond it were held for outliers
 
-    @staticmethod
-    def trusting(problem: Problem) -> Problem:
+    @property
+    def warning(self) -> str:
+        """Appended to the status of the run that follows."""
+        return "" if self.succeeded else UNSURE
+
+    def adjusted(self, problem: Problem) -> Problem:
         """The problem with a scale that up to half of the data may not spoil: at a good fit it is the others'."""
         loss = getattr(problem, "loss", None)
-        if not isinstance(problem, Completion) or not isinstance(loss, ScaledLoss):
+        if not self.succeeded or not isinstance(problem, Completion) or not isinstance(loss, ScaledLoss):
             return problem
         return problem.with_loss(replace(loss, breakdown=0.5))
 
@@ -57,3 +66,10 @@ class RobustStart:
         self.succeeded = ended.status.success and not algorithm.gave_up(memory)
         self.succeeded = self.succeeded and not algorithm.doubts(squares, ended.state.X, memory, noisy=noisy)
         return problem.restrict(ended.point())
+
+
+def _redescends(problem: Problem) -> bool:
+    return isinstance(problem, Completion) and problem.loss is not None and problem.loss.redescending
+
+
+register_default_start(_redescends, RobustStart)

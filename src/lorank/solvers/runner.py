@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,25 +17,44 @@ from ..callbacks import Callback
 from ..clock import Clock
 from ..geometry import FixedRank
 from ..operators import Problem
-from ..parameter_checks import with_methods
-from ..result import History, Status
+from ..parameter_checks import instance
+from ..result import History, Outliers, Status
 from ..state import State
 from ..stopping import Rule
 
 
-class Solver(Protocol):
-    """An algorithm: a memory at the start, and a step."""
+class Ending(NamedTuple):
+    """What a solver adds to a result when its run is over."""
+
+    noise: float | None = None  # standard deviation of the noise; by default that of the residual
+    outliers: Outliers | None = None
+    doubt: str = ""  # why a run that stopped with success is not one
+
+
+class Solver:
+    """An algorithm: a memory at the start, and a step. Both are called by :func:`run`, the only loop."""
+
+    default_start: ClassVar[str] = "spectral"
+    finds_outliers: ClassVar[bool] = False
 
     def start(self, problem: Problem, state: State) -> Any:
         """The solver's memory before the first step."""
-        ...
+        raise NotImplementedError
 
     def step(self, problem: Problem, state: State) -> State:
         """The next state."""
-        ...
+        raise NotImplementedError
+
+    def rank_problem(self, problem: Problem) -> Problem:
+        """The problem that ``rank="auto"`` searches on."""
+        return problem
+
+    def finish(self, problem: Problem, X: FixedRank, run: Run) -> Ending:
+        """Results beyond the point X that a run has ended at."""
+        return Ending()
 
 
-SOLVER = with_methods("start", "step", what="a name or a solver such as lorank.RGD(RowColumn())")
+SOLVER = instance(Solver, "a name or a solver such as lorank.RGD(RowColumn())")
 INTERRUPTED = Status("interrupted", advice="Stopped by Ctrl-C; X is the best point so far. Continue with start=result.X.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from ..operators.gram_operator import RoughGram
 from ..operators.phase_gradient import PhaseGradient
 from ..parameter_checks import NOT_NEGATIVE, NUMBER, check_parameters, whole
 from ..state import State
+from .runner import Solver
 
 REFRESH = 1e-3  # the image of x is computed afresh once the residual is this share of what it was the last time
 
@@ -32,7 +34,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class SignalCG:
+class SignalCG(Solver):
     """Conjugate gradients on ``sum_i w_i (|a_i^H x|^2 - y_i)^2 / 2`` with the weights of :class:`~lorank.solvers.Fisher`,
     ``w_i = 1 / (|a_i^H x|^2 + y_i)``, chosen anew at each point: what ``auto`` begins with in phase retrieval.
 
@@ -76,7 +78,7 @@ class SignalCG:
     restart: float = 0.1
     max_halvings: int = 8
 
-    default_start = "staged"
+    default_start: ClassVar[str] = "staged"
 
     def __post_init__(self) -> None:
         check_parameters(

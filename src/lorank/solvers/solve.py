@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -16,47 +15,16 @@ from ..checkpoint import Checkpoint
 from ..clock import Clock
 from ..datafits.deviations import look_like_outliers
 from ..identity import identity
-from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
 from ..operators import Completion, Problem
-from ..parameter_checks import NOT_NEGATIVE, PATH, check, did_you_mean, optional, whole
+from ..parameter_checks import NOT_NEGATIVE, PATH, check, optional, whole
 from ..result import ConvergenceWarning, History, OutlierWarning, RankTrial, Result, Status
 from ..starts.resolve import STARTS, check_point, resolve_start
-from ..starts.spectral import Spectral
 from ..state import State
-from ..steps import Constant, Exact
 from ..stopping import A_RULE, Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
-from .auto import Auto
-from .gauss_newton import GaussNewton
-from .niht import IHT, NIHT
 from .noise import FittedToNoise, learned_loss, noise_of
 from .rank_search import describe_path, find_rank
-from .rcg import RCG
-from .rgd import RGD
-from .robust import Robust, against_outliers
-from .robust_start import RobustStart
-from .runner import INTERRUPTED, SOLVER, Interrupted, Solver, quiet_machine, run
-
-SOLVERS: dict[str, Callable[[], Solver]] = {
-    "auto": Auto,
-    "rcg": RCG,
-    "gauss-newton": GaussNewton,
-    "prgd": lambda: RGD(RowColumn(), Constant(0.7)),
-    "adaptive-prgd": lambda: RGD(RowColumn(), Exact()),
-    "rgd": lambda: RGD(Canonical(), Constant(0.5)),
-    "adaptive-rgd": lambda: RGD(Canonical(), Exact()),
-    "shampoo": lambda: RGD(Shampoo(RelativeMax(1.0)), Constant(0.7)),
-    "niht": NIHT,
-    "iht": IHT,
-}
-
-UNSURE = (
-    "The loss lets go of what is far off, and may have settled on a part of the data: outliers could not be told apart before. "
-    "Compare with loss='huber', which has no local minima of its own."
-)
-IN_VAIN = (
-    "But outliers were looked for in vain, and what is left does not look as if there were none: with so few observations "
-    "nobody can tell. Ask for a smaller rank, or get more observations."
-)
+from .registry import default_start, resolve_solver
+from .runner import INTERRUPTED, Interrupted, Solver, quiet_machine, run
 
 
 def solve(
@@ -145,7 +113,8 @@ def solve(
             f"problem must be a measurement model such as lorank.Completion, got {type(problem).__name__}: for a table with "
             "gaps use Completion.from_dense(array_with_nan), for a sparse matrix Completion.from_sparse(S)"
         )
-    algorithm = _suited(_resolve_solver(solver), problem)
+    algorithm = resolve_solver(solver, problem, rank)
+    _check_robust(algorithm, problem)
     check("tol", tol, NOT_NEGATIVE)
     check("max_iter", max_iter, whole(0))
     check("seed", seed, whole(0))
@@ -160,15 +129,16 @@ def solve(
     clock, rng = Clock(), np.random.default_rng(seed)
     path: tuple[RankTrial, ...] = ()
     if isinstance(rank, str) and rank == "auto":
-        found = find_rank(against_outliers(problem) if isinstance(algorithm, Robust) else problem, tol, rng)
+        found = find_rank(algorithm.rank_problem(problem), tol, rng)
         rank, path = found.rank, found.path
         if found.interrupted is not None:
             return _interrupted(problem, found.interrupted, algorithm, clock, path)
         rng = np.random.default_rng(seed)
+        algorithm = resolve_solver(solver, problem, rank)
     r: Any = problem.check_rank(rank)
-    sure = RobustStart() if start is None and _redescends(problem) else None
+    checked = default_start(problem) if start is None else None
     if start is None:
-        start = sure or getattr(algorithm, "default_start", Spectral())
+        start = checked or algorithm.default_start
     begin: Any = resolve_start(start, problem, r)
     if problem.y_norm == 0:
         return _zero(problem, r, algorithm)
@@ -189,8 +159,8 @@ def solve(
             if not hasattr(begin, "manifold"):
                 made = begin(problem, r, rng)
                 begin = made if any(begin is own for own in STARTS.values()) else check_point(made, problem, r)
-            if sure is not None and sure.succeeded:
-                problem = sure.trusting(problem)
+            if checked is not None:
+                problem = checked.adjusted(problem)
             X = problem.restrict(begin)
         except KeyboardInterrupt as stopped:
             point = stopped.point if isinstance(stopped, Interrupted) else problem.zero(r)
@@ -203,15 +173,13 @@ def solve(
     if history.notes:
         said = "; ".join(f"iteration {k}: {note}" for k, note in history.notes.items())
         status = Status(status, advice=f"{status.advice} On the way: {said}.", success=status.success)
-    if sure is not None and not sure.succeeded:
-        status = Status(status, advice=f"{status.advice} {UNSURE}", success=status.success)
+    if checked is not None and checked.warning:
+        status = Status(status, advice=f"{status.advice} {checked.warning}", success=status.success)
     if path:
         status = Status(status, advice=f"{status.advice} {describe_path(path, r, tol)}", success=status.success)
-    if isinstance(algorithm, Robust) and status.success:
-        doubted = algorithm.doubts(problem, X, ended.last.memory, noisy=status == "noise")
-        if doubted:
-            doubted = IN_VAIN if algorithm.gave_up(ended.last.memory) else doubted
-            status = Status("stalled", advice=f"{status.advice} {doubted}")
+    ending = algorithm.finish(problem, X, ended)
+    if ending.doubt:
+        status = Status("stalled", advice=f"{status.advice} {ending.doubt}")
     if stop is None:
         outlying = _outlying(problem, algorithm, ended.state, status)
         if outlying:
@@ -219,12 +187,8 @@ def solve(
             warnings.warn(outlying, OutlierWarning, stacklevel=2)
         _warn_unless_converged(status, ended.state.residual, tol)
     seconds = searched + clock.seconds
-    G, residual, noise, outliers = ended.state.gradient, ended.state.residual, float("nan"), None
-    if isinstance(algorithm, Robust):
-        outliers, noise = algorithm.outliers(problem, X, ended.last.memory)
-    else:
-        noise = noise_of(G)
-    told = noise, learned_loss(G), outliers
+    G, residual = ended.state.gradient, ended.state.residual
+    told = noise_of(G) if ending.noise is None else ending.noise, learned_loss(G), ending.outliers
     return Result(X, status, ended.n_iter, seconds, residual, history, algorithm, problem.signal(X), path, *told)
 
 
@@ -236,44 +200,12 @@ def _interrupted(problem: Problem, X: Any, algorithm: Solver, clock: Clock, path
     return Result(X, INTERRUPTED, 0, clock.seconds, residual, history, algorithm, problem.signal(X), path)
 
 
-@functools.cache
-def _named(name: str) -> Solver:
-    """The solver of that name: they never change, so that parameters need to be checked only once."""
-    return SOLVERS[name]()
-
-
-def _resolve_solver(solver: str | Solver) -> Solver:
-    if isinstance(solver, str):
-        name = solver.lower()  # papers write PRGD
-        if name not in SOLVERS:
-            raise ValueError(
-                f"unknown solver {solver!r}: choose one of {', '.join(map(repr, SOLVERS))}, or pass a solver object"
-                + did_you_mean(solver, SOLVERS)
-            )
-        return _named(name)
-    check("solver", solver, SOLVER)
-    return solver
-
-
-def _suited(algorithm: Solver, problem: Problem) -> Solver:
-    """What solves the problem: where it asks for outliers to be found, only one solver does that."""
-    if not getattr(problem, "robust", False) or isinstance(algorithm, Robust):
-        return algorithm
-    if algorithm is not _named("auto"):
+def _check_robust(algorithm: Solver, problem: Problem) -> None:
+    if getattr(problem, "robust", False) and not algorithm.finds_outliers:
         raise ValueError(
             f"loss='robust' is solved by solver='auto' or lorank.Robust(...), got {algorithm!r}: for other solvers take a loss "
             "by which large deviations count for less, such as 'cauchy'"
         )
-    return _robust()
-
-
-def _redescends(problem: Problem) -> bool:
-    return isinstance(problem, Completion) and problem.loss is not None and problem.loss.redescending
-
-
-@functools.cache
-def _robust() -> Robust:
-    return Robust()
 
 
 def _outlying(problem: Problem, algorithm: Solver, state: State, status: Status) -> str:

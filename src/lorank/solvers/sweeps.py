@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,12 +12,13 @@ from ..geometry import FixedRank
 from ..operators import Completion, Problem
 from ..parameter_checks import POSITIVE, Expected, check_parameters
 from ..state import State
+from .runner import Solver
 
 BELOW_TWO = Expected("lie between 0 and 2", lambda value: POSITIVE.holds(value) and value < 2)
 
 
 @dataclass(frozen=True)
-class Sweeps:
+class Sweeps(Solver):
     """Sweeps of alternating least squares: each row fitted to its observations with the columns' factor held fixed, then each
     column with the rows' factor held fixed.
 
@@ -47,7 +49,7 @@ class Sweeps:
     damping: float = 1e-5
     relaxation: float = 1.0
 
-    default_start = "staged"
+    default_start: ClassVar[str] = "staged"
 
     def __post_init__(self) -> None:
         check_parameters(self, damping=POSITIVE, relaxation=BELOW_TWO)

@@ -14,10 +14,11 @@ from ..parameter_checks import NOT_NEGATIVE, YES_OR_NO, check_parameters, instan
 from ..state import State
 from .alternating import Factors, advance, begin, check_problem, held, total_weight
 from .links import Features, Link, shifted
+from .runner import Solver
 
 
 @dataclass(frozen=True)
-class Variational:
+class Variational(Solver):
     """Variational Bayes for ``y = X + noise``, the factors of rows and of columns each drawn from one normal distribution.
 
     Alternating least squares with two changes. The uncertainty of one side's factors enters the equations of the other as a
