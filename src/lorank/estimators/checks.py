@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array, column_or_1d
 
-from ..parameter_checks import NOT_NEGATIVE, SHARE, check, counted, one_of, shown, whole
+from ..parameter_checks import counted, shown
 
 
 def check_pairs(X: Any) -> np.ndarray:
@@ -100,29 +100,6 @@ def check_weights(weights: Any, m: int) -> np.ndarray | None:
     return w if fine else w / largest  # only ratios count, and sums must not overflow
 
 
-def check_rank(rank: Any, top: int) -> int | str:
-    if isinstance(rank, str) and rank == "auto":
-        return rank
-    if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or rank < 0:
-        raise ValueError(f"rank must be a whole number from 0 on, or 'auto': got {rank!r}")
-    if rank > top:
-        raise ValueError(f"rank must be at most {top}, the smaller side of the matrix: got {rank}")
-    return int(rank)
-
-
-def check_strength(strength: Any) -> float | str:
-    if isinstance(strength, str):
-        return check_choice(strength, ("auto", "learned"), "regularization")
-    if not NOT_NEGATIVE.holds(strength):
-        raise ValueError(f"regularization must be a number, 0 or more, or 'auto' or 'learned': got {shown(strength)}")
-    return float(strength)
-
-
-def check_choice(value: Any, choices: tuple[str, ...], name: str) -> str:
-    check(name, value, one_of(choices))
-    return str(value)
-
-
 def check_bounds(bounds: Any) -> None:
     if bounds is None:
         return
@@ -133,14 +110,6 @@ def check_bounds(bounds: Any) -> None:
 
 def _is_bound(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def check_fit_options(estimator: Any) -> None:
-    """What all estimators take: shares, folds, tolerance and sweeps."""
-    check("holdout", estimator.holdout, SHARE)
-    check("cv", estimator.cv, whole(1))
-    check("tol", estimator.tol, NOT_NEGATIVE)
-    check("max_iter", estimator.max_iter, whole(1))
 
 
 def _array(a: Any, name: str) -> np.ndarray:

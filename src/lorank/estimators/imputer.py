@@ -17,7 +17,7 @@ from ..files import save_model
 from ..imputation import column_moments, standardised
 from ..result import History
 from ..solvers.runner import INTERRUPTED
-from .checks import check_fit_options, check_rank, check_strength
+from .options import check_fit_options, check_rank, check_strength
 
 
 class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

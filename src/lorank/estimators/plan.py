@@ -10,7 +10,8 @@ from ..datafits import ROBUST, SQUARES, Loss, resolve_loss
 from ..factor_models import Settings
 from ..factor_models.choose import COARSE, MANY, RANKS
 from ..parameter_checks import NOT_NEGATIVE, YES_OR_NO, check
-from .checks import check_bounds, check_choice, check_fit_options, check_rank, check_strength
+from .checks import check_bounds
+from .options import check_choice, check_fit_options, check_rank, check_strength
 
 if TYPE_CHECKING:
     from .completion import MatrixCompletion

@@ -9,8 +9,9 @@ from .gauss_newton import GaussNewton
 from .irls import IRLS
 from .message_passing import MessagePassing
 from .niht import IHT, NIHT
-from .rcg import RCG, Fisher
+from .rcg import RCG
 from .registry import SOLVERS
+from .reweighting import Fisher
 from .rgd import RGD
 from .robust import Robust
 from .robust_start import RobustStart

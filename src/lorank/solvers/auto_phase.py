@@ -15,8 +15,9 @@ from ..operators.linear_maps import DiffractionMap
 from ..parameter_checks import NOT_NEGATIVE, SHARE, check_parameters, instance, whole
 from ..state import State
 from .message_passing import MessagePassing
-from .rcg import RCG, Fisher
+from .rcg import RCG
 from .registry import register_default
+from .reweighting import Fisher
 from .runner import Solver
 from .signal_cg import SignalCG
 
