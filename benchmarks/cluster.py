@@ -222,7 +222,7 @@ def one(args):
     else:
         if args.mode == "dropped":
             opening.OnDisk = Dropping
-        problem = lr.Completion.from_partitions(args.folder)
+        problem = lr.distributed.from_partitions(args.folder)
     report(args, key, problem)
     del held
 
@@ -237,7 +237,7 @@ def at_workers(args, key):
         distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster, direct_to_workers=True) as client,
     ):
-        problem = lr.Completion.from_partitions(args.folder, client=client)
+        problem = lr.distributed.from_partitions(args.folder, client=client)
         graph = problem.observations.graph
         began = time.perf_counter()
         for _ in range(20):

@@ -146,7 +146,7 @@ def run(args, workers):
         for k, size in enumerate(args.sizes):
             m, rank = (int(a) for a in size.split(":"))
             place = data(Path(args.folder), m, rank)
-            problem = lr.Completion.from_partitions(place, client=client)
+            problem = lr.distributed.from_partitions(place, client=client)
             if k == 0:
                 say({"what": "constants", "workers": workers} | constants(problem.observations.graph))
             n1, n2 = open_folder(place).shape

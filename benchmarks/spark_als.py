@@ -67,7 +67,7 @@ def run_lorank(args):
         began = time.perf_counter()
         with tempfile.TemporaryDirectory() as place:
             options = {"folder": Path(place) / "parts"} | ({"cluster": "local"} if args.workers else {})
-            problem = lr.Completion.from_parquet(str(Path(args.folder) / name / "train"), "user", "item", "rating", **options)
+            problem = lr.distributed.from_parquet(str(Path(args.folder) / name / "train"), "user", "item", "rating", **options)
             read = time.perf_counter() - began
             at = [np.searchsorted(ids, test[c].to_numpy()) for ids, c in ((problem.row_ids, "user"), (problem.col_ids, "item"))]
             if name == "exact":

@@ -21,14 +21,14 @@ import lorank as lr
 
 problem, truth = lr.datasets.random_completion(3000, 2000, rank=5, oversampling=6, seed=0)
 folder = Path(tempfile.mkdtemp()) / "ratings.parts"
-problem.save_partitions(folder, 6)
+lr.distributed.save_partitions(problem, folder, 6)
 size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 print(f"{problem.m:,} observations in {len(list(folder.rglob('*.npy')))} files, {size / 2**20:.1f} MiB")
 
 # %%
 # Opened again: nothing is read until a solver asks for it.
 
-mapped = lr.Completion.from_partitions(folder)
+mapped = lr.distributed.from_partitions(folder)
 curves, values = {}, []
 for name, one in (("in memory", problem), ("six blocks on disk", mapped)):
     result = lr.solve(one, rank=5)
@@ -43,7 +43,7 @@ print(f"singular values differ by {np.max(np.abs(values[0] / values[1] - 1)):.0e
 # is. Set ``LORANK_CLUSTER=local`` to run it here.
 
 if os.environ.get("LORANK_CLUSTER"):
-    there = lr.Completion.from_partitions(folder, cluster=os.environ["LORANK_CLUSTER"])
+    there = lr.distributed.from_partitions(folder, cluster=os.environ["LORANK_CLUSTER"])
     print(lr.solve(there, rank=5))
 
 # %%

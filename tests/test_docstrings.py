@@ -14,7 +14,19 @@ import pytest
 
 import lorank
 
-ROOMS = ("callbacks", "datafits", "datasets", "evaluation", "metrics", "solvers", "starts", "steps", "stopping", "testing")
+ROOMS = (
+    "callbacks",
+    "datafits",
+    "datasets",
+    "distributed",
+    "evaluation",
+    "metrics",
+    "solvers",
+    "starts",
+    "steps",
+    "stopping",
+    "testing",
+)
 OPTIONAL = {"sklearn": "estimators", "typer": "commands", "polars": "datafiles", "matplotlib": "report"}
 
 
@@ -93,7 +105,7 @@ def test_examples_run(name):
             pytest.importorskip(package)
     if name.startswith("lorank.backends.torch_"):
         pytest.importorskip("torch")
-    if name == "lorank.operators.big_completion":
+    if name == "lorank.distributed.completion":
         pytest.importorskip("polars")
     module = importlib.import_module(name)
     with warnings.catch_warnings(), np.printoptions(legacy=False):

@@ -34,7 +34,7 @@ LIBRARY = """
 import lorank as lr
 problem, _ = lr.datasets.random_completion(40, 30, 2, oversampling=4)
 assert lr.solve(problem, 2).converged  # all that the library alone needs is there
-problem.save_partitions(folder / "parts")
+lr.distributed.save_partitions(problem, folder / "parts")
 columns = ("user", "item", "stars")
 
 def estimators():
@@ -53,9 +53,9 @@ for name, work in {
     "estimators": estimators,
     "torch": lambda: problem.to("torch"),
     "cuda": lambda: lr.datasets.random_completion(40, 30, 2, oversampling=4, backend="torch:cuda"),
-    "from_csv": lambda: lr.Completion.from_csv(folder / "r.csv", *columns),
-    "from_parquet": lambda: lr.Completion.from_parquet(folder / "r.csv", *columns),
-    "cluster": lambda: lr.Completion.from_partitions(folder / "parts", cluster="tcp://127.0.0.1:1"),
+    "from_csv": lambda: lr.distributed.from_csv(folder / "r.csv", *columns),
+    "from_parquet": lambda: lr.distributed.from_parquet(folder / "r.csv", *columns),
+    "cluster": lambda: lr.distributed.from_partitions(folder / "parts", cluster="tcp://127.0.0.1:1"),
     "convergence_plot": plot,
     "load_movielens": lambda: lr.datasets.load_movielens("100k"),
 }.items():

@@ -50,6 +50,7 @@ LAYERS: list[dict[str, str]] = [
         "evaluation": "how good recommendations are: measures, splits, baselines",
     },
     {
+        "distributed": "completion problems read from files, data frames and folders of partitions, and written to partitions",
         "state": "one iterate, as it travels through a run",
         "testing": "checks for measurement models",
         "datasets": "random problems of the paper, and MovieLens",

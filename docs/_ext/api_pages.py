@@ -10,7 +10,19 @@ import importlib
 import inspect
 from pathlib import Path
 
-ROOMS = ("solvers", "metrics", "steps", "starts", "stopping", "callbacks", "datafits", "datasets", "evaluation", "testing")
+ROOMS = (
+    "solvers",
+    "metrics",
+    "steps",
+    "starts",
+    "stopping",
+    "callbacks",
+    "datafits",
+    "datasets",
+    "distributed",
+    "evaluation",
+    "testing",
+)
 TITLES = {
     "solvers": "Solvers",
     "metrics": "Metrics: weights on rows and columns",
@@ -20,6 +32,7 @@ TITLES = {
     "callbacks": "Callbacks",
     "datafits": "Losses",
     "datasets": "Data sets",
+    "distributed": "Observations larger than memory",
     "evaluation": "How good recommendations are",
     "testing": "Checks for models of your own",
 }

@@ -16,6 +16,7 @@ from . import (
     callbacks,
     datafits,
     datasets,
+    distributed,  # registers the backend "partitions"
     evaluation,
     metrics,
     solvers,
@@ -106,6 +107,7 @@ __all__ = [
     "datafits",
     "datasets",
     "diagnose",
+    "distributed",
     "evaluation",
     "load",
     "metrics",

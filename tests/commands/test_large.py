@@ -59,7 +59,7 @@ def test_what_is_said(place, tmp_path):
 
 
 def test_progress_shows_passes_bytes_and_workers(place):
-    problem = lr.Completion.from_partitions(place / "parts")
+    problem = lr.distributed.from_partitions(place / "parts")
     said = []
     progress = large.Progress(problem, said.append)
     lr.solve(problem, 2, stop=lr.stopping.Iterations(2), max_iter=2)
@@ -187,13 +187,13 @@ def test_bad_input(place, tmp_path, monkeypatch):
     (tmp_path / "taken.parquet").mkdir()
     assert "exists" in refused("recommend", place / "m.lorank", "--all", "-o", tmp_path / "taken.parquet")
     other = lr.datasets.random_completion(20, 10, 1, oversampling=3)[0]
-    other.save_partitions(tmp_path / "other", partitions=2)
+    lr.distributed.save_partitions(other, tmp_path / "other", partitions=2)
     answer = refused("recommend", place / "m.lorank", "--all", "-o", tmp_path / "t.csv", "--ratings", tmp_path / "other")
     assert "fitted to others" in answer
 
 
 def test_factors_that_do_not_fit(place):
-    problem = lr.Completion.from_partitions(place / "parts", memory="60MB")
+    problem = lr.distributed.from_partitions(place / "parts", memory="60MB")
     problem.backend.memory = 20_000  # as if rows were many
     with pytest.raises(MemoryError, match="are allowed"):
         lr.MatrixCompletion(8, "learned").fit(problem)

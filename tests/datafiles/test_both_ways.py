@@ -12,10 +12,10 @@ pytest.importorskip("polars")
 
 import polars as pl
 
+from lorank import distributed
 from lorank.datafiles import columns, read_ratings
 from lorank.datafiles.ratings import guess_columns
 from lorank.files import FileError
-from lorank.operators import Completion
 from lorank.partitions import sources
 
 HEAD = "user,item,rating\n"
@@ -139,7 +139,7 @@ def in_memory(paths):
 
 def in_partitions(paths):
     names = guess_columns(paths[0], list(sources.schema_of(paths[0])), None, None, None)
-    read = Completion.from_parquet if paths[0].suffix == ".parquet" else Completion.from_csv
+    read = distributed.from_parquet if paths[0].suffix == ".parquet" else distributed.from_csv
     problem = read([str(path) for path in paths], names.row, names.col, names.value, dtype="float64")
     indptr, cols, values, _ = problem.observations.host()
     rows = np.repeat(np.arange(problem.shape[0]), np.diff(indptr))
@@ -299,7 +299,7 @@ def test_endings_in_capitals_are_read_both_ways(tmp_path):
         else:
             (tmp_path / name).write_bytes(gzip.compress(SOME.encode()) if name.endswith("GZ") else SOME.encode())
         assert told(in_memory, tmp_path / name)[0] == [(1, 2, 3), (2, 2, 4)]
-        problem = (Completion.from_parquet if name == "a.PARQUET" else Completion.from_csv)(
+        problem = (distributed.from_parquet if name == "a.PARQUET" else distributed.from_csv)(
             tmp_path / name, "user", "item", "rating"
         )
         assert problem.m == 2
@@ -308,5 +308,5 @@ def test_endings_in_capitals_are_read_both_ways(tmp_path):
 def test_values_that_vanish_in_single_precision_are_refused(tmp_path):
     path = written(tmp_path / "r.csv", HEAD + "1,2,0\n1,3,1\n1,4,1e-60\n")
     with pytest.raises(FileError, match="observation 3: 1e-60 is too small for float32: multiply all values"):
-        Completion.from_csv(path, "user", "item", "rating")
-    assert Completion.from_csv(path, "user", "item", "rating", dtype="float64").m == 3
+        distributed.from_csv(path, "user", "item", "rating")
+    assert distributed.from_csv(path, "user", "item", "rating", dtype="float64").m == 3

@@ -11,6 +11,7 @@ pytest.importorskip("rich")
 
 import polars as pl
 
+from lorank import distributed
 from lorank.commands.evaluate_taken import read_taken
 from lorank.commands.large import Where, wants_partitions
 from lorank.commands.predicting import _columns
@@ -18,7 +19,6 @@ from lorank.commands.tables_out import BlockWriter
 from lorank.datafiles import read_ratings
 from lorank.datafiles.ratings import alike
 from lorank.datafiles.sides import read_side
-from lorank.operators import Completion
 from lorank.partitions import sources
 
 
@@ -29,7 +29,7 @@ def _written(path, lines, head="user,item,rating"):
 
 def test_zeros_in_front_are_kept_in_partitions(tmp_path):
     file = _written(tmp_path / "a.csv", ["7,x,1", "007,x,2", "8,y,3"])
-    problem = Completion.from_csv(file, "user", "item", "rating", folder=tmp_path / "parts")
+    problem = distributed.from_csv(file, "user", "item", "rating", folder=tmp_path / "parts")
     assert problem.row_ids.tolist() == ["007", "7", "8"]
     pairs = list(sources.pair_batches([file], "user", "item"))
     assert pairs[0][0].tolist() == ["7", "007", "8"]

@@ -265,9 +265,9 @@ def test_sweeps_of_takings_never_go_up(backend):
 @pytest.mark.parametrize("kind", [lr.MatrixCompletion, lr.ImplicitFactorization])
 def test_partitions_are_refused(tmp_path, kind):
     _, pairs, y = ratings()
-    lr.Completion(pairs[:, 0], pairs[:, 1], y).save_partitions(tmp_path / "parts")
+    lr.distributed.save_partitions(lr.Completion(pairs[:, 0], pairs[:, 1], y), tmp_path / "parts")
     with pytest.raises(ValueError, match=r"nonnegative=True takes .* in main memory"):
-        kind(nonnegative=True).fit(lr.Completion.from_partitions(tmp_path / "parts"))
+        kind(nonnegative=True).fit(lr.distributed.from_partitions(tmp_path / "parts"))
 
 
 @pytest.mark.parametrize("unit", [1e-10, 1e10])

@@ -54,7 +54,7 @@ def two_workers(cluster, client):
 def data(tmp_path_factory):
     place = tmp_path_factory.mktemp("data")
     problem, truth = lr.datasets.random_completion(200, 120, 3, oversampling=4)
-    problem.save_partitions(place / "p", partitions=5)
+    lr.distributed.save_partitions(problem, place / "p", partitions=5)
     return place / "p", truth
 
 
@@ -67,7 +67,7 @@ def fit(problem, **options):
 
 @pytest.fixture(scope="module")
 def alone(data):
-    return fit(lr.Completion.from_partitions(data[0]))
+    return fit(lr.distributed.from_partitions(data[0]))
 
 
 def engine_of(problem):
@@ -81,21 +81,21 @@ def assert_same(result, alone):
 
 
 def test_the_bits_of_one_process(client, data, alone):
-    problem = lr.Completion.from_partitions(data[0], client=client)
+    problem = lr.distributed.from_partitions(data[0], client=client)
     assert engine_of(problem).workers == 2
     assert_same(fit(problem), alone)
     assert engine_of(problem).bytes > 0
 
 
 def test_the_default_ends_where_it_should(client, data):
-    result = lr.solve(lr.Completion.from_partitions(data[0], client=client), 3, tol=1e-4).numpy()
+    result = lr.solve(lr.distributed.from_partitions(data[0], client=client), 3, tol=1e-4).numpy()
     assert data[1].distance(result.X) < 1e-2 * data[1].norm()
 
 
 def test_sweeps_and_observations_held_back(client, data):
     """Normal equations of rows and columns, and parts of the observations, at the workers."""
     found = []
-    for problem in (lr.Completion.from_partitions(data[0], client=c) for c in (None, client)):
+    for problem in (lr.distributed.from_partitions(data[0], client=c) for c in (None, client)):
         kept, held = problem.split(np.random.default_rng(1), 0.1)
         solver = lr.solvers.Variational(offsets=True)
         rng = np.random.default_rng(0)
@@ -110,8 +110,10 @@ def test_the_implicit_model(client, tmp_path):
     """Who took what, counted: sums of columns are made among the workers within a half of a sweep."""
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((60, 40)) < 0.3)
-    lr.Completion(users, items, rng.integers(1, 4, len(users)) * 1.0).save_partitions(tmp_path / "p", partitions=5)
-    problems = [lr.Completion.from_partitions(tmp_path / "p", client=c) for c in (None, client)]
+    lr.distributed.save_partitions(
+        lr.Completion(users, items, rng.integers(1, 4, len(users)) * 1.0), tmp_path / "p", partitions=5
+    )
+    problems = [lr.distributed.from_partitions(tmp_path / "p", client=c) for c in (None, client)]
     alone, found = (lr.ImplicitFactorization(3, 0.02, zeros=0.1, max_iter=2).fit(p) for p in problems)
     np.testing.assert_array_equal(found.user_factors_, alone.user_factors_)
     np.testing.assert_array_equal(found.item_factors_, alone.item_factors_)
@@ -119,7 +121,7 @@ def test_the_implicit_model(client, tmp_path):
 
 
 def test_a_scheduler_by_its_address(cluster, client, data, alone):
-    problem = lr.Completion.from_partitions(data[0], cluster=cluster.scheduler_address)
+    problem = lr.distributed.from_partitions(data[0], cluster=cluster.scheduler_address)
     assert_same(fit(problem), alone)
     engine_of(problem).client.close()
 
@@ -127,7 +129,7 @@ def test_a_scheduler_by_its_address(cluster, client, data, alone):
 def test_workers_that_only_the_scheduler_reaches(cluster, data, alone):
     """As with a client that was made without saying so: calls and answers go by way of the scheduler."""
     with distributed.Client(cluster, direct_to_workers=False, set_as_default=False) as client:
-        assert_same(fit(lr.Completion.from_partitions(data[0], client=client)), alone)
+        assert_same(fit(lr.distributed.from_partitions(data[0], client=client)), alone)
 
 
 def victim(problem):
@@ -140,7 +142,7 @@ def victim(problem):
 @pytest.mark.parametrize("when", [0, 3])
 def test_a_worker_killed_between_programs(client, data, alone, when):
     """Before the first iteration, and after some: the others take over its rows."""
-    problem = lr.Completion.from_partitions(data[0], client=client)
+    problem = lr.distributed.from_partitions(data[0], client=client)
 
     def kill(problem, state, clock):
         if state.iteration == when:
@@ -152,7 +154,7 @@ def test_a_worker_killed_between_programs(client, data, alone, when):
 
 def test_a_worker_killed_within_a_program(client, data, alone, monkeypatch):
     """While the workers run, and wait for each other's sums."""
-    problem = lr.Completion.from_partitions(data[0], client=client)
+    problem = lr.distributed.from_partitions(data[0], client=client)
     engine = engine_of(problem)
     run, count, pid = engine._together, [0], victim(problem)
 
@@ -175,7 +177,7 @@ def test_a_worker_killed_after_a_snapshot(client, data, tmp_path, monkeypatch):
     start = lr.FixedRank.from_factors(rng.standard_normal((200, 3)), rng.standard_normal((120, 3)))
     found = []
     for used in (None, client):
-        problem = lr.Completion.from_partitions(data[0], client=used, scratch=tmp_path)
+        problem = lr.distributed.from_partitions(data[0], client=used, scratch=tmp_path)
 
         def kill(problem, state, clock, used=used):
             if state.iteration == 4 and used is not None:
@@ -200,7 +202,7 @@ def test_a_worker_killed_while_it_writes_a_snapshot(client, data, alone, tmp_pat
     """One that was broken off is never read, and does not stay."""
     monkeypatch.setattr(snapshots, "LEAST", 0.0)
     monkeypatch.setattr(snapshots, "TIMES", 0.0)
-    problem = lr.Completion.from_partitions(data[0], client=client, scratch=tmp_path)
+    problem = lr.distributed.from_partitions(data[0], client=client, scratch=tmp_path)
     engine = engine_of(problem)
     run, saved = engine._together, [0]
 
@@ -228,8 +230,8 @@ def test_snapshots_that_cannot_be_written(client, data, alone, tmp_path, monkeyp
     """The run goes on without."""
     monkeypatch.setattr(snapshots, "LEAST", 0.0)
     with pytest.raises(lr.files.FileError, match=r"scratch=.*no files can be written there"):
-        lr.Completion.from_partitions(data[0], client=client, scratch=tmp_path / "nowhere")
-    problem = lr.Completion.from_partitions(data[0], client=client, scratch=tmp_path)
+        lr.distributed.from_partitions(data[0], client=client, scratch=tmp_path / "nowhere")
+    problem = lr.distributed.from_partitions(data[0], client=client, scratch=tmp_path)
     shutil.rmtree(engine_of(problem).snapshots._home)
     if who == "workers":
         monkeypatch.setattr(snapshots.Snapshots, "begin", lambda self: tmp_path / "gone")
@@ -242,7 +244,7 @@ def test_snapshots_that_cannot_be_written(client, data, alone, tmp_path, monkeyp
 
 def test_a_worker_added(cluster, client, data, alone):
     """It takes part when blocks are dealt out the next time."""
-    problem = lr.Completion.from_partitions(data[0], client=client)
+    problem = lr.distributed.from_partitions(data[0], client=client)
 
     def grow(problem, state, clock):
         if state.iteration == 2:
@@ -262,7 +264,7 @@ import lorank as lr
 
 if __name__ == "__main__":
     client = distributed.Client(sys.argv[1], direct_to_workers=True)
-    problem = lr.Completion.from_partitions(sys.argv[2], client=client)
+    problem = lr.distributed.from_partitions(sys.argv[2], client=client)
 
     def die(problem, state, clock):
         if state.iteration == 4:
@@ -278,10 +280,10 @@ def test_a_driver_killed_and_started_again(cluster, client, data, tmp_path):
     ended = subprocess.run(list(map(str, args)), timeout=600, check=False, capture_output=True, text=True)
     assert abs(ended.returncode) == KILL, ended.stderr
     shutil.copy(tmp_path / "checkpoint", tmp_path / "copy")
-    problem = lr.Completion.from_partitions(data[0], client=client)
+    problem = lr.distributed.from_partitions(data[0], client=client)
     result = lr.solve(problem, 3, "rcg", tol=1e-4, checkpoint=tmp_path / "checkpoint").numpy()
     assert data[1].distance(result.X) < 1e-2 * data[1].norm()
-    alone = lr.solve(lr.Completion.from_partitions(data[0]), 3, "rcg", tol=1e-4, checkpoint=tmp_path / "copy").numpy()
+    alone = lr.solve(lr.distributed.from_partitions(data[0]), 3, "rcg", tol=1e-4, checkpoint=tmp_path / "copy").numpy()
     np.testing.assert_array_equal(result.X.U, alone.X.U)  # from there on the same, whoever computes
     np.testing.assert_array_equal(result.X.V, alone.X.V)
 
@@ -308,7 +310,7 @@ def test_a_scheduler_killed_and_started_again(data, alone, tmp_path):
         worker()
         with distributed.Client(address, direct_to_workers=True, timeout=60, set_as_default=False) as own:
             own.wait_for_workers(1, timeout=60)
-            problem = lr.Completion.from_partitions(data[0], client=own)
+            problem = lr.distributed.from_partitions(data[0], client=own)
 
             def kill(problem, state, clock):
                 if state.iteration == 2:
@@ -330,19 +332,19 @@ def test_what_a_cluster_cannot_do(client, data, tmp_path, monkeypatch):
     from lorank.partitions import cluster as module
 
     with pytest.raises(ValueError, match=r"distributed\.Client"):
-        lr.Completion.from_partitions(data[0], client="tcp://127.0.0.1:1")
+        lr.distributed.from_partitions(data[0], client="tcp://127.0.0.1:1")
     monkeypatch.setattr(module, "__version__", "0.0.0")
     with pytest.raises(module.ClusterError, match=r"tcp://.*has lorank .*and this is 0\.0\.0"):
-        lr.Completion.from_partitions(data[0], client=client)
+        lr.distributed.from_partitions(data[0], client=client)
     source = tmp_path / "ratings.csv"
     source.write_text("a,b,c\n1,2,3\n")
     with pytest.raises(module.ClusterError, match="install the same"):  # before anything is converted
-        lr.Completion.from_csv(source, "a", "b", "c", folder=tmp_path / "made", client=client)
+        lr.distributed.from_csv(source, "a", "b", "c", folder=tmp_path / "made", client=client)
     assert not (tmp_path / "made").exists()
     monkeypatch.undo()
     monkeypatch.setattr(module, "_about", no_lorank)
     with pytest.raises(module.ClusterError, match=r"tcp://.*cannot run lorank"):
-        lr.Completion.from_partitions(data[0], client=client)
+        lr.distributed.from_partitions(data[0], client=client)
 
 
 def no_lorank(folder, m):
@@ -377,7 +379,7 @@ def test_the_command(cluster, tmp_path):
 
 def test_a_partition_that_workers_cannot_read(client, tmp_path):
     problem, _ = lr.datasets.random_completion(40, 30, 2, oversampling=4)
-    problem.save_partitions(tmp_path / "p", partitions=2)
+    lr.distributed.save_partitions(problem, tmp_path / "p", partitions=2)
     (tmp_path / "p" / "00001" / "values.npy").unlink()
     with pytest.raises(lr.files.FileError, match=r"00001.values\.npy"):
-        lr.Completion.from_partitions(tmp_path / "p", client=client)
+        lr.distributed.from_partitions(tmp_path / "p", client=client)

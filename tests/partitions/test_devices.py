@@ -85,20 +85,20 @@ def test_data_frames(kind):
         columns = {"user": [f"u{k:02d}" for k in rows[some]], "item": cols[some] + 5, "stars": values[some]}
         parts.append(pytest.importorskip("pandas").DataFrame(columns) if kind != "polars" else pl.DataFrame(columns))
     frames = Dask([*parts, parts[0][:0]]) if kind == "dask" else parts
-    problem = lr.Completion.from_frames(frames, "user", "item", "stars", dtype="float64", partitions=3)
+    problem = lr.distributed.from_frames(frames, "user", "item", "stars", dtype="float64", partitions=3)
     np.testing.assert_array_equal(problem.rows, rows)
     np.testing.assert_array_equal(problem.cols, cols)
     np.testing.assert_array_equal(np.asarray(problem.y), values)
     assert problem.row_ids[3] == "u03"
     with pytest.raises(ValueError, match="no column 'who'"):
-        lr.Completion.from_frames(frames, "who", "item", "stars")
+        lr.distributed.from_frames(frames, "who", "item", "stars")
     with pytest.raises(ValueError, match="Dask, pandas or polars"):
-        lr.Completion.from_frames([3], "user", "item", "stars")
+        lr.distributed.from_frames([3], "user", "item", "stars")
 
 
 def test_a_real_dask_data_frame():
     frames = pytest.importorskip("dask.dataframe", exc_type=ImportError)
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame({"user": [1, 1, 2], "item": [1, 2, 2], "stars": [1.0, 2.0, 3.0]})
-    problem = lr.Completion.from_frames(frames.from_pandas(table, npartitions=2), "user", "item", "stars")
+    problem = lr.distributed.from_frames(frames.from_pandas(table, npartitions=2), "user", "item", "stars")
     assert problem.m == 3

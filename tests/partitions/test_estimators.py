@@ -32,8 +32,8 @@ def ratings(loss="squares", noise=0.3, seed=0):
 
 def folder(place, pairs, values, weights=None, partitions=4):
     problem = lr.Completion(pairs[:, 0], pairs[:, 1], values, weights=weights)
-    problem.save_partitions(place / "p", partitions=partitions)
-    return lr.Completion.from_partitions(place / "p")
+    lr.distributed.save_partitions(problem, place / "p", partitions=partitions)
+    return lr.distributed.from_partitions(place / "p")
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -121,6 +121,6 @@ def test_covariances_of_very_many_rows_are_left_out(tmp_path, monkeypatch):
 def test_what_is_refused(tmp_path, model, problem, extra, match):
     pairs, values, _, _ = ratings()
     folder(tmp_path, pairs, values)
-    data = lr.Completion.from_partitions(tmp_path / "p", **problem)
+    data = lr.distributed.from_partitions(tmp_path / "p", **problem)
     with pytest.raises(ValueError, match=match):
         lr.MatrixCompletion(**model).fit(data, **extra)

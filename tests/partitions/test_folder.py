@@ -26,25 +26,25 @@ def problem_of(weights=False, seed=0, **options):
 @pytest.mark.parametrize("options", [{}, {"dtype": np.float32}, {"dtype": np.complex128}])
 def test_what_is_written_is_read_again(tmp_path, weights, options):
     problem, _ = problem_of(weights, **options)
-    problem.save_partitions(tmp_path / "p", partitions=4)
-    again = lr.Completion.from_partitions(tmp_path / "p")
+    lr.distributed.save_partitions(problem, tmp_path / "p", partitions=4)
+    again = lr.distributed.from_partitions(tmp_path / "p")
     assert again.shape == problem.shape
     assert again.dtype == problem.dtype
     for a, b in zip(problem.observations.host(), again.observations.host(), strict=True):
         np.testing.assert_array_equal(b, a)
     np.testing.assert_array_equal(again.rows, problem.rows)
     open_folder(tmp_path / "p").verify()
-    again.save_partitions(tmp_path / "q")  # from a folder to a folder: the same files
+    lr.distributed.save_partitions(again, tmp_path / "q")  # from a folder to a folder: the same files
     for part in sorted((tmp_path / "p").rglob("*.npy")):
         assert part.read_bytes() == (tmp_path / "q" / part.relative_to(tmp_path / "p")).read_bytes()
 
 
 def test_nothing_is_pickled_and_nothing_is_left_behind(tmp_path):
     problem, _ = problem_of()
-    problem.save_partitions(tmp_path / "p", partitions=3)
+    lr.distributed.save_partitions(problem, tmp_path / "p", partitions=3)
     assert {f.suffix for f in (tmp_path / "p").rglob("*.*")} == {".json", ".npy"}
     assert [f.name for f in tmp_path.iterdir()] == ["p"]
-    again = lr.Completion.from_partitions(tmp_path / "p")
+    again = lr.distributed.from_partitions(tmp_path / "p")
     lr.solve(again, 3, max_iter=3, stop=lr.stopping.Iterations(3))
     del again
     import gc
@@ -83,15 +83,15 @@ def test_rows_are_cut_evenly_and_no_block_is_empty(partitions):
 def test_more_partitions_than_rows_are_refused(tmp_path):
     problem, _ = problem_of()
     with pytest.raises(ValueError, match="partitions=61"):
-        problem.save_partitions(tmp_path / "p", partitions=61)
+        lr.distributed.save_partitions(problem, tmp_path / "p", partitions=61)
     assert not list(tmp_path.iterdir())
 
 
 def test_an_existing_folder_is_not_overwritten(tmp_path):
     problem, _ = problem_of()
-    problem.save_partitions(tmp_path / "p")
+    lr.distributed.save_partitions(problem, tmp_path / "p")
     with pytest.raises(FileError, match="not empty"):
-        problem.save_partitions(tmp_path / "p")
+        lr.distributed.save_partitions(problem, tmp_path / "p")
 
 
 def damage_size(folder):
@@ -151,15 +151,15 @@ DAMAGES = [damage_size, damage_missing, damage_index, damage_json, damage_versio
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_is_named(tmp_path, damage):
     problem, _ = problem_of()
-    problem.save_partitions(tmp_path / "p", partitions=3)
+    lr.distributed.save_partitions(problem, tmp_path / "p", partitions=3)
     named = damage(tmp_path / "p")
     with pytest.raises(ValueError, match=named):
-        lr.Completion.from_partitions(tmp_path / "p")
+        lr.distributed.from_partitions(tmp_path / "p")
 
 
 def test_a_changed_byte_is_found_by_its_checksum(tmp_path):
     problem, _ = problem_of()
-    problem.save_partitions(tmp_path / "p", partitions=3)
+    lr.distributed.save_partitions(problem, tmp_path / "p", partitions=3)
     file = tmp_path / "p" / "00002" / "values.npy"
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
@@ -170,9 +170,9 @@ def test_a_changed_byte_is_found_by_its_checksum(tmp_path):
 
 def test_a_folder_that_is_none(tmp_path):
     with pytest.raises(FileError, match="is no folder"):
-        lr.Completion.from_partitions(tmp_path / "nothing")
+        lr.distributed.from_partitions(tmp_path / "nothing")
     with pytest.raises(FileError, match=r"no manifest\.json"):
-        lr.Completion.from_partitions(tmp_path)
+        lr.distributed.from_partitions(tmp_path)
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="needs a folder that cannot be written")
@@ -180,4 +180,4 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     problem, _ = problem_of()
     (tmp_path / "locked").mkdir(mode=0o500)
     with pytest.raises(FileError, match="cannot be written"):
-        problem.save_partitions(tmp_path / "locked" / "p")
+        lr.distributed.save_partitions(problem, tmp_path / "locked" / "p")

@@ -34,7 +34,7 @@ def folder(tmp_path):
     def written(users, items, counts, dtype=np.float32, partitions=4):
         with pytest.warns(UserWarning, match="no observation"):
             problem = lr.Completion(users, items, counts.astype(dtype), (80, 45))
-        problem.save_partitions(tmp_path / "p", partitions=partitions)
+        lr.distributed.save_partitions(problem, tmp_path / "p", partitions=partitions)
         return tmp_path / "p"
 
     return written
@@ -42,7 +42,7 @@ def folder(tmp_path):
 
 def opened(place, **options):
     with pytest.warns(UserWarning, match="no observation"):
-        return lr.Completion.from_partitions(place, **options)
+        return lr.distributed.from_partitions(place, **options)
 
 
 def in_memory(users, items, counts, **options):
@@ -175,7 +175,9 @@ def test_what_is_refused(tmp_path, change, model, match):
     counts[3] = change.get("values", 1.0)
     weights = np.ones(len(users)) if "weights" in change else None
     with pytest.warns(UserWarning, match="no observation"):
-        lr.Completion(users, items, counts, (80, 45), weights=weights).save_partitions(tmp_path / "p", partitions=3)
+        lr.distributed.save_partitions(
+            lr.Completion(users, items, counts, (80, 45), weights=weights), tmp_path / "p", partitions=3
+        )
     problem = opened(tmp_path / "p", memory=change.get("memory"))
     with pytest.raises((ValueError, MemoryError), match=match):
         lr.ImplicitFactorization(**model).fit(problem, counts if "y" in change else None)

@@ -21,8 +21,8 @@ def pair(place, weights=False, partitions=5, **options):
     problem, truth = lr.datasets.random_completion(60, 45, 3, oversampling=4, **options)
     w = np.random.default_rng(1).uniform(0.5, 2, problem.m) if weights else None
     problem = lr.Completion(problem.rows, problem.cols, problem.y, problem.shape, weights=w)
-    problem.save_partitions(place / "p", partitions=partitions)
-    return problem, lr.Completion.from_partitions(place / "p"), truth
+    lr.distributed.save_partitions(problem, place / "p", partitions=partitions)
+    return problem, lr.distributed.from_partitions(place / "p"), truth
 
 
 @pytest.mark.parametrize("weights", [False, True])
@@ -39,7 +39,7 @@ def test_every_solver_takes_the_same_steps(tmp_path, solver, weights):
 @pytest.mark.parametrize("partitions", [1, 2, 7])
 def test_the_same_bits_each_time(tmp_path, partitions):
     _, two, truth = pair(tmp_path, partitions=partitions)
-    first, second = (lr.solve(p, 3).numpy() for p in (two, lr.Completion.from_partitions(tmp_path / "p")))
+    first, second = (lr.solve(p, 3).numpy() for p in (two, lr.distributed.from_partitions(tmp_path / "p")))
     assert truth.distance(first.X) < 1e-4 * truth.norm()
     np.testing.assert_array_equal(first.X.U, second.X.U)
     np.testing.assert_array_equal(first.X.V, second.X.V)
@@ -88,12 +88,12 @@ def test_derived_observations_are_kept_on_disk(tmp_path, weights):
 def test_a_checkpoint_of_mapped_data(tmp_path):
     _, two, truth = pair(tmp_path)
     lr.solve(two, 3, stop=lr.stopping.Iterations(3), max_iter=3, checkpoint=tmp_path / "c")
-    result = lr.solve(lr.Completion.from_partitions(tmp_path / "p"), 3, checkpoint=tmp_path / "c").numpy()
+    result = lr.solve(lr.distributed.from_partitions(tmp_path / "p"), 3, checkpoint=tmp_path / "c").numpy()
     assert truth.distance(result.X) < 1e-4 * truth.norm()
     problem, _ = lr.datasets.random_completion(60, 45, 3, oversampling=4, seed=9)
-    problem.save_partitions(tmp_path / "q", partitions=5)
+    lr.distributed.save_partitions(problem, tmp_path / "q", partitions=5)
     with pytest.raises(ValueError, match="another problem"):
-        lr.solve(lr.Completion.from_partitions(tmp_path / "q"), 3, checkpoint=tmp_path / "c")
+        lr.solve(lr.distributed.from_partitions(tmp_path / "q"), 3, checkpoint=tmp_path / "c")
 
 
 def test_a_diagnosis(tmp_path):
@@ -124,8 +124,8 @@ def test_losses(tmp_path, loss):
     values = {"huber": problem.y, "logistic": 2.0 * (problem.y > 0) - 1, "poisson": np.round(np.exp(problem.y / 4))}
     values = values.get(loss, np.clip(np.round(problem.y), -2, 2))
     data = lr.Completion(problem.rows, problem.cols, values, problem.shape)
-    data.save_partitions(tmp_path / "p", partitions=3)
+    lr.distributed.save_partitions(data, tmp_path / "p", partitions=3)
     one = lr.Completion(problem.rows, problem.cols, values, problem.shape, loss=loss)
-    two = lr.Completion.from_partitions(tmp_path / "p", loss=loss)
+    two = lr.distributed.from_partitions(tmp_path / "p", loss=loss)
     a, b = (lr.solve(p, 3, stop=lr.stopping.Iterations(3), max_iter=3) for p in (one, two))
     np.testing.assert_allclose(b.history.residual, a.history.residual, rtol=1e-6)

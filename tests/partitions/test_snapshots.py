@@ -57,12 +57,12 @@ class Forgetful(Local):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("data")
-    lr.datasets.random_completion(70, 50, 2, oversampling=5)[0].save_partitions(place / "p", partitions=3)
+    lr.distributed.save_partitions(lr.datasets.random_completion(70, 50, 2, oversampling=5)[0], place / "p", partitions=3)
     return open_folder(place / "p")
 
 
 def problem_of(folder, engine):
-    problem = lr.Completion.from_partitions(folder.path)
+    problem = lr.distributed.from_partitions(folder.path)
     observations = spread_observations(engine, [p.m for p in folder.parts], folder.dtype, folder.weighted)
     problem._observe(observations, Partitioned(get_backend("reference"), len(folder.parts)))
     return problem
@@ -108,7 +108,9 @@ def test_models_with_parts_of_the_observations(folder, tmp_path):
 def test_the_implicit_model(folder, tmp_path):
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((40, 30)) < 0.3)
-    lr.Completion(users, items, rng.integers(1, 4, len(users)) * 1.0).save_partitions(tmp_path / "p", partitions=3)
+    lr.distributed.save_partitions(
+        lr.Completion(users, items, rng.integers(1, 4, len(users)) * 1.0), tmp_path / "p", partitions=3
+    )
     own = open_folder(tmp_path / "p")
     forgetful = Forgetful(own, tmp_path, 3)
     problems = [problem_of(own, engine) for engine in (Local(forgetful.new_site()), forgetful)]

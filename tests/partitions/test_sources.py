@@ -65,18 +65,18 @@ def assert_same(problem, expected, users, items):
 def test_files_are_the_same_as_in_memory(tmp_path, kind, text):
     frame = table(text=text)
     place = write(frame, tmp_path / "in", kind=kind)
-    read = getattr(lr.Completion, f"from_{kind}")
+    read = getattr(lr.distributed, f"from_{kind}")
     problem = read(place, rows="user", cols="item", values="stars", partitions=4)
     assert len(problem.observations.sizes) == 4
     assert_same(problem, *in_memory(frame))
     again = read(str(place / f"*.{kind}"), "user", "item", "stars", folder=tmp_path / "out")
     assert_same(again, *in_memory(frame))
-    assert_same(lr.Completion.from_partitions(tmp_path / "out"), *in_memory(frame))
+    assert_same(lr.distributed.from_partitions(tmp_path / "out"), *in_memory(frame))
 
 
 def test_weights_and_double_precision(tmp_path):
     frame = table()
-    problem = lr.Completion.from_parquet(
+    problem = lr.distributed.from_parquet(
         write(frame, tmp_path), "user", "item", "stars", "weight", dtype="float64", partitions=2
     )
     assert problem.dtype == np.float64
@@ -89,8 +89,8 @@ def test_pairs_that_occur_in_two_files(tmp_path, how):
     frame = table()
     place = write(pl.concat([frame, frame[:50].with_columns(stars=pl.col("stars") + 1)]), tmp_path)
     with pytest.raises(FileError, match=r"row u.*more than once"):
-        lr.Completion.from_parquet(place, "user", "item", "stars", partitions=5)
-    problem = lr.Completion.from_parquet(place, "user", "item", "stars", partitions=5, duplicates=how)
+        lr.distributed.from_parquet(place, "user", "item", "stars", partitions=5)
+    problem = lr.distributed.from_parquet(place, "user", "item", "stars", partitions=5, duplicates=how)
     both = pl.concat([frame, frame[:50].with_columns(stars=pl.col("stars") + 1)])
     expected, _, _ = in_memory(both, duplicates=how)
     np.testing.assert_allclose(problem.observations.host().values, expected.observations.host().values, rtol=1e-5)
@@ -101,15 +101,15 @@ def test_weighted_pairs_that_occur_twice(how):
     frame = table()
     again = frame[:50].with_columns(stars=pl.col("stars") + 1, weight=pl.col("weight") * 3)
     names = {"rows": "user", "cols": "item", "values": "stars", "weights": "weight", "dtype": "float64"}
-    problem = lr.Completion.from_frames([frame, again], **names, partitions=5, duplicates=how)
+    problem = lr.distributed.from_frames([frame, again], **names, partitions=5, duplicates=how)
     both = pl.concat([frame, again])
     expected, _, _ = in_memory(both, duplicates=how, weights=both["weight"].to_numpy())
     for found, wanted in zip(problem.observations.host(), expected.observations.host(), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)  # values of single precision there
     with pytest.raises(ValueError, match="'sum' has no meaning with weights"):
-        lr.Completion.from_frames([frame, again], **names, duplicates="sum")
+        lr.distributed.from_frames([frame, again], **names, duplicates="sum")
     with pytest.raises(ValueError, match="the mean of classes is no class"):
-        lr.Completion.from_frames([frame, again], **names, duplicates="mean", loss="ordinal")
+        lr.distributed.from_frames([frame, again], **names, duplicates="mean", loss="ordinal")
 
 
 class Arrays:
@@ -146,7 +146,7 @@ def test_arrays_with_numbers(tmp_path):
 def test_weights_that_are_not_positive():
     frame = pl.DataFrame({"r": [0, 1, 2], "c": [0, 1, 2], "v": [1.0, 2.0, 3.0], "w": [1.0, 0.0, 1.0]})
     with pytest.raises(FileError, match=r"observation 2: the weight 0.0 is not positive"):
-        lr.Completion.from_frames(frame, "r", "c", "v", "w")
+        lr.distributed.from_frames(frame, "r", "c", "v", "w")
 
 
 def bad_schema(frame, place):
@@ -210,15 +210,15 @@ def test_bad_input_is_refused_by_name(tmp_path, spoil):
     place = write(frame, tmp_path / "in")
     message = spoil(frame[:200], place)
     with pytest.raises(FileError, match=message):
-        lr.Completion.from_parquet(place, "user", "item", "stars", folder=tmp_path / "out")
+        lr.distributed.from_parquet(place, "user", "item", "stars", folder=tmp_path / "out")
     assert [f.name for f in tmp_path.iterdir()] == ["in"]
 
 
 def test_no_files(tmp_path):
     with pytest.raises(FileError, match="no files"):
-        lr.Completion.from_parquet(tmp_path, "user", "item", "stars")
+        lr.distributed.from_parquet(tmp_path, "user", "item", "stars")
     with pytest.raises(FileError, match="no files"):
-        lr.Completion.from_csv(str(tmp_path / "*.csv"), "user", "item", "stars")
+        lr.distributed.from_csv(str(tmp_path / "*.csv"), "user", "item", "stars")
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
@@ -228,7 +228,7 @@ def test_empty_lines_are_skipped_as_in_memory(tmp_path, gap, ends):
     lines = ["user,item,stars", *[f"u{k % 17},{k % 23},{k / 8}" for k in range(17 * 23)], '"a', "", 'b",3,1.5']
     text = ends.join([*[""] * gap, lines[0], *[""] * gap, *lines[1:150], *[""] * gap, *lines[150:], *[""] * gap])
     (tmp_path / "r.csv").write_bytes(text.encode())
-    problem = lr.Completion.from_csv(tmp_path / "r.csv", "user", "item", "stars", folder=tmp_path / "p")
+    problem = lr.distributed.from_csv(tmp_path / "r.csv", "user", "item", "stars", folder=tmp_path / "p")
     twin = read_ratings(tmp_path / "r.csv", "user", "item", "stars")
     expected = lr.Completion(twin.rows, twin.cols, twin.values.astype(np.float32), problem.shape)
     assert_same(problem, expected, twin.row_ids, twin.col_ids)
@@ -246,7 +246,7 @@ def test_empty_lines_cost_no_more_than_the_part_that_has_them(tmp_path, monkeypa
         (tmp_path / "r.csv.gz").write_bytes(gzip.compress(ends.join(lines).encode()))
         for name in ("r.csv", "r.csv.gz"):
             slow.clear()
-            problem = lr.Completion.from_csv(tmp_path / name, "user", "item", "stars")
+            problem = lr.distributed.from_csv(tmp_path / name, "user", "item", "stars")
             np.testing.assert_array_equal(problem.observations.host().values, [3.5, 6.5] * 20)
             assert len(set(slow)) == 1
 
@@ -257,13 +257,13 @@ def test_lines_of_nothing_but_separators_are_refused_as_in_memory(tmp_path, line
     with pytest.raises(FileError, match=r"r\.csv"):
         read_ratings(tmp_path / "r.csv", "user", "item", "stars")
     with pytest.raises(FileError, match=r"r\.csv"):
-        lr.Completion.from_csv(tmp_path / "r.csv", "user", "item", "stars", folder=tmp_path / "p")
+        lr.distributed.from_csv(tmp_path / "r.csv", "user", "item", "stars", folder=tmp_path / "p")
 
 
 def test_lines_of_separators_are_refused_beside_empty_lines_in_quotes(tmp_path):
     (tmp_path / "r.csv").write_text('user,item,stars\n1,2,3.5\n,,\n"a\n\nb",5,6.5\n')
     with pytest.raises(FileError, match="line 3, column 'user': empty"):
-        lr.Completion.from_csv(tmp_path / "r.csv", "user", "item", "stars", folder=tmp_path / "p")
+        lr.distributed.from_csv(tmp_path / "r.csv", "user", "item", "stars", folder=tmp_path / "p")
 
 
 @pytest.mark.parametrize("blank", ['""', '" "'])
@@ -272,7 +272,7 @@ def test_blank_ids_are_refused_as_in_memory(tmp_path, blank):
     with pytest.raises(FileError, match="column 'user'"):
         read_ratings(tmp_path / "r.csv", "user", "item", "stars")
     with pytest.raises(FileError, match="line 3, column 'user': empty"):
-        lr.Completion.from_csv(tmp_path / "r.csv", "user", "item", "stars", folder=tmp_path / "p")
+        lr.distributed.from_csv(tmp_path / "r.csv", "user", "item", "stars", folder=tmp_path / "p")
 
 
 @pytest.mark.parametrize("names", [("user", "item", "stars"), ("column_1", "column_2", "column_3")])
@@ -280,7 +280,7 @@ def test_values_that_begin_as_whole_numbers_may_go_on_as_others(tmp_path, monkey
     monkeypatch.setattr(columns, "BYTES", 100)
     lines = ([] if names[0] == "column_1" else [",".join(names)]) + [f"{k},{k % 3},{k % 5}" for k in range(40)] + ["40,1,4.5"]
     (tmp_path / "r.csv").write_text("\n".join(lines))
-    problem = lr.Completion.from_csv(tmp_path / "r.csv", *names, folder=tmp_path / "p")
+    problem = lr.distributed.from_csv(tmp_path / "r.csv", *names, folder=tmp_path / "p")
     twin = read_ratings(tmp_path / "r.csv", *names)
     expected = lr.Completion(twin.rows, twin.cols, twin.values.astype(np.float32), problem.shape)
     assert_same(problem, expected, twin.row_ids, twin.col_ids)

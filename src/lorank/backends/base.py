@@ -300,6 +300,7 @@ class Observations(Protocol):
     Some backends do more in one pass, and those who ask for it do without elsewhere: ``solve_blocks(side, factor, shift,
     right)``, half a sweep of alternating least squares (``sweeps_up_to`` is the rank up to which sweeps are fast by it), and
     ``side_weights(rows, cols)``, weights for :meth:`normal_equations` that are products of one for each row and column.
+    Observations in blocks have ``digest()``, a hash of pattern, values and weights for the fingerprint of a problem.
     """
 
     shape: tuple[int, int]

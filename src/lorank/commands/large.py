@@ -104,15 +104,15 @@ def check_ids(folder: Folder, known: tuple[np.ndarray, np.ndarray]) -> None:
 def open_ratings(files: list[str], names: tuple[str | None, str | None, str | None], where: Where, say: Any) -> tuple[Any, Any]:
     """The problem of ratings in partitions, made where they are not there yet, and the names of their columns."""
     from ..datafiles.ratings import Columns
-    from ..operators import Completion
+    from ..distributed import from_csv, from_parquet, from_partitions
 
     options: dict[str, Any] = {"cluster": where.cluster, "memory": where.memory}
     made = partitions_among(files, where)
     if made is not None:
         for_files_only(made, names, where)
-        return Completion.from_partitions(made, **options), Columns("row", "col", "value")
+        return from_partitions(made, **options), Columns("row", "col", "value")
     found, columns = _columns(files, names)
-    read = Completion.from_parquet if found[0].suffix.lower() == ".parquet" else Completion.from_csv
+    read = from_parquet if found[0].suffix.lower() == ".parquet" else from_csv
 
     def watch(what: str, count: int) -> None:
         say(f"{what}: {count:,}")

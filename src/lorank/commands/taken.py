@@ -129,20 +129,20 @@ def _fit_with_times(model: Any, request: Request, where: Where) -> tuple[int, di
 def _open(paths: list[str], names: tuple[str | None, str | None, str | None], where: Where, say: Any) -> Any:
     """The counts of pairs in partitions: a column of them, or each line counts once."""
     from ..datafiles.ratings import guess_columns
-    from ..operators import Completion
+    from ..distributed import from_csv, from_parquet, from_partitions
     from ..partitions.sources import find_files, schema_of
 
     options: dict[str, Any] = {"cluster": where.cluster, "memory": where.memory}
     made = partitions_among(paths, where)
     if made is not None:
         for_files_only(made, names, where)
-        return Completion.from_partitions(made, **options)
+        return from_partitions(made, **options)
     files = find_files([str(file) for file in all_files(paths)], ENDINGS)
     refuse_other_kinds(files)
     row, col, value = names
     found = guess_columns(files[0], list(schema_of(files[0])), row, col, None, with_values=False)
     say_columns(named(paths), replace(found, value=value))
-    read = Completion.from_parquet if files[0].suffix.lower() == ".parquet" else Completion.from_csv
+    read = from_parquet if files[0].suffix.lower() == ".parquet" else from_csv
     duplicates = "sum" if where.duplicates == "error" else where.duplicates
     return read(
         [str(f) for f in files],

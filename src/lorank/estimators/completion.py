@@ -224,7 +224,7 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
             Row and column of each observation; of a sparse matrix, the stored entries are observed. Whole numbers in arrays are
             indices, counted from 0. Text, and whatever stands in a data frame, are ids: of any kind and order, and all methods
             then take and give ids. A :class:`~lorank.Completion` may be larger than memory, or on a cluster
-            (``Completion.from_partitions``).
+            (:func:`lorank.distributed.from_partitions`).
         y : (m,) array
             The values; not given with a sparse matrix or a Completion, nor with a data frame that has them.
         sample_weight : (m,) array, optional

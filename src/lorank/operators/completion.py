@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import hashlib
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,6 @@ from ..geometry import FixedRank, Tangent
 from ..parameter_checks import check, counted, one_of
 from .array_checks import plain_array
 from .base import Balanced, Problem
-from .big_completion import BigCompletion
 from .entry_checks import Duplicates, check_finite, check_range, check_shape, index_array, merge, value_array, weight_array
 from .given_order import Given
 from .gradient import Gradient
@@ -30,7 +30,7 @@ Precision = Literal["auto", "double", "mixed"]
 SINGLE = 100_000  # observations: with fewer, a start in single precision gains nothing that one would notice
 
 
-class Completion(BigCompletion, Problem):
+class Completion(Problem):
     """Observed entries ``X[rows[k], cols[k]] = values[k]`` of an n1 x n2 matrix.
 
     Parameters
@@ -90,6 +90,9 @@ class Completion(BigCompletion, Problem):
 
     tight_frame: float | None = 1.0  # sampling: A A* p = p
     robust: bool = False  # whether outliers are to be found
+    row_ids: np.ndarray | None = None  # names of the rows and columns, where files have given them
+    col_ids: np.ndarray | None = None
+    observations: Observations
 
     def __init__(
         self,
@@ -205,6 +208,32 @@ class Completion(BigCompletion, Problem):
             raise ValueError(f"from_dense takes an array of numbers with nan for the gaps, got {a.dtype}")
         rows, cols = np.nonzero(~(np.isnan(a) | mask))
         return cls(rows, cols, a[rows, cols], a.shape, **options)
+
+    @classmethod
+    def from_observations(
+        cls,
+        observations: Observations,
+        backend: Backend,
+        *,
+        loss: str | Loss = "squares",
+        precision: Precision = "auto",
+        row_ids: np.ndarray | None = None,
+        col_ids: np.ndarray | None = None,
+    ) -> Completion:
+        """Completion problem for observations that a backend already holds, in row-major order and without duplicates.
+
+        ``row_ids`` and ``col_ids`` are the names of the rows and columns. ``loss="robust"`` needs arrays and is refused.
+        """
+        check("precision", precision, one_of(("auto", "double", "mixed")))
+        problem = cls.__new__(cls)
+        problem.precision, problem.loss = precision, resolve_loss(loss)
+        if problem.loss is not None:
+            values, problem.loss = problem.loss.prepare(observations.values, backend)
+            observations = observations if values is observations.values else observations.with_values(values)
+        problem.row_ids, problem.col_ids = row_ids, col_ids
+        problem._observe(observations, backend)
+        problem._warn_about_empty()
+        return problem
 
     @property
     def rows(self) -> Array:
@@ -322,6 +351,12 @@ class Completion(BigCompletion, Problem):
 
     def unweighted(self) -> Completion:
         return self if self.observations.weights is None else self.with_observations(self.observations.with_weights(None))
+
+    def fingerprint(self) -> str:
+        digest = getattr(self.observations, "digest", None)
+        if digest is None:
+            return super().fingerprint()
+        return hashlib.sha256(f"{self.observations.shape} {digest()}".encode()).hexdigest()
 
     def _add_pattern(self, found: Any) -> None:
         entries = self.observations.host()

@@ -158,7 +158,9 @@ def open_folder(path: str | os.PathLike[str]) -> Folder:
         text = (path / MANIFEST).read_text(encoding="utf-8")
     except OSError:
         what = "has no manifest.json" if path.is_dir() else "is no folder"
-        raise FileError(f"{path} is no folder of partitions: it {what}. Completion.save_partitions writes one") from None
+        raise FileError(
+            f"{path} is no folder of partitions: it {what}. lorank.distributed.save_partitions writes one"
+        ) from None
     try:
         found = json.loads(text)
         if found["format"] != FORMAT:

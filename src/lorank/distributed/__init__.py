@@ -1,0 +1,15 @@
+"""Observations in partitions: completion problems larger than memory, on disk or on a Dask cluster.
+
+A partition is a block of rows, stored as ``.npy`` files in a folder. The functions return or take a
+:class:`~lorank.Completion`, which every solver and estimator accepts.
+"""
+
+from .completion import from_csv, from_frames, from_parquet, from_partitions, save_partitions
+
+__all__ = [
+    "from_csv",
+    "from_frames",
+    "from_parquet",
+    "from_partitions",
+    "save_partitions",
+]

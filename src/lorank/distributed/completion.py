@@ -1,0 +1,366 @@
+"""Completion problems from files, data frames and folders of partitions, and folders of partitions from problems."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..backends import get_backend
+from ..datafits import Loss, resolve_loss
+from ..operators import Completion
+from ..operators.array_checks import as_shape
+from ..operators.completion import Precision
+from ..operators.loss_checks import check_merging
+from ..parameter_checks import check, one_of, optional, whole
+from ..partitions.building import build
+from ..partitions.folder import Folder, open_folder
+from ..partitions.frames import FrameSource
+from ..partitions.memory import parse_size
+from ..partitions.opening import observations_of, out_of_core, save
+from ..partitions.sources import TableSource, find_files
+
+SORTING_BYTES = 200  # peak memory per observation while a partition is sorted and written: four times its stored size
+PARTITIONS_PER_WORKER = 2  # at least, so that the partitions of a lost worker can be shared among the others
+TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+
+
+def from_partitions(
+    folder: str | os.PathLike[str],
+    *,
+    loss: str | Loss = "squares",
+    precision: Precision = "auto",
+    scratch: str | os.PathLike[str] | None = None,
+    client: Any = None,
+    cluster: str | None = None,
+    memory: int | str | None = None,
+) -> Completion:
+    """Completion problem from a folder of partitions.
+
+    The files are memory-mapped and read block by block. They may be larger than the memory of the machine.
+
+    Parameters
+    ----------
+    folder : path
+        Folder written by :func:`save_partitions`, :func:`from_parquet`, :func:`from_csv` or :func:`from_frames`.
+    loss : str or Loss
+        Loss function, as in :class:`~lorank.Completion`. ``"robust"`` is not available.
+    precision : {"auto", "double", "mixed"}
+        As in :class:`~lorank.Completion`.
+    scratch : path, optional
+        Folder for temporary files of the solvers, by default next to ``folder``. On a cluster, the workers write snapshots
+        to it, and all of them must see it under the same path.
+    client : distributed.Client, optional
+        Client of a Dask cluster that runs the computation. Its workers must see ``folder`` under the same path. The workers
+        hold the row factors and reduce sums among themselves. The work of a lost worker is recovered.
+    cluster : str, optional
+        Address of a Dask scheduler, ``"tcp://..."``, or ``"local"`` for one worker process per core.
+    memory : int or str, optional
+        Limit on the size of the factors in each process, in bytes or as in ``"2GB"``. A fit with larger factors is refused
+        before it starts. Pages of memory-mapped files do not count, since the system can drop them.
+
+    Returns
+    -------
+    Completion
+        With ``row_ids`` and ``col_ids`` where the folder contains ids.
+
+    Raises
+    ------
+    ValueError
+        If the folder is missing, damaged or not a folder of partitions, or if a parameter is invalid.
+    RuntimeError
+        If the cluster cannot be used.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     lr.distributed.save_partitions(problem, pathlib.Path(place) / "entries", partitions=3)
+    ...     again = lr.distributed.from_partitions(pathlib.Path(place) / "entries")
+    ...     result = lr.solve(again, rank=2).numpy()
+    >>> truth.distance(result.X) < 1e-4 * truth.norm()
+    True
+    """
+    return _open(open_folder(folder), loss, precision, scratch, client, cluster, memory)
+
+
+def from_parquet(
+    path: Any,
+    rows: str,
+    cols: str,
+    values: str | None = None,
+    weights: str | None = None,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    partitions: int | None = None,
+    shape: tuple[int, int] | None = None,
+    dtype: Any = "float32",
+    duplicates: str = "error",
+    loss: str | Loss = "squares",
+    precision: Precision = "auto",
+    client: Any = None,
+    cluster: str | None = None,
+    memory: int | str | None = None,
+    watch: Callable[[str, int], None] | None = None,
+) -> Completion:
+    """Completion problem from Parquet files of any size.
+
+    The observations are first written to a folder of partitions, in bounded memory.
+
+    Parameters
+    ----------
+    path : path, pattern or list of them
+        A file, a folder as written by Spark, Dask, polars or DuckDB, or a pattern such as ``"ratings/*.parquet"``.
+    rows, cols, values, weights : str
+        Names of columns. Row and column ids are integers or strings. They are numbered in increasing order, and
+        ``problem.row_ids`` and ``problem.col_ids`` hold them. Without ``values``, each line has the value 1. With
+        ``duplicates="sum"`` the value is then the number of occurrences of a pair, which is the input of
+        :class:`~lorank.ImplicitFactorization`.
+    folder : path, optional
+        Folder for the partitions, which :func:`from_partitions` can open again. It must be empty or not exist. By default
+        a temporary folder, deleted together with the problem.
+    partitions : int, optional
+        Number of partitions. By default one per eight million observations, or as many as ``memory`` requires.
+    shape : (int, int), optional
+        Shape of the matrix. If given, ids are indices counted from 0.
+    dtype : {"float32", "float64"}
+        Data type of the values.
+    duplicates : {"error", "mean", "last", "sum"}
+        Treatment of pairs that occur more than once, within a file or across files.
+    loss : str or Loss
+        Loss function, as in :class:`~lorank.Completion`. ``"robust"`` is not available.
+    precision : {"auto", "double", "mixed"}
+        As in :class:`~lorank.Completion`.
+    client, cluster : optional
+        Dask cluster, as in :func:`from_partitions`. All workers must see ``folder`` under the same path.
+    memory : int or str, optional
+        Memory limit, as in :func:`from_partitions`. Each partition is made small enough to be sorted within it.
+    watch : callable, optional
+        Progress callback, called with the name of the current stage and the number of observations or partitions
+        processed so far.
+
+    Returns
+    -------
+    Completion
+        With ``row_ids`` and ``col_ids``, unless ``shape`` is given.
+
+    Raises
+    ------
+    ValueError
+        If a file or column is missing, a value is invalid, a pair is repeated with ``duplicates="error"``, or a parameter
+        is invalid.
+    RuntimeError
+        If the cluster cannot be used.
+
+    Examples
+    --------
+    >>> import tempfile, polars, lorank as lr
+    >>> table = polars.DataFrame({"user": ["ann", "ann", "bob"], "item": [7, 9, 9], "stars": [4.0, 2.0, 5.0]})
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     table.write_parquet(place + "/part-0.parquet")
+    ...     problem = lr.distributed.from_parquet(place, rows="user", cols="item", values="stars")
+    >>> problem.row_ids.tolist(), problem.col_ids.tolist()
+    (['ann', 'bob'], [7, 9])
+    """
+    source = TableSource(find_files(path, (".parquet",)), (rows, cols, values, weights))
+    options = {"folder": folder, "partitions": partitions, "shape": shape, "dtype": dtype, "duplicates": duplicates}
+    options |= {"loss": loss, "precision": precision, "client": client, "cluster": cluster, "memory": memory}
+    return _build(source, **options, watch=watch)
+
+
+def from_csv(
+    path: Any, rows: str, cols: str, values: str | None = None, weights: str | None = None, **options: Any
+) -> Completion:
+    r"""Completion problem from CSV files of any size.
+
+    Parameters
+    ----------
+    path : path, pattern or list of them
+        Files that end in ``.csv``, or in ``.tsv`` for tab-separated columns, also compressed (``.csv.gz``, ``.tsv.gz``). The
+        first line of each file contains the names of the columns.
+    rows, cols, values, weights : str
+        Names of columns, as in :func:`from_parquet`.
+    **options
+        Keyword arguments of :func:`from_parquet`.
+
+    Returns
+    -------
+    Completion
+        As in :func:`from_parquet`.
+
+    Raises
+    ------
+    ValueError
+        As in :func:`from_parquet`.
+    TypeError
+        If an option is unknown.
+    RuntimeError
+        If the cluster cannot be used.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, lorank as lr
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     _ = (pathlib.Path(place) / "ratings.csv").write_text("user,item,stars\nann,7,4\nann,9,2\nbob,9,5\n")
+    ...     problem = lr.distributed.from_csv(place + "/ratings.csv", rows="user", cols="item", values="stars")
+    >>> problem.m
+    3
+    """
+    source = TableSource(find_files(path, TEXT), (rows, cols, values, weights))
+    return _build_with_defaults(source, "from_csv", options)
+
+
+def from_frames(
+    frames: Any, rows: str, cols: str, values: str | None = None, weights: str | None = None, **options: Any
+) -> Completion:
+    """Completion problem from data frames.
+
+    Parameters
+    ----------
+    frames : data frame or list of data frames
+        Data frames of Dask, pandas or polars. One partition of a Dask data frame is in memory at a time.
+    rows, cols, values, weights : str
+        Names of columns, as in :func:`from_parquet`.
+    **options
+        Keyword arguments of :func:`from_parquet`.
+
+    Returns
+    -------
+    Completion
+        As in :func:`from_parquet`.
+
+    Raises
+    ------
+    ValueError
+        As in :func:`from_parquet`.
+    TypeError
+        If an option is unknown.
+    RuntimeError
+        If the cluster cannot be used.
+
+    Examples
+    --------
+    >>> import polars, lorank as lr
+    >>> frames = [polars.DataFrame({"user": ["ann", name], "item": [7, 9], "stars": [4.0, 5.0]}) for name in ("bob", "eve")]
+    >>> problem = lr.distributed.from_frames(frames, rows="user", cols="item", values="stars", duplicates="mean")
+    >>> problem.row_ids.tolist(), problem.m
+    (['ann', 'bob', 'eve'], 3)
+    """
+    return _build_with_defaults(FrameSource(frames, (rows, cols, values, weights)), "from_frames", options)
+
+
+def save_partitions(problem: Completion, folder: str | os.PathLike[str], partitions: int | None = None) -> None:
+    """Write the observations of a problem to a folder of partitions.
+
+    Parameters
+    ----------
+    problem : Completion
+        Problem with its observations in memory or in partitions. Its ids are written, too.
+    folder : path
+        Folder to write, which :func:`from_partitions` opens. It must be empty or not exist.
+    partitions : int, optional
+        Number of blocks of rows, each with about the same number of observations. By default the partitions of the problem,
+        or one per eight million observations.
+
+    Raises
+    ------
+    ValueError
+        If the folder is not empty or cannot be written, or if there are more partitions than rows with observations.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, lorank as lr
+    >>> problem = lr.Completion([0, 0, 1, 2], [0, 1, 1, 0], [4.0, 2.0, 5.0, 1.0])
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     lr.distributed.save_partitions(problem, pathlib.Path(place) / "entries", partitions=2)
+    ...     lr.distributed.from_partitions(pathlib.Path(place) / "entries").shape
+    (3, 2)
+    """
+    check("partitions", partitions, optional(whole(1)))
+    save(problem.observations, folder, partitions, (problem.row_ids, problem.col_ids))
+
+
+def _build_with_defaults(source: TableSource | FrameSource, name: str, options: dict[str, Any]) -> Completion:
+    """Build with the defaults of :func:`from_parquet` for the options that are not given."""
+    defaults = {"folder": None, "partitions": None, "shape": None, "dtype": "float32", "duplicates": "error"}
+    defaults |= {"loss": "squares", "precision": "auto", "client": None, "cluster": None, "memory": None, "watch": None}
+    unknown = set(options) - set(defaults)
+    if unknown:
+        raise TypeError(f"{name} has no option {sorted(unknown)[0]!r}: see lorank.distributed.from_parquet")
+    return _build(source, **{**defaults, **options})
+
+
+def _build(
+    source: TableSource | FrameSource,
+    folder: Any,
+    partitions: int | None,
+    shape: Any,
+    dtype: Any,
+    duplicates: str,
+    loss: Any,
+    precision: Any,
+    client: Any,
+    cluster: str | None,
+    memory: Any,
+    watch: Any,
+) -> Completion:
+    """Write the observations of a source to a folder of partitions, and open the folder."""
+    allowed = parse_size(memory)
+    check("partitions", partitions, optional(whole(1)))
+    check("dtype", str(dtype), one_of(("float32", "float64")))
+    check("duplicates", duplicates, one_of(("error", "mean", "last", "sum")))
+    check_merging(resolve_loss(loss), duplicates, source.names[3] is not None)
+    source.check()
+    shape, least = None if shape is None else as_shape(shape), 1
+    if client is not None or cluster is not None:  # report errors of the cluster before the long build
+        from ..partitions.client import connect
+        from ..partitions.cluster import check_workers
+
+        client, cluster = connect(client, cluster), None
+        check_workers(client, list(client.nthreads()))
+        least = PARTITIONS_PER_WORKER * max(len(client.nthreads()), 1)
+    home = None if folder is not None else tempfile.mkdtemp(prefix="lorank.")
+    try:
+        place = Path(folder) if home is None else Path(home) / "partitions"
+        made = build(
+            source,
+            place,
+            shape=shape,
+            partitions=partitions,
+            dtype=str(dtype),
+            duplicates=duplicates,
+            least=least,
+            each=None if allowed is None else max(allowed // SORTING_BYTES, 1),
+            watch=watch,
+        )
+        problem = _open(made, loss, precision, None, client, cluster, allowed)
+    except BaseException:
+        if home is not None:
+            shutil.rmtree(home, ignore_errors=True)
+        raise
+    if home is not None:
+        weakref.finalize(problem.observations.graph, shutil.rmtree, home, ignore_errors=True)  # type: ignore[attr-defined]
+    return problem
+
+
+def _open(
+    folder: Folder, loss: Any, precision: Precision, scratch: Any, client: Any, cluster: str | None, memory: Any
+) -> Completion:
+    """Problem whose observations are mapped into this process or held by the workers of a cluster."""
+    memory = parse_size(memory)
+    check("precision", precision, one_of(("auto", "double", "mixed")))  # before connecting to a cluster
+    if client is None and cluster is None:
+        observations, backend = out_of_core(folder, None, scratch, memory)
+    else:
+        from ..partitions.client import connect
+        from ..partitions.cluster import Cluster
+
+        engine = Cluster(folder, connect(client, cluster), scratch)
+        observations, backend = observations_of(folder, engine, get_backend(), memory)
+    ids = {"row_ids": folder.ids(0), "col_ids": folder.ids(1)}
+    return Completion.from_observations(observations, backend, loss=loss, precision=precision, **ids)
