@@ -36,10 +36,10 @@ import numpy as np
 
 import lorank as lr
 from lorank.backends import HostEntries
-from lorank.partitions import opening
-from lorank.partitions.blocks import block_arrays
-from lorank.partitions.folder import FolderWriter, open_folder
-from lorank.partitions.mapped import OnDisk
+from lorank.distributed import opening
+from lorank.distributed.blocks import block_arrays
+from lorank.distributed.folder import FolderWriter, open_folder
+from lorank.distributed.memory_mapped import OnDisk
 
 
 def factors(n1, n2, rank, seed=0):
@@ -229,6 +229,7 @@ def one(args):
 
 def at_workers(args, key):
     import dask
+
     import distributed
 
     count = int(args.mode.partition(":")[2])
@@ -330,11 +331,11 @@ def blocks_of(cols, values, n2, count, sites, device):
     import torch
 
     from lorank.backends import device_backend
-    from lorank.partitions.backend import Partitioned, spread_observations
-    from lorank.partitions.devices import Together
-    from lorank.partitions.engine import Local
-    from lorank.partitions.plan import Plan, share_out
-    from lorank.partitions.site import InMemory, Site
+    from lorank.distributed.backend import Partitioned, spread_observations
+    from lorank.distributed.engine import Local
+    from lorank.distributed.multi_device import Together
+    from lorank.distributed.program import Plan, share_out
+    from lorank.distributed.shard import InMemory, Site
 
     n1, each = cols.shape
     plan = Plan((n1, n2), tuple(int(k) for k in np.linspace(0, n1, count + 1)))

@@ -14,8 +14,8 @@ import numpy as np
 
 import lorank as lr
 from common import versions
+from lorank.loop.steps import Constant, Polyak
 from lorank.metrics import Canonical, RowColumn
-from lorank.steps import Constant, Polyak
 
 KINDS = {
     "uniform": {"factors": "uniform"},
@@ -25,9 +25,9 @@ KINDS = {
 }
 
 COMPOSITIONS = {
-    "rgd, constant steps only": lr.RGD(Canonical(), Constant(0.5), lr.Safeguard(fallbacks=())),
-    "rgd, Polyak steps": lr.RGD(Canonical(), Polyak(0.7)),
-    "prgd, Polyak steps": lr.RGD(RowColumn(), Polyak(0.7)),
+    "rgd, constant steps only": lr.solvers.RGD(Canonical(), Constant(0.5), lr.solvers.Safeguard(fallbacks=())),
+    "rgd, Polyak steps": lr.solvers.RGD(Canonical(), Polyak(0.7)),
+    "prgd, Polyak steps": lr.solvers.RGD(RowColumn(), Polyak(0.7)),
 }
 
 

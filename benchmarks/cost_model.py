@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-SHORT = 1 << 21  # bytes: longer arrays are added up in slices (lorank.partitions.exchange)
+SHORT = 1 << 21  # bytes: longer arrays are added up in slices (lorank.distributed.exchange)
 CALIBRATION = ((5_000_000, 10), (10_000_000, 20), (20_000_000, 10))  # observations and ranks, at one worker
 BUSY = (20_000_000, 10)  # at two, and at four
 DISTURBED = 0.3  # cores that others used: such runs are left out

@@ -20,14 +20,14 @@ import weakref
 from pathlib import Path
 
 import dask
-import distributed
 import numpy as np
 import psutil
 
+import distributed
 import lorank as lr
 from cluster import write
-from lorank.partitions.folder import open_folder
-from lorank.partitions.programs import SHARED, SUM
+from lorank.distributed.folder import open_folder
+from lorank.distributed.programs import SHARED, SUM
 
 SIZES = ["5_000_000:10", "20_000_000:10", "10_000_000:20", "50_000_000:10"]
 LENGTHS, MANY = (16, 400_000, 1_000_000), 100  # numbers to be added up, the last ones in slices; instructions

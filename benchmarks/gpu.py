@@ -330,7 +330,7 @@ def diffraction(side: int) -> dict[str, Any]:
             "status": str(result.status),
             "iterations": result.n_iter,
             "seconds": result.seconds,
-            "error of the signal": lr.phase_distance(result.signal, x),
+            "error of the signal": lr.phase.phase_distance(result.signal, x),
             "peak GB": torch.cuda.max_memory_allocated() / 1e9,
         }
         print(found[name], flush=True)

@@ -17,15 +17,15 @@ from threadpoolctl import threadpool_limits
 
 import lorank as lr
 from common import spread, versions
+from lorank.loop.state import State
+from lorank.loop.steps import Constant, Exact
 from lorank.metrics import Canonical, RowColumn
-from lorank.state import State
-from lorank.steps import Constant, Exact
 
 SOLVERS = {
-    "RGD": lr.RGD(Canonical(), Constant(0.1), None),
-    "PRGD": lr.RGD(RowColumn(), Constant(0.1), None),
-    "adaptive-RGD": lr.RGD(Canonical(), Exact(), None),
-    "adaptive-PRGD": lr.RGD(RowColumn(), Exact(), None),
+    "RGD": lr.solvers.RGD(Canonical(), Constant(0.1), None),
+    "PRGD": lr.solvers.RGD(RowColumn(), Constant(0.1), None),
+    "adaptive-RGD": lr.solvers.RGD(Canonical(), Exact(), None),
+    "adaptive-PRGD": lr.solvers.RGD(RowColumn(), Exact(), None),
 }
 PASSES = ("gradient_rows", "gradient_cols", "line_sums")
 

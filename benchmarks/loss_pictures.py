@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import lorank as lr
-from lorank.datafits import Absolute, Cauchy, Huber, Logistic, Ordinal, Poisson, Tukey
+from lorank.losses import Absolute, Cauchy, Huber, Logistic, Ordinal, Poisson, Tukey
 
 INK = {"squares": "#333333", "absolute": "#7b3294", "huber": "#1b7837", "cauchy": "#d95f02", "tukey": "#0571b0"}
 

@@ -73,7 +73,7 @@ def run(log: Path, seconds: float) -> None:
     """Make the runs; after so many seconds stop, and keep what has ended."""
     import torch
 
-    from lorank.experiments.workbench import warm_up
+    from lorank.experiments.single_process import warm_up
 
     if not torch.cuda.is_available():
         raise SystemExit("benchmarks/paper_ranks.py run needs a CUDA GPU, and PyTorch sees none")

@@ -48,7 +48,7 @@ def solve(job: tuple[str, str, float, int]) -> dict:
         "field": field,
         "ratio": ratio,
         "seed": seed,
-        "error": lr.phase_distance(result.signal, x),
+        "error": lr.phase.phase_distance(result.signal, x),
         "residual": result.residual,
         "iterations": result.n_iter,
         "cpu_seconds": round(cpu, 3),

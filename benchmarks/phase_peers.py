@@ -207,7 +207,7 @@ def cell(n: int, field: str, ratio: int, columns: str, noisy: bool, seeds: range
             if name != "auto" and columns == "uneven":
                 signal = signal / scales
             # in units in which all entries of x count alike
-            errors[name].append(lr.phase_distance(signal * scales, x * scales))
+            errors[name].append(lr.phase.phase_distance(signal * scales, x * scales))
     good = {name: sum(e <= (SUCCESS_NOISY if noisy else SUCCESS) for e in found) for name, found in errors.items()}
     medians = {name: float(np.median(found)) for name, found in seconds.items()}
     won = all(good["auto"] >= good[name] and medians["auto"] < medians[name] for name in PEERS)

@@ -27,8 +27,8 @@ import scipy.sparse
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from lorank.backends import get_backend
+from lorank.backends.top_k import rows_of, top_columns
 from lorank.evaluation import Held, Popularity, leave_some_out, ranking_scores
-from lorank.top import rows_of, top_columns
 
 K = 64
 JUDGES = 3000  # users whose lists judge settings,
@@ -88,7 +88,7 @@ class Data:
 
 # -- methods: settings -> factors of users and of items -------------------------------------------------------------------
 def lorank_fit(R, zeros, regularization, sweeps=16):
-    from lorank.factor_models.implicit import ImplicitSettings, fit_implicit
+    from lorank.factorization.implicit import ImplicitSettings, fit_implicit
 
     backend = get_backend()
     passes = backend.make_observations(R.indptr.astype(np.int64), R.indices.astype(np.int32), R.data, R.shape[1])

@@ -20,8 +20,8 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from lorank.backends import device_backend
-from lorank.factor_models.implicit import ImplicitSettings, fit_implicit, objective, random_sides
-from lorank.top import top_columns
+from lorank.backends.top_k import top_columns
+from lorank.factorization.implicit import ImplicitSettings, fit_implicit, objective, random_sides
 
 
 def clock():

@@ -16,7 +16,7 @@ import numpy as np
 READ = """
 import re, sys, time
 from pathlib import Path
-from lorank.datafiles import read_ratings
+from lorank.io import read_ratings
 import polars, scipy.sparse
 def most():  # resident memory at its highest, MB; getrusage would count the parent's
     return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024

@@ -130,7 +130,7 @@ def make_clean(args: argparse.Namespace) -> None:
         exact, seconds = defaultdict(int), defaultdict(list)
         for seed in range(FIRST, FIRST + args.instances):
             problem, truth = lr.datasets.random_completion(args.n, args.n, 5, oversampling=ratio, factors="gaussian", seed=seed)
-            for name, solver in (("auto", lr.Auto()), ("robust", lr.Robust())):
+            for name, solver in (("auto", lr.plans.Auto()), ("robust", lr.robust.Robust())):
                 begun = time.process_time()
                 found = lr.solve(problem, 5, solver)
                 seconds[name].append(time.process_time() - begun)

@@ -11,19 +11,19 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import lorank as lr
+from lorank.loop.steps import Constant, Exact
 from lorank.metrics import Canonical, RowColumn
-from lorank.steps import Constant, Exact
 
 # %%
 # The paper's two methods, with constant and with exact ("adaptive") steps, and lorank's default. Constant steps are
 # those of ``solver="prgd"`` and ``solver="rgd"``: chosen once for all sizes, not tuned for these.
 
 solvers = {
-    "PRGD": lr.RGD(RowColumn(), Constant(0.7)),
-    "adaptive PRGD": lr.RGD(RowColumn(), Exact()),
-    "RGD": lr.RGD(Canonical(), Constant(0.5)),
-    "adaptive RGD": lr.RGD(Canonical(), Exact()),
-    "auto": lr.Auto(),
+    "PRGD": lr.solvers.RGD(RowColumn(), Constant(0.7)),
+    "adaptive PRGD": lr.solvers.RGD(RowColumn(), Exact()),
+    "RGD": lr.solvers.RGD(Canonical(), Constant(0.5)),
+    "adaptive RGD": lr.solvers.RGD(Canonical(), Exact()),
+    "auto": lr.plans.Auto(),
 }
 sizes, limit = (500, 1000, 2000, 3000), 300
 iterations = {name: [] for name in solvers}

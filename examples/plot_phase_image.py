@@ -31,7 +31,7 @@ result = lr.solve(problem, rank=1, tol=1e-8)
 found = result.signal
 phase = np.vdot(found, image)
 found = (found * phase / abs(phase)).real  # the global phase, which nothing can tell
-error = lr.phase_distance(result.signal, image + 0j)
+error = lr.phase.phase_distance(result.signal, image + 0j)
 print(f"{result.status} after {result.n_iter} iterations, relative error {error:.1e}")
 
 # %%
@@ -39,7 +39,7 @@ print(f"{result.status} after {result.n_iter} iterations, relative error {error:
 
 few = lr.PhaseRetrieval.coded_diffraction(masks[:2], intensities[:2])
 lost = lr.solve(few, rank=1, stop=lr.stopping.RelativeResidual(1e-8), max_iter=150)
-distance = lr.phase_distance(lost.signal, image + 0j)
+distance = lr.phase.phase_distance(lost.signal, image + 0j)
 print(f"two masks: {lost.status}, relative error {distance:.1e}")
 
 # %%

@@ -12,9 +12,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import lorank as lr
-from lorank.callbacks import TruthError
+from lorank.loop.callbacks import TruthError
+from lorank.loop.steps import Constant, Exact
 from lorank.metrics import Canonical, RowColumn
-from lorank.steps import Constant, Exact
 
 # %%
 # Two matrices of rank 10, from five observations for each degree of freedom.
@@ -24,9 +24,9 @@ problems = {
     kind: lr.datasets.random_completion(n, n, rank, oversampling=5, factors=kind, seed=1) for kind in ("uniform", "gaussian")
 }
 solvers = {
-    "PRGD": lr.RGD(RowColumn(), Constant(0.7)),
-    "RGD": lr.RGD(Canonical(), Constant(0.5)),
-    "RGD, exact steps": lr.RGD(Canonical(), Exact()),
+    "PRGD": lr.solvers.RGD(RowColumn(), Constant(0.7)),
+    "RGD": lr.solvers.RGD(Canonical(), Constant(0.5)),
+    "RGD, exact steps": lr.solvers.RGD(Canonical(), Exact()),
 }
 curves = {}
 for kind, (problem, truth) in problems.items():

@@ -20,7 +20,7 @@ rng = np.random.default_rng(0)
 shape, rank, m = (1500, 800), 4, 80_000
 truth = lr.FixedRank.from_factors(*(rng.standard_normal((n, rank)) for n in shape))
 patterns = {"even": (0.0, 0.0), "mild": (0.5, 0.7), "steep": (0.6, 0.8)}
-solvers = {"plain": lr.RCG(metric=Canonical()), "counts": lr.RCG(metric=Counts()), "auto": lr.Auto()}
+solvers = {"plain": lr.solvers.RCG(metric=Canonical()), "counts": lr.solvers.RCG(metric=Counts()), "auto": lr.plans.Auto()}
 counts, curves = {}, {}
 for pattern, powers in patterns.items():
     rows, cols = lr.datasets.uneven_pattern(rng, shape, m, powers=powers, least=2 * rank)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from lorank import Completion, Problem
 from lorank.backends import backend_of
 from lorank.datasets import random_completion
 from lorank.geometry import FixedRank, Tangent
+from lorank.problems import Completion, Problem
 
 DTYPES = [np.dtype(name) for name in ("float32", "float64", "complex64", "complex128")]
 

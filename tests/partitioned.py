@@ -14,8 +14,8 @@ import scipy.sparse
 
 from lorank.backends import HostEntries, get_backend, register_backend
 from lorank.backends.hold_out import held_out
-from lorank.backends.normal_steps import normal_steps
-from lorank.backends.reference import Reference
+from lorank.backends.normal_equations import normal_steps
+from lorank.backends.numpy_backend import Reference
 
 
 class PartitionedVector:

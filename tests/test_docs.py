@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import lorank
-from lorank.solvers import SOLVERS
+from lorank.plans import SOLVERS
 
 MADE = ("gallery/index.rst", "../api/index.md")  # by the build
 pytestmark = pytest.mark.filterwarnings("error::lorank.ConvergenceWarning")
@@ -68,7 +68,7 @@ def test_readme_lists_every_solver_as_it_is():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     table = dict(re.findall(r"^\| `([\w-]+)` \| `([^`]+)` \|", text, re.MULTILINE))
     assert list(table) == list(SOLVERS)
-    names = {**vars(lorank.metrics), **vars(lorank.steps), **vars(lorank)}
+    names = {**vars(lorank.metrics), **vars(lorank.loop.steps), **vars(lorank)}
     for name, composition in table.items():
         assert eval(composition, names) == SOLVERS[name](), name
 

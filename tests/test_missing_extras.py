@@ -68,7 +68,7 @@ print(json.dumps(said))
 
 COMMANDS = """
 from typer.testing import CliRunner
-from lorank.cli import build_app
+from lorank.cli.app import build_app
 
 for words in (
     "complete r.csv", "diagnose r.csv", "evaluate r.csv", "impute t.csv -o f.csv", "predict m.lorank r.csv -o p.csv",

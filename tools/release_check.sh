@@ -55,7 +55,7 @@ result = lr.solve(problem, rank=3)
 assert result.converged and truth.distance(result.X) < 1e-4 * truth.norm(), result
 A = np.random.default_rng(0).standard_normal((300, 60))
 x = np.arange(60.0)
-assert lr.phase_distance(lr.solve(lr.PhaseRetrieval(A, (A @ x) ** 2), rank=1).signal, x) < 1e-4
+assert lr.phase.phase_distance(lr.solve(lr.PhaseRetrieval(A, (A @ x) ** 2), rank=1).signal, x) < 1e-4
 try:
     lr.MatrixCompletion
 except ImportError as error:

@@ -19,85 +19,68 @@ SOURCES = ROOT / "src" / "lorank"
 PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- rooms: written by tools/rooms.py -->", "<!-- end of rooms -->"
 
-# From the bottom up, with what each room is for. A room is a folder or a module of the package.
+# From the bottom up, with the purpose of each room. A room is a folder of the package, and a file's folder is its layer.
 LAYERS: list[dict[str, str]] = [
     {
-        "_version": "the version",
-        "_kernel_threads": "the C++ extension, loaded with threads that do not wait at full speed for long",
-        "parameter_checks": "checks of parameters where they enter, with the same words everywhere",
-        "blas": "the number of threads that BLAS may use",
-        "clock": "the clock of a run, which callbacks stop",
-        "identity": "what an object is, by its parameters: for checkpoints",
-        "imputation": "models of tables and series with gaps, and their choice on hidden cells",
+        "common": "parameter checks, timer, BLAS threads, fingerprints, version",
+        "backends": "array protocol and sparse-observation kernels: NumPy, C++, PyTorch",
+        "io": "ratings and tables from files; archives without pickle",
     },
     {
-        "backends": "where arrays live, and the passes over observed entries: protocols, registry, NumPy, C++, PyTorch",
-        "files": "archives of arrays and JSON, without pickle, written in one go",
+        "geometry": "fixed-rank manifold: points, tangent vectors, weights, gradient, retraction; truncated SVD",
+        "losses": "loss functions: squares, robust losses, discrete losses",
+    },
+    {"problems": "measurement models (completion, sensing, counts) and their gradients; input checks"},
+    {
+        "metrics": "row and column weights: canonical, the paper's, Shampoo, counts, blocks",
+        "loop": "the loop that runs every solver: state, steps, stopping rules, callbacks, checkpoints, result",
+        "solvers": "one algorithm a file: RGD, RCG, IHT, Gauss-Newton, IRLS, ALS",
+        "starts": "initialization: spectral, staged, continuation",
+        "plans": "`solve`, the default solver, rank selection, noise test",
+        "robust": "completion with outliers",
+        "phase": "phase retrieval",
     },
     {
-        "geometry": "matrices of rank r: points, tangent vectors, weights, gradient, retraction; the manifold",
-        "datafits": "what is compared with the data, and how",
-        "top": "the best columns of each row, in blocks",
-        "datafiles": "ratings and tables from files",
+        "evaluation": "ranking metrics, splits, baselines, diagnosis of sampling patterns",
+        "factorization": "regularized factor models: ALS, variational, implicit feedback, selection of rank and regularization",
+        "estimators": "scikit-learn estimators: MatrixCompletion, ImplicitFactorization",
+        "tables": "imputation of tables and time series: TableImputer",
+        "distributed": "row blocks on disk, on several devices and on a Dask cluster",
+        "datasets": "synthetic problems, MovieLens",
     },
     {
-        "linalg": "truncated SVD",
-        "partitions": "observations in blocks of rows, on disk and in other processes: folders, programs, engines",
-    },
-    {
-        "operators": "measurement models, one a file; the problem that a solver sees, and its gradient",
-        "result": "what a run returns: result, status, history",
-        "evaluation": "how good recommendations are: measures, splits, baselines",
-    },
-    {
-        "distributed": "completion problems read from files, data frames and folders of partitions, and written to partitions",
-        "state": "one iterate, as it travels through a run",
-        "testing": "checks for measurement models",
-        "datasets": "random problems of the paper, and MovieLens",
-        "diagnosis": "what the pattern of the observations allows",
-    },
-    {
-        "metrics": "weights on rows and columns: what makes PRGD and Shampoo of RGD",
-        "steps": "step rules",
-        "stopping": "stopping rules",
-        "callbacks": "what is called after each iteration",
-        "checkpoint": "a run that was killed goes on where it was",
-    },
-    {"solvers": "the runner, and one algorithm a file"},
-    {"starts": "starting points; some run a solver for a few steps"},
-    {"solve": "the front door (`solvers/solve.py`), the default solver (`auto.py`) and the search for a rank"},
-    {
-        "factor_models": "models of noisy data, and their choice on held-out observations",
-        "report": "recorded runs, plots and pages",
-    },
-    {
-        "estimators": "the face to scikit-learn",
-        "experiments": "the engine of experiments: points, store, runner, tuning, tables",
-    },
-    {"serving": "a page and JSON for people to try a model: `lorank serve`"},
-    {
-        "commands": "`lorank complete` and its kin",
+        "report": "HTML reports and plots",
+        "experiments": "experiment runner: grid points, store, tuning, tables",
         "paper": "the paper's experiments, claims and page: `lorank reproduce`",
+        "serve": "web application for a model: `lorank serve`",
+        "cli": "commands",
     },
-    {"cli": "the command line"},
-    {"lorank": "the names that users import"},
+    {"lorank": "the public names"},
 ]
-# Modules that stand in another room than their folder says: the front door of the solvers is above the starts.
-ELSEWHERE = {
-    "": "lorank",
-    "__main__": "cli",
-    "solvers": "solve",
-    "solvers.solve": "solve",
-    "solvers.auto": "solve",
-    "solvers.coarse_start": "solve",
-    "solvers.noise": "solve",
-    "solvers.outlier_doubts": "solve",
-    "solvers.rank_search": "solve",
-    "solvers.robust": "solve",
-    "solvers.robust_start": "solve",
-    "solvers.registry": "solve",
-    "solvers.auto_phase": "solve",
+# Imports allowed between rooms of one layer; no circle.
+SIDEWAYS: dict[str, tuple[str, ...]] = {
+    "io": ("common",),
+    "backends": ("common",),
+    "solvers": ("metrics", "loop"),
+    "starts": ("metrics", "loop", "solvers"),
+    "plans": ("metrics", "loop", "solvers", "starts"),
+    "robust": ("metrics", "loop", "solvers", "starts", "plans"),
+    "phase": ("metrics", "loop", "solvers", "plans"),
+    "factorization": ("evaluation",),
+    "estimators": ("factorization", "evaluation"),
+    "tables": ("factorization",),
+    "experiments": ("report",),
+    "paper": ("report", "experiments"),
+    "cli": ("report", "serve", "paper"),
 }
+TOP = ("", "__main__")  # above all layers
+
+
+def may_import(room: str, other: str) -> bool:
+    """Whether a room may import from another one: from a lower layer, or along SIDEWAYS."""
+    return layer_of(other) < layer_of(room) or other in SIDEWAYS.get(room, ())
+
+
 EXTENSIONS = ("_kernels",)  # modules that are not written in Python
 
 
@@ -111,8 +94,8 @@ def modules() -> dict[str, Path]:
 
 
 def room_of(module: str) -> str:
-    """The room that a module is in: its folder, or the module itself."""
-    return ELSEWHERE.get(module) or module.partition(".")[0]
+    """The room that a module is in: its folder."""
+    return "lorank" if module in TOP else module.partition(".")[0]
 
 
 def imports(module: str, path: Path) -> dict[str, list[tuple[str, int, bool]]]:

@@ -77,4 +77,4 @@ esac
 sanitized -m pytest --capture=no -p no:cacheprovider -k "not torch" "$root/tests/backends/test_kernels.py" \
   "$root/tests/backends/test_kernel_arguments.py" "$root/tests/backends/test_mapped_patterns.py" "$root/tests/backends/test_normal.py" \
   "$root/tests/backends/test_normal_steps.py" "$root/tests/backends/test_nonnegative.py" "$root/tests/backends/test_pairs.py" \
-  "$root/tests/backends/test_blocks.py" "$root/tests/backends/test_sides.py" "$root/tests/backends/test_tall.py" "$root/tests/imputation/test_gaussian.py" "$@"
+  "$root/tests/backends/test_blocks.py" "$root/tests/backends/test_sides.py" "$root/tests/backends/test_tall.py" "$root/tests/tables/test_gaussian.py" "$@"

@@ -29,10 +29,16 @@ PURE = ROOT / "build" / "pure"
 
 KERNELS = ("tests/backends", "tests/geometry")
 SOLVERS = (
-    *("tests/solvers", "tests/operators", "tests/metrics", "tests/datafits", "tests/estimators", "tests/factor_models"),
-    *("tests/imputation", "tests/backends/test_partitioned.py"),
-    *("tests/partitions/test_out_of_core.py", "tests/partitions/test_spread.py"),
-    *("tests/test_starts.py", "tests/test_steps.py", "tests/test_stopping.py", "tests/test_linalg.py", "tests/test_docs.py"),
+    *("tests/solvers", "tests/problems", "tests/metrics", "tests/losses", "tests/estimators", "tests/factorization"),
+    *("tests/tables", "tests/backends/test_partitioned.py"),
+    *("tests/distributed/test_out_of_core.py", "tests/distributed/test_spread.py"),
+    *(
+        "tests/starts/test_starts.py",
+        "tests/loop/test_steps.py",
+        "tests/loop/test_stopping.py",
+        "tests/geometry/test_linalg.py",
+        "tests/test_docs.py",
+    ),
 )
 NO_TORCH = ("-k", "not torch")  # which has a BLAS and kernels of its own: once is enough
 QUICK = (*NO_TORCH, "--hypothesis-profile=quick")

@@ -1,7 +1,7 @@
 """Listings of sources lead back to the page of each name, and list nothing that is not lorank's.
 
 viewcode takes all names of a module for members of one documented module: ``lorank.diagnose`` and
-``lorank.diagnosis.Diagnosis`` are of one file, so that the latter was looked for at ``#lorank.Diagnosis``.
+``lorank.evaluation.diagnosis.Diagnosis`` are of one file, so that the latter was looked for at ``#lorank.Diagnosis``.
 """
 
 from __future__ import annotations

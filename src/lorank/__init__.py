@@ -11,47 +11,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import (
-    _kernel_threads,  # noqa: F401  (first: the runtime of its threads reads its settings once)
-    callbacks,
-    datafits,
-    datasets,
-    distributed,  # registers the backend "partitions"
-    evaluation,
-    metrics,
-    solvers,
-    starts,
-    steps,
-    stopping,
-    testing,
-)
-from ._version import __version__ as __version__
+from .backends import native_library  # noqa: F401  (first: the runtime of its threads reads its settings once)
+
+# isort: split
+from . import datasets, distributed, evaluation, losses, metrics, phase, plans, problems, robust, solvers, starts
+from .common.version import __version__ as __version__
 from .geometry import FixedRank
-from .operators import Completion, CountTable, Gradient, PhaseRetrieval, Problem, Sensing, phase_distance
-from .result import ConvergenceWarning, History, Outliers, OutlierWarning, Result, Status
-from .solvers import IHT, IRLS, NIHT, RCG, RGD, Auto, Fisher, GaussNewton, MessagePassing, Robust, Safeguard, SignalCG, solve
+from .loop import callbacks, steps, stopping
+from .loop.result import ConvergenceWarning, History, Outliers, OutlierWarning, Result, Status
+from .phase import PhaseRetrieval
+from .plans import solve
+from .problems import Completion, CountTable, Problem, Sensing, testing
 
 if TYPE_CHECKING:
-    from .diagnosis import diagnose
-    from .estimators import ImplicitFactorization, LowRankImputer, MatrixCompletion, TableImputer
-    from .files import load_model as load
+    from .estimators import ImplicitFactorization, MatrixCompletion
+    from .evaluation.diagnosis import diagnose
+    from .io.archive import load_model as load
+    from .tables import LowRankImputer, TableImputer
 
 # Imported when first asked for: scikit-learn is an extra, and slow to import.
 _LATER = {
     "ImplicitFactorization": ("estimators", "ImplicitFactorization"),
-    "LowRankImputer": ("estimators", "LowRankImputer"),
+    "LowRankImputer": ("tables", "LowRankImputer"),
     "MatrixCompletion": ("estimators", "MatrixCompletion"),
-    "TableImputer": ("estimators", "TableImputer"),
-    "diagnose": ("diagnosis", "diagnose"),
-    "load": ("files", "load_model"),
+    "TableImputer": ("tables", "TableImputer"),
+    "diagnose": ("evaluation.diagnosis", "diagnose"),
+    "load": ("io.archive", "load_model"),
 }
 
 
 if not TYPE_CHECKING:  # a type checker sees the imports above
 
     def __getattr__(name: str) -> Any:
-        if name == "Annealing":
-            return solvers.Annealing  # which warns: the former name of IRLS
         if name not in _LATER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         import importlib
@@ -60,6 +51,7 @@ if not TYPE_CHECKING:  # a type checker sees the imports above
         try:
             if name == "load":  # estimators register the formats of their files
                 importlib.import_module(".estimators", __name__)
+                importlib.import_module(".tables", __name__)
             value = getattr(importlib.import_module(f".{module}", __name__), attribute)
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in ("sklearn", "joblib"):
@@ -74,44 +66,34 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "IHT",
-    "IRLS",
-    "NIHT",
-    "RCG",
-    "RGD",
-    "Auto",
     "Completion",
     "ConvergenceWarning",
     "CountTable",
-    "Fisher",
     "FixedRank",
-    "GaussNewton",
-    "Gradient",
     "History",
     "ImplicitFactorization",
     "LowRankImputer",
     "MatrixCompletion",
-    "MessagePassing",
     "OutlierWarning",
     "Outliers",
     "PhaseRetrieval",
     "Problem",
     "Result",
-    "Robust",
-    "Safeguard",
     "Sensing",
-    "SignalCG",
     "Status",
     "TableImputer",
     "callbacks",
-    "datafits",
     "datasets",
     "diagnose",
     "distributed",
     "evaluation",
     "load",
+    "losses",
     "metrics",
-    "phase_distance",
+    "phase",
+    "plans",
+    "problems",
+    "robust",
     "solve",
     "solvers",
     "starts",

@@ -278,7 +278,7 @@ def test_weights_of_other_lengths_are_refused(shape, backend):
 
 
 def test_reference_samples_in_blocks(monkeypatch):
-    monkeypatch.setattr("lorank.backends.reference.BLOCK", 5)
+    monkeypatch.setattr("lorank.backends.numpy_backend.BLOCK", 5)
     case = random_case(np.random.default_rng(4), (7, 9), np.complex128)
     check_sample(case, case.observations(get_backend("reference")), 3)
 

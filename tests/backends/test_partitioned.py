@@ -13,8 +13,8 @@ import lorank as lr
 import partitioned  # noqa: F401  (registers itself)
 from helpers import backend_pair as pair
 from lorank import starts
-from lorank.solvers import SOLVERS
-from lorank.solvers.rank_search import find_rank
+from lorank.plans import SOLVERS
+from lorank.plans.rank_search import find_rank
 
 KINDS = ("partitioned", "partitions")
 NAMES = [f"{kind}:{count}" for kind in KINDS for count in (1, 3, 7)]
@@ -67,7 +67,7 @@ def test_every_start_is_the_same(blocks, start):
 
 def test_the_second_order_and_irls_run_on_it(blocks):
     one, two, _ = pair(blocks)
-    for solver in (lr.GaussNewton(), lr.IRLS()):
+    for solver in (lr.solvers.GaussNewton(), lr.solvers.IRLS()):
         stop = lr.stopping.Iterations(3)
         a, b = (lr.solve(p, 3, solver, stop=stop, max_iter=3) for p in (one, two))
         np.testing.assert_allclose(b.history.residual, a.history.residual, rtol=1e-5, atol=1e-11)
@@ -107,8 +107,8 @@ def test_normal_equations_are_the_same(blocks, columns, weights):
 
 
 def test_sweeps_are_the_same(blocks):
-    from lorank.solvers.alternating import Alternating
-    from lorank.solvers.variational import Variational
+    from lorank.factorization.als import Alternating
+    from lorank.factorization.variational import Variational
 
     one, two, _ = pair(blocks, noise=0.2, weights=True)
     for solver in (Alternating(1.0, offsets=True, scaling=0.5), Variational(offsets=True, noise="both")):
@@ -120,7 +120,7 @@ def test_sweeps_are_the_same(blocks):
 @pytest.mark.parametrize("strength", [None, 0.5])
 def test_factor_models_run_on_it(blocks, strength):
     """What the estimators fit, from the start to predictions and their spread."""
-    from lorank.factor_models import Settings, fit_factors
+    from lorank.factorization import Settings, fit_factors
 
     one, two, _ = pair(blocks, noise=0.2)
     settings = Settings(3, strength, max_iter=3)

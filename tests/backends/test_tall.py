@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 from helpers import assert_close
 from lorank import _kernels
 from lorank.backends import get_backend, native
-from lorank.backends.reference import Reference
+from lorank.backends.numpy_backend import Reference
 
 SHAPES = [(1, 1, 1), (1023, 3, 5), (1024, 10, 10), (1025, 7, 1), (5000, 10, 20), (3001, 33, 4)]
 

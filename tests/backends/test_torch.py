@@ -81,7 +81,7 @@ def test_the_other_models_walk_the_same_path(make):
         np.testing.assert_allclose(one.history.residual, two.history.residual, rtol=1e-8)
         if rank == 1:
             assert two.signal.device.type == DEVICE
-            assert lr.phase_distance(two.signal, one.signal) < 1e-8
+            assert lr.phase.phase_distance(two.signal, one.signal) < 1e-8
     lr.testing.dot_test(problem.to(DEVICE), rank=1)
 
 
@@ -91,7 +91,7 @@ def test_auto_finds_the_same_signal(dtype):
     for device in (None, DEVICE):
         result = lr.solve(problem, 1, tol=1e-10, device=device)
         assert result.converged, result
-        assert lr.phase_distance(result.signal, x) < 1e-9
+        assert lr.phase.phase_distance(result.signal, x) < 1e-9
 
 
 def test_models_from_tensors():
@@ -100,7 +100,7 @@ def test_models_from_tensors():
     assert lr.solve(sensing, 2).converged
     phase, x = lr.datasets.random_phase(20, seed=1)
     again = lr.PhaseRetrieval(torch.as_tensor(phase.linear_map.A), torch.as_tensor(phase.y))
-    assert lr.phase_distance(lr.solve(again, 1).signal, x) < 1e-5
+    assert lr.phase.phase_distance(lr.solve(again, 1).signal, x) < 1e-5
 
 
 def test_functions_of_tensors():
@@ -351,7 +351,8 @@ def test_blocks_against_dense_sums_and_solutions(dtype, width, longest):
 @pytest.mark.parametrize("width", [1, 10, 20])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_tall_products_against_their_plain_twins(dtype, width, n):
-    from lorank.backends.torch_ import tall, tall_kernels
+    from lorank.backends.torch_ import array_kernels as tall_kernels
+    from lorank.backends.torch_ import lazy_arrays as tall
 
     kind, draw = getattr(torch, dtype), torch.Generator().manual_seed(width)
     xs, zs = ([torch.randn(k, width, dtype=kind, generator=draw).to(DEVICE) for _ in range(3)] for k in (n, n + 7))
@@ -373,7 +374,7 @@ def test_tall_products_against_their_plain_twins(dtype, width, n):
 @needs_kernels
 def test_numbers_on_their_way_outlast_the_buffers():
     """More combinations than there are slots, without a look at the results in between."""
-    from lorank.backends.torch_ import tall_kernels
+    from lorank.backends.torch_ import array_kernels as tall_kernels
     from lorank.backends.torch_.staging import SLOTS
 
     a = torch.ones(40, 3, dtype=torch.float64, device=DEVICE)

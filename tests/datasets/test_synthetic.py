@@ -89,7 +89,7 @@ def test_noise_in_intensities(dtype):
     assert 0.005 < relative(noisy.y, problem.y) < 0.0101  # at zero it is cut off
     result = lr.solve(noisy, 1, stop=lr.stopping.RelativeChange(1e-5))
     assert result.status == "settled"
-    assert lr.phase_distance(result.signal, x) < 0.02
+    assert lr.phase.phase_distance(result.signal, x) < 0.02
 
 
 @pytest.mark.parametrize("shape", [12, np.int64(12), (12,), (4, 3), (3, 5)], ids=str)

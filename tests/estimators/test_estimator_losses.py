@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("sklearn")
 
 import lorank as lr
-from lorank.datafits import LOSSES, Huber, Ordinal
+from lorank.losses import LOSSES, Huber, Ordinal
 
 NAMES = sorted(LOSSES)
 

@@ -16,7 +16,7 @@ import pandas
 import lorank as lr
 from lorank.backends import get_backend
 from lorank.estimators.features import BUCKETS, Encoder
-from lorank.solvers.links import Features, Link, shifted
+from lorank.factorization.feature_priors import Features, Link, shifted
 
 OPTIONS = {"rank": 2, "regularization": "learned"}
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import lorank as lr
-from lorank.estimators import implicit as module
+from lorank.estimators import implicit_factorization as module
 from lorank.evaluation import Held, Popularity, compare, leave_some_out
 
 OPTIONS = {"rank": 3, "regularization": 0.02, "zeros": 0.2, "max_iter": 8}
@@ -206,7 +206,7 @@ def test_files(model, taken, tmp_path):
         assert again.explain(user, one.item_ids_[0]).score == one.explain(user, one.item_ids_[0]).score
         again.partial_fit([(user, one.item_ids_[1].item())])
     from lorank.estimators.implicit_files import fill, to_archive
-    from lorank.files import write_archive
+    from lorank.io.archive import write_archive
 
     meta, arrays = to_archive(model)
     for name, bad in (("user_factors", np.zeros((2, 3))), ("seen.indices", arrays["seen.indices"] + 90)):

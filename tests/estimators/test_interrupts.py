@@ -10,12 +10,12 @@ import pytest
 import lorank as lr
 
 STAGES = {
-    "lorank.factor_models.choose": ["offsets_alone", "fit_factors", "_largest"],
-    "lorank.factor_models.fit": ["begin", "run"],
-    "lorank.factor_models.begin": ["descend", "Staged"],
-    "lorank.solvers.variational": ["advance"],
-    "lorank.solvers.alternating": ["advance"],
-    "lorank.estimators.completion": ["choose", "fit_factors"],
+    "lorank.factorization.choose": ["offsets_alone", "fit_factors", "_largest"],
+    "lorank.factorization.fit": ["begin", "run"],
+    "lorank.factorization.initialization": ["descend", "Staged"],
+    "lorank.factorization.variational": ["advance"],
+    "lorank.factorization.als": ["advance"],
+    "lorank.estimators.matrix_completion": ["choose", "fit_factors"],
 }
 
 
@@ -54,7 +54,7 @@ def test_the_best_so_far_comes_back(data, module, name, at, options, monkeypatch
 
 
 def test_the_fit_is_kept_where_ctrl_c_comes_at_the_end(data, monkeypatch):
-    room, calls = importlib.import_module("lorank.estimators.completion"), []
+    room, calls = importlib.import_module("lorank.estimators.matrix_completion"), []
     monkeypatch.setattr(room, "diagnose", interrupting(room.diagnose, 1, calls))
     model = lr.MatrixCompletion(rank=2, regularization="learned").fit(*data)
     monkeypatch.undo()
@@ -68,7 +68,7 @@ def test_the_imputer_keeps_what_it_has(monkeypatch):
     rng = np.random.default_rng(0)
     table = rng.standard_normal((50, 2)) @ rng.standard_normal((2, 8))
     table[rng.random(table.shape) < 0.2] = np.nan
-    room, calls = importlib.import_module("lorank.solvers.variational"), []
+    room, calls = importlib.import_module("lorank.factorization.variational"), []
     monkeypatch.setattr(room, "advance", interrupting(room.advance, 12, calls))
     imputer = lr.LowRankImputer().fit(table)
     assert imputer.status_ == "interrupted"

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lorank as lr
-from lorank.files import FileError, read_archive, write_archive
+from lorank.io.archive import FileError, read_archive, write_archive
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ def test_headers_that_are_none(tmp_path, header, said):
     """With sums that are right: somebody else's file, say."""
     import hashlib
 
-    from lorank.files import FORMAT, META
+    from lorank.io.archive import FORMAT, META
 
     path = tmp_path / "x"
     write_archive(path, "model", {}, {})
@@ -185,7 +185,7 @@ def test_headers_that_are_none(tmp_path, header, said):
 
 
 def test_later_versions_ask_for_an_update(tmp_path, monkeypatch):
-    monkeypatch.setattr("lorank.files.VERSION", 2)
+    monkeypatch.setattr("lorank.io.archive.VERSION", 2)
     write_archive(tmp_path / "x", "model", {}, {})
     monkeypatch.undo()
     with pytest.raises(FileError, match="update lorank"):

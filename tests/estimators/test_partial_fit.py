@@ -11,8 +11,8 @@ pytest.importorskip("sklearn")
 
 import lorank as lr
 from lorank.backends import HostEntries, get_backend
-from lorank.factor_models.memory import Grown, Memory
-from lorank.factor_models.update import Update
+from lorank.factorization.training_data import Grown, Memory
+from lorank.factorization.update import Update
 
 OPTIONS = {"rank": 3, "regularization": "learned"}
 

@@ -11,13 +11,13 @@ import scipy.optimize
 import scipy.sparse
 
 import lorank as lr
-from lorank.factor_models.fit import Settings, centred_problem, fit_factors
-from lorank.factor_models.implicit import ImplicitSettings, fit_implicit, objective
-from lorank.factor_models.implicit_choice import Positives
-from lorank.solvers.nonnegative import NonNegative, centre_of, random_start
-from lorank.solvers.nonnegative import objective as explicit_objective
-from lorank.solvers.runner import run
-from lorank.stopping import Iterations
+from lorank.factorization.fit import Settings, centred_problem, fit_factors
+from lorank.factorization.implicit import ImplicitSettings, fit_implicit, objective
+from lorank.factorization.implicit_selection import Positives
+from lorank.factorization.nonnegative import NonNegative, centre_of, random_start
+from lorank.factorization.nonnegative import objective as explicit_objective
+from lorank.loop.runner import run
+from lorank.loop.stopping import Iterations
 
 
 def ratings(seed=0, n1=50, n2=40, rank=3, noise=0.02, share=0.6):

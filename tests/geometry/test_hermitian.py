@@ -24,7 +24,7 @@ from helpers import (
     real_dtype,
     seeds,
 )
-from lorank import PhaseRetrieval, metrics
+from lorank import metrics
 from lorank.geometry import (
     DenseWeight,
     DiagonalWeight,
@@ -36,6 +36,7 @@ from lorank.geometry import (
     riemannian_gradient,
     transport,
 )
+from lorank.phase import PhaseRetrieval
 
 
 @st.composite

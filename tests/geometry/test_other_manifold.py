@@ -11,8 +11,8 @@ import pytest
 
 import lorank as lr
 from lorank.backends import backend_of
+from lorank.loop.steps import Exact
 from lorank.metrics import Canonical
-from lorank.steps import Exact
 
 
 def unfold(a, k):
@@ -207,7 +207,7 @@ def test_the_projection_is_one():
     assert np.linalg.norm(moved - project(X, moved)) < 1e-4 * np.linalg.norm(moved)
 
 
-@pytest.mark.parametrize("solver", [lr.RCG(), lr.RGD(Canonical(), Exact())], ids=["rcg", "rgd"])
+@pytest.mark.parametrize("solver", [lr.solvers.RCG(), lr.solvers.RGD(Canonical(), Exact())], ids=["rcg", "rgd"])
 def test_it_runs_in_the_same_loop(solver):
     problem, truth, start = case()
     error = lr.callbacks.TruthError(truth)
@@ -222,8 +222,8 @@ def test_its_checkpoints_go_on(tmp_path):
     problem, truth, start = case()
     path = tmp_path / "tucker.lorank"
     few = lr.stopping.Iterations(4)
-    first = lr.solve(problem, truth.rank, lr.RCG(), start=start, stop=few, checkpoint=path, checkpoint_every=0)
-    again = lr.solve(problem, truth.rank, lr.RCG(), start=start, checkpoint=path)
+    first = lr.solve(problem, truth.rank, lr.solvers.RCG(), start=start, stop=few, checkpoint=path, checkpoint_every=0)
+    again = lr.solve(problem, truth.rank, lr.solvers.RCG(), start=start, checkpoint=path)
     assert again.history.residual[0] == pytest.approx(first.residual)
     assert again.converged
 
@@ -231,6 +231,6 @@ def test_its_checkpoints_go_on(tmp_path):
 def test_bad_ranks_and_points_are_refused():
     problem, _, start = case()
     with pytest.raises(ValueError, match="one number per dimension"):
-        lr.solve(problem, (3, 2), lr.RCG(), start=start)
+        lr.solve(problem, (3, 2), lr.solvers.RCG(), start=start)
     with pytest.raises(ValueError, match="Tucker point of shape"):
-        lr.solve(problem, (2, 2, 2), lr.RCG(), start=start)
+        lr.solve(problem, (2, 2, 2), lr.solvers.RCG(), start=start)

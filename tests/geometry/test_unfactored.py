@@ -11,8 +11,8 @@ import pytest
 import lorank as lr
 from lorank.backends import get_backend
 from lorank.geometry import FixedRank
-from lorank.geometry.unfactored import Unfactored
-from lorank.solvers.runner import run
+from lorank.geometry.factored_point import Unfactored
+from lorank.loop.runner import run
 
 
 def pair():

@@ -152,7 +152,7 @@ def test_a_model_without_counts_gets_no_weights():
     assert problem.counts() is None
     weights = Counts().start(problem.gradient(random_point(np.random.default_rng(0), (8, 7), 2, np.float64, problem.backend)))
     assert isinstance(weights.left, Identity)
-    assert lr.solve(problem, 2, lr.RCG(Counts())).converged
+    assert lr.solve(problem, 2, lr.solvers.RCG(Counts())).converged
 
 
 def test_rows_that_were_never_seen_keep_a_weight():
@@ -170,7 +170,7 @@ def test_rows_that_were_never_seen_keep_a_weight():
 def test_single_precision_stays_so(dtype):
     problem, _ = uneven((0.5, 0.7), 5, shape=(60, 40), rank=2)
     problem = lr.Completion(problem.rows, problem.cols, problem.y.astype(dtype), problem.shape)
-    result = lr.solve(problem, 2, lr.RCG(Counts()), tol=1e-4)
+    result = lr.solve(problem, 2, lr.solvers.RCG(Counts()), tol=1e-4)
     assert result.converged
     assert result.X.dtype == dtype
 
@@ -180,6 +180,6 @@ def test_single_precision_stays_so(dtype):
 def test_fewer_iterations_where_observations_are_uneven(pattern, seed):
     problem, truth = uneven(POWERS[pattern], seed, shape=(600, 400), rank=4)
     rule = lr.stopping.TruthDistance(truth, 1e-4)
-    plain, counted = (lr.solve(problem, 4, lr.RCG(metric), stop=rule) for metric in (Canonical(), Counts()))
+    plain, counted = (lr.solve(problem, 4, lr.solvers.RCG(metric), stop=rule) for metric in (Canonical(), Counts()))
     assert counted.converged
     assert counted.n_iter < 0.6 * plain.n_iter

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from helpers import assert_close, dense_point, random_array, random_mask, random_point, real_dtype
-from lorank import Completion
 from lorank.geometry import DenseWeight, DiagonalWeight, FixedRank, Weights
+from lorank.loop.state import State
+from lorank.loop.steps import Constant, Exact, Polyak, Theory
 from lorank.metrics import Canonical
+from lorank.problems import Completion
 from lorank.solvers import RGD
-from lorank.state import State
-from lorank.steps import Constant, Exact, Polyak, Theory
 
 SHAPE, RANK, STEPS = (20, 15), 3, 8
 

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import assert_close, dense_gradient, double, host, random_point, random_problem, real_dtype, seeds
-from lorank import Completion, FixedRank, metrics
+from lorank import metrics
 from lorank.backends import get_backend
 from lorank.datasets import random_sensing
-from lorank.geometry import Identity
-from lorank.steps import Constant
+from lorank.geometry import FixedRank, Identity
+from lorank.loop.steps import Constant
+from lorank.problems import Completion
 
 RANK = 2
 shapes = st.tuples(st.integers(2, 10), st.integers(2, 10))

@@ -136,7 +136,7 @@ def test_held_out_error_against_a_dense_twin():
     experiment = load("movielens")
     (where,) = experiment.points("tiny")
     instance = experiment.instance(where, 0)
-    from lorank import solve
+    from lorank.plans import solve
 
     X = solve(instance.problem, 2, "rgd", max_iter=5).X
     held = instance.extra

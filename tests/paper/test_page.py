@@ -15,8 +15,8 @@ from made_up import load
 pytest.importorskip("plotly")
 
 from lorank.paper.claims import CLAIMS, judge
+from lorank.paper.html import pill
 from lorank.paper.page import SHOWN_BRIEFLY, render, write_page
-from lorank.paper.page_html import pill
 from lorank.paper.page_texts import BRIEF, TEXTS
 from lorank.paper.panels import PANELS, panels
 from lorank.paper.plot_page import MOST, plotly_figure, thin

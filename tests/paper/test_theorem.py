@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lorank import FixedRank
+from lorank.geometry import FixedRank
 from lorank.paper import load
 from lorank.paper.theorem import near_isometry, premise
 

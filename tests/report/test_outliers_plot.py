@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lorank.report.page import _outliers
+from lorank.report.model_page import _outliers
 
 
 def test_every_outlier_stands_in_its_place():

@@ -10,9 +10,9 @@ import sys
 import numpy as np
 import pytest
 
+from lorank.loop.result import Status
 from lorank.report import Run, convergence_plot, record, speedup
-from lorank.report.plots import write_atomically
-from lorank.result import Status
+from lorank.report.convergence_plot import write_atomically
 
 pytest.importorskip("matplotlib")
 
@@ -58,7 +58,7 @@ def test_curves_are_seen(tmp_path):
     """Each solver's colour is in the picture, in both panels."""
     from matplotlib import colors, image
 
-    from lorank.report.plots import STYLES
+    from lorank.report.convergence_plot import STYLES
 
     runs = [make_run(name, (0.5, 10.0 ** -(k + 1), 1e-4)) for k, name in enumerate(("prgd", "rgd", "shampoo", "niht"))]
     pixels = image.imread(convergence_plot(runs, tmp_path / "plot.png", tol=1e-4))[90:, :, :3]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.solvers.niht import IHT, NIHT
+from lorank.solvers.iht import IHT, NIHT
 
 
 def dense_step(A, y, X, rank, alpha):

@@ -10,8 +10,8 @@ import pytest
 import lorank as lr
 from helpers import host, random_array, random_point, random_tangent
 from lorank.geometry import riemannian_gradient, shift, slope_of_transport, transport
+from lorank.loop.state import State
 from lorank.metrics import RowColumn
-from lorank.state import State
 
 
 def dense_projection(X, Z):
@@ -51,7 +51,7 @@ def test_the_slope_along_a_vector_that_is_not_moved(dtype, backend):
 def test_directions_against_their_dense_twin(metric, dtype):
     """Two steps by hand: beta of Polak and Ribiere in the metric, transport by projection, the exact step."""
     problem, _ = lr.datasets.random_completion(14, 11, 2, oversampling=2.5, factors="gaussian", dtype=dtype, seed=2)
-    solver = lr.RCG(metric, restart=-np.inf)
+    solver = lr.solvers.RCG(metric, restart=-np.inf)
     X = random_point(np.random.default_rng(1), (14, 11), 2, dtype)
     state = State.at(problem, X)
     state = state.remember(solver.start(problem, state))
@@ -101,7 +101,7 @@ def test_fewer_iterations_than_gradient_descent():
 def test_restarts_do_not_depend_on_the_scale_of_the_data(scale):
     problem, _ = lr.datasets.random_completion(80, 70, 3, oversampling=3, seed=1)
     scaled = lr.Completion(problem.rows, problem.cols, scale * problem.y, problem.shape)
-    one, two = (lr.solve(p, 3, lr.RCG(RowColumn()), max_iter=15, tol=0).history.residual for p in (problem, scaled))
+    one, two = (lr.solve(p, 3, lr.solvers.RCG(RowColumn()), max_iter=15, tol=0).history.residual for p in (problem, scaled))
     np.testing.assert_allclose(one, two, rtol=1e-5)
 
 

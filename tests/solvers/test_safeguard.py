@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import lorank as lr
+from lorank.loop.steps import Constant, Exact, Polyak
 from lorank.metrics import Canonical, RowColumn
 from lorank.solvers import Fallback
 from lorank.solvers.safeguard import Trust
-from lorank.steps import Constant, Exact, Polyak
 
 
 class Scripted:
@@ -32,7 +32,7 @@ def advance(guard, trust, residual, following, alpha=1.0):
 
 
 def test_a_small_rise_is_accepted_and_a_larger_one_halves_the_step():
-    guard = lr.Safeguard(growth=1.1)
+    guard = lr.solvers.Safeguard(growth=1.1)
     residual, trust, steps = advance(guard, Trust(best=1.0), 1.0, [1.09])
     assert (residual, steps) == (1.09, [1.0])
     assert (trust.best, trust.waited, trust.rejected) == (1.0, 1, 0)
@@ -43,18 +43,18 @@ def test_a_small_rise_is_accepted_and_a_larger_one_halves_the_step():
 
 
 def test_a_fall_is_accepted_however_far_above_the_best():
-    residual, _, steps = advance(lr.Safeguard(growth=1.05), Trust(best=1.0), 5.0, [4.9])
+    residual, _, steps = advance(lr.solvers.Safeguard(growth=1.05), Trust(best=1.0), 5.0, [4.9])
     assert (residual, steps) == (4.9, [1.0])
 
 
 def test_trust_never_exceeds_the_rules_own_step():
-    _, trust, _ = advance(lr.Safeguard(), Trust(best=1.0), 1.0, [0.5])
+    _, trust, _ = advance(lr.solvers.Safeguard(), Trust(best=1.0), 1.0, [0.5])
     assert trust.fraction == 1.0
 
 
 def test_rejections_hand_over_to_the_fallbacks_one_by_one():
     first, second = Fallback(Polyak(), 2.0, 3, 5), Fallback(Exact(), 1.0, math.inf, math.inf)
-    guard = lr.Safeguard(rejections=2, fallbacks=(first, second))
+    guard = lr.solvers.Safeguard(rejections=2, fallbacks=(first, second))
     own = Constant()
     trust = Trust(best=1.0)
     assert guard.rule(own, trust) is own
@@ -72,7 +72,7 @@ def test_rejections_hand_over_to_the_fallbacks_one_by_one():
 
 
 def test_patience_hands_over_too():
-    guard, trust = lr.Safeguard(patience=3), Trust(best=1.0)
+    guard, trust = lr.solvers.Safeguard(patience=3), Trust(best=1.0)
     for _ in range(3):
         assert trust.stage == 0
         _, trust, _ = advance(guard, trust, 1.0, [1.01])
@@ -80,19 +80,20 @@ def test_patience_hands_over_too():
 
 
 def test_nan_is_rejected():
-    residual, _, steps = advance(lr.Safeguard(), Trust(best=1.0), 1.0, [math.nan, 0.5])
+    residual, _, steps = advance(lr.solvers.Safeguard(), Trust(best=1.0), 1.0, [math.nan, 0.5])
     assert (residual, len(steps)) == (0.5, 2)
 
 
 def test_it_gives_up_after_so_many_rejections():
-    residual, _, steps = advance(lr.Safeguard(max_rejections=4), Trust(best=1.0), 1.0, [9.0] * 4)
+    residual, _, steps = advance(lr.solvers.Safeguard(max_rejections=4), Trust(best=1.0), 1.0, [9.0] * 4)
     assert (residual, len(steps)) == (9.0, 4)
 
 
 def test_good_steps_are_left_alone():
     problem, _ = lr.datasets.random_completion(80, 70, 2, oversampling=6, factors="gaussian", seed=1)
     guarded, plain = (
-        lr.solve(problem, 2, lr.RGD(RowColumn(), Constant(0.4), guard), max_iter=20, tol=0) for guard in (lr.Safeguard(), None)
+        lr.solve(problem, 2, lr.solvers.RGD(RowColumn(), Constant(0.4), guard), max_iter=20, tol=0)
+        for guard in (lr.solvers.Safeguard(), None)
     )
     np.testing.assert_array_equal(guarded.history.residual, plain.history.residual)
 
@@ -100,19 +101,19 @@ def test_good_steps_are_left_alone():
 @pytest.mark.parametrize("metric", [Canonical(), RowColumn()])
 def test_steps_that_would_diverge_recover_with_it(metric):
     problem, truth = lr.datasets.random_completion(80, 70, 2, oversampling=6, factors="gaussian", seed=1)
-    assert not lr.solve(problem, 2, lr.RGD(metric, Constant(20.0), None)).converged
-    result = lr.solve(problem, 2, lr.RGD(metric, Constant(20.0)))
+    assert not lr.solve(problem, 2, lr.solvers.RGD(metric, Constant(20.0), None)).converged
+    result = lr.solve(problem, 2, lr.solvers.RGD(metric, Constant(20.0)))
     assert result.converged
     assert truth.distance(result.X) < 1e-4 * truth.norm()
 
 
 def test_noise_settles_although_polyaks_step_does_not():
     problem, truth = lr.datasets.random_completion(300, 250, 3, oversampling=6, noise=1e-2, factors="gaussian", seed=2)
-    result = lr.solve(problem, 3, lr.RGD(RowColumn(), Polyak()), stop=lr.stopping.RelativeChange(1e-7), max_iter=1000)
+    result = lr.solve(problem, 3, lr.solvers.RGD(RowColumn(), Polyak()), stop=lr.stopping.RelativeChange(1e-7), max_iter=1000)
     assert result.status == "settled"
     assert truth.distance(result.X) < 1e-2 * truth.norm()
 
 
 def test_repr_shows_what_was_changed():
-    assert repr(lr.Safeguard()) == "Safeguard()"
-    assert repr(lr.Safeguard(growth=2.0)) == "Safeguard(growth=2.0)"
+    assert repr(lr.solvers.Safeguard()) == "Safeguard()"
+    assert repr(lr.solvers.Safeguard(growth=2.0)) == "Safeguard(growth=2.0)"

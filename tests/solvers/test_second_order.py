@@ -8,10 +8,10 @@ import pytest
 import lorank as lr
 from helpers import PlainSensing, dense_data, dense_tangent, host, random_array, random_point, random_problem, random_tangent
 from lorank.geometry import Tangent
+from lorank.loop.state import State
 from lorank.solvers.gauss_newton import GaussNewton
 from lorank.solvers.irls import IRLS, Memory
 from lorank.solvers.tangent_system import Damping, TangentSystem, inner
-from lorank.state import State
 
 DOUBLE = [np.dtype("float64"), np.dtype("complex128")]
 

@@ -4,8 +4,8 @@ A backend supplies the short list of operations that the rest of the package is 
 one is one new file and a call of :func:`register_backend`.
 """
 
-from .base import Array, Arrays, Backend, HostEntries, Observations, Vector
 from .entrywise import entrywise, reduced, total
+from .protocol import Array, Arrays, Backend, HostEntries, Observations, Vector
 from .registry import as_owned, backend_of, device_backend, get_backend, register_backend
 
 __all__ = [

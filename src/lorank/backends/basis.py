@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import Array, Arrays
+from .protocol import Array, Arrays
 
 
 class Basis:

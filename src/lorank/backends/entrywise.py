@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import Vector
+from .protocol import Vector
 
 PIECE = 1 << 13  # entries at a time: some ten intermediate results of that length stay in a core's cache
 

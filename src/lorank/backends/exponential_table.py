@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import Array
+from .protocol import Array
 
 LARGEST = 80.0  # of exponents: beyond, a mean is no mean of anything that was counted
 BLOCK = 1 << 18  # numbers of a block in main memory: they stay in a core's cache from one operation to the next

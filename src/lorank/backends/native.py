@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .. import _kernels  # type: ignore[attr-defined]
-from .base import Array, Observations
-from .reference import Reference, ReferenceObservations
+from .numpy_backend import Reference, ReferenceObservations
+from .protocol import Array, Observations
 
 TALL = 1 << 15  # numbers of a tall array from which the threads share it
 MIXED_BYTES = 12 << 20  # of what is gathered: below, it stays in the caches and float32 gains nothing (benchmarks/passes.py)

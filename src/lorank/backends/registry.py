@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .base import Arrays, Backend
-from .dense import Dense
-from .reference import Reference
+from .numpy_arrays import Dense
+from .numpy_backend import Reference
+from .protocol import Arrays, Backend
 
 NUMPY = Dense()  # NumPy's arrays without observations: whoever only computes with them needs no more
 

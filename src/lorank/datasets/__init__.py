@@ -1,8 +1,8 @@
 """Problems to try things on."""
 
 from .movielens import MovieLens, load_movielens
+from .sampling_patterns import uneven_pattern
 from .synthetic import FACTORS, random_completion, random_diffraction, random_phase, random_sensing, sample_pattern
-from .uneven import uneven_pattern
 
 __all__ = [
     "FACTORS",

@@ -9,11 +9,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ..backends import Backend
+from ..common.checks import FLOAT_TYPE, NOT_NEGATIVE, POSITIVE, SHAPE, check, instance, one_of, optional, shown, whole
 from ..geometry import FixedRank
-from ..operators import Completion, PhaseRetrieval, Sensing
-from ..operators.array_checks import finite_array
-from ..operators.phase import RowNorms
-from ..parameter_checks import FLOAT_TYPE, NOT_NEGATIVE, POSITIVE, SHAPE, check, instance, one_of, optional, shown, whole
+from ..phase import PhaseRetrieval
+from ..phase.problem import RowNorms
+from ..problems import Completion, Sensing
+from ..problems.input_checks import finite_array
 
 LARGEST = 10**9  # random numbers to draw at once
 Factors = Literal["uniform", "gaussian", "ill-scaled"]

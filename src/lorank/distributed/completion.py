@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from ..backends import get_backend
-from ..datafits import Loss, resolve_loss
-from ..operators import Completion
-from ..operators.array_checks import as_shape
-from ..operators.completion import Precision
-from ..operators.loss_checks import check_merging
-from ..parameter_checks import check, one_of, optional, whole
-from ..partitions.building import build
-from ..partitions.folder import Folder, open_folder
-from ..partitions.frames import FrameSource
-from ..partitions.memory import parse_size
-from ..partitions.opening import observations_of, out_of_core, save
-from ..partitions.sources import TableSource, find_files
+from ..common.checks import check, one_of, optional, whole
+from ..losses import Loss, resolve_loss
+from ..problems import Completion
+from ..problems.completion import Precision
+from ..problems.input_checks import as_shape
+from ..problems.loss_checks import check_merging
+from .building import build
+from .folder import Folder, open_folder
+from .frames import FrameSource
+from .memory_limits import parse_size
+from .opening import observations_of, out_of_core, save
+from .sources import TableSource, find_files
 
 SORTING_BYTES = 200  # peak memory per observation while a partition is sorted and written: four times its stored size
 PARTITIONS_PER_WORKER = 2  # at least, so that the partitions of a lost worker can be shared among the others
@@ -318,8 +318,8 @@ def _build(
     source.check()
     shape, least = None if shape is None else as_shape(shape), 1
     if client is not None or cluster is not None:  # report errors of the cluster before the long build
-        from ..partitions.client import connect
-        from ..partitions.cluster import check_workers
+        from .client import connect
+        from .cluster import check_workers
 
         client, cluster = connect(client, cluster), None
         check_workers(client, list(client.nthreads()))
@@ -357,8 +357,8 @@ def _open(
     if client is None and cluster is None:
         observations, backend = out_of_core(folder, None, scratch, memory)
     else:
-        from ..partitions.client import connect
-        from ..partitions.cluster import Cluster
+        from .client import connect
+        from .cluster import Cluster
 
         engine = Cluster(folder, connect(client, cluster), scratch)
         observations, backend = observations_of(folder, engine, get_backend(), memory)

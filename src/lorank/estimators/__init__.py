@@ -9,10 +9,8 @@ try:
 except ModuleNotFoundError:
     raise ModuleNotFoundError('lorank.estimators needs scikit-learn: pip install "lorank[sklearn]"', name="sklearn") from None
 
-from . import files, table_files  # noqa: F401  (register the formats of model files)
-from .completion import FoldIn, MatrixCompletion
-from .implicit import ImplicitFactorization
-from .imputer import LowRankImputer
-from .table_imputer import TableImputer
+from . import persistence  # noqa: F401  (registers the formats of model files)
+from .implicit_factorization import ImplicitFactorization
+from .matrix_completion import FoldIn, MatrixCompletion
 
-__all__ = ["FoldIn", "ImplicitFactorization", "LowRankImputer", "MatrixCompletion", "TableImputer"]
+__all__ = ["FoldIn", "ImplicitFactorization", "MatrixCompletion"]

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-from ..datafits import Ordinal
-from ..factor_models.folds import held_out_error
-from ..factor_models.memory import Memory
-from ..parameter_checks import POSITIVE, counted, shown
+from ..common.checks import POSITIVE, counted, shown
+from ..factorization.folds import held_out_error
+from ..factorization.training_data import Memory
+from ..losses import Ordinal
 from .frames import column, column_names, is_frame
 
 if TYPE_CHECKING:
-    from .completion import MatrixCompletion
+    from .matrix_completion import MatrixCompletion
 
 FAINTEST = 2.0**-10  # what is older than ten half-lives counts no less than this: weights must not lie too far apart
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0, "y": 365.25 * 86400.0}

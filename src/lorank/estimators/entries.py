@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..operators.array_checks import as_shape
-from ..parameter_checks import counted, shown
-from .checks import check_pairs, check_positions, check_values
+from ..common.checks import counted, shown
+from ..problems.input_checks import as_shape
 from .frames import chosen, column, column_names, is_frame, pair_columns
 from .ids import find_ids, numbered, places
+from .inputs import check_pairs, check_positions, check_values
 
 ROLES = ("rows", "cols", "values")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..parameter_checks import counted, shown
+from ..common.checks import counted, shown
 from .frames import column, column_names, is_frame
 from .ids import as_ids, find_ids, united_ids
 

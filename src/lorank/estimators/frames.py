@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..parameter_checks import shown
+from ..common.checks import shown
 
 PACKAGES = ("pandas", "polars")
 

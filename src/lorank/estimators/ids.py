@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..parameter_checks import shown
+from ..common.checks import shown
 
 
 def as_ids(a: Any, what: str) -> np.ndarray:

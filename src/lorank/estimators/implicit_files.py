@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..factor_models.implicit_choice import ImplicitCandidate
+from ..factorization.implicit_selection import ImplicitCandidate
 from .decay import Decay
-from .implicit import ImplicitFactorization
+from .implicit_factorization import ImplicitFactorization
 
 NAMES = ("user_ids", "item_ids", "user_factors", "item_factors")
 

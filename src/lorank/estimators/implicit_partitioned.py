@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends import Observations, get_backend
-from ..factor_models.implicit import ImplicitSettings
-from ..factor_models.implicit_choice import MANY, Positives, choose_implicit
-from ..operators import Completion
+from ..factorization.implicit import ImplicitSettings
+from ..factorization.implicit_selection import MANY, Positives, choose_implicit
+from ..problems import Completion
 from .partitioned import KEPT
 
 if TYPE_CHECKING:
-    from .implicit import ImplicitFactorization
+    from .implicit_factorization import ImplicitFactorization
 
 TALL = 8  # arrays as large as the factors of a side that there are at a time, about
 
 
 def fit_problem(model: ImplicitFactorization, problem: Completion, counts: Any) -> ImplicitFactorization:
     """Fit to the observations of a problem, where they are; see :meth:`ImplicitFactorization.fit`."""
-    from .implicit import ZEROS
+    from .implicit_factorization import ZEROS
 
     _refuse(model, problem, counts)
     if _engine(problem) is None:

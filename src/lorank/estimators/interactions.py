@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..parameter_checks import counted, shown
-from .checks import check_weights
+from ..common.checks import counted, shown
 from .decay import Decay, Times, combined
 from .entries import read_weights
 from .frames import pair_columns, without_named
 from .ids import numbered, united_ids
+from .inputs import check_weights
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..backends import Backend
-from ..top import top_columns
+from ..backends.top_k import top_columns
 
 
 class Explanation(NamedTuple):

@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.base import clone
 
 from ..backends import Array, backend_of, get_backend
-from ..datafits.deviations import NORMAL_MEDIAN, look_like_outliers, quantile
-from ..factor_models.model import FactorModel
-from ..result import OutlierWarning
+from ..factorization.model import FactorModel
+from ..loop.result import OutlierWarning
+from ..losses.residual_tails import NORMAL_MEDIAN, look_like_outliers, quantile
 
 SIGMAS, ROUNDS = 4.0, 3
 FITTED = 1e-3  # of the values' range: deviations that are all smaller are no gross errors

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..datafits import Loss
-from ..factor_models.choose import choose_by
-from ..factor_models.fit import Settings, centred, require_memory
-from ..factor_models.folds import in_main_memory, some_of, split_fold
-from ..factor_models.memory import Memory
-from ..operators import Completion
+from ..factorization.fit import Settings, centred, require_memory
+from ..factorization.folds import in_main_memory, some_of, split_fold
+from ..factorization.selection import choose_by
+from ..factorization.training_data import Memory
+from ..losses import Loss
+from ..problems import Completion
+from .fitting import is_robust, plan, refuse_negative
 from .outliers import LOOKED_AT, warn_about_outliers
-from .plan import is_robust, plan, refuse_negative
 
 if TYPE_CHECKING:
-    from .completion import MatrixCompletion
+    from .matrix_completion import MatrixCompletion
 
 KEPT = 1 << 24  # observations: up to here a model remembers what each row has seen
 

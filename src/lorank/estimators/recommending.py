@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends import get_backend
-from ..factor_models.taste import Taste, fit_taste, updated_taste
-from ..parameter_checks import check, one_of, whole
-from ..top import rows_of, top_columns
-from .cold import foretold, never_taken
+from ..backends.top_k import rows_of, top_columns
+from ..common.checks import check, one_of, whole
+from ..factorization.ranking_model import Taste, fit_taste, updated_taste
+from .cold_start import foretold, never_taken
 from .entries import find_known, find_side
 from .neighbours import Explanation, explanation, nearest
 
 if TYPE_CHECKING:
-    from .completion import MatrixCompletion
+    from .matrix_completion import MatrixCompletion
 
 ORDERS = ("taste", "rating")
 

@@ -14,8 +14,8 @@ True
 
 from .baselines import ItemMean, Popularity
 from .compare import Recommender, compare
-from .held import Held
-from .ranking import (
+from .held_out import Held
+from .ranking_metrics import (
     RankingScores,
     average_precision,
     coverage,

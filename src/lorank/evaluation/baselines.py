@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..backends import get_backend
-from ..parameter_checks import NOT_NEGATIVE, check, counted, shown, whole
-from ..top import rows_of, top_columns
+from ..backends.top_k import rows_of, top_columns
+from ..common.checks import NOT_NEGATIVE, check, counted, shown, whole
 
 
 class _Constant:

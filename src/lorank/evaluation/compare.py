@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..parameter_checks import check, shown, whole, with_methods
-from .held import Held
-from .ranking import RankingScores, ranking_scores
+from ..common.checks import check, shown, whole, with_methods
+from .held_out import Held
+from .ranking_metrics import RankingScores, ranking_scores
 
 USERS = 1 << 16  # whose lists are made at a time
 

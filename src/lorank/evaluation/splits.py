@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..parameter_checks import SHARE, check, counted, shown, whole
+from ..common.checks import SHARE, check, counted, shown, whole
 
 
 def leave_some_out(users: Any, share: float = 0.2, *, keep: int = 1, seed: int = 0) -> np.ndarray:

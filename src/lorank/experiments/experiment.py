@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..callbacks import Callback
 from ..geometry import FixedRank
-from ..operators import Problem
-from ..result import Result, Status
-from ..solvers import SOLVERS, solve
-from ..stopping import Rule, Seconds, TruthDistance
+from ..loop.callbacks import Callback
+from ..loop.result import Result, Status
+from ..loop.stopping import Rule, Seconds, TruthDistance
+from ..plans import SOLVERS, solve
+from ..problems import Problem
 
 SCALES = ("tiny", "quick", "paper")  # tiny is for tests
 TUNING_SEEDS = (1000, 1001)  # settings are chosen on these, and never reported on

@@ -12,8 +12,8 @@ from typing import Any
 
 from .experiment import Experiment, Method, Point
 from .progress import Progress
+from .single_process import Job, Workbench
 from .store import Record, Store
-from .workbench import Job, Workbench
 
 
 def run_experiment(
@@ -41,7 +41,7 @@ def run_experiment(
     with Store(path, experiment.name, scale) as store:
         runner = Runner(experiment, scale, store, threads)
         if workers > 1:
-            from .side_by_side import run_side_by_side
+            from .process_pool import run_side_by_side
 
             run_side_by_side([runner], workers, progress, threads)
         else:
@@ -160,7 +160,7 @@ def provenance(threads: int) -> dict[str, Any]:
     import numpy
     import scipy
 
-    from .._version import __version__
+    from ..common.version import __version__
 
     return {
         "threads": threads,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..report.plots import write_atomically
+from ..report.convergence_plot import write_atomically
 from .experiment import TRACED
 from .store import PARAMETERS, Record, check_header, ordered, read
 

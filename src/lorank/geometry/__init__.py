@@ -1,6 +1,6 @@
 """The manifold of rank-r matrices: points, tangent vectors, metric weights, gradient and retraction."""
 
-from .blocks import BlockInverses, BlockWeights, ExpectedInverses
+from .block_weights import BlockInverses, BlockWeights, ExpectedInverses
 from .manifold import FIXED_RANK, Manifold
 from .point import FixedRank
 from .tangent import Tangent, retract, riemannian_gradient, shift, slope_of_transport, transport

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import Array, as_owned, backend_of
-from ..parameter_checks import check, whole
+from ..common.checks import check, whole
 
 
 def matrix_of_numbers(a: Any, name: str) -> Array:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends import Array, Arrays, as_owned, backend_of
-from ..parameter_checks import FLOAT_TYPE, SHAPE, check, counted, shown
+from ..common.checks import FLOAT_TYPE, SHAPE, check, counted, shown
 from .factor_checks import check_rank, matrix_of_numbers
-from .matrix import MatrixInterface
+from .matrix_interface import MatrixInterface
 
 if TYPE_CHECKING:
     from .manifold import Manifold

@@ -1,13 +1,12 @@
 """Metrics: each turns the gradient into weights on rows and columns. RGD, PRGD and Shampoo differ only in this."""
 
-from .base import Metric
 from .blocks import Blocks
 from .canonical import Canonical
 from .counts import Counts
 from .epsilon import Epsilon, Fixed, Median, RelativeMax, Theory
+from .protocol import Metric
 from .row_column import RowColumn
 from .shampoo import FullShampoo, Shampoo
-from .whitened import Whitened
 
 __all__ = [
     "Blocks",
@@ -22,5 +21,4 @@ __all__ = [
     "RowColumn",
     "Shampoo",
     "Theory",
-    "Whitened",
 ]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..common.checks import SHARE, check_parameters
 from ..geometry import BlockInverses, BlockWeights, FixedRank, Weights
-from ..operators import Gradient, Problem
-from ..parameter_checks import SHARE, check_parameters
+from ..problems import Gradient, Problem
 from .counts import Counts
 
 
@@ -31,7 +31,7 @@ class Blocks:
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> lr.solve(problem, rank=2, solver=lr.RCG(lr.metrics.Blocks())).converged
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.RCG(lr.metrics.Blocks())).converged
     True
     """
 

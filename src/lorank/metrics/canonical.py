@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..geometry import Weights
-from ..operators import Gradient
+from ..problems import Gradient
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Canonical:
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> lr.solve(problem, rank=2, solver=lr.RGD(lr.metrics.Canonical(), lr.steps.Exact())).converged
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.RGD(lr.metrics.Canonical(), lr.steps.Exact())).converged
     True
     """
 

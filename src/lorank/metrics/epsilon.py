@@ -10,8 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
-from ..operators import Gradient
-from ..parameter_checks import POSITIVE, check_parameters, with_methods
+from ..common.checks import POSITIVE, check_parameters, with_methods
+from ..problems import Gradient
 
 
 class Epsilon(Protocol):
@@ -73,7 +73,7 @@ class Median:
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
     >>> metric = lr.metrics.RowColumn(lr.metrics.Median(factor=0.5))
-    >>> lr.solve(problem, rank=2, solver=lr.RGD(metric, lr.steps.Exact())).converged
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.RGD(metric, lr.steps.Exact())).converged
     True
     """
 
@@ -104,7 +104,7 @@ class RelativeMax:
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> lr.solve(problem, rank=2, solver=lr.RGD(lr.metrics.RowColumn(lr.metrics.RelativeMax(1e-2)), lr.steps.Exact())).converged
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.RGD(lr.metrics.RowColumn(lr.metrics.RelativeMax(1e-2)), lr.steps.Exact())).converged
     True
     """
 
@@ -128,7 +128,7 @@ class Theory:
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> lr.solve(problem, rank=2, solver=lr.RGD(lr.metrics.RowColumn(lr.metrics.Theory()), lr.steps.Exact())).converged
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.RGD(lr.metrics.RowColumn(lr.metrics.Theory()), lr.steps.Exact())).converged
     True
     """
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..backends import Array
+from ..common.checks import check_parameters
 from ..geometry import DiagonalWeight, FixedRank, Weights
-from ..operators import Gradient
-from ..parameter_checks import check_parameters
+from ..problems import Gradient
 from .epsilon import POLICY, Epsilon, Median
 
 
@@ -26,7 +26,7 @@ class RowColumn:
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> lr.solve(problem, rank=2, solver=lr.RGD(lr.metrics.RowColumn(lr.metrics.Median()), lr.steps.Exact())).converged
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.RGD(lr.metrics.RowColumn(lr.metrics.Median()), lr.steps.Exact())).converged
     True
     """
 

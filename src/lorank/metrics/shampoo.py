@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..backends import Array
+from ..common.checks import check_parameters, whole
 from ..geometry import DenseWeight, FixedRank, Weights
-from ..operators import Gradient
-from ..parameter_checks import check_parameters, whole
+from ..problems import Gradient
 from .epsilon import POLICY, Epsilon, Median
 from .row_column import diagonal_weights
 
@@ -29,7 +29,7 @@ class Shampoo:
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> lr.solve(problem, rank=2, solver=lr.RGD(lr.metrics.Shampoo(), lr.steps.Exact())).converged
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.RGD(lr.metrics.Shampoo(), lr.steps.Exact())).converged
     True
     """
 
@@ -65,7 +65,7 @@ class FullShampoo:
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> lr.solve(problem, rank=2, solver=lr.RGD(lr.metrics.FullShampoo(), lr.steps.Exact())).converged
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.RGD(lr.metrics.FullShampoo(), lr.steps.Exact())).converged
     True
     """
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..clock import Clock
+from ..common.timer import Clock
 from ..experiments import SCALES
+from ..experiments.process_pool import run_side_by_side
 from ..experiments.progress import follow
 from ..experiments.runner import Runner, run_experiment
-from ..experiments.side_by_side import run_side_by_side
+from ..experiments.single_process import warm_up
 from ..experiments.store import Store
 from ..experiments.tables import stored, tables, write_csv
-from ..experiments.workbench import warm_up
 from . import EXPERIMENTS, load
 
 REFUSED, BAD_INPUT, INTERRUPTED = 1, 2, 130

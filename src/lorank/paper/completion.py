@@ -13,7 +13,7 @@ import numpy as np
 from ..datasets import random_completion
 from ..experiments import Experiment, Instance, Outcome, Point
 from ..experiments.experiment import TUNING_SEEDS
-from ..stopping import RelativeChange, Rule
+from ..loop.stopping import RelativeChange, Rule
 from .methods import PROTOCOL, completion_methods
 
 MAX_ITER = 10_000

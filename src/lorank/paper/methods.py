@@ -30,9 +30,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..experiments import Method
+from ..loop.steps import Constant, Exact
 from ..metrics import Canonical, FullShampoo, Median, RelativeMax, RowColumn, Shampoo, Theory
 from ..solvers import NIHT, RGD
-from ..steps import Constant, Exact
 
 BUDGET = {"tiny": 2, "quick": 4, "paper": 8}  # candidates of a method
 PROTOCOL = 2  # 1: RGD and Shampoo with exact steps alone, PRGD with constant ones alone, grids of different sizes

@@ -19,8 +19,8 @@ from ..datasets import MovieLens, load_movielens, random_completion
 from ..experiments import Experiment, Instance, PlannedIterations, Point
 from ..experiments.experiment import TUNING_SEEDS
 from ..geometry import FixedRank
-from ..operators import Completion
-from ..stopping import Rule
+from ..loop.stopping import Rule
+from ..problems import Completion
 from .methods import PROTOCOL, completion_methods
 
 HELD_OUT = 0.1

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ..experiments.tables import VERSIONS, Row, Tables
-from ..report.plots import write_atomically
+from ..report.convergence_plot import write_atomically
 from .claims import Judged, judge
+from .html import SIGNS, css_class, distinct, escaped, fold, items, measured, pill
 from .page_experiments import experiment_section
-from .page_html import SIGNS, css_class, distinct, escaped, fold, items, measured, pill
 from .page_texts import BRIEF, FORMER, PAPER, TEXTS
 from .panels import panels
 from .plot_page import plotly_figure

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..experiments.tables import BOUNDED, Candidate, Mean, Row, Tables, average, group, methods, varying
-from .page_html import escaped, fold
+from .html import escaped, fold
 from .page_texts import MARKS, PROTOCOLS, TEXTS
 from .panels import Panel
 from .styles import EXPLAINED, label, look_of, ordered

@@ -15,7 +15,7 @@ import numpy as np
 from ..datasets import random_phase
 from ..experiments import Experiment, Instance, Method, Outcome, Point
 from ..geometry import FixedRank
-from ..stopping import RelativeResidual, Rule
+from ..loop.stopping import RelativeResidual, Rule
 from .methods import PROTOCOL, methods
 
 PROBES = 16

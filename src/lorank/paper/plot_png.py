@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..experiments.tables import Tables
-from ..report.plots import FAINT, INK, blank_figure, write_atomically
+from ..report.convergence_plot import FAINT, INK, blank_figure, write_atomically
 from . import EXPERIMENTS
 from .panels import AT_LEAST, FAILED, FEWER, MEDIAN, Line, Panel, panels
 from .styles import NOT_RUN, look_of, ordered

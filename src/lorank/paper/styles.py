@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..report.plots import NAMES, STYLES
+from ..report.convergence_plot import NAMES, STYLES
 
 
 class Style(NamedTuple):

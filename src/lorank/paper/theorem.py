@@ -18,11 +18,12 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.fft import dctn, idctn
 
-from .. import metrics, steps
+from .. import metrics
 from ..datasets import random_sensing
 from ..experiments import Experiment, Instance, Method, Point
 from ..geometry import FixedRank
-from ..operators import Sensing
+from ..loop import steps
+from ..problems import Sensing
 from ..solvers import RGD
 from .methods import PROTOCOL
 

@@ -3,7 +3,7 @@
 Plots need matplotlib, which is imported when one is drawn and not before.
 """
 
-from .plots import convergence_plot
-from .runs import Run, record, speedup
+from .convergence_plot import convergence_plot
+from .recorded_runs import Run, record, speedup
 
 __all__ = ["Run", "convergence_plot", "record", "speedup"]

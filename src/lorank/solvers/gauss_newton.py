@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from ..common.checks import SHARE, check_parameters, whole
 from ..geometry import Weights, retract, riemannian_gradient
-from ..operators import Problem
-from ..parameter_checks import SHARE, check_parameters, whole
-from ..state import State
-from .runner import Solver
+from ..loop.runner import Solver
+from ..loop.state import State
+from ..problems import Problem
 from .tangent_system import Damping, TangentSystem
 
 
@@ -44,7 +44,7 @@ class GaussNewton(Solver):
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> lr.solve(problem, rank=2, solver=lr.GaussNewton()).converged
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.GaussNewton()).converged
     True
     """
 

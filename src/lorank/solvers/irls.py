@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..backends import Array
+from ..common.checks import SHARE, check_parameters, whole
 from ..geometry import FixedRank, Tangent
-from ..linalg import truncated_svd
-from ..operators import Problem
-from ..parameter_checks import SHARE, check_parameters, whole
-from ..state import State
-from .runner import Solver
+from ..geometry.truncated_svd import truncated_svd
+from ..loop.runner import Solver
+from ..loop.state import State
+from ..problems import Problem
 from .tangent_system import Damping, TangentSystem
 
 FREE = 0.1  # a direction whose damping is this share of the gain is as good as undamped
@@ -63,7 +63,7 @@ class IRLS(Solver):
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> result = lr.solve(problem, rank=2, solver=lr.IRLS(rate=0.8), stop=lr.stopping.TruthDistance(truth, 1e-2))
+    >>> result = lr.solve(problem, rank=2, solver=lr.solvers.IRLS(rate=0.8), stop=lr.stopping.TruthDistance(truth, 1e-2))
     >>> result.converged
     True
     """

@@ -7,13 +7,13 @@ from numbers import Real
 from typing import Any, ClassVar, Protocol
 
 from ..backends import Vector
+from ..common.checks import Expected, check_parameters, optional, with_methods
 from ..geometry import Tangent
+from ..loop.runner import Solver
+from ..loop.state import State
 from ..metrics import Canonical, Metric
-from ..metrics.base import METRIC
-from ..operators import Gradient, Problem
-from ..parameter_checks import Expected, check_parameters, optional, with_methods
-from ..state import State
-from .runner import Solver
+from ..metrics.protocol import METRIC
+from ..problems import Gradient, Problem
 from .safeguard import SAFEGUARD, Safeguard, Trust
 
 _COSINE = Expected(
@@ -61,7 +61,7 @@ class RCG(Solver):
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> lr.solve(problem, rank=2, solver=lr.RCG()).converged
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.RCG()).converged
     True
     """
 
@@ -78,7 +78,9 @@ class RCG(Solver):
             metric=METRIC,
             restart=_COSINE,
             safeguard=SAFEGUARD,
-            reweighting=optional(with_methods("__call__", what="a function of problem and state such as lorank.Fisher()")),
+            reweighting=optional(
+                with_methods("__call__", what="a function of problem and state such as lorank.phase.Fisher()")
+            ),
         )
 
     def start(self, problem: Problem, state: State) -> Memory:

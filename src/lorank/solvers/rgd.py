@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..common.checks import check_parameters, optional
+from ..loop.runner import Solver
+from ..loop.state import State
+from ..loop.steps import STEP_RULE, Constant, StepRule
 from ..metrics import Canonical, Metric
-from ..metrics.base import METRIC
-from ..operators import Problem
-from ..parameter_checks import check_parameters, optional
-from ..state import State
-from ..steps import STEP_RULE, Constant, StepRule
-from .runner import Solver
+from ..metrics.protocol import METRIC
+from ..problems import Problem
 from .safeguard import SAFEGUARD, UNGUARDED, Memory, Safeguard, Trust
 
 
@@ -36,7 +36,7 @@ class RGD(Solver):
 
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> prgd = lr.RGD(lr.metrics.RowColumn(), lr.steps.Exact())
+    >>> prgd = lr.solvers.RGD(lr.metrics.RowColumn(), lr.steps.Exact())
     >>> lr.solve(problem, rank=2, solver=prgd).converged
     True
     """

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
+from ..common.checks import NUMBER, POSITIVE_OR_INFINITE, SHARE, Expected, check_parameters, instance, whole
 from ..geometry import FixedRank
-from ..operators import Problem
-from ..parameter_checks import NUMBER, POSITIVE_OR_INFINITE, SHARE, Expected, check_parameters, instance, whole
-from ..state import State
-from ..steps import STEP_RULE, Exact, Polyak, StepRule
+from ..loop.state import State
+from ..loop.steps import STEP_RULE, Exact, Polyak, StepRule
+from ..problems import Problem
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Fallback:
     --------
     >>> import lorank as lr
     >>> exact = lr.solvers.Fallback(lr.steps.Exact(0.9), growth=1.05, patience=20, rejections=5)
-    >>> lr.Safeguard(fallbacks=(exact,))
+    >>> lr.solvers.Safeguard(fallbacks=(exact,))
     Safeguard(fallbacks=(Fallback(rule=Exact(relaxation=0.9), growth=1.05, patience=20, rejections=5),))
     """
 
@@ -103,7 +103,7 @@ class Safeguard:
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> bold = lr.RGD(lr.metrics.RowColumn(), lr.steps.Constant(0.9), lr.Safeguard(growth=1.2))
+    >>> bold = lr.solvers.RGD(lr.metrics.RowColumn(), lr.steps.Constant(0.9), lr.solvers.Safeguard(growth=1.2))
     >>> lr.solve(problem, rank=2, solver=bold).converged
     True
     """
@@ -161,5 +161,5 @@ class Safeguard:
         return new, Trust(best, trust.stage, min(1.0, fraction * self.regrow), waited, rejected)
 
 
-SAFEGUARD = instance(Safeguard, "a safeguard such as lorank.Safeguard(growth=1.05)")
+SAFEGUARD = instance(Safeguard, "a safeguard such as lorank.solvers.Safeguard(growth=1.05)")
 UNGUARDED = Safeguard(growth=math.inf, fallbacks=(), max_rejections=1)  # takes every step as the rule says

@@ -10,7 +10,7 @@ from ..backends import Array, Vector
 from ..geometry import BlockInverses, ExpectedInverses, FixedRank, Tangent
 from ..metrics.blocks import block_inverses
 from ..metrics.counts import count_weights
-from ..operators import Problem
+from ..problems import Problem
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..common.checks import check_parameters, whole
 from ..geometry import FixedRank
-from ..operators import Problem
-from ..parameter_checks import check_parameters, whole
-from .growth import fit, grow
+from ..problems import Problem
+from .rank_growth import fit, grow
 from .spectral import ROUGHLY
 
 

@@ -8,10 +8,10 @@ from typing import Protocol
 import numpy as np
 
 from ..backends import Array
+from ..common.checks import POSITIVE, check_parameters, whole
 from ..geometry import FixedRank
-from ..linalg import truncated_svd
-from ..operators import Problem
-from ..parameter_checks import POSITIVE, check_parameters, whole
+from ..geometry.truncated_svd import truncated_svd
+from ..problems import Problem
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..common.checks import check_parameters, whole
 from ..geometry import FixedRank
-from ..operators import Problem
-from ..parameter_checks import check_parameters, whole
-from ..solvers.runner import Interrupted
-from .growth import fit, grow, grow_from_rank_one, in_units
+from ..loop.runner import Interrupted
+from ..problems import Problem
+from .rank_growth import fit, grow, grow_from_rank_one, in_units
 from .spectral import ROUGHLY, Spectral
 
 FEW = 1.5  # measurements for each degree of freedom

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends import Array
 from ..geometry import FixedRank
-from ..operators import Gradient, Problem
+from ..problems import Gradient, Problem
 from .spectral import leading
 
 

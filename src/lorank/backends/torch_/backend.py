@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..base import Array
 from ..cholesky_qr import first_pass, second_pass
-from ..dense import Dense
-from ..reference import Reference
+from ..numpy_arrays import Dense
+from ..numpy_backend import Reference
+from ..protocol import Array
 from .basis import TorchBasis
+from .lazy_arrays import Grams, Tall, settle
 from .observations import TorchObservations, block_passes, free_bytes
-from .tall import Grams, Tall, settle
-from .top import top
+from .top_k import top
 
 DTYPES = {
     np.dtype(name): getattr(torch, name)

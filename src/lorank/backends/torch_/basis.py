@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ..cholesky_qr import first_pass, second_pass
-from .tall import Tall, _eye, settle
+from .lazy_arrays import Tall, _eye, settle
 
 Array = Any
 LITTLE = 1e-6  # of a column's square left after a projection: less, and Gram products of what it was do not tell what is left

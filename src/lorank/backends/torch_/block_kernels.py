@@ -1,6 +1,6 @@
 """A small matrix for each row, summed up, inverted and applied, as Triton kernels: what the metric of blocks is made of.
 
-The twins are :func:`.normal_equations.blocks` and :meth:`~lorank.backends.dense.Dense.block_solver`. PyTorch's batched
+The twins are :func:`.normal_equations.blocks` and :meth:`~lorank.backends.numpy_arrays.Dense.block_solver`. PyTorch's batched
 products and factorizations are made for larger matrices: on an H200, in single precision, sums of 16 x 16 take some forty
 times as long, and inverses almost five times.
 """

@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
-from ..base import HostEntries
 from ..hold_out import held_out
-from ..normal_steps import normal_steps
+from ..normal_equations import normal_steps
+from ..protocol import HostEntries
 from . import nonnegative, normal_equations, plain
+from .lazy_arrays import Tall, settle, side_by_side
 from .plain import Order, segments
-from .tall import Tall, settle, side_by_side
 
 Array = Any
 
@@ -47,7 +47,7 @@ def block_passes(a: Array) -> Any:
 
 
 class TorchObservations:
-    """Observed entries y of an n1 x n2 matrix as tensors; see :class:`~lorank.backends.reference.ReferenceObservations`.
+    """Observed entries y of an n1 x n2 matrix as tensors; see :class:`~lorank.backends.numpy_backend.ReferenceObservations`.
 
     Notes
     -----

@@ -1,0 +1,75 @@
+"""The best columns of each row of ``left right^T``, in blocks, so that the matrix is never there as a whole."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .protocol import Array, Arrays
+
+NUMBERS = 1 << 22  # of a block in main memory,
+ON_DEVICE = 1 << 28  # and elsewhere
+
+
+def top_columns(
+    backend: Arrays,
+    left: Array,
+    right: Array,
+    n: int,
+    *,
+    seen: tuple[np.ndarray, np.ndarray] | None = None,
+    never: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The n largest entries of each row, exactly; of equal ones, the smaller column first.
+
+    Parameters
+    ----------
+    backend : Arrays
+        Of left and right.
+    left : (k, r) array
+    right : (n2, r) array
+    n : int
+    seen : (indptr, indices), optional
+        NumPy arrays in CSR order with the columns of each of the k rows that are left out.
+    never : (n2,) bool array, optional
+        Columns that are left out in all rows.
+
+    Returns
+    -------
+    cols : (k, n) int64 array
+        -1 where fewer than n columns are left.
+    scores : (k, n) array
+        nan there.
+    """
+    k, n2 = len(left), len(right)
+    cols, scores = np.full((k, n), -1, np.int64), np.full((k, n), np.nan)
+    take = min(n, n2)
+    if not k or not take:
+        return cols, scores
+    step = max(16, (NUMBERS if backend.in_main_memory else ON_DEVICE) // n2)
+    hidden = np.empty(0, np.int64) if never is None else np.flatnonzero(never)
+    other = right.T
+    for begin in range(0, k, step):
+        end = min(begin + step, k)
+        i, j = _repeated(end - begin, hidden) if len(hidden) else (np.empty(0, np.int64),) * 2
+        if seen is not None:
+            indptr = seen[0][begin : end + 1]
+            i = np.concatenate([i, np.repeat(np.arange(end - begin), np.diff(indptr))])
+            j = np.concatenate([j, seen[1][indptr[0] : indptr[-1]]])
+        found, value = backend.top(left[begin:end] @ other, take, (i, j))
+        there = np.isfinite(value)
+        cols[begin:end, :take] = np.where(there, found, -1)
+        scores[begin:end, :take] = np.where(there, value, np.nan)
+    return cols, scores
+
+
+def _repeated(rows: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.repeat(np.arange(rows), len(columns)), np.tile(columns, rows)
+
+
+def rows_of(indptr: np.ndarray, indices: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Some rows of a pattern, as a pattern; rows beyond the last are empty."""
+    inside = rows < len(indptr) - 1
+    at = np.where(inside, rows, 0)
+    begin, count = indptr[at], np.where(inside, indptr[at + 1] - indptr[at], 0)
+    ptr = np.concatenate([[0], np.cumsum(count)])
+    return ptr, indices[np.repeat(begin - ptr[:-1], count) + np.arange(ptr[-1])]

@@ -1,0 +1,224 @@
+"""``lorank impute``."""
+# No "from __future__ import annotations" here: typer reads the annotations, and is known only where they are written.
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+
+from ..common.checks import counted
+from .options import MODEL as FIT
+from .options import OUTPUT, flag, option
+from .output import (
+    MODEL,
+    PAGE,
+    TABLE,
+    Misuse,
+    busy,
+    check_device,
+    check_place,
+    for_people,
+    number_or,
+    only_one,
+    show_json,
+    whole_or,
+    word,
+)
+
+if TYPE_CHECKING:
+    import typer
+
+REFINES = ("auto", "trees", "none")
+
+
+def register(app: "typer.Typer") -> None:
+    """Add the command to a typer application."""
+    import typer
+
+    @app.command()
+    def impute(
+        files: Annotated[list[Path], typer.Argument(metavar="FILE", help="A table: CSV, TSV or Parquet.")],
+        out: Annotated[
+            Path, option("-o", "--out", panel=OUTPUT, help="Where the filled table goes: .csv or .tsv (also .gz), or .parquet.")
+        ],
+        time: Annotated[
+            str | None, option("--time", help="Rows follow each other in time: the column of their times, or rows.")
+        ] = None,
+        missing: Annotated[
+            list[str] | None,
+            option(
+                "--missing",
+                metavar="TEXT",
+                help="Cells that stand for a gap, beside empty ones and NA: -999, say; also several times.",
+            ),
+        ] = None,
+        refine: Annotated[
+            str,
+            option(
+                "--refine", panel=FIT, words=REFINES, help="For what a linear model leaves over: auto, trees (slower) or none."
+            ),
+        ] = "auto",
+        rank: Annotated[
+            str, option("--rank", panel=FIT, help="Factors of a low-rank model, or auto: whatever model is best.")
+        ] = "auto",
+        regularization: Annotated[
+            str, option("--regularization", panel=FIT, help="Of a low-rank model: a strength, learned or auto.")
+        ] = "auto",
+        seed: Annotated[int, option("--seed", min=0, metavar="<int>", panel=FIT, help="Same seed, same numbers.")] = 0,
+        device: Annotated[
+            str | None, option("--device", panel=FIT, help="Fit with PyTorch on this device: cuda, for example.")
+        ] = None,
+        model: Annotated[Path | None, option("--model", panel=OUTPUT, help="Where the model goes, for new rows.")] = None,
+        report: Annotated[
+            Path | None, option("--report", panel=OUTPUT, help="Where a page goes that draws what was filled.")
+        ] = None,
+        as_json: Annotated[bool, flag("--json", panel=OUTPUT, help="Print one JSON object.")] = False,
+    ) -> None:
+        """Fill the gaps of a table: numbers, whole numbers, categories. Files may be larger than memory."""
+        with for_people():
+            file, gaps = only_one(files, "impute"), tuple(missing or ())
+            run_impute(file, out, rank, regularization, model, seed, as_json, device, time, refine, report, gaps)
+
+
+def run_impute(
+    file: Path,
+    out: Path,
+    rank: str,
+    regularization: str,
+    model: Path | None,
+    seed: int,
+    as_json: bool,
+    device: str | None = None,
+    time: str | None = None,
+    refine: str = "auto",
+    report: Path | None = None,
+    missing: tuple[str, ...] = (),
+) -> None:
+    """Read, fill, write."""
+    from ..io.missing import Missing
+
+    check_place(out, (*TABLE, ".csv.gz", ".tsv.gz", ".tab", ".txt"), "a table")
+    check_place(model, MODEL, "a model", "--model")
+    check_place(report, PAGE, "a report", "--report")
+    word(refine, REFINES, "--refine")
+    check_device(device)
+    gaps = Missing.of(missing)
+    options = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto", "learned"), "regularization")
+    chosen = options == ("auto", "auto") and device is None
+    if not chosen and (time is not None or refine != "auto"):
+        raise Misuse("--time and --refine go with the default model: leave out --rank, --regularization and --device")
+    if report is not None and (time is not None or not chosen):
+        raise Misuse("--report goes with the default model of tables: leave out --time, --rank, --regularization and --device")
+    if chosen and time is None:
+        summary = _by_blocks(file, out, refine, model, seed, report, gaps)
+    else:
+        summary = _at_once(file, out, options, model, seed, device, time, refine, gaps)
+    if as_json:
+        show_json(summary)
+    else:
+        print(
+            f"{counted(summary['gaps'], 'gap')} of {counted(summary['cells'], 'cell')} filled at rank {summary['rank']}: {out}"
+        )
+        if summary["left_alone"]:
+            print(f"left as they are: {', '.join(summary['left_alone'])}")
+        if not summary["gaps"] and 3 <= len(summary["left_alone"]) + summary["columns"] <= 4:
+            print(
+                f"no gaps: if each line is one observation (row, column, value), `lorank complete {file}` predicts the others"
+            )
+
+
+def _by_blocks(
+    file: Path, out: Path, refine: str, model: Path | None, seed: int, report: Path | None, missing: Any
+) -> dict[str, Any]:
+    """The model is fitted on a sample of the rows; the file is read, filled and written a few rows at a time."""
+    from ..io import open_table
+    from ..io.archive import FileError
+    from ..report.table_page import columns_of, write_filled_page
+    from ..tables import TableImputer
+
+    imputer = TableImputer(refine=refine, random_state=seed)
+    with busy("reading"):
+        table = open_table(file, missing)
+        sample = table.sample(imputer.fit_rows, np.random.default_rng(seed))
+    if table.rows < 2:
+        raise FileError(f"{file} has one row: gaps are filled from other rows, and there are none")
+    for column in sample:
+        if column.dtype.is_numeric():
+            _question(file, column.name, column.cast(float).to_numpy())
+    with busy("fitting"):
+        imputer.fit(sample)
+    used = [column.name for column in imputer.columns_ if column.width]
+    if not used:
+        name, cell = next(((c.name, c.drop_nulls()[0]) for c in sample if len(c.drop_nulls())), ("", ""))
+        said = f": {cell!r} in column {name!r} is no number; write numbers alone, with a decimal point" if cell else ""
+        raise FileError(f"{file} has no column of numbers or categories{said}")
+    gaps, drawn = 0, columns_of(imputer) if report is not None else []
+    with busy("filling"), table.writing(out) as write:
+        for block in table.blocks():
+            typed = table.typed(block)
+            filled = imputer.transform(typed)
+            before, after = (sum(frame.select(used).null_count().row(0)) for frame in (typed, filled))
+            gaps += before - after
+            for column in drawn:
+                column.add(typed.get_column(column.name), filled.get_column(column.name))
+            write(block, filled)
+    if report is not None:
+        write_filled_page(report, file.name, drawn, imputer.rank_)
+    if model is not None:
+        imputer.feature_names_in_ = np.array(table.names, object)
+        imputer.save(model)
+    return _summary(table.rows, len(used), gaps, imputer, out, [n for n in table.names if n not in used], model)
+
+
+def _at_once(
+    file: Path,
+    out: Path,
+    options: Any,
+    model: Path | None,
+    seed: int,
+    device: str | None,
+    time: str | None,
+    refine: str,
+    missing: Any,
+) -> dict[str, Any]:
+    """Series, and the low-rank model: the columns of numbers, all rows in memory."""
+    from ..io import read_table
+    from ..io.archive import FileError
+    from ..tables import LowRankImputer, TableImputer
+
+    table = read_table(file, missing)
+    if len(table.values) < 2:
+        raise FileError(f"{file} has one row: gaps are filled from other rows, and there are none")
+    for name, values in zip(table.numbers, table.values.T, strict=True):
+        _question(file, name, values)
+    numbers, imputer = table.values, None  # type: np.ndarray, Any
+    if time is not None:
+        numbers, when = table.with_times(time)
+        imputer = TableImputer(time=when, refine=refine, random_state=seed)
+    else:
+        imputer = LowRankImputer(*options, random_state=seed, device=device)
+    with busy("fitting"):
+        filled = imputer.fit_transform(numbers)[:, : table.values.shape[1]]
+    table.write(out, filled)
+    if model is not None:
+        names = [*table.numbers, *(["time"] if numbers.shape[1] > len(table.numbers) else [])]
+        imputer.feature_names_in_ = np.array(names, object)
+        imputer.save(model)
+    left = [name for name in table.names if name not in table.numbers]
+    return _summary(len(filled), len(table.numbers), int(np.isnan(table.values).sum()), imputer, out, left, model)
+
+
+def _question(file: Path, name: str, values: np.ndarray) -> None:
+    """Say which numbers of a column look like no values."""
+    from ..io.missing_codes import Sentinels
+
+    seen = Sentinels(f"{file}, column {name!r}", "--missing {} makes gaps of them")
+    seen.add(values)
+    seen.warn()
+
+
+def _summary(
+    rows: int, columns: int, gaps: int, imputer: Any, out: Path, left: list[str], model: Path | None
+) -> dict[str, Any]:
+    found = {"rows": rows, "columns": columns, "cells": rows * columns, "gaps": gaps, "rank": imputer.rank_, "out": str(out)}
+    return found | {"left_alone": left, "model": None if model is None else str(model)}

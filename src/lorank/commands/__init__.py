@@ -1,1 +1,0 @@
-"""Groups of commands for the command line; each module registers its own."""

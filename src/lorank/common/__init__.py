@@ -1,0 +1,1 @@
+"""Checks of parameters, timers, BLAS threads, fingerprints and the version."""

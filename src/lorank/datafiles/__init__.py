@@ -1,7 +1,0 @@
-"""Ratings and tables from files. polars is an extra, ``lorank[files]``."""
-
-from .blocks import TableBlocks, open_table
-from .ratings import Columns, Ratings, read_pairs, read_ratings
-from .tables import Table, read_table
-
-__all__ = ["Columns", "Ratings", "Table", "TableBlocks", "open_table", "read_pairs", "read_ratings", "read_table"]

@@ -1,0 +1,336 @@
+"""A fitted factor model: predictions, their spread, and rows that were not there when it was fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..backends import Array, Arrays, backend_of, get_backend
+from ..geometry import FixedRank
+from .als import Factors, held
+
+EXACTLY = {"cycles": 1000, "tolerance": 1e-9}  # of coordinate descent, for rows that are solved once
+
+
+@dataclass(frozen=True)
+class FactorModel:
+    """``X[i, j] = mean + rows[i] . cols[j]``, with offsets among the factors (see :mod:`lorank.factorization.als`).
+
+    Rows and columns that were never observed have the factors of their prior, those of an average row or column, with the shift
+    of strangers (:mod:`~lorank.factorization.strangers`) where that is known; so have indices beyond the shape.
+
+    Factors and covariances are where they were fitted; :meth:`host` brings all but the covariances, which are large and which
+    only :meth:`spread` reads, into main memory.
+
+    Attributes
+    ----------
+    mean : float
+    offsets : bool
+        Whether the last two coordinates are (row offset, 1) and (1, column offset).
+    rows, cols : (n1, k) and (n2, k) arrays
+    row_precision, col_precision : (k, k) arrays
+        Of the priors.
+    row_shift, col_shift : (k,) arrays
+        The precision times the prior's mean.
+    noise : float
+        One over the variance of the noise.
+    row_cov, col_cov : arrays of k (k + 1) / 2 columns, or None
+        Upper triangles of the factors' covariances.
+    row_noise, col_noise : arrays or None
+        Factors on the noise's precision.
+    row_counts, col_counts : integer arrays
+        Observations of each row and each column.
+    row_link, col_link : (d + 1, k) arrays or None
+        What features, and a one after them, add to the priors' means.
+    row_means, col_means : (n1, k) and (n2, k) arrays or None
+        That for each row and column of the model.
+    nonnegative : bool
+        Whether factors may not be negative. Priors are then a multiple of one, and the mean of all is 0.
+    row_stranger, col_stranger : (k,) arrays or None
+        What rows and columns without any observation have beyond the prior's mean.
+    """
+
+    mean: float
+    offsets: bool
+    rows: Array
+    cols: Array
+    row_precision: np.ndarray
+    row_shift: np.ndarray
+    col_precision: np.ndarray
+    col_shift: np.ndarray
+    noise: float
+    row_counts: np.ndarray
+    col_counts: np.ndarray
+    row_cov: Array | None = None
+    col_cov: Array | None = None
+    row_noise: np.ndarray | None = None
+    col_noise: np.ndarray | None = None
+    row_link: np.ndarray | None = None
+    col_link: np.ndarray | None = None
+    row_means: np.ndarray | None = None
+    col_means: np.ndarray | None = None
+    nonnegative: bool = False
+    row_stranger: np.ndarray | None = None
+    col_stranger: np.ndarray | None = None
+
+    @classmethod
+    def of(
+        cls, factors: Factors, mean: float, offsets: bool, noise: float, counts: tuple[np.ndarray, np.ndarray]
+    ) -> FactorModel:
+        """The model of fitted factors."""
+        return cls(
+            mean,
+            offsets,
+            factors.rows,
+            factors.cols,
+            *factors.row_prior,
+            *factors.col_prior,
+            noise,
+            *counts,
+            factors.row_cov,
+            factors.col_cov,
+            factors.row_noise,
+            factors.col_noise,
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.rows), len(self.cols)
+
+    @property
+    def rank(self) -> int:
+        return self.rows.shape[1] - 2 * self.offsets
+
+    def known(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+        """Whether both the row and the column of each pair were observed."""
+        return _known(rows, self.row_counts) & _known(cols, self.col_counts)
+
+    def predict(self, rows: Array, cols: Array) -> Array:
+        """The entries at index pairs: where the factors are, as the pairs have to be."""
+        left, right = self._sides()
+        return self.mean + get_backend(None, left).entries(left, right, _clip(rows, left), _clip(cols, right))
+
+    def spread(self, rows: Array, cols: Array) -> Array:
+        """The standard deviation of what would be observed at index pairs: noise, and what is not known of the factors."""
+        backend = get_backend(None, self.rows if self.row_cov is None else self.row_cov)
+        left, right = map(backend.asarray, self._sides())
+        i, j = (_clip(backend.asindex(index), side) for index, side in ((rows, left), (cols, right)))
+        by_row, by_col = (
+            backend.asarray(np.ones(n + 1) if a is None else np.append(a, 1.0))[:, None]
+            for a, n in zip((self.row_noise, self.col_noise), self.shape, strict=True)
+        )
+        variance = 1 / (self.noise * backend.entries(by_row, by_col, i, j))
+        if self.row_cov is not None and self.col_cov is not None:
+            S, left = self._with_prior(backend, left, self.row_cov, i, False)
+            T, right = self._with_prior(backend, right, self.col_cov, j, True)
+            variance = variance + backend.variances(left, S, right, T, i, j)
+        found = variance**0.5
+        return found if type(found) is type(self.rows) else backend.to_numpy(found)
+
+    def fold_in(
+        self,
+        indptr: np.ndarray,
+        cols: np.ndarray,
+        values: np.ndarray,
+        weights: np.ndarray | None = None,
+        means: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Factors of new rows, given some of their entries: a small ridge regression each.
+
+        Parameters
+        ----------
+        indptr : (n + 1,) int64 array
+            Row i has the entries ``indptr[i]`` to ``indptr[i + 1]``.
+        cols : (m,) integer array
+            Strictly increasing within each row.
+        values : (m,) array
+        weights : (m,) array, optional
+        means : (k,) array, optional
+            What features add to the prior's mean, the same for all; by default nothing is known of the rows' features.
+
+        Returns
+        -------
+        (n, k) array
+        """
+        prior = self._marginals[0] if means is None else (self.row_precision, self.row_shift + self.row_precision @ means)
+        backend = get_backend()
+        passes = backend.make_observations(indptr.astype(np.int64), cols.astype(np.int32), values - self.mean, len(self.cols))
+        if self.col_noise is not None:
+            weights = self.col_noise[cols] * (1.0 if weights is None else weights)
+        if self.nonnegative:
+            return self.solve_nonnegative(passes, False, weights)
+        moments = None if self.col_cov is None else backend_of(self.col_cov).to_numpy(self.col_cov)
+        mean, _, _ = passes.normal_equations(
+            False,
+            self.cols,
+            *prior,
+            moments=moments,
+            weights=weights,
+            fixed=held(self.cols.shape[1], False, self.offsets),
+            noise=self.noise,
+        )
+        return np.asarray(mean)
+
+    def solve_nonnegative(
+        self, passes: Any, columns: bool, weights: np.ndarray | None, scale: np.ndarray | float = 1.0
+    ) -> np.ndarray:
+        """Factors of rows (columns) that are not negative, to the last digit that matters, given those of the other side.
+
+        Parameters
+        ----------
+        passes : Observations
+            Of the rows, or of the columns as if they were rows, in main memory.
+        columns : bool
+            Whether they are columns.
+        weights : (m,) array or None
+        scale : (n,) array or float
+            On the penalties.
+        """
+        own, other = ("col", self.rows) if columns else ("row", self.cols)
+        precision = getattr(self, f"{own}_precision")
+        centre = self._default(precision, getattr(self, f"{own}_shift"), columns)
+        n, ridge = passes.shape[0], precision[0, 0] / self.noise
+        found, _ = passes.nonnegative_equations(
+            False, other, np.tile(centre, (n, 1)), np.full(n, ridge) * scale, centre=centre, weights=weights, **EXACTLY
+        )
+        return np.asarray(found)
+
+    def grown(self, rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> FactorModel:
+        """The same in main memory with more rows and columns, which are average ones: a copy, whatever the shape.
+
+        Parameters
+        ----------
+        rows, cols : (n1,) and (n2,) integer arrays
+            The new places of the old ones.
+        shape : (int, int)
+        """
+        own = self.arrays()
+        for side, at, n, columns in (("row", rows, shape[0], False), ("col", cols, shape[1], True)):
+            precision = own[f"{side}_precision"]
+            typical = {f"{side}s": self.stranger(columns), f"{side}_counts": 0, f"{side}_noise": 1.0}
+            typical[f"{side}_means"] = 0.0
+            typical[f"{side}_cov"] = _packed(self._prior_covariance(precision, columns))
+            for name, value in typical.items():
+                if name in own:
+                    a = np.empty((n, *own[name].shape[1:]), own[name].dtype)
+                    if n > len(at):
+                        a[:] = value
+                    a[at] = own[name]
+                    own[name] = a
+        return FactorModel(**own)
+
+    def row_offset(self) -> np.ndarray:
+        """What a row adds in all its columns; zeros without offsets."""
+        return self.rows[:, -2].copy() if self.offsets else np.zeros(len(self.rows))
+
+    def col_offset(self) -> np.ndarray:
+        return self.cols[:, -1].copy() if self.offsets else np.zeros(len(self.cols))
+
+    def point(self) -> FixedRank | None:
+        """The factors without offsets as a point ``U diag(s) V^T``; None at rank 0."""
+        if not self.rank:
+            return None
+        left, right = self.rows[:, : self.rank], self.cols[:, : self.rank]
+        return FixedRank.from_factors(left, right, backend=get_backend(None, left))
+
+    def arrays(self) -> dict[str, Any]:
+        """Everything in main memory, by name; None left out."""
+        found = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
+        for name in ("rows", "cols", "row_cov", "col_cov"):
+            if name in found:
+                found[name] = backend_of(found[name]).to_numpy(found[name])
+        return found
+
+    def __reduce__(self) -> Any:  # a copy for another process has no device
+        return _rebuild, (self.arrays(),)
+
+    def host(self) -> FactorModel:
+        """The same with factors in main memory."""
+        rows, cols = (backend_of(a).to_numpy(a) for a in (self.rows, self.cols))
+        return replace(self, rows=rows, cols=cols)
+
+    def without_covariance(self) -> FactorModel:
+        return replace(self, row_cov=None, col_cov=None)
+
+    def _sides(self) -> tuple[Array, Array]:
+        """Factors of rows and columns, the default ones at the end."""
+        backend = backend_of(self.rows)
+        left, right = (backend.asarray(self.stranger(side)[None, :]) for side in (False, True))
+        return backend.concat([self.rows, left], axis=0), backend.concat([self.cols, right], axis=0)
+
+    def stranger(self, columns: bool) -> np.ndarray:
+        """The factors of a row (column) of which nothing is known."""
+        side = (
+            (self.col_precision, self.col_shift, self.col_stranger)
+            if columns
+            else (self.row_precision, self.row_shift, self.row_stranger)
+        )
+        found = self._default(*side[:2], columns)
+        return found if side[2] is None else found + side[2]
+
+    def _default(self, precision: np.ndarray, shift: np.ndarray, columns: bool) -> np.ndarray:
+        """The prior's mean."""
+        k = len(shift)
+        fixed = held(k, columns, self.offsets)
+        free = np.arange(k) != fixed
+        out = np.ones(k)
+        out[free] = np.linalg.solve(precision[np.ix_(free, free)], shift[free])
+        return out
+
+    def _with_prior(self, backend: Arrays, x: Array, packed: Array, index: Array, columns: bool) -> tuple[Array, Array]:
+        """Covariances, the prior's at the end where the indices lead there, and as many factors."""
+        if not len(index) or int(index.max()) < len(packed):
+            return packed, x[: len(packed)]
+        S = self._prior_covariance(self._marginals[int(columns)][0], columns)
+        return backend.concat([packed, backend.asarray(_packed(S)[None, :])], axis=0), x
+
+    @cached_property
+    def _marginals(self) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+        """Precision and shift of the priors of a row and of a column of which not even features are known."""
+        return (
+            self._marginal(self.row_precision, self.row_shift, self.row_means, self.row_counts, False),
+            self._marginal(self.col_precision, self.col_shift, self.col_means, self.col_counts, True),
+        )
+
+    def _marginal(
+        self, precision: np.ndarray, shift: np.ndarray, means: np.ndarray | None, counts: np.ndarray, columns: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The prior around the features' means, made wider by what these differ among those with observations."""
+        if means is None or not (counts > 0).any():
+            return precision, shift
+        seen = means[counts > 0]
+        off = seen - seen.mean(axis=0)
+        S = self._prior_covariance(precision, columns) + off.T @ off / len(off)
+        free = np.arange(len(shift)) != held(len(shift), columns, self.offsets)
+        Q = np.zeros_like(precision)
+        Q[np.ix_(free, free)] = np.linalg.inv(S[np.ix_(free, free)])
+        return Q, Q @ np.where(free, self._default(precision, shift, columns), 0.0)
+
+    def _prior_covariance(self, precision: np.ndarray, columns: bool) -> np.ndarray:
+        """That of factors of which nothing is known; zero in the coordinate that is held."""
+        free = np.arange(len(precision)) != held(len(precision), columns, self.offsets)
+        S = np.zeros(precision.shape)
+        S[np.ix_(free, free)] = np.linalg.inv(precision[np.ix_(free, free)])
+        return S
+
+
+def _packed(S: np.ndarray) -> np.ndarray:
+    """The upper triangle, row by row."""
+    return S[np.triu_indices(len(S))]
+
+
+def _rebuild(arrays: dict[str, Any]) -> FactorModel:
+    return FactorModel(**arrays)
+
+
+def _known(index: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    inside = index < len(counts)
+    return np.asarray(inside & (counts[np.where(inside, index, 0)] > 0))
+
+
+def _clip(index: Array, table: Array) -> Array:
+    """Indices beyond the shape lead to the last row of the table, the default."""
+    return index.clip(max=len(table) - 1)

@@ -1,0 +1,128 @@
+"""Alternating least squares with factors that are not negative: non-negative matrix factorisation of what was observed.
+
+X is written as ``L R^T`` with ``L, R >= 0``, so that every entry is a sum of parts. There are no offsets: they could be
+negative, and would leave the parts deviations instead of amounts. Instead each side's factors are drawn to their mean, which is
+what offsets do for rows and columns of which little is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..backends import Array, backend_of
+from ..common.checks import NOT_NEGATIVE, check_parameters, instance, optional, whole
+from ..loop.runner import Solver
+from ..loop.state import State
+from ..problems import Completion, Problem
+from .als import Factors, advance, check_problem, scales
+
+TINY = 1e-9  # of the size of values: in place of no penalty, so that a prior has a mean
+REVIVED = 0.1  # of its mean size: what a start from other factors gets to begin with, since a part that is zero stays zero
+
+
+@dataclass(frozen=True)
+class NonNegative(Solver):
+    """Minimise, over factors that are not negative, ``sum_t w_t (X - y)_t^2 / 2`` plus ``lambda / 2`` times::
+
+        sum_i a_i |L_i - p|^2 + |p|^2 + sum_j b_j |R_j - q|^2 + |q|^2,
+
+    with p and q the sides' centres, which are learned, too, and weights a and b by numbers of observations (``scaling``). Rows,
+    columns and centres in turn; no step goes up.
+
+    Parameters
+    ----------
+    regularization : float
+        lambda.
+    scaling : float
+        Rows are penalised in proportion to (their number of observations / the mean number) to this power, and so are columns.
+    cycles : int
+        Of coordinate descent in each half of a sweep, at the most.
+    initial : Factors, optional
+        Go on from there.
+    """
+
+    regularization: float = 1.0
+    scaling: float = 0.0
+    cycles: int = 20
+    initial: Factors | None = None
+
+    def __post_init__(self) -> None:
+        check_parameters(
+            self,
+            regularization=NOT_NEGATIVE,
+            scaling=NOT_NEGATIVE,
+            cycles=whole(1),
+            initial=optional(instance(Factors, "the Factors of another fit")),
+        )
+
+    def start(self, problem: Problem, state: State) -> Factors:
+        check_problem(problem, self)
+        return self.initial or random_start(problem, state.X.rank, np.random.default_rng(0))
+
+    def step(self, problem: Problem, state: State) -> State:
+        assert isinstance(problem, Completion)
+        old: Factors = state.memory
+        row_scale, col_scale = scales(problem, self.scaling)
+        rows, row_prior, _ = self._half(problem, False, old.cols, old.rows, row_scale, centre_of(old.row_prior))
+        cols, col_prior, squares = self._half(problem, True, rows, old.cols, col_scale, centre_of(old.col_prior))
+        return advance(problem, state, Factors(rows, cols, row_prior, col_prior), squares)
+
+    def _half(
+        self, problem: Completion, columns: bool, other: Array, own: Array, scale: np.ndarray | None, centre: np.ndarray
+    ) -> tuple[Array, tuple[np.ndarray, np.ndarray], float]:
+        """One side's factors and, given them, their centre."""
+        backend, n, k = problem.backend, problem.shape[columns], other.shape[1]
+        size = problem.y_norm / float(problem.m) ** 0.5 or 1.0  # a strength has the unit of values
+        strength = max(self.regularization, TINY * size)
+        share = np.ones(n) if scale is None else scale
+        found, squares = problem.observations.nonnegative_equations(
+            columns, other, own, backend.asarray(strength * share), centre=backend.asarray(centre), cycles=self.cycles
+        )
+        # Rows without observations are at the centre wherever that is: they have no say in it.
+        seen = backend.to_numpy(problem.observations.counts(int(columns))) > 0
+        a = share * seen
+        centre = backend.to_numpy(backend.gram(backend.asarray(a[:, None]), found))[0] / (a.sum() + 1)
+        found = found * backend.asarray(1.0 * seen[:, None]) + backend.asarray(1.0 * ~seen[:, None]) * backend.asarray(centre)
+        return found, (strength * np.eye(k), strength * centre), float(squares.sum())
+
+
+def centre_of(prior: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """The mean of a prior whose precision is a multiple of one."""
+    return prior[1] / prior[0][0, 0]
+
+
+def random_start(problem: Problem, rank: int, rng: np.random.Generator, base: Factors | None = None) -> Factors:
+    """Random factors whose products are of the size of the values; with a base, its factors and a little of that."""
+    assert isinstance(problem, Completion)
+    backend, size = problem.backend, float(abs(problem.y).mean()) or 1.0
+    scale = np.sqrt(size / rank)
+    rows, cols = (scale * (0.5 + abs(backend.random_normal(rng, (n, rank), np.float64))) for n in problem.shape)
+    if base is not None:
+        rows, cols = base.rows + REVIVED * rows, base.cols + REVIVED * cols
+    centres = [backend.to_numpy(a.mean(0)) for a in (rows, cols)]
+    return Factors(rows, cols, (np.eye(rank), centres[0]), (np.eye(rank), centres[1]))
+
+
+def by_size(factors: Factors) -> Factors:
+    """The same with the largest part first."""
+    backend = backend_of(factors.rows)
+    left, right = (np.diag(backend.gram(a, a)) for a in (factors.rows, factors.cols))
+    order = np.argsort(-left * right, kind="stable")
+    at = backend.asindex(order)
+    priors = [(P[np.ix_(order, order)], h[order]) for P, h in (factors.row_prior, factors.col_prior)]
+    return Factors(factors.rows[:, at], factors.cols[:, at], priors[0], priors[1], factors.noise)
+
+
+def objective(problem: Completion, factors: Factors, scaling: float = 0.0) -> float:
+    """What is minimised, at the strength of the factors' priors."""
+    backend, left = problem.backend, problem.forward(factors.rows, factors.cols) - problem.y
+    weights = problem.observations.weights
+    total = float((left * left if weights is None else weights * left * left).sum())
+    sides = zip((factors.rows, factors.cols), (factors.row_prior, factors.col_prior), scales(problem, scaling), strict=True)
+    for own, prior, scale in sides:
+        centre = centre_of(prior)
+        off = backend.to_numpy(backend.row_squares(own - backend.asarray(centre)))
+        total += prior[0][0, 0] * float((off if scale is None else scale * off).sum() + centre @ centre)
+    return total / 2

@@ -1,0 +1,40 @@
+"""Checks of the options that all estimators with a factor model share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..common.checks import NOT_NEGATIVE, SHARE, check, one_of, shown, whole
+
+
+def check_rank(rank: Any, top: int) -> int | str:
+    if isinstance(rank, str) and rank == "auto":
+        return rank
+    if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or rank < 0:
+        raise ValueError(f"rank must be a whole number from 0 on, or 'auto': got {rank!r}")
+    if rank > top:
+        raise ValueError(f"rank must be at most {top}, the smaller side of the matrix: got {rank}")
+    return int(rank)
+
+
+def check_strength(strength: Any) -> float | str:
+    if isinstance(strength, str):
+        return check_choice(strength, ("auto", "learned"), "regularization")
+    if not NOT_NEGATIVE.holds(strength):
+        raise ValueError(f"regularization must be a number, 0 or more, or 'auto' or 'learned': got {shown(strength)}")
+    return float(strength)
+
+
+def check_choice(value: Any, choices: tuple[str, ...], name: str) -> str:
+    check(name, value, one_of(choices))
+    return str(value)
+
+
+def check_fit_options(estimator: Any) -> None:
+    """What all estimators take: shares, folds, tolerance and sweeps."""
+    check("holdout", estimator.holdout, SHARE)
+    check("cv", estimator.cv, whole(1))
+    check("tol", estimator.tol, NOT_NEGATIVE)
+    check("max_iter", estimator.max_iter, whole(1))

@@ -1,0 +1,129 @@
+"""What people would take and like, from ratings: the whole-matrix model on the same data.
+
+Which rating somebody gives is one thing; which things somebody comes to rate at all is another, and says more about what they
+would take. All that was rated counts as taken; how much less what was not liked counts is chosen on held-out liked ones, with
+the weight of zeros and the strength of regularisation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..backends import device_backend, get_backend
+from .implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, one_row, ridges
+from .implicit_selection import Positives, choose_implicit
+
+DISLIKED = (1.0, 0.3, 0.03)  # the weight of what was rated and not liked, liked being 1
+FACTORS, ZEROS, REGULARIZATION = 64, 5.0, 0.02
+UPDATE = 2  # sweeps, where there is more to learn
+FIRST, LATER = 18, 7  # settings that are tried with the first weight, and with the others
+
+
+@dataclass(frozen=True)
+class Taste:
+    """Factors whose products are the scores of columns.
+
+    Attributes
+    ----------
+    rows, cols : (n1, k) and (n2, k) float32 arrays
+    popularity : (n2,) array
+        Liked observations of each column, for rows without any.
+    zeros, regularization : float
+        As they were chosen; nan where they are not known.
+    disliked : float
+        The weight of what was rated and not liked.
+    """
+
+    rows: np.ndarray
+    cols: np.ndarray
+    popularity: np.ndarray
+    zeros: float = math.nan
+    regularization: float = math.nan
+    disliked: float = 1.0
+
+    def grown(self, rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> Taste:
+        """The same with more rows and columns, about which nothing is known yet; the old ones stand at these places."""
+        sides = []
+        for factors, at, n in ((self.rows, rows, shape[0]), (self.cols, cols, shape[1])):
+            more = np.zeros((n, factors.shape[1]), factors.dtype)
+            more[at] = factors
+            sides.append(more)
+        popularity = np.zeros(shape[1])
+        popularity[cols] = self.popularity
+        return replace(self, rows=sides[0], cols=sides[1], popularity=popularity)
+
+    def one_row(self, taken: np.ndarray, liked: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The factors of a row that took these columns, the matrix of its normal equations, and the weights of the columns."""
+        weights = np.where(liked, 1.0, self.disliked)
+        settings = ImplicitSettings(self.cols.shape[1], self.zeros, self.regularization)
+        return *one_row(self.cols, taken, weights, settings), weights
+
+
+def liked_ones(values: np.ndarray) -> np.ndarray:
+    """Which ratings say that somebody liked something: the median and above."""
+    return np.asarray(values >= np.median(values)) if len(values) else np.zeros(0, bool)
+
+
+def fit_taste(
+    seen: tuple[np.ndarray, np.ndarray], liked: np.ndarray, shape: tuple[int, int], seed: int, device: str | None = None
+) -> Taste:
+    """The model of what was rated.
+
+    Parameters
+    ----------
+    seen : (indptr, indices)
+        The pattern of the ratings.
+    liked : (m,) bool array
+    shape : (int, int)
+    seed : int
+    device : str, optional
+    """
+    backend = get_backend() if device is None else device_backend(device)
+    indptr, indices = seen
+    rows, cols = np.repeat(np.arange(shape[0]), np.diff(indptr)), indices.astype(np.int64)
+    settings = ImplicitSettings(FACTORS, ZEROS * len(cols) / (shape[0] * shape[1]), REGULARIZATION, seed=seed)
+    best, most = -1.0, FIRST
+    chosen = settings, Positives(rows, cols, None, shape), 1.0
+    for weight in DISLIKED if liked.any() and not liked.all() else DISLIKED[:1]:
+        data = Positives(rows, cols, None if weight == 1 else np.where(liked, 1.0, weight), shape)
+        found, curve = choose_implicit(
+            data, backend, chosen[0], np.float32, zeros=True, regularization=True, liked=liked, most=most
+        )
+        quality = next((c.ndcg for c in curve if (c.zeros, c.regularization) == (found.zeros, found.regularization)), 0.0)
+        if quality > best:
+            best, chosen = quality, (found, data, weight)
+        most = LATER
+    sides = fit_implicit(chosen[1].observations(backend, np.float32), backend, chosen[0])
+    left, right = (backend.to_numpy(a) for a in (sides.rows, sides.cols))
+    popularity = np.bincount(cols[liked], minlength=shape[1]).astype(float)
+    return Taste(left, right, popularity, chosen[0].zeros, chosen[0].regularization, chosen[2])
+
+
+def updated_taste(taste: Taste, seen: tuple[np.ndarray, np.ndarray], liked: np.ndarray, device: str | None = None) -> Taste:
+    """The model of what was rated now, from the factors of before: a few sweeps with the settings that were chosen then.
+
+    Parameters
+    ----------
+    taste : Taste
+        Of the new shape (:meth:`Taste.grown`).
+    seen : (indptr, indices)
+        The pattern of all ratings.
+    liked : (m,) bool array
+    device : str, optional
+    """
+    backend = get_backend() if device is None else device_backend(device)
+    indptr, indices = seen
+    shape = len(taste.rows), len(taste.cols)
+    rows, cols = np.repeat(np.arange(shape[0]), np.diff(indptr)), indices.astype(np.int64)
+    weights = None if taste.disliked == 1 else np.where(liked, 1.0, taste.disliked)
+    settings = ImplicitSettings(taste.cols.shape[1], taste.zeros, taste.regularization, sweeps=UPDATE)
+    observations = Positives(rows, cols, weights, shape).observations(backend, np.float32)
+    sides = Sides(backend.asarray(taste.rows), backend.asarray(taste.cols))
+    # new columns first, from the rows that have factors already
+    sides = half_sweep(observations, backend, True, sides, ridges(observations, backend, settings)[1], settings)
+    sides = fit_implicit(observations, backend, settings, sides)
+    left, right = (backend.to_numpy(a) for a in (sides.rows, sides.cols))
+    return replace(taste, rows=left, cols=right, popularity=np.bincount(cols[liked], minlength=shape[1]).astype(float))

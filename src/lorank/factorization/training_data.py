@@ -1,0 +1,171 @@
+"""The observations that a model was fitted to, as it remembers them: to leave out what was seen, to explain, to go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from ..backends import HostEntries
+from ..backends.top_k import rows_of
+from ..problems import Completion
+from .majorization import origin_of
+from .ranking_model import liked_ones
+
+
+class Grown(NamedTuple):
+    """Where rows and columns stand now that there are more of them: (n,) arrays of places, which rise, and the new shape."""
+
+    rows: np.ndarray
+    cols: np.ndarray
+    shape: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Observations row by row.
+
+    Attributes
+    ----------
+    entries : HostEntries
+        As the fit saw them: each pair once, classes encoded.
+    liked_ : (m,) bool array, optional
+        Which of them say that somebody liked something; by default from the values.
+    complete : bool
+        Whether the values are known: files of earlier versions have the pattern alone.
+    owed : (n2,) integer array, optional
+        Observations of columns that the columns' factors do not know of yet (:class:`~lorank.factorization.update.Update`).
+    """
+
+    entries: HostEntries
+    liked_: np.ndarray | None = None
+    complete: bool = True
+    owed: np.ndarray | None = None
+
+    @property
+    def seen(self) -> tuple[np.ndarray, np.ndarray]:
+        """The pattern, (indptr, indices)."""
+        return self.entries.indptr, self.entries.indices
+
+    @cached_property
+    def liked(self) -> np.ndarray:
+        return liked_ones(self.entries.values) if self.liked_ is None else self.liked_
+
+    def some_rows(self, rows: np.ndarray) -> HostEntries:
+        """The entries of some rows."""
+        indptr, at = rows_of(self.entries.indptr, np.arange(len(self.entries.indices)), rows)
+        _, cols, values, weights = self.entries
+        return HostEntries(indptr, cols[at], values[at], None if weights is None else weights[at])
+
+    def some_cols(self, cols: np.ndarray, n2: int) -> HostEntries:
+        """The entries of some columns, column by column: the indices are rows."""
+        place = np.full(n2, -1, np.int32)
+        place[cols] = np.arange(len(cols))
+        major = place[self.entries.indices]
+        at = np.flatnonzero(major >= 0)
+        at = at[np.argsort(major[at], kind="stable")]
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(major[at], minlength=len(cols)))])
+        rows = (np.searchsorted(self.entries.indptr, at, side="right") - 1).astype(np.int32)
+        weights = self.entries.weights
+        return HostEntries(indptr, rows, self.entries.values[at], None if weights is None else weights[at])
+
+    def with_more(
+        self, rows: np.ndarray, cols: np.ndarray, values: np.ndarray, weights: np.ndarray | None, grown: Grown
+    ) -> Memory:
+        """These and others together, a pair that occurs more than once as its weighted mean with the sum of the weights.
+
+        Parameters
+        ----------
+        rows, cols : (m,) integer arrays
+            In the new shape.
+        values : (m,) array
+        weights : (m,) array or None
+        grown : Grown
+        """
+        n1, n2 = grown.shape
+        counts = np.zeros(n1, np.int64)
+        counts[grown.rows] = np.diff(self.entries.indptr)
+        old = np.repeat(np.arange(n1) * n2, counts) + grown.cols[self.entries.indices]
+        new, group = np.unique(rows * n2 + cols, return_inverse=True)
+        w = np.ones(len(values)) if weights is None else weights
+        amount = np.bincount(group, w, len(new))
+        value = np.bincount(group, w * values, len(new)) / np.where(amount > 0, amount, 1)
+        at = np.searchsorted(old, new)
+        again = np.flatnonzero(old[np.minimum(at, len(old) - 1)] == new) if len(old) else np.empty(0, np.int64)
+        values, plain = self.entries.values, self.entries.weights is None and (amount == 1).all() and not len(again)
+        known = np.ones(len(old)) if self.entries.weights is None else self.entries.weights
+        if len(again):
+            values, known, k = values.copy(), known.copy(), at[again]
+            total = known[k] + amount[again]
+            values[k] = (known[k] * values[k] + amount[again] * value[again]) / np.where(total > 0, total, 1)
+            known[k] = total
+        owed = np.bincount(new % n2, minlength=n2)
+        first = np.ones(len(new), bool)
+        first[again] = False
+        first &= amount > 0  # what has no weight was not observed
+        at, new = at[first], new[first]
+        counts += np.bincount(new // n2, minlength=n1)
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        indices = np.insert(grown.cols[self.entries.indices], at, new % n2).astype(np.int32)
+        values = np.insert(values, at, value[first])
+        merged = HostEntries(indptr, indices, values, None if plain else np.insert(known, at, amount[first]))
+        if self.owed is not None:
+            owed[grown.cols] += self.owed
+        return Memory(merged, owed=owed)
+
+    def with_unlearned(self, rows: np.ndarray, cols: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> Memory:
+        """With observations that were seen and are not to be learned from: nobody is said to have liked them."""
+        n1, n2 = shape
+        own = np.repeat(np.arange(n1), np.diff(self.entries.indptr)) * n2 + self.entries.indices
+        more, first = np.unique(rows * n2 + cols, return_index=True)
+        fresh = ~np.isin(more, own)
+        first = first[fresh]
+        grown = Grown(np.arange(n1), np.arange(n2), (n1, n2))
+        found = self.with_more(rows[first], cols[first], values[first], None, grown)
+        liked = np.zeros(len(found.entries.indices), bool)
+        keys = np.repeat(np.arange(n1), np.diff(found.entries.indptr)) * n2 + found.entries.indices
+        liked[np.searchsorted(keys, own)] = self.liked
+        return replace(found, liked_=liked, owed=self.owed)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """For a file: values that are few (stars, say) as codes of one byte."""
+        indptr, indices, values, weights = self.entries
+        found = {"indptr": indptr, "indices": indices}
+        if self.complete:
+            levels, codes = np.unique(values, return_inverse=True)
+            few = len(levels) <= 256
+            found |= {"levels": levels, "codes": codes.ravel().astype(np.uint8)} if few else {"values": values}
+        if not self.complete or self.liked_ is not None:
+            found["liked"] = self.liked
+        if self.owed is not None:
+            found["owed"] = self.owed
+        return found if weights is None else found | {"weights": weights}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Memory:
+        """Back again; a ValueError where they do not fit together."""
+        indptr, indices, liked = arrays["indptr"], arrays["indices"], arrays.get("liked")
+        values = arrays["levels"][arrays["codes"]] if "codes" in arrays else arrays.get("values")
+        complete = values is not None
+        if values is None:  # files of earlier versions have the pattern, and the oldest not even what was liked
+            values, liked = np.full(len(indices), np.nan), np.ones(len(indices), bool) if liked is None else liked
+        whole = indptr.ndim == 1 and len(indptr) and indptr[0] == 0 and indptr[-1] == len(indices)
+        beside = [a for a in (values, liked, arrays.get("weights")) if a is not None]
+        if not whole or (np.diff(indptr) < 0).any() or any(a.shape != indices.shape for a in beside):
+            raise ValueError("its pattern is damaged")
+        return cls(HostEntries(indptr, indices, values, arrays.get("weights")), liked, complete, arrays.get("owed"))
+
+
+def remembered(problem: Completion, mean: float) -> Memory:
+    """The observations of a problem as they were before the mean was taken off."""
+    origin = origin_of(problem)
+    host = (problem if origin is None else origin.problem).observations.host()
+    values = np.asarray(host.values, float)
+    if origin is None and mean:  # the mean taken off and put on again leaves rounding, and a star is a star
+        values = values + mean
+        largest = float(np.abs(values).max(initial=0))
+        if 1e-280 < largest < np.inf:  # powers of ten beyond that overflow
+            values = np.round(values, max(0, 13 - int(np.ceil(np.log10(largest)))))
+    return Memory(HostEntries(host.indptr, host.indices, values, host.weights))

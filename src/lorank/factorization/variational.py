@@ -1,0 +1,202 @@
+"""Factors with priors that are learned from the data: regularisation without a number to choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+
+from ..backends import Array, Arrays
+from ..common.checks import NOT_NEGATIVE, YES_OR_NO, check_parameters, instance, one_of, optional
+from ..loop.runner import Solver
+from ..loop.state import State
+from ..problems import Completion, Problem
+from .als import Factors, advance, begin, check_problem, held, total_weight
+from .feature_priors import Features, Link, shifted
+
+
+@dataclass(frozen=True)
+class Variational(Solver):
+    """Variational Bayes for ``y = X + noise``, the factors of rows and of columns each drawn from one normal distribution.
+
+    Alternating least squares with two changes. The uncertainty of one side's factors enters the equations of the other as a
+    covariance: factors that the data say little about pull less. And after each half of a sweep the prior of that side (mean
+    and full covariance, offsets included) and the variance of the noise are set to what fits best, so that there is no
+    strength of regularisation to choose, and components that the data do not support fade away.
+
+    Parameters
+    ----------
+    offsets : bool
+        Whether rows and columns have offsets.
+    caution : float
+        Observations' worth of belief in the starting priors, in units of the number of coordinates.
+    noise : {"one", "columns", "both", "unit"}
+        One variance for all values; one for each column, as in factor analysis, for tables whose columns are not alike; 1 over
+        the weights of observations, which then say it all (working responses of classes and counts); or
+        one for each row times one for each column.
+    initial : Factors, optional
+        Go on from there.
+    row_features, col_features : Features, optional
+        What is known of rows and columns: the means of their priors depend on it (:mod:`lorank.factorization.feature_priors`). In main memory.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> result = lr.solve(problem, rank=2, solver=lr.solvers.Variational(), stop=lr.stopping.RelativeChange(1e-3))
+    >>> result.residual < 0.1
+    True
+    """
+
+    offsets: bool = False
+    caution: float = 1.0
+    noise: Literal["one", "columns", "both", "unit"] = "one"
+    initial: Factors | None = None
+    row_features: Features | None = None
+    col_features: Features | None = None
+
+    def __post_init__(self) -> None:
+        check_parameters(
+            self,
+            offsets=YES_OR_NO,
+            caution=NOT_NEGATIVE,
+            noise=one_of(("one", "columns", "both", "unit")),
+            initial=optional(instance(Factors, "the Factors of another fit")),
+            row_features=optional(instance(Features, "Features")),
+            col_features=optional(instance(Features, "Features")),
+        )
+
+    def start(self, problem: Problem, state: State) -> Factors:
+        check_problem(problem, self)
+        if self.initial is not None:
+            return self.initial
+        return self.uninformed(problem, begin(problem, state, self.offsets))
+
+    def uninformed(self, problem: Problem, factors: Factors) -> Factors:
+        """The same factors with priors from before anything is known."""
+        k, scale = factors.rows.shape[1], problem.y_norm / np.sqrt(total_weight(problem)) or 1.0
+        # Factors of size sqrt(scale) make values of size scale; before anything is known, most of it may be noise.
+        P = np.eye(k) * (5.0 / scale)
+        if self.offsets:
+            P[[k - 2, k - 1], [k - 2, k - 1]] = 5.0 / scale**2
+        prior = (P, np.zeros(k))
+        return Factors(factors.rows, factors.cols, prior, prior, noise=1.0 if self.noise == "unit" else 1.5 / scale**2)
+
+    def step(self, problem: Problem, state: State) -> State:
+        assert isinstance(problem, Completion)
+        new, squares = self.sweep(problem, state.memory)
+        return advance(problem, state, new, squares)
+
+    def sweep(self, problem: Completion, old: Factors) -> tuple[Factors, float]:
+        """Both halves; returns the new factors and the expected sum of the weighted squared residuals."""
+        weights = self._weights(problem, old)
+        rows, row_cov, by_row = self._half(problem, False, old.cols, old.col_cov, old, weights)
+        row_prior, row_link = self._prior(problem.backend, rows, row_cov, False, old)
+        row_noise = self._sizes(problem, by_row, False, old)
+        cols, col_cov, by_col = self._half(problem, True, rows, row_cov, old, weights)
+        col_prior, col_link = self._prior(problem.backend, cols, col_cov, True, old)
+        col_noise = self._sizes(problem, by_col, True, old)
+        count = total_weight(problem)
+        unit = problem.y_norm**2 / count or 1.0
+        squares = float(by_col.sum())
+        noise = count / max(squares, 1e-10 * count * unit)  # data without noise leave a little
+        noise = 1.0 if self.noise == "unit" else noise
+        covs, sizes = (row_cov, col_cov), (row_noise, col_noise)
+        return Factors(rows, cols, row_prior, col_prior, noise, *covs, *sizes, row_link, col_link), squares
+
+    def _weights(self, problem: Completion, old: Factors) -> Any:
+        """Weights of the observations, the precisions of their rows and columns included."""
+        given = problem.observations.weights
+        if old.row_noise is None and old.col_noise is None:
+            return given
+        rows, cols = (
+            problem.backend.asarray(np.ones(n) if noise is None else noise)
+            for noise, n in zip((old.row_noise, old.col_noise), problem.shape, strict=True)
+        )
+        fused = getattr(problem.observations, "side_weights", None)
+        if fused is not None:
+            return fused(rows, cols)
+        factor = problem.observations.sample(rows[:, None], cols[:, None])
+        return factor if given is None else given * factor
+
+    def _sizes(self, problem: Completion, squares: Array, columns: bool, old: Factors) -> np.ndarray | None:
+        """Precisions of rows (columns) relative to the mean, shrunk towards it where observations are few."""
+        if self.noise in ("one", "unit") or (self.noise == "columns" and not columns):
+            return None
+        passes, side = problem.observations, int(columns)
+        given = passes.weights
+        count = problem.backend.to_numpy(passes.counts(side) if given is None else passes.sums(given, side))
+        squares = np.maximum(problem.backend.to_numpy(squares), 0.0)  # rounding may leave a little less than nothing
+        before = old.col_noise if columns else old.row_noise
+        squares = squares if before is None else squares / before  # the pass has weighted them
+        mean, belief = squares.sum() / count.sum(), 20.0
+        if mean == 0:  # fitted exactly: nobody's noise is larger than the others'
+            return np.ones(len(squares))
+        own = np.log((squares + 1e-3 * mean) / (count + 1e-3))
+        middle = np.average(own, weights=count)
+        size = np.exp(-(count * own + belief * middle) / (count + belief))  # in logarithms: sizes may differ by orders
+        return np.asarray(size / np.average(size, weights=count))
+
+    def _half(
+        self,
+        problem: Completion,
+        columns: bool,
+        other: Array,
+        moments: Array | None,
+        old: Factors,
+        weights: Any,
+    ) -> tuple[Array, Array, Array]:
+        fixed, prior = held(other.shape[1], columns, self.offsets), old.col_prior if columns else old.row_prior
+        mean, cov, squares = problem.observations.normal_equations(
+            columns, other, *prior, moments=moments, weights=weights, fixed=fixed, noise=old.noise, covariance=True
+        )
+        features, link = (self.col_features, old.col_link) if columns else (self.row_features, old.row_link)
+        if features is not None and link is not None and cov is not None:
+            mean, squares = shifted(mean, cov, squares, prior, features.means(link, mean.shape[1]), old.noise)
+        return mean, cov, squares
+
+    def _prior(
+        self, backend: Arrays, mean: Array, cov: Array, columns: bool, old: Factors
+    ) -> tuple[tuple[np.ndarray, np.ndarray], Link | None]:
+        """The prior of one side, and how its mean depends on features."""
+        features, link = (self.col_features, old.col_link) if columns else (self.row_features, old.row_link)
+        if features is None:
+            return self.learn(backend, mean, cov, columns), None
+        P = (old.col_prior if columns else old.row_prior)[0]
+        link, used = features.regress(mean, P, link)
+        rest = mean - features.means(link, mean.shape[1])  # their means are those of the factors: features are centred
+        return self.learn(backend, rest, cov, columns, used), link
+
+    def learn(
+        self, backend: Arrays, mean: Array, cov: Array | None, columns: bool, used: float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The prior that best explains these factors, given with or without their covariances.
+
+        ``used`` are the degrees of freedom that a regression on features has taken off them.
+        """
+        n, k = mean.shape
+        free = np.arange(k) != held(k, columns, self.offsets)
+        spread = np.zeros((k, k))
+        if cov is not None:
+            above, below = _triangles(k)
+            spread.flat[above] = spread.flat[below] = backend.to_numpy(backend.column_means(cov))
+        centre = backend.column_means(mean)
+        off = mean - centre
+        spread += backend.gram(off, off) / n
+        centre = backend.to_numpy(centre)
+        inside = np.ix_(free, free)
+        S, belief = spread[inside] * (n / max(n - used, 1.0)), self.caution * len(spread)
+        S = (n * S + belief * np.diag(np.diag(S))) / (n + belief)
+        P = np.zeros((k, k))
+        least = max(1e-12 * np.trace(S) / max(len(S), 1), 1e-200)
+        P[inside] = np.linalg.inv(S + least * np.eye(len(S)))
+        return P, P @ np.where(free, centre, 0.0)
+
+
+@cache
+def _triangles(k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where the entries of an upper triangle, row by row, stand in a flat (k, k) array, and where their mirror images do."""
+    a, d = np.triu_indices(k)
+    return a * k + d, d * k + a

@@ -1,0 +1,91 @@
+"""Truncated singular value decomposition of a matrix known by its products, by a restarted block Krylov method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..backends import Array, Arrays
+from .point import FixedRank
+
+Product = Callable[[Array], Array]
+
+
+def truncated_svd(
+    times: Product,
+    adjoint_times: Product,
+    start: Array,
+    rank: int,
+    backend: Arrays,
+    *,
+    tol: float = 1e-8,
+    depth: int = 2,
+    restarts: int = 20,
+) -> FixedRank:
+    """The ``rank`` leading singular triples of a matrix W.
+
+    Parameters
+    ----------
+    times, adjoint_times : callables
+        ``W v`` and ``W^H u`` for thin v, u.
+    start : (n2, b) array, b >= rank
+        Where to begin: the closer its span to the leading right singular vectors, the fewer products.
+    tol : float
+        Ends when ``|W^H u - sigma v| <= tol sigma_1`` for the wanted triples together.
+    depth : int
+        Krylov blocks added to the start before each Rayleigh-Ritz step.
+    restarts : int
+        The most Rayleigh-Ritz steps. Clustered trailing values may not have settled by then, which costs nothing in the
+        approximation error.
+
+    Notes
+    -----
+    Block Golub-Kahan bidiagonalisation with full reorthogonalisation and thick restarts: ``W V = U T`` with orthonormal
+    U, V of ``b (depth + 1)`` columns and a small T, whose singular triples give those of W.
+    """
+    b = start.shape[1]
+    v = backend.orthonormalize(start)
+    y = times(v)
+    dtype = backend.dtype(y)
+    rounding = float(np.finfo(dtype).eps)
+    tol = max(tol, 10 * rounding)  # further restarts would only add more of it
+    n1, n2, width = y.shape[0], v.shape[0], b * (depth + 1)
+    if n2 <= width:  # as thin as the bases would be: no need to iterate
+        return _thin_svd(times(backend.eye(n2, dtype)), rank, backend)
+    if n1 <= width:
+        return _thin_svd(adjoint_times(backend.eye(n1, dtype)), rank, backend).H
+    V, U = backend.basis(n2, width, backend.dtype(v)), backend.basis(n1, width, dtype)
+    T = np.zeros((width, width), dtype)
+    V.append(v)
+    u, T[:b, :b] = backend.qr(y)
+    U.append(u)
+    del v, y, u
+    for _ in range(restarts):
+        end = b
+        z = V.without(adjoint_times(U.last))[0]
+        while end < width and backend.norm(z) > 4 * rounding * backend.norm(T[:end, :end]):
+            old, new = slice(0, end), slice(end, end + b)
+            V.extend(z)
+            y, T[old, new] = U.without(times(V.last))
+            T[new, new] = U.extend(y)
+            del y
+            end += b
+            z = V.without(adjoint_times(U.last))[0]
+        p, s, q = backend.svd(T[:end, :end])
+        # W^H u - sigma v = z p_last, since W^H of all blocks but the last lies in the span of V
+        off = backend.norm(backend.product(z, p[end - b :, :rank]))
+        u, v = backend.asarrays(U.product(p[:, :b]), V.product(q[:, :b]))
+        U.restart(u)
+        V.restart(v)
+        T[...] = 0
+        backend.add_diagonal(T[:b, :b], s[:b])
+        if end == b or not off > tol * s[0]:
+            break
+    return FixedRank(U.first(rank), s[:rank], V.first(rank), backend)
+
+
+def _thin_svd(a: Array, rank: int, backend: Arrays) -> FixedRank:
+    q, k = backend.qr(a)
+    u, s, v = backend.svd(k)
+    return FixedRank(backend.product(q, u[:, :rank]), s[:rank], backend.asarray(v[:, :rank]), backend)

@@ -1,0 +1,245 @@
+"""Model files: arrays and JSON in one archive, without pickle.
+
+A file is a ZIP archive, nothing in it compressed: ``meta.json``, one ``.npy`` for each array, and ``SHA256SUMS`` over all of
+them. Reading one runs no code: arrays are read with ``allow_pickle=False``, and nothing else is looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..common.checks import PATH, check
+
+FORMAT, VERSION = "lorank", 1
+META, SUMS = "meta.json", "SHA256SUMS"
+
+
+class FileError(ValueError):
+    """A file that cannot be used, with the reason and the remedy."""
+
+
+@contextlib.contextmanager
+def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary path that takes the place of ``path`` when all went well, and is gone otherwise."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    except OSError as error:
+        raise FileError(f"{path} cannot be written: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_archive(path: str | os.PathLike[str], kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Path:
+    """Write arrays and what JSON can hold; the file is there as a whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+    kind : str
+        What it holds, e.g. ``"model"``.
+    meta : mapping
+        For JSON.
+    arrays : mapping from names to arrays of numbers
+    """
+    from ..common.version import __version__
+
+    path = Path(path)
+    members: dict[str, bytes] = {}
+    header = {"format": FORMAT, "version": VERSION, "kind": kind, "lorank": __version__, "meta": dict(meta)}
+    members[META] = json.dumps(header, indent=1, allow_nan=True).encode()
+    for name, array in arrays.items():
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
+        members[f"{name}.npy"] = buffer.getvalue()
+    sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in members.items())
+    with atomic(path) as temporary, open(temporary, "wb") as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for name, content in members.items():
+                archive.writestr(zipfile.ZipInfo(name), content)
+            archive.writestr(zipfile.ZipInfo(SUMS), sums)
+        file.flush()
+        os.fsync(file.fileno())
+    return path
+
+
+def read_archive(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
+    """Read what :func:`write_archive` wrote: the kind, the meta data and the arrays.
+
+    Raises
+    ------
+    FileError
+        Where the file is missing, foreign, truncated, changed, of a later version or of another kind.
+    """
+    path = Path(path)
+    try:
+        members = _members(path)
+    except FileNotFoundError:
+        raise FileError(f"{path} does not exist") from None
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (
+        zipfile.BadZipFile,
+        zipfile.LargeZipFile,
+        NotImplementedError,
+        RuntimeError,
+        EOFError,
+        KeyError,
+        ValueError,
+    ) as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"{path} is no lorank file, or only part of one ({error}): write it again") from None
+    header = _header(path, members)
+    if kind is not None and header["kind"] != kind:
+        raise FileError(f"{path} holds a {header['kind']}, expected is a {kind}")
+    arrays: dict[str, np.ndarray] = {}
+    for name, content in members.items():
+        if name.endswith(".npy"):
+            try:
+                arrays[name[:-4]] = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+            except (ValueError, EOFError, OSError, SyntaxError, TypeError, MemoryError, OverflowError) as error:
+                raise FileError(f"{path} is damaged: {name} is no array of numbers ({error})") from None
+    return header["kind"], header["meta"], arrays
+
+
+def written_by(path: str | os.PathLike[str]) -> str:
+    """The version of lorank that wrote a file, which :func:`read_archive` has read."""
+    with zipfile.ZipFile(path) as archive:
+        return str(json.loads(archive.read(META)).get("lorank"))
+
+
+def _members(path: Path) -> dict[str, bytes]:
+    """The members, each checked against its sum."""
+    with zipfile.ZipFile(path) as archive:
+        infos = archive.infolist()
+        total = path.stat().st_size
+        if any(info.compress_type != zipfile.ZIP_STORED or info.file_size > total for info in infos):
+            raise FileError(f"{path} is no lorank file: its parts are compressed or too large")
+        names = [info.filename for info in infos]
+        if META not in names or SUMS not in names or len(set(names)) != len(names):
+            raise FileError(f"{path} is no lorank file: {META} and {SUMS} are not both there")
+        members = {name: archive.read(name) for name in names}
+    sums = dict(line.split("  ", 1)[::-1] for line in members.pop(SUMS).decode("ascii", "replace").splitlines() if "  " in line)
+    if set(sums) != set(members):
+        raise FileError(f"{path} is damaged: parts are missing or have been added")
+    for name, content in members.items():
+        if hashlib.sha256(content).hexdigest() != sums[name]:
+            raise FileError(f"{path} is damaged: {name} has been changed since it was written")
+    return members
+
+
+def _header(path: Path, members: dict[str, bytes]) -> dict[str, Any]:
+    try:
+        header = json.loads(members[META])
+    except (ValueError, RecursionError):
+        raise FileError(f"{path} is damaged: {META} is no JSON") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT or not isinstance(header.get("version"), int):
+        raise FileError(f"{path} is no lorank file")
+    if header["version"] > VERSION:
+        raise FileError(f"{path} was written by lorank {header.get('lorank')}, in a later format: update lorank to read it")
+    if not isinstance(header.get("kind"), str) or not isinstance(header.get("meta"), dict):
+        raise FileError(f"{path} is damaged: {META} is not complete")
+    return header
+
+
+class ModelFormat(NamedTuple):
+    """How estimators of one class become JSON and arrays, and back."""
+
+    write: Callable[[Any], tuple[dict[str, Any], dict[str, np.ndarray]]]
+    read: Callable[[dict[str, Any], dict[str, np.ndarray]], Any]
+
+
+_formats: dict[str, ModelFormat] = {}
+
+
+def register_model(
+    name: str,
+    write: Callable[[Any], tuple[dict[str, Any], dict[str, np.ndarray]]],
+    read: Callable[[dict[str, Any], dict[str, np.ndarray]], Any],
+) -> None:
+    """Make a class of estimators known to :func:`save_model` and :func:`load_model`.
+
+    Parameters
+    ----------
+    name : str
+        Name of the class.
+    write : callable
+        From a fitted estimator to what JSON can hold, and arrays.
+    read : callable
+        From both to a fitted estimator.
+    """
+    _formats[name] = ModelFormat(write, read)
+
+
+def save_model(estimator: Any, path: str | os.PathLike[str]) -> Path:
+    """Write a fitted estimator of a registered class."""
+    name = next(one.__name__ for one in type(estimator).__mro__ if one.__name__ in _formats)
+    meta, arrays = _formats[name].write(estimator)
+    return write_archive(path, "model", {"class": name} | meta, arrays)
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Read a fitted estimator.
+
+    Parameters
+    ----------
+    path : path
+        That :meth:`MatrixCompletion.save`, :meth:`ImplicitFactorization.save`, :meth:`TableImputer.save` or
+        :meth:`LowRankImputer.save` wrote.
+
+    Returns
+    -------
+    MatrixCompletion, ImplicitFactorization, TableImputer or LowRankImputer
+
+    Raises
+    ------
+    FileError
+        A ValueError, where the file is not there, is cut off or changed, or is no model.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import lorank as lr
+    >>> pairs, values = [[0, 0], [0, 1], [1, 0], [1, 1]], [1.0, 2.0, 2.0, 3.0]
+    >>> model = lr.MatrixCompletion(rank=0, regularization=1.0).fit(pairs, values)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = model.save(pathlib.Path(folder) / "model.lorank")
+    ...     again = lr.load(path)
+    >>> bool((again.predict(pairs) == model.predict(pairs)).all())
+    True
+    """
+    check("path", path, PATH)
+    _, meta, arrays = read_archive(path, "model")
+    try:
+        return _formats[meta["class"]].read(meta, arrays)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise FileError(
+            f"{path} is not complete, or from another version of lorank: {error!r}; fit and save again, "
+            "or read it with the version that wrote it"
+        ) from None
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON takes it: NumPy scalars as numbers, tuples as lists."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise ValueError(f"a model file holds numbers and text, not {value!r}: set that parameter to a number")

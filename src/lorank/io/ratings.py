@@ -1,0 +1,406 @@
+"""Observations from a file: who, what, how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..common.checks import did_you_mean
+from .archive import FileError
+from .delimited_text import head, kind_of_values, number, polars
+from .format_hints import SHEET, SHEETS, refuse_elsewhere
+from .id_checks import OddIds
+from .missing_codes import LEAVE_OUT, Sentinels
+from .text_columns import read_columns
+from .typed_columns import ids_of, values_of
+
+ROWS = ("user", "row", "customer", "client", "reader", "viewer", "member", "person", "account", "username", "userid", "i")
+COLS: tuple[str, ...] = (
+    "item",
+    "movie",
+    "film",
+    "col",
+    "column",
+    "product",
+    "article",
+    "book",
+    "song",
+    "track",
+    "artist",
+    "show",
+    "game",
+)
+COLS += ("recipe", "business", "title", "isbn", "asin", "j")
+VALUES = ("rating", "value", "score", "stars", "grade", "y", "x", "count", "plays", "ratings", "values", "scores")
+WIDE = 3  # columns of a table that might be items, each of them
+NOBODY = -(2**62)  # an id that none has
+TEXT = (".csv", ".tsv", ".txt", ".tab", ".dat", ".data")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of the columns with rows, columns and values, and with times where they were asked for."""
+
+    row: str
+    col: str
+    value: str | None
+    time: str | None = None
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """Observations: ``values[k]`` in row ``row_ids[rows[k]]`` and column ``col_ids[cols[k]]``.
+
+    Attributes
+    ----------
+    rows, cols : (m,) int64 arrays
+        Numbered from 0 without gaps.
+    values : (m,) array
+    row_ids, col_ids : arrays
+        The file's names, whole numbers or text, in rising order.
+    columns : Columns
+    times : (m,) array or None
+        Numbers, or dates as ``datetime64``.
+    """
+
+    rows: np.ndarray
+    cols: np.ndarray
+    values: np.ndarray
+    row_ids: np.ndarray
+    col_ids: np.ndarray
+    columns: Columns
+    times: np.ndarray | None = None
+
+    @property
+    def pairs(self) -> np.ndarray:
+        return np.column_stack([self.rows, self.cols])
+
+
+def read_ratings(
+    path: str | Path | Sequence[str | Path],
+    row: str | None = None,
+    col: str | None = None,
+    value: str | None = None,
+    time: str | None = None,
+    *,
+    with_values: bool = True,
+) -> Ratings:
+    """Read observations from CSV, TSV, Parquet, Matrix Market or NPZ.
+
+    Parameters
+    ----------
+    path : path, or sequence of them
+        ``.csv``, ``.tsv``, ``.txt`` (each also ``.gz``), ``.parquet``, ``.mtx``, or ``.npz`` as SciPy writes sparse matrices.
+        Several tables with the same columns are one.
+    row, col, value : str, optional
+        Names of columns; guessed where they are obvious.
+    time : str, optional
+        The name of a column with times, numbers or dates; none is read by default.
+    with_values : bool
+        Without, no column of values is looked for: each line counts one.
+
+    Raises
+    ------
+    FileError
+        With the line, the column and the value that would not parse.
+    """
+    paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(one) for one in path]
+    path = paths[0]
+    kind = kind_of_file(path)
+    if kind in ("mtx", "npz"):
+        if len(paths) > 1:
+            raise FileError(f"{path} is a matrix: give it alone")
+        if time is not None:
+            raise FileError(f"{path} is a matrix: it has no column {time!r} with times")
+        return _matrix(path, kind)
+    series, names = _read(path, kind, row, col, value, time, with_values=with_values)
+    if len(paths) > 1:
+        series = _joined(paths, series, names, with_values)
+    values = np.ones(len(series[names.row]))
+    if with_values:
+        values = series.pop(str(names.value)).to_numpy().astype(np.float64, copy=False)
+    times = None if time is None else _times(path, series[time])
+    rows, row_ids = _codes(series.pop(names.row))
+    cols, col_ids = _codes(series.pop(names.col))
+    if not len(values):
+        raise FileError(f"{path} has no observations")
+    return Ratings(rows, cols, values, row_ids, col_ids, names, times)
+
+
+def read_pairs(path: str | Path, row: str | None = None, col: str | None = None) -> tuple[np.ndarray, np.ndarray, Columns]:
+    """Read pairs of ids to predict at: two arrays of whole numbers or of text, and the names of their columns."""
+    path = Path(path)
+    kind = kind_of_file(path)
+    if kind in ("mtx", "npz"):
+        found = _matrix(path, kind)
+        return found.row_ids[found.rows], found.col_ids[found.cols], found.columns
+    series, names = _read(path, kind, row, col, None, None, with_values=False)
+    rows, cols = (series[name].to_numpy() for name in (names.row, names.col))
+    return rows, cols, names
+
+
+def alike(ids: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Ids as the known ones are, numbers or text: files and shells write numbers as text. What is no number is no known one."""
+    if ids.dtype.kind == known.dtype.kind:
+        return ids
+    if ids.dtype.kind == "u" and known.dtype.kind == "i":
+        return ids.astype(np.int64)
+    if known.dtype.kind in "iu":
+        return np.array([int(x) if isinstance(x, str) and _fits(x) else NOBODY for x in ids.tolist()], np.int64)
+    return np.array([str(x) for x in ids.tolist()], known.dtype if not len(ids) else None)
+
+
+def _fits(cell: str) -> bool:
+    """Whether text is a whole number of 64 bits: those of Parquet files may be longer than what files of text are read as."""
+    digits = cell.isascii() and cell.removeprefix("-").isdigit() and len(cell) <= 20
+    return digits and cell == str(int(cell)) and -(2**63) <= int(cell) < 2**63
+
+
+def places(ids: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Where ids stand among the known ones (in rising order); beyond the last where they do not."""
+    ids = alike(ids, known)
+    at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    return np.where(known[at] == ids, at, len(known)).astype(np.int64)
+
+
+def kind_of_file(path: Path) -> str:
+    """text, parquet, mtx or npz, by its ending; a FileError for any other."""
+    refuse_elsewhere(path)
+    suffixes = [s.lower() for s in path.suffixes]
+    last = suffixes[-1] if suffixes else ""
+    if last == ".gz" and len(suffixes) > 1:
+        last = suffixes[-2]
+    if last in TEXT:
+        return "text"
+    if last in (".mtx", ".npz", ".parquet"):
+        return last[1:]
+    if last in SHEETS:
+        raise FileError(f"{path} {SHEET}")
+    if last == ".json":
+        raise FileError(f"{path} is JSON: read it in Python with pandas.read_json, and write it with to_csv")
+    if last == ".lorank":
+        raise FileError(f"{path} is a model, where a table is asked for: lorank inspect says what it holds")
+    raise FileError(f"{path}: unknown kind of file; give it one of the endings .csv, .tsv, .txt, .parquet, .mtx or .npz")
+
+
+def _read(
+    path: Path, kind: str, row: str | None, col: str | None, value: str | None, time: str | None, *, with_values: bool
+) -> tuple[dict[str, Any], Columns]:
+    if kind == "parquet":
+        series, found = _parquet(path, row, col, value, time, with_values)
+    else:
+        series, found = _text(path, row, col, value, time, with_values)
+    for name in (found.row, found.col):
+        odd = OddIds(path, name)
+        odd.add(series[name])
+        odd.warn(3)
+    if found.value is not None:
+        seen = Sentinels(f"{path}, column {found.value!r}", LEAVE_OUT)
+        seen.add(series[found.value].to_numpy())
+        seen.warn(3)
+    return series, found
+
+
+def _text(
+    path: Path, row: str | None, col: str | None, value: str | None, time: str | None, with_values: bool
+) -> tuple[dict[str, Any], Columns]:
+    separator, names, named, sample = head(path)
+    found = _guess(path, names, row, col, value, time, with_values)
+    kinds = {found.row: "id", found.col: "id"}
+    if found.value is not None:
+        kinds[found.value] = kind_of_values(sample, names.index(found.value))
+    if found.time is not None:
+        at = names.index(found.time)
+        numbers = all(len(r) <= at or number(r[at]) is not None for r in sample)
+        kinds[found.time] = "number" if numbers else "text"
+    return read_columns(path, separator, names, named, kinds), found
+
+
+def _joined(paths: list[Path], first: dict[str, Any], names: Columns, with_values: bool) -> dict[str, Any]:
+    """The columns of the first file with those of the others below them; a FileError where these are of another kind."""
+    pl, parts = polars(), [first]
+    if not len(first[names.row]):
+        raise FileError(f"{paths[0]} is empty: leave it out")
+    for path in paths[1:]:
+        series, _ = _read(path, kind_of_file(path), names.row, names.col, names.value, names.time, with_values=with_values)
+        if not len(series[names.row]):
+            raise FileError(f"{path} is empty: leave it out")
+        for name, one in series.items():
+            if one.dtype != first[name].dtype:
+                raise FileError(
+                    f"{path} and {paths[0]} have different schemas: the column {name!r} is {one.dtype} in one and "
+                    f"{first[name].dtype} in the other"
+                )
+        parts.append(series)
+    return {name: pl.concat([series[name] for series in parts]) for name in first}
+
+
+def _parquet(
+    path: Path, row: str | None, col: str | None, value: str | None, time: str | None, with_values: bool
+) -> tuple[dict[str, Any], Columns]:
+    pl = polars()
+    if not path.exists():
+        raise FileError(f"{path} does not exist")
+    try:
+        names = pl.scan_parquet(path, glob=False).collect_schema().names()
+        found = _guess(path, names, row, col, value, time, with_values)
+        wanted = [n for n in (found.row, found.col, found.value, found.time) if n is not None]
+        frame = pl.read_parquet(path, columns=wanted, glob=False)
+    except FileError:
+        raise
+    except (pl.exceptions.PanicException, Exception) as error:
+        raise FileError(f"{path} is no Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
+    out = {}
+    for name in wanted:
+        series = frame.get_column(name)
+        if name == found.time and (series.dtype.is_temporal() or series.dtype == pl.String):
+            if series.null_count():
+                raise FileError(f"{path}, row {series.is_null().arg_true()[0] + 1}, column {name!r}: no time")
+            out[name] = series
+        else:
+            out[name] = ids_of(series, path) if name in (found.row, found.col) else values_of(series, path)
+    return out, found
+
+
+def _times(path: Path, series: Any) -> np.ndarray:
+    """Numbers, or dates."""
+    pl = polars()
+    if series.dtype.is_numeric():
+        return np.asarray(series.to_numpy().astype(np.float64, copy=False))
+    try:
+        dates = series.str.strip_chars().str.to_datetime(time_unit="us") if series.dtype == pl.String else series
+        if getattr(dates.dtype, "time_zone", None):
+            dates = dates.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        return np.asarray(dates.cast(pl.Datetime("us")).to_numpy())
+    except pl.exceptions.PolarsError as error:
+        said = str(error).splitlines()[0]
+        raise FileError(
+            f"{path}, column {series.name!r}: times must be all numbers, or all dates such as 2024-05-31: {said}"
+        ) from None
+
+
+def _matrix(path: Path, kind: str) -> Ratings:
+    import scipy.io
+    import scipy.sparse
+
+    if not path.exists():
+        raise FileError(f"{path} does not exist")
+    try:
+        S = scipy.io.mmread(path) if kind == "mtx" else scipy.sparse.load_npz(path)
+        coo = scipy.sparse.coo_array(S)
+        values = np.asarray(coo.data)
+        if values.dtype.kind not in "biuf":
+            raise ValueError(f"values are {values.dtype}, not real numbers")
+        rows, cols, values = coo.row.astype(np.int64), coo.col.astype(np.int64), values.astype(np.float64)
+    except (Exception, MemoryError) as error:
+        what = {"mtx": "Matrix Market file", "npz": "sparse matrix as scipy.sparse.save_npz writes it"}[kind]
+        raise FileError(f"{path} is no {what}: {error}") from None
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise FileError(f"{path}: entry ({rows[bad[0]] + 1}, {cols[bad[0]] + 1}) is {values[bad[0]]}")
+    if not len(values):
+        raise FileError(f"{path} has no observations")
+    row_ids, rows = np.unique(rows, return_inverse=True)
+    col_ids, cols = np.unique(cols, return_inverse=True)
+    return Ratings(rows.ravel(), cols.ravel(), values, row_ids, col_ids, Columns("row", "col", "value"))
+
+
+def guess_columns(
+    path: Path, names: list[str], row: str | None, col: str | None, value: str | None, *, with_values: bool = True
+) -> Columns:
+    """Which of a file's columns are which: those asked for, or those whose names give them away."""
+    return _guess(path, names, row, col, value, None, with_values)
+
+
+def _guess(
+    path: Path,
+    names: list[str],
+    row: str | None,
+    col: str | None,
+    value: str | None,
+    time: str | None,
+    with_values: bool,
+) -> Columns:
+    """The columns asked for, or those whose names give them away, or the first ones of a file that has no others."""
+    given = [name for name in (row, col, value, time) if name is not None]
+    for name in given:
+        if name not in names:
+            known = ", ".join(map(repr, names))
+            raise FileError(f"{path} has no column {name!r}: its columns are {known}{did_you_mean(name, names)}")
+    if len(set(given)) != len(given):
+        raise FileError(f"the column {next(n for n in given if given.count(n) > 1)!r} is asked for twice")
+    found: list[str | None] = [row, col, value]
+    hints = (ROWS, COLS, VALUES)[: 3 if with_values else 2]
+    for k, words in enumerate(hints):
+        if found[k] is None:
+            match = [n for n in names if _plain(n) in words and n not in found and n != time]
+            found[k] = min(match, key=lambda n: words.index(_plain(n))) if match else None
+    left = [n for n in names if n not in found and n != time]
+    missing = [k for k in range(len(hints)) if found[k] is None]
+    if missing and (len(names) - (time is not None) == len(hints) or names[0] == "column_1"):  # nothing else it could be
+        for k in missing:
+            if left:
+                found[k] = left.pop(0)
+    missing = [k for k in range(len(hints)) if found[k] is None]
+    if missing:
+        options = " ".join(f"--{('row', 'col', 'value')[k]} NAME" for k in missing)
+        said = f"{path}: which column is which? Say so with {options}; its columns are {', '.join(map(repr, names))}"
+        hint = ""
+        if missing == [2]:
+            hint = ". Clicks and purchases, without values, are for --implicit (lorank.ImplicitFactorization in Python)"
+        if len(names) == 1:
+            hint = _one_alone(path, names[0])
+        elif len(left) >= WIDE and 1 in missing and 2 in missing:
+            hint = ". A table with a column for each item is for lorank impute; here each line is one rating"
+        raise FileError(said + hint)
+    if value is None and found[2] is not None and number(found[2]) is not None:
+        said = f"{path}: its first line, {','.join(names)!r}, looks like data"
+        raise FileError(f"{said}. Put one with names above it, such as user,item,rating")
+    return Columns(str(found[0]), str(found[1]), found[2], time)
+
+
+def _one_alone(path: Path, name: str) -> str:
+    """Why there may be one column alone."""
+    if name.startswith(("#", "//", "%")):
+        return ". Its first line is a comment: delete it, as with tail -n +2"
+    if path.name.lower().removesuffix(".gz").endswith((".tsv", ".tab")) and any(sign in name for sign in ",;|"):
+        return ". Files that end in .tsv have tabs between their fields: give it the ending .csv"
+    if " " in name.strip():
+        return f". Are there spaces between the fields? Make them tabs: tr -s ' ' '\\t' < {path} > ratings.tsv"
+    return ". There is one alone: is the first line no line of names, or the separator none of , ; | and tab?"
+
+
+def _plain(name: str) -> str:
+    """``userId``, ``USER_ID`` and ``user`` are the same."""
+    name = name.lower().replace("_", "").replace("-", "").replace(" ", "")
+    return name[:-2] if name.endswith("id") and len(name) > 2 else name
+
+
+def _codes(series: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers from 0 without gaps, and what they stand for, in rising order."""
+    pl = polars()
+    if series.dtype == pl.Int64:
+        a = series.to_numpy()
+        low, high = (int(a.min()), int(a.max())) if len(a) else (0, -1)
+        if high - low < 4 * len(a) + 1000:  # a table of places is smaller than a sort
+            place = np.zeros(high - low + 1, np.int64)
+            place[a - low] = 1
+            ids = np.flatnonzero(place) + low
+            place[ids - low] = np.arange(len(ids))
+            return place[a - low], ids.astype(np.int64)
+        ids, codes = np.unique(a, return_inverse=True)
+        return codes.ravel().astype(np.int64), ids
+    unique = series.unique().sort()
+    codes = series.cast(pl.Enum(unique)).to_physical().to_numpy().astype(np.int64)
+    ids = np.array(unique.to_list(), dtype=np.str_)
+    order = np.argsort(ids, kind="stable")  # code points, as searchsorted compares
+    inverse = np.empty(len(ids), np.int64)
+    inverse[order] = np.arange(len(ids))
+    return inverse[codes], ids[order]
+
+
+__all__ = ["Columns", "Ratings", "alike", "guess_columns", "kind_of_file", "places", "read_pairs", "read_ratings"]

@@ -1,0 +1,87 @@
+"""Checkpoints: a long run that was killed goes on where it was."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..common.checks import NOT_NEGATIVE, check
+from ..geometry import FixedRank
+from ..io.archive import FileError, read_archive, write_archive
+from ..problems import Problem
+
+if TYPE_CHECKING:
+    from ..common.timer import Clock
+    from .state import State
+
+
+class Checkpoint:
+    """A callback that writes the current point to a file every so many seconds, and finds it there again.
+
+    Only the point is kept, not what a solver remembers of its way there (directions, weights): a run that goes on from a file
+    takes other steps than one that was never stopped, to the same solution.
+
+    Parameters
+    ----------
+    path : path
+    every : float
+        Seconds between writes; 0 writes after each iteration.
+    problem : Problem
+    rank : int
+    solver : str
+        Which solver, in words: a file of another one is refused.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], every: float, problem: Problem, rank: int, solver: str) -> None:
+        check("checkpoint_every", every, NOT_NEGATIVE)
+        self.path, self.every, self.rank, self.solver = Path(path), float(every), rank, solver
+        if not self.path.parent.is_dir():
+            raise ValueError(f"checkpoint={self.path}: the folder {self.path.parent} does not exist")
+        self.fingerprint = problem.fingerprint()
+        self._last, self._best, self._before = time.monotonic(), float("inf"), 0
+
+    def resume(self, problem: Problem) -> FixedRank | None:
+        """The point in the file; None where there is no file."""
+        if not self.path.exists():
+            return None
+        try:
+            _, meta, arrays = read_archive(self.path, "checkpoint")
+            own = {"fingerprint": self.fingerprint, "rank": _json(self.rank), "solver": self.solver}
+            differ = [name for name, value in own.items() if meta[name] != value]
+            self._before, self._best = int(meta["iteration"]), float(meta["residual"])
+            X = problem.manifold.from_arrays(arrays, problem.backend)
+        except (KeyError, TypeError) as error:
+            raise FileError(f"{self.path} is no checkpoint of a run: {error!r}") from None
+        if differ:
+            what = {"fingerprint": "problem"}.get(differ[0], differ[0])
+            raise FileError(
+                f"{self.path} is the checkpoint of another {what}: delete it to start anew, or choose another path"
+                + ("" if what == "problem" else f" (it has {what} {meta[what]!r}, this run {own[what]!r})")
+            )
+        return X
+
+    def __call__(self, problem: Problem, state: State, clock: Clock) -> None:
+        if time.monotonic() - self._last < self.every or not state.residual < self._best:
+            return  # the best point so far is what a run returns
+        self.write(problem, state.X, state.iteration, state.residual)
+
+    def write(self, problem: Problem, X: FixedRank, iteration: int, residual: float) -> None:
+        """Write a point, in one go."""
+        X = X.padded(self.rank)
+        meta: dict[str, Any] = {
+            "fingerprint": self.fingerprint,
+            "rank": _json(self.rank),
+            "solver": self.solver,
+            "iteration": self._before + iteration,
+            "residual": residual,
+        }
+        arrays = {name: problem.backend.to_numpy(a) for name, a in X.manifold.arrays(X).items()}
+        write_archive(self.path, "checkpoint", meta, arrays)
+        self._last, self._best = time.monotonic(), residual
+
+
+def _json(rank: Any) -> Any:
+    """As JSON gives it back."""
+    return list(rank) if isinstance(rank, tuple) else rank

@@ -1,0 +1,284 @@
+"""What a solver returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..common.checks import counted
+from ..geometry import FixedRank
+
+
+class ConvergenceWarning(UserWarning):
+    """:func:`~lorank.solve` ended before the tolerance was reached; the message says why, and what to do next.
+
+    Silence it with a filter, or with stopping rules of your own (``stop=``), which say themselves what counts as success.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import lorank as lr
+    >>> problem, _ = lr.datasets.random_completion(60, 50, rank=2, oversampling=5)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", lr.ConvergenceWarning)
+    ...     result = lr.solve(problem, rank=2, max_iter=3)
+    >>> result.converged
+    False
+    """
+
+
+class OutlierWarning(UserWarning):
+    """Data were fitted by least squares and look as if some observations were grossly wrong: how many, and what to do.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import lorank as lr
+    >>> problem, _ = lr.datasets.random_completion(100, 80, rank=2, oversampling=8, factors="gaussian", noise=0.1)
+    >>> values = np.array(problem.y)
+    >>> values[::20] += 50.0
+    >>> problem = lr.Completion(problem.rows, problem.cols, values, problem.shape)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     result = lr.solve(problem, rank=2)
+    >>> any(issubclass(one.category, lr.OutlierWarning) for one in caught)
+    True
+    """
+
+
+class Status(str):
+    """How a run ended: a short name that compares as a string, with a sentence of advice.
+
+    Parameters
+    ----------
+    name : str
+    advice : str
+        What to do next.
+    success : bool
+        Whether the run did what was asked for.
+
+    Examples
+    --------
+    >>> status = Status("interrupted", advice="Stopped by Ctrl-C.", success=False)
+    >>> status == "interrupted", status.advice
+    (True, 'Stopped by Ctrl-C.')
+    """
+
+    advice: str
+    success: bool
+
+    def __new__(cls, name: str, *, advice: str = "", success: bool = False) -> Status:
+        status = super().__new__(cls, name)
+        status.advice, status.success = advice, success
+        return status
+
+    def __repr__(self) -> str:
+        return f"<{self}: {self.advice}>"
+
+
+class History:
+    """What happened in each iteration, as arrays: ``iteration``, ``seconds``, ``residual``, ``step``.
+
+    The residual is relative, ``|A X_t - y| / |y|``; the step is the one that led to X_t (nan for a start). ``notes`` maps
+    iterations to what a solver said there.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> history = lr.solve(problem, rank=2).history
+    >>> history.residual[0] > history.residual[-1]
+    np.True_
+    """
+
+    columns = ("iteration", "seconds", "residual", "step")
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, float, float, float]] = []
+        self.notes: dict[int, str] = {}
+        self._begun = 0
+
+    def append(
+        self, iteration: int, seconds: float, residual: float, step: float, note: str = "", restarted: bool = False
+    ) -> None:
+        self._rows.append((iteration, seconds, residual, step))
+        if note:
+            self.notes[iteration] = note
+        if restarted:
+            self._begun = iteration
+
+    def _column(self, k: int, dtype: type) -> np.ndarray:
+        return np.array([row[k] for row in self._rows], dtype)
+
+    @property
+    def iteration(self) -> np.ndarray:
+        return self._column(0, int)
+
+    @property
+    def seconds(self) -> np.ndarray:
+        return self._column(1, float)
+
+    @property
+    def residual(self) -> np.ndarray:
+        return self._column(2, float)
+
+    @property
+    def step(self) -> np.ndarray:
+        return self._column(3, float)
+
+    def recent(self, count: int) -> list[float]:
+        """The last residuals, at most ``count``, oldest first; none from before a solver last began anew."""
+        return [row[2] for row in self._rows[-count:] if row[0] >= self._begun]
+
+    @property
+    def first_residual(self) -> float:
+        return self._rows[0][2]
+
+    def to_dict(self) -> dict[str, np.ndarray]:
+        return {name: getattr(self, name) for name in self.columns}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        if not self._rows:
+            return "History(empty)"
+        return f"History({counted(len(self), 'entry', 'entries')}, residual {self._rows[0][2]:.2e} -> {self._rows[-1][2]:.2e})"
+
+
+class RankTrial(NamedTuple):
+    """A rank that was tried, the relative residual there, and the relative error on measurements held back (nan: none)."""
+
+    rank: int
+    residual: float
+    held_out: float
+
+
+@dataclass(frozen=True)
+class Outliers:
+    """Observations that a robust fit left out.
+
+    Attributes
+    ----------
+    mask : (m,) bool array
+        Whether each observation is held for an outlier, in the order in which the observations were given to
+        :class:`~lorank.Completion` with ``loss="robust"`` (row by row, as ``problem.rows`` and ``problem.cols``, otherwise).
+    weights : (m,) array
+        How well it fits, from 1 down to 0 at ``limit``: ``(1 - |d / limit|^2)^2``.
+    limit : float
+        The deviation from which on it is one; inf where none was looked for because everything fits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lorank as lr
+    >>> X = np.outer(np.arange(1.0, 21.0), np.arange(1.0, 16.0))
+    >>> X[3, 7] = -500.0
+    >>> result = lr.solve(lr.Completion.from_dense(X, loss="robust"), rank=1)
+    >>> np.flatnonzero(result.outliers.mask), result.outliers.share
+    (array([52]), 0.0033333333333333335)
+    """
+
+    mask: np.ndarray
+    weights: np.ndarray = field(repr=False)
+    limit: float
+
+    @property
+    def share(self) -> float:
+        """Of all observations."""
+        return float(self.mask.mean()) if len(self.mask) else 0.0
+
+
+@dataclass
+class Result:
+    """The recovered matrix and how it was found.
+
+    Attributes
+    ----------
+    X : FixedRank
+        ``X.U``, ``X.s``, ``X.V``; ``X.entries(rows, cols)``; ``X.to_dense()``.
+    status : Status
+        Compares as a string; ``status.advice`` says what to do next.
+    n_iter : int
+    seconds : float
+        The start included, callbacks not.
+    residual : float
+        ``|A X - y| / |y|`` at X.
+    history : History
+    solver : object
+        The solver with all its settings; its repr says which metric, epsilon policy and step rule were used.
+    signal : array or None
+        In phase retrieval the signal x of ``X = x x^H``, up to a global phase.
+    rank_path : tuple of RankTrial
+        With ``rank="auto"``: what was tried.
+    noise : float
+        What the fit leaves over, with its degrees of freedom taken off: the standard deviation of the noise of an observation
+        (of weight 1; with a loss against outliers, of the usual ones). With classes and counts, how many times larger
+        deviations are than the model has them: about 1 where it holds. nan with no more data than degrees of freedom.
+    loss : Loss or None
+        The problem's loss with what it has learned (a scale, thresholds); None for least squares.
+    outliers : Outliers or None
+        With ``loss="robust"``: which observations were left out.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> result = lr.solve(problem, rank=2)
+    >>> str(result.status), result.converged
+    ('converged', True)
+    >>> len(str(result).splitlines())  # print(result): how it ended, what it took, what to do next
+    3
+    >>> result.X.shape
+    (60, 50)
+    """
+
+    X: FixedRank
+    status: Status
+    n_iter: int
+    seconds: float
+    residual: float
+    history: History = field(repr=False)
+    solver: Any = field(repr=False)
+    signal: Any = field(repr=False, default=None)
+    rank_path: tuple[RankTrial, ...] = field(default=(), repr=False)
+    noise: float = field(default=float("nan"), repr=False)
+    loss: Any = field(default=None, repr=False)
+    outliers: Outliers | None = field(default=None, repr=False)
+
+    def predict(self, rows: Any, cols: Any) -> np.ndarray:
+        """What is to be expected of observations at index pairs: entries of X, or probabilities, expected classes and expected
+        counts where the loss is one of these.
+        """
+        z = self.X.backend.to_numpy(self.X.entries(rows, cols))
+        return z if self.loss is None else self.loss.mean(z)
+
+    def numpy(self) -> Result:
+        """The same result with NumPy arrays, where a device's tensors are in it."""
+        signal = None if self.signal is None else self.X.backend.to_numpy(self.signal)
+        return replace(self, X=self.X.numpy(), signal=signal)
+
+    @property
+    def converged(self) -> bool:
+        return self.status.success
+
+    def __str__(self) -> str:
+        times = f"{self.n_iter} iteration{'s' * (self.n_iter != 1)}"
+        lines = [
+            f"{self.status} after {times}, {self.seconds:.3g} s, relative residual {self.residual:.2e}",
+            f"{self.X} by {_short_name(self.solver)}",
+        ]
+        if self.outliers is not None and self.outliers.mask.any():
+            lines.append(
+                f"{counted(int(self.outliers.mask.sum()), 'observation')} ({self.outliers.share:.2%}) left out as outliers"
+            )
+        return "\n".join([*lines, self.status.advice]).rstrip()
+
+
+def _short_name(solver: Any) -> str:
+    """``Auto``, or ``RGD(RowColumn, Constant)``: what it is, without its settings, which its repr has."""
+    parts = [type(part).__name__ for name in ("metric", "step_rule") if (part := getattr(solver, name, None)) is not None]
+    return type(solver).__name__ + (f"({', '.join(parts)})" if parts else "")

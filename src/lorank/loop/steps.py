@@ -1,0 +1,142 @@
+"""Step rules: how far to go along the negative gradient.
+
+A rule is called with the problem, the Riemannian gradient ``xi``, the ambient gradient ``G`` and the metric's weights, and
+returns the paper's alpha_t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..common.checks import POSITIVE, POSITIVE_OR_INFINITE, between, check_parameters, with_methods
+from ..geometry import Tangent, Weights
+from ..problems import Gradient, Problem
+
+__all__ = ["Constant", "Exact", "Polyak", "StepRule", "Theory"]
+
+
+class StepRule(Protocol):
+    """The length of a step, from the problem, the Riemannian gradient ``xi``, the gradient ``G`` and the weights.
+
+    Examples
+    --------
+    Half of the exact step, and never more than 1:
+
+    >>> import lorank as lr
+    >>> def cautious(problem, xi, G, weights):
+    ...     return min(0.5 * lr.steps.Exact()(problem, xi, G, weights), 1.0)
+    >>> problem, _ = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.RGD(step_rule=cautious), tol=0.1).converged
+    True
+    """
+
+    def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float: ...
+
+
+STEP_RULE = with_methods("__call__", what="a step rule such as lorank.loop.steps.Exact()")
+
+
+@dataclass(frozen=True)
+class Constant:
+    """``alpha = factor low / gain``: tends to ``factor / gain`` in units of the plain gradient as G tends to 0.
+
+    ``low`` is the smallest weight (sqrt(epsilon) for PRGD, 1 for RGD) and ``gain`` the problem's (m / (n1 n2) for
+    completion).
+
+    Parameters
+    ----------
+    factor : float
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.RGD(lr.metrics.RowColumn(), lr.steps.Constant(0.7))).converged
+    True
+    """
+
+    factor: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_parameters(self, factor=POSITIVE)
+
+    def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
+        return self.factor * weights.low / problem.gain
+
+
+@dataclass(frozen=True)
+class Theory:
+    """``alpha = 2 / (1/mu + 1/nu)``, the choice in the proof of Theorem 1, in units of 1 / gain.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_sensing(10, 8, rank=1, m=400, normalized=True)
+    >>> lr.solve(problem, rank=1, solver=lr.solvers.RGD(lr.metrics.RowColumn(lr.metrics.Theory()), lr.steps.Theory())).converged
+    True
+    """
+
+    def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
+        return 2 / (1 / weights.high + 1 / weights.low) / problem.gain
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The minimiser of ``|A (X - alpha xi) - y|`` along the tangent line, times ``relaxation``: the paper's "adaptive".
+
+    Parameters
+    ----------
+    relaxation : float
+        Between 0 and 2.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.RGD(lr.metrics.Canonical(), lr.steps.Exact(relaxation=0.9))).converged
+    True
+    """
+
+    relaxation: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_parameters(self, relaxation=between(0, 2))
+
+    def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
+        energy = G.energy(xi)
+        return self.relaxation * xi.inner(G) / energy if energy > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Polyak:
+    """``alpha = factor |A X - y|^2 / <G, xi>``: Polyak's step for data that can be fitted exactly. Needs no pass over them.
+
+    Each step brings X closer to the solution rather than the residual down, which may rise on the way. Where data cannot be
+    fitted (noise, a wrong minimum), steps grow as the slope goes to zero: ``longest`` bounds them, in units of the largest
+    weight over the gain, and a safeguard's fallback has to take over there.
+
+    Parameters
+    ----------
+    factor : float
+        Between 0 and 2.
+    longest : float
+        The longest step, in units of the largest weight over the gain.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.RGD(lr.metrics.Canonical(), lr.steps.Polyak(0.8))).converged
+    True
+    """
+
+    factor: float = 0.5
+    longest: float = field(default=1e3, repr=False)
+
+    def __post_init__(self) -> None:
+        check_parameters(self, factor=between(0, 2), longest=POSITIVE_OR_INFINITE)
+
+    def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
+        slope, most = xi.inner(G), self.longest * weights.high / problem.gain
+        return min(self.factor * G.residual_norm**2 / slope, most) if slope > 0 else 0.0

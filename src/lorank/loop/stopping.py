@@ -1,0 +1,427 @@
+"""Stopping rules: immutable values, joined by ``|`` (either) and ``&`` (both). Each says whether it means success."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..common.checks import (
+    NOT_NEGATIVE,
+    NOT_NEGATIVE_OR_INFINITE,
+    POSITIVE,
+    POSITIVE_OR_INFINITE,
+    between,
+    check_parameters,
+    counted,
+    instance,
+    whole,
+    with_methods,
+)
+from ..geometry import FixedRank
+from ..problems import Problem
+from .result import History, Status
+
+if TYPE_CHECKING:
+    from ..common.timer import Clock
+    from .state import State
+
+__all__ = [
+    "Both",
+    "Divergence",
+    "Either",
+    "Iterations",
+    "RankCollapse",
+    "RelativeChange",
+    "RelativeResidual",
+    "Rule",
+    "Seconds",
+    "Slowdown",
+    "Stall",
+    "TruthDistance",
+]
+
+
+class Rule:
+    """A stopping rule. :meth:`check` returns a status when the run should end, else None.
+
+    Examples
+    --------
+    >>> from lorank.loop.stopping import Iterations, RelativeChange, Seconds
+    >>> RelativeChange(1e-5) | Seconds(60)
+    (RelativeChange(tol=1e-05) | Seconds(limit=60))
+    >>> RelativeChange(1e-5) & Iterations(10)
+    (RelativeChange(tol=1e-05) & Iterations(limit=10))
+    """
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        raise NotImplementedError
+
+    def __or__(self, other: Rule) -> Rule:
+        return Either(self, other)
+
+    def __and__(self, other: Rule) -> Rule:
+        return Both(self, other)
+
+
+A_RULE = instance(Rule, "a rule such as lorank.loop.stopping.RelativeChange(1e-5)")
+
+
+@dataclass(frozen=True)
+class Either(Rule):
+    """The first of two rules that asks to stop. Both are checked; a success wins over a failure.
+
+    Parameters
+    ----------
+    first, second : Rule
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> either = lr.stopping.Either(lr.stopping.Iterations(2), lr.stopping.Seconds(600))
+    >>> lr.solve(problem, rank=2, stop=either).status == "max_iter"
+    True
+    """
+
+    first: Rule
+    second: Rule
+
+    def __post_init__(self) -> None:
+        check_parameters(self, first=A_RULE, second=A_RULE)
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        found = [s for rule in (self.first, self.second) if (s := rule.check(problem, state, history, clock)) is not None]
+        return next((s for s in found if s.success), found[0] if found else None)
+
+    def __repr__(self) -> str:
+        return f"({self.first!r} | {self.second!r})"
+
+
+@dataclass(frozen=True)
+class Both(Rule):
+    """Stops when both rules ask for it; a success only if both are.
+
+    Parameters
+    ----------
+    first, second : Rule
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> both = lr.stopping.Both(lr.stopping.Iterations(2), lr.stopping.Iterations(3))
+    >>> lr.solve(problem, rank=2, stop=both).n_iter
+    3
+    """
+
+    first: Rule
+    second: Rule
+
+    def __post_init__(self) -> None:
+        check_parameters(self, first=A_RULE, second=A_RULE)
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        a = self.first.check(problem, state, history, clock)
+        b = self.second.check(problem, state, history, clock)
+        if a is None or b is None:
+            return None
+        return a if not a.success or b.success else b
+
+    def __repr__(self) -> str:
+        return f"({self.first!r} & {self.second!r})"
+
+
+@dataclass(frozen=True)
+class RelativeResidual(Rule):
+    """``|A X - y| <= tol |y|``.
+
+    Parameters
+    ----------
+    tol : float
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, stop=lr.stopping.RelativeResidual(1e-3)).status == "converged"
+    True
+    """
+
+    tol: float = 1e-6
+
+    def __post_init__(self) -> None:
+        check_parameters(self, tol=NOT_NEGATIVE)
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        if state.residual <= self.tol:
+            return Status(
+                "converged", advice=f"The data are fitted to {state.residual:.1e} (asked: {self.tol:.1e}).", success=True
+            )
+        return None
+
+
+@dataclass(frozen=True)
+class RelativeChange(Rule):
+    """``|X_{t+1} - X_t|_F <= tol max(1, |X_t|_F)``: the paper's rule for noisy data.
+
+    Parameters
+    ----------
+    tol : float
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, stop=lr.stopping.RelativeChange(1e-3)).status == "settled"
+    True
+    """
+
+    tol: float = 1e-5
+
+    def __post_init__(self) -> None:
+        check_parameters(self, tol=NOT_NEGATIVE)
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        if state.previous is None:
+            return None
+        change = state.previous.distance(state.X)
+        if change <= self.tol * max(1.0, state.previous.norm()):
+            return Status(
+                "settled",
+                advice=f"The last step changed X by {change:.1e} in norm (asked: {self.tol:.1e} of it).",
+                success=True,
+            )
+        return None
+
+
+@dataclass(frozen=True)
+class TruthDistance(Rule):
+    """``|X_t - X|_F <= tol |X|_F`` for a known X: for experiments. The clock stands still while it is computed.
+
+    Parameters
+    ----------
+    truth : FixedRank
+    tol : float
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, stop=lr.stopping.TruthDistance(truth, 1e-3)).status == "recovered"
+    True
+    """
+
+    truth: FixedRank
+    tol: float = 1e-4
+
+    def __post_init__(self) -> None:
+        check_parameters(
+            self, truth=with_methods("distance", "norm", what="a point such as FixedRank.from_dense(X, rank)"), tol=NOT_NEGATIVE
+        )
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        with clock.paused():
+            distance = self.truth.distance(state.X) / self.truth.norm()
+        if distance <= self.tol:
+            return Status(
+                "recovered", advice=f"Within {distance:.1e} of the known solution (asked: {self.tol:.1e}).", success=True
+            )
+        return None
+
+    def __repr__(self) -> str:
+        return f"TruthDistance(tol={self.tol})"
+
+
+@dataclass(frozen=True)
+class Iterations(Rule):
+    """At most so many iterations.
+
+    Parameters
+    ----------
+    limit : int
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, stop=lr.stopping.Iterations(3)).status == "max_iter"
+    True
+    """
+
+    limit: int = 500
+
+    def __post_init__(self) -> None:
+        check_parameters(self, limit=whole(0))
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        if state.iteration < self.limit:
+            return None
+        return Status(
+            "max_iter",
+            advice=f"Stopped after {counted(state.iteration, 'iteration')} at relative residual {state.residual:.1e}: raise "
+            "max_iter if it was still falling, or loosen tol if the data are noisy.",
+        )
+
+
+@dataclass(frozen=True)
+class Seconds(Rule):
+    """At most so much time, callbacks not counted.
+
+    Parameters
+    ----------
+    limit : float
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, stop=lr.stopping.Seconds(0)).status == "time"
+    True
+    """
+
+    limit: float
+
+    def __post_init__(self) -> None:
+        check_parameters(self, limit=NOT_NEGATIVE_OR_INFINITE)
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        if clock.seconds < self.limit:
+            return None
+        return Status(
+            "time",
+            advice=f"Stopped after {clock.seconds:.1f} s at relative residual {state.residual:.1e}: allow more "
+            "time, or continue with start=result.X.",
+        )
+
+
+@dataclass(frozen=True)
+class Stall(Rule):
+    """The best residual of the last ``window`` iterations is hardly below the best before them.
+
+    Parameters
+    ----------
+    window : int
+    improvement : float
+        The share by which the best residual must have fallen.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, _ = lr.datasets.random_completion(60, 50, rank=2, oversampling=6, noise=0.1)
+    >>> lr.solve(problem, rank=2, stop=lr.stopping.Stall(window=10)).status == "stalled"
+    True
+    """
+
+    window: int = 50
+    improvement: float = 1e-3
+
+    def __post_init__(self) -> None:
+        check_parameters(self, window=whole(1), improvement=between(0, 1, closed=True))
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        recent = history.recent(2 * self.window)
+        if len(recent) < 2 * self.window:
+            return None
+        before, after = min(recent[: self.window]), min(recent[self.window :])
+        if after <= (1 - self.improvement) * before:
+            return None
+        rank = state.X.rank
+        return Status(
+            "stalled",
+            advice=f"The relative residual has stayed near {after:.1e} for {self.window} iterations: noise in the data, a rank "
+            f"that is too low ({rank}), too few measurements ({problem.m / problem.dof(rank):.2g} per degree of freedom) or "
+            f"{'single' if np.finfo(problem.dtype).bits == 32 else 'double'} precision may not allow less.",
+        )
+
+
+@dataclass(frozen=True)
+class Slowdown(Rule):
+    """The last ``steps`` iterations have left more than ``fall`` of the residual: enough, where the point is a start for more.
+
+    Parameters
+    ----------
+    steps : int
+    fall : float
+
+    Examples
+    --------
+    >>> Slowdown(steps=5, fall=0.9)
+    Slowdown(steps=5, fall=0.9)
+    """
+
+    steps: int = 5
+    fall: float = 0.9
+
+    def __post_init__(self) -> None:
+        check_parameters(self, steps=whole(1), fall=POSITIVE)
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        recent = history.recent(self.steps + 1)
+        if len(recent) <= self.steps or recent[-1] <= self.fall * recent[0]:
+            return None
+        share = recent[-1] / recent[0]
+        return Status("slow", advice=f"The last {self.steps} steps left {share:.2g} of the residual.", success=True)
+
+
+@dataclass(frozen=True)
+class Divergence(Rule):
+    """The residual is not finite, or ``factor`` times the first one.
+
+    Parameters
+    ----------
+    factor : float
+
+    Examples
+    --------
+    Always on in ``solve``; alone, it lets a run go on until ``max_iter``:
+
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, stop=lr.stopping.Divergence(), max_iter=4).status == "max_iter"
+    True
+    """
+
+    factor: float = 100.0
+
+    def __post_init__(self) -> None:
+        check_parameters(self, factor=POSITIVE_OR_INFINITE)
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        if math.isfinite(state.residual) and state.residual <= self.factor * max(history.first_residual, 1.0):
+            return None
+        return Status(
+            "diverged",
+            advice="The residual grew without bound; X is the best point seen. Take shorter steps, or a "
+            "solver with a safeguard such as 'auto'.",
+        )
+
+
+@dataclass(frozen=True)
+class RankCollapse(Rule):
+    """The smallest singular value has vanished to rounding while the data are not fitted.
+
+    Examples
+    --------
+    Always on in ``solve``: a matrix of rank 1 has no second singular value.
+
+    >>> import lorank as lr
+    >>> problem, _ = lr.datasets.random_completion(60, 50, rank=1, oversampling=9)
+    >>> lr.solve(problem, rank=2, stop=lr.stopping.RankCollapse(), max_iter=200).status in ("rank_collapsed", "max_iter")
+    True
+    """
+
+    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+        if state.iteration == 0 or state.residual == 0 or not hasattr(state.X, "s"):
+            return None
+        s = state.X.backend.to_numpy(state.X.s)
+        left = int((s > np.finfo(s.dtype).eps * s[0]).sum())
+        if left == len(s):
+            return None
+        return Status(
+            "rank_collapsed",
+            advice=f"Only {left} of {len(s)} singular values are left at relative residual "
+            f"{state.residual:.1e}: solve with rank={max(left, 1)}, or from another start.",
+        )

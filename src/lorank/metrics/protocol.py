@@ -1,0 +1,39 @@
+"""What a metric is to a solver."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ..common.checks import with_methods
+from ..geometry import Weights
+from ..problems import Gradient
+
+
+class Metric(Protocol):
+    """Turns gradients into weights; what it remembers between iterations travels with the solver's state.
+
+    Examples
+    --------
+    Any object with these two methods is a metric; this one is :class:`Canonical`:
+
+    >>> import lorank as lr
+    >>> class Plain:
+    ...     def start(self, G):
+    ...         return None
+    ...     def weights(self, G, memory):
+    ...         return lr.geometry.Weights(), None
+    >>> problem, _ = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.RCG(Plain())).converged
+    True
+    """
+
+    def start(self, G: Gradient) -> Any:
+        """The memory before the first iteration."""
+        ...
+
+    def weights(self, G: Gradient, memory: Any) -> tuple[Weights, Any]:
+        """The weights at the point where G was taken, and the memory for the next iteration."""
+        ...
+
+
+METRIC = with_methods("start", "weights", what="a metric such as lorank.metrics.RowColumn()")

@@ -1,0 +1,142 @@
+"""The gradient in phase retrieval, by thin products with A."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..backends import Array
+from ..geometry import FixedRank, Tangent
+from ..losses import Datafit, Quadratic
+from ..problems.gradient import Gradient
+from .phase_images import Images
+
+if TYPE_CHECKING:
+    from .problem import PhaseRetrieval
+
+
+class PhaseGradient(Gradient):
+    """``G = A^H diag(d) A`` with ``d = A X - y``, seen through ``G U``: Hermitian where X is.
+
+    Parameters
+    ----------
+    problem : PhaseRetrieval
+    X : FixedRank
+    images : Images, optional
+        ``A U`` for a Hermitian X, where known.
+    datafit : Datafit, optional
+        Where it is another one than the problem's: then d is its slope.
+    """
+
+    problem: PhaseRetrieval
+
+    def __init__(
+        self, problem: PhaseRetrieval, X: FixedRank, images: Images | None = None, datafit: Datafit | None = None
+    ) -> None:
+        super().__init__(problem, X, datafit)
+        if images is not None:
+            vars(self)["images"] = images
+
+    @functools.cached_property
+    def images(self) -> Images:
+        """The image of the factor of a Hermitian X, and of the last step that was looked along."""
+        return Images.of(self.problem.linear_map, self.problem.backend, self.X.U)
+
+    @property
+    def image(self) -> Array:
+        """``A V``, which is ``A U`` for a Hermitian X."""
+        return self.images.AU if self.X.hermitian else self.problem.linear_map.apply(self.X.V)
+
+    @functools.cached_property
+    def residual(self) -> Array:
+        X = self.X
+        if X.hermitian:
+            image = self.image
+            return (image.real**2 + image.imag**2 if X.backend.is_complex(image) else image**2) @ X.s - self.problem.y
+        return self.problem.forward(X.U * X.s, X.V) - self.problem.y
+
+    def weighted(self, weights: Array) -> PhaseGradient:
+        """``A^H diag(w d) A``: the gradient of ``sum_i w_i d_i^2 / 2`` for weights w of the measurements.
+
+        It shares the images: what it computes along a step is known here, too.
+        """
+        twin = PhaseGradient(self.problem, self.X, self.images if self.X.hermitian else None, Quadratic(weights))
+        vars(twin)["residual"] = self.residual
+        return twin
+
+    def at(self, X: FixedRank) -> PhaseGradient:
+        return PhaseGradient(self.problem, X, self.images.after(X.U) if X.hermitian and self.X.hermitian else None)
+
+    def energy(self, xi: Tangent) -> float:
+        """``|A xi|^2``; with weights of the measurements ``sum_i w_i |(A xi)_i|^2``."""
+        backend = self.problem.backend
+        if xi.hermitian and xi.X.U is self.X.U:
+            (Up,) = backend.asarrays(xi.Up)
+            AU, AP = self.images.AU, self.images.along(Up)
+            (AUM,) = backend.asarrays(backend.product(AU, xi.M))
+            image = (AU.conj() * (AUM + 2 * AP)).sum(1).real  # a^H (U M U^H + P U^H + U P^H) a
+        else:
+            image = self.problem.forward(*xi.factors())
+        return backend.norm(image if self.curvature is None else image * self.curvature**0.5) ** 2
+
+    @functools.cached_property
+    def _batched(self) -> tuple[Array, Array]:
+        """``G V`` and G times the probes, in one product with A^H."""
+        both = self.X.backend.concat([self.image, self.problem.probe_image])
+        both = self.problem.linear_map.adjoint(self.dual[:, None] * both)
+        return self.X.backend.asarray(both[:, : self.X.rank]), both[:, self.X.rank :]
+
+    @functools.cached_property
+    def GV(self) -> Array:
+        if "_batched" in vars(self):  # a metric has asked for row norms before
+            return self._batched[0]
+        return self.problem.linear_map.adjoint(self.dual[:, None] * self.image)
+
+    @functools.cached_property
+    def GhU(self) -> Array:
+        return self.GV if self.X.hermitian else self.adjoint_times(self.X.U)
+
+    @functools.cached_property
+    def row_squares(self) -> Array:
+        if self.problem.probes is None:
+            return self.problem.linear_map.row_squares(self.dual)
+        return _mean_squares(self._batched[1], self.X.backend)
+
+    @functools.cached_property
+    def col_squares(self) -> Array:
+        if not self.X.backend.is_complex(self.dual):
+            return self.row_squares  # G is Hermitian
+        d = self.dual.conj()
+        if self.problem.probes is None:
+            return self.problem.linear_map.row_squares(d)
+        return _mean_squares(self.problem.linear_map.adjoint(d[:, None] * self.problem.probe_image), self.X.backend)
+
+    def times(self, v: Array) -> Array:
+        return self.problem.times(self.dual, *self.X.backend.asarrays(v))
+
+    def adjoint_times(self, u: Array) -> Array:
+        return self.problem.times(self.dual.conj(), *self.X.backend.asarrays(u))
+
+
+class DiagonalForm:
+    """``A^H diag(p) A`` by its products with thin arrays of any backend; SciPy's ``aslinearoperator`` takes it."""
+
+    def __init__(self, problem: PhaseRetrieval, p: Array) -> None:
+        self.problem, self.p, self.shape, self.dtype = problem, p, problem.shape, problem.dtype
+
+    def __matmul__(self, v: Array) -> Array:
+        return self.problem.times(self.p, v.reshape(len(v), -1)).reshape(v.shape)
+
+    def rmatmat(self, u: Array) -> Array:
+        return self.problem.times(self.p.conj(), u.reshape(len(u), -1)).reshape(u.shape)
+
+    matvec = matmat = __matmul__
+    rmatvec = rmatmat
+
+
+def _mean_squares(products: Array, backend: Any) -> Array:
+    """The mean of ``|(G z)_i|^2`` over the probes z."""
+    double = backend.astype(products, np.result_type(backend.dtype(products), np.float64))
+    return (abs(double) ** 2).mean(1)

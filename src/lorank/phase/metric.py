@@ -1,0 +1,61 @@
+"""A metric for phase retrieval in which the measurements see all directions alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..backends import Array, Arrays
+from ..geometry import Weights
+from ..problems import Gradient
+from .gram import Spectrum
+
+FLOOR = 1e-6  # of the mean eigenvalue: a direction that A does not see at all must not get all of the step
+
+
+@dataclass(frozen=True)
+class GramWeight:
+    """``W = A^H A``, by its eigendecomposition."""
+
+    spectrum: Spectrum
+
+    @property
+    def _shift(self) -> float:
+        return FLOOR * self.spectrum.energy / self.spectrum.values.shape[0]
+
+    def gram(self, backend: Arrays, u: Array) -> Array | None:
+        return backend.gram(u, self.apply(u))
+
+    def apply(self, a: Array) -> Array:
+        return self.spectrum.apply(a, self._shift)
+
+    def solve(self, a: Array) -> Array:
+        return self.spectrum.solve(a, self._shift).x
+
+
+@dataclass(frozen=True)
+class Whitened:
+    """``L = R = A^H A`` for intensities ``|A x|^2``: steps as if the columns of A were orthonormal.
+
+    With few measurements, or columns that are not alike, ``A^H A`` is far from a multiple of the identity, and it is most of
+    what slows descent down; with Fisher weights it is all of it for a real signal. No weights where ``A^H A`` has no
+    eigendecomposition at hand (a user's functions, or a very large array).
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, x = lr.datasets.random_phase(40, oversampling=6)
+    >>> result = lr.solve(problem, rank=1, solver=lr.solvers.RCG(lr.metrics.Whitened(), reweighting=lr.phase.Fisher()))
+    >>> lr.phase.phase_distance(result.signal, x) < 1e-5
+    True
+    """
+
+    def start(self, G: Gradient) -> None:
+        if not hasattr(G.problem, "gram_operator"):
+            raise TypeError(f"the whitened metric is for PhaseRetrieval, and this is a {type(G.problem).__name__}")
+
+    def weights(self, G: Gradient, memory: None) -> tuple[Weights, None]:
+        gram = G.problem.gram_operator  # type: ignore[attr-defined]
+        if not isinstance(gram, Spectrum):
+            return Weights(), None
+        weight = GramWeight(gram)
+        return Weights(weight, weight), None

@@ -1,0 +1,33 @@
+"""Weights of intensities in phase retrieval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..backends import Vector
+from ..loop.state import State
+from ..problems import Problem
+from .problem import PhaseRetrieval
+
+
+@dataclass(frozen=True)
+class Fisher:
+    """``w_i = 1 / (|a_i^H x|^2 + y_i)``, for phase retrieval.
+
+    An intensity near ``|a_i^H x|^2`` moves with x in proportion to ``|a_i^H x|``; these weights make all of them move alike.
+    The weighted misfit is, up to a factor between 1 and 2, that of the amplitudes, ``sum (|a_i^H x| - y_i^(1/2))^2``.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, x = lr.datasets.random_phase(40, oversampling=8)
+    >>> result = lr.solve(problem, rank=1, solver=lr.solvers.RCG(reweighting=lr.phase.Fisher()))
+    >>> lr.phase.phase_distance(result.signal, x) < 1e-5
+    True
+    """
+
+    def __call__(self, problem: Problem, state: State) -> Vector:
+        if not isinstance(problem, PhaseRetrieval):
+            raise TypeError(f"Fisher's weights are for PhaseRetrieval, and this is a {type(problem).__name__}: leave them out")
+        size = (state.gradient.residual + problem.y).real + problem.y
+        return 1 / (size + 1e-12 * float(size.max()))

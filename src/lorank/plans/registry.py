@@ -1,0 +1,92 @@
+"""Solvers by name, and specialised defaults for some problems.
+
+``solver="auto"`` is :class:`~lorank.plans.Auto`, unless a folder that knows a kind of problem better has registered a solver
+of its own for it (:func:`register_default`). A default start can be replaced in the same way (:func:`register_default_start`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ..common.checks import check, did_you_mean
+from ..loop.runner import SOLVER, Solver
+from ..loop.steps import Constant, Exact
+from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
+from ..problems import Problem
+from ..solvers.gauss_newton import GaussNewton
+from ..solvers.iht import IHT, NIHT
+from ..solvers.rcg import RCG
+from ..solvers.rgd import RGD
+from ..starts.protocol import Start
+from .auto import Auto
+
+SOLVERS: dict[str, Callable[[], Solver]] = {
+    "auto": Auto,
+    "rcg": RCG,
+    "gauss-newton": GaussNewton,
+    "prgd": lambda: RGD(RowColumn(), Constant(0.7)),
+    "adaptive-prgd": lambda: RGD(RowColumn(), Exact()),
+    "rgd": lambda: RGD(Canonical(), Constant(0.5)),
+    "adaptive-rgd": lambda: RGD(Canonical(), Exact()),
+    "shampoo": lambda: RGD(Shampoo(RelativeMax(1.0)), Constant(0.7)),
+    "niht": NIHT,
+    "iht": IHT,
+}
+
+Suits = Callable[[Problem, Any], bool]  # of a problem and a rank, which is "auto" as long as it is not known
+_defaults: list[tuple[Suits, Callable[[], Solver]]] = []
+_default_starts: list[tuple[Callable[[Problem], bool], Callable[[], CheckedStart]]] = []
+
+
+class CheckedStart(Start, Protocol):
+    """A start that reports whether it succeeded, and may adjust the problem for the solver that follows."""
+
+    @property
+    def warning(self) -> str:
+        """Appended to the status; empty where the start succeeded."""
+        ...
+
+    def adjusted(self, problem: Problem) -> Problem:
+        """The problem that the solver runs on."""
+        ...
+
+
+def register_default(suits: Suits, make: Callable[[], Solver]) -> None:
+    """Use ``make()`` for ``solver="auto"`` on the problems that ``suits(problem, rank)`` holds for."""
+    _defaults.append((suits, functools.cache(make)))
+
+
+def register_default_start(suits: Callable[[Problem], bool], make: Callable[[], CheckedStart]) -> None:
+    """Use ``make()`` where no start is given, on the problems that ``suits(problem)`` holds for."""
+    _default_starts.append((suits, make))
+
+
+@functools.cache
+def named_solver(name: str) -> Solver:
+    """The solver of that name. Solvers are immutable, so that their parameters are checked only once."""
+    return SOLVERS[name]()
+
+
+def resolve_solver(solver: str | Solver, problem: Problem, rank: Any) -> Solver:
+    """The solver of a name, or the object itself, for this problem and rank."""
+    if not isinstance(solver, str):
+        check("solver", solver, SOLVER)
+        return solver
+    name = solver.lower()  # papers write PRGD
+    if name not in SOLVERS:
+        raise ValueError(
+            f"unknown solver {solver!r}: choose one of {', '.join(map(repr, SOLVERS))}, or pass a solver object"
+            + did_you_mean(solver, SOLVERS)
+        )
+    if name == "auto":
+        for suits, make in _defaults:
+            if suits(problem, rank):
+                return make()
+    return named_solver(name)
+
+
+def default_start(problem: Problem) -> CheckedStart | None:
+    """The start registered for this kind of problem; None where the solver's own is used."""
+    return next((make() for suits, make in _default_starts if suits(problem)), None)

@@ -1,0 +1,280 @@
+"""A whole table of counts: every entry was looked at, and most of them are zero."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+
+from ..backends import Array, Arrays, Backend, Observations, Vector, get_backend
+from ..common.checks import NOT_NEGATIVE, YES_OR_NO, check, one_of
+from ..geometry import FixedRank
+from ..geometry.truncated_svd import truncated_svd
+from ..losses import Poisson
+from .counts_gradient import NOTHING, CountGradient
+from .input_checks import plain_array
+from .problem import Problem
+
+
+class CountTable(Problem):
+    """Counts ``Y_ij`` of all entries of a table, Poisson with means ``exp(row_i + col_j + X_ij)``: Poisson factorisation.
+
+    For genes x cells, words x documents, events x places: a sparse matrix of counts whose zeros were observed, which for
+    :class:`Completion` they are not. Offsets of rows and columns stand for depth and abundance; X of low rank is what
+    remains. Work is proportional to the whole table, memory to the counts that are not zero.
+
+    Parameters
+    ----------
+    counts : (n1, n2) SciPy sparse matrix or array
+        Whole numbers, none below zero.
+    offsets : {"totals", "columns", "rows", "none"} or a pair of arrays
+        ``"totals"``: the logarithms of the rows' and columns' totals, so that ``X = 0`` is the table of independent rows and
+        columns. ``"columns"`` and ``"rows"``: of one of these alone (the depth of cells, say), with a mean for the rest. Or the
+        logarithms themselves, for rows and for columns.
+    intercepts : bool
+        Learn an offset of each row along with X, as GLM-PCA does, instead of taking its total's: at each X they are what fits
+        best. ``learned_offsets(X)`` has them.
+    ridge : float
+        ``ridge X_ij^2 / 2`` is added for each entry, or X would grow without end where there is hardly a count.
+    dtype : {"float64", "float32"}
+        Single precision takes about half the time.
+    backend : str, optional
+        As in :class:`Completion`.
+
+    Raises
+    ------
+    ValueError
+        Where a count is negative or not whole, or offsets or exposures do not fit the table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lorank as lr
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.outer(rng.standard_normal(60), rng.standard_normal(40))
+    >>> table = lr.CountTable(rng.poisson(2 * np.exp(X)))
+    >>> result = lr.solve(table, rank=2)
+    >>> result.converged, table.deviance(result.X) < 0.7 * table.deviance(table.zero(1))
+    (True, True)
+    """
+
+    rests = True
+    blas_threads = 1  # blocks of rows are shared out among threads instead
+
+    def __init__(
+        self,
+        counts: Any,
+        offsets: Any = "totals",
+        *,
+        intercepts: bool = False,
+        ridge: float = 3e-2,
+        dtype: Any = "float64",
+        backend: str | Backend | None = None,
+    ) -> None:
+        check("ridge", ridge, NOT_NEGATIVE)
+        check("intercepts", intercepts, YES_OR_NO)
+        name = np.dtype(dtype).name if not isinstance(dtype, str) else dtype
+        check("dtype", name, one_of(("float64", "float32")))
+        table = _sparse(counts)
+        self.ridge, self.intercepts = float(ridge), bool(intercepts)
+        place = get_backend(backend)
+        data = place.asarray(table.data.astype(name))
+        indptr, indices = place.asindex(table.indptr.astype(np.int64)), place.asarray(table.indices.astype(np.int32))
+        self.observations: Observations = place.make_observations(indptr, indices, data, table.shape[1])
+        rows, cols = (np.asarray(table.sum(axis), float).ravel() for axis in (1, 0))
+        self._set_offsets(*_offsets(offsets, rows, cols), place)
+
+    def _set_offsets(self, rows: np.ndarray, cols: np.ndarray, backend: Backend) -> None:
+        """Take over the observations, with these offsets."""
+        self.offsets = rows, cols
+        observed, y = self.observations, self.observations.values
+        self.sides = [backend.astype(backend.asarray(a[:, None]), backend.dtype(y)) for a in (rows, cols)]
+        host = backend.to_numpy(y).astype(float)
+        # Of -log P: what does not depend on X, such that the rest is half the deviance.
+        at_offsets = float(np.asarray(backend.to_numpy(observed.sums(y, 0)), float) @ rows) + float(
+            np.asarray(backend.to_numpy(observed.sums(y, 1)), float) @ cols
+        )
+        self._constant = float((host * np.log(np.maximum(host, 1)) - host).sum()) - at_offsets
+        with np.errstate(over="ignore"):
+            self._null = float(np.exp(rows).sum() * np.exp(cols).sum())
+        if not self._null < 1e30:
+            raise ValueError("offsets are logarithms, and these add up to more counts than there can be: take logarithms first")
+        self.totals = backend.astype(backend.asarray(backend.to_numpy(observed.sums(y, 0))[:, None]), backend.dtype(y))
+        shape = observed.shape
+        fit = _TableFit(Poisson(self.ridge), max(self._null + self._constant, 1e-12))
+        super().__init__(y, shape, gain=self._null / (shape[0] * shape[1]), backend=backend, datafit=fit)
+
+    @property
+    def m(self) -> int:
+        """Number of entries: all are observed."""
+        return self.shape[0] * self.shape[1]
+
+    def forward(self, left: Array, right: Array) -> Array:
+        raise TypeError(
+            f"a CountTable of {self.shape[0]:,} x {self.shape[1]:,} has no list of all its entries: use solver='auto', 'rcg', "
+            "'rgd' or 'prgd', which do without it"
+        )
+
+    def adjoint(self, p: Array) -> Any:
+        return self.forward(p, p)
+
+    def gradient(self, X: FixedRank) -> CountGradient:
+        return CountGradient(self, X)
+
+    def counts(self) -> tuple[Array, Array]:
+        """The rows' and columns' expected totals at ``X = 0``: how much each of them is known about."""
+        rows, cols = (np.exp(a) for a in self.offsets)
+        asarray = self.backend.asarray
+        return asarray(rows * cols.sum()), asarray(cols * rows.sum())
+
+    def deviance(self, X: FixedRank) -> float:
+        """Twice the log-likelihood that is lost against a table that fits each count: without the ridge."""
+        return self.misfit(X) ** 2
+
+    def misfit(self, X: FixedRank, learned: Any = None) -> float:
+        return math.sqrt(max(2 * self.gradient(X).half_deviance, 0.0))
+
+    def learned_offsets(self, X: FixedRank) -> np.ndarray:
+        """The (n1,) offsets of the rows at X: those given, or with ``intercepts=True`` those that fit best."""
+        shifts = self.gradient(X).shifts
+        return self.offsets[0] if shifts is None else self.offsets[0] + self.backend.to_numpy(shifts)[:, 0]
+
+    def means(self, X: FixedRank, rows: Any, cols: Any) -> np.ndarray:
+        """The expected counts at index pairs."""
+        offsets = self.learned_offsets(X) if self.intercepts else self.offsets[0]
+        z = X.backend.to_numpy(X.entries(rows, cols)) + offsets[np.asarray(rows)] + self.offsets[1][np.asarray(cols)]
+        return Poisson().mean(z)
+
+    def dof(self, rank: Any) -> int:
+        return super().dof(rank) + (self.shape[0] if self.intercepts else 0)
+
+    def split(self, rng: np.random.Generator, share: float) -> tuple[CountTable, CountTable]:
+        """Counts of which about a share is taken away one by one, and those: two independent tables, by thinning."""
+        host = self.observations.host()
+        taken = rng.binomial(host.values.astype(np.int64), share)
+        parts = []
+        for values, part in ((host.values - taken, 1 - share), (taken, share)):
+            twin, asarray = copy.copy(self), self.backend.asarray
+            twin.observations = self.observations.with_values(asarray(values.astype(host.values.dtype)))
+            twin._set_offsets(self.offsets[0] + math.log(part), self.offsets[1], self.backend)
+            parts.append(twin)
+        return parts[0], parts[1]
+
+    def own_start(self, rank: int, rng: np.random.Generator) -> FixedRank:
+        """The best fit of that rank to the parabolas at ``X = 0``, whose weights are a product of rows' and columns'.
+
+        With ``mu = D D'`` the means there, that is ``D^-1/2 H_r((Y - mu) / mu^1/2) D'^-1/2``: correspondence analysis. Rows and
+        columns with hardly a count are held back.
+        """
+        backend, observed = self.backend, self.observations
+        scales = [backend.astype(backend.asarray(np.exp(a / 2)[:, None]), self.dtype) for a in self.offsets]
+        damped = []
+        for own, other in (self.offsets, self.offsets[::-1]):
+            total = np.exp(own) * np.exp(other).sum()  # expected in that row
+            held = np.exp(own / 2) / (np.exp(own) + np.exp(own) / np.maximum(total, 1e-30) * 10 * rank + 1e-30)
+            damped.append(backend.astype(backend.asarray(held[:, None]), self.dtype))
+        times, adjoint_times = observed.products(self.y)
+        inverse = [1 / (s + 1e-15) * (s > 1e-15) for s in scales]
+
+        def product(v: Array) -> Array:
+            v = backend.asarray(v)
+            return inverse[0] * times(inverse[1] * v) - backend.product(scales[0], backend.gram(scales[1], v))
+
+        def adjoint_product(u: Array) -> Array:
+            u = backend.asarray(u)
+            return inverse[1] * adjoint_times(inverse[0] * u) - backend.product(scales[1], backend.gram(scales[0], u))
+
+        start = adjoint_product(backend.random_normal(rng, (self.shape[0], min(rank + 5, *self.shape)), self.dtype))
+        found = truncated_svd(product, adjoint_product, start, rank, backend, tol=1e-2, restarts=4)
+        left, right = backend.asarray(found.U * found.s) * damped[0], backend.asarray(found.V) * damped[1]
+        X = FixedRank.from_factors(left, right, backend=backend)
+        G = self.gradient(FixedRank.zero(self.shape, 1, self.dtype, backend))
+        return FixedRank(X.U, X.s * min(G.exact_step(X.U * X.s, X.V), 1.0), X.V, backend)
+
+    def _add_pattern(self, found: Any) -> None:
+        entries = self.observations.host()
+        for a in (entries.indptr, entries.indices, *self.offsets, np.array([self.intercepts])):
+            found.update(np.ascontiguousarray(a).tobytes())
+
+    def _moved(self, backend: Backend) -> CountTable:
+        twin, host = copy.copy(self), self.observations.host()
+        indptr, indices, values = map(backend.asarray, host[:3])
+        twin.observations = backend.make_observations(indptr, indices, values, self.shape[1])
+        twin._set_offsets(*self.offsets, backend)
+        return twin
+
+
+class _TableFit:
+    """What a problem asks of its datafit before there is a gradient."""
+
+    def __init__(self, loss: Poisson, null: float) -> None:
+        self.loss, self.null = loss, null
+
+    def at_zero(self, y: Vector, backend: Arrays) -> float:
+        return self.null
+
+    def value(self, d: Vector, y: Vector, backend: Arrays) -> float:
+        raise TypeError("a CountTable has no list of all its entries")
+
+    def slope(self, d: Vector, y: Vector) -> Vector:
+        raise TypeError("a CountTable has no list of all its entries")
+
+    def curvature(self, d: Vector, y: Vector) -> Vector | None:
+        raise TypeError("a CountTable has no list of all its entries")
+
+    def __repr__(self) -> str:
+        return f"whole table, {self.loss!r}"
+
+
+def _sparse(counts: Any) -> Any:
+    """Counts as CSR, checked."""
+    import scipy.sparse
+
+    if not hasattr(counts, "tocsr"):
+        a = plain_array(counts, "counts")
+        if a.ndim != 2 or a.dtype.kind not in "biuf":
+            raise ValueError(f"counts must be a table of numbers, got an array of shape {a.shape} and {a.dtype}")
+        if not np.isfinite(a).all():
+            i, j = np.argwhere(~np.isfinite(a))[0]
+            raise ValueError(
+                f"counts[{i}, {j}] = {a[i, j]}: a whole table has no gaps; for one with gaps pass the observed entries to "
+                "Completion(rows, cols, counts, loss='poisson')"
+            )
+        counts = scipy.sparse.csr_array(a)
+    table = scipy.sparse.csr_array(counts)
+    if table.ndim != 2 or not min(table.shape):
+        raise ValueError(f"counts must be a table, got shape {table.shape}")
+    table.sum_duplicates()
+    table.eliminate_zeros()
+    coo = table.tocoo()
+    for bad, words in ((~(table.data >= 0), "counts are 0, 1, 2, ..."), (table.data % 1 != 0, "counts are whole numbers")):
+        if bad.any():
+            k = int(np.flatnonzero(bad)[0])
+            raise ValueError(
+                f"counts[{coo.row[k]}, {coo.col[k]}] = {table.data[k]:g}: {words}; pass raw counts (and depths as offsets), or "
+                "use Completion.from_dense for measurements"
+            )
+    if not table.nnz:
+        raise ValueError(f"all {table.shape[0]:,} x {table.shape[1]:,} counts are zero: there is nothing to fit")
+    return table
+
+
+def _offsets(offsets: Any, rows: np.ndarray, cols: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    total = rows.sum()
+    if isinstance(offsets, str):
+        check("offsets", offsets, one_of(("totals", "columns", "rows", "none")))
+        left = rows if offsets in ("totals", "rows") else np.full(len(rows), total / len(rows))
+        right = cols if offsets in ("totals", "columns") else np.full(len(cols), total / len(cols))
+        with np.errstate(divide="ignore"):
+            return np.maximum(np.log(left) - np.log(total), NOTHING), np.maximum(np.log(right), NOTHING)
+    if not isinstance(offsets, (tuple, list)) or len(offsets) != 2:
+        raise ValueError("offsets must be 'totals', 'columns', 'rows', 'none', or a pair of arrays of logarithms")
+    found = []
+    for name, a, n in (("rows", offsets[0], len(rows)), ("columns", offsets[1], len(cols))):
+        a = np.asarray(a, float)
+        if a.shape != (n,) or not np.isfinite(a).all():
+            raise ValueError(f"offsets of {name} must be {n:,} finite logarithms, got an array of shape {a.shape}")
+        found.append(a)
+    return found[0], found[1]

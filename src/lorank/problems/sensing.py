@@ -1,0 +1,300 @@
+"""Matrix sensing: inner products of X with known matrices."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..backends import Array, Backend, backend_of, get_backend
+from ..common.checks import NUMBER, POSITIVE, counted, shown
+from .function_checks import check_function, check_pair
+from .gradient import Gradient
+from .input_checks import as_shape, check_gain, finite_array, functions_of_numpy, measurement_vector
+from .problem import Problem
+
+BLOCK = 8 << 20  # bytes of A that one step of a pass takes: read once from memory, used twice from the cache
+
+
+class Sensing(Problem):
+    """Measurements ``y_i = <A_i, X>``, that is ``sum(conj(A_i) * X)``.
+
+    Parameters
+    ----------
+    A : (m, n1, n2) or (m, n1 n2) array
+        The measuring matrices, real or complex. Kept as it is, without a copy where it is contiguous.
+    y : (m,) array
+        The measurements.
+    shape : (int, int), optional
+        The shape of X; needed where A is a table of flattened matrices.
+    gain : float, optional
+        About ``|A Z|^2 / |Z|_F^2``: by default the mean over all directions, ``|A|_F^2 / (n1 n2)``.
+    backend : str or backend, optional
+
+    Notes
+    -----
+    For a large structured operator write a pair of functions, :meth:`from_functions`, or a subclass of
+    :class:`~lorank.Problem`: neither needs an array of all A_i.
+
+    Raises
+    ------
+    ValueError
+        Where A, y and the shape do not belong together, or something is not finite; with ``check=True`` also where forward and
+        adjoint do not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lorank as lr
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.outer(rng.standard_normal(8), rng.standard_normal(6))
+    >>> A = rng.standard_normal((60, 8, 6))
+    >>> result = lr.solve(lr.Sensing(A, np.tensordot(A, X)), rank=1)
+    >>> bool(abs(result.X.to_dense() - X).max() < 1e-4)
+    True
+    """
+
+    isotropic = True
+    blas_threads = None  # products with all of A are large: BLAS may use what threads it has
+
+    def __init__(
+        self,
+        A: Any,
+        y: Any,
+        shape: tuple[int, int] | None = None,
+        *,
+        gain: float | None = None,
+        backend: str | Backend | None = None,
+    ) -> None:
+        backend = get_backend(backend, A, y)
+        A = finite_array(A, "A")
+        y = measurement_vector(y)
+        if A.ndim == 3:
+            if shape is not None and as_shape(shape) != tuple(A.shape[1:]):
+                raise ValueError(f"A holds {A.shape[1]} x {A.shape[2]} matrices, but shape says {shape!r}")
+            shape = (A.shape[1], A.shape[2])
+        elif A.ndim != 2:
+            raise ValueError(f"A must be an (m, n1, n2) or (m, n1 n2) array, got shape {tuple(A.shape)}")
+        elif shape is None:
+            raise ValueError(f"A has shape {tuple(A.shape)}, one flattened matrix a row: say shape=(n1, n2) as well")
+        n1, n2 = as_shape(shape)
+        if A.ndim == 2 and A.shape[1] != n1 * n2:
+            raise ValueError(f"a row of A has {counted(A.shape[1], 'entry', 'entries')}, a {n1} x {n2} matrix has {n1 * n2:,}")
+        if len(A) != len(y):
+            raise ValueError(
+                f"A holds {counted(len(A), 'matrix', 'matrices')} and y {counted(len(y), 'measurement')}: "
+                "there must be one for each"
+            )
+        dtype = np.result_type(backend_of(A).dtype(A), backend_of(y).dtype(y))
+        self.A = backend.asarray(A, dtype).reshape(len(A), n1 * n2)
+        if gain is None:
+            with np.errstate(over="ignore"):
+                gain = sum(backend.squared_norm(part) for part in self._blocks()) / (n1 * n2)
+            if not math.isfinite(gain):
+                raise ValueError("A holds numbers whose squares overflow: divide A and y by a constant")
+        super().__init__(backend.asarray(y, dtype), (n1, n2), gain=_gain(gain), backend=backend)
+
+    @classmethod
+    def from_functions(
+        cls,
+        forward: Callable[[Array, Array], Array],
+        adjoint: Callable[[Array], Any],
+        y: Any,
+        shape: tuple[int, int],
+        *,
+        gain: float | None = None,
+        check: bool = False,
+        backend: str | Backend | None = None,
+    ) -> FunctionSensing:
+        """Sensing by a pair of functions.
+
+        They are given arrays of the kind that y is: NumPy's, or tensors on its device.
+
+        Parameters
+        ----------
+        forward : callable
+            ``forward(left, right)`` gives ``A(left right^H)``, an (m,) array, for thin factors left (n1 x k), right (n2 x k).
+        adjoint : callable
+            ``adjoint(p)`` gives ``A* p``: an n1 x n2 array, SciPy sparse matrix or LinearOperator.
+        y : (m,) array
+            The measurements.
+        shape : (int, int)
+            The shape of X.
+        gain : float, optional
+            By default estimated from a few random matrices of rank 1.
+        check : bool
+            Run the dot test, and refuse a pair that does not match; warn of rows and columns that no measurement touches.
+
+        Examples
+        --------
+        The sums over the rows and over the columns of X, and its diagonal:
+
+        >>> import numpy as np, scipy.sparse as sp, lorank as lr
+        >>> n, rng = 40, np.random.default_rng(0)
+        >>> def forward(left, right):
+        ...     rows, cols = left @ right.sum(0).conj(), right.conj() @ left.sum(0)
+        ...     return np.concatenate([rows, cols, (left * right.conj()).sum(1)])
+        >>> def adjoint(p):
+        ...     rows, cols, diagonal = p.reshape(3, n)
+        ...     return rows[:, None] + cols[None, :] + np.diag(diagonal)
+        >>> u = rng.random((n, 1))
+        >>> problem = lr.Sensing.from_functions(forward, adjoint, forward(u, u), (n, n), check=True)
+        """
+        return FunctionSensing(forward, adjoint, y, shape, gain=gain, check=check, backend=backend)
+
+    def _moved(self, backend: Backend) -> Sensing:
+        twin = copy.copy(self)
+        twin.A = backend.asarray(self.backend.to_numpy(self.A))
+        Problem.__init__(twin, backend.asarray(self.backend.to_numpy(self.y)), self.shape, gain=self.gain, backend=backend)
+        return twin
+
+    def check_scale(self) -> None:
+        super().check_scale()
+        check_gain(self.largest, self.gain, self.dtype)
+
+    def forward(self, left: Array, right: Array) -> Array:
+        left, right = self.backend.asarrays(left, right)
+        return self._apply((left @ right.conj().T).ravel())
+
+    def adjoint(self, p: Array) -> Array:
+        return (self.backend.asarray(p) @ self.A).reshape(self.shape)
+
+    def gradient(self, X: Any) -> Gradient:
+        return SensingGradient(self, X)
+
+    def _apply(self, x: Array) -> Array:
+        """``conj(A) x``."""
+        return (self.A @ x.conj()).conj() if self.dtype.kind == "c" else self.A @ x
+
+    def _blocks(self) -> Any:
+        step = max(1, BLOCK // max(self.A.shape[1] * self.A.itemsize, 1))
+        return (self.A[k : k + step] for k in range(0, len(self.A), step))
+
+    def residual_and_adjoint(self, x: Array) -> tuple[Array, Array]:
+        """``A x - y`` and ``A*(A x - y)`` in one pass over A, which is what costs time here."""
+        if not self.backend.in_main_memory:  # on a device two large products take less time than many small ones
+            residual = self._apply(x) - self.y
+            return residual, (residual @ self.A).reshape(self.shape)
+        residuals: list[Array] = []
+        g: Any = 0
+        k, conjugate = 0, self.dtype.kind == "c"
+        for part in self._blocks():
+            stop = k + len(part)
+            image = (part @ x.conj()).conj() if conjugate else part @ x
+            residuals.append(image - self.y[k:stop])
+            g = residuals[-1] @ part + g
+            k = stop
+        return self.backend.concat(residuals, axis=0), g.reshape(self.shape)
+
+
+class SensingGradient(Gradient):
+    """The gradient of dense sensing: the residual and G, a small n1 x n2 matrix, from one pass over A."""
+
+    problem: Sensing
+
+    @functools.cached_property
+    def _pass(self) -> tuple[Array, Array]:
+        X = self.X
+        return self.problem.residual_and_adjoint(((X.U * X.s) @ X.V.conj().T).ravel())
+
+    @property
+    def residual(self) -> Array:  # type: ignore[override]
+        return self._pass[0]
+
+    @property
+    def matrix(self) -> Array:  # type: ignore[override]
+        return self._pass[1]
+
+
+class FunctionSensing(Problem):
+    """Sensing by a user's pair of functions; see :meth:`Sensing.from_functions`."""
+
+    blas_threads = None
+
+    def __init__(
+        self,
+        forward: Callable[[Array, Array], Array],
+        adjoint: Callable[[Array], Any],
+        y: Any,
+        shape: tuple[int, int],
+        *,
+        gain: float | None = None,
+        check: bool = False,
+        backend: str | Backend | None = None,
+    ) -> None:
+        check_function("forward", forward, ("left", "right"), "A(left right^H), one number for each measurement")
+        check_function("adjoint", adjoint, ("p",), "A* p, an n1 x n2 matrix")
+        self._forward, self._adjoint = forward, adjoint
+        y = measurement_vector(y)
+        backend = get_backend(backend, y)
+        self._of_numpy = functions_of_numpy(y, backend)
+        super().__init__(backend.asarray(y), as_shape(shape), gain=1.0, backend=backend)
+        self.gain = self._estimate() if gain is None else _gain(gain)
+        if check:
+            check_pair(self, min(2, *self.shape), ("row", "column"), stacklevel=4)  # of who calls from_functions
+
+    def check_scale(self) -> None:
+        super().check_scale()
+        check_gain(self.largest, self.gain, self.dtype)
+
+    def forward(self, left: Array, right: Array) -> Array:
+        image = self.backend.asarray(self._forward(*map(self._given, self.backend.asarrays(left, right))))
+        if image.shape != self.y.shape:
+            raise ValueError(f"forward gives an array of shape {tuple(image.shape)}, and y has shape {tuple(self.y.shape)}")
+        return self._cast(image, "forward")
+
+    def adjoint(self, p: Array) -> Any:
+        matrix = self._adjoint(self._given(p))
+        if tuple(getattr(matrix, "shape", ())) != self.shape:
+            raise ValueError(f"adjoint gives a {type(matrix).__name__} of shape {np.shape(matrix)}, expected {self.shape}")
+        if hasattr(matrix, "rmatmat"):  # a LinearOperator, which has no entries to cast
+            return _OfNumPy(matrix, self.backend) if self._of_numpy else matrix
+        return self._cast(self.backend.asmatrix(matrix), "adjoint")
+
+    def _given(self, a: Array) -> Array:
+        """As the functions take it: in main memory, tensors and NumPy's arrays are two views of the same numbers.
+
+        A copy, for a function that works in place must not change what the solver holds.
+        """
+        a = self.backend.copy(a)
+        return self.backend.to_numpy(a) if self._of_numpy else a
+
+    def _cast(self, a: Any, name: str) -> Any:
+        """In the problem's precision: double in one function would make everything double."""
+        if self.backend.is_complex(a) and self.dtype.kind != "c":
+            raise ValueError(f"{name} gives complex numbers, and y is real: take the real part, or pass y.astype(complex)")
+        return a if self.backend.dtype(a) == self.dtype else self.backend.astype(a, self.dtype)
+
+    def _estimate(self, trials: int = 8) -> float:
+        """The mean of ``|A Z|^2 / |Z|_F^2`` over a few random Z of rank 1."""
+        rng, total = np.random.default_rng(0), 0.0
+        for _ in range(trials):
+            left, right = (self.backend.random_normal(rng, (n, 1), self.dtype) for n in self.shape)
+            total += (self.backend.norm(self.forward(left, right)) / self.backend.norm(left) / self.backend.norm(right)) ** 2
+        if not (math.isfinite(total) and total > 0):
+            raise ValueError(f"forward gives {'zero' if total == 0 else 'nan or inf'} for random matrices: nothing is measured")
+        return total / trials
+
+
+class _OfNumPy:
+    """A LinearOperator of NumPy arrays, for any arrays in main memory."""
+
+    def __init__(self, matrix: Any, backend: Backend) -> None:
+        self.matrix, self.backend, self.shape = matrix, backend, matrix.shape
+
+    def __matmul__(self, v: Array) -> Array:
+        return self.backend.asarray(self.matrix @ self.backend.to_numpy(v))
+
+    def rmatmat(self, u: Array) -> Array:
+        return self.backend.asarray(self.matrix.rmatmat(self.backend.to_numpy(u)))
+
+
+def _gain(gain: float) -> float:
+    if not POSITIVE.holds(gain):
+        hint = ": is A zero?" if NUMBER.holds(gain) and gain == 0 else ""
+        raise ValueError(f"gain must be a positive number, got {shown(gain)}{hint}")
+    return float(gain)

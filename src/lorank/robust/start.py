@@ -1,0 +1,38 @@
+"""Where the search for outliers begins: at a point for which large values count for little."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..backends import Vector
+from ..geometry import FixedRank
+from ..losses.residual_tails import quantile, smoothed
+from ..problems import Completion
+from ..starts.rank_growth import grow_from_rank_one
+from ..starts.staged import Staged
+
+MEAN = 1.5  # so many medians of what rank 1 leaves over are less than one of the data where these have a mean
+
+
+def coarse_start(inside: Completion, first: float, rank: int) -> tuple[float, float, FixedRank]:
+    """The first smoothing, the median of the data, and a point to begin at, for which large values count for little.
+
+    Data that have a mean are about as large as it, and that says nothing of the rest: where rank 1 leaves much less over,
+    it is in units of that.
+    """
+    observed, median, rng = inside.observations, quantile(inside.y, 0.5, inside.backend), np.random.default_rng(0)
+
+    def weighted(d: Vector, epsilon: float) -> Completion:
+        return inside.with_observations(observed.with_weights(smoothed(d, epsilon, observed.weights)[0]))
+
+    found = weighted(inside.y, 2 * first * median)
+    one = found.rank_one(rng)
+    assert one is not None
+    d = observed.residual(one.U * one.s, one.V)
+    rest = MEAN * quantile(d, 0.5, inside.backend)
+    unit = min(rest, median) if rest > 0 else median
+    if unit < median:
+        found = weighted(d, 2 * first * unit)
+    elif rank > 1 and found.balanced() is None:  # the staged start would begin with the same point
+        return first * unit, median, inside.restrict(grow_from_rank_one(found, one, rank, rng))
+    return first * unit, median, inside.restrict(Staged()(found, rank, rng))

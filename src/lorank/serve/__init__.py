@@ -1,0 +1,1 @@
+"""A web page and JSON interface for a fitted model: ``lorank serve``."""

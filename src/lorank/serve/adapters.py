@@ -1,0 +1,177 @@
+"""What the server asks of a model, alike for ratings and for what was taken. Users and items are places, from 0 on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..backends import get_backend
+from ..backends.top_k import rows_of, top_columns
+from ..estimators.implicit_factorization import ImplicitFactorization
+from ..estimators.matrix_completion import MatrixCompletion
+from ..estimators.neighbours import Explanation, nearest
+from ..estimators.recommending import explain, recommend, seen_by, similar, tasted
+from ..io.archive import FileError
+from .search import Side
+
+
+class Listed(NamedTuple):
+    """Places, best first, and numbers beside them: both without gaps."""
+
+    places: np.ndarray
+    numbers: np.ndarray
+
+
+class Served(Protocol):
+    """A model with its users and items.
+
+    Attributes
+    ----------
+    users, items : Side
+    orders : tuple of str
+        In which :meth:`recommend` can put items; the first is the default.
+    number : str
+        What stands beside recommended items: "prediction" or "score".
+    labels : dict
+        What the data call users, items and values.
+    """
+
+    users: Side
+    items: Side
+    orders: tuple[str, ...]
+    number: str
+    labels: dict[str, str]
+
+    def about(self) -> dict[str, Any]: ...
+    def taken(self, user: int, n: int) -> np.ndarray: ...
+    def recommend(self, user: int, n: int, by: str) -> Listed: ...
+    def recommend_for(self, items: np.ndarray, n: int) -> Listed: ...
+    def similar(self, side: str, place: int, n: int) -> Listed: ...
+    def explain(self, user: int, item: int) -> Explanation: ...
+
+
+def served(model: Any, titles: Mapping[str, str] | None = None) -> Served:
+    """A fitted model as the server needs it.
+
+    Parameters
+    ----------
+    model : MatrixCompletion or ImplicitFactorization
+    titles : mapping, optional
+        What items are called, by their ids as text.
+    """
+    if isinstance(model, MatrixCompletion):
+        return _Ratings(model, titles)
+    if isinstance(model, ImplicitFactorization):
+        return _Taken(model, titles)
+    raise FileError(f"a {type(model).__name__} recommends nothing: serve a model of ratings, or of what was taken")
+
+
+class _Ratings:
+    """A MatrixCompletion."""
+
+    orders: tuple[str, ...] = ("taste", "rating")
+    number = "prediction"
+
+    def __init__(self, model: MatrixCompletion, titles: Mapping[str, str] | None) -> None:
+        fitted, ids = model.model_, model.ids_ or {}
+        self.model, self.taste = model, tasted(model)  # fitted now where it was not, so that no request waits for it
+        rows, cols = (ids.get(side, np.arange(n)) for side, n in zip(("rows", "cols"), fitted.shape, strict=True))
+        self.users, self.items = Side(rows, fitted.row_counts), Side(cols, fitted.col_counts, titles)
+        found = model.labels_ or {}
+        self.labels = {
+            "user": found.get("row") or "row",
+            "item": found.get("col") or "column",
+            "value": found.get("value") or "value",
+        }
+
+    def about(self) -> dict[str, Any]:
+        model = self.model
+        return {"class": "MatrixCompletion", "observations": int(self.users.counts.sum()), "rank": int(model.rank_)}
+
+    def taken(self, user: int, n: int) -> np.ndarray:
+        indptr, indices = seen_by(self.model)
+        begin, end = indptr[user : user + 2]
+        order = np.argsort(~self.model._liked[begin:end], kind="stable")[:n]
+        return indices[begin:end][order]
+
+    def recommend(self, user: int, n: int, by: str) -> Listed:
+        cols, numbers = recommend(self.model, np.array([user]), min(n, len(self.items)), True, by)
+        return _there(cols[0], numbers[0])
+
+    def recommend_for(self, items: np.ndarray, n: int) -> Listed:
+        x, _, _ = self.taste.one_row(items, np.ones(len(items), bool))
+        left = x[None, :].astype(self.taste.cols.dtype)
+        seen = (np.array([0, len(items)]), items)
+        cols, _ = top_columns(get_backend(), left, self.taste.cols, n, seen=seen, never=self.items.counts == 0)
+        places = cols[0][cols[0] >= 0]
+        return Listed(places, np.full(len(places), np.nan))  # they gave no ratings, and so none can be predicted
+
+    def similar(self, side: str, place: int, n: int) -> Listed:
+        cols, cosines = similar(self.model, np.array([place]), n, columns=side == "item")
+        return _there(cols[0], cosines[0])
+
+    def explain(self, user: int, item: int) -> Explanation:
+        return explain(self.model, np.array([user]), np.array([item]))
+
+
+class _Taken:
+    """An ImplicitFactorization."""
+
+    orders: tuple[str, ...] = ("taste",)
+    number = "score"
+
+    def __init__(self, model: ImplicitFactorization, titles: Mapping[str, str] | None) -> None:
+        if model._seen is None:
+            raise FileError(
+                "the model was fitted to more pairs than it remembers: lorank serve needs one that knows who took what"
+            )
+        self.model, self._seen = model, model._seen
+        self.users = Side(model.user_ids_, model._totals[0])
+        self.items = Side(model.item_ids_, model._totals[1], titles)
+        self.labels = {"user": "user", "item": "item", "value": "count"}
+
+    def about(self) -> dict[str, Any]:
+        model = self.model
+        return {
+            "class": "ImplicitFactorization",
+            "observations": len(model._counts),
+            "rank": int(model.item_factors_.shape[1]),
+        }
+
+    def taken(self, user: int, n: int) -> np.ndarray:
+        indptr, indices = self._seen
+        begin, end = indptr[user : user + 2]
+        order = np.argsort(-self.model._counts[begin:end], kind="stable")[:n]
+        return indices[begin:end][order]
+
+    def recommend(self, user: int, n: int, by: str) -> Listed:
+        seen = rows_of(*self._seen, np.array([user]))
+        if not len(seen[1]):
+            return Listed(np.empty(0, np.int64), np.empty(0))
+        return self._best(self.model.user_factors_[[user]], seen, n)
+
+    def recommend_for(self, items: np.ndarray, n: int) -> Listed:
+        x, _ = self.model._solved(items, np.ones(len(items)))
+        return self._best(x[None, :].astype(np.float32), (np.array([0, len(items)]), items), n)
+
+    def similar(self, side: str, place: int, n: int) -> Listed:
+        item = side == "item"
+        factors = self.model.item_factors_ if item else self.model.user_factors_
+        counts = (self.items if item else self.users).counts
+        places, cosines = nearest(get_backend(), factors, np.array([place]), n, counts == 0)
+        return _there(places[0], cosines[0])
+
+    def explain(self, user: int, item: int) -> Explanation:
+        found = self.model.explain(self.users.ids[user], self.items.ids[item])
+        return found._replace(items=np.searchsorted(self.items.ids, found.items))
+
+    def _best(self, left: np.ndarray, seen: tuple[np.ndarray, np.ndarray], n: int) -> Listed:
+        never = self.items.counts == 0
+        cols, scores = top_columns(get_backend(), left, self.model.item_factors_, n, seen=seen, never=never)
+        return _there(cols[0], scores[0])
+
+
+def _there(places: np.ndarray, numbers: np.ndarray) -> Listed:
+    return Listed(places[places >= 0], numbers[places >= 0])

@@ -1,0 +1,128 @@
+"""From a model file to a running server."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import socket
+import sys
+import threading
+import warnings
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+from ..io.archive import FileError
+
+BACKLOG, AT_ONCE, HEAD = 128, 64, 16 << 10  # waiting and open connections, bytes of a request's head
+KEEP_ALIVE = 5  # seconds
+
+
+def titles_from(path: Path, label: str | None) -> dict[str, str]:
+    """What items are called, from a file with a column of ids and one of titles.
+
+    Parameters
+    ----------
+    path : path
+        CSV or TSV with names in its first line.
+    label : str, optional
+        What the model calls items: a column of that name has the ids; else the first one. Titles are in the column called
+        title or name, or in the next one. An item whose title is empty is shown by its id.
+    """
+    from ..io.delimited_text import head, read_cells
+    from ..io.text_columns import text_of
+
+    separator, names, named, _ = head(path)
+    if not named or len(names) < 2:
+        raise FileError(f"{path} has no columns of ids and of titles, with names in the first line")
+    ids = label if label in names else names[0]
+    called = [name for name in names if name.lower() in ("title", "name") and name != ids]
+    title = called[0] if called else next(name for name in names if name != ids)
+    cells = read_cells(text_of(path), path, separator, names, named)
+    found = zip(cells[ids].to_list(), cells[title].to_list(), strict=True)
+    return {one.strip(): called.strip() for one, called in found if (one or "").strip() and (called or "").strip()}
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that waits there; a FileError where that cannot be."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        found = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise FileError(f"--host {host!r} is no address of this machine: {error.strerror or error}") from None
+    try:
+        if os.name != "nt":
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+        found.listen(BACKLOG)
+    except (OSError, OverflowError) as error:
+        found.close()
+        said = getattr(error, "strerror", None) or error
+        raise FileError(f"cannot listen at {host} port {port}: {said}. Try another --port; 0 takes a free one") from None
+    return found
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def make_server(app: Any) -> Any:
+    """A server of uvicorn with limits: no websockets, small heads, few connections at a time."""
+    import uvicorn
+
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            limit_concurrency=AT_ONCE,
+            timeout_keep_alive=KEEP_ALIVE,
+            timeout_graceful_shutdown=2,
+            h11_max_incomplete_event_size=HEAD,
+        )
+    )
+
+
+def serve(path: Path, host: str, port: int, titles: Path | None, browser: bool) -> None:
+    """Load the model, listen, and answer until Ctrl-C."""
+    from .. import estimators  # noqa: F401  (registers the formats of model files)
+    from ..io.archive import load_model
+    from .adapters import served
+    from .app import LOCAL, make_app
+
+    model = load_model(path)
+    label = (getattr(model, "labels_", None) or {}).get("col")
+    app_of = served(model, None if titles is None else titles_from(titles, label))
+    local = is_local(host)
+    if not local:
+        warnings.warn(
+            f"at {host} everybody who can reach this machine can ask the model, and read all ids in it: there is no password",
+            UserWarning,
+            stacklevel=2,
+        )
+    app = make_app(app_of, LOCAL if local else None, path.stem or "lorank")
+    with listen(host, port) as waiting:
+        name = f"[{host}]" if ":" in host else host
+        url = f"http://{name}:{waiting.getsockname()[1]}/"
+        print(f"{url}  (Ctrl-C ends it)", flush=True)
+        if browser and local and _has_display():
+            threading.Timer(0.5, webbrowser.open, (url,)).start()
+        with contextlib.suppress(KeyboardInterrupt):  # the usual end
+            make_server(app).run(sockets=[waiting])
+
+
+def _has_display() -> bool:
+    """Not where a browser would be one of text in this terminal."""
+    return sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))

@@ -1,0 +1,176 @@
+"""Iterative hard thresholding: a full gradient step, then the best approximation of rank r.
+
+``X_t - alpha G`` is a sparse plus a low-rank matrix; its truncated SVD is found from products with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..backends import Array
+from ..common.checks import POSITIVE, check_parameters, optional
+from ..geometry import DiagonalWeight, FixedRank, Weights
+from ..geometry.truncated_svd import truncated_svd
+from ..geometry.weights import NO_WEIGHT
+from ..loop.runner import Solver
+from ..loop.state import State
+from ..metrics import Canonical, Metric
+from ..metrics.protocol import METRIC
+from ..problems import Gradient, Problem
+from .safeguard import SAFEGUARD, UNGUARDED, Memory, Safeguard, Trust
+
+
+class Coordinates:
+    """``Y = L^(1/2) X R^(1/2)``, in which the metric ``<L Z R, Z>`` is the plain one: there the best approximation is a
+    truncated SVD, and the gradient is ``L^(-1/2) G R^(-1/2)``. Without weights, X and G themselves.
+    """
+
+    def __init__(self, X: FixedRank, G: Gradient, weights: Weights) -> None:
+        if type(weights) is not Weights:
+            raise _refusal(weights)
+        self.left, self.right, self.G = _root(weights.left), _root(weights.right), G
+        self.plain = self.left is None and self.right is None
+        self.X = X if self.plain else self._scaled(X, 1)
+
+    def out(self, left: Array, right: Array) -> tuple[Array, Array]:
+        """Factors of a matrix in these coordinates as those of the matrix itself."""
+        return _by(left, self.left, -1), _by(right, self.right, -1)
+
+    def back(self, Y: FixedRank) -> FixedRank:
+        return Y if self.plain else self._scaled(Y, -1)
+
+    def _scaled(self, X: FixedRank, power: int) -> FixedRank:
+        left, right = _by(X.U * X.s, self.left, power), _by(X.V, self.right, power)
+        return FixedRank.from_factors(left, right, backend=X.backend)
+
+    def times(self, v: Array) -> Array:
+        return _by(self.G.times(_by(v, self.right, -1)), self.left, -1)
+
+    def adjoint_times(self, u: Array) -> Array:
+        return _by(self.G.adjoint_times(_by(u, self.left, -1)), self.right, -1)
+
+    @property
+    def along(self) -> Array:
+        """``G^H U``."""
+        return self.G.GhU if self.plain else self.adjoint_times(self.X.U)
+
+
+def _root(weight: Any) -> Array | None:
+    if weight is NO_WEIGHT:
+        return None
+    if not isinstance(weight, DiagonalWeight):
+        raise _refusal(weight)
+    return weight.w[:, None] ** 0.5
+
+
+def _refusal(weights: Any) -> ValueError:
+    return ValueError(
+        "hard thresholding takes metrics that weigh each row and column by one number, such as lorank.metrics.Counts(): this "
+        f"one has {type(weights).__name__}"
+    )
+
+
+def _by(a: Array, root: Array | None, power: int) -> Array:
+    return a if root is None else a * root if power > 0 else a / root
+
+
+@dataclass(frozen=True)
+class IHT(Solver):
+    """``X_{t+1} = H_r(X_t - alpha G_t)`` with a constant step ``alpha = factor / gain``.
+
+    Parameters
+    ----------
+    factor : float
+    accuracy : float
+        Of the truncated SVD, relative to the length of the step.
+    safeguard : Safeguard or None
+        Shortens steps after which the residual grows (fallbacks are not used here).
+    metric : Metric
+        In which steps are steepest and approximations best: :class:`~lorank.metrics.Counts` where some rows and columns were
+        seen much more often than others. One that weighs each row and column by a number.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.IHT(factor=0.7), max_iter=2000, tol=1e-3).converged
+    True
+    """
+
+    factor: float = 0.5
+    accuracy: float = 1e-4
+    safeguard: Safeguard | None = field(default_factory=lambda: Safeguard(fallbacks=()))
+    metric: Metric = field(default_factory=Canonical)
+
+    def __post_init__(self) -> None:
+        check_parameters(self, factor=POSITIVE, accuracy=POSITIVE, safeguard=optional(SAFEGUARD), metric=METRIC)
+
+    def start(self, problem: Problem, state: State) -> Memory:
+        return Memory(self.metric.start(state.gradient), Trust(best=state.residual))
+
+    def alpha(self, problem: Problem, at: Coordinates) -> float:
+        return self.factor / problem.gain
+
+    def step(self, problem: Problem, state: State) -> State:
+        memory = state.memory
+        weights, metric = self.metric.weights(state.gradient, memory.metric)
+        at = Coordinates(state.X, state.gradient, weights)
+        alpha = self.alpha(problem, at)
+
+        def candidate(step: float) -> FixedRank:
+            return at.back(hard_threshold(at, step, self.accuracy))
+
+        new, trust = (self.safeguard or UNGUARDED).advance(problem, state, memory.trust, alpha, candidate)
+        return new.remember(Memory(metric, trust))
+
+
+@dataclass(frozen=True)
+class NIHT(IHT):
+    """Normalised IHT: the exact step along G projected on the column space of X_t (Tanner and Wei).
+
+    ``alpha = |U U^H G|^2 / |A(U U^H G)|^2``. With ``metric=Counts()`` all of it happens in coordinates in which rows and
+    columns that were seen more often weigh more; the default is the published method.
+
+    Parameters
+    ----------
+    factor : float
+        On that step.
+    accuracy : float
+        Of the truncated SVD, relative to the length of the step.
+    safeguard : Safeguard or None
+        Shortens steps after which the residual grows (fallbacks are not used here).
+    metric : Metric
+        In which steps are steepest and approximations best, as for :class:`IHT`.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.NIHT(), max_iter=2000, tol=1e-3).converged
+    True
+    """
+
+    factor: float = 1.0
+
+    def alpha(self, problem: Problem, at: Coordinates) -> float:
+        along = at.along
+        squares = at.X.backend.norm(along) ** 2
+        energy = at.G.image_energy(problem.forward(*at.out(at.X.U, along)))
+        return self.factor * squares / energy if energy > 0 else 0.0
+
+
+def hard_threshold(at: Coordinates, alpha: float, accuracy: float) -> FixedRank:
+    """``H_r(X - alpha G)``, from the products of X and G with thin matrices, starting at X's own singular vectors."""
+    X, backend = at.X, at.X.backend
+    gram, product = backend.gram, backend.product
+
+    def times(v: Array) -> Array:
+        return product(X.U * X.s, gram(X.V, v)) - alpha * at.times(v)
+
+    def adjoint_times(u: Array) -> Array:
+        return product(X.V * X.s, gram(X.U, u)) - alpha * at.adjoint_times(u)
+
+    length = alpha * at.G.residual_norm
+    tol = accuracy * length / (X.norm() + length)
+    return truncated_svd(times, adjoint_times, X.V, X.rank, backend, tol=tol, depth=2)

@@ -1,0 +1,45 @@
+"""Starts by name, and points that users pass in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backends import as_owned
+from ..common.checks import did_you_mean
+from ..geometry import FixedRank
+from ..problems import Problem
+from .continuation import Continuation
+from .protocol import Start
+from .rescaled import BalancedStart
+from .spectral import Spectral
+from .staged import Staged
+
+STARTS: dict[str, Start] = {
+    "spectral": Spectral(),
+    "staged": Staged(),
+    "continuation": Continuation(),
+    "balanced": BalancedStart(),
+}
+
+
+def resolve_start(start: Any, problem: Problem, rank: int) -> Start | FixedRank:
+    """A start from a name, a callable or a point."""
+    if isinstance(start, str):
+        if start not in STARTS:
+            names = ", ".join(map(repr, STARTS))
+            raise ValueError(f"unknown start {start!r}: choose one of {names}, or pass a point{did_you_mean(start, STARTS)}")
+        return STARTS[start]
+    if isinstance(start, tuple) and len(start) == 3:
+        U, s, V = (as_owned(a) for a in start)
+        start = FixedRank(U, s, V)
+    if hasattr(start, "manifold"):
+        return check_point(start, problem, rank)
+    if callable(start) and not isinstance(start, type):
+        return start
+    got = f"the class {start.__name__} itself: write {start.__name__}()" if isinstance(start, type) else type(start).__name__
+    raise ValueError(f"start must be a name, a FixedRank point, a triple (U, s, V) or a start such as Spectral(), got {got}")
+
+
+def check_point(X: Any, problem: Problem, rank: Any) -> FixedRank:
+    """The point in the problem's dtype and backend, or a ValueError that says what is wrong with it."""
+    return problem.manifold.check_point(X, problem.shape, rank, problem.dtype, problem.backend)

@@ -1,0 +1,144 @@
+"""What somebody sees who types ``lorank`` for the first time: the welcome, stories, examples in the help, the doctor."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("matplotlib")
+
+import typer
+from typer.testing import CliRunner
+
+import lorank
+from lorank.cli.app import app as cli
+from lorank.cli.app.demos import STORIES
+from lorank.cli.app.doctor import PACKAGES, examine
+from lorank.cli.app.help_text import EXAMPLES, WELCOME
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(cli.build_app(), list(arguments), env={"COLUMNS": "120", "TERM": "dumb"})
+
+
+def commands() -> dict:
+    return typer.main.get_command(cli.build_app()).commands
+
+
+def test_alone_it_says_what_one_can_do():
+    result = run()
+    assert result.exit_code == 0
+    assert result.stdout == WELCOME
+    assert max(map(len, WELCOME.splitlines())) <= 80
+
+
+LINES = [line for lines in EXAMPLES.values() for line in lines]
+LINES += [line.partition("  ")[0] for line in re.findall(r"^  (lorank [a-z].*)$", WELCOME, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("line", sorted(set(LINES)))
+def test_examples_are_commands_as_they_are(line):
+    """Parsed, not run: the command, its options and their number of values exist."""
+    words = shlex.split(line)
+    if len(words) == 1:
+        return
+    command = commands()[words[1]]
+    command.make_context(words[1], words[2:], resilient_parsing=False)
+
+
+def test_examples_stand_in_the_help():
+    for name in EXAMPLES:
+        said = run(name, "--help").stdout
+        assert EXAMPLES[name][0] in said, name
+
+
+def test_help_fits_into_a_terminal_of_80_columns():
+    """Examples stand on one line each, and flags are not followed by what looks like a value."""
+    assert max(map(len, LINES)) <= 78
+    for name in commands():
+        result = CliRunner().invoke(cli.build_app(), [name, "--help"], env={"COLUMNS": "80", "TERM": "dumb"})
+        assert result.exit_code == 0
+        assert max(map(len, result.stdout.splitlines())) <= 80, name
+        json_line = next((line for line in result.stdout.splitlines() if "--json" in line and "Print" in line), "")
+        assert "bool" not in json_line.lower(), name
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_stories(name, tmp_path):
+    if name in ("ratings", "table"):
+        pytest.importorskip("sklearn")
+    result = run("demo", name, "--json")
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    picture = tmp_path / f"lorank-demo-{name}.png"
+    assert said["plot"] == picture.name
+    assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert [path.name for path in tmp_path.iterdir()] == [picture.name]
+    if name == "ratings":
+        assert said["rmse"] < 0.8 * said["rmse_of_the_mean"]
+        assert 0.8 < said["coverage"] < 0.99
+    elif name == "table":
+        assert said["rmse"] < 0.5 * said["rmse_of_lines"]
+    elif name == "phase":
+        assert said["relative_error"] < 1e-4
+    else:
+        assert said["rmse"] < 0.02
+        assert said["spoilt_found"] > 0.9
+
+
+def test_a_story_in_words():
+    result = run("demo", "image", "--out", "here.png")
+    assert result.exit_code == 0, result.output
+    assert "picture: here.png" in result.stdout
+    assert "with your own data: " in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nonsense"], "there is no demo 'nonsense': ratings, table, phase, image"),
+        (["phase", "--max-iter", "3"], "--max-iter is for lorank demo alone"),
+        (["phase", "--out", "x.pdf"], "ends in .png"),
+        (["phase", "--out", "missing/x.png"], "there is no folder"),
+    ],
+)
+def test_wrong_stories_are_one_line(arguments, message):
+    result = run("demo", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_the_doctor_names_what_is_missing(monkeypatch):
+    from lorank.cli.app import doctor
+
+    found = doctor._version
+    monkeypatch.setattr(doctor, "_version", lambda name: "" if name in ("polars", "torch") else found(name))
+    result = run("doctor")
+    assert result.exit_code == 0
+    assert f"lorank {lorank.__version__}" in re.sub(" +", " ", result.stdout)
+    assert re.search(r"^--  polars +missing$", result.stdout, re.MULTILINE)
+    assert re.search(r'^  polars: .*pip install "lorank\[files\]"', result.stdout, re.MULTILINE)
+    assert "GPU: " in result.stdout
+    findings = json.loads(run("doctor", "--json").stdout)["findings"]
+    assert {"what", "found", "there", "brings", "remedy"} == set(findings[0])
+
+
+def test_the_doctor_knows_every_optional_package():
+    import tomllib
+    from pathlib import Path
+
+    settings = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = settings["project"]["optional-dependencies"]
+    for name, (_, extra) in PACKAGES.items():
+        assert any(re.match(rf"{name}\b", one) for one in extras[extra]), name
+    assert {one.what for one in examine()} >= {"kernels", "threads", "GPU", "Chromium", *PACKAGES}

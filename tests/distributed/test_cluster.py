@@ -1,0 +1,385 @@
+"""Dask workers as processes of their own: the bits of one process, whatever happens to the workers."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lorank as lr
+from lorank.distributed import snapshots
+
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask's own, about ports and the like
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # which ends a process at once on Windows
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    found = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    with distributed.Client(cluster, direct_to_workers=True) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def two_workers(cluster, client):
+    """Those that earlier tests have killed are there again, or others in their place."""
+    for seconds in (30, 120):
+        try:
+            client.wait_for_workers(2, timeout=seconds)
+            return
+        except TimeoutError:
+            cluster.scale(len(cluster.workers) + 1)
+    pytest.skip("Dask has not started a worker again: this machine is too busy")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    place = tmp_path_factory.mktemp("data")
+    problem, truth = lr.datasets.random_completion(200, 120, 3, oversampling=4)
+    lr.distributed.save_partitions(problem, place / "p", partitions=5)
+    return place / "p", truth
+
+
+def fit(problem, **options):
+    """Five steps from a given point: each costs a dozen round trips."""
+    rng = np.random.default_rng(0)
+    start = lr.FixedRank.from_factors(rng.standard_normal((200, 3)), rng.standard_normal((120, 3)))
+    return lr.solve(problem, 3, "rcg", start=start, stop=lr.stopping.Iterations(5), max_iter=5, **options).numpy()
+
+
+@pytest.fixture(scope="module")
+def alone(data):
+    return fit(lr.distributed.from_partitions(data[0]))
+
+
+def engine_of(problem):
+    return problem.observations.graph.engine
+
+
+def assert_same(result, alone):
+    np.testing.assert_array_equal(result.X.U, alone.X.U)
+    np.testing.assert_array_equal(result.X.V, alone.X.V)
+    np.testing.assert_array_equal(result.history.residual, alone.history.residual)
+
+
+def test_the_bits_of_one_process(client, data, alone):
+    problem = lr.distributed.from_partitions(data[0], client=client)
+    assert engine_of(problem).workers == 2
+    assert_same(fit(problem), alone)
+    assert engine_of(problem).bytes > 0
+
+
+def test_the_default_ends_where_it_should(client, data):
+    result = lr.solve(lr.distributed.from_partitions(data[0], client=client), 3, tol=1e-4).numpy()
+    assert data[1].distance(result.X) < 1e-2 * data[1].norm()
+
+
+def test_sweeps_and_observations_held_back(client, data):
+    """Normal equations of rows and columns, and parts of the observations, at the workers."""
+    found = []
+    for problem in (lr.distributed.from_partitions(data[0], client=c) for c in (None, client)):
+        kept, held = problem.split(np.random.default_rng(1), 0.1)
+        solver = lr.solvers.Variational(offsets=True)
+        rng = np.random.default_rng(0)
+        start = lr.FixedRank.from_factors(rng.standard_normal((200, 3)), rng.standard_normal((120, 3)))
+        result = lr.solve(kept, 3, solver, start=start, stop=lr.stopping.Iterations(2), max_iter=2).numpy()
+        found.append((result.X.U, result.X.V, held.m))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_implicit_model(client, tmp_path):
+    """Who took what, counted: sums of columns are made among the workers within a half of a sweep."""
+    rng = np.random.default_rng(0)
+    users, items = np.nonzero(rng.random((60, 40)) < 0.3)
+    lr.distributed.save_partitions(
+        lr.Completion(users, items, rng.integers(1, 4, len(users)) * 1.0), tmp_path / "p", partitions=5
+    )
+    problems = [lr.distributed.from_partitions(tmp_path / "p", client=c) for c in (None, client)]
+    alone, found = (lr.ImplicitFactorization(3, 0.02, zeros=0.1, max_iter=2).fit(p) for p in problems)
+    np.testing.assert_array_equal(found.user_factors_, alone.user_factors_)
+    np.testing.assert_array_equal(found.item_factors_, alone.item_factors_)
+    assert engine_of(problems[1]).bytes > 0
+
+
+def test_a_scheduler_by_its_address(cluster, client, data, alone):
+    problem = lr.distributed.from_partitions(data[0], cluster=cluster.scheduler_address)
+    assert_same(fit(problem), alone)
+    engine_of(problem).client.close()
+
+
+def test_workers_that_only_the_scheduler_reaches(cluster, data, alone):
+    """As with a client that was made without saying so: calls and answers go by way of the scheduler."""
+    with distributed.Client(cluster, direct_to_workers=False, set_as_default=False) as client:
+        assert_same(fit(lr.distributed.from_partitions(data[0], client=client)), alone)
+
+
+def victim(problem):
+    """The process of a worker that takes part."""
+    engine = engine_of(problem)
+    address = engine._sites[0].address
+    return engine.client.run(os.getpid, workers=[address])[address]
+
+
+@pytest.mark.parametrize("when", [0, 3])
+def test_a_worker_killed_between_programs(client, data, alone, when):
+    """Before the first iteration, and after some: the others take over its rows."""
+    problem = lr.distributed.from_partitions(data[0], client=client)
+
+    def kill(problem, state, clock):
+        if state.iteration == when:
+            os.kill(victim(problem), KILL)
+
+    assert_same(fit(problem, callbacks=[kill]), alone)
+    assert engine_of(problem).recoveries >= 1
+
+
+def test_a_worker_killed_within_a_program(client, data, alone, monkeypatch):
+    """While the workers run, and wait for each other's sums."""
+    problem = lr.distributed.from_partitions(data[0], client=client)
+    engine = engine_of(problem)
+    run, count, pid = engine._together, [0], victim(problem)
+
+    def killing(function, args):
+        count[0] += 1
+        if count[0] == 20:
+            threading.Timer(0.001, os.kill, (pid, KILL)).start()
+        return run(function, args)
+
+    monkeypatch.setattr(engine, "_together", killing)
+    assert_same(fit(problem), alone)
+    assert engine.recoveries >= 1
+
+
+def test_a_worker_killed_after_a_snapshot(client, data, tmp_path, monkeypatch):
+    """What came before the snapshot is not computed again, and the bits are the same (test_snapshots.py: of all solvers)."""
+    monkeypatch.setattr(snapshots, "LEAST", 0.0)
+    monkeypatch.setattr(snapshots, "TIMES", 0.0)
+    rng = np.random.default_rng(0)
+    start = lr.FixedRank.from_factors(rng.standard_normal((200, 3)), rng.standard_normal((120, 3)))
+    found = []
+    for used in (None, client):
+        problem = lr.distributed.from_partitions(data[0], client=used, scratch=tmp_path)
+
+        def kill(problem, state, clock, used=used):
+            if state.iteration == 4 and used is not None:
+                os.kill(victim(problem), KILL)
+
+        stop = {"stop": lr.stopping.Iterations(5), "max_iter": 5, "callbacks": [kill]}
+        found.append(lr.solve(problem, 3, "auto", start=start, **stop))
+    engine = engine_of(problem)
+    assert engine.recoveries >= 1
+    assert engine.snapshots.count > 5
+    assert engine.replayed <= 15 < problem.observations.graph.trips / 3
+    assert_same(found[1].numpy(), found[0].numpy())
+    assert len(engine.snapshots.journal.programs) < 20  # it does not grow without bound
+    home = engine.snapshots.place.parent
+    assert len(list(home.iterdir())) == 1  # old ones are gone
+    del engine, problem, found, kill, stop
+    gc.collect()
+    assert not home.exists()
+
+
+def test_a_worker_killed_while_it_writes_a_snapshot(client, data, alone, tmp_path, monkeypatch):
+    """One that was broken off is never read, and does not stay."""
+    monkeypatch.setattr(snapshots, "LEAST", 0.0)
+    monkeypatch.setattr(snapshots, "TIMES", 0.0)
+    problem = lr.distributed.from_partitions(data[0], client=client, scratch=tmp_path)
+    engine = engine_of(problem)
+    run, saved = engine._together, [0]
+
+    def killing(function, args):
+        saved[0] += function == "save"
+        if function == "save" and saved[0] == 4:
+            os.kill(victim(problem), KILL)
+        return run(function, args)
+
+    broken_off, left = engine.snapshots.broken_off, []
+
+    def looking():
+        broken_off()
+        left.append((list(Path(engine.snapshots._home).iterdir()), engine.snapshots.place))
+
+    monkeypatch.setattr(engine, "_together", killing)
+    monkeypatch.setattr(engine.snapshots, "broken_off", looking)
+    assert_same(fit(problem), alone)
+    assert engine.recoveries >= 1
+    assert left[0] == ([left[0][1]], left[0][1])
+
+
+@pytest.mark.parametrize("who", ["driver", "workers"])
+def test_snapshots_that_cannot_be_written(client, data, alone, tmp_path, monkeypatch, who):
+    """The run goes on without."""
+    monkeypatch.setattr(snapshots, "LEAST", 0.0)
+    with pytest.raises(lr.files.FileError, match=r"scratch=.*no files can be written there"):
+        lr.distributed.from_partitions(data[0], client=client, scratch=tmp_path / "nowhere")
+    problem = lr.distributed.from_partitions(data[0], client=client, scratch=tmp_path)
+    shutil.rmtree(engine_of(problem).snapshots._home)
+    if who == "workers":
+        monkeypatch.setattr(snapshots.Snapshots, "begin", lambda self: tmp_path / "gone")
+    said = []  # not pytest.warns: what it puts in place of warnings is lost where Dask's threads do so meanwhile
+    monkeypatch.setattr(warnings, "warn", lambda message, *more, **options: said.append(str(message)))
+    assert_same(fit(problem), alone)
+    assert engine_of(problem).snapshots._home is None
+    assert any("a lost worker costs all that was computed" in one for one in said)
+
+
+def test_a_worker_added(cluster, client, data, alone):
+    """It takes part when blocks are dealt out the next time."""
+    problem = lr.distributed.from_partitions(data[0], client=client)
+
+    def grow(problem, state, clock):
+        if state.iteration == 2:
+            cluster.scale(len(cluster.workers) + 1)
+            client.wait_for_workers(len(client.nthreads()) + 1, timeout=300)
+        if state.iteration == 3:
+            os.kill(victim(problem), KILL)
+
+    assert_same(fit(problem, callbacks=[grow]), alone)
+    assert engine_of(problem).workers >= 2
+
+
+DRIVER = """
+import os, signal, sys
+import distributed
+import lorank as lr
+
+if __name__ == "__main__":
+    client = distributed.Client(sys.argv[1], direct_to_workers=True)
+    problem = lr.distributed.from_partitions(sys.argv[2], client=client)
+
+    def die(problem, state, clock):
+        if state.iteration == 4:
+            os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+
+    lr.solve(problem, 3, "rcg", checkpoint=sys.argv[3], checkpoint_every=0, callbacks=[die])
+"""
+
+
+def test_a_driver_killed_and_started_again(cluster, client, data, tmp_path):
+    (tmp_path / "driver.py").write_text(DRIVER)
+    args = [sys.executable, tmp_path / "driver.py", cluster.scheduler_address, data[0], tmp_path / "checkpoint"]
+    ended = subprocess.run(list(map(str, args)), timeout=600, check=False, capture_output=True, text=True)
+    assert abs(ended.returncode) == KILL, ended.stderr
+    shutil.copy(tmp_path / "checkpoint", tmp_path / "copy")
+    problem = lr.distributed.from_partitions(data[0], client=client)
+    result = lr.solve(problem, 3, "rcg", tol=1e-4, checkpoint=tmp_path / "checkpoint").numpy()
+    assert data[1].distance(result.X) < 1e-2 * data[1].norm()
+    alone = lr.solve(lr.distributed.from_partitions(data[0]), 3, "rcg", tol=1e-4, checkpoint=tmp_path / "copy").numpy()
+    np.testing.assert_array_equal(result.X.U, alone.X.U)  # from there on the same, whoever computes
+    np.testing.assert_array_equal(result.X.V, alone.X.V)
+
+
+def test_a_scheduler_killed_and_started_again(data, alone, tmp_path):
+    """Its workers come back to the new one by themselves; the run begins anew there, and ends with the same bits."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address, running = f"tcp://127.0.0.1:{port}", []
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
+
+    def scheduler():
+        options = ["--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]
+        running.append(subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_scheduler", *options], **quiet))
+        return running[-1]
+
+    def worker():
+        options = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--death-timeout", "60"]
+        running.append(subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_worker", address, *options], **quiet))
+
+    try:
+        first = scheduler()
+        worker()
+        with distributed.Client(address, direct_to_workers=True, timeout=60, set_as_default=False) as own:
+            own.wait_for_workers(1, timeout=60)
+            problem = lr.distributed.from_partitions(data[0], client=own)
+
+            def kill(problem, state, clock):
+                if state.iteration == 2:
+                    first.kill()
+                    first.wait()
+                    scheduler()
+                    worker()
+
+            assert_same(fit(problem, callbacks=[kill]), alone)
+            assert engine_of(problem).recoveries >= 1
+            engine_of(problem).client.close()
+    finally:
+        for one in running:
+            one.kill()
+            one.wait()
+
+
+def test_what_a_cluster_cannot_do(client, data, tmp_path, monkeypatch):
+    from lorank.distributed import cluster as module
+
+    with pytest.raises(ValueError, match=r"distributed\.Client"):
+        lr.distributed.from_partitions(data[0], client="tcp://127.0.0.1:1")
+    monkeypatch.setattr(module, "__version__", "0.0.0")
+    with pytest.raises(module.ClusterError, match=r"tcp://.*has lorank .*and this is 0\.0\.0"):
+        lr.distributed.from_partitions(data[0], client=client)
+    source = tmp_path / "ratings.csv"
+    source.write_text("a,b,c\n1,2,3\n")
+    with pytest.raises(module.ClusterError, match="install the same"):  # before anything is converted
+        lr.distributed.from_csv(source, "a", "b", "c", folder=tmp_path / "made", client=client)
+    assert not (tmp_path / "made").exists()
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "_about", no_lorank)
+    with pytest.raises(module.ClusterError, match=r"tcp://.*cannot run lorank"):
+        lr.distributed.from_partitions(data[0], client=client)
+
+
+def no_lorank(folder, m):
+    raise ModuleNotFoundError("No module named 'lorank'")
+
+
+def test_the_command(cluster, tmp_path):
+    """Files to partitions, and a model by the workers: that of one process."""
+    pytest.importorskip("typer")
+    from typer.testing import CliRunner
+
+    from lorank.cli.app import app as cli
+
+    rng = np.random.default_rng(0)
+    rows, cols = np.nonzero(rng.random((30, 20)) < 0.6)
+    lines = [f"{i},{j},{i % 5 + j % 3 + 0.1 * rng.standard_normal()}" for i, j in zip(rows, cols, strict=True)]
+    (tmp_path / "ratings.csv").write_text("user,item,rating\n" + "\n".join(lines) + "\n")
+
+    def run(*more):
+        options = ("--rank", "1", "--regularization", "5.0", "--json")
+        done = CliRunner().invoke(cli.build_app(), ["complete", *map(str, more), *options])
+        assert done.exit_code == 0, done.output + done.stderr
+        return json.loads(done.stdout)
+
+    found = run(tmp_path / "ratings.csv", "--cluster", cluster.scheduler_address, "--folder", tmp_path / "p")
+    alone = run(tmp_path / "p")
+    assert found["workers"] >= 2
+    assert found["partitions"] >= 4
+    assert found["bytes_among_workers"] > 0
+    assert found["heldout"] == alone["heldout"]
+
+
+def test_a_partition_that_workers_cannot_read(client, tmp_path):
+    problem, _ = lr.datasets.random_completion(40, 30, 2, oversampling=4)
+    lr.distributed.save_partitions(problem, tmp_path / "p", partitions=2)
+    (tmp_path / "p" / "00001" / "values.npy").unlink()
+    with pytest.raises(lr.files.FileError, match=r"00001.values\.npy"):
+        lr.distributed.from_partitions(tmp_path / "p", client=client)

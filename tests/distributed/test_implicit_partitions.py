@@ -1,0 +1,184 @@
+"""The implicit model fitted where the partitions are: that of the same pairs in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lorank as lr
+from lorank.backends import get_backend
+from lorank.distributed import graph
+from lorank.distributed import memory_mapped as mapped
+from lorank.estimators import implicit_partitioned
+from lorank.factorization.implicit import ImplicitSettings, Sides, half_sweep, ridges
+
+
+@pytest.fixture(autouse=True)
+def everything_to_disk(monkeypatch):
+    monkeypatch.setattr(mapped, "LARGE", 0)
+    monkeypatch.setattr(graph, "WIDE", 2)
+
+
+def taken(counted=True, seed=0):
+    """Three kinds of people and of things; one user and one item without any pair."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 3, (80, 1))
+    there = rng.random((80, 45)) < np.where(kind == np.arange(45) % 3, 0.5, 0.05)
+    there[7], there[:, 11] = False, False
+    there[-1, -1] = True
+    users, items = np.nonzero(there)
+    return users, items, rng.integers(1, 6, len(users)).astype(float) if counted else np.ones(len(users))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def written(users, items, counts, dtype=np.float32, partitions=4):
+        with pytest.warns(UserWarning, match="no observation"):
+            problem = lr.Completion(users, items, counts.astype(dtype), (80, 45))
+        lr.distributed.save_partitions(problem, tmp_path / "p", partitions=partitions)
+        return tmp_path / "p"
+
+    return written
+
+
+def opened(place, **options):
+    with pytest.warns(UserWarning, match="no observation"):
+        return lr.distributed.from_partitions(place, **options)
+
+
+def in_memory(users, items, counts, **options):
+    import scipy.sparse
+
+    return lr.ImplicitFactorization(**options).fit(scipy.sparse.coo_array((counts, (users, items)), shape=(80, 45)))
+
+
+def scores(model):
+    return model.user_factors_.astype(float) @ model.item_factors_.astype(float).T
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("holder", ["reference", pytest.param("torch:cpu", marks=pytest.mark.needs("torch"))])
+def test_half_a_sweep_solves_ridge_regressions(columns, weighted, holder):
+    """Against a dense solve of each row's equations."""
+    users, items, counts = taken()
+    backend, settings = get_backend(f"partitions:3:{holder}"), ImplicitSettings(4, 0.2, 0.05, 0.7, steps=40)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(users, minlength=80))])
+    observed = backend.make_observations(indptr, items.astype(np.int32), np.ones(len(users)), 45)
+    observed = observed.with_weights(counts) if weighted else observed
+    rng = np.random.default_rng(3)
+    U, V = rng.standard_normal((80, 4)), rng.standard_normal((45, 4))
+    W = np.zeros((80, 45))
+    W[users, items] = counts if weighted else 1
+    sides = half_sweep(observed, backend, columns, Sides(U, V), ridges(observed, backend, settings)[columns], settings)
+    got = backend.to_numpy(sides.rows) @ backend.to_numpy(sides.cols).T
+    other, W, n = (U, W.T, 80) if columns else (V, W, 45)
+    penalty = 0.05 * (W.sum(1) + 0.2 * n) ** 0.7
+    systems = zip(W, penalty, strict=True)
+    solved = [np.linalg.solve((other.T * w) @ other + 0.2 * other.T @ other + c * np.eye(4), other.T @ w) for w, c in systems]
+    np.testing.assert_allclose(got.T if columns else got, np.stack(solved) @ other.T, atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("counted", "confidence"), [(False, "log"), (True, "log"), (True, "counts"), (True, "equal")])
+def test_given_settings(folder, counted, confidence, dtype):
+    """Nothing is chosen, so that both do the same sweeps."""
+    data = taken(counted)
+    options = {"rank": 3, "regularization": 0.02, "zeros": 0.1, "confidence": confidence}
+    one = in_memory(*data, **options)
+    two = lr.ImplicitFactorization(**options).fit(opened(folder(*data, dtype)))
+    np.testing.assert_allclose(scores(two), scores(one), atol=1e-4)
+    assert two.n_iter_ == one.n_iter_
+    np.testing.assert_array_equal(two.recommend([7]).items, one.recommend([7]).items)  # who took nothing gets nothing
+    assert not (two.recommend(np.arange(80), 45, exclude_seen=False).items == 11).any()  # what nobody took
+    for a, b in zip((*two._seen, two._counts), (*one._seen, one._counts), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_settings_are_chosen_by_the_same_lists(folder):
+    """Few pairs: all of them come to the driver, and what is chosen there is what would be chosen in memory."""
+    data = taken()
+    one = in_memory(*data, rank=3, max_iter=4)
+    two = lr.ImplicitFactorization(rank=3, max_iter=4).fit(opened(folder(*data)))
+    assert two.zeros_ == pytest.approx(one.zeros_)
+    assert two.regularization_ == pytest.approx(one.regularization_)
+    assert len(two.curve_) == len(one.curve_)
+
+
+def test_few_users_choose_for_many(folder, monkeypatch):
+    """Many pairs: those of some users come to the driver."""
+    users, items, counts = taken()
+    monkeypatch.setattr(implicit_partitioned, "MANY", len(users) // 2)
+    asked, choose = [], implicit_partitioned.choose_implicit
+    monkeypatch.setattr(
+        implicit_partitioned, "choose_implicit", lambda data, *a, **k: asked.append(data) or choose(data, *a, **k)
+    )
+    model = lr.ImplicitFactorization(rank=3, max_iter=2).fit(opened(folder(users, items, counts)))
+    (data,) = asked
+    assert 0 < data.shape[0] < 80
+    assert len(data.rows) < len(users)
+    kept = [np.flatnonzero(model._seen[0][:-1] != model._seen[0][1:])]  # each of theirs is somebody's whole row
+    lists = {tuple(model._seen[1][model._seen[0][u] : model._seen[0][u + 1]]) for u in kept[0]}
+    assert {tuple(data.cols[data.rows == u]) for u in np.unique(data.rows)} <= lists
+
+
+def test_the_same_bits_each_time_and_few_round_trips(folder):
+    """A half of a sweep is one program: that of columns has its sums within."""
+    place, found = folder(*taken()), []
+    for _ in range(2):
+        problem = opened(place)
+        model = lr.ImplicitFactorization(3, 0.02, zeros=0.1, max_iter=5).fit(problem)
+        found.append((model.user_factors_, model.item_factors_))
+        assert problem.observations.graph.trips <= 2 * 5 + 12
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_too_many_to_remember(folder, monkeypatch, tmp_path):
+    data = taken()
+    monkeypatch.setattr(implicit_partitioned, "KEPT", 10)
+    model = lr.ImplicitFactorization(3, 0.02, zeros=0.1).fit(opened(folder(*data)))
+    again = lr.load(model.save(tmp_path / "model"))
+    for one in (model, again):
+        with pytest.raises(ValueError, match=r"too many to remember.*exclude_seen=False"):
+            one.recommend([0])
+        with pytest.raises(ValueError, match="too many to remember"):
+            one.partial_fit(np.array([[0, 1]]))
+        assert one.recommend([0], 5, exclude_seen=False).items.shape == (1, 5)
+        assert (one.recommend([7], 5, exclude_seen=False).items == -1).all()
+        assert one.similar_items(3).items.shape == (1, 10)
+    np.testing.assert_array_equal(again.predict(np.array([[0, 1]])), model.predict(np.array([[0, 1]])))
+
+
+def test_a_completion_in_memory():
+    users, items, counts = taken()
+    with pytest.warns(UserWarning, match="no observation"):
+        problem = lr.Completion(users, items, counts, (80, 45))
+    options = {"rank": 3, "regularization": 0.02, "zeros": 0.1}
+    np.testing.assert_array_equal(
+        lr.ImplicitFactorization(**options).fit(problem).user_factors_, in_memory(users, items, counts, **options).user_factors_
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "model", "match"),
+    [
+        ({"values": 0.0}, {}, "smallest value of the Completion is 0"),
+        ({"values": -1.0}, {}, "disliked"),
+        ({"weights": True}, {}, "a loss or weights"),
+        ({"y": True}, {}, "leave out y"),
+        ({}, {"device": "cpu"}, "leave out device"),
+        ({"memory": "50MB"}, {"rank": 20_000}, "factors of rank 20000 take about"),
+    ],
+)
+def test_what_is_refused(tmp_path, change, model, match):
+    users, items, counts = taken()
+    counts[3] = change.get("values", 1.0)
+    weights = np.ones(len(users)) if "weights" in change else None
+    with pytest.warns(UserWarning, match="no observation"):
+        lr.distributed.save_partitions(
+            lr.Completion(users, items, counts, (80, 45), weights=weights), tmp_path / "p", partitions=3
+        )
+    problem = opened(tmp_path / "p", memory=change.get("memory"))
+    with pytest.raises((ValueError, MemoryError), match=match):
+        lr.ImplicitFactorization(**model).fit(problem, counts if "y" in change else None)

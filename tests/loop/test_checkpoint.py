@@ -1,0 +1,85 @@
+"""Checkpoints: a killed run goes on, and only where it belongs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import lorank as lr
+from lorank.io.archive import FileError, read_archive
+
+CODE = """
+import sys, time
+import lorank as lr
+problem, truth = lr.datasets.random_completion(300, 200, rank=3, oversampling=5, seed=1)
+stays = [lambda problem, state, clock: time.sleep(3600 if state.iteration == 5 else 0)]
+lr.solve(problem, 3, "rcg", tol=1e-13, max_iter=300, callbacks=stays, checkpoint=sys.argv[1], checkpoint_every=0)
+"""
+
+
+def problem_of(seed=1):
+    return lr.datasets.random_completion(300, 200, rank=3, oversampling=5, seed=seed)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_a_killed_run_ends_where_an_unbroken_one_does(tmp_path):
+    path = tmp_path / "run.lorank"
+    process = subprocess.Popen([sys.executable, "-c", CODE, str(path)])
+    try:
+        while not (path.exists() and read_archive(path)[1]["iteration"] >= 3):
+            assert process.poll() is None, "the run ended before it could be killed"
+            time.sleep(0.05)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert process.returncode == -signal.SIGKILL
+    _, meta, arrays = read_archive(path, "checkpoint")
+    problem, _ = problem_of()
+    whole = lr.solve(problem, 3, "rcg", tol=1e-13, max_iter=300)
+    assert 3 <= meta["iteration"] < whole.n_iter
+    half = lr.FixedRank(arrays["U"], arrays["s"], arrays["V"])
+    assert half.distance(whole.X) > 1e-6 * whole.X.norm()  # it was killed on the way
+    rest = lr.solve(problem, 3, "rcg", tol=1e-13, max_iter=300, checkpoint=path)
+    assert rest.history.residual[0] == pytest.approx(meta["residual"], rel=1e-6)  # not from the start
+    assert rest.X.distance(whole.X) < 1e-10 * whole.X.norm()
+
+
+def test_a_finished_run_is_not_run_again(tmp_path):
+    problem, truth = problem_of()
+    path = tmp_path / "c"
+    first = lr.solve(problem, 3, checkpoint=path)
+    again = lr.solve(problem, 3, checkpoint=path)
+    assert (first.n_iter > 0, again.n_iter, again.converged) == (True, 0, True)
+    np.testing.assert_allclose(again.X.to_dense(), first.X.to_dense(), atol=1e-12)
+    assert os.listdir(tmp_path) == ["c"]
+    assert truth.distance(again.X) < 1e-4 * truth.norm()
+
+
+def test_a_checkpoint_of_something_else_is_refused(tmp_path):
+    path = tmp_path / "c"
+    problem, _ = problem_of()
+    lr.solve(problem, 3, max_iter=3, checkpoint=path)
+    before = path.read_bytes()
+    with pytest.raises(FileError, match="another problem: delete it"):
+        lr.solve(problem_of(seed=2)[0], 3, checkpoint=path)
+    with pytest.raises(FileError, match=r"another rank.*rank 3, this run 2"):
+        lr.solve(problem, 2, checkpoint=path)
+    with pytest.raises(FileError, match="another solver"):
+        lr.solve(problem, 3, "prgd", checkpoint=path)
+    path.write_bytes(before[:-50])
+    with pytest.raises(FileError, match="only part of one"):
+        lr.solve(problem, 3, checkpoint=path)
+
+
+def test_bad_arguments(tmp_path):
+    problem, _ = problem_of()
+    with pytest.raises(ValueError, match="checkpoint_every"):
+        lr.solve(problem, 3, checkpoint=tmp_path / "c", checkpoint_every=-1)
+    with pytest.raises(ValueError, match="does not exist"):
+        lr.solve(problem, 3, checkpoint=tmp_path / "nowhere" / "c")

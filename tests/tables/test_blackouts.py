@@ -1,0 +1,154 @@
+"""Rows without any known cell are judged apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lorank as lr
+from lorank.tables.block_gaps import blackout_passes, dark_rows, find_season, has_blackouts
+from lorank.tables.series import between, runs, seasonal
+
+PERIOD, LENGTH = 24, 8
+
+
+def daily(seed, n=20 * PERIOD, columns=6, week=False):
+    """A day's shape of each column, one slow level for all, noise; gaps of single columns, and four blackouts."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(n)
+    peaks = np.stack([np.exp(-(((t % PERIOD - at) / 2.0) ** 2)) for at in (8, 17)], axis=1)
+    if week:
+        peaks = peaks * (t // PERIOD % 7 < 5)[:, None]
+    level = np.cumsum(rng.standard_normal(n)) / 10
+    whole = peaks @ rng.uniform(1, 4, (2, columns)) + np.outer(level, rng.uniform(0.3, 1, columns))
+    whole += 0.15 * rng.standard_normal(whole.shape)
+    gaps = np.zeros(whole.shape, bool)
+    for column in range(columns):
+        for begin in rng.integers(0, n - 20, 4):
+            gaps[begin : begin + rng.integers(2, 12), column] = True
+    for k in range(4):
+        begin = int(rng.integers(k * n // 4 + 2, (k + 1) * n // 4 - LENGTH - 2))
+        gaps[begin : begin + LENGTH] = True
+    return whole, gaps
+
+
+def line_of(table):
+    t = np.arange(len(table))
+    return np.column_stack([np.interp(t, t[~np.isnan(column)], column[~np.isnan(column)]) for column in table.T])
+
+
+def in_the_dark(whole, gaps):
+    """Errors of the imputer, of the line and of the mean of the days around, and the share within intervals, in dark rows."""
+    table, dark = np.where(gaps, np.nan, whole), gaps.all(axis=1)
+    imputer = lr.TableImputer(time=True).fit(table)
+    line = line_of(table)
+    guesses = (imputer.transform(table), line, seasonal(table, PERIOD, line))
+    low, high = imputer.interval(table, 0.9)
+    inside = ((low <= whole) & (whole <= high))[dark].mean()
+    return [float(np.sqrt(np.mean((guess - whole)[dark] ** 2))) for guess in guesses], float(inside)
+
+
+def test_a_daily_series_is_no_worse_than_its_season_and_the_line_and_intervals_hold():
+    errors, inside = zip(*(in_the_dark(*daily(seed)) for seed in range(6)), strict=True)
+    ours, line, season = np.transpose(errors)
+    assert (ours < 1.1 * np.minimum(line, season)).all()
+    assert 0.8 < np.mean(inside) < 0.97
+    assert min(inside) > 0.65
+
+
+def test_a_random_walk_is_no_worse_than_the_line():
+    rng = np.random.default_rng(0)
+    whole = np.cumsum(rng.standard_normal((500, 5)), axis=0)
+    gaps = rng.random(whole.shape) < 0.05
+    for begin in (60, 190, 310, 420):
+        gaps[begin : begin + 15] = True
+    errors, inside = in_the_dark(whole, gaps)
+    assert errors[0] < 1.1 * errors[1]
+    assert 0.7 < inside < 1.0
+
+
+def test_days_of_a_week_differ():
+    whole, gaps = daily(0, n=28 * PERIOD, week=True)
+    gaps[13 * PERIOD + 4 : 13 * PERIOD + 4 + LENGTH] = True  # a morning before a Monday: days around it would be wrong
+    table = np.where(gaps, np.nan, whole)
+    assert find_season(table, PERIOD) == 7 * PERIOD
+    errors, _ = in_the_dark(whole, gaps)
+    assert errors[0] < 0.8 * min(errors[1:])
+
+
+def test_only_runs_of_dark_rows_that_are_more_than_chance_are_blackouts():
+    rng = np.random.default_rng(0)
+    scattered = rng.random((2000, 4)) < 0.5
+    assert dark_rows(scattered).sum() > 80
+    assert not has_blackouts(scattered)
+    assert blackout_passes(scattered, rng) == []
+    assert not has_blackouts(rng.random((400, 1)) < 0.5)  # all gaps of a single column are alike
+    gaps = rng.random((500, 4)) < 0.1
+    assert not has_blackouts(gaps)
+    gaps[100:112] = True
+    assert has_blackouts(gaps)
+
+
+def test_made_blackouts_are_whole_and_apart():
+    missing = np.zeros((400, 12), bool)
+    missing[50:60] = missing[300:310] = True
+    missing[50:60, 3] = False  # one column went on
+    passes = blackout_passes(missing, np.random.default_rng(0))
+    shapes = {tuple(hidden[row]) for hidden in passes for row in np.flatnonzero(hidden.any(axis=1))}
+    assert shapes <= {tuple(missing[50]), tuple(missing[300])}
+    for hidden in passes:
+        assert not (hidden & missing).any()
+        assert set(runs(hidden.any(axis=1))) == {10}
+    assert np.any(passes, axis=0).any(axis=1).mean() > 0.3
+
+
+@pytest.mark.parametrize("what", ["blackouts", "none"])
+def test_models_in_files_know_blackouts(tmp_path, what):
+    whole, gaps = daily(1)
+    if what == "none":
+        gaps[gaps.all(axis=1)] = False
+    table = np.where(gaps, np.nan, whole)
+    imputer = lr.TableImputer(time=True).fit(table)
+    assert (imputer.model_.blackouts is None) == (what == "none")
+    again = lr.load(imputer.save(tmp_path / "model.lorank"))
+    for one, two in zip(imputer.interval(table), again.interval(table), strict=True):
+        np.testing.assert_array_equal(one, two)
+    drawn = again.sample(table, 1)[0]
+    assert np.isfinite(drawn).all()
+    np.testing.assert_array_equal(drawn[~gaps], whole[~gaps])
+
+
+def one_long_blackout(series):
+    hidden = np.zeros(series.shape, bool)
+    hidden[170:320] = True
+    given = np.where(hidden, np.nan, series)
+    given[np.random.default_rng(1).random(series.shape) < 0.03] = np.nan
+    return given, hidden
+
+
+def test_a_blackout_of_a_third_of_the_time_is_filled_by_the_season_where_that_beats_the_line_by_far():
+    rng, n = np.random.default_rng(0), 480
+    waves = np.sin(2 * np.pi * np.arange(n) / 24)[:, None] * rng.uniform(0.5, 2, 5) + 0.3 * rng.standard_normal((n, 5))
+    given, hidden = one_long_blackout(waves)
+    imputer = lr.TableImputer(time=True).fit(given)
+    line = between(given, np.arange(n, dtype=float))[0]
+    mine, its = (np.sqrt(np.mean((guess - waves)[hidden] ** 2)) for guess in (imputer.transform(given), line))
+    assert imputer.period_ == 24
+    assert mine < 0.6 * its
+    low, high = imputer.interval(given, 0.9)
+    assert ((low <= waves) & (waves <= high))[hidden].mean() > 0.75
+
+
+def test_there_is_a_place_for_a_made_blackout_however_long_the_table_s_own_is():
+    missing = np.zeros((480, 3), bool)
+    missing[170:320] = True
+    passes = blackout_passes(missing, np.random.default_rng(0))
+    assert len(passes) > 5
+    assert all(not (hidden & missing).any() and runs(hidden[:, 0]).min() > 30 for hidden in passes)
+
+
+def test_a_random_walk_is_a_line_in_a_long_blackout():
+    walks = np.cumsum(np.random.default_rng(0).standard_normal((480, 5)), axis=0)
+    given, hidden = one_long_blackout(walks)
+    filled, line = lr.TableImputer(time=True).fit_transform(given), between(given, np.arange(480.0))[0]
+    np.testing.assert_allclose(filled[hidden], line[hidden])

@@ -1,0 +1,79 @@
+"""Factor analysis of tables with gaps, against plain sums over the cells that are known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lorank.tables.factor_analysis import RIDGE, Cells, FactorAnalysis, fit_factor_analysis
+
+
+def a_table(n=40, d=7, r=2, seed=0):
+    rng = np.random.default_rng(seed)
+    table = 0.3 + rng.standard_normal((n, r)) @ rng.standard_normal((r, d)) + 0.2 * rng.standard_normal((n, d))
+    gaps = rng.random((n, d)) < 0.3
+    gaps[:, [1, 4]] = False
+    return np.where(gaps, np.nan, table), rng
+
+
+def test_products_are_those_of_the_known_cells():
+    table, rng = a_table()
+    cells, known = Cells.of(table), ~np.isnan(table)
+    mean, W, z = rng.standard_normal(7), rng.standard_normal((7, 3)), rng.standard_normal((40, 3))
+    centred = np.where(known, table - mean, 0.0)
+    np.testing.assert_allclose(cells.centred_times(mean, W), centred @ W, atol=1e-12)
+    np.testing.assert_allclose(cells.known_sums(z), known.T @ z, atol=1e-12)
+    plain = np.einsum("ij,ja,jb->iab", known, W, W)
+    np.testing.assert_allclose(cells.summed(W, W), plain, atol=1e-12)
+
+
+def plain_round(table, model):
+    """One round of expectation and maximisation, cell by cell."""
+    known, (mean, W, noise) = ~np.isnan(table), (model.mean, model.loadings, model.noise)
+    r = W.shape[1]
+    z, second = [], []
+    for row, there in zip(table, known, strict=True):
+        own = W[there]
+        covariance = np.linalg.inv(np.eye(r) + (own / noise[there, None]).T @ own)
+        z.append(covariance @ (own / noise[there, None]).T @ (row - mean)[there])
+        second.append(covariance + np.outer(z[-1], z[-1]))
+    loadings, left, means = np.empty_like(W), np.empty_like(noise), np.empty_like(mean)
+    for j in range(len(mean)):
+        there = known[:, j]
+        x, Z = (table[there, j] - mean[j]), np.array(z)[there]
+        loadings[j] = np.linalg.solve(np.array(second)[there].sum(axis=0) + RIDGE * np.eye(r), Z.T @ x)
+        left[j] = (x @ x - loadings[j] @ (Z.T @ x)) / there.sum()
+        means[j] = mean[j] + (x - Z @ loadings[j]).mean()
+    return means, loadings @ np.linalg.cholesky(np.mean(second, axis=0)), left
+
+
+def test_a_round_is_that_of_the_plain_formulas():
+    table, _ = a_table()
+    start = fit_factor_analysis(table, 2, max_iter=2)
+    found = fit_factor_analysis(table, 2, start=start, max_iter=1)
+    for own, plain in zip((found.mean, found.loadings, found.noise), plain_round(table, start), strict=True):
+        np.testing.assert_allclose(own, plain, rtol=1e-9, atol=1e-9)
+
+
+def test_a_column_without_any_value_keeps_its_mean():
+    table, _ = a_table()
+    start = fit_factor_analysis(table, 2)
+    table[:, 0] = np.nan
+    found = fit_factor_analysis(table, 2, start=start, max_iter=3)
+    assert found.mean[0] == start.mean[0]
+    assert np.isfinite(found.fill(table)).all()
+    assert isinstance(found, FactorAnalysis)
+
+
+def test_draws_have_the_conditional_mean_and_covariance():
+    table, rng = a_table()
+    model = fit_factor_analysis(table, 2, max_iter=30)
+    row = np.array([np.nan, 0.5, np.nan, 1.0, -0.5, np.nan, 0.2])
+    m, o, S = np.isnan(row), ~np.isnan(row), model.covariance
+    gain = S[np.ix_(m, o)] @ np.linalg.inv(S[np.ix_(o, o)])
+    mean, covariance = model.mean[m] + gain @ (row - model.mean)[o], S[np.ix_(m, m)] - gain @ S[np.ix_(o, m)]
+    n = 20_000
+    drawn = model.draw(np.tile(row, (n, 1)), rng)
+    np.testing.assert_array_equal(drawn[:, o], np.tile(row[o], (n, 1)))
+    sizes = np.sqrt(np.diag(covariance))
+    assert (abs(drawn[:, m].mean(axis=0) - mean) < 6 * sizes / np.sqrt(n)).all()
+    assert (abs(np.cov(drawn[:, m].T) - covariance) < 6 * np.outer(sizes, sizes) * np.sqrt(2 / n)).all()
