@@ -35,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="*", default=[1000, 3000, 10_000])
     parser.add_argument("--seeds", type=int, nargs="*", default=[11, 12, 13])
-    parser.add_argument("--solvers", nargs="*", default=[*lr.solvers.SOLVERS, *COMPOSITIONS])
+    parser.add_argument("--solvers", nargs="*", default=[*lr.plans.SOLVERS, *COMPOSITIONS])
     parser.add_argument("--rank", type=int, default=10)
     parser.add_argument("--oversampling", type=float, default=5.0)
     parser.add_argument("--max-iter", type=int, default=500)

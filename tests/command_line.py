@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typer.testing import CliRunner
 
-from lorank.cli.app import app as cli
+from lorank.cli import app as cli
 
 
 def run(*arguments):

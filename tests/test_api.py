@@ -25,19 +25,6 @@ def test_importing_lorank_imports_nothing_heavy():
     assert run(code).strip() == "[]"
 
 
-@pytest.mark.parametrize("place", [lr, lr.solvers])
-def test_a_former_name_goes_on_working_and_warns(place):
-    with pytest.warns(FutureWarning, match=r"IRLS since lorank 0\.2; .* goes in 0\.3"):
-        assert place.Annealing is lr.solvers.IRLS
-    assert "Annealing" not in place.__all__
-    with pytest.raises(AttributeError, match="has no attribute 'Annealed'"):
-        place.Annealed  # noqa: B018
-
-
-def test_former_names_are_gone_where_it_was_said():
-    assert lr.__version__.startswith("0.2."), "Annealing goes in 0.3: src/lorank/__init__.py and solvers/__init__.py"
-
-
 def test_without_the_extension_there_is_one_line_of_warning_and_the_reference_path():
     code = (
         "import sys; sys.modules['lorank._kernels'] = None\n"

@@ -68,7 +68,7 @@ def test_readme_lists_every_solver_as_it_is():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     table = dict(re.findall(r"^\| `([\w-]+)` \| `([^`]+)` \|", text, re.MULTILINE))
     assert list(table) == list(SOLVERS)
-    names = {**vars(lorank.metrics), **vars(lorank.loop.steps), **vars(lorank)}
+    names = {**vars(lorank.metrics), **vars(lorank.loop.steps), **vars(lorank.solvers), **vars(lorank.plans), **vars(lorank)}
     for name, composition in table.items():
         assert eval(composition, names) == SOLVERS[name](), name
 

@@ -15,19 +15,22 @@ import pytest
 import lorank
 
 ROOMS = (
-    "callbacks",
-    "datafits",
     "datasets",
     "distributed",
     "evaluation",
+    "loop.callbacks",
+    "loop.steps",
+    "loop.stopping",
+    "losses",
     "metrics",
+    "phase",
+    "plans",
+    "problems.testing",
+    "robust",
     "solvers",
     "starts",
-    "steps",
-    "stopping",
-    "testing",
 )
-OPTIONAL = {"sklearn": "estimators", "typer": "commands", "polars": "datafiles", "matplotlib": "report"}
+OPTIONAL = {"sklearn": "estimators", "typer": "cli", "polars": "io", "matplotlib": "report"}
 
 
 def public_names() -> dict[str, object]:

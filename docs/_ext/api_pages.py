@@ -10,34 +10,24 @@ import importlib
 import inspect
 from pathlib import Path
 
-ROOMS = (
-    "solvers",
-    "metrics",
-    "steps",
-    "starts",
-    "stopping",
-    "callbacks",
-    "datafits",
-    "datasets",
-    "distributed",
-    "evaluation",
-    "testing",
-)
-TITLES = {
+ROOMS = {  # by module, with the title of its page
     "solvers": "Solvers",
+    "plans": "Default solver",
+    "robust": "Completion with outliers",
+    "phase": "Phase retrieval",
     "metrics": "Metrics: weights on rows and columns",
-    "steps": "Step rules",
-    "starts": "Starting points",
-    "stopping": "Stopping rules",
-    "callbacks": "Callbacks",
-    "datafits": "Losses",
+    "loop.steps": "Step rules",
+    "starts": "Initialization",
+    "loop.stopping": "Stopping rules",
+    "loop.callbacks": "Callbacks",
+    "losses": "Losses",
     "datasets": "Data sets",
     "distributed": "Observations larger than memory",
-    "evaluation": "How good recommendations are",
-    "testing": "Checks for models of your own",
+    "evaluation": "Ranking metrics and splits",
+    "problems.testing": "Checks for custom models",
 }
 GROUPS = {
-    "Problems: what was measured": ["Completion", "Sensing", "PhaseRetrieval", "CountTable", "Problem", "Gradient"],
+    "Problems: what was measured": ["Completion", "Sensing", "PhaseRetrieval", "CountTable", "Problem"],
     "Solve, and what comes back": [
         "solve",
         "diagnose",
@@ -46,7 +36,6 @@ GROUPS = {
         "History",
         "FixedRank",
         "Outliers",
-        "phase_distance",
         "ConvergenceWarning",
         "OutlierWarning",
     ],
@@ -57,33 +46,21 @@ GROUPS = {
         "LowRankImputer",
         "load",
     ],
-    "Solvers": [
-        "Auto",
-        "RCG",
-        "GaussNewton",
-        "RGD",
-        "IRLS",
-        "NIHT",
-        "IHT",
-        "Robust",
-        "SignalCG",
-        "Fisher",
-        "MessagePassing",
-        "Safeguard",
-    ],
 }
 LAST = "And"
 BESIDE = {  # not to be imported by name, but met: as results, and as what functions and classes of one's own are given
     "More that comes back": [
-        "diagnosis.Diagnosis",
-        "result.RankTrial",
-        "estimators.predictions.FoldIn",
-        "estimators.implicit_recommending.Recommendations",
+        "evaluation.diagnosis.Diagnosis",
+        "loop.result.RankTrial",
+        "estimators.ratings_state.FoldIn",
+        "estimators.implicit_recommendation.Recommendations",
         "estimators.neighbours.Explanation",
     ],
     "What models, metrics, rules and backends of your own meet": [
-        "state.State",
-        "clock.Clock",
+        "problems.Gradient",
+        "loop.runner.Solver",
+        "loop.state.State",
+        "common.timer.Clock",
         "geometry.Weights",
         "geometry.DiagonalWeight",
         "geometry.Tangent",
@@ -156,7 +133,7 @@ def make_pages(app, config) -> None:
         summary = (inspect.getdoc(module) or "").partition("\n\n")[0].replace("\n", " ")
         also = [n for n in module.__all__ if n in top.__all__ and inspect.isclass(getattr(module, n))]
         more = "Also in `lorank` itself: " + ", ".join(f"{{py:obj}}`lorank.{n}`" for n in also) + "." if also else ""
-        body = f"# {TITLES[room]}\n\n`lorank.{room}`. {summary}\n\n{listing(module.__name__, names_of(module))}\n"
+        body = f"# {ROOMS[room]}\n\n`lorank.{room}`. {summary}\n\n{listing(module.__name__, names_of(module))}\n"
         body += f"{tables_of(module)}\n{more}\n"
         write(folder / f"{room}.md", body)
     for page in (folder / "generated").glob("*.rst"):  # of names that are no longer public, left by an earlier build

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import lorank
-from lorank.cli.app import app as cli
+from lorank.cli import app as cli
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
@@ -21,8 +21,8 @@ pytest.importorskip("matplotlib")
 
 from typer.testing import CliRunner
 
-from lorank.cli.app import demo as demo_module
-from lorank.cli.app.demo import SOLVERS, Demo, run_demo
+from lorank.cli import demo as demo_module
+from lorank.cli.demo import SOLVERS, Demo, run_demo
 from lorank.loop.callbacks import TruthError
 from lorank.loop.result import Status
 from lorank.report import Run

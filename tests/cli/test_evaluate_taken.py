@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from command_line import run
-from lorank.cli.app.evaluate_taken import read_taken
+from lorank.cli.evaluate_taken import read_taken
 
 pl = pytest.importorskip("polars")
 

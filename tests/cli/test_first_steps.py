@@ -15,10 +15,10 @@ import typer
 from typer.testing import CliRunner
 
 import lorank
-from lorank.cli.app import app as cli
-from lorank.cli.app.demos import STORIES
-from lorank.cli.app.doctor import PACKAGES, examine
-from lorank.cli.app.help_text import EXAMPLES, WELCOME
+from lorank.cli import app as cli
+from lorank.cli.demos import STORIES
+from lorank.cli.doctor import PACKAGES, examine
+from lorank.cli.help_text import EXAMPLES, WELCOME
 
 
 @pytest.fixture(autouse=True)
@@ -119,7 +119,7 @@ def test_wrong_stories_are_one_line(arguments, message):
 
 
 def test_the_doctor_names_what_is_missing(monkeypatch):
-    from lorank.cli.app import doctor
+    from lorank.cli import doctor
 
     found = doctor._version
     monkeypatch.setattr(doctor, "_version", lambda name: "" if name in ("polars", "torch") else found(name))

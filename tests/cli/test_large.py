@@ -10,7 +10,7 @@ import pytest
 
 import lorank as lr
 from command_line import done, refused
-from lorank.cli.app import sources as large
+from lorank.cli import sources as large
 from lorank.distributed import sources
 
 pl = pytest.importorskip("polars")
@@ -96,7 +96,7 @@ def test_recommendations_for_all_rows(place, tmp_path, monkeypatch, remembers):
     model = lr.load(place / "m.lorank")
     if not remembers:
         model._memory = None
-        from lorank.cli.app import predictions as predicting
+        from lorank.cli import predictions as predicting
 
         monkeypatch.setattr(predicting, "load_ratings", lambda path: model)
     more = () if remembers else ("--ratings", place / "parts")

@@ -20,8 +20,8 @@ pytest.importorskip("sklearn")
 import polars as pl
 
 import lorank as lr
-from lorank.cli.app.model_files import near_ids
-from lorank.cli.app.output import for_people, in_options
+from lorank.cli.model_files import near_ids
+from lorank.cli.output import for_people, in_options
 from lorank.io.archive import FileError
 
 QUICK = ("--rank", "1", "--regularization", "learned")

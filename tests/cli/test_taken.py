@@ -9,7 +9,7 @@ import pytest
 
 import lorank as lr
 from command_line import done, refused
-from lorank.cli.app import taken
+from lorank.cli import taken
 from lorank.estimators import implicit_partitioned
 
 pl = pytest.importorskip("polars")

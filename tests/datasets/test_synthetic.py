@@ -8,6 +8,7 @@ import pytest
 import lorank as lr
 from helpers import assert_close, double, eps, random_array, real_dtype
 from lorank.datasets import random_completion, random_diffraction, random_phase, random_sensing
+from lorank.starts.registry import check_point
 
 
 def relative(noisy, clean) -> float:
@@ -164,4 +165,4 @@ def test_backends_are_passed_on(backend):
 
 def test_the_truth_fits_the_data_to_their_precision(dtype):
     problem, truth = random_sensing(6, 5, 1, dtype=dtype, seed=5)
-    assert problem.gradient(lr.starts.check_point(truth, problem, 1)).residual_norm < 50 * eps(dtype) * problem.y_norm
+    assert problem.gradient(check_point(truth, problem, 1)).residual_norm < 50 * eps(dtype) * problem.y_norm

@@ -18,7 +18,10 @@ import numpy as np
 import pytest
 
 import lorank as lr
+import lorank.factorization.als
+import lorank.factorization.variational
 from lorank.distributed import snapshots
+from lorank.io.archive import FileError
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask's own, about ports and the like
@@ -97,7 +100,7 @@ def test_sweeps_and_observations_held_back(client, data):
     found = []
     for problem in (lr.distributed.from_partitions(data[0], client=c) for c in (None, client)):
         kept, held = problem.split(np.random.default_rng(1), 0.1)
-        solver = lr.solvers.Variational(offsets=True)
+        solver = lr.factorization.variational.Variational(offsets=True)
         rng = np.random.default_rng(0)
         start = lr.FixedRank.from_factors(rng.standard_normal((200, 3)), rng.standard_normal((120, 3)))
         result = lr.solve(kept, 3, solver, start=start, stop=lr.stopping.Iterations(2), max_iter=2).numpy()
@@ -229,7 +232,7 @@ def test_a_worker_killed_while_it_writes_a_snapshot(client, data, alone, tmp_pat
 def test_snapshots_that_cannot_be_written(client, data, alone, tmp_path, monkeypatch, who):
     """The run goes on without."""
     monkeypatch.setattr(snapshots, "LEAST", 0.0)
-    with pytest.raises(lr.files.FileError, match=r"scratch=.*no files can be written there"):
+    with pytest.raises(FileError, match=r"scratch=.*no files can be written there"):
         lr.distributed.from_partitions(data[0], client=client, scratch=tmp_path / "nowhere")
     problem = lr.distributed.from_partitions(data[0], client=client, scratch=tmp_path)
     shutil.rmtree(engine_of(problem).snapshots._home)
@@ -356,7 +359,7 @@ def test_the_command(cluster, tmp_path):
     pytest.importorskip("typer")
     from typer.testing import CliRunner
 
-    from lorank.cli.app import app as cli
+    from lorank.cli import app as cli
 
     rng = np.random.default_rng(0)
     rows, cols = np.nonzero(rng.random((30, 20)) < 0.6)
@@ -381,5 +384,5 @@ def test_a_partition_that_workers_cannot_read(client, tmp_path):
     problem, _ = lr.datasets.random_completion(40, 30, 2, oversampling=4)
     lr.distributed.save_partitions(problem, tmp_path / "p", partitions=2)
     (tmp_path / "p" / "00001" / "values.npy").unlink()
-    with pytest.raises(lr.files.FileError, match=r"00001.values\.npy"):
+    with pytest.raises(FileError, match=r"00001.values\.npy"):
         lr.distributed.from_partitions(tmp_path / "p", client=client)

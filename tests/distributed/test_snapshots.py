@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import lorank as lr
+import lorank.factorization.als
+import lorank.factorization.variational
 from lorank.backends import get_backend
 from lorank.distributed.backend import Partitioned, spread_observations
 from lorank.distributed.engine import Local
@@ -74,7 +76,7 @@ SOLVERS = {
     "gauss-newton": "gauss-newton",
     "prgd": "prgd",
     "irls": lr.solvers.IRLS(),
-    "variational": lr.solvers.Variational(offsets=True),
+    "variational": lr.factorization.variational.Variational(offsets=True),
 }
 
 

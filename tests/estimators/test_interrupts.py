@@ -10,7 +10,7 @@ import pytest
 import lorank as lr
 
 STAGES = {
-    "lorank.factorization.choose": ["offsets_alone", "fit_factors", "_largest"],
+    "lorank.factorization.selection": ["offsets_alone", "fit_factors", "_largest"],
     "lorank.factorization.fit": ["begin", "run"],
     "lorank.factorization.initialization": ["descend", "Staged"],
     "lorank.factorization.variational": ["advance"],

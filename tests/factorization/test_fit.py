@@ -127,7 +127,7 @@ def test_the_choice_keeps_the_covariances_of_the_best_alone(monkeypatch):
     import gc
     import sys
 
-    module = sys.modules["lorank.factorization.choose"]
+    module = sys.modules["lorank.factorization.selection"]
     alive: list[int] = []
 
     def fits():
@@ -256,7 +256,7 @@ def test_classes_that_are_held_out_where_they_are(place):
 
 def test_a_fold_where_another_candidate_was_best():
     """It is fitted anew with what is best on average: what is held out is judged by that, in all folds."""
-    found = importlib.import_module("lorank.factorization.choose")
+    found = importlib.import_module("lorank.factorization.selection")
     (rows, cols, values), _ = drawn(noise=0.1, shape=(60, 40), per_freedom=4, uniform=False)
     data = Observed(rows, cols, values, (60, 40))
     settings = Settings(3)

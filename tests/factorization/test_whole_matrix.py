@@ -187,7 +187,7 @@ def test_folds_that_are_drawn_on_a_device(monkeypatch):
 
     from lorank.factorization.folds import Observed
 
-    choose = importlib.import_module("lorank.factorization.choose")
+    choose = importlib.import_module("lorank.factorization.selection")
     monkeypatch.setattr(choose, "MANY", 100)
     values = torch.zeros(4000, dtype=torch.float64)
     data = Observed(values.long(), values.long(), values, (1, 1))

@@ -12,10 +12,10 @@ pytest.importorskip("rich")
 import polars as pl
 
 from lorank import distributed
-from lorank.cli.app.evaluate_taken import read_taken
-from lorank.cli.app.predictions import _columns
-from lorank.cli.app.sources import Where, wants_partitions
-from lorank.cli.app.tables_out import BlockWriter
+from lorank.cli.evaluate_taken import read_taken
+from lorank.cli.predictions import _columns
+from lorank.cli.sources import Where, wants_partitions
+from lorank.cli.tables_out import BlockWriter
 from lorank.distributed import sources
 from lorank.io import read_ratings
 from lorank.io.ratings import alike

@@ -9,7 +9,7 @@ pytest.importorskip("rich")
 
 from typer.testing import CliRunner
 
-from lorank.cli.app import app as cli
+from lorank.cli import app as cli
 from lorank.experiments import Experiment
 from lorank.paper import EXPERIMENTS, command
 

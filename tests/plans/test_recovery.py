@@ -10,7 +10,7 @@ from lorank.loop.steps import Constant, Exact
 from lorank.loop.steps import Theory as TheoryStep
 from lorank.metrics import FullShampoo, Median, RelativeMax, RowColumn, Theory
 
-NAMES = list(lr.solvers.SOLVERS)
+NAMES = list(lr.plans.SOLVERS)
 
 
 def relative(truth: lr.FixedRank, X: lr.FixedRank) -> float:

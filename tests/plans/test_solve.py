@@ -209,7 +209,7 @@ def test_data_beyond_safe_arithmetic_are_refused(easy, dtype, scale):
         lr.solve(scaled, 2)
 
 
-@pytest.mark.parametrize("name", list(lr.solvers.SOLVERS))
+@pytest.mark.parametrize("name", list(lr.plans.SOLVERS))
 @pytest.mark.parametrize(
     ("dtype", "scale"), [(np.float64, 1e-119), (np.float64, 1e118), (np.float32, 1e-13), (np.float32, 1e13)]
 )
@@ -221,7 +221,7 @@ def test_data_within_it_are_solved(easy, name, dtype, scale):
     assert np.abs(result.X.s / scale - truth.s).max() < 1e-3 * truth.s[0]
 
 
-@pytest.mark.parametrize("name", list(lr.solvers.SOLVERS))
+@pytest.mark.parametrize("name", list(lr.plans.SOLVERS))
 @pytest.mark.filterwarnings("ignore:.*(no observation|fewer than)")
 def test_degenerate_data_never_raise_or_give_nan(name):
     eye = np.eye(6)

@@ -54,7 +54,7 @@ def make(kind, *, dtype=np.float64, seed=0):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 @pytest.mark.parametrize("kind", [DenseSensing, Sparse])
-@pytest.mark.parametrize("name", list(lr.solvers.SOLVERS))
+@pytest.mark.parametrize("name", list(lr.plans.SOLVERS))
 def test_every_solver_runs_on_a_users_operator(kind, dtype, name):
     problem, truth = make(kind, dtype=dtype)
     lr.testing.dot_test(problem)

@@ -223,7 +223,7 @@ def test_problems_can_be_pickled_and_copied():
 
 # -- recovery ----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
-@pytest.mark.parametrize("name", list(lr.solvers.SOLVERS))
+@pytest.mark.parametrize("name", list(lr.plans.SOLVERS))
 def test_matrices_are_recovered(name, dtype):
     problem, truth = lr.datasets.random_sensing(12, 10, 2, oversampling=3, dtype=dtype, seed=1)
     result = lr.solve(problem, 2, name, tol=1e-10, max_iter=1000)

@@ -20,7 +20,7 @@ pytest.importorskip("typer")
 from typer.testing import CliRunner
 
 import lorank as lr
-from lorank.cli.app import app as cli
+from lorank.cli import app as cli
 from lorank.serve import server as command
 
 

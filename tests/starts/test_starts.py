@@ -8,7 +8,8 @@ import pytest
 import lorank as lr
 from helpers import double, eps, host, on, random_array
 from lorank.backends import backend_of
-from lorank.starts import STARTS, Continuation, Staged, fit, grow
+from lorank.starts import STARTS, Continuation, Staged
+from lorank.starts.rank_growth import fit, grow
 from lorank.starts.spectral import ROUGHLY
 from lorank.starts.trimmed import trimmed_pairs
 
@@ -105,7 +106,7 @@ def test_rank_one_does_not_blow_up_rows_that_say_little():
 def test_staged_fits_rank_one_by_steps_where_the_model_has_no_way_of_its_own():
     problem, _ = lr.datasets.random_completion(40, 30, 3, oversampling=4, seed=1)
 
-    class Plain(lr.operators.Problem):
+    class Plain(lr.problems.Problem):
         """The same measurements, and nothing but what a model must have."""
 
         def __init__(self):

@@ -1,7 +1,7 @@
 """Steps of conjugate gradients on many normal equations at once, by passes that every backend has.
 
-What :meth:`~lorank.backends.protocol.Observations.normal_steps` is by default: two passes for each step. Backends with a fused pass
-keep what they gather in their caches instead.
+The default of :meth:`~lorank.backends.protocol.Observations.normal_steps`: two passes for each step. Backends with a fused
+pass keep what they gather in their caches instead.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class Alternating(Solver):
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> ridge = lr.solvers.Alternating(regularization=0.1)
+    >>> ridge = Alternating(regularization=0.1)
     >>> result = lr.solve(problem, rank=2, solver=ridge, stop=lr.stopping.RelativeChange(1e-3))
     >>> result.residual < 0.1
     True
@@ -172,8 +172,8 @@ def check_problem(problem: Problem, solver: object) -> None:
         raise ValueError(f"{name} fits observed entries, and this is a {type(problem).__name__} problem: use solver='auto'")
     if problem.dtype.kind == "c":
         raise ValueError(
-            f"{name} fits real entries, and these are complex: use solver='auto' or lorank.solvers.RCG(), or fit real and imaginary "
-            "parts each on their own"
+            f"{name} fits real entries, and these are complex: use solver='auto' or lorank.solvers.RCG(), or fit real and "
+            "imaginary parts each on their own"
         )
 
 

@@ -60,8 +60,8 @@ class Settings:
     row_features, col_features : Features or None
         What the means of learned priors depend on.
     nonnegative : bool
-        Whether factors may not be negative (:class:`~lorank.factorization.nonnegative.NonNegative`); needs a strength, and has no
-        offsets.
+        Whether factors may not be negative (:class:`~lorank.factorization.nonnegative.NonNegative`); needs a strength, and has
+        no offsets.
     """
 
     rank: int

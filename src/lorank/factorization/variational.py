@@ -39,13 +39,14 @@ class Variational(Solver):
     initial : Factors, optional
         Go on from there.
     row_features, col_features : Features, optional
-        What is known of rows and columns: the means of their priors depend on it (:mod:`lorank.factorization.feature_priors`). In main memory.
+        Features of rows and columns, in main memory: the means of their priors depend on them
+        (:mod:`lorank.factorization.feature_priors`).
 
     Examples
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> result = lr.solve(problem, rank=2, solver=lr.solvers.Variational(), stop=lr.stopping.RelativeChange(1e-3))
+    >>> result = lr.solve(problem, rank=2, solver=Variational(), stop=lr.stopping.RelativeChange(1e-3))
     >>> result.residual < 0.1
     True
     """

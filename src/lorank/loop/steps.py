@@ -34,7 +34,7 @@ class StepRule(Protocol):
     def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float: ...
 
 
-STEP_RULE = with_methods("__call__", what="a step rule such as lorank.loop.steps.Exact()")
+STEP_RULE = with_methods("__call__", what="a step rule such as lorank.steps.Exact()")
 
 
 @dataclass(frozen=True)

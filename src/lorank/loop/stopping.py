@@ -66,7 +66,7 @@ class Rule:
         return Both(self, other)
 
 
-A_RULE = instance(Rule, "a rule such as lorank.loop.stopping.RelativeChange(1e-5)")
+A_RULE = instance(Rule, "a rule such as lorank.stopping.RelativeChange(1e-5)")
 
 
 @dataclass(frozen=True)

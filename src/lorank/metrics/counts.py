@@ -38,7 +38,8 @@ class Counts:
     >>> rows, cols = np.nonzero(rng.random((300, 200)) < np.geomspace(0.05, 0.8, 200))  # the last columns are seen most
     >>> truth = lr.FixedRank.from_factors(rng.standard_normal((300, 2)), rng.standard_normal((200, 2)))
     >>> problem = lr.Completion(rows, cols, truth.entries(rows, cols), (300, 200))
-    >>> plain, counted = (lr.solve(problem, 2, lr.solvers.RCG(metric)) for metric in (lr.metrics.Canonical(), lr.metrics.Counts()))
+    >>> metrics = lr.metrics.Canonical(), lr.metrics.Counts()
+    >>> plain, counted = (lr.solve(problem, 2, lr.solvers.RCG(metric)) for metric in metrics)
     >>> counted.n_iter < plain.n_iter
     True
     """

@@ -104,7 +104,8 @@ class RelativeMax:
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> lr.solve(problem, rank=2, solver=lr.solvers.RGD(lr.metrics.RowColumn(lr.metrics.RelativeMax(1e-2)), lr.steps.Exact())).converged
+    >>> metric = lr.metrics.RowColumn(lr.metrics.RelativeMax(1e-2))
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.RGD(metric, lr.steps.Exact())).converged
     True
     """
 

@@ -44,7 +44,7 @@ class Whitened:
     --------
     >>> import lorank as lr
     >>> problem, x = lr.datasets.random_phase(40, oversampling=6)
-    >>> result = lr.solve(problem, rank=1, solver=lr.solvers.RCG(lr.metrics.Whitened(), reweighting=lr.phase.Fisher()))
+    >>> result = lr.solve(problem, rank=1, solver=lr.solvers.RCG(lr.phase.Whitened(), reweighting=lr.phase.Fisher()))
     >>> lr.phase.phase_distance(result.signal, x) < 1e-5
     True
     """

@@ -82,7 +82,7 @@ class AutoPhase(Solver):
     --------
     >>> import lorank as lr
     >>> problem, x = lr.datasets.random_phase(40, oversampling=3)
-    >>> result = lr.solve(problem, rank=1, solver=lr.solvers.AutoPhase())
+    >>> result = lr.solve(problem, rank=1, solver=lr.phase.AutoPhase())
     >>> lr.phase.phase_distance(result.signal, x) < 1e-5
     True
     """

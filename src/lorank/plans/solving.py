@@ -203,8 +203,8 @@ def _interrupted(problem: Problem, X: Any, algorithm: Solver, clock: Clock, path
 def _check_robust(algorithm: Solver, problem: Problem) -> None:
     if getattr(problem, "robust", False) and not algorithm.finds_outliers:
         raise ValueError(
-            f"loss='robust' is solved by solver='auto' or lorank.robust.Robust(...), got {algorithm!r}: for other solvers take a loss "
-            "by which large deviations count for less, such as 'cauchy'"
+            f"loss='robust' is solved by solver='auto' or lorank.robust.Robust(...), got {algorithm!r}: with other solvers "
+            "use a robust loss such as 'cauchy'"
         )
 
 

@@ -46,9 +46,9 @@ class Completion(Problem):
         of known variance, one over it is best. Observations of weight 0 are left out.
     loss : str or Loss
         How entries are compared with the values: ``"squares"``; ``"robust"``, by squares too, but for gross errors, which are
-        found and left out (:class:`~lorank.robust.Robust`; ``result.outliers`` says which); ``"huber"``, ``"absolute"``, ``"cauchy"``
-        or ``"tukey"``, by which large deviations count for less; ``"logistic"`` for yes and no, ``"ordinal"`` for stars,
-        ``"poisson"`` for counts, where X holds logits, places on a scale, and log means. Or an object such as
+        found and left out (:class:`~lorank.robust.Robust`; ``result.outliers`` says which); ``"huber"``, ``"absolute"``,
+        ``"cauchy"`` or ``"tukey"``, by which large deviations count for less; ``"logistic"`` for yes and no, ``"ordinal"``
+        for stars, ``"poisson"`` for counts, where X holds logits, places on a scale, and log means. Or an object such as
         ``lorank.losses.Huber(scale=0.1)``.
     exposure : (m,) array, optional
         With ``loss="poisson"``: the mean of a count is its exposure times ``exp(X)``.

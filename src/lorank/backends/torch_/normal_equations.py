@@ -1,6 +1,6 @@
 """The normal equations of alternating least squares on tensors: many small systems at a time.
 
-The plain twin is :meth:`~lorank.backends.numpy_backend.ReferenceObservations.normal_equations`, which says what is computed. Rows
+The plain twin is :meth:`~lorank.backends.numpy_backend.ReferenceObservations.normal_equations`. Rows
 are cut into pieces of about as many observations as a row has, padded to the same length: the sums over a piece are then one
 small product, and those of many pieces one batched product.
 """
