@@ -38,6 +38,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 import warnings
 import zipfile
@@ -242,7 +243,7 @@ def first_difference(a: Any, b: Any, at: str, text: bool) -> str | None:
             if found := first_difference(one, other, f"{at}[{k}]", text):
                 return found
         return None if len(a) == len(b) else f"{at}: {len(a)} before, {len(b)} now"
-    return f"{at}: {a!r} before, {b!r} now"
+    return f"{at}: {textwrap.shorten(repr(a), 300)} before, {textwrap.shorten(repr(b), 300)} now"
 
 
 def trace_difference(a: list[list[Any]], b: list[list[Any]]) -> str:

@@ -18,7 +18,10 @@ import lorank as lr
 
 # All that is used beyond the public names of lorank: after a rename, adapt it here. What the classes below override is internal
 # as well: Plain switches off what Completion offers to solvers beyond forward and adjoint.
-from lorank.solvers import SOLVERS, Alternating, AutoPhase, Sweeps
+from lorank.factorization.als import Alternating
+from lorank.phase import AutoPhase
+from lorank.plans import SOLVERS
+from lorank.solvers import Sweeps
 
 
 class Plain(lr.Completion):
@@ -34,7 +37,7 @@ class Plain(lr.Completion):
 
 
 def auto_phase(**options: Any) -> Any:
-    return lr.Auto(phases=AutoPhase(**options))
+    return AutoPhase(**options)
 
 
 # ----------------------------------------------------------------------------------------------------------------- problems
@@ -167,8 +170,8 @@ def partitions(**options: Any) -> Any:
     """Mapped from a folder, which goes when the problem does."""
     folder = tempfile.TemporaryDirectory()
     place = Path(folder.name) / "entries"
-    even(120, 100, 3, oversampling=6, noise=0.02, seed=1)().save_partitions(place, partitions=3)
-    problem = lr.Completion.from_partitions(place, **options)
+    lr.distributed.save_partitions(even(120, 100, 3, oversampling=6, noise=0.02, seed=1)(), place, partitions=3)
+    problem = lr.distributed.from_partitions(place, **options)
     problem.folder_kept = folder
     return problem
 
@@ -250,18 +253,18 @@ for name in SOLVERS:
     add(f"solver_{name}", small, 3, name, max_iter=200)
 for name in ("spectral", "staged", "continuation", "balanced"):
     add(f"start_{name}", small, 3, start=name)
-add("solver_irls", even(80, 70, 3, oversampling=1.8, seed=1), 3, lr.IRLS, max_iter=200)
+add("solver_irls", even(80, 70, 3, oversampling=1.8, seed=1), 3, lr.solvers.IRLS, max_iter=200)
 add("solver_sweeps", small, 3, Sweeps, max_iter=100)
 add("solver_alternating", noisy, 3, Alternating, stop=lr.stopping.Iterations(20))
 add("solver_niht_sensing", lambda: lr.datasets.random_sensing(30, 25, 2, seed=1)[0], 2, "niht", max_iter=200)
-add("solver_fisher", phase(60, oversampling=8, seed=1), 1, lambda: lr.RCG(reweighting=lr.Fisher()), max_iter=200)
-add("solver_signal_cg", phase(60, oversampling=6, dtype=complex_, seed=1), 1, lr.SignalCG, max_iter=200)
-add("solver_message_passing", phase(60, oversampling=3, seed=1), 1, lr.MessagePassing, max_iter=100)
+add("solver_fisher", phase(60, oversampling=8, seed=1), 1, lambda: lr.solvers.RCG(reweighting=lr.phase.Fisher()), max_iter=200)
+add("solver_signal_cg", phase(60, oversampling=6, dtype=complex_, seed=1), 1, lr.phase.SignalCG, max_iter=200)
+add("solver_message_passing", phase(60, oversampling=3, seed=1), 1, lr.phase.MessagePassing, max_iter=100)
 for metric in (lr.metrics.Blocks, lr.metrics.Counts, lr.metrics.FullShampoo):
     name = f"metric_{metric.__name__}"
-    add(name, small, 3, lambda metric=metric: lr.RGD(metric(), lr.steps.Exact()), max_iter=60)
-add("metric_Whitened", phase(60, oversampling=8, seed=1), 1, lambda: lr.RCG(lr.metrics.Whitened()), max_iter=200)
-add("step_polyak", small, 3, lambda: lr.RGD(lr.metrics.RowColumn(), lr.steps.Polyak()), max_iter=60)
+    add(name, small, 3, lambda metric=metric: lr.solvers.RGD(metric(), lr.steps.Exact()), max_iter=60)
+add("metric_Whitened", phase(60, oversampling=8, seed=1), 1, lambda: lr.solvers.RCG(lr.phase.Whitened()), max_iter=200)
+add("step_polyak", small, 3, lambda: lr.solvers.RGD(lr.metrics.RowColumn(), lr.steps.Polyak()), max_iter=60)
 
 far_off = again(even(120, 100, 2, oversampling=8, noise=0.05, seed=1), change=with_outliers(0.03, 1))
 for name in ("huber", "cauchy", "tukey", "absolute"):
