@@ -1,5 +1,5 @@
 # make run     build what is needed and recover a matrix with five solvers
-# make test    lint, types, tests
+# make test    lint, types, tests (SLOW=--slow: all of them, as in CI)
 # make test-variations  the solvers' and kernels' tests as other machines would run them; CI runs this after make test
 # make docs    the site, into build/docs/html; warnings are errors
 # make docs-test  the built site: links, pictures, and pages in Chromium at two widths
@@ -22,8 +22,9 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard src/kernels/*)
 run: $(STAMP)
 	$(BIN)/lorank demo
 
+# SLOW=--slow adds the tests that only CI runs.
 test: lint types
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto $(SLOW)
 
 test-variations: $(STAMP)
 	$(BIN)/python tools/variations.py

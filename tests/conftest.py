@@ -31,10 +31,12 @@ collect_ignore = [
 
 def pytest_addoption(parser):
     parser.addoption("--cuda", action="store_true", help="also the tests that need a GPU: without one they fail")
+    parser.addoption("--slow", action="store_true", help="also the tests that are marked slow, which CI runs")
     parser.addoption("--rounding", type=int, metavar="SEED", help="round otherwise, as another machine might (rounding.py)")
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: seconds long; run by CI and with --slow")
     config.addinivalue_line("markers", "needs(name): left out where the machine has no such thing (machine.py)")
     seed = config.getoption("rounding")
     if seed is not None:
@@ -65,6 +67,8 @@ def pytest_collection_modifyitems(config, items):
     asked = {"cuda"} if config.getoption("cuda") else set()
 
     def runs(item):
+        if item.get_closest_marker("slow") and not config.getoption("slow"):
+            return False
         return all(machine.has(mark.args[0]) or mark.args[0] in asked for mark in item.iter_markers("needs"))
 
     left_out = [item for item in items if not runs(item)]
