@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+import warnings
 
+import numpy as np
+import pytest
+
+import lorank as lr
 from lorank.tables.factor_analysis import RIDGE, Cells, FactorAnalysis, fit_factor_analysis
 
 
@@ -77,3 +81,25 @@ def test_draws_have_the_conditional_mean_and_covariance():
     sizes = np.sqrt(np.diag(covariance))
     assert (abs(drawn[:, m].mean(axis=0) - mean) < 6 * sizes / np.sqrt(n)).all()
     assert (abs(np.cov(drawn[:, m].T) - covariance) < 6 * np.outer(sizes, sizes) * np.sqrt(2 / n)).all()
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (70, 90)])
+def test_residuals_without_a_component_along_ones_or_of_zero_are_decomposed(shape):
+    rng = np.random.default_rng(0)
+    centred = rng.standard_normal(shape)
+    centred -= centred.mean(axis=0)
+    assert np.isfinite(fit_factor_analysis(centred, 1).loadings).all()
+    once = np.full(shape, np.nan)  # one known value a column: the residual from the means is zero
+    once[rng.integers(0, shape[0], shape[1]), np.arange(shape[1])] = rng.standard_normal(shape[1])
+    assert np.isfinite(fit_factor_analysis(once, 1).loadings).all()
+
+
+@pytest.mark.parametrize("time", [None, True])
+def test_small_random_tables_are_filled(time):
+    pytest.importorskip("sklearn")
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        table = np.where(rng.random((4, 6)) < 0.2, np.nan, rng.standard_normal((4, 6)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # columns without any value
+            assert np.isfinite(lr.TableImputer(time=time).fit_transform(table)).all(), seed

@@ -17,6 +17,7 @@ RIDGE = 1.0  # on the loadings: as one row of factors that says nothing
 FLOOR = 1e-4  # of the variances: the least noise
 RANKS = (1, 2, 4, 8, 16, 32)
 GAIN = 3e-3  # the least share of squared error that a larger rank must take away
+DENSE = 64  # rows or columns up to which a dense SVD is used
 ROWS = 1 << 22  # numbers in the matrices of a block of rows
 
 
@@ -227,8 +228,9 @@ def _grown(table: np.ndarray, known: np.ndarray, model: FactorAnalysis, rank: in
     guess = model.mean + (model.factors(table)[0] @ model.loadings.T if model.loadings.shape[1] else 0.0)
     left = np.where(known, table - guess, 0.0)
     share = known.mean()
-    if more < min(left.shape) // 2:
-        _, s, Vt = svds(left, more, v0=np.ones(min(left.shape)))
+    if min(left.shape) > max(DENSE, 2 * more + 1) and left.any():
+        start = np.random.default_rng(0).standard_normal(min(left.shape))  # not ones: columns are centred
+        _, s, Vt = svds(left, more, v0=start)
     else:
         _, s, Vt = np.linalg.svd(left, full_matrices=False)
         s, Vt = s[:more], Vt[:more]
