@@ -38,6 +38,7 @@ GROUPS = {
         "Outliers",
         "ConvergenceWarning",
         "OutlierWarning",
+        "ParameterError",
     ],
     "Estimators, in scikit-learn's manner": [
         "MatrixCompletion",

@@ -15,6 +15,7 @@ from .backends import native_library  # noqa: F401  (first: the runtime of its t
 
 # isort: split
 from . import datasets, distributed, evaluation, losses, metrics, phase, plans, problems, robust, solvers, starts
+from .common.checks import ParameterError
 from .common.version import __version__ as __version__
 from .geometry import FixedRank
 from .loop import callbacks, steps, stopping
@@ -76,6 +77,7 @@ __all__ = [
     "MatrixCompletion",
     "OutlierWarning",
     "Outliers",
+    "ParameterError",
     "PhaseRetrieval",
     "Problem",
     "Result",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import re
 from dataclasses import fields, is_dataclass
 
@@ -361,3 +362,16 @@ def test_one_of_a_thing_and_more():
     ]
     assert counted(np.int64(1), "entry", "entries") == "1 entry"
     assert counted(3, "entry", "entries") == "3 entries"
+
+
+def test_a_parameter_error_carries_the_name_and_survives_pickling():
+    with pytest.raises(lr.ParameterError) as caught:
+        check("factor", -1, POSITIVE)
+    assert (caught.value.name, caught.value.owner) == ("factor", None)
+    with pytest.raises(lr.ParameterError) as caught:
+        lr.stopping.Iterations(-1)
+    assert caught.value.name == "limit"
+    assert caught.value.owner == "Iterations"
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (again.name, str(again)) == (caught.value.name, str(caught.value))
+    assert str(again).startswith("Iterations: limit must ")

@@ -7,7 +7,7 @@ An :class:`Expected` says in words and as a test what a parameter must be. Class
 >>> check("factor", -1, POSITIVE)
 Traceback (most recent call last):
     ...
-ValueError: factor must be positive and finite, got -1
+lorank.ParameterError: factor must be positive and finite, got -1
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ __all__ = [
     "SHARE",
     "YES_OR_NO",
     "Expected",
+    "ParameterError",
     "between",
     "check",
     "check_parameters",
@@ -47,6 +48,41 @@ __all__ = [
     "whole",
     "with_methods",
 ]
+
+
+class ParameterError(ValueError):
+    """A parameter with an invalid value.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter.
+    text : str
+        What is wrong, following the name: ``"must be positive, got -1"``.
+    owner : str, optional
+        Name of the class that the parameter belongs to, put in front of the message.
+
+    Attributes
+    ----------
+    name, text, owner
+        As passed.
+
+    Examples
+    --------
+    >>> error = ParameterError("rank", "must be 1 or more, got 0")
+    >>> error.name, str(error)
+    ('rank', 'rank must be 1 or more, got 0')
+    """
+
+    def __init__(self, name: str, text: str, owner: str | None = None) -> None:
+        super().__init__(name, text, owner)  # all of them, so that the error can be pickled
+        self.name, self.text, self.owner = name, text, owner
+
+    def __str__(self) -> str:
+        return f"{'' if self.owner is None else self.owner + ': '}{self.name} {self.text}"
+
+
+ParameterError.__module__ = "lorank"  # the public name, which tracebacks show
 
 
 @dataclass(frozen=True)
@@ -67,9 +103,9 @@ class Expected:
     holds: Callable[[Any], bool]
     names: tuple[str, ...] = ()
 
-    def refuse(self, name: str, value: Any) -> ValueError:
-        """The error for a parameter that is something else."""
-        return ValueError(f"{name} must {self.text}, got {shown(value)}{did_you_mean(value, self.names)}")
+    def refuse(self, name: str, value: Any, owner: str | None = None) -> ParameterError:
+        """The error for a parameter with another value."""
+        return ParameterError(name, f"must {self.text}, got {shown(value)}{did_you_mean(value, self.names)}", owner)
 
 
 def _number(value: Any) -> float:
@@ -152,7 +188,7 @@ def optional(expected: Expected) -> Expected:
 
 
 def check(name: str, value: Any, expected: Expected) -> None:
-    """A ValueError that names the parameter, where it is not what is expected."""
+    """Raise a ParameterError if the value of a parameter is not as expected."""
     if not expected.holds(value):
         raise expected.refuse(name, value)
 
@@ -161,7 +197,7 @@ def check_parameters(owner: Any, **expected: Expected) -> None:
     """Check the attributes of an object, each against what is expected of it."""
     for name, one in expected.items():
         if not one.holds(value := getattr(owner, name)):
-            raise one.refuse(f"{type(owner).__name__}: {name}", value)
+            raise one.refuse(name, value, type(owner).__name__)
 
 
 def counted(count: int, thing: str, things: str | None = None) -> str:

@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..common.checks import ParameterError
+
 Size = Literal["100k", "1m"]
 FOLDER = "LORANK_DATA"  # the environment variable that names a folder with the files
 SOURCE = "https://files.grouplens.org/datasets/movielens/"
@@ -102,7 +104,7 @@ def load_movielens(size: Size = "1m") -> MovieLens:
     >>> data = lr.datasets.load_movielens("100k")  # doctest: +SKIP
     """
     if size not in EDITIONS:
-        raise ValueError(f"size must be one of {', '.join(map(repr, EDITIONS))}, got {size!r}")
+        raise ParameterError("size", f"must be one of {', '.join(map(repr, EDITIONS))}, got {size!r}")
     edition = EDITIONS[size]
     folder = os.environ.get(FOLDER)
     content = _from_folder(Path(folder), edition) if folder else _from_archive(_download(edition), edition)

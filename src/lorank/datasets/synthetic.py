@@ -9,7 +9,19 @@ from typing import Any, Literal
 import numpy as np
 
 from ..backends import Backend
-from ..common.checks import FLOAT_TYPE, NOT_NEGATIVE, POSITIVE, SHAPE, check, instance, one_of, optional, shown, whole
+from ..common.checks import (
+    FLOAT_TYPE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHAPE,
+    ParameterError,
+    check,
+    instance,
+    one_of,
+    optional,
+    shown,
+    whole,
+)
 from ..geometry import FixedRank
 from ..phase import PhaseRetrieval
 from ..phase.problem import RowNorms
@@ -281,13 +293,13 @@ def random_diffraction(
     if isinstance(signal, (int, np.integer, tuple)):
         shape = signal if isinstance(signal, tuple) else (int(signal),)
         if not shape or not all(whole(1).holds(n) for n in shape):
-            raise ValueError(f"signal must be an array, or the shape of one: got {shown(signal)}")
+            raise ParameterError("signal", f"must be an array, or the shape of one: got {shown(signal)}")
         _check_size("masks and signal", masks * math.prod(shape))
         x = _normal(rng, shape, np.dtype(np.complex128))
     else:
         x = finite_array(signal, "signal")
         if not float(np.abs(x).max()) < 1e100:
-            raise ValueError("signal holds entries beyond 1e100, whose intensities overflow: scale it")
+            raise ParameterError("signal", "holds entries beyond 1e100, whose intensities overflow: scale it")
         x = x.astype(np.result_type(x, np.complex64))
         shape = x.shape
     _check_size("masks and signal", masks * math.prod(shape))
@@ -303,7 +315,7 @@ def _check_sizes(n1: Any, n2: Any, rank: Any) -> None:
     for name, value in (("n1", n1), ("n2", n2), ("rank", rank)):
         check(name, value, whole(1))
     if rank > min(n1, n2):
-        raise ValueError(f"rank must be at most {min(n1, n2)}, the smaller side of a {n1} x {n2} matrix: got {rank}")
+        raise ParameterError("rank", f"must be at most {min(n1, n2)}, the smaller side of a {n1} x {n2} matrix: got {rank}")
     _check_size("n1, n2 and rank", (n1 + n2) * rank)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 from typing import Any
 
+from ..common.checks import ParameterError
+
 ANSWER = 20.0  # seconds for a scheduler to answer
 UNGUARDED = "starts processes that import your script: put what the script does below `if __name__ == '__main__':`"
 
@@ -38,7 +40,7 @@ def connect(client: Any, cluster: str | None) -> Any:
     """The client to use: the one given, one of the scheduler at an address, or one of a cluster of this machine's cores."""
     if client is not None:
         if not hasattr(client, "submit") or not hasattr(client, "nthreads"):
-            raise ValueError(f"client must be a distributed.Client, got {type(client).__name__}")
+            raise ParameterError("client", f"must be a distributed.Client, got {type(client).__name__}")
         return client
     distributed = import_distributed()
     if cluster == "local":

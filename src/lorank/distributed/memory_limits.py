@@ -8,6 +8,8 @@ import os
 import re
 from typing import Any
 
+from ..common.checks import ParameterError
+
 UNITS = {
     "": 1,
     "B": 1,
@@ -32,10 +34,10 @@ def parse_size(size: Any) -> int | None:
     if unit in ("K", "M", "G", "T"):
         unit += "B"
     if found is None or unit not in UNITS:
-        raise ValueError(f"memory must be a number of bytes or a size like '2GB' or '512 MiB', got {size!r}")
+        raise ParameterError("memory", f"must be a number of bytes or a size like '2GB' or '512 MiB', got {size!r}")
     count = int(float(found[1]) * UNITS[unit])
     if count < LEAST:
-        raise ValueError(f"memory={size}: nothing can be done in less than {shown(LEAST)}")
+        raise ParameterError("memory", f"must be at least {shown(LEAST)}, got {size}")
     return count
 
 

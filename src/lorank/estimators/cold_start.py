@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
-from ..common.checks import counted
+from ..common.checks import ParameterError, counted
 from ..factorization import Settings
 from ..factorization.feature_priors import Features
 from ..factorization.ranking_model import Taste
@@ -79,7 +79,7 @@ def told_by(model: MatrixCompletion, features: Any) -> np.ndarray:
     elif not is_frame(features):
         features = np.atleast_2d(np.asarray(features))
     if features.shape[0] != 1:
-        raise ValueError(f"features must be those of one row, got {counted(features.shape[0], 'line')}")
+        raise ParameterError("features", f"must be those of one row, got {counted(features.shape[0], 'line')}")
     return affine(model._sides["row"].encoder.encode(features, "row"), model.model_.row_link)[0]
 
 

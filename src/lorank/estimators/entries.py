@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.checks import counted, shown
+from ..common.checks import ParameterError, counted, shown
 from ..problems.input_checks import as_shape
 from .frames import chosen, column, column_names, is_frame, pair_columns
 from .ids import find_ids, numbered, places
@@ -57,7 +57,7 @@ def read_entries(X: Any, y: Any, names: Sequence[Any] = (None, None, None)) -> E
     if hasattr(X, "tocoo") and y is None:
         coo = X.tocoo()
         if coo.ndim != 2:
-            raise ValueError(f"X is a sparse array of shape {coo.shape}: a matrix has two dimensions")
+            raise ParameterError("X", f"is a sparse array of shape {coo.shape}: a matrix has two dimensions")
         rows, cols = coo.row.astype(np.int64), coo.col.astype(np.int64)
         return Entries(rows, cols, check_values(coo.data, "X"), coo.shape)
     labels = None
@@ -131,7 +131,9 @@ def full_shape(entries: Entries, shape: Any) -> tuple[int, int]:
     """The shape of the matrix: the one asked for, that of the data, or just large enough for the indices."""
     if entries.ids is not None:
         if shape is not None:
-            raise ValueError("shape is for index pairs: rows and columns with ids are as many as there are ids; leave it out")
+            raise ParameterError(
+                "shape", "is for index pairs: rows and columns with ids are as many as there are ids; leave it out"
+            )
         assert entries.shape is not None
         return entries.shape
     n1, n2 = int(entries.rows.max()) + 1, int(entries.cols.max()) + 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.checks import shown
+from ..common.checks import ParameterError, shown
 
 PACKAGES = ("pandas", "polars")
 
@@ -114,7 +114,8 @@ def pair_columns(X: Any, values: Any, names: Sequence[Any] = (None, None, None))
     except (TypeError, ValueError):
         a = np.empty(0, object)
     if a.ndim != 2 or a.shape[1] != 2 or np.ma.isMaskedArray(X):
-        raise ValueError(
-            f"X must be an (m, 2) array of user and item ids, a sparse matrix (users by items) or a data frame: got {shown(X)}"
+        raise ParameterError(
+            "X",
+            f"must be an (m, 2) array of user and item ids, a sparse matrix (users by items) or a data frame: got {shown(X)}",
         )
     return a[:, 0], a[:, 1], values

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from ..backends import Backend, Observations, device_backend, get_backend
-from ..common.checks import NOT_NEGATIVE, POSITIVE, YES_OR_NO, check, one_of, shown, whole
+from ..common.checks import NOT_NEGATIVE, POSITIVE, YES_OR_NO, ParameterError, check, one_of, shown, whole
 from ..factorization.implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, ridges
 from ..factorization.implicit_selection import ImplicitCandidate, Positives, choose_implicit
 from ..io.archive import save_model
@@ -270,7 +270,7 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
             given = getattr(self, name)
             search[name] = isinstance(given, str) and given == "auto"
             if not search[name] and not POSITIVE.holds(given):
-                raise ValueError(f"{name} must be positive and finite, or 'auto': got {shown(given)}")
+                raise ParameterError(name, f"must be positive and finite, or 'auto': got {shown(given)}")
             numbers[name] = first if search[name] else float(given)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         settings = ImplicitSettings(

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..backends import Backend
 from ..backends.top_k import rows_of, top_columns
-from ..common.checks import check, counted, shown, whole
+from ..common.checks import ParameterError, check, counted, shown, whole
 from ..factorization.implicit import ImplicitSettings, one_row
 from .frames import pair_columns
 from .ids import find_ids, named
@@ -96,7 +96,7 @@ class ImplicitRecommenderMixin:
         check("n", n, whole(1))
         at = find_ids(items, self.item_ids_, "item")
         if not len(at):
-            raise ValueError("items is empty: somebody new is known by what they took")
+            raise ParameterError("items", "is empty: somebody new is known by what they took")
         fake = read_interactions(np.column_stack([np.zeros(len(at), np.int64), at]), counts)
         cols = fake.item_ids[fake.items]
         if not len(cols):

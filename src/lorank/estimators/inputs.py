@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array, column_or_1d
 
-from ..common.checks import counted, shown
+from ..common.checks import ParameterError, counted, shown
 
 
 def check_pairs(X: Any) -> np.ndarray:
@@ -17,12 +17,14 @@ def check_pairs(X: Any) -> np.ndarray:
         raise ValueError("a sparse matrix comes without values y: fit(S). To predict, pass an (m, 2) array of index pairs")
     _refuse_masked(X, "X")
     if isinstance(X, (str, bytes)) or getattr(getattr(X, "dtype", None), "kind", "f") in "mM":
-        raise ValueError(f"X must be an (m, 2) array of index pairs, got {shown(X)}")
+        raise ParameterError("X", f"must be an (m, 2) array of index pairs, got {shown(X)}")
     a = check_array(X, dtype=None, ensure_min_samples=0, ensure_min_features=1)
     if a.dtype.kind == "c":
         raise ValueError("Complex data not supported: pairs are rows and columns, whole numbers")
     if a.shape[1] != 2:
-        raise ValueError(f"X must have two columns, the row and the column of each observation: got {a.shape[1]} features")
+        raise ParameterError(
+            "X", f"must have two columns, the row and the column of each observation: got {a.shape[1]} features"
+        )
     if a.dtype.kind not in "iu":
         try:
             number = a.astype(float)
@@ -49,10 +51,10 @@ def check_values(y: Any, name: str = "y") -> np.ndarray:
         )
     _refuse_masked(y, name)
     if hasattr(y, "tocoo"):
-        raise ValueError(f"{name} is a sparse matrix: pass the values, one number for each pair, or fit(S) without y")
+        raise ParameterError(name, "is a sparse matrix: pass the values, one number for each pair, or fit(S) without y")
     a = _array(y, name)
     if a.ndim != 1 and (a.ndim != 2 or a.shape[1] != 1):
-        raise ValueError(f"{name} should be a 1d array, got an array of shape {a.shape} instead: one number for each pair")
+        raise ParameterError(name, f"should be a 1d array, got an array of shape {a.shape} instead: one number for each pair")
     a = _real(column_or_1d(a, warn=True), name)
     bad = np.flatnonzero(~np.isfinite(a))
     if len(bad):
@@ -73,10 +75,10 @@ def check_positions(a: Any, name: str) -> np.ndarray:
     """Numbers of rows or columns, from 0 on, as an (m,) array."""
     _refuse_masked(a, name)
     if hasattr(a, "tocoo"):
-        raise ValueError(f"{name} must be a list of whole numbers, got a sparse matrix")
+        raise ParameterError(name, "must be a list of whole numbers, got a sparse matrix")
     found = np.atleast_1d(_array(a, name))
     if (found.dtype.kind not in "iu" and found.size) or found.ndim != 1:
-        raise ValueError(f"{name} must be whole numbers, a list of them: got {shown(a)}")
+        raise ParameterError(name, f"must be whole numbers, a list of them: got {shown(a)}")
     return found.astype(np.int64) if not found.size else found
 
 
@@ -105,7 +107,7 @@ def check_bounds(bounds: Any) -> None:
         return
     pair = (isinstance(bounds, np.ndarray) and bounds.shape == (2,)) or (isinstance(bounds, (tuple, list)) and len(bounds) == 2)
     if not pair or not all(_is_bound(bound) for bound in bounds) or not bounds[0] < bounds[1]:
-        raise ValueError(f"bounds must be a pair of numbers (low, high) with low < high, got {shown(bounds)}")
+        raise ParameterError("bounds", f"must be a pair of numbers (low, high) with low < high, got {shown(bounds)}")
 
 
 def _is_bound(value: Any) -> bool:
@@ -116,12 +118,12 @@ def _array(a: Any, name: str) -> np.ndarray:
     try:
         return np.asarray(a)
     except (TypeError, ValueError) as error:  # rows of different lengths
-        raise ValueError(f"{name} is no array: {error}") from None
+        raise ParameterError(name, f"is no array: {error}") from None
 
 
 def _refuse_masked(a: Any, name: str) -> None:
     if np.ma.isMaskedArray(a):
-        raise ValueError(f"{name} is a masked array: pass the observed entries alone, e.g. {name}.compressed()")
+        raise ParameterError(name, f"is a masked array: pass the observed entries alone, e.g. {name}.compressed()")
 
 
 def _real(a: np.ndarray, name: str) -> np.ndarray:
@@ -135,4 +137,4 @@ def _real(a: np.ndarray, name: str) -> np.ndarray:
             raise TypeError
         return a.astype(float)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be numbers, got {a.dtype}") from None
+        raise ParameterError(name, f"must be numbers, got {a.dtype}") from None

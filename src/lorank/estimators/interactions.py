@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.checks import counted, shown
+from ..common.checks import ParameterError, counted, shown
 from .decay import Decay, Times, combined
 from .entries import read_weights
 from .frames import pair_columns, without_named
@@ -53,7 +53,7 @@ def read_interactions(
         if counts is not None:
             raise ValueError("a sparse matrix comes with its own counts: leave y out")
         if len(X.shape) != 2:
-            raise ValueError(f"X is a sparse array of shape {X.shape}: users by items has two dimensions")
+            raise ParameterError("X", f"is a sparse array of shape {X.shape}: users by items has two dimensions")
         coo = X.tocoo()
         users, items, counts = coo.row.astype(np.int64), coo.col.astype(np.int64), coo.data
         ids = np.arange(X.shape[0]), np.arange(X.shape[1])
@@ -117,9 +117,11 @@ def _counts(counts: Any, m: int) -> np.ndarray:
             raise TypeError
         found = found.astype(float)
     except (TypeError, ValueError):
-        raise ValueError(f"counts must be numbers, got {shown(counts)}") from None
+        raise ParameterError("counts", f"must be numbers, got {shown(counts)}") from None
     if found.shape != (m,):
-        raise ValueError(f"counts must be one number for each of {counted(m, 'pair')}, got an array of shape {found.shape}")
+        raise ParameterError(
+            "counts", f"must be one number for each of {counted(m, 'pair')}, got an array of shape {found.shape}"
+        )
     bad = np.flatnonzero(~np.isfinite(found) | (found < 0))
     if len(bad):
         raise ValueError(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..common.checks import ParameterError
 from ..factorization import FactorModel
 from ..factorization.folds import clipped
 from ..losses import Logistic, Loss, Ordinal
@@ -91,7 +92,7 @@ class PredictionMixin(RecommenderMixin):
         check_is_fitted(self)
         refuse_intervals(self.loss_)
         if not 0 < coverage < 1:
-            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
+            raise ParameterError("coverage", f"must lie between 0 and 1, got {coverage!r}")
         if not len(self.calibration_):
             raise ValueError("no observations were held out to calibrate intervals: fit with intervals=True")
         rows, cols = self._pairs(X)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends import get_backend
 from ..backends.top_k import rows_of, top_columns
-from ..common.checks import check, one_of, whole
+from ..common.checks import ParameterError, check, one_of, whole
 from ..factorization.ranking_model import Taste, fit_taste, updated_taste
 from .cold_start import foretold, never_taken
 from .entries import find_known, find_side
@@ -30,7 +30,7 @@ def recommend(model: MatrixCompletion, rows: Any, n: int, exclude_seen: bool, by
     rows = find_side(rows, None, "rows")
     check("n", n, whole(1))
     if n * len(rows) > 10**9:
-        raise ValueError(f"n must not be larger than there are columns, {model.model_.shape[1]}: got {n}")
+        raise ParameterError("n", f"must not be larger than there are columns, {model.model_.shape[1]}: got {n}")
     fitted = model.model_
     rows = np.where(rows < fitted.shape[0], rows, fitted.shape[0]).astype(np.int64)  # others were never observed
     seen = rows_of(*seen_by(model), rows) if exclude_seen else None

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backends import get_backend
 from ..backends.top_k import rows_of, top_columns
-from ..common.checks import NOT_NEGATIVE, check, counted, shown, whole
+from ..common.checks import NOT_NEGATIVE, ParameterError, check, counted, shown, whole
 
 
 class _Constant:
@@ -29,7 +29,7 @@ class _Constant:
         check("n", n, whole(1))
         rows = np.atleast_1d(np.asarray(rows))
         if rows.ndim != 1 or (rows.dtype.kind not in "iu" and rows.size) or (rows.size and rows.min() < 0):
-            raise ValueError(f"rows must be whole numbers from 0 on, got {shown(rows)}")
+            raise ParameterError("rows", f"must be whole numbers from 0 on, got {shown(rows)}")
         seen = rows_of(self._indptr, self._indices, rows.astype(np.int64)) if exclude_seen else None
         cols, _ = top_columns(get_backend(), np.ones((len(rows), 1)), self._rank, n, seen=seen, never=~self.there)
         return cols, np.where(cols >= 0, self.item_scores[cols], np.nan)
@@ -84,8 +84,8 @@ class ItemMean(_Constant):
         users, items, n_items = _pairs(users, items, n_items)
         values = np.asarray(values)
         if values.shape != items.shape or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
-            raise ValueError(
-                f"values must be finite numbers, one for each of {counted(len(items), 'pair')}: got {shown(values)}"
+            raise ParameterError(
+                "values", f"must be finite numbers, one for each of {counted(len(items), 'pair')}: got {shown(values)}"
             )
         counts, mean = np.bincount(items, minlength=n_items), float(values.mean())
         sums = np.bincount(items, values - mean, n_items)
@@ -101,7 +101,7 @@ def _pairs(users: Any, items: Any, n_items: int | None) -> tuple[np.ndarray, np.
     for name, one in (("users", users), ("items", items)):
         index = np.asarray(one)
         if index.ndim != 1 or index.dtype.kind not in "iu" or not len(index) or int(index.min()) < 0:
-            raise ValueError(f"{name} must be whole numbers from 0 on, one for each observation: got {shown(one)}")
+            raise ParameterError(name, f"must be whole numbers from 0 on, one for each observation: got {shown(one)}")
         found.append(index.astype(np.int64))
     if len(found[0]) != len(found[1]):
         raise ValueError(f"users and items must be alike in length: got {len(found[0]):,} and {len(found[1]):,}")
@@ -109,5 +109,5 @@ def _pairs(users: Any, items: Any, n_items: int | None) -> tuple[np.ndarray, np.
     if n_items is not None:
         check("n_items", n_items, whole(1))
         if n_items < most:
-            raise ValueError(f"n_items is {n_items}, and items reach {most - 1}")
+            raise ParameterError("n_items", f"is {n_items}, and items reach {most - 1}")
     return found[0], found[1], most if n_items is None else int(n_items)

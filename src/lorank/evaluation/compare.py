@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..common.checks import check, shown, whole, with_methods
+from ..common.checks import ParameterError, check, shown, whole, with_methods
 from .held_out import Held
 from .ranking_metrics import RankingScores, ranking_scores
 
@@ -68,13 +68,13 @@ def compare(
     for one in places:
         check("n", one, whole(1))
     if not isinstance(models, Mapping) or not places:
-        raise ValueError(f"models must be a dict from names to models, and n at least one number: got {shown(models)}")
+        raise ParameterError("models", f"must be a dict from names to models, and n at least one number: got {shown(models)}")
     for name, model in models.items():
         check(f"models[{name!r}]", model, with_methods("recommend", what="a model with recommend(rows, n)"))
     found = Held.of(held)
     rows = np.flatnonzero(found.counts)
     if not len(rows):
-        raise ValueError("held has no held-out items: there is nothing to compare with")
+        raise ParameterError("held", "has no held-out items: there is nothing to compare with")
     some = Held(np.concatenate([[0], np.cumsum(found.counts[rows])]), found.items)
     scores = {}
     for name, model in models.items():

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.checks import check, counted, shown, whole
+from ..common.checks import ParameterError, check, counted, shown, whole
 from ..geometry import FixedRank
 from ..loop.result import Result
 from ..losses.residual_tails import look_like_outliers, tails
@@ -174,20 +174,20 @@ def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0, fit: Result | 
     elif hasattr(problem, "tocoo"):
         coo = problem.tocoo()
         if coo.ndim != 2:
-            raise ValueError(f"problem must be a matrix of two dimensions, got shape {coo.shape}")
+            raise ParameterError("problem", f"must be a matrix of two dimensions, got shape {coo.shape}")
         rows, cols, values, shape = coo.row, coo.col, coo.data, coo.shape
     else:
         try:
             a = np.asarray(problem)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"problem is no array: {error}") from None
+            raise ParameterError("problem", f"is no array: {error}") from None
         if a.ndim == 2 and a.shape[1] == 2 and a.dtype.kind in "iu":
             if not len(a):
                 raise ValueError("no observations: the array of pairs is empty")
             rows, cols, values, shape = a[:, 0], a[:, 1], np.zeros(0), tuple(a.max(0) + 1)
         elif a.ndim == 2 and a.size and a.dtype.kind in "fiu":
             if np.isinf(a).any():
-                raise ValueError("problem holds infinite values: mark gaps with nan")
+                raise ParameterError("problem", "holds infinite values: mark gaps with nan")
             rows, cols = np.nonzero(~np.isnan(a))
             values, shape = a[rows, cols], a.shape
         else:
@@ -212,7 +212,7 @@ def _diagnose(
     """
     n1, n2 = shape
     if not 1 <= rank <= min(shape):
-        raise ValueError(f"rank must lie between 1 and {min(shape)}, got {rank}")
+        raise ParameterError("rank", f"must lie between 1 and {min(shape)}, got {rank}")
     by_row, by_col = (np.bincount(rows, minlength=n1), np.bincount(cols, minlength=n2)) if counts is None else counts
     different, sizes = (len(rows), np.array([len(rows)])) if connected else _parts(rows, cols, shape)
     return Diagnosis(
@@ -268,7 +268,7 @@ def _diagnose_there(problem: Completion, rank: int, duplicates: int) -> Diagnosi
     Parts beyond it are counted as one: that there are any is what matters.
     """
     if not 1 <= rank <= min(problem.shape):
-        raise ValueError(f"rank must lie between 1 and {min(problem.shape)}, got {rank}")
+        raise ParameterError("rank", f"must lie between 1 and {min(problem.shape)}, got {rank}")
     backend, inside = problem.backend, _inside(problem)
     by_row, by_col = (backend.to_numpy(problem.observations.counts(side)) for side in (0, 1))
     low, middle, high = backend.percentiles(problem.y, [25, 50, 75])
@@ -290,9 +290,9 @@ def _with_fit(found: Diagnosis, problem: Any, fit: Any) -> Diagnosis:
     """With what the residuals of a fit say."""
     X = fit.X if isinstance(fit, Result) else fit
     if not isinstance(problem, Completion) or not isinstance(X, FixedRank):
-        raise ValueError(f"fit must be the result of lorank.solve for a Completion problem, got {shown(fit)}")
+        raise ParameterError("fit", f"must be the result of lorank.solve for a Completion problem, got {shown(fit)}")
     if tuple(X.shape) != tuple(problem.shape):
-        raise ValueError(f"fit has shape {tuple(X.shape)}, the problem {tuple(problem.shape)}")
+        raise ParameterError("fit", f"has shape {tuple(X.shape)}, the problem {tuple(problem.shape)}")
     outliers = getattr(fit, "outliers", None)
     if outliers is not None:
         return replace(found, far=float(outliers.share))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.checks import check, counted, shown, whole
+from ..common.checks import ParameterError, check, counted, shown, whole
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,15 @@ class Held:
             return held
         if hasattr(held, "tocoo"):
             if len(held.shape) != 2:
-                raise ValueError(f"held is a sparse array of shape {held.shape}: users by items has two dimensions")
+                raise ParameterError("held", f"is a sparse array of shape {held.shape}: users by items has two dimensions")
             coo = held.tocoo()
             return cls.from_pairs(np.asarray(coo.row, np.int64), np.asarray(coo.col, np.int64), int(held.shape[0]))
         try:
             lists = [np.atleast_1d(np.asarray(one)) for one in held]
         except (TypeError, ValueError):
-            raise ValueError(f"held must be a sparse matrix or a list with the items of each user, got {shown(held)}") from None
+            raise ParameterError(
+                "held", f"must be a sparse matrix or a list with the items of each user, got {shown(held)}"
+            ) from None
         for user, one in enumerate(lists):
             if one.ndim != 1 or (len(one) and (one.dtype.kind not in "iu" or int(one.min()) < 0)):
                 raise ValueError(f"held[{user}] must be a list of item numbers, 0 or more: got {shown(one)}")
@@ -83,9 +85,9 @@ def check_lists(recommended: Any, held: Any, n: Any) -> tuple[np.ndarray, Held]:
     lists = check_recommended(recommended)
     found = Held.of(held)
     if len(found.counts) != len(lists):
-        raise ValueError(
-            f"recommended has {counted(len(lists), 'row')}, and held has {counted(len(found.counts), 'user')}: one row for "
-            "each user"
+        raise ParameterError(
+            "recommended",
+            f"has {counted(len(lists), 'row')}, and held has {counted(len(found.counts), 'user')}: one row for each user",
         )
     return lists[:, : int(n)], found
 
@@ -97,10 +99,10 @@ def check_recommended(recommended: Any) -> np.ndarray:
     except (TypeError, ValueError):
         lists = np.empty(0, object)
     if lists.ndim != 2 or (lists.dtype.kind not in "iu" and lists.size):
-        raise ValueError(f"recommended must be a (users, n) array of item numbers, got {shown(recommended)}")
+        raise ParameterError("recommended", f"must be a (users, n) array of item numbers, got {shown(recommended)}")
     lists = lists.astype(np.int64)
     if lists.size and lists.min() < -1:
-        raise ValueError(f"recommended holds {lists.min()}: items count from 0, and -1 stands for none")
+        raise ParameterError("recommended", f"holds {lists.min()}: items count from 0, and -1 stands for none")
     ordered = np.sort(lists, axis=1)
     twice = np.argwhere((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0))
     if len(twice):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.checks import check, shown, whole
+from ..common.checks import ParameterError, check, shown, whole
 from .held_out import Held, check_lists, check_recommended
 
 
@@ -195,7 +195,7 @@ def coverage(recommended: Any, n_items: int, n: int = 10) -> float:
     check("n", n, whole(1))
     lists = check_recommended(recommended)[:, : int(n)]
     if lists.max(initial=-1) >= n_items:
-        raise ValueError(f"recommended holds item {lists.max()}, and n_items is {n_items}")
+        raise ParameterError("recommended", f"holds item {lists.max()}, and n_items is {n_items}")
     return len(np.unique(lists[lists >= 0])) / n_items
 
 
@@ -234,10 +234,10 @@ def novelty(recommended: Any, item_counts: Any, n_users: int, n: int = 10) -> fl
     lists = check_recommended(recommended)[:, : int(n)]
     counts = np.asarray(item_counts)
     if counts.ndim != 1 or counts.dtype.kind not in "iuf" or not np.isfinite(counts).all() or (counts < 0).any():
-        raise ValueError(f"item_counts must be numbers, 0 or more, one for each item: got {shown(item_counts)}")
+        raise ParameterError("item_counts", f"must be numbers, 0 or more, one for each item: got {shown(item_counts)}")
     named = lists[lists >= 0]
     if len(named) and named.max() >= len(counts):
-        raise ValueError(f"recommended holds item {named.max()}, and item_counts has {len(counts)}")
+        raise ParameterError("recommended", f"holds item {named.max()}, and item_counts has {len(counts)}")
     return float(-np.log2(np.clip(counts[named], 1, n_users) / n_users).mean()) if len(named) else float("nan")
 
 
@@ -308,7 +308,7 @@ def ranking_scores(recommended: Any, held: Any, item_counts: Any, n_users: int, 
     lists, found = check_lists(recommended, held, n)
     some = np.flatnonzero(found.counts)
     if not len(some):
-        raise ValueError("held has no held-out items: there is nothing to compare with")
+        raise ParameterError("held", "has no held-out items: there is nothing to compare with")
     kinds = {"precision": precision, "recall": recall, "ndcg": ndcg, "map": average_precision, "hit_rate": hit_rate}
     means = {name: float(np.mean(measure(lists, found, n)[some])) for name, measure in kinds.items()}
     lists = lists[some]

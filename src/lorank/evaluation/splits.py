@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.checks import SHARE, check, counted, shown, whole
+from ..common.checks import SHARE, ParameterError, check, counted, shown, whole
 
 
 def leave_some_out(users: Any, share: float = 0.2, *, keep: int = 1, seed: int = 0) -> np.ndarray:
@@ -84,8 +84,8 @@ def leave_last_out(users: Any, times: Any, share: float = 0.2, *, keep: int = 1,
     check("seed", seed, whole(0))
     when = np.asarray(times)
     if when.shape != users.shape or when.dtype.kind not in "iufM":
-        raise ValueError(
-            f"times must be one number or date for each of {counted(len(users), 'observation')}, got {shown(times)}"
+        raise ParameterError(
+            "times", f"must be one number or date for each of {counted(len(users), 'observation')}, got {shown(times)}"
         )
     if when.dtype.kind == "M":
         when = when.astype(np.int64)
@@ -109,7 +109,7 @@ def _last(users: np.ndarray, key: np.ndarray, share: float, keep: int, rng: np.r
 def _check_users(users: Any) -> np.ndarray:
     found = np.asarray(users) if not isinstance(users, (str, bytes)) else np.empty(0, object)
     if found.ndim != 1 or found.dtype.kind not in "iu" or not len(found) or int(found.min()) < 0:
-        raise ValueError(f"users must be whole numbers from 0 on, one for each observation: got {shown(users)}")
+        raise ParameterError("users", f"must be whole numbers from 0 on, one for each observation: got {shown(users)}")
     if int(found.max()) > 1000 + 100 * len(found):
-        raise ValueError(f"users reach {found.max():,}: map ids to 0 .. n-1 first, e.g. with numpy.unique")
+        raise ParameterError("users", f"reach {found.max():,}: map ids to 0 .. n-1 first, e.g. with numpy.unique")
     return found.astype(np.int64)

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ..common.checks import NOT_NEGATIVE, SHARE, check, one_of, shown, whole
+from ..common.checks import NOT_NEGATIVE, SHARE, ParameterError, check, one_of, shown, whole
 
 
 def check_rank(rank: Any, top: int) -> int | str:
     if isinstance(rank, str) and rank == "auto":
         return rank
     if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or rank < 0:
-        raise ValueError(f"rank must be a whole number from 0 on, or 'auto': got {rank!r}")
+        raise ParameterError("rank", f"must be a whole number from 0 on, or 'auto': got {rank!r}")
     if rank > top:
-        raise ValueError(f"rank must be at most {top}, the smaller side of the matrix: got {rank}")
+        raise ParameterError("rank", f"must be at most {top}, the smaller side of the matrix: got {rank}")
     return int(rank)
 
 
@@ -23,7 +23,7 @@ def check_strength(strength: Any) -> float | str:
     if isinstance(strength, str):
         return check_choice(strength, ("auto", "learned"), "regularization")
     if not NOT_NEGATIVE.holds(strength):
-        raise ValueError(f"regularization must be a number, 0 or more, or 'auto' or 'learned': got {shown(strength)}")
+        raise ParameterError("regularization", f"must be a number, 0 or more, or 'auto' or 'learned': got {shown(strength)}")
     return float(strength)
 
 

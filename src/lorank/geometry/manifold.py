@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..backends import Array, Arrays
+from ..common.checks import ParameterError
 from .point import FixedRank
 from .tangent import Cotangent, Tangent, retract, riemannian_gradient, shift, slope_of_transport, transport
 from .weights import Weights
@@ -103,10 +104,10 @@ class FixedRankManifold:
     def check_rank(self, rank: Any, shape: tuple[int, ...]) -> int:
         top = min(shape)
         if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)):
-            raise ValueError(f"rank must be 'auto' or an integer from 1 to {top}, got {rank!r}")
+            raise ParameterError("rank", f"must be 'auto' or an integer from 1 to {top}, got {rank!r}")
         if not 1 <= rank <= top:
-            raise ValueError(
-                f"rank must lie between 1 and {top}, the smaller side of a {shape[0]} x {shape[1]} matrix: got {rank}"
+            raise ParameterError(
+                "rank", f"must lie between 1 and {top}, the smaller side of a {shape[0]} x {shape[1]} matrix: got {rank}"
             )
         return int(rank)
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..backends import Array
-from ..common.checks import check, optional, whole
+from ..common.checks import ParameterError, check, optional, whole
 
 DENSE_LIMIT = 50_000_000  # entries; 400 MB in float64
 
@@ -114,10 +114,10 @@ class MatrixInterface:
         if not hasattr(v, "ndim"):
             v = np.asarray(v)
         if v.ndim not in (1, 2):
-            raise ValueError(f"{name} must be a vector or a matrix, got an array of shape {tuple(v.shape)}")
+            raise ParameterError(name, f"must be a vector or a matrix, got an array of shape {tuple(v.shape)}")
         kind = backend.dtype(v) if type(v) is not np.ndarray else v.dtype
         if kind.kind not in "biufc":
-            raise ValueError(f"{name} must hold numbers, got {kind}")
+            raise ParameterError(name, f"must hold numbers, got {kind}")
         own, real = backend.dtype(self.U), backend.dtype(self.s)
         dtype = np.result_type(own, kind if kind.kind in "fc" else own)
         v = backend.asarray(v, dtype)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends import Array, Arrays, as_owned, backend_of
-from ..common.checks import FLOAT_TYPE, SHAPE, check, counted, shown
+from ..common.checks import FLOAT_TYPE, SHAPE, ParameterError, check, counted, shown
 from .factor_checks import check_rank, matrix_of_numbers
 from .matrix_interface import MatrixInterface
 
@@ -92,7 +92,7 @@ class FixedRank(MatrixInterface):
         """The zero matrix, with the first unit vectors as its factors."""
         check("shape", tuple(shape) if isinstance(shape, Sequence) else shape, SHAPE)
         if max(shape) >= 2**31:
-            raise ValueError(f"shape must have sides below 2^31, got {shown(shape)}")
+            raise ParameterError("shape", f"must have sides below 2^31, got {shown(shape)}")
         check_rank(rank, min(shape))
         check("dtype", dtype, FLOAT_TYPE)
         backend = backend_of(None) if backend is None else backend
@@ -240,11 +240,11 @@ def _indices(a: Any, n: int, name: str) -> Array:
     try:
         a = as_owned(a)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be integers: {error}") from None
+        raise ParameterError(name, f"must be integers: {error}") from None
     backend, empty = backend_of(a), 0 in a.shape
     if backend.dtype(a).kind not in "iu":
         if not empty:
-            raise ValueError(f"{name} must be integers, got {a.dtype}")
+            raise ParameterError(name, f"must be integers, got {a.dtype}")
         a = backend.astype(a, np.int64)
     if not empty and (a.min() < 0 or a.max() >= n):
         k = backend.first((a.ravel() < 0) | (a.ravel() >= n))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..backends import Array, Arrays, Vector, backend_of, reduced
-from ..common.checks import NOT_NEGATIVE, Expected, check_parameters, optional
+from ..common.checks import NOT_NEGATIVE, Expected, ParameterError, check_parameters, optional
 from .logistic import bump, sigmoid, softplus, touching
 from .loss import Loss, _given, first_bad
 
@@ -111,9 +111,10 @@ class Ordinal(Loss):
         found = np.unique(host)
         if self.classes is None and len(found) > MOST:
             k = int(np.flatnonzero(host == found[MOST])[0])
-            raise ValueError(
-                f"values have {len(found):,} different numbers (values[{k}] = {host[k]:g} is one): loss='ordinal' takes at "
-                f"most {MOST} ordered classes; group them first, or use loss='squares' or 'huber'"
+            raise ParameterError(
+                "values",
+                f"have {len(found):,} different numbers (values[{k}] = {host[k]:g} is one): loss='ordinal' takes at "
+                f"most {MOST} ordered classes; group them first, or use loss='squares' or 'huber'",
             )
         if len(found) < 2:
             raise ValueError(

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..backends import Array, Arrays, backend_of
+from ..common.checks import ParameterError
 
 BLOCK = 1 << 22  # entries of an (m, k) block while row norms are computed
 CACHED = 1 << 15  # entries of A that a pass over it takes at a time
@@ -167,11 +168,11 @@ class FunctionMap:
     def _checked(self, a: Any, shape: tuple[int, int], dtype: Any, name: str) -> Array:
         a = self.backend.asarray(a)
         if tuple(a.shape) != shape:
-            raise ValueError(
-                f"{name} gives an array of shape {tuple(a.shape)}, expected {shape}: columns are mapped one by one"
+            raise ParameterError(
+                name, f"gives an array of shape {tuple(a.shape)}, expected {shape}: columns are mapped one by one"
             )
         if self.backend.is_complex(a) and self.dtype.kind != "c":
-            raise ValueError(f"{name} gives complex numbers, and dtype says {self.dtype}: pass dtype=complex")
+            raise ParameterError(name, f"gives complex numbers, and dtype says {self.dtype}: pass dtype=complex")
         return self.backend.astype(a, np.result_type(self.dtype, dtype))
 
     def fourth_power(self) -> float:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..backends import Array, Backend, backend_of, get_backend
-from ..common.checks import counted, shown, whole
+from ..common.checks import ParameterError, counted, shown, whole
 from ..geometry import FixedRank
 from ..problems.function_checks import check_function, check_pair
 from ..problems.input_checks import FLOATS, check_gain, finite_array, functions_of_numpy
@@ -85,7 +85,7 @@ class PhaseRetrieval(Problem):
         backend = get_backend(backend, A, y)
         A = finite_array(A, "A")
         if A.ndim != 2:
-            raise ValueError(f"A must be an (m, n) array, one measurement a row: got shape {tuple(A.shape)}")
+            raise ParameterError("A", f"must be an (m, n) array, one measurement a row: got shape {tuple(A.shape)}")
         y = finite_array(y, "y")
         # In the precision of y where that is higher, once: BLAS would convert A in every product.
         real = np.zeros(0, backend_of(y).dtype(y)).real.dtype
@@ -115,14 +115,14 @@ class PhaseRetrieval(Problem):
         masks = finite_array(masks, "masks")
         shape = tuple(masks.shape)
         if masks.ndim not in (2, 3):
-            raise ValueError(f"masks must be an (L, n) array for signals or (L, h, w) for images, got shape {shape}")
+            raise ParameterError("masks", f"must be an (L, n) array for signals or (L, h, w) for images, got shape {shape}")
         y = finite_array(y, "y")
         if math.prod(y.shape) != math.prod(shape):
-            raise ValueError(
-                f"y has shape {tuple(y.shape)} and masks {shape}: there is one intensity for each mask and frequency"
+            raise ParameterError(
+                "y", f"has shape {tuple(y.shape)} and masks {shape}: there is one intensity for each mask and frequency"
             )
         if y.ndim > 1 and tuple(y.shape) != shape:
-            raise ValueError(f"y must have the shape of masks, {shape}, or be flat: got {tuple(y.shape)}")
+            raise ParameterError("y", f"must have the shape of masks, {shape}, or be flat: got {tuple(y.shape)}")
         self = cls.__new__(cls)
         self._set_up(DiffractionMap(backend.asarray(masks), backend), y.ravel(), shape[1:], row_norms, seed, backend)
         return self
@@ -153,7 +153,7 @@ class PhaseRetrieval(Problem):
         with contextlib.suppress(TypeError):  # a name may stand for a type
             dtype = np.dtype(dtype)
         if dtype not in FLOATS:
-            raise ValueError(f"dtype must be float32, float64, complex64 or complex128, got {dtype!r}")
+            raise ParameterError("dtype", f"must be float32, float64, complex64 or complex128, got {dtype!r}")
         backend = get_backend(backend, y)
         y = finite_array(y, "y")
         self = cls.__new__(cls)
@@ -169,10 +169,10 @@ class PhaseRetrieval(Problem):
     ) -> None:
         y = finite_array(y, "y")
         if y.ndim != 1:
-            raise ValueError(f"y must be one-dimensional, got shape {tuple(y.shape)}")
+            raise ParameterError("y", f"must be one-dimensional, got shape {tuple(y.shape)}")
         if backend_of(y).is_complex(y):
-            raise ValueError(
-                "y is complex: phase retrieval takes intensities |A x|^2, which are real: if this is A x, give abs(y)**2"
+            raise ParameterError(
+                "y", "is complex: phase retrieval takes intensities |A x|^2, which are real: if this is A x, give abs(y)**2"
             )
         if len(y) != linear_map.m:
             raise ValueError(f"A makes {counted(linear_map.m, 'measurement')} and y has {len(y):,}: there must be one for each")
@@ -218,7 +218,7 @@ class PhaseRetrieval(Problem):
         """How many probes; None for exact norms."""
         n, possible = self.shape[0], not isinstance(self.linear_map, FunctionMap)
         if not isinstance(row_norms, str) and not whole(1).holds(row_norms):
-            raise ValueError(f"row_norms must be 'auto', 'exact' or a number of probes, got {shown(row_norms)}")
+            raise ParameterError("row_norms", f"must be 'auto', 'exact' or a number of probes, got {shown(row_norms)}")
         if row_norms == "exact":
             if not possible:
                 raise ValueError("row_norms='exact' needs A as an array or as masks: give a number of probes instead")
@@ -230,7 +230,7 @@ class PhaseRetrieval(Problem):
                 return None
             row_norms = PROBES
         if isinstance(row_norms, bool) or not isinstance(row_norms, (int, np.integer)) or row_norms < 1:
-            raise ValueError(f"row_norms must be 'auto', 'exact' or a number of probes, got {row_norms!r}")
+            raise ParameterError("row_norms", f"must be 'auto', 'exact' or a number of probes, got {row_norms!r}")
         if row_norms > max(n, MOST_PROBES):
             raise ValueError(
                 f"row_norms={row_norms:,} probes for {n:,} unknowns: n of them cost as much as exact norms "

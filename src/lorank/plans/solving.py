@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..common.checks import NOT_NEGATIVE, PATH, check, optional, whole
+from ..common.checks import NOT_NEGATIVE, PATH, ParameterError, check, optional, whole
 from ..common.fingerprint import identity
 from ..common.timer import Clock
 from ..loop.callbacks import Callback, Progress
@@ -109,9 +109,10 @@ def solve(
     True
     """
     if not isinstance(problem, Problem):
-        raise ValueError(
-            f"problem must be a measurement model such as lorank.Completion, got {type(problem).__name__}: for a table with "
-            "gaps use Completion.from_dense(array_with_nan), for a sparse matrix Completion.from_sparse(S)"
+        raise ParameterError(
+            "problem",
+            f"must be a measurement model such as lorank.Completion, got {type(problem).__name__}: for a table with "
+            "gaps use Completion.from_dense(array_with_nan), for a sparse matrix Completion.from_sparse(S)",
         )
     algorithm = resolve_solver(solver, problem, rank)
     _check_robust(algorithm, problem)
@@ -124,7 +125,7 @@ def solve(
     if device is not None:
         problem = problem.to(device)
     if not _are_callbacks(callbacks):
-        raise ValueError("callbacks must be a list of functions of problem, state and clock")
+        raise ParameterError("callbacks", "must be a list of functions of problem, state and clock")
     problem.check_scale()
     clock, rng = Clock(), np.random.default_rng(seed)
     path: tuple[RankTrial, ...] = ()

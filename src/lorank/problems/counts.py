@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import Array, Arrays, Backend, Observations, Vector, get_backend
-from ..common.checks import NOT_NEGATIVE, YES_OR_NO, check, one_of
+from ..common.checks import NOT_NEGATIVE, YES_OR_NO, ParameterError, check, one_of
 from ..geometry import FixedRank
 from ..geometry.truncated_svd import truncated_svd
 from ..losses import Poisson
@@ -235,7 +235,7 @@ def _sparse(counts: Any) -> Any:
     if not hasattr(counts, "tocsr"):
         a = plain_array(counts, "counts")
         if a.ndim != 2 or a.dtype.kind not in "biuf":
-            raise ValueError(f"counts must be a table of numbers, got an array of shape {a.shape} and {a.dtype}")
+            raise ParameterError("counts", f"must be a table of numbers, got an array of shape {a.shape} and {a.dtype}")
         if not np.isfinite(a).all():
             i, j = np.argwhere(~np.isfinite(a))[0]
             raise ValueError(
@@ -245,7 +245,7 @@ def _sparse(counts: Any) -> Any:
         counts = scipy.sparse.csr_array(a)
     table = scipy.sparse.csr_array(counts)
     if table.ndim != 2 or not min(table.shape):
-        raise ValueError(f"counts must be a table, got shape {table.shape}")
+        raise ParameterError("counts", f"must be a table, got shape {table.shape}")
     table.sum_duplicates()
     table.eliminate_zeros()
     coo = table.tocoo()
@@ -270,7 +270,7 @@ def _offsets(offsets: Any, rows: np.ndarray, cols: np.ndarray) -> tuple[np.ndarr
         with np.errstate(divide="ignore"):
             return np.maximum(np.log(left) - np.log(total), NOTHING), np.maximum(np.log(right), NOTHING)
     if not isinstance(offsets, (tuple, list)) or len(offsets) != 2:
-        raise ValueError("offsets must be 'totals', 'columns', 'rows', 'none', or a pair of arrays of logarithms")
+        raise ParameterError("offsets", "must be 'totals', 'columns', 'rows', 'none', or a pair of arrays of logarithms")
     found = []
     for name, a, n in (("rows", offsets[0], len(rows)), ("columns", offsets[1], len(cols))):
         a = np.asarray(a, float)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..backends import Array, Arrays, backend_of
-from ..common.checks import counted, shown
+from ..common.checks import ParameterError, counted, shown
 from .input_checks import FLOATS, as_shape, plain_array
 
 LIMIT = 2**31 - 1  # rows and columns: indices are kept in 32 bits
@@ -26,7 +26,7 @@ def index_array(a: Any, name: str) -> Array:
     if not len(a):
         return backend.astype(a, np.int64)
     if dtype.kind not in "iuf":
-        raise ValueError(f"{name} must be integers, got {dtype}: map other ids to 0 .. n-1 first, e.g. with numpy.unique")
+        raise ParameterError(name, f"must be integers, got {dtype}: map other ids to 0 .. n-1 first, e.g. with numpy.unique")
     if dtype.kind == "f":
         a = backend.astype(a, np.float64)
         odd = ~(abs(a) < np.inf)  # nan and inf, of which no remainder is to be asked for
@@ -49,7 +49,7 @@ def value_array(a: Any, name: str = "values") -> Array:
         return backend.astype(a, np.float64)
     if dtype.kind not in "biufc":
         hint = ": map ordered classes to 1, 2, 3, ... first" if dtype.kind in "OSUT" else ""
-        raise ValueError(f"{name} must be numbers, got {dtype}{hint}")
+        raise ParameterError(name, f"must be numbers, got {dtype}{hint}")
     native = dtype.newbyteorder("=")
     wanted = native if native in FLOATS else np.complex128 if dtype.kind == "c" else np.float64
     return backend.detached(a if dtype == wanted and dtype.isnative else backend.astype(a, wanted))
@@ -86,10 +86,10 @@ def weight_array(a: Any, m: int) -> Array:
 def _vector(a: Any, name: str) -> tuple[Array, Arrays, np.dtype]:
     """A one-dimensional array, who computes with it, and its dtype."""
     if np.ma.isMaskedArray(a):
-        raise ValueError(f"{name} is a masked array: pass the observed entries alone, e.g. {name}.compressed()")
+        raise ParameterError(name, f"is a masked array: pass the observed entries alone, e.g. {name}.compressed()")
     a = plain_array(a, name)
     if a.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, got shape {tuple(a.shape)}")
+        raise ParameterError(name, f"must be one-dimensional, got shape {tuple(a.shape)}")
     backend = backend_of(a)
     return a, backend, backend.dtype(a)
 

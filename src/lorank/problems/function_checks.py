@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.checks import counted
+from ..common.checks import ParameterError, counted
 from .dot_test import dot_test
 from .problem import Problem
 
@@ -30,7 +30,7 @@ def check_function(name: str, function: Any, arguments: tuple[str, ...], gives: 
     """
     wanted = f"{name}({', '.join(arguments)}), which gives {gives}"
     if not callable(function):
-        raise ValueError(f"{name} must be a function, {wanted}: got {type(function).__name__}")
+        raise ParameterError(name, f"must be a function, {wanted}: got {type(function).__name__}")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some that are written in C do not say
@@ -40,7 +40,7 @@ def check_function(name: str, function: Any, arguments: tuple[str, ...], gives: 
     except TypeError:
         own = getattr(function, "__name__", type(function).__name__)
         own = "a lambda" if own == "<lambda>" else own
-        raise ValueError(f"{name} must be a function {wanted}: got {own}{signature}") from None
+        raise ParameterError(name, f"must be a function {wanted}: got {own}{signature}") from None
 
 
 def check_pair(problem: Problem, rank: int, sides: tuple[str, str], stacklevel: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import Array, Backend, as_owned, backend_of
-from ..common.checks import shown
+from ..common.checks import ParameterError, shown
 
 FLOATS = (np.float32, np.float64, np.complex64, np.complex128)
 
@@ -21,21 +21,21 @@ def as_shape(shape: Any) -> tuple[int, int]:
     except (TypeError, ValueError, OverflowError):
         whole = False
     if not whole:
-        raise ValueError(f"shape must be a pair of integers (n1, n2), got {shown(shape)}")
+        raise ParameterError("shape", f"must be a pair of integers (n1, n2), got {shown(shape)}")
     n1, n2 = (int(n) for n in sides)
     if n1 < 1 or n2 < 1:
-        raise ValueError(f"shape must be a pair of positive integers, got {shown(shape)}")
+        raise ParameterError("shape", f"must be a pair of positive integers, got {shown(shape)}")
     return n1, n2
 
 
 def plain_array(a: Any, name: str) -> Array:
     """An array that some backend owns, or anything else as a NumPy array; a ValueError where it is none."""
     if hasattr(a, "tocoo"):
-        raise ValueError(f"{name} is a sparse matrix, and an array is asked for: pass {name}.toarray(), or use from_sparse")
+        raise ParameterError(name, f"is a sparse matrix, and an array is asked for: pass {name}.toarray(), or use from_sparse")
     try:
         return as_owned(a)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} is no array of numbers: {error}") from None
+        raise ParameterError(name, f"is no array of numbers: {error}") from None
 
 
 def finite_array(a: Any, name: str) -> Array:
@@ -43,16 +43,16 @@ def finite_array(a: Any, name: str) -> Array:
     first one is.
     """
     if np.ma.isMaskedArray(a):
-        raise ValueError(f"{name} is a masked array: leave out what was not measured")
+        raise ParameterError(name, "is a masked array: leave out what was not measured")
     if hasattr(a, "tocoo"):
-        raise ValueError(f"{name} is a sparse matrix: pass {name}.toarray() if that fits in memory, or use from_functions")
+        raise ParameterError(name, f"is a sparse matrix: pass {name}.toarray() if that fits in memory, or use from_functions")
     a = plain_array(a, name)
     backend = backend_of(a)
     dtype = backend.dtype(a)
     if dtype.kind not in "biufc":
-        raise ValueError(f"{name} must be numbers, got {dtype}")
+        raise ParameterError(name, f"must be numbers, got {dtype}")
     if 0 in a.shape:
-        raise ValueError(f"{name} is empty, of shape {tuple(a.shape)}")
+        raise ParameterError(name, f"is empty, of shape {tuple(a.shape)}")
     if dtype not in FLOATS or not dtype.isnative:
         single = dtype.newbyteorder("=") in FLOATS
         a = backend.astype(a, dtype.newbyteorder("=") if single else np.complex128 if dtype.kind == "c" else np.float64)
@@ -66,7 +66,9 @@ def measurement_vector(y: Any) -> Array:
     """The measurements as a one-dimensional floating-point array."""
     y = finite_array(y, "y")
     if y.ndim != 1:
-        raise ValueError(f"y must be one-dimensional, got shape {y.shape}: pass the measurements themselves, one number each")
+        raise ParameterError(
+            "y", f"must be one-dimensional, got shape {y.shape}: pass the measurements themselves, one number each"
+        )
     return y
 
 
@@ -90,8 +92,9 @@ def functions_of_numpy(y: Array, backend: Backend) -> bool:
     if not isinstance(y, np.ndarray):
         return False
     if not backend.in_main_memory:
-        raise ValueError(
-            f"y is a NumPy array, so the functions are taken for functions of NumPy arrays, which {backend.name} cannot use: "
-            "write them for tensors and pass y as a tensor on that device, or leave out backend"
+        raise ParameterError(
+            "y",
+            f"is a NumPy array, so the functions are taken for functions of NumPy arrays, which {backend.name} cannot use: "
+            "write them for tensors and pass y as a tensor on that device, or leave out backend",
         )
     return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..backends import Array, backend_of
+from ..common.checks import ParameterError
 from ..losses import Loss
 from .entry_checks import value_array
 
@@ -24,7 +25,7 @@ def check_merging(loss: Loss | None, duplicates: str, weighted: bool) -> None:
 def with_exposure(loss: Loss | None, exposure: Any, values: Array, weights: Any) -> tuple[Array, Array]:
     """Counts with exposures as rates and weights: ``e exp(z) - y z`` is e times ``exp(z) - (y / e) z``."""
     if loss is None or loss.name != "poisson":
-        raise ValueError("exposure is for counts, loss='poisson': leave it out, or divide the values by it")
+        raise ParameterError("exposure", "is for counts, loss='poisson': leave it out, or divide the values by it")
     e = value_array(exposure, "exposure")
     backend = backend_of(values)
     e = backend.astype(backend.asarray(e), backend.dtype(values))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import Array, Backend, backend_of, get_backend
-from ..common.checks import NUMBER, POSITIVE, counted, shown
+from ..common.checks import NUMBER, POSITIVE, ParameterError, counted, shown
 from .function_checks import check_function, check_pair
 from .gradient import Gradient
 from .input_checks import as_shape, check_gain, finite_array, functions_of_numpy, measurement_vector
@@ -75,19 +75,20 @@ class Sensing(Problem):
         y = measurement_vector(y)
         if A.ndim == 3:
             if shape is not None and as_shape(shape) != tuple(A.shape[1:]):
-                raise ValueError(f"A holds {A.shape[1]} x {A.shape[2]} matrices, but shape says {shape!r}")
+                raise ParameterError("A", f"holds {A.shape[1]} x {A.shape[2]} matrices, but shape says {shape!r}")
             shape = (A.shape[1], A.shape[2])
         elif A.ndim != 2:
-            raise ValueError(f"A must be an (m, n1, n2) or (m, n1 n2) array, got shape {tuple(A.shape)}")
+            raise ParameterError("A", f"must be an (m, n1, n2) or (m, n1 n2) array, got shape {tuple(A.shape)}")
         elif shape is None:
-            raise ValueError(f"A has shape {tuple(A.shape)}, one flattened matrix a row: say shape=(n1, n2) as well")
+            raise ParameterError("A", f"has shape {tuple(A.shape)}, one flattened matrix a row: say shape=(n1, n2) as well")
         n1, n2 = as_shape(shape)
         if A.ndim == 2 and A.shape[1] != n1 * n2:
             raise ValueError(f"a row of A has {counted(A.shape[1], 'entry', 'entries')}, a {n1} x {n2} matrix has {n1 * n2:,}")
         if len(A) != len(y):
-            raise ValueError(
-                f"A holds {counted(len(A), 'matrix', 'matrices')} and y {counted(len(y), 'measurement')}: "
-                "there must be one for each"
+            raise ParameterError(
+                "A",
+                f"holds {counted(len(A), 'matrix', 'matrices')} and y {counted(len(y), 'measurement')}: "
+                "there must be one for each",
             )
         dtype = np.result_type(backend_of(A).dtype(A), backend_of(y).dtype(y))
         self.A = backend.asarray(A, dtype).reshape(len(A), n1 * n2)
@@ -95,7 +96,7 @@ class Sensing(Problem):
             with np.errstate(over="ignore"):
                 gain = sum(backend.squared_norm(part) for part in self._blocks()) / (n1 * n2)
             if not math.isfinite(gain):
-                raise ValueError("A holds numbers whose squares overflow: divide A and y by a constant")
+                raise ParameterError("A", "holds numbers whose squares overflow: divide A and y by a constant")
         super().__init__(backend.asarray(y, dtype), (n1, n2), gain=_gain(gain), backend=backend)
 
     @classmethod
@@ -266,7 +267,7 @@ class FunctionSensing(Problem):
     def _cast(self, a: Any, name: str) -> Any:
         """In the problem's precision: double in one function would make everything double."""
         if self.backend.is_complex(a) and self.dtype.kind != "c":
-            raise ValueError(f"{name} gives complex numbers, and y is real: take the real part, or pass y.astype(complex)")
+            raise ParameterError(name, "gives complex numbers, and y is real: take the real part, or pass y.astype(complex)")
         return a if self.backend.dtype(a) == self.dtype else self.backend.astype(a, self.dtype)
 
     def _estimate(self, trials: int = 8) -> float:
@@ -296,5 +297,5 @@ class _OfNumPy:
 def _gain(gain: float) -> float:
     if not POSITIVE.holds(gain):
         hint = ": is A zero?" if NUMBER.holds(gain) and gain == 0 else ""
-        raise ValueError(f"gain must be a positive number, got {shown(gain)}{hint}")
+        raise ParameterError("gain", f"must be a positive number, got {shown(gain)}{hint}")
     return float(gain)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..backends import as_owned
-from ..common.checks import did_you_mean
+from ..common.checks import ParameterError, did_you_mean
 from ..geometry import FixedRank
 from ..problems import Problem
 from .continuation import Continuation
@@ -37,7 +37,9 @@ def resolve_start(start: Any, problem: Problem, rank: int) -> Start | FixedRank:
     if callable(start) and not isinstance(start, type):
         return start
     got = f"the class {start.__name__} itself: write {start.__name__}()" if isinstance(start, type) else type(start).__name__
-    raise ValueError(f"start must be a name, a FixedRank point, a triple (U, s, V) or a start such as Spectral(), got {got}")
+    raise ParameterError(
+        "start", f"must be a name, a FixedRank point, a triple (U, s, V) or a start such as Spectral(), got {got}"
+    )
 
 
 def check_point(X: Any, problem: Problem, rank: Any) -> FixedRank:

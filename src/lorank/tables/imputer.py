@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
-from ..common.checks import SHARE, check, one_of, shown, whole
+from ..common.checks import SHARE, ParameterError, check, one_of, shown, whole
 from ..io.archive import save_model
 from .columns import Column, describe, encode, frame_kind, restore
 from .factor_analysis import FactorAnalysis
@@ -236,7 +236,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                     self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2 if reset else 1, reset=reset
                 )
             except OverflowError as error:
-                raise ValueError(f"X holds numbers beyond the range of float64: {error}") from None
+                raise ParameterError("X", f"holds numbers beyond the range of float64: {error}") from None
             if reset:
                 self.columns_ = [Column(f"x{k}") for k in range(table.shape[1])]
         else:

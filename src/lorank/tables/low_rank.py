@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
+from ..common.checks import ParameterError
 from ..factorization import Candidate, FactorModel, Fit, Settings, centred_problem, choose, fit_factors, unfitted
 from ..factorization.options import check_fit_options, check_rank, check_strength
 from ..factorization.selection import RANKS
@@ -104,7 +105,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         try:
             table = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
         except OverflowError as error:
-            raise ValueError(f"X holds numbers beyond the range of float64: {error}") from None
+            raise ParameterError("X", f"holds numbers beyond the range of float64: {error}") from None
         gaps = np.isnan(table)
         self.means_, self.scales_ = column_moments(table)
         rows, cols = np.nonzero(~gaps & (self.scales_ > 0)[None, :])
