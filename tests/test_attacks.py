@@ -146,17 +146,12 @@ CALLS: dict[str, Call] = {
         {
             "X": PAIRS, "y": VALUES, "sample_weight": np.ones(30), "rank": 1, "regularization": 1.0, "penalty": "nuclear",
             "count_scaling": 0.0, "bounds": None, "solver": "auto", "holdout": 0.1, "cv": 1, "shape": None, "tol": 1e-2,
-            "max_iter": 2, "random_state": 0, "nonnegative": False, "half_life": None,
+            "max_iter": 2, "random_state": 0, "nonnegative": False,
         },
         {
             "X": "pairs|index|indices|sample|features|array|y to be passed|sparse|Complex data|infinity|number",
             "y": "values|Complex data|sample", "random_state": "seed|Seed",
         },
-    ),
-    "times": Call(
-        lambda times, half_life: lr.MatrixCompletion(1, 1.0, max_iter=2, half_life=half_life).fit(PAIRS, VALUES, times=times),
-        {"times": np.arange(30), "half_life": 5.0},
-        {},
     ),
     "sparse ratings": Call(
         functools.partial(estimator, "MatrixCompletion"),

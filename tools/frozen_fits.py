@@ -91,10 +91,8 @@ add_ratings("ordinal", ask_classes, rank=2, loss="ordinal")
 
 
 def with_ids(**options: Any) -> Any:
-    frame = rating_frame()
     model = lr.MatrixCompletion(intervals=True, rank=2, **options)
-    times = {} if "half_life" not in options else {"times": frame["time"].to_numpy()}
-    return model.fit(frame[["user", "item", "stars"]], rows="user", cols="item", values="stars", **times)
+    return model.fit(rating_frame()[["user", "item", "stars"]], rows="user", cols="item", values="stars")
 
 
 def with_features() -> Any:
@@ -112,7 +110,6 @@ def continued() -> Any:
 
 
 FITS["completion_ids"] = Fit(with_ids, ask_ids)
-FITS["completion_half_life"] = Fit(lambda: with_ids(half_life=3e5), ask_ids)
 FITS["completion_features"] = Fit(with_features, ask_ids)
 FITS["completion_partial_fit"] = Fit(continued, ask_numbers)
 
@@ -217,7 +214,6 @@ COMMANDS: dict[str, list[str]] = {
     "learned": [f"{FIT} --rank 2 --regularization learned --seed 3", PREDICT],
     "ordinal": [f"{FIT} --rank 2 --loss ordinal", PREDICT],
     "robust": [f"{FIT} --rank 2 --loss robust", PREDICT],
-    "half_life": [f"{FIT} --rank 2 --time time --half-life auto", PREDICT],
     "features": [f"{FIT} --rank 2 --row-features users.csv", PREDICT],
     "large": [f"{FIT} --rank 2 --memory 1GB", PREDICT],
     "implicit": [

@@ -172,11 +172,11 @@ def test_options_instead_of_parameters():
 
 
 def test_python_stays_python():
-    said = "use lorank.ImplicitFactorization(half_life='90d').fit(frame, times='when')"
+    said = "use lorank.ImplicitFactorization(random_state='90d').fit(frame, times='when')"
     assert in_options(said) == said
 
 
-@pytest.mark.parametrize("name", ["half_life.csv", "data/row_features.csv", "data/time=2024/a.csv"])
+@pytest.mark.parametrize("name", ["row_features.csv", "data/row_features.csv", "data/time=2024/a.csv"])
 def test_names_of_files_are_no_options(name):
     import typer
 

@@ -245,3 +245,41 @@ def test_evaluate_says_where_what_is_held_out_is_known(model, tmp_path):
     (tmp_path / "r.csv").write_text(text + text.splitlines()[1] + "\n")
     assert "note: 1 line repeats a pair of row and column" in done("evaluate", tmp_path / "r.csv").stderr
     assert "repeat" not in done("evaluate", model / "r.csv").stderr
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_numbers_dates_and_text_as_times_hold_out_the_same_ratings(ending, tmp_path):
+    rng = np.random.default_rng(0)
+    pairs, seconds = np.argwhere(rng.random((12, 10)) < 0.6), 1_600_000_000 + rng.integers(0, 10**8, 120)
+    frame = pl.DataFrame({"user": pairs[:, 0], "item": pairs[:, 1], "rating": rng.integers(1, 6, len(pairs))})
+    frame = frame.with_columns(seconds=pl.Series(seconds[: len(pairs)]))
+    frame = frame.with_columns(date=pl.from_epoch(pl.col("seconds")))
+    frame = frame.with_columns(text=pl.col("date").dt.to_string("%Y-%m-%d %H:%M:%S"))
+    file = tmp_path / f"r.{ending}"
+    (frame.write_csv if ending == "csv" else frame.write_parquet)(file)
+    options = ["--row", "user", "--col", "item", "--value", "rating", "--json"]
+    found = [json.loads(done("evaluate", str(file), *options, "--time", name).stdout) for name in ("seconds", "date", "text")]
+    for one in found:
+        one.pop("seconds")
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_column_that_holds_no_times(tmp_path):
+    (tmp_path / "r.csv").write_text("user,item,rating,when\n1,1,3,2024-01-01\n1,2,4,soon\n2,1,5,2024-01-03\n")
+    said = run("evaluate", tmp_path / "r.csv", "--time", "when")
+    assert said.exit_code in (1, 2)
+    assert "column 'when'" in " ".join(said.output.split())
+
+
+def test_columns_called_as_the_output(tmp_path):
+    frame = pl.DataFrame({"known": [1, 1, 2, 2, 3], "prediction": [1, 2, 1, 3, 3], "rating": [1.0, 2, 3, 4, 5]})
+    frame.write_csv(tmp_path / "r.csv")
+    names, model = ["--row", "known", "--col", "prediction"], str(tmp_path / "m.lorank")
+    fit = ["--value", "rating", "--rank", "1", "--regularization", "learned"]
+    done("complete", str(tmp_path / "r.csv"), *names, *fit, "-o", model)
+    done("predict", model, str(tmp_path / "r.csv"), "-o", str(tmp_path / "p.csv"), *names)
+    found = pl.read_csv(tmp_path / "p.csv")
+    assert found.columns == ["known", "prediction", "prediction_", "known_"]
+    assert found["prediction"].to_list() == [1, 2, 1, 3, 3]
+    done("recommend", model, "--all", "-n", "1", "-o", str(tmp_path / "all.csv"))
+    assert pl.read_csv(tmp_path / "all.csv").columns == ["known", "place", "prediction", "prediction_"]

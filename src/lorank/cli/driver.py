@@ -51,8 +51,6 @@ class Request:
     device: str | None = None
     as_json: bool = False
     nonnegative: bool = False
-    time: str | None = None
-    half_life: str | None = None
 
     def options(self) -> tuple[int | str, float | str]:
         """Rank and regularization, after all has been checked that can be before anything is read."""
@@ -73,7 +71,6 @@ class Request:
             "--report": self.report,
         }
         asked |= {"--device": self.device, "--exposure": self.exposure, "--nonnegative": self.nonnegative or None}
-        asked |= {"--time": self.time, "--half-life": self.half_life}
         for option, value in asked.items():
             if value is not None:
                 raise Misuse(
@@ -90,10 +87,9 @@ def run_complete(request: Request) -> int:
     from ..losses import ROBUST, resolve_loss
 
     options, loss, file = request.options(), request.loss, named(request.files)
-    half_life = half_life_of(request)
     begin = time.perf_counter()
     with busy("reading"):
-        data = read_ratings(all_files(request.files), *request.columns, request.exposure or request.time)
+        data = read_ratings(all_files(request.files), *request.columns, request.exposure)
     say_columns(file, replace(data.columns, time=None))
     chosen = None if loss == ROBUST else resolve_loss(loss)
     weights = None
@@ -108,14 +104,13 @@ def run_complete(request: Request) -> int:
         loss=loss if weights is None else chosen,
         holdout=0.1,
         nonnegative=request.nonnegative,
-        half_life=half_life,
     )
     features = _side_tables(request.features, data)
     with busy(f"fitting ({ENDS_EARLY})"):
         if features:
             fit_with_features(model, data, features, weights)
         else:
-            model.fit(data.pairs, data.values, weights, times=data.times if weights is None else None)
+            model.fit(data.pairs, data.values, weights)
     model.ids_ = model.ids_ or {"rows": data.row_ids, "cols": data.col_ids}  # from here on it takes and gives the file's ids
     model.labels_ = {"row": data.columns.row, "col": data.columns.col, "value": data.columns.value}
     summary = summarize(model) | {"file": file, "seconds": time.perf_counter() - begin}
@@ -166,22 +161,6 @@ def _write_report(path: Path, model: Any, data: Any, title: str, seed: int) -> N
         write_page(path, model, data.rows, data.cols, data.values, title=title, more=part)
 
 
-def half_life_of(request: Request) -> Any:
-    """As the estimator takes it; refused where it lacks times, or these lack it."""
-    from ..io.delimited_text import number
-
-    if request.time is None and request.half_life is None:
-        return None
-    if request.half_life is None:
-        raise Misuse("--time goes with --half-life, such as --half-life 90d: add it, or leave --time out")
-    if request.time is None:
-        raise Misuse("--half-life needs --time COLUMN: when was each rating given?")
-    if request.exposure is not None:
-        raise Misuse("--exposure and --half-life do not go together: leave one of them out")
-    found = number(request.half_life)
-    return request.half_life if found is None else found
-
-
 def _rates(loss: Any, counts: np.ndarray, exposures: Any, column: str) -> tuple[np.ndarray, np.ndarray, Any]:
     """Counts over exposures, these as weights, and the loss that takes both."""
     from ..backends import backend_of
@@ -219,8 +198,7 @@ def fit_with_features(model: Any, data: Any, features: dict[str, Any], weights: 
         str(names.value): data.values,
     }
     options = {"rows": names.row, "cols": names.col, "values": str(names.value)}
-    times = data.times if weights is None else None
-    model.fit(polars().DataFrame(columns), sample_weight=weights, **options, **features, times=times)
+    model.fit(polars().DataFrame(columns), sample_weight=weights, **options, **features)
 
 
 def say_fit(model: Any, summary: dict[str, Any], request: Request, more: str = "", stopped: bool = False) -> int:
@@ -233,8 +211,6 @@ def say_fit(model: Any, summary: dict[str, Any], request: Request, more: str = "
         print(f"rank {model.rank_}, regularization {_short(model.regularization_)}, {counted(model.n_iter_, 'sweep')}{said}")
         if summary.get("outliers") is not None:
             print(f"{counted(summary['outliers'], 'observation was', 'observations were')} left out as outliers")
-        if model.half_life is not None:
-            print(f"half-life: {model._decay or 'none, all ratings count alike'}")
         held = summary.get("heldout")
         if held is not None:
             print(

@@ -69,7 +69,6 @@ def summarize(model: Any) -> dict[str, Any]:
         "sweeps": model.n_iter_,
         "loss": "squares" if model.loss_ is None else model.loss_.parameters(),
         "bounds": list(model.bounds) if model.bounds else None,
-        "half_life": model.half_life_,
         "intervals": bool(len(model.calibration_)),
         "diagnosis": model.diagnosis_.to_dict(),
         "curve": [vars(c) for c in model.curve_],
@@ -114,7 +113,6 @@ def run_inspect(path: Path, as_json: bool) -> None:
     if as_json:
         show_json(summary)
         return
-    summary["half_life"] = getattr(model, "_decay", None)  # with its unit
     for key, content in summary.items():
         if content is not None and key not in ("curve", "diagnosis"):
             print(f"{key:>16}  {', '.join(map(str, content)) if isinstance(content, (list, np.ndarray)) else content}")

@@ -28,7 +28,6 @@ OPTIONS = {
     "cols": "--col",
     "values": "--value",
     "random_state": "--seed",
-    "half_life": "--half-life",
     "row_features": "--row-features",
     "col_features": "--col-features",
 }

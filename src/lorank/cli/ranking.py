@@ -71,7 +71,7 @@ def ranked_again(data: Any, model: Any, seed: int) -> Ranking | None:
     out = leave_some_out(data.rows, 0.2, seed=seed)
     if not (out & (data.values >= np.median(data.values))).any():
         return None
-    again = clone(model).set_params(rank=model.rank_, regularization=model.regularization_, intervals=False, half_life=None)
+    again = clone(model).set_params(rank=model.rank_, regularization=model.regularization_, intervals=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # said already of the model itself
         return rank_models(data, out, again)

@@ -88,17 +88,6 @@ def register(app: "typer.Typer") -> None:
                 help="With --loss poisson: the column with exposures, by which rates are multiplied.",
             ),
         ] = None,
-        when: Annotated[
-            str | None, option("--time", panel=COLUMNS, help="With --half-life: the column with times, numbers or dates.")
-        ] = None,
-        half_life: Annotated[
-            str | None,
-            option(
-                "--half-life",
-                panel=MODEL,
-                help="What is older by this counts half: 90d, 1y, a number in units of --time, auto.",
-            ),
-        ] = None,
         row_features: Annotated[
             Path | None,
             option("--row-features", panel=MODEL, help="What is known of rows: a table with their ids in a column."),
@@ -135,8 +124,6 @@ def register(app: "typer.Typer") -> None:
                 device=device,
                 as_json=as_json,
                 nonnegative=nonnegative,
-                time=when,
-                half_life=half_life,
             )
             if implicit:
                 code = taken.complete(request, where)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..common.checks import counted
 from ..distributed.folder import Folder, open_folder
-from .driver import ENDS_EARLY, Request, half_life_of, say_end
+from .driver import ENDS_EARLY, Request, say_end
 from .model_files import near_ids
 from .output import ENDINGS, Misuse, all_files, busy, named, number_or, say_columns, show_json, table, whole_or
 from .sources import (
@@ -31,10 +31,7 @@ RANK = 64  # where none is given
 
 
 def complete(request: Request, where: Where) -> int:
-    """Fit an ImplicitFactorization to pairs in partitions, made where they are not there yet; returns the exit code.
-
-    With a half-life they are in memory, as their times are.
-    """
+    """Fit an ImplicitFactorization to pairs in partitions, made where they are not there yet; returns the exit code."""
     from ..common.version import __version__
     from ..estimators import ImplicitFactorization
 
@@ -50,11 +47,9 @@ def complete(request: Request, where: Where) -> int:
     )
     factors = whole_or(request.rank, ("auto",), "rank")
     strength = number_or(request.regularization, ("auto",), "regularization")
-    model = ImplicitFactorization(
-        factors if isinstance(factors, int) else RANK, strength, random_state=request.seed, half_life=half_life_of(request)
-    )
+    model = ImplicitFactorization(factors if isinstance(factors, int) else RANK, strength, random_state=request.seed)
     begin = time.perf_counter()
-    pairs, more, where_it_was = (_fit_in_partitions if model.half_life is None else _fit_with_times)(model, request, where)
+    pairs, more, where_it_was = _fit_in_partitions(model, request, where)
     shape = len(model.user_ids_), len(model.item_ids_)
     summary: dict[str, Any] = {
         "lorank": __version__,
@@ -98,32 +93,6 @@ def _fit_in_partitions(model: Any, request: Request, where: Where) -> tuple[int,
         progress.end()
     more = progress.summary()
     return problem.m, more, f"{counted(more['partitions'], 'partition')}, {progress.text()}"
-
-
-def _fit_with_times(model: Any, request: Request, where: Where) -> tuple[int, dict[str, Any], str]:
-    """The same in memory, with the half-life."""
-    from ..io import read_ratings
-    from ..io.delimited_text import polars
-
-    if request.half_life == "auto":
-        raise Misuse("--half-life auto is for ratings: with --implicit give a duration such as 90d")
-    for option, given in {"--memory": where.memory, "--cluster": where.cluster, "--folder": where.folder}.items():
-        if given is not None:
-            raise Misuse(f"--half-life needs the pairs in memory, not in partitions: leave out {option}, or --half-life")
-    if where.duplicates not in ("error", "sum"):
-        raise Misuse(f"--duplicates {where.duplicates} is for partitions: leave it out with --half-life")
-    made = partitions_among(request.files, where)
-    if made is not None:
-        raise Misuse(f"--half-life needs the files of pairs, with their times: {made} holds partitions")
-    (row, col, value), files = request.columns, all_files(request.files)
-    with busy("reading"):
-        data = read_ratings(files, row, col, value, request.time, with_values=value is not None)
-    say_columns(named(request.files), data.columns)
-    users, items = data.row_ids[data.rows], data.col_ids[data.cols]
-    frame = polars().DataFrame({"user": users.tolist(), "item": items.tolist(), "count": data.values})
-    with busy(f"fitting ({ENDS_EARLY})"):
-        model.fit(frame, rows="user", cols="item", values="count", times=data.times)
-    return len(model._remembered()[1]), {"half_life": model.half_life_}, f"half-life: {model._decay}"
 
 
 def _open(paths: list[str], names: tuple[str | None, str | None, str | None], where: Where, say: Any) -> Any:

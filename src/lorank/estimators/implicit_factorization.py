@@ -18,9 +18,8 @@ from ..factorization.implicit_selection import ImplicitCandidate, Positives, cho
 from ..io.archive import save_model
 from ..loop.runner import INTERRUPTED
 from ..problems import Completion
-from .decay import Decay, given_decay, read_times
 from .implicit_recommendation import ImplicitRecommenderMixin
-from .interactions import Interactions, aged_weights, number_of_pairs, read_interactions, united
+from .interactions import Interactions, read_interactions, united
 
 ZEROS, REGULARIZATION = 5.0, 0.02  # where a search begins: the weight of all zeros, that of all ones being 1; and the penalty
 CONFIDENCES = ("log", "counts", "equal")
@@ -54,10 +53,6 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
     nonnegative : bool
         Factors that are never negative, so that each is a part that users and items have more or less of: which items belong to
         a part is seen from its column of ``item_factors_``. Ranks somewhat worse, and takes longer.
-    half_life : float, duration or None
-        With the ``times`` of :meth:`fit`: a pair counts half as much as one that was observed later by this much, but no less
-        than a thousandth. A number in units of the times; for dates ``"90d"`` (s, min, h, d, w, y) or a timedelta. None: all
-        count alike.
     random_state : int, RandomState or None
     device : str, optional
         Fit and recommend with PyTorch there, on ``"cuda"`` for example. The attributes are NumPy arrays all the same.
@@ -68,8 +63,6 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
         In rising order: the ids of the data, or the numbers of rows and columns of a sparse matrix.
     user_factors_, item_factors_ : (users, rank) and (items, rank) float32 arrays
     regularization_, zeros_ : float
-    half_life_ : float or None
-        In units of the times, seconds for dates; None where nothing decays.
     curve_ : list of ImplicitCandidate
         What was tried, with NDCG on held-out positives; empty where nothing was chosen.
     n_iter_ : int
@@ -111,7 +104,6 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
         max_iter: int = 8,
         steps: int = 3,
         nonnegative: bool = False,
-        half_life: Any = None,
         random_state: Any = 0,
         device: str | None = None,
     ) -> None:
@@ -123,16 +115,8 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
         self.max_iter = max_iter
         self.steps = steps
         self.nonnegative = nonnegative
-        self.half_life = half_life
         self.random_state = random_state
         self.device = device
-
-    _decay: Decay | None = None  # how pairs age, where they do
-
-    @property
-    def half_life_(self) -> float | None:
-        check_is_fitted(self)
-        return None if self._decay is None else self._decay.half_life
 
     def fit(
         self,
@@ -143,7 +127,6 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
         rows: Any = None,
         cols: Any = None,
         values: Any = None,
-        times: Any = None,
     ) -> ImplicitFactorization:
         """Fit to what was taken.
 
@@ -156,14 +139,11 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
         y : (m,) array, optional
             Counts, where X has none: a pair that is there several times is counted as often. Not negative; 0 is not taken.
         sample_weight : (m,) array, optional
-            A factor on how much each pair (each stored entry of a sparse matrix) counts, beside ``confidence``: less for what
-            is long ago, say. Not negative; of a pair that is there several times, the mean. For a data frame also the name of
-            a column.
+            A factor on how much each pair (each stored entry of a sparse matrix) counts, multiplied with its ``confidence``:
+            less for old observations, for example. Not negative; of a pair that occurs several times, the mean. For a data
+            frame also the name of a column.
         rows, cols, values : str, optional
             The columns of a data frame with users, items and counts.
-        times : (m,) array of numbers or dates, or str, optional
-            When each pair (each stored entry of a sparse matrix) was observed, for ``half_life``; for a data frame also the
-            name of a column. Without a ``half_life`` they are not used.
 
         Notes
         -----
@@ -174,15 +154,9 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
 
             if sample_weight is not None:
                 raise ValueError("sample_weight goes with pairs in main memory, not with a Completion: leave it out")
-            if times is not None or self.half_life is not None:
-                raise ValueError("times and half_life go with pairs in main memory, not with a Completion: leave them out")
-            self._decay = None
             return fit_problem(self, X, y)
         settings, search = self._plan()
-        when = read_times(times, X, number_of_pairs(X))
-        decay = given_decay(self.half_life, when)
-        weights, others = aged_weights(sample_weight, X, decay, when), (times, sample_weight)
-        data = read_interactions(X, y, (rows, cols, values), weights, others)
+        data = read_interactions(X, y, (rows, cols, values), sample_weight)
         if not len(data.users):
             raise ValueError("there are no pairs with a positive count: nothing to learn from")
         if search["zeros"]:
@@ -201,7 +175,6 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
                 sweeps=True,
             )
         sides = self._swept(positives.observations(backend, np.float32), backend, settings, None)
-        self._decay = decay
         return self._keep(data, settings, sides)
 
     def partial_fit(
@@ -213,7 +186,6 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
         rows: Any = None,
         cols: Any = None,
         values: Any = None,
-        times: Any = None,
     ) -> ImplicitFactorization:
         """Go on with more pairs, of known or new users and items: a few sweeps from the factors so far, at the same settings.
 
@@ -221,22 +193,13 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
         ----------
         X, y, sample_weight, rows, cols, values
             As in :meth:`fit`; counts are added to those before. The first call is a fit.
-        times : optional
-            As in :meth:`fit`, and needed after a fit with a ``half_life``: what was taken before has aged since.
         """
         if not hasattr(self, "item_factors_"):
-            return self.fit(X, y, sample_weight, rows=rows, cols=cols, values=values, times=times)
+            return self.fit(X, y, sample_weight, rows=rows, cols=cols, values=values)
         self._remembered()
         settings, _ = self._plan()
         settings = replace(settings, zeros=self.zeros_, regularization=self.regularization_, sweeps=UPDATE)
-        before, decay, when = self._data(), self._decay, read_times(times, X, number_of_pairs(X))
-        if decay is not None:
-            if when is None:
-                raise ValueError("the model was fitted with a half_life: pass times=..., when the new pairs were observed")
-            decay, now = decay.aged(when, np.ones(len(before.users)) if before.weights is None else before.weights)
-            before = replace(before, weights=now)
-        weights, others = aged_weights(sample_weight, X, decay, when), (times, sample_weight)
-        data = united(before, read_interactions(X, y, (rows, cols, values), weights, others))
+        data = united(self._data(), read_interactions(X, y, (rows, cols, values), sample_weight))
         start = []
         for ids, old, factors in (
             (data.user_ids, self.user_ids_, self.user_factors_),
@@ -248,7 +211,6 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
         backend = self._backend()
         sides = Sides(*(backend.asarray(a) for a in start))
         sides = self._swept(self._positives(data).observations(backend, np.float32), backend, settings, sides)
-        self._decay = decay
         return self._keep(data, settings, sides)
 
     def save(self, path: str | os.PathLike[str]) -> Path:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ..factorization.implicit_selection import ImplicitCandidate
-from .decay import Decay
 from .implicit_factorization import ImplicitFactorization
 
 NAMES = ("user_ids", "item_ids", "user_factors", "item_factors")
@@ -29,7 +28,6 @@ def to_archive(estimator: ImplicitFactorization) -> tuple[dict[str, Any], dict[s
         "status": estimator.status_,
         "curve": [asdict(c) for c in estimator.curve_],
     }
-    meta |= {} if estimator._decay is None else {"decay": estimator._decay.plain()}
     return meta, arrays
 
 
@@ -49,7 +47,6 @@ def fill(estimator: ImplicitFactorization, meta: dict[str, Any], arrays: dict[st
     estimator.zeros_, estimator.regularization_ = float(meta["zeros"]), float(meta["regularization"])
     estimator.n_iter_, estimator.status_ = int(meta["n_iter"]), str(meta["status"])
     estimator.curve_ = [ImplicitCandidate(**c) for c in meta["curve"]]
-    estimator._decay = Decay(**meta["decay"]) if "decay" in meta else None
     return estimator
 
 

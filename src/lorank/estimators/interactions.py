@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ..common.checks import ParameterError, counted, shown
-from .decay import Decay, Times, combined
 from .entries import read_weights
 from .frames import pair_columns, without_named
 from .ids import numbered, united_ids
@@ -44,11 +43,9 @@ class Interactions:
 
 
 def read_interactions(
-    X: Any, counts: Any = None, names: Sequence[Any] = (None, None, None), weights: Any = None, others: Sequence[Any] = ()
+    X: Any, counts: Any = None, names: Sequence[Any] = (None, None, None), weights: Any = None
 ) -> Interactions:
-    """From a sparse matrix (users by items), an (m, 2) array of ids, or a data frame: its columns by name or in order, without
-    those that ``others`` names.
-    """
+    """From a sparse matrix (users by items), an (m, 2) array of ids, or a data frame: its columns by name or in order."""
     if hasattr(X, "tocoo"):
         if counts is not None:
             raise ValueError("a sparse matrix comes with its own counts: leave y out")
@@ -58,23 +55,11 @@ def read_interactions(
         users, items, counts = coo.row.astype(np.int64), coo.col.astype(np.int64), coo.data
         ids = np.arange(X.shape[0]), np.arange(X.shape[1])
     else:
-        first, second, counts = pair_columns(without_named(X, others, names), counts, names)
+        first, second, counts = pair_columns(without_named(X, (weights,), names), counts, names)
         (user_ids, users), (item_ids, items) = numbered(first, "user"), numbered(second, "item")
         ids = user_ids, item_ids
     factors = check_weights(read_weights(weights, X), len(users))
     return merged(users, items, _counts(counts, len(users)), *ids, factors)
-
-
-def number_of_pairs(X: Any) -> int:
-    """How many pairs data have, one of them in each line."""
-    return int(X.nnz) if hasattr(X, "tocoo") else len(X) if hasattr(X, "__len__") else 0
-
-
-def aged_weights(weights: Any, X: Any, decay: Decay | None, times: Times | None) -> Any:
-    """The weights that were given times those of age."""
-    if decay is None or times is None:
-        return weights
-    return combined(check_weights(read_weights(weights, X), len(times.at)), decay, times)
 
 
 def merged(

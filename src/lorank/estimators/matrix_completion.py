@@ -26,7 +26,6 @@ from ..loop.runner import INTERRUPTED
 from ..losses import Logistic, Ordinal
 from ..problems import Completion
 from .cold_start import featured, with_features
-from .decay import Decay, combined, read_times, start_decay
 from .entries import full_shape, read_entries, read_weights
 from .features import SideTable
 from .fitting import is_robust, plan, refuse_negative
@@ -91,10 +90,6 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
     device : str, optional
         Fit with PyTorch there, on ``"cuda"`` for example. The attributes are NumPy arrays all the same, and predictions need
         no device.
-    half_life : float, duration, "auto" or None
-        With the ``times`` of :meth:`fit`: an observation counts half as much as one that is younger by this much, but no less
-        than a thousandth. A number in units of the times; for dates ``"90d"`` (s, min, h, d, w, y) or a timedelta.
-        ``"auto"`` holds out the latest observations, and takes what foretells them best. None: all count alike.
     tol : float
         Stop when further sweeps are expected to lower the error of predictions by less than this, relatively.
     max_iter : int
@@ -127,10 +122,6 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
         With ``loss="logistic"`` and ``"ordinal"``: the classes, in the order of :meth:`predict_proba`.
     ids_ : dict or None
         The users' own ids of ``"rows"`` and ``"cols"``, in the order of the arrays above; None after a fit to index pairs.
-    half_life_ : float or None
-        In units of the times, seconds for dates; None where nothing decays.
-    half_lives_ : list of (float or None, float)
-        With ``half_life="auto"``: what was tried, and the error on the latest observations.
 
     Raises
     ------
@@ -170,7 +161,6 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
         handle_unknown: str = "warn",
         random_state: Any = 0,
         device: str | None = None,
-        half_life: Any = None,
         tol: float = 1e-3,
         max_iter: int = 50,
     ) -> None:
@@ -191,17 +181,10 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
         self.handle_unknown = handle_unknown
         self.random_state = random_state
         self.device = device
-        self.half_life = half_life
         self.tol = tol
         self.max_iter = max_iter
 
     _sides: dict[str, SideTable] = {}  # noqa: RUF012  features of rows ("row") and columns ("col"); set by fit, never changed
-    _decay: Decay | None = None  # how observations age, where they do
-
-    @property
-    def half_life_(self) -> float | None:
-        check_is_fitted(self)
-        return None if self._decay is None else self._decay.half_life
 
     def fit(
         self,
@@ -214,7 +197,6 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
         values: Any = None,
         row_features: Any = None,
         col_features: Any = None,
-        times: Any = None,
     ) -> MatrixCompletion:
         """Fit to observed entries.
 
@@ -237,9 +219,6 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
             with the ids in a column called as in X, or one line for each index. Whole numbers of at most 32 kinds are
             categories too, text of one word is a category, and other text counts by its words; a missing cell is an average
             one. Each observed row needs a line; those that were never observed are predicted from their features alone.
-        times : (m,) array of numbers or dates, or str, optional
-            When each observation was made, for ``half_life``; for a data frame also the name of a column. Dates may be text,
-            as in 2024-05-31. Without a ``half_life`` they are not used.
 
         Notes
         -----
@@ -252,14 +231,10 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
 
                 if row_features is not None or col_features is not None:
                     raise ValueError("features go with observations in arrays and data frames, not with a Completion")
-                if times is not None or self.half_life is not None:
-                    raise ValueError(
-                        "times and half_life go with observations in arrays and data frames, not with a Completion"
-                    )
-                self._sides, self._decay = {}, None
+                self._sides = {}
                 return fit_problem(self, X, y, sample_weight)
             names = rows, cols, values
-            entries = read_entries(without_named(X, (times, sample_weight), names), y, names)
+            entries = read_entries(without_named(X, (sample_weight,), names), y, names)
             if len(entries.rows) < 2:
                 raise ValueError(
                     f"found {counted(len(entries.rows), 'sample')}: at least 2 observations are needed to fit anything"
@@ -272,9 +247,7 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
                 raise ValueError("found 1 sample with a weight above 0: at least 2 observations are needed to fit anything")
             plan(self, shape, len(entries.values))  # refuses what cannot be, before anything is computed
             self.ids_, self.labels_, self._sides = entries.ids, entries.labels, sides
-            pairs, when = np.column_stack([entries.rows, entries.cols]), read_times(times, X, len(entries.values))
-            self._decay, self.half_lives_ = start_decay(self, pairs, entries.values, shape, weights, when)
-            return self._fit(pairs, entries.values, shape, combined(weights, self._decay, when))
+            return self._fit(np.column_stack([entries.rows, entries.cols]), entries.values, shape, weights)
         except BaseException:  # a model fitted before stays what it was
             self.__dict__ = before
             raise
@@ -365,7 +338,6 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
         values: Any = None,
         row_features: Any = None,
         col_features: Any = None,
-        times: Any = None,
     ) -> MatrixCompletion:
         """Learn more observations, of known or new rows and columns, without starting over.
 
@@ -381,12 +353,10 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
             out where only features are new.
         row_features, col_features : optional
             What is known of new rows and columns, as in :meth:`fit`: after a fit with features each needs it.
-        times : optional
-            As in :meth:`fit`, and needed after a fit with a ``half_life``: what was observed before has aged since.
         """
         if not hasattr(self, "model_"):
             sides = {"row_features": row_features, "col_features": col_features}
-            return self.fit(X, y, sample_weight, rows=rows, cols=cols, values=values, times=times, **sides)
+            return self.fit(X, y, sample_weight, rows=rows, cols=cols, values=values, **sides)
         from .partial_fit import learn_more, meet
 
         before = dict(self.__dict__)
@@ -394,7 +364,7 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
             meet(self, row_features, col_features)
             if X is None and (row_features is not None or col_features is not None):
                 return self
-            return learn_more(self, X, y, sample_weight, (rows, cols, values), times)
+            return learn_more(self, X, y, sample_weight, (rows, cols, values))
         except BaseException:  # what is refused leaves nothing behind
             self.__dict__ = before
             raise

@@ -37,7 +37,6 @@ def find_outliers(model: Any, pairs: np.ndarray, values: np.ndarray, weights: np
     counts = np.ones(len(values), bool) if weights is None else weights > 0  # others are never wrong
     for k in range(ROUNDS):
         settings = {"loss": "squares" if k else "tukey", "intervals": False, "rank": rank, "handle_unknown": "ignore"}
-        settings["half_life"] = None  # weights have it
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of parts of the data: the fit itself says what there is to say
             trial = clone(model).set_params(**settings)

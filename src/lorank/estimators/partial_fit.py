@@ -16,7 +16,6 @@ from ..factorization.training_data import Grown, Memory
 from ..factorization.update import Update
 from ..problems import Completion
 from .cold_start import SIDES, affine
-from .decay import combined, read_times
 from .entries import Entries, full_shape, read_entries, read_weights
 from .features import SideTable, read_features
 from .fitting import is_robust, refuse_negative
@@ -34,20 +33,13 @@ def learn_more(
     y: Any,
     sample_weight: Any,
     names: Sequence[Any] = (None, None, None),
-    times: Any = None,
 ) -> MatrixCompletion:
     """See :meth:`MatrixCompletion.partial_fit`."""
     memory = _memory(model, X)
-    entries = read_entries(without_named(X, (times, sample_weight), names), y, names)
+    entries = read_entries(without_named(X, (sample_weight,), names), y, names)
     weights = check_weights(read_weights(sample_weight, X), len(entries.values))
     if not len(entries.values):
         return model
-    when, decay = read_times(times, X, len(entries.values)), model._decay
-    if decay is not None:
-        if when is None:
-            raise ValueError("the model was fitted with a half_life: pass times=..., when the new observations were made")
-        decay, memory = decay.with_more(when, memory)
-        weights = combined(weights, decay, when)
     rows, cols, grown, ids = _places(model, entries)
     _refuse_strangers(model, grown, ids)
     refuse_negative(model, entries.values)
@@ -64,7 +56,7 @@ def learn_more(
     update = Update(model.loss_, float(model.count_scaling) if model.regularization_ != "learned" else 0.0)
     assert more.owed is not None
     fitted, owed = update(model.model_, more, np.unique(rows), more.owed, grown)
-    model._memory, model._decay = replace(more, owed=owed), decay
+    model._memory = replace(more, owed=owed)
     model.ids_, model.labels_ = ids, model.labels_ or entries.labels
     model._set_model(fitted)
     if model._taste is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from ..factorization.training_data import Memory
 from ..io.archive import plain, register_model
 from ..loop.result import Status
 from ..losses import loss_from
-from .decay import Decay, check_half_life
 from .features import Encoder, SideTable
 from .implicit_factorization import ImplicitFactorization
 from .implicit_files import fill, to_archive
@@ -30,7 +28,7 @@ TASTE = ("rows", "cols", "popularity")
 
 def write_completion(estimator: MatrixCompletion) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """A fitted MatrixCompletion as JSON and arrays."""
-    meta, arrays = write_fit(estimator, _parameters(estimator))
+    meta, arrays = write_fit(estimator, without_objects(estimator.get_params(deep=False)))
     if estimator._memory is not None:
         arrays |= {f"seen.{name}": a for name, a in estimator._memory.arrays().items()}
     if estimator._taste is not None:
@@ -40,9 +38,6 @@ def write_completion(estimator: MatrixCompletion) -> tuple[dict[str, Any], dict[
     arrays["calibration"] = estimator.calibration_
     if (outliers := getattr(estimator, "outliers_", None)) is not None:
         arrays["outliers"] = outliers
-    if estimator._decay is not None:
-        meta["decay"] = plain(estimator._decay.plain())
-    meta["half_lives"] = plain(getattr(estimator, "half_lives_", []))
     meta["loss"] = None if estimator.loss_ is None else plain(estimator.loss_.parameters())
     meta["negative_labels"] = estimator._two
     meta["calibration_size"] = int(getattr(estimator, "calibration_size_", 0))
@@ -86,8 +81,6 @@ def read_completion(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Matr
     status = meta["status"]
     estimator.status_ = Status(status["name"], advice=status["advice"], success=status["success"])
     estimator.heldout_, estimator.outliers_ = None, arrays.get("outliers")
-    estimator._decay = Decay(**meta["decay"]) if "decay" in meta else None
-    estimator.half_lives_ = [tuple(one) for one in meta.get("half_lives", [])]
     estimator.loss_, estimator._two = loss_from(meta.get("loss")), meta.get("negative_labels", False)
     estimator._set_classes()
     estimator._set_model(model)
@@ -100,19 +93,12 @@ def read_completion(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Matr
 def write_implicit(estimator: ImplicitFactorization) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """A fitted ImplicitFactorization as JSON and arrays."""
     meta, arrays = to_archive(estimator)
-    return {"parameters": plain(_parameters(estimator))} | meta, arrays
+    return {"parameters": plain(without_objects(estimator.get_params(deep=False)))} | meta, arrays
 
 
 def read_implicit(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> ImplicitFactorization:
     """A fitted ImplicitFactorization from JSON and arrays."""
     return fill(ImplicitFactorization(**read_parameters(meta)), meta, arrays)
-
-
-def _parameters(estimator: Any) -> dict[str, Any]:
-    """A loss by its name and numbers, and a duration in seconds."""
-    found = without_objects(estimator.get_params(deep=False))
-    span = found.get("half_life")
-    return found | {"half_life": f"{check_half_life(span):f}s"} if isinstance(span, (timedelta, np.timedelta64)) else found
 
 
 def _checked_taste(taste: Taste, model: FactorModel) -> Taste:
