@@ -165,9 +165,9 @@ def test_partitions_of_other_rows_are_refused_though_they_are_as_many(place, tmp
 
 
 def test_bad_input(place, tmp_path, monkeypatch):
-    from lorank.distributed import cluster
+    from lorank.distributed import client
 
-    monkeypatch.setattr(cluster, "ANSWER", 0.2)
+    monkeypatch.setattr(client, "ANSWER_SECONDS", 0.2)
     assert "2GB" in refused("complete", place / "ratings", "--memory", "much", code=2)
     assert "--memory" in refused("complete", place / "ratings", "--memory", "1kB", code=2)
     assert "no files" in refused("complete", tmp_path / "*.parquet")

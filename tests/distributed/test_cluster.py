@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import traceback
 import warnings
 from pathlib import Path
 
@@ -20,6 +21,8 @@ import pytest
 import lorank as lr
 import lorank.factorization.als
 import lorank.factorization.variational
+from lorank.distributed import client as client_module
+from lorank.distributed import cluster as cluster_module
 from lorank.distributed import snapshots
 from lorank.io.archive import FileError
 
@@ -138,7 +141,7 @@ def test_workers_that_only_the_scheduler_reaches(cluster, data, alone):
 def victim(problem):
     """The process of a worker that takes part."""
     engine = engine_of(problem)
-    address = engine._sites[0].address
+    address = engine._actors[0].address
     return engine.client.run(os.getpid, workers=[address])[address]
 
 
@@ -242,7 +245,7 @@ def test_snapshots_that_cannot_be_written(client, data, alone, tmp_path, monkeyp
     monkeypatch.setattr(warnings, "warn", lambda message, *more, **options: said.append(str(message)))
     assert_same(fit(problem), alone)
     assert engine_of(problem).snapshots._home is None
-    assert any("a lost worker costs all that was computed" in one for one in said)
+    assert any("no further snapshots" in one for one in said)
 
 
 def test_a_worker_added(cluster, client, data, alone):
@@ -291,67 +294,199 @@ def test_a_driver_killed_and_started_again(cluster, client, data, tmp_path):
     np.testing.assert_array_equal(result.X.V, alone.X.V)
 
 
-def test_a_scheduler_killed_and_started_again(data, alone, tmp_path):
-    """Its workers come back to the new one by themselves; the run begins anew there, and ends with the same bits."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address, running = f"tcp://127.0.0.1:{port}", []
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
+class OwnCluster:
+    """Scheduler and workers as processes that a test can kill."""
 
-    def scheduler():
-        options = ["--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]
-        running.append(subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_scheduler", *options], **quiet))
-        return running[-1]
+    def __init__(self, folder):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address, self.folder, self.running = f"tcp://127.0.0.1:{self.port}", folder, []
 
-    def worker():
+    def start(self, *args, setup=""):
+        """Start a process; ``setup`` is Python code that it runs first."""
+        (self.folder / "setup").mkdir(exist_ok=True)
+        (self.folder / "setup" / "sitecustomize.py").write_text(setup)
+        path = os.pathsep.join([str(self.folder / "setup"), *filter(None, sys.path)])
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": self.folder}
+        self.running.append(subprocess.Popen([sys.executable, "-m", *args], env={**os.environ, "PYTHONPATH": path}, **quiet))
+        return self.running[-1]
+
+    def scheduler(self):
+        options = ["--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard"]
+        return self.start("distributed.cli.dask_scheduler", *options)
+
+    def worker(self, setup=""):
         options = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--death-timeout", "60"]
-        running.append(subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_worker", address, *options], **quiet))
+        return self.start("distributed.cli.dask_worker", self.address, *options, setup=setup)
 
+    def client(self):
+        return distributed.Client(self.address, direct_to_workers=True, timeout=60, set_as_default=False)
+
+
+@pytest.fixture
+def own(tmp_path):
+    found = OwnCluster(tmp_path)
+    found.scheduler()
+    yield found
+    for one in found.running:
+        one.kill()
+        one.wait()
+
+
+def test_a_scheduler_killed_and_started_again(own, data, alone):
+    """Its workers come back to the new one by themselves; the run begins anew there, and ends with the same bits."""
+    own.worker()
+    with own.client() as client:
+        client.wait_for_workers(1, timeout=60)
+        problem = lr.distributed.from_partitions(data[0], client=client)
+
+        def kill(problem, state, clock):
+            if state.iteration == 2:
+                own.running[0].kill()
+                own.running[0].wait()
+                own.scheduler()
+                own.worker()
+
+        assert_same(fit(problem, callbacks=[kill]), alone)
+        assert engine_of(problem).recoveries >= 1
+        engine_of(problem).client.close()
+
+
+def test_a_scheduler_that_is_back_without_workers(own, data, monkeypatch):
+    """The error names the missing workers, not the scheduler, which answers."""
+    monkeypatch.setattr(cluster_module, "WAIT_SECONDS", 20.0)
+    own.worker()
+    with own.client() as client:
+        client.wait_for_workers(1, timeout=60)
+        problem = lr.distributed.from_partitions(data[0], client=client)
+        for process in own.running[:2]:
+            process.kill()
+            process.wait()
+        own.scheduler()
+        with pytest.raises(client_module.ClusterError, match="no workers"):
+            fit(problem)
+        engine_of(problem).client.close()
+
+
+@pytest.mark.parametrize(
+    ("setup", "reason"),
+    [
+        ("import lorank.common.version as module; module.__version__ = '0.0.1'", r"0\.0\.1"),
+        ("import lorank.distributed.folder as module; module.MANIFEST = 'not-there'", r"no not-there"),
+    ],
+)
+def test_a_worker_that_cannot_be_used_is_refused_by_its_address(own, data, setup, reason):
+    own.worker(setup)
+    with own.client() as client:
+        client.wait_for_workers(1, timeout=60)
+        address = next(iter(client.nthreads()))
+        with pytest.raises(client_module.ClusterError, match=rf"{address}.*{reason}"):
+            lr.distributed.from_partitions(data[0], client=client)
+
+
+def killing_once(path, m):
+    """The check of a worker, in which the first one dies."""
+    flag = Path(path).parent / "killed"
     try:
-        first = scheduler()
-        worker()
-        with distributed.Client(address, direct_to_workers=True, timeout=60, set_as_default=False) as own:
-            own.wait_for_workers(1, timeout=60)
-            problem = lr.distributed.from_partitions(data[0], client=own)
+        flag.touch(exist_ok=False)
+    except FileExistsError:
+        return lr.__version__, ""
+    os.kill(os.getpid(), KILL)
 
-            def kill(problem, state, clock):
-                if state.iteration == 2:
-                    first.kill()
-                    first.wait()
-                    scheduler()
-                    worker()
 
-            assert_same(fit(problem, callbacks=[kill]), alone)
-            assert engine_of(problem).recoveries >= 1
-            engine_of(problem).client.close()
+def test_a_worker_killed_while_it_is_checked(client, data, alone, monkeypatch):
+    monkeypatch.setattr(client_module, "_about", killing_once)
+    problem = lr.distributed.from_partitions(data[0], client=client)
+    assert (data[0].parent / "killed").exists()
+    assert_same(fit(problem), alone)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="processes cannot be stopped here")
+def test_a_stopped_worker_is_left_out(client, data, alone, monkeypatch):
+    monkeypatch.setattr(client_module, "CHECK_SECONDS", 3.0)
+    address, pid = next(iter(client.run(os.getpid).items()))
+    os.kill(pid, signal.SIGSTOP)
+    said = []
+    monkeypatch.setattr(warnings, "warn", lambda message, *more, **options: said.append(str(message)))
+    try:
+        problem = lr.distributed.from_partitions(data[0], client=client)
+        assert any(address in one for one in said)
+        assert engine_of(problem).workers >= 1
+        assert_same(fit(problem), alone)
     finally:
-        for one in running:
-            one.kill()
-            one.wait()
+        os.kill(pid, signal.SIGCONT)
 
 
 def test_what_a_cluster_cannot_do(client, data, tmp_path, monkeypatch):
-    from lorank.distributed import cluster as module
-
     with pytest.raises(ValueError, match=r"distributed\.Client"):
         lr.distributed.from_partitions(data[0], client="tcp://127.0.0.1:1")
-    monkeypatch.setattr(module, "__version__", "0.0.0")
-    with pytest.raises(module.ClusterError, match=r"tcp://.*has lorank .*and this is 0\.0\.0"):
+    monkeypatch.setattr(client_module, "__version__", "0.0.0")
+    with pytest.raises(client_module.ClusterError, match=r"tcp://.*0\.0\.0"):
         lr.distributed.from_partitions(data[0], client=client)
     source = tmp_path / "ratings.csv"
     source.write_text("a,b,c\n1,2,3\n")
-    with pytest.raises(module.ClusterError, match="install the same"):  # before anything is converted
+    with pytest.raises(client_module.ClusterError, match=r"tcp://.*0\.0\.0"):  # before anything is converted
         lr.distributed.from_csv(source, "a", "b", "c", folder=tmp_path / "made", client=client)
     assert not (tmp_path / "made").exists()
     monkeypatch.undo()
-    monkeypatch.setattr(module, "_about", no_lorank)
-    with pytest.raises(module.ClusterError, match=r"tcp://.*cannot run lorank"):
+    monkeypatch.setattr(client_module, "_about", no_lorank)
+    with pytest.raises(client_module.ClusterError, match=r"tcp://.*cannot run lorank"):
         lr.distributed.from_partitions(data[0], client=client)
 
 
 def no_lorank(folder, m):
     raise ModuleNotFoundError("No module named 'lorank'")
+
+
+def missing_key(a):
+    if len(a):  # the driver calls it with an empty array to learn the shape of the result
+        raise KeyError("no such column")
+    return a
+
+
+def full_disk(a):
+    if len(a):
+        raise OSError(28, "No space left on device")
+    return a
+
+
+def failure(problem, function):
+    try:
+        return np.asarray(problem.y.map(function))
+    except Exception as error:
+        return "".join(traceback.format_exception(error))
+
+
+@pytest.mark.parametrize("broken", [missing_key, full_disk])
+def test_an_error_in_a_program_is_raised_once_with_the_traceback_of_the_worker(client, data, alone, broken):
+    """It is no lost worker: nothing is run again. The problem can be solved afterwards."""
+    problem = lr.distributed.from_partitions(data[0], client=client)
+    text = failure(problem, broken)
+    assert {"missing_key": "KeyError: 'no such column'", "full_disk": "No space left on device"}[broken.__name__] in text
+    assert "on the worker at tcp://" in text
+    assert text.count(f"in {broken.__name__}") >= 1
+    assert engine_of(problem).recoveries == 0
+    gc.collect()  # the array that cannot be computed
+    assert_same(fit(problem), alone)
+    assert engine_of(problem).recoveries == 0
+
+
+def test_a_call_that_fails_twice_with_all_workers_present_is_an_error(client, data, monkeypatch):
+    """A connection that fails again and again although nobody has left, as for a message that workers cannot read."""
+    problem = lr.distributed.from_partitions(data[0], client=client)
+    execute, calls = cluster_module._execute, []
+
+    async def closed(rpc, key, function, *args):
+        if function == "call" and args[0] == "run":
+            calls.append(function)
+            raise distributed.comm.CommClosedError("in <TCP>: Stream is closed")
+        return await execute(rpc, key, function, *args)
+
+    monkeypatch.setattr(cluster_module, "_execute", closed)
+    with pytest.raises(client_module.ClusterError, match=r"twice with all workers present.*Stream is closed"):
+        np.asarray(problem.y)
+    assert len(calls) <= 2 * engine_of(problem).workers
 
 
 def test_the_command(cluster, tmp_path):

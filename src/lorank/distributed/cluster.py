@@ -1,23 +1,26 @@
-"""The Dask engine: worker processes hold the blocks, sums are made among them, and the driver sees small arrays.
+"""Engine for a Dask cluster: each worker holds some blocks, the workers reduce sums among themselves.
 
-Each worker has one actor. A program goes to all of them at once; they run it on their blocks, add up among themselves what
-concerns columns, and send back what was asked for: one round trip a program. Everything that was asked of the actors since the
-last snapshot is also kept in a journal: when a worker is lost, blocks are dealt out anew among those that are there, which
-read the snapshot and run the journal again. Sums do not depend on who holds which block: the answer has the same bits.
+Each worker has one actor. A program is sent to all actors at once. They run it on their blocks, reduce the sums over blocks
+among themselves and return the requested values: one round trip per program. A replay log holds the programs since the last
+snapshot. If a worker is lost, the blocks are assigned to the remaining workers, which read the snapshot and run the log again.
+Sums do not depend on the assignment of blocks, so the result has the same bits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import pickle
 import time
+import traceback
 import warnings
+from collections.abc import Callable
+from concurrent.futures import CancelledError
 from typing import Any, NamedTuple
 
 from ..backends import get_backend
-from ..common.version import __version__
 from ..io.archive import FileError
-from .client import ANSWER, ClusterError, import_distributed
+from .client import ANSWER_SECONDS, ClusterError, check_workers, import_distributed
 from .exchange import AllSum, Lost, Mailbox
 from .folder import Folder, open_folder
 from .memory_limits import keep_freed_memory
@@ -28,18 +31,28 @@ from .programs import Program
 from .shard import Site
 from .snapshots import Snapshots, load_site, save_site
 
-MOST = 100  # losses of workers in one run
-WATCH = 0.5  # seconds between looks at which workers are there, while a program runs
-PATIENCE = 60.0  # seconds to wait for a worker where none is left
+MAX_LOSSES = 100  # recoveries in one run
+POLL_SECONDS = 0.5  # interval between checks that the workers are present, while a program runs
+WAIT_SECONDS = 60.0  # limit for the scheduler to come back, and for a first worker
+
+
+class Failure(NamedTuple):
+    """Exception raised by an actor, and its traceback as text: a pickled exception has none."""
+
+    error: Exception
+    traceback: str
+
+
+class WorkerTraceback(Exception):
+    """Cause of an exception that was raised on a worker: the traceback there."""
 
 
 class Worker:
-    """The actor of a worker process: a site, and the letters from the others."""
+    """Actor of a worker process: a shard and a mailbox for the messages of the other actors."""
 
     def __init__(self, folder: str, numbers: list[int], index: int) -> None:
-        distributed = import_distributed()
         keep_freed_memory()
-        self._worker: Any = distributed.get_worker()
+        self._worker: Any = import_distributed().get_worker()
         self._mailbox, self._index = Mailbox(), index
         self._peers: list[tuple[str, str]] = []
         found = open_folder(folder)
@@ -47,22 +60,29 @@ class Worker:
         holder = OnDisk(found, backend, self._worker.local_directory)
         self._site = Site(backend, plan_of(found), numbers, holder)
 
+    def call(self, function: str, *args: Any) -> Any:
+        """Result of a method. Exceptions are returned: those that Dask raises instead mean that the actor was not reached."""
+        try:
+            return getattr(self, function)(*args)
+        except Exception as error:
+            return Failure(_picklable(error), traceback.format_exc())
+
     def connect(self, peers: list[tuple[str, str]]) -> None:
-        """Addresses and keys of all actors, this one included."""
+        """Set the addresses and keys of all actors, including this one."""
         self._peers = peers
         self._sum = AllSum(self._index, len(peers), self._mailbox, self._send)
         self._site.exchange = self._sum
 
     def run(self, program: Program) -> tuple[list[Any], int]:
-        """What the program found here, and the bytes sent so far."""
+        """Results of a program, and the number of bytes sent so far."""
         return self._site.run(program), self._sum.bytes
 
     def save(self, place: str, keys: dict[int, int]) -> int:
-        """Write arrays to a snapshot; the first site also those that all have."""
+        """Write arrays to a snapshot; the first actor also writes the shared ones."""
         return save_site(self._site, place, keys, self._index == 0)
 
     def load(self, place: str, keys: dict[int, int]) -> None:
-        """The arrays of a snapshot, as far as they concern the blocks here."""
+        """Read the arrays of a snapshot that the blocks here need."""
         load_site(self._site, place, keys)
 
     async def deliver(self, tag: Any, sender: int, ranges: Any, arrays: Any) -> None:
@@ -71,15 +91,13 @@ class Worker:
     async def abandon(self, reason: str) -> None:
         self._mailbox.close(reason)
 
-    def _send(self, site: int, tag: Any, ranges: Any, arrays: Any) -> None:
-        from distributed.protocol import to_serialize
-
-        address, key = self._peers[site]
-        args = [to_serialize(a) for a in (tag, self._index, ranges, arrays)]
+    def _send(self, index: int, tag: Any, ranges: Any, arrays: Any) -> None:
+        """Send a message to another actor, without waiting."""
+        address, key = self._peers[index]
 
         async def send() -> None:
             try:
-                answer = await self._worker.rpc(address).actor_execute(function="deliver", actor=key, args=args, kwargs={})
+                answer = await _execute(self._worker.rpc(address), key, "deliver", tag, self._index, ranges, arrays)
                 if answer["status"] != "OK":
                     raise OSError(answer)
             except Exception as error:
@@ -88,8 +106,8 @@ class Worker:
         asyncio.run_coroutine_threadsafe(send(), self._worker.loop.asyncio_loop)
 
 
-class _Place(NamedTuple):
-    """A worker's address, its actor's key, the blocks there, and what keeps the actor alive."""
+class _Actor(NamedTuple):
+    """Address of a worker, key of its actor, the blocks there, and the future that keeps the actor alive."""
 
     address: str
     key: str
@@ -98,24 +116,24 @@ class _Place(NamedTuple):
 
 
 class Cluster:
-    """Blocks of a folder at the workers of a Dask cluster.
+    """Engine whose blocks are held by the workers of a Dask cluster.
 
     Parameters
     ----------
     folder : Folder
-        Where workers can read it under the same path.
+        Folder of partitions. The workers must see it under the same path.
     client : distributed.Client
     scratch : path, optional
-        Where snapshots go, a place that all workers see under this name; by default beside the folder.
+        Folder for snapshots, which all workers see under the same path. By default the parent of ``folder``.
 
     Attributes
     ----------
     workers : int
-        In use now.
+        Workers in use.
     bytes : int
-        Sent among the workers so far.
+        Bytes sent among the workers so far.
     recoveries : int
-        How often workers were lost.
+        Number of recoveries from lost workers.
     replayed : int
         Programs that were run again for that.
     snapshots : Snapshots
@@ -126,82 +144,133 @@ class Cluster:
         self.address = str(client.scheduler.address)
         self.recoveries = self.replayed = self.bytes = 0
         self.snapshots = Snapshots(folder.path, scratch)
-        self._sites: list[_Place] = []
+        self._actors: list[_Actor] = []
+        self._ready = False  # whether the actors hold the values that the log makes
         self._checked: set[str] = set()
-        self._begin()
+        self._recovering(lambda: None)
 
     @property
     def workers(self) -> int:
-        return len(self._sites)
+        return len(self._actors)
 
     def run(self, program: Program) -> list[Any]:
-        self.snapshots.journal.add(program)
         began = time.perf_counter()
-        while True:
-            try:
-                found = self._run(program)
-                break
-            except Lost as reason:
-                self._recover(str(reason), without=1)
+        found: list[Any] = self._recovering(lambda: self._run(program))
+        self.snapshots.journal.add(program)
         self.snapshots.spent(time.perf_counter() - began)
         if self.snapshots.due:
             self._snapshot()
         return found
 
     def close(self) -> None:
-        self._sites = []
+        self._actors, self._ready = [], False
 
-    # -- sites -------------------------------------------------------------------------------------------------------
-    def _begin(self) -> None:
-        """An actor at each worker, as many as there are blocks."""
-        addresses = self._alive()
+    # -- recovery ----------------------------------------------------------------------------------------------------
+    def _recovering(self, task: Callable[[], Any]) -> Any:
+        """Result of a task; after a lost worker the actors are restored and the task runs again.
+
+        A task that fails twice although no worker has left is not run again: the cause is in the task.
+        """
+        failures = 0
+        while True:
+            try:
+                if not self._ready:
+                    self._restore()
+                return task()
+            except Lost as error:
+                self._stop(str(error))
+                self.recoveries += 1
+                time.sleep(POLL_SECONDS)  # the scheduler may not have noticed the loss yet
+                failures += self._all_present()
+                if failures > 1:
+                    raise ClusterError(
+                        f"the same program failed twice with all workers present: {error}. Functions and losses of your own "
+                        "must be importable on the workers"
+                    ) from error
+                if self.recoveries > MAX_LOSSES:
+                    raise ClusterError(f"workers were lost {self.recoveries} times, the last time: {error}") from error
+            except Exception as error:
+                self._stop(str(error))  # actors may wait for sums of the one that failed
+                raise
+
+    def _restore(self) -> None:
+        """Make an actor at each worker, with the values of the last snapshot and of the programs since then."""
+        self._reach_scheduler()
+        self._create_actors()
+        journal, place = self.snapshots.journal, self.snapshots.place
+        if place is not None:
+            self._together("load", [(str(place), journal.written)] * len(self._actors))
+        for program in journal.replay():
+            self._run(program)
+            self.replayed += 1
+        self._ready = True
+
+    def _stop(self, reason: str) -> None:
+        """Release actors that wait for messages. The next program begins with new actors."""
+        self._ready = False
+        with contextlib.suppress(Exception):
+            self.client.sync(self._abandon, reason)
+
+    def _all_present(self) -> bool:
+        """Whether every worker in use is still connected to the scheduler."""
+        try:
+            return bool(self._actors) and {actor.address for actor in self._actors} <= set(self._addresses())
+        except Lost:
+            return False
+
+    def _create_actors(self) -> None:
+        """One actor per worker, at most as many as there are blocks."""
+        addresses = self._addresses()
         if not addresses:
             try:
-                self.client.wait_for_workers(1, timeout=PATIENCE)
+                self.client.wait_for_workers(1, timeout=WAIT_SECONDS)
             except Exception:
-                raise ClusterError(f"the cluster has had no workers for {PATIENCE:.0f} seconds: start some") from None
-            addresses = self._alive()
-        self._check(addresses)
-        addresses = addresses[: self.plan.count]
+                raise ClusterError(f"the cluster has had no workers for {WAIT_SECONDS:.0f} seconds: start some") from None
+            addresses = self._addresses()
+        addresses = self._check(addresses)[: self.plan.count]
         shares, path = share_out(self.plan.count, len(addresses)), str(self.folder.path.resolve())
         options = {"actor": True, "allow_other_workers": False, "pure": False}
-        try:
-            made = [
-                self.client.submit(Worker, path, blocks, k, workers=[where], **options)
-                for k, (where, blocks) in enumerate(zip(addresses, shares, strict=True))
-            ]
-            for one in made:
-                self._wait(one.result, addresses)
-            places = zip(addresses, (str(one.key) for one in made), shares, made, strict=True)
-            self._sites = [_Place(*place) for place in places]
-            peers = [(site.address, site.key) for site in self._sites]
-            self._together("connect", [(peers,)] * len(peers))
-        except Lost as reason:
-            self._count_loss(str(reason))
-            time.sleep(WATCH)
-            self._begin()
+        made = [
+            self.client.submit(Worker, path, blocks, k, workers=[address], **options)
+            for k, (address, blocks) in enumerate(zip(addresses, shares, strict=True))
+        ]
+        for one in made:
+            self._wait(one, addresses)
+        keys = [str(one.key) for one in made]
+        self._actors = [_Actor(*parts) for parts in zip(addresses, keys, shares, made, strict=True)]
+        peers = list(zip(addresses, keys, strict=True))
+        self._together("connect", [(peers,)] * len(peers))
 
-    def _count_loss(self, reason: str) -> None:
-        self.recoveries += 1
-        self._sites = []
-        if self.recoveries > MOST:
-            raise ClusterError(f"workers are lost again and again: {reason}")
-
-    def _alive(self) -> list[str]:
+    def _addresses(self) -> list[str]:
+        """Workers that the scheduler lists."""
         try:
             return sorted(self.client.nthreads())
         except (OSError, RuntimeError, AttributeError, TimeoutError) as error:  # a client that has lost its scheduler
             raise Lost(f"the scheduler does not answer: {error}") from None
 
-    def _check(self, addresses: list[str]) -> None:
-        """Workers without lorank, with another version, or that cannot read the folder are refused by name."""
-        new = [a for a in addresses if a not in self._checked]
-        if new:
-            check_workers(self.client, new, self.folder)
-            self._checked.update(new)
+    def _check(self, addresses: list[str]) -> list[str]:
+        """Workers that can be used. Those that were checked before are not checked again."""
+        new = [address for address in addresses if address not in self._checked]
+        self._checked.update(check_workers(self.client, new, self.folder) if new else ())
+        usable = [address for address in addresses if address in self._checked]
+        if not usable:
+            raise Lost("the workers were lost while they were checked")
+        return usable
+
+    def _wait(self, future: Any, addresses: list[str]) -> Any:
+        """Result of a future; :class:`Lost` if a worker is lost meanwhile."""
+        while True:
+            try:
+                return future.result(timeout=POLL_SECONDS)
+            except TimeoutError:
+                gone = set(addresses) - set(self._addresses())
+                if gone:
+                    raise Lost(f"lost the worker at {min(gone)}") from None
+            except (asyncio.CancelledError, CancelledError) as error:  # the scheduler was lost
+                raise Lost(f"the scheduler has dropped an actor: {error}") from None
 
     def _snapshot(self) -> None:
-        """Have the sites write the arrays that are alive, and forget how they were made."""
+        """Have the actors write the arrays in use, and shorten the log."""
         journal, began = self.snapshots.journal, time.perf_counter()
         cut = journal.cut()
         if cut is None:
@@ -209,82 +278,63 @@ class Cluster:
             return
         try:
             place = self.snapshots.begin()
-            self._together("save", [(str(place), cut.written)] * len(self._sites))
+            self._together("save", [(str(place), cut.written)] * len(self._actors))
         except Lost as reason:
-            self._recover(str(reason))
+            self._stop(str(reason))
+            self.recoveries += 1
             self.snapshots.broken_off()
             return
         except FileError as error:
             self.snapshots.give_up()
-            warnings.warn(f"from here on a lost worker costs all that was computed: {error}", stacklevel=2)
+            warnings.warn(f"no further snapshots: after a loss, the whole run is computed again ({error})", stacklevel=2)
             return
         journal.forget_before(cut)
         self.snapshots.done(place, time.perf_counter() - began)
 
-    def _recover(self, reason: str, without: int = 0) -> None:
-        """Deal the blocks out anew, and run again what had been run since the last snapshot, without the last programs."""
-        while True:
-            with contextlib.suppress(Exception):  # whoever waits for the one that is lost
-                self.client.sync(self._abandon, reason)
-            self._count_loss(reason)
-            try:
-                self._reach_scheduler()
-                self._begin()
-                journal, place = self.snapshots.journal, self.snapshots.place
-                if place is not None:
-                    self._together("load", [(str(place), journal.written)] * len(self._sites))
-                again = list(journal.replay())
-                for program in again[: len(again) - without]:
-                    self._run(program)
-                    self.replayed += 1
-                return
-            except Lost as another:
-                reason = str(another)
-
     def _reach_scheduler(self) -> None:
-        """Where the scheduler is gone, wait until it is there again, with workers."""
-        end = time.monotonic() + PATIENCE
+        """Wait until the scheduler answers; connect again if the client was closed."""
+        end = time.monotonic() + WAIT_SECONDS
         while True:
             try:
-                if self.client.status == "running" and self.client.sync(self._answering):
+                if self.client.status == "running":
+                    self.client.sync(self._listed)
                     return
             except (OSError, TimeoutError, RuntimeError):
                 pass
             if time.monotonic() > end:
                 raise ClusterError(
-                    f"the scheduler at {self.address} has not answered for {PATIENCE:.0f} seconds: start it again. A run with "
-                    "a checkpoint goes on from there"
+                    f"the scheduler at {self.address} has not answered for {WAIT_SECONDS:.0f} seconds: start it again. A run "
+                    "with a checkpoint can be resumed"
                 )
-            time.sleep(WATCH)
-            if self.client.status in ("closed", "closing"):  # one that is connecting will
+            time.sleep(POLL_SECONDS)
+            if self.client.status in ("closed", "closing"):  # not while it reconnects by itself
                 old, distributed = self.client, import_distributed()
                 options = {"direct_to_workers": old.direct_to_workers, "security": old.security, "set_as_default": False}
                 with contextlib.suppress(OSError, TimeoutError):
-                    self.client = distributed.Client(self.address, timeout=ANSWER / 4, **options)
+                    self.client = distributed.Client(self.address, timeout=ANSWER_SECONDS / 4, **options)
                     self._checked.clear()
 
-    async def _answering(self) -> bool:
-        """Whether the scheduler answers, and has workers."""
-        return bool(await asyncio.wait_for(self.client.scheduler.ncores(), ANSWER / 4))
+    async def _listed(self) -> set[str]:
+        """Workers that the scheduler lists, from within the client's event loop."""
+        return set(await asyncio.wait_for(self.client.nthreads(), ANSWER_SECONDS / 4))
 
     async def _abandon(self, reason: str) -> None:
-        from distributed.protocol import to_serialize
+        """Release the actors that wait for messages of a lost one."""
 
-        async def tell(site: _Place) -> None:
-            args = [to_serialize(reason)]
-            with contextlib.suppress(OSError):
-                await self._rpc(site.address).actor_execute(function="abandon", actor=site.key, args=args, kwargs={})
+        async def abandon(actor: _Actor) -> None:
+            with contextlib.suppress(Exception):
+                await _execute(self._rpc(actor.address), actor.key, "abandon", reason)
 
-        alive = await self.client.scheduler.ncores()
-        tasks = [asyncio.ensure_future(tell(site)) for site in self._sites if site.address in alive]
+        listed = await self._listed()
+        tasks = [asyncio.ensure_future(abandon(actor)) for actor in self._actors if actor.address in listed]
         if tasks:
-            _, late = await asyncio.wait(tasks, timeout=WATCH)  # one may be dead, and nobody knows it yet
+            _, late = await asyncio.wait(tasks, timeout=POLL_SECONDS)  # a lost worker may still be listed
             for task in late:
                 task.cancel()
 
-    # -- programs ------------------------------------------------------------------------------------------------------
+    # -- programs ----------------------------------------------------------------------------------------------------
     def _run(self, program: Program) -> list[Any]:
-        found = self._together("run", [(program.for_blocks(site.blocks),) for site in self._sites])
+        found = self._together("run", [(program.for_blocks(actor.blocks),) for actor in self._actors])
         self.bytes = sum(one[1] for one in found)
         together = []
         for parts in zip(*(one[0] for one in found), strict=True):
@@ -296,99 +346,94 @@ class Cluster:
         return together
 
     def _together(self, function: str, args: list[tuple[Any, ...]]) -> list[Any]:
-        """The results of a call to each actor; :class:`Lost` where a worker is gone."""
+        """Results of a method of all actors.
+
+        Raises
+        ------
+        Lost
+            If an actor cannot be reached.
+        Exception
+            The exception of an actor, with the traceback on its worker as the cause.
+        """
         try:
-            answers = self.client.sync(self._answers, function, args)
+            results = self.client.sync(self._results, function, args)
         except (OSError, RuntimeError, AttributeError) as problem:
             if self.client.status == "running" or isinstance(problem, Lost):
                 raise
-            raise Lost(f"the scheduler is gone: {problem}") from None
-        for answer in answers:
-            if answer["status"] != "OK":
-                error = answer["exception"]
-                if _is_gone(error):
-                    raise Lost(f"{error}")
-                raise error
-        return [answer["result"] for answer in answers]
+            raise Lost(f"the connection to the scheduler is lost: {problem}") from None
+        failures = [(actor, one) for actor, one in zip(self._actors, results, strict=True) if isinstance(one, Failure)]
+        for actor, one in sorted(failures, key=lambda pair: isinstance(pair[1].error, Lost)):  # the cause first
+            raise one.error from WorkerTraceback(f"on the worker at {actor.address}\n{one.traceback}")
+        return list(results)
 
-    async def _answers(self, function: str, args: list[tuple[Any, ...]]) -> list[Any]:
-        from distributed.protocol import to_serialize
-
-        async def ask(site: _Place, given: tuple[Any, ...]) -> Any:
-            packed = [to_serialize(a) for a in given]
-            return await self._rpc(site.address).actor_execute(function=function, actor=site.key, args=packed, kwargs={})
-
-        tasks = [asyncio.ensure_future(ask(*one)) for one in zip(self._sites, args, strict=True)]
+    async def _results(self, function: str, args: list[tuple[Any, ...]]) -> list[Any]:
+        """Result of each actor, a :class:`Failure` included; None for actors that had not finished when another failed."""
+        pairs = zip(self._actors, args, strict=True)
+        tasks = [asyncio.ensure_future(self._call(actor, function, given)) for actor, given in pairs]
         waiting = set(tasks)
         try:
             while waiting:
-                done, waiting = await asyncio.wait(waiting, timeout=WATCH, return_when=asyncio.FIRST_COMPLETED)
-                failed = [t for t in done if t.exception() is not None or t.result()["status"] != "OK"]
-                if failed:
-                    error = failed[0].exception()
-                    if error is not None and _is_gone(error):
-                        raise Lost(f"a worker cannot be reached: {error}")
-                    return [await failed[0]]
+                done, waiting = await asyncio.wait(waiting, timeout=POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                if any(isinstance(task.result(), Failure) for task in done):
+                    break
                 if not done:
                     try:
-                        there = await asyncio.wait_for(self.client.scheduler.ncores(), ANSWER)
+                        gone = {actor.address for actor in self._actors} - await self._listed()
                     except (OSError, TimeoutError) as error:
                         raise Lost(f"the scheduler does not answer: {error}") from None
-                    gone = {site.address for site in self._sites} - set(there)
                     if gone:
                         raise Lost(f"lost the worker at {min(gone)}")
-            return [task.result() for task in tasks]
+            return [task.result() if task.done() else None for task in tasks]
         finally:
             for task in waiting:
                 task.cancel()
 
+    async def _call(self, actor: _Actor, function: str, args: tuple[Any, ...]) -> Any:
+        try:
+            answer = await _execute(self._rpc(actor.address), actor.key, "call", function, *args)
+            error = None if answer["status"] == "OK" else answer["exception"]
+        except Exception as problem:
+            error = problem
+        if error is None:
+            return answer["result"]
+        if _is_lost(error, actor.key):
+            error = Lost(f"the worker at {actor.address} cannot be reached: {error}")
+        return Failure(error, "".join(traceback.format_exception(error)))
+
     def _rpc(self, address: str) -> Any:
+        """Connection to a worker, by way of the scheduler if the client is not to connect to workers directly."""
         if self.client.direct_to_workers:
             return self.client.rpc(address)
         from distributed.actor import ProxyRPC
 
         return ProxyRPC(self.client.scheduler, address)
 
-    def _wait(self, result: Any, addresses: list[str]) -> Any:
-        """The result of a future; :class:`Lost` where a worker is gone before it is there."""
-        while True:
-            try:
-                return result(timeout=WATCH)
-            except TimeoutError:
-                gone = set(addresses) - set(self._alive())
-                if gone:
-                    raise Lost(f"lost the worker at {min(gone)}") from None
+
+async def _execute(rpc: Any, key: str, function: str, *args: Any) -> Any:
+    """Call a method of an actor.
+
+    Dask's public handle (``future.result().method()``) makes the same call, but it does not report a lost actor: if the worker
+    is gone, it waits until the actor is created again, and a KeyError for an unknown actor is never set as the result. On a
+    worker it also opens a client. There is no public call that reports the loss, so the handler of the worker is called here.
+    """
+    from distributed.protocol import to_serialize
+
+    return await rpc.actor_execute(function=function, actor=key, args=[to_serialize(a) for a in args], kwargs={})
 
 
-def check_workers(client: Any, addresses: list[str], folder: Folder | None = None) -> None:
-    """Refuse workers by name that have no lorank, another version of it, or that cannot read the folder."""
-    path, m = (None, 0) if folder is None else (str(folder.path.resolve()), folder.m)
-    for address, said in client.run(_about, path, m, workers=addresses, on_error="return").items():
-        if isinstance(said, Exception):
-            raise ClusterError(f"the worker at {address} cannot run lorank: install lorank {__version__} there ({said})")
-        version, problem = said
-        if version != __version__:
-            raise ClusterError(f"the worker at {address} has lorank {version}, and this is {__version__}: install the same")
-        if problem:
-            raise ClusterError(f"the worker at {address} cannot use the partitions: {problem}")
+def _is_lost(error: BaseException, key: str) -> bool:
+    """Whether a call failed because its worker, its actor or the connection is gone."""
+    if isinstance(error, KeyError):  # raised by the handler for an actor that the worker does not have
+        return key in str(error)
+    if isinstance(error, RuntimeError):  # a worker that is closing
+        return "after shutdown" in str(error)
+    return isinstance(error, OSError)
 
 
-def _is_gone(error: BaseException) -> bool:
-    """Whether an error means that a worker, its actor or the connection to it is no more."""
-    if isinstance(error, RuntimeError) and "after shutdown" in str(error):  # a worker that closes
-        return True
-    return isinstance(error, (Lost, KeyError, OSError)) and not isinstance(error, FileError)
-
-
-def _about(folder: str | None, m: int) -> tuple[str, str]:
-    """The version of lorank here, and what is wrong with the folder as it is seen from here."""
-    from lorank.common.version import __version__ as version
-    from lorank.distributed.folder import open_folder as opened
-
-    if folder is None:
-        return version, ""
+def _picklable(error: Exception) -> Exception:
+    """The exception, or one with its text if it cannot be sent."""
     try:
-        found = opened(folder)
-    except ValueError as error:
-        return version, str(error)
-    return version, "" if found.m == m else f"{folder} is another folder there"
+        pickle.loads(pickle.dumps(error))
+        return error
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")

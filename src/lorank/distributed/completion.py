@@ -318,8 +318,7 @@ def _build(
     source.check()
     shape, least = None if shape is None else as_shape(shape), 1
     if client is not None or cluster is not None:  # report errors of the cluster before the long build
-        from .client import connect
-        from .cluster import check_workers
+        from .client import check_workers, connect
 
         client, cluster = connect(client, cluster), None
         check_workers(client, list(client.nthreads()))

@@ -157,7 +157,7 @@ def open_folder(path: str | os.PathLike[str]) -> Folder:
     try:
         text = (path / MANIFEST).read_text(encoding="utf-8")
     except OSError:
-        what = "has no manifest.json" if path.is_dir() else "is no folder"
+        what = f"has no {MANIFEST}" if path.is_dir() else "is no folder"
         raise FileError(
             f"{path} is no folder of partitions: it {what}. lorank.distributed.save_partitions writes one"
         ) from None
