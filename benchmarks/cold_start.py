@@ -25,7 +25,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from lorank.evaluation import Held, ndcg
+from lorank.evaluation import HeldOutItems, ndcg
 
 LISTED = 10
 
@@ -64,7 +64,7 @@ def wanted(pairs, stars, side, new):
     liked = pairs[new[pairs[:, side]] & (stars >= 4)]
     users = np.unique(liked[:, 0])
     liked = liked[np.argsort(liked[:, 0], kind="stable")]
-    return users, Held.from_pairs(np.searchsorted(users, liked[:, 0]), liked[:, 1], len(users))
+    return users, HeldOutItems.from_pairs(np.searchsorted(users, liked[:, 0]), liked[:, 1], len(users))
 
 
 def candidates(pairs, side, new, n):

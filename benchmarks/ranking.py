@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from lorank.backends import get_backend
 from lorank.backends.top_k import rows_of, top_columns
-from lorank.evaluation import Held, Popularity, leave_some_out, ranking_scores
+from lorank.evaluation import HeldOutItems, Popularity, leave_some_out, ranking_scores
 
 K = 64
 JUDGES = 3000  # users whose lists judge settings,
@@ -66,10 +66,10 @@ class Data:
         R.sum_duplicates()
         R.data[:] = 1
         self.R = R
-        held = Held.from_pairs(users[out], items[out], shape[0])
+        held = HeldOutItems.from_pairs(users[out], items[out], shape[0])
         rows = np.flatnonzero(held.counts)
         self.rows = rows if judges is None else np.sort(np.random.default_rng(0).permutation(rows)[:judges])
-        self.held = Held(*rows_of(held.indptr, held.items, self.rows))
+        self.held = HeldOutItems(*rows_of(held.indptr, held.items, self.rows))
         self.counts = np.bincount(R.indices, minlength=shape[1])
 
     def scores(self, left, right):
@@ -93,7 +93,7 @@ def lorank_fit(R, zeros, regularization, sweeps=16):
     backend = get_backend()
     passes = backend.make_observations(R.indptr.astype(np.int64), R.indices.astype(np.int32), R.data, R.shape[1])
     density = R.nnz / (R.shape[0] * R.shape[1])
-    sides = fit_implicit(passes, backend, ImplicitSettings(K, zeros * density, regularization, sweeps=sweeps))
+    sides = fit_implicit(passes, backend, ImplicitSettings(K, zeros * density, regularization, max_iter=sweeps))
     return sides.rows, sides.cols
 
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from lorank.backends import device_backend
 from lorank.backends.top_k import top_columns
-from lorank.factorization.implicit import ImplicitSettings, fit_implicit, objective, random_sides
+from lorank.factorization.implicit import ImplicitSettings, fit_implicit, objective, random_factors
 
 
 def clock():
@@ -58,8 +58,8 @@ def main():
     line = {"device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu", "factors": arguments.factors}
     if arguments.pairs:
         found = observations(backend, device, arguments.pairs, arguments.users, arguments.items)
-        settings = ImplicitSettings(arguments.factors, 5 * found.m / (arguments.users * arguments.items), 0.02, sweeps=5)
-        start = random_sides(backend, found.shape, settings, np.float32)
+        settings = ImplicitSettings(arguments.factors, 5 * found.m / (arguments.users * arguments.items), 0.02, max_iter=5)
+        start = random_factors(backend, found.shape, settings, np.float32)
         times = [clock()]
         sides = fit_implicit(found, backend, settings, start, after_sweep=lambda _: times.append(clock()))
         line |= {

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import lorank as lr
-from lorank.evaluation import Held, Popularity, compare, leave_some_out
+from lorank.evaluation import HeldOutItems, Popularity, compare, leave_some_out
 
 # %%
 # Who buys what.
@@ -31,7 +31,7 @@ print(f"{len(pairs):,} purchases of {users} customers among {items} things")
 # A fifth of each customer's purchases is held back, and lists of ten are judged by them.
 
 out = leave_some_out(pairs[:, 0], share=0.2, seed=0)
-known, held = pairs[~out], Held.from_pairs(*pairs[out].T, users)
+known, held = pairs[~out], HeldOutItems.from_pairs(*pairs[out].T, users)
 model = lr.ImplicitFactorization(rank=8).fit(known)
 
 

@@ -18,7 +18,7 @@ import lorank as lr
 
 # All that is used beyond the public names of lorank: after a rename, adapt it here. What the classes below override is internal
 # as well: Plain switches off what Completion offers to solvers beyond forward and adjoint.
-from lorank.factorization.als import Alternating
+from lorank.factorization.als import RegularizedALS
 from lorank.phase import AutoPhase
 from lorank.plans import SOLVERS
 from lorank.solvers import Sweeps
@@ -255,7 +255,7 @@ for name in ("spectral", "staged", "continuation", "balanced"):
     add(f"start_{name}", small, 3, start=name)
 add("solver_irls", even(80, 70, 3, oversampling=1.8, seed=1), 3, lr.solvers.IRLS, max_iter=200)
 add("solver_sweeps", small, 3, Sweeps, max_iter=100)
-add("solver_alternating", noisy, 3, Alternating, stop=lr.stopping.Iterations(20))
+add("solver_alternating", noisy, 3, RegularizedALS, stop=lr.stopping.Iterations(20))
 add("solver_niht_sensing", lambda: lr.datasets.random_sensing(30, 25, 2, seed=1)[0], 2, "niht", max_iter=200)
 add("solver_fisher", phase(60, oversampling=8, seed=1), 1, lambda: lr.solvers.RCG(reweighting=lr.phase.Fisher()), max_iter=200)
 add("solver_signal_cg", phase(60, oversampling=6, dtype=complex_, seed=1), 1, lr.phase.SignalCG, max_iter=200)

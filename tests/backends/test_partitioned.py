@@ -107,11 +107,11 @@ def test_normal_equations_are_the_same(blocks, columns, weights):
 
 
 def test_sweeps_are_the_same(blocks):
-    from lorank.factorization.als import Alternating
-    from lorank.factorization.variational import Variational
+    from lorank.factorization.als import RegularizedALS
+    from lorank.factorization.variational import VariationalALS
 
     one, two, _ = pair(blocks, noise=0.2, weights=True)
-    for solver in (Alternating(1.0, offsets=True, scaling=0.5), Variational(offsets=True, noise="both")):
+    for solver in (RegularizedALS(1.0, biases=True, count_scaling=0.5), VariationalALS(biases=True, noise="both")):
         stop = lr.stopping.Iterations(4)
         a, b = (lr.solve(p, 3, solver, start="spectral", stop=stop, max_iter=4) for p in (one, two))
         np.testing.assert_allclose(b.history.residual, a.history.residual, rtol=1e-6)

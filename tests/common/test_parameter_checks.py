@@ -25,8 +25,8 @@ from lorank.common.checks import (
     one_of,
     whole,
 )
-from lorank.factorization.als import Alternating
-from lorank.factorization.variational import Variational
+from lorank.factorization.als import RegularizedALS
+from lorank.factorization.variational import VariationalALS
 from lorank.loop import steps, stopping
 from lorank.phase import AutoPhase, Fisher, MessagePassing, SignalCG
 from lorank.plans import Auto
@@ -100,10 +100,10 @@ NUMBERS = [
     (metrics.Counts, "floor", [0, -1, INF]),
     (metrics.Counts, "uneven", [-1, INF]),
     (metrics.Blocks, "drift", [0, 1, -1]),
-    (Alternating, "regularization", [-1, INF]),
-    (Alternating, "shrinkage", [-1, INF]),
-    (Alternating, "scaling", [-1, INF]),
-    (Variational, "caution", [-1, INF]),
+    (RegularizedALS, "regularization", [-1, INF]),
+    (RegularizedALS, "shrinkage", [-1, INF]),
+    (RegularizedALS, "count_scaling", [-1, INF]),
+    (VariationalALS, "prior_weight", [-1, INF]),
     (starts.Spectral, "tol", [0, -1, INF]),
     (starts.Spectral, "restarts", [0, -1, 2.5]),
     (starts.Spectral, "depth", [0, -1, 2.5]),
@@ -218,14 +218,14 @@ OBJECTS = [
     (Auto, "solver", "a solver such as", [solvers.RCG, "rcg", None]),
     (Auto, "finer", "a solver such as", [solvers.RCG, "rcg", None]),
     (Auto, "sweeps", "a solver such as", [solvers.Sweeps, "sweeps", None]),
-    (Alternating, "penalty", "one of 'nuclear', 'frobenius'", ["l1", None]),
-    (Alternating, "offsets", "True or False", [1, None, "yes"]),
-    (Alternating, "initial", "the Factors of another fit", ["abc", lr.FixedRank]),
-    (Variational, "offsets", "True or False", [1, None, "yes"]),
-    (Variational, "noise", "one of 'one', 'columns', 'both'", ["rows", None]),
-    (Variational, "initial", "the Factors of another fit", ["abc", lr.FixedRank]),
-    (Variational, "row_features", "Features", ["abc", np.eye(3)]),
-    (Variational, "col_features", "Features", ["abc", np.eye(3)]),
+    (RegularizedALS, "penalty", "one of 'nuclear', 'frobenius'", ["l1", None]),
+    (RegularizedALS, "biases", "True or False", [1, None, "yes"]),
+    (RegularizedALS, "initial", "the Factors of another fit", ["abc", lr.FixedRank]),
+    (VariationalALS, "biases", "True or False", [1, None, "yes"]),
+    (VariationalALS, "noise", "one of 'one', 'columns', 'both'", ["rows", None]),
+    (VariationalALS, "initial", "the Factors of another fit", ["abc", lr.FixedRank]),
+    (VariationalALS, "row_features", "Features", ["abc", np.eye(3)]),
+    (VariationalALS, "col_features", "Features", ["abc", np.eye(3)]),
     (Auto, "newton", "a GaussNewton object", [solvers.GaussNewton, None]),
     (Auto, "rates", "a tuple of numbers between 0 and 1", [(), (0.9, 1.0), 0.9, None, [0.9], (True,)]),
     (AutoPhase, "descent", "conjugate gradients", [solvers.RCG, None]),

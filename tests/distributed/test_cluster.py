@@ -103,7 +103,7 @@ def test_sweeps_and_observations_held_back(client, data):
     found = []
     for problem in (lr.distributed.from_partitions(data[0], client=c) for c in (None, client)):
         kept, held = problem.split(np.random.default_rng(1), 0.1)
-        solver = lr.factorization.variational.Variational(offsets=True)
+        solver = lr.factorization.variational.VariationalALS(biases=True)
         rng = np.random.default_rng(0)
         start = lr.FixedRank.from_factors(rng.standard_normal((200, 3)), rng.standard_normal((120, 3)))
         result = lr.solve(kept, 3, solver, start=start, stop=lr.stopping.Iterations(2), max_iter=2).numpy()

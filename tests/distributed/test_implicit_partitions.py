@@ -10,7 +10,7 @@ from lorank.backends import get_backend
 from lorank.distributed import graph
 from lorank.distributed import memory_mapped as mapped
 from lorank.estimators import implicit_partitioned
-from lorank.factorization.implicit import ImplicitSettings, Sides, half_sweep, ridges
+from lorank.factorization.implicit import ImplicitFactors, ImplicitSettings, half_sweep, ridge_penalties
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def scores(model):
 def test_half_a_sweep_solves_ridge_regressions(columns, weighted, holder):
     """Against a dense solve of each row's equations."""
     users, items, counts = taken()
-    backend, settings = get_backend(f"partitions:3:{holder}"), ImplicitSettings(4, 0.2, 0.05, 0.7, steps=40)
+    backend, settings = get_backend(f"partitions:3:{holder}"), ImplicitSettings(4, 0.2, 0.05, 0.7, inner_max_iter=40)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(users, minlength=80))])
     observed = backend.make_observations(indptr, items.astype(np.int32), np.ones(len(users)), 45)
     observed = observed.with_weights(counts) if weighted else observed
@@ -70,7 +70,9 @@ def test_half_a_sweep_solves_ridge_regressions(columns, weighted, holder):
     U, V = rng.standard_normal((80, 4)), rng.standard_normal((45, 4))
     W = np.zeros((80, 45))
     W[users, items] = counts if weighted else 1
-    sides = half_sweep(observed, backend, columns, Sides(U, V), ridges(observed, backend, settings)[columns], settings)
+    sides = half_sweep(
+        observed, backend, columns, ImplicitFactors(U, V), ridge_penalties(observed, backend, settings)[columns], settings
+    )
     got = backend.to_numpy(sides.rows) @ backend.to_numpy(sides.cols).T
     other, W, n = (U, W.T, 80) if columns else (V, W, 45)
     penalty = 0.05 * (W.sum(1) + 0.2 * n) ** 0.7
@@ -109,9 +111,9 @@ def test_few_users_choose_for_many(folder, monkeypatch):
     """Many pairs: those of some users come to the driver."""
     users, items, counts = taken()
     monkeypatch.setattr(implicit_partitioned, "MANY", len(users) // 2)
-    asked, choose = [], implicit_partitioned.choose_implicit
+    asked, choose = [], implicit_partitioned.select_implicit
     monkeypatch.setattr(
-        implicit_partitioned, "choose_implicit", lambda data, *a, **k: asked.append(data) or choose(data, *a, **k)
+        implicit_partitioned, "select_implicit", lambda data, *a, **k: asked.append(data) or choose(data, *a, **k)
     )
     model = lr.ImplicitFactorization(rank=3, max_iter=2).fit(opened(folder(users, items, counts)))
     (data,) = asked

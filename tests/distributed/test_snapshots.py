@@ -76,7 +76,7 @@ SOLVERS = {
     "gauss-newton": "gauss-newton",
     "prgd": "prgd",
     "irls": lr.solvers.IRLS(),
-    "variational": lr.factorization.variational.Variational(offsets=True),
+    "variational": lr.factorization.variational.VariationalALS(biases=True),
 }
 
 

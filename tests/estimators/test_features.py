@@ -16,7 +16,7 @@ import pandas
 import lorank as lr
 from lorank.backends import get_backend
 from lorank.estimators.features import BUCKETS, Encoder
-from lorank.factorization.feature_priors import Features, Link, shifted
+from lorank.factorization.feature_priors import FeatureRegression, Features, shifted
 
 OPTIONS = {"rank": 2, "regularization": "learned"}
 
@@ -130,7 +130,7 @@ def test_the_regression_is_ridge():
         assert 3.9 < used <= 4
     noise, _ = Features(rng.standard_normal((200, 4))).regress(rng.standard_normal((200, 3)), np.eye(3), None)
     assert noise.strength > 20 * link.strength  # features that explain nothing are shrunk away
-    assert isinstance(noise, Link)
+    assert isinstance(noise, FeatureRegression)
 
 
 def test_how_features_become_numbers():
@@ -246,7 +246,7 @@ def test_fold_in_by_features_is_a_ridge_around_their_mean(world):
     model = lr.MatrixCompletion(**OPTIONS, biases=False).fit(ratings[warm], row_features=users)
     m, line = model.model_, users.iloc[[150]]
     numbers = model._sides["row"].encoder.encode(line, "row").toarray()
-    mean = np.linalg.solve(m.row_precision, m.row_shift) + (np.append(numbers, 1.0) @ m.row_link)
+    mean = np.linalg.solve(m.row_precision, m.row_shift) + (np.append(numbers, 1.0) @ m.row_coefficients)
     cols, values = np.array([500, 504, 511]), np.array([1.0, 4.0, 3.0])
     at = cols - 500
     k = m.rows.shape[1]

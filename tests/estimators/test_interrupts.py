@@ -10,12 +10,12 @@ import pytest
 import lorank as lr
 
 STAGES = {
-    "lorank.factorization.selection": ["offsets_alone", "fit_factors", "_largest"],
-    "lorank.factorization.fit": ["begin", "run"],
+    "lorank.factorization.selection": ["fit_biases", "fit_factors", "_largest"],
+    "lorank.factorization.fit": ["initialize", "run"],
     "lorank.factorization.initialization": ["descend", "Staged"],
     "lorank.factorization.variational": ["advance"],
     "lorank.factorization.als": ["advance"],
-    "lorank.estimators.matrix_completion": ["choose", "fit_factors"],
+    "lorank.estimators.matrix_completion": ["select", "fit_factors"],
 }
 
 

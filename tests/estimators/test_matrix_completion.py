@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("error::lorank.ConvergenceWarning")
 
 
 def ratings(n1=120, n2=80, rank=2, sigma=0.3, density=0.3, seed=0):
-    """A table of low rank with offsets and noise, some of its entries, and all of it."""
+    """A table of low rank with biases and noise, some of its entries, and all of it."""
     rng = np.random.default_rng(seed)
     truth = 3 + rng.standard_normal((n1, rank)) @ rng.standard_normal((rank, n2))
     truth += rng.standard_normal((n1, 1)) + rng.standard_normal(n2)
@@ -195,7 +195,7 @@ def test_recommendations_are_the_largest_predictions(fitted, data):
 
 
 def test_what_people_take_and_like_comes_first():
-    from lorank.evaluation import Held, Popularity, compare, leave_some_out
+    from lorank.evaluation import HeldOutItems, Popularity, compare, leave_some_out
 
     rng = np.random.default_rng(0)
     kind = rng.integers(0, 3, (120, 1))
@@ -206,7 +206,7 @@ def test_what_people_take_and_like_comes_first():
     pairs = np.column_stack([rows, cols])
     model = lr.MatrixCompletion(rank=1, regularization="learned", shape=(121, 45)).fit(pairs[~out], values[~out])
     liked = out & (values >= np.median(values))
-    held, counts = Held.from_pairs(rows[liked], cols[liked], 120), np.bincount(cols[~out], minlength=45)
+    held, counts = HeldOutItems.from_pairs(rows[liked], cols[liked], 120), np.bincount(cols[~out], minlength=45)
 
     class ByRating:
         def recommend(self, users, n):

@@ -11,7 +11,7 @@ pytest.importorskip("sklearn")
 
 import lorank as lr
 from lorank.backends import HostEntries, get_backend
-from lorank.factorization.training_data import Grown, Memory
+from lorank.factorization.training_data import Growth, TrainingData
 from lorank.factorization.update import Update
 
 OPTIONS = {"rank": 3, "regularization": "learned"}
@@ -63,13 +63,13 @@ def test_rows_are_solved_again_and_others_stay(data):
     model = lr.MatrixCompletion(**OPTIONS, shape=(120, 80)).fit(pairs[before], values[before])
     old = model.model_
     more, new = np.array([[2, 0], [2, 5], [9, 5]]), np.array([1.0, 4.0, 2.0])
-    grown = Grown(np.arange(120), np.arange(80), (120, 80))
+    grown = Growth(np.arange(120), np.arange(80), (120, 80))
     memory = model._memory.with_more(*more.T, new, None, grown)
-    fitted, owed = Update(share=2.0)(old, memory, np.array([2, 9]), memory.owed, grown)  # no column is ever due
+    fitted, pending = Update(share=2.0)(old, memory, np.array([2, 9]), memory.pending, grown)  # no column is ever due
     others = np.setdiff1d(np.arange(120), [2, 9])
     np.testing.assert_array_equal(fitted.rows[others], old.rows[others])
     np.testing.assert_array_equal(fitted.cols, old.cols)
-    assert owed.sum() == 3
+    assert pending.sum() == 3
     entries, k, free = memory.entries, old.rows.shape[1], np.arange(5) != 4
     for row in (2, 9):  # the normal equations, written down
         part = slice(*entries.indptr[row : row + 2])
@@ -84,8 +84,8 @@ def test_rows_are_solved_again_and_others_stay(data):
             h += w * (value - old.mean) * y
         x = np.linalg.solve(M[np.ix_(free, free)], h[free] - M[free, 4])
         np.testing.assert_allclose(fitted.rows[row, free], x, rtol=1e-6, atol=1e-9)
-    fitted, owed = Update(share=0.0)(old, memory, np.array([2, 9]), memory.owed, grown)
-    assert not owed.any()
+    fitted, pending = Update(share=0.0)(old, memory, np.array([2, 9]), memory.pending, grown)
+    assert not pending.any()
     np.testing.assert_array_equal(fitted.cols[[1, 2, 3, 4]], old.cols[[1, 2, 3, 4]])
     assert (abs(fitted.cols[[0, 5]] - old.cols[[0, 5]]).max(1) > 1e-6).all()
 
@@ -99,7 +99,7 @@ def test_the_transposed_update_is_the_same():
     entries = model._memory.entries
     update, other = Update(), get_backend("reference")
     some, fitted = np.array([1, 4]), model.model_.grown(np.arange(20), np.arange(12), (20, 12))
-    update._solve(fitted, Memory(entries), some, True)
+    update._solve(fitted, TrainingData(entries), some, True)
     old = model.model_
     observed = other.make_observations(entries.indptr, entries.indices, entries.values - old.mean, 12)
     weights = old.row_noise[observed.rows] * old.col_noise[entries.indices]
@@ -194,7 +194,7 @@ def test_what_is_refused(data):
         model.partial_fit(pairs[:1], [1.0], sample_weight=[1.0, 2.0])
     with pytest.raises(ValueError, match="not a Completion"):
         model.partial_fit(lr.Completion(pairs[:, 0], pairs[:, 1], values))
-    model._memory = Memory(HostEntries(*model._memory.entries[:2], values), complete=False)
+    model._memory = TrainingData(HostEntries(*model._memory.entries[:2], values), complete=False)
     with pytest.raises(ValueError, match="earlier version"):
         model.partial_fit(pairs[:1], [1.0])
     model._memory = None
@@ -233,9 +233,9 @@ def test_rows_and_columns_without_weight_stay_strangers(data):
     model.partial_fit([[n1, 3], [0, n2], [1, 1]], [99.0, 99.0, 3.0], [0.0, 0.0, 1.0])
     found = model.model_
     assert found.shape == (n1 + 1, n2 + 1)
-    assert np.abs(found.row_stranger).max() > 1e-6
-    np.testing.assert_array_equal(found.rows[n1], found.stranger(False))
-    np.testing.assert_array_equal(found.cols[n2], found.stranger(True))
+    assert np.abs(found.row_unseen).max() > 1e-6
+    np.testing.assert_array_equal(found.rows[n1], found.unseen_factors(False))
+    np.testing.assert_array_equal(found.cols[n2], found.unseen_factors(True))
 
 
 def test_more_counts(data):

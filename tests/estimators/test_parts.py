@@ -14,7 +14,7 @@ import lorank as lr
 from lorank.factorization.fit import Settings, centred_problem, fit_factors
 from lorank.factorization.implicit import ImplicitSettings, fit_implicit, objective
 from lorank.factorization.implicit_selection import Positives
-from lorank.factorization.nonnegative import NonNegative, centre_of, random_start
+from lorank.factorization.nonnegative import NonNegativeALS, centre_of, random_start
 from lorank.factorization.nonnegative import objective as explicit_objective
 from lorank.loop.runner import run
 from lorank.loop.stopping import Iterations
@@ -72,7 +72,7 @@ def test_no_sweep_goes_up_and_it_ends_where_each_row_is_best(backend, scaling):
         problem = lr.Completion(pairs[:, 0], pairs[:, 1], y, (52, 40), weights=weights, backend=backend)
     start = random_start(problem, 3, np.random.default_rng(0))
     found = []
-    solver = NonNegative(0.3, scaling, initial=start)
+    solver = NonNegativeALS(0.3, scaling, initial=start)
     run(problem, solver, start.point(), Iterations(80), callbacks=[lambda problem, state, clock: found.append(state.memory)])
     heights = [explicit_objective(problem, factors, scaling) for factors in found[1:]]
     assert len(heights) >= 80
@@ -195,7 +195,7 @@ def test_tensors_find_the_same():
     _, pairs, y = ratings(seed=6)
     problem, mean = centred_problem(pairs[:, 0], pairs[:, 1], y, (50, 40), centre=False)
     on_device, _ = centred_problem(pairs[:, 0], pairs[:, 1], y, (50, 40), device="cpu", centre=False)
-    settings = Settings(2, 0.2, offsets=False, nonnegative=True, max_iter=60, tol=1e-10)
+    settings = Settings(2, 0.2, biases=False, nonnegative=True, max_iter=60, tol=1e-10)
     heights = []
     for one in (problem, on_device):
         fit = fit_factors(one, mean, settings)
@@ -253,7 +253,7 @@ def test_sweeps_of_takings_never_go_up(backend):
     rows, cols = data.nonzero()
     weights = np.random.default_rng(0).random(len(rows)) + 0.5
     observations = Positives(rows.astype(np.int64), cols.astype(np.int64), weights, (60, 24)).observations(backend, np.float64)
-    settings = ImplicitSettings(3, 0.1, 0.02, sweeps=15, nonnegative=True)
+    settings = ImplicitSettings(3, 0.1, 0.02, max_iter=15, nonnegative=True)
     heights = []
     sides = fit_implicit(
         observations, backend, settings, after_sweep=lambda s: heights.append(objective(observations, backend, settings, s))

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.factorization import Fit, Settings, centred_problem, choose, fit_factors
+from lorank.factorization import Fit, Settings, centred_problem, fit_factors, select
 from lorank.factorization.fit import Converged
 from lorank.factorization.folds import ArrayFold, Observed, split_fold
-from lorank.factorization.initialization import begin, offsets_alone
-from lorank.factorization.variational import Variational
+from lorank.factorization.initialization import fit_biases, initialize
+from lorank.factorization.variational import VariationalALS
 from lorank.loop.result import History
 from lorank.loop.state import State
 
@@ -47,7 +47,7 @@ def test_a_regularised_fit_is_no_worse_than_a_plain_solve(uniform, noise, biases
         X = lr.solve(problem, 3, stop=lr.stopping.RelativeChange(1e-6), max_iter=500).X
         found.append(score(model, held))
         plain.append(1 - np.mean((X.entries(*held[:2]) - held[2]) ** 2) / np.var(held[2]))
-    assert np.median(found) > np.median(plain) - 3e-3  # what offsets that are not there cost
+    assert np.median(found) > np.median(plain) - 3e-3  # what biases that are not there cost
 
 
 def test_a_given_rank_is_no_worse_than_the_automatic_one():
@@ -80,15 +80,15 @@ def test_the_rule_extrapolates_the_moves(moves, stops):
 def test_beginning_with_offsets_and_directions_of_the_rest():
     (rows, cols, values), _ = drawn(3)
     problem, _ = centred_problem(rows, cols, values, (120, 90))
-    solver, rng = Variational(offsets=True), np.random.default_rng(0)
-    offsets = offsets_alone(problem, solver)
-    assert offsets.rows.shape == (120, 2)
-    factors = begin(problem, 3, solver, rng, offsets)
+    solver, rng = VariationalALS(biases=True), np.random.default_rng(0)
+    biases = fit_biases(problem, solver)
+    assert biases.rows.shape == (120, 2)
+    factors = initialize(problem, 3, solver, rng, biases)
     assert factors.rows.shape == (120, 5)
-    np.testing.assert_array_equal(factors.rows[:, 3:], offsets.rows)
-    np.testing.assert_array_equal(factors.cols[:, 3:], offsets.cols)
+    np.testing.assert_array_equal(factors.rows[:, 3:], biases.rows)
+    np.testing.assert_array_equal(factors.cols[:, 3:], biases.cols)
     with pytest.raises(ValueError, match="start has rank 3, more than the 2 asked for"):
-        begin(problem, 2, solver, rng, factors)
+        initialize(problem, 2, solver, rng, factors)
 
 
 @pytest.mark.parametrize("biases", [True, False])
@@ -142,14 +142,14 @@ def test_the_choice_keeps_the_covariances_of_the_best_alone(monkeypatch):
 
     monkeypatch.setattr(module, "fit_factors", counted)
     (rows, cols, values), _ = drawn(6, noise=0.3)
-    choice = choose(rows, cols, values, (120, 90), Settings(1), ranks=[0, 1, 2, 3, 4, 6], strengths="both")
+    choice = select(rows, cols, values, (120, 90), Settings(1), ranks=[0, 1, 2, 3, 4, 6], search="both")
     assert len(choice.curve) > 5
     assert max(alive) <= 2  # the best, and the start of a path's next step
 
 
 def test_folds_meet_whichever_is_best_in_each():
     (rows, cols, values), _ = drawn(7, noise=0.5)
-    choice = choose(rows, cols, values, (120, 90), Settings(1), ranks=[0, 1, 2, 3, 4], folds=3)
+    choice = select(rows, cols, values, (120, 90), Settings(1), ranks=[0, 1, 2, 3, 4], folds=3)
     assert len(choice.values) == len(values)
     assert np.isfinite(choice.scores).all()
 
@@ -225,14 +225,14 @@ def test_rank_0_is_offsets_alone(regularization, solver):
         pytest.skip("has no learned strength")
     pytest.importorskip("sklearn")
     rng = np.random.default_rng(0)
-    offsets = rng.standard_normal((30, 1)) + rng.standard_normal((1, 20))
+    biases = rng.standard_normal((30, 1)) + rng.standard_normal((1, 20))
     pairs = np.argwhere(rng.random((30, 20)) < 0.6)
-    values = (offsets + rng.standard_normal((30, 1)) * rng.standard_normal((1, 20)))[pairs[:, 0], pairs[:, 1]]
+    values = (biases + rng.standard_normal((30, 1)) * rng.standard_normal((1, 20)))[pairs[:, 0], pairs[:, 1]]
     model = lr.MatrixCompletion(rank=0, regularization=regularization, solver=solver).fit(pairs, values)
     assert model.rank_ == 0
     every = model.predict(np.argwhere(np.ones((30, 20)))).reshape(30, 20)
     np.testing.assert_allclose(every - every[:1] - every[:, :1] + every[0, 0], 0, atol=1e-8)
-    table = offsets + 0.1 * rng.standard_normal((30, 20))
+    table = biases + 0.1 * rng.standard_normal((30, 20))
     assert lr.LowRankImputer(rank=0).fit(np.where(rng.random((30, 20)) < 0.2, np.nan, table)).rank_ == 0
 
 

@@ -72,7 +72,7 @@ def test_sweeps_do_not_factor_each_iterate(monkeypatch):
     found, calls = FixedRank.from_factors, []
     start = lr.starts.Spectral()(problem, 2, np.random.default_rng(0))
     monkeypatch.setattr(FixedRank, "from_factors", lambda *a, **k: calls.append(1) or found(*a, **k))
-    ended = run(problem, lr.factorization.variational.Variational(), start, lr.stopping.Iterations(6))
+    ended = run(problem, lr.factorization.variational.VariationalALS(), start, lr.stopping.Iterations(6))
     assert (ended.n_iter, len(calls)) == (6, 0)
     assert ended.state.X.U.shape == (40, 2)
     assert len(calls) == 1

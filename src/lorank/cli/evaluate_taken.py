@@ -31,7 +31,7 @@ def rank_taken(file: Path, columns: Columns, holdout: float, n: int, seed: int) 
     import scipy.sparse
 
     from ..estimators import ImplicitFactorization
-    from ..evaluation import Held, Popularity, compare, leave_last_out, leave_some_out
+    from ..evaluation import HeldOutItems, Popularity, compare, leave_last_out, leave_some_out
 
     with busy("reading"):
         users, items, counts, times, shape = read_taken(file, columns)
@@ -39,7 +39,7 @@ def rank_taken(file: Path, columns: Columns, holdout: float, n: int, seed: int) 
     out = leave_last_out(users, times, holdout, seed=seed) if late else leave_some_out(users, holdout, seed=seed)
     if not out.any():
         raise ValueError("no user has two items, so that nothing can be held out: raise --holdout, or use more data")
-    held = Held.from_pairs(users[out], items[out], shape[0])
+    held = HeldOutItems.from_pairs(users[out], items[out], shape[0])
     begin, kept = time.perf_counter(), ~out
     with busy("fitting to a part"):
         seen = scipy.sparse.csr_array((counts[kept], (users[kept], items[kept])), shape=shape)

@@ -27,7 +27,7 @@ def rank_models(data: Any, out: np.ndarray, model: Any, positive: float | None =
     n : int
         Places that count.
     """
-    from ..evaluation import Held, compare
+    from ..evaluation import HeldOutItems, compare
 
     shape = len(data.row_ids), len(data.col_ids)
     liked = float(np.median(data.values)) if positive is None else float(positive)
@@ -38,7 +38,7 @@ def rank_models(data: Any, out: np.ndarray, model: Any, positive: float | None =
         raise Misuse(
             f"none of the {int(out.sum()):,} held-out values is {liked:g} or more: lower --positive, or raise --holdout"
         )
-    held = Held.from_pairs(data.rows[wanted], data.cols[wanted], shape[0])
+    held = HeldOutItems.from_pairs(data.rows[wanted], data.cols[wanted], shape[0])
     begin = time.perf_counter()
     with busy("fitting to a part"):
         models, errors = fitted_models(data, ~out, shape, model)

@@ -11,7 +11,7 @@ import scipy.sparse
 from ..common.checks import ParameterError, counted
 from ..factorization import Settings
 from ..factorization.feature_priors import Features
-from ..factorization.ranking_model import Taste
+from ..factorization.ranking_model import RankingModel
 from .entries import Entries
 from .features import SideTable, read_features
 from .frames import is_frame
@@ -70,7 +70,7 @@ def foreseen(model: MatrixCompletion, rows: np.ndarray, cols: np.ndarray) -> np.
 
 def told_by(model: MatrixCompletion, features: Any) -> np.ndarray:
     """What the features of one new row add to the mean of its prior, (k,)."""
-    if "row" not in model._sides or model.model_.row_link is None:
+    if "row" not in model._sides or model.model_.row_coefficients is None:
         raise ValueError("the model was fitted without row_features: leave features out, or fit again with row_features")
     if isinstance(features, dict):
         features = OneLine(features)
@@ -80,7 +80,7 @@ def told_by(model: MatrixCompletion, features: Any) -> np.ndarray:
         features = np.atleast_2d(np.asarray(features))
     if features.shape[0] != 1:
         raise ParameterError("features", f"must be those of one row, got {counted(features.shape[0], 'line')}")
-    return affine(model._sides["row"].encoder.encode(features, "row"), model.model_.row_link)[0]
+    return affine(model._sides["row"].encoder.encode(features, "row"), model.model_.row_coefficients)[0]
 
 
 class OneLine:
@@ -110,7 +110,7 @@ def never_taken(model: MatrixCompletion) -> np.ndarray:
     return np.zeros(len(counts), bool) if "col" in model._sides else np.asarray(counts == 0)
 
 
-def foretold(model: MatrixCompletion, taste: Taste) -> Taste:
+def foretold(model: MatrixCompletion, taste: RankingModel) -> RankingModel:
     """Factors of taste for rows and columns without observations: by a regression of the others' on their features."""
     found = {}
     counts = (model.model_.row_counts, model.model_.col_counts)

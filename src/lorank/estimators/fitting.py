@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_random_state
 
 from ..common.checks import NOT_NEGATIVE, YES_OR_NO, check
 from ..factorization import Settings
-from ..factorization.options import check_choice, check_fit_options, check_rank, check_strength
+from ..factorization.options import check_choice, check_fit_options, check_rank, check_regularization
 from ..factorization.selection import COARSE, MANY, RANKS
 from ..losses import ROBUST, SQUARES, Loss, resolve_loss
 from .inputs import check_bounds
@@ -36,7 +36,7 @@ def plan(model: MatrixCompletion, shape: tuple[int, int], m: int) -> tuple[Setti
     check_choice(model.penalty, ("nuclear", "frobenius"), "penalty")
     check_choice(model.handle_unknown, UNKNOWN, "handle_unknown")
     check_bounds(model.bounds)
-    strength = check_strength(model.regularization)
+    strength = check_regularization(model.regularization)
     if model.solver == "variational" and isinstance(strength, float):
         raise ValueError(
             f"solver='variational' learns its regularization: leave it at 'auto' or 'learned', or use solver='alternating' "
@@ -50,22 +50,22 @@ def plan(model: MatrixCompletion, shape: tuple[int, int], m: int) -> tuple[Setti
     check("count_scaling", model.count_scaling, NOT_NEGATIVE)
     top = min(shape)
     rank = check_rank(model.rank, top)
-    offsets = bool(model.biases) and not model.nonnegative
+    biases = bool(model.biases) and not model.nonnegative
     if rank == 0 and model.nonnegative:
-        raise ValueError("rank=0 leaves nothing to fit with nonnegative=True, which has no offsets: allow a rank of 1")
-    if rank == 0 and not offsets:
+        raise ValueError("rank=0 leaves nothing to fit with nonnegative=True, which has no biases: allow a rank of 1")
+    if rank == 0 and not biases:
         raise ValueError("rank=0 without biases leaves nothing to fit: allow biases, or a rank of 1")
     ranks = None
     if rank == "auto":
         most = max(1, min(top, m // (2 * sum(shape)) + 2, RANKS[-1]))
         most = min(most, PARTS) if model.nonnegative else most
-        ranks = [r for r in (COARSE if m >= MANY else RANKS) if (r or offsets) and r <= most]
+        ranks = [r for r in (COARSE if m >= MANY else RANKS) if (r or biases) and r <= most]
     learned = isinstance(strength, str) and model.solver != "alternating" and not model.nonnegative
-    strengths = "given"
+    search = "given"
     if strength == "auto":
         both = learned and model.solver == "auto" and m < MANY
-        strengths = "both" if both else "given" if learned else "path"
-    if strengths == "path" and ranks is not None:  # a path of penalties finds the rank by itself
+        search = "both" if both else "given" if learned else "path"
+    if search == "path" and ranks is not None:  # a path of penalties finds the rank by itself
         rank, ranks = ranks[-1], None
     seed = check_random_state(model.random_state).randint(2**31 - 1)
     settings = Settings(
@@ -73,7 +73,7 @@ def plan(model: MatrixCompletion, shape: tuple[int, int], m: int) -> tuple[Setti
         None if learned else 0.0 if isinstance(strength, str) else float(strength),
         "nuclear" if model.penalty == "nuclear" else "frobenius",
         float(model.count_scaling),
-        offsets,
+        biases,
         tol=float(model.tol),
         max_iter=int(model.max_iter),
         seed=int(seed),
@@ -82,7 +82,7 @@ def plan(model: MatrixCompletion, shape: tuple[int, int], m: int) -> tuple[Setti
         noise="unit" if loss is not None and loss.discrete else "both",
         nonnegative=bool(model.nonnegative),
     )
-    return settings, ranks, strengths
+    return settings, ranks, search
 
 
 def refuse_with_nonnegative(model: MatrixCompletion, strength: float | str, loss: Loss | None) -> None:

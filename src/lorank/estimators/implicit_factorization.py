@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from ..backends import Backend, Observations, device_backend, get_backend
 from ..common.checks import NOT_NEGATIVE, POSITIVE, YES_OR_NO, ParameterError, check, one_of, shown, whole
-from ..factorization.implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, ridges
-from ..factorization.implicit_selection import ImplicitCandidate, Positives, choose_implicit
+from ..factorization.implicit import ImplicitFactors, ImplicitSettings, fit_implicit, half_sweep, ridge_penalties
+from ..factorization.implicit_selection import ImplicitCandidate, Positives, select_implicit
 from ..io.archive import save_model
 from ..loop.runner import INTERRUPTED
 from ..problems import Completion
@@ -48,8 +48,8 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
     max_iter : int
         The most sweeps. Few of them regularise, too: where settings are chosen, three quarters of them or half are taken if
         those find more of what is held out.
-    steps : int
-        Steps of conjugate gradients in each half of a sweep.
+    inner_max_iter : int
+        Conjugate gradient iterations for each side in each ALS iteration.
     nonnegative : bool
         Factors that are never negative, so that each is a part that users and items have more or less of: which items belong to
         a part is seen from its column of ``item_factors_``. Ranks somewhat worse, and takes longer.
@@ -102,7 +102,7 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
         confidence: str = "log",
         scaling: float = 1.0,
         max_iter: int = 8,
-        steps: int = 3,
+        inner_max_iter: int = 3,
         nonnegative: bool = False,
         random_state: Any = 0,
         device: str | None = None,
@@ -113,7 +113,7 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
         self.confidence = confidence
         self.scaling = scaling
         self.max_iter = max_iter
-        self.steps = steps
+        self.inner_max_iter = inner_max_iter
         self.nonnegative = nonnegative
         self.random_state = random_state
         self.device = device
@@ -165,14 +165,14 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
         positives, backend = self._positives(data), self._backend()
         self.curve_: list[ImplicitCandidate] = []
         if any(search.values()):
-            settings, self.curve_ = choose_implicit(
+            settings, self.curve_ = select_implicit(
                 positives,
                 backend,
                 settings,
                 np.float32,
                 zeros=search["zeros"],
                 regularization=search["regularization"],
-                sweeps=True,
+                max_iter=True,
             )
         sides = self._swept(positives.observations(backend, np.float32), backend, settings, None)
         return self._keep(data, settings, sides)
@@ -198,7 +198,7 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
             return self.fit(X, y, sample_weight, rows=rows, cols=cols, values=values)
         self._remembered()
         settings, _ = self._plan()
-        settings = replace(settings, zeros=self.zeros_, regularization=self.regularization_, sweeps=UPDATE)
+        settings = replace(settings, zeros=self.zeros_, regularization=self.regularization_, max_iter=UPDATE)
         data = united(self._data(), read_interactions(X, y, (rows, cols, values), sample_weight))
         start = []
         for ids, old, factors in (
@@ -209,7 +209,7 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
             grown[np.searchsorted(ids, old)] = factors
             start.append(grown)
         backend = self._backend()
-        sides = Sides(*(backend.asarray(a) for a in start))
+        sides = ImplicitFactors(*(backend.asarray(a) for a in start))
         sides = self._swept(self._positives(data).observations(backend, np.float32), backend, settings, sides)
         return self._keep(data, settings, sides)
 
@@ -225,7 +225,7 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
         check("confidence", self.confidence, one_of(CONFIDENCES))
         check("scaling", self.scaling, NOT_NEGATIVE)
         check("max_iter", self.max_iter, whole(1))
-        check("steps", self.steps, whole(1))
+        check("inner_max_iter", self.inner_max_iter, whole(1))
         check("nonnegative", self.nonnegative, YES_OR_NO)
         search, numbers = {}, {}
         for name, first in (("zeros", ZEROS), ("regularization", REGULARIZATION)):
@@ -238,8 +238,8 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
         settings = ImplicitSettings(
             rank=int(self.rank),
             scaling=float(self.scaling),
-            sweeps=int(self.max_iter),
-            steps=int(self.steps),
+            max_iter=int(self.max_iter),
+            inner_max_iter=int(self.inner_max_iter),
             seed=seed,
             nonnegative=bool(self.nonnegative),
             **numbers,
@@ -261,19 +261,21 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
         weights = self._weights(data.counts, data.weights)
         return Positives(data.users, data.items, None if (weights == 1).all() else weights, data.shape)
 
-    def _swept(self, observations: Observations, backend: Backend, settings: ImplicitSettings, start: Sides | None) -> Sides:
+    def _swept(
+        self, observations: Observations, backend: Backend, settings: ImplicitSettings, start: ImplicitFactors | None
+    ) -> ImplicitFactors:
         """The fit, or what there is of it when Ctrl-C comes."""
-        last: list[Sides] = []
+        last: list[ImplicitFactors] = []
         self.n_iter_, self.status_ = 0, "done"
 
-        def after(sides: Sides) -> bool:
+        def after(sides: ImplicitFactors) -> bool:
             last[:] = [sides]
             self.n_iter_ += 1
             return False
 
         try:
             if start is not None:  # new items first, from the users who have factors already
-                cols = ridges(observations, backend, settings)[1]
+                cols = ridge_penalties(observations, backend, settings)[1]
                 start = half_sweep(observations, backend, True, start, cols, settings)
             return fit_implicit(observations, backend, settings, start, after_sweep=after)
         except KeyboardInterrupt:
@@ -282,7 +284,7 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
             self.status_ = str(INTERRUPTED)
             return last[0]
 
-    def _keep(self, data: Interactions, settings: ImplicitSettings, sides: Sides) -> ImplicitFactorization:
+    def _keep(self, data: Interactions, settings: ImplicitSettings, sides: ImplicitFactors) -> ImplicitFactorization:
         backend = self._backend()
         self.user_ids_, self.item_ids_ = data.user_ids, data.item_ids
         self.user_factors_, self.item_factors_ = (backend.to_numpy(a) for a in (sides.rows, sides.cols))

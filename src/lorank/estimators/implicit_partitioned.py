@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends import Observations, get_backend
 from ..factorization.implicit import ImplicitSettings
-from ..factorization.implicit_selection import MANY, Positives, choose_implicit
+from ..factorization.implicit_selection import MANY, Positives, select_implicit
 from ..problems import Completion
 from .partitioned import KEPT
 
@@ -87,14 +87,14 @@ def _chosen(observed: Any, settings: ImplicitSettings, search: dict[str, bool]) 
     rows, cols, weights = observed.of_rows(kept)
     number = np.cumsum(kept) - 1
     data = Positives(number[rows], cols, weights, (int(kept.sum()), n2))
-    return choose_implicit(
+    return select_implicit(
         data,
         get_backend(),
         settings,
         np.float32,
         zeros=search["zeros"],
         regularization=search["regularization"],
-        sweeps=True,
+        max_iter=True,
     )
 
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..backends import Backend
 from ..backends.top_k import rows_of, top_columns
 from ..common.checks import ParameterError, check, counted, shown, whole
-from ..factorization.implicit import ImplicitSettings, one_row
+from ..factorization.implicit import ImplicitSettings, solve_row
 from .frames import pair_columns
 from .ids import find_ids, named
 from .interactions import read_interactions
@@ -183,7 +183,7 @@ class ImplicitRecommenderMixin:
         settings = ImplicitSettings(
             rank, self.zeros_, self.regularization_, float(self.scaling), nonnegative=bool(self.nonnegative)
         )
-        return one_row(self.item_factors_, cols, weights, settings)
+        return solve_row(self.item_factors_, cols, weights, settings)
 
     def _best(
         self, users: np.ndarray, n: int, seen: tuple[np.ndarray, np.ndarray] | None, hide: np.ndarray | None = None

@@ -16,10 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..backends import backend_of, device_backend
 from ..common.checks import counted
 from ..evaluation.diagnosis import diagnose
-from ..factorization import Candidate, Choice, FactorModel, Fit, Settings, centred_problem, choose, fit_factors, unfitted
+from ..factorization import Candidate, FactorModel, Fit, Selection, Settings, centred_problem, fit_factors, select, unfitted
 from ..factorization.majorization import origin_of
-from ..factorization.strangers import with_strangers
-from ..factorization.training_data import remembered
+from ..factorization.training_data import training_data_of
+from ..factorization.update import add_unseen
 from ..io.archive import save_model
 from ..loop.result import History
 from ..loop.runner import INTERRUPTED
@@ -40,7 +40,7 @@ QUANTILES = 2001
 class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
     """Predict the entries of a matrix at index pairs from others that were observed, noise and all.
 
-    Values are the sum of a mean, offsets of row and column, and a product of ``rank`` factors of each.
+    Values are the sum of a mean, biases of row and column, and a product of ``rank`` factors of each.
 
     Parameters
     ----------
@@ -56,12 +56,12 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
     count_scaling : float
         Penalise rows and columns in proportion to their number of observations to this power.
     biases : bool
-        Whether values have a mean, and rows and columns offsets from it. Without, the matrix itself is of low rank.
+        Whether values have a mean, and rows and columns biases from it. Without, the matrix itself is of low rank.
     bounds : (float, float), optional
         Clip predictions to these.
     nonnegative : bool
         Non-negative matrix factorisation of what was observed: factors, and so predictions, are never negative, and each value
-        is a sum of ``rank`` parts. There are no offsets then, whatever ``biases`` says: an offset that may be negative would
+        is a sum of ``rank`` parts. There are no biases then, whatever ``biases`` says: an bias that may be negative would
         leave the parts deviations instead of amounts. Factors are drawn to the mean of their side instead of to zero, so that
         rows with few observations are average ones. A strength is found on held-out observations where none is given.
     loss : str or Loss
@@ -98,11 +98,11 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
     Attributes
     ----------
     U_, s_, V_ : arrays
-        The factors without offsets, ``U diag(s) V^T``.
+        The factors without biases, ``U diag(s) V^T``.
     row_bias_, col_bias_ : arrays
     mean_ : float
     row_factors_, col_factors_ : (n1, rank) and (n2, rank) arrays
-        The factors as they were fitted, with ``row_factors_ @ col_factors_.T`` the matrix without mean and offsets; with
+        The factors as they were fitted, with ``row_factors_ @ col_factors_.T`` the matrix without mean and biases; with
         ``nonnegative=True`` not negative, the largest part first.
     rank_ : int
     regularization_ : float or "learned"
@@ -264,9 +264,9 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
             left_out = pairs[~keep, 0], pairs[~keep, 1], values[~keep]
             pairs, values, weights = pairs[keep], values[keep], None if weights is None else weights[keep]
         rows, cols = np.ascontiguousarray(pairs.T)
-        settings, ranks, strengths = plan(self, shape, len(values))
+        settings, ranks, search = plan(self, shape, len(values))
         if self._sides:
-            settings, strengths = featured(settings, self._sides, shape), "given"
+            settings, search = featured(settings, self._sides, shape), "given"
         if settings.loss is not None:  # classes of all observations, for every part of them
             settings = replace(settings, loss=settings.loss.prepare(values, backend_of(values))[1])
         self.loss_, self._two = settings.loss, bool(len(values) and values.min() < 0)
@@ -275,15 +275,15 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
         if settings.device is not None:  # once, for the choice and for the fit
             device = device_backend(settings.device)
             rows, cols, values = device.asindex(rows), device.asindex(cols), device.asarray(values)
-        problem, mean = centred_problem(rows, cols, values, shape, weights, settings.device, settings.offsets, settings.loss)
-        options: dict[str, Any] = {"weights": weights, "ranks": ranks, "strengths": strengths, "bounds": self.bounds}
+        problem, mean = centred_problem(rows, cols, values, shape, weights, settings.device, settings.biases, settings.loss)
+        options: dict[str, Any] = {"weights": weights, "ranks": ranks, "search": search, "bounds": self.bounds}
         options |= {"folds": self.cv, "share": self.holdout, "n_jobs": self.n_jobs}
-        chosen = ranks is not None or strengths != "given" or self.intervals
-        choice = (lambda: choose(rows, cols, values, shape, settings, **options)) if chosen else None
+        chosen = ranks is not None or search != "given" or self.intervals
+        choice = (lambda: select(rows, cols, values, shape, settings, **options)) if chosen else None
         fit, settings = self._fitted(problem, mean, settings, choice)
         counting = len(values) if weights is None else int(np.count_nonzero(weights))
         self._conclude(problem, fit, settings, counting - problem.m)
-        self._memory = remembered(problem, mean)
+        self._memory = training_data_of(problem, mean)
         if left_out is not None:  # they are not learned from, but were seen
             self._memory = self._memory.with_unlearned(*left_out, shape)
         if self.loss_ is None and not robust:
@@ -291,7 +291,7 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
         return self
 
     def _fitted(
-        self, problem: Completion, mean: float, settings: Settings, choice: Callable[[], Choice] | None
+        self, problem: Completion, mean: float, settings: Settings, choice: Callable[[], Selection] | None
     ) -> tuple[Fit, Settings]:
         """Choose where there is something to choose, and fit; Ctrl-C ends it with the best so far."""
         best: Fit | None = None
@@ -322,7 +322,7 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
         self._set_classes()
         model = fit.model.host()
         if problem.loss is None and origin_of(problem) is None and not settings.nonnegative:
-            model = with_strangers(problem, model)
+            model = add_unseen(problem, model)
         self._set_model(model)
         self.history_, self.n_iter_, self.status_ = fit.history, fit.n_iter, fit.status
         self.regularization_ = "learned" if settings.regularization is None else settings.regularization
@@ -374,7 +374,7 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return save_model(self, path)
 
-    def _keep_choice(self, choice: Choice) -> None:
+    def _keep_choice(self, choice: Selection) -> None:
         self.curve_, self.calibration_size_ = choice.curve, len(choice.scores)
         self.heldout_ = np.stack([choice.values, choice.predictions, choice.spreads])
         if len(choice.scores):
@@ -390,7 +390,7 @@ class MatrixCompletion(PredictionMixin, RegressorMixin, BaseEstimator):
     def _set_model(self, model: FactorModel) -> None:
         self.model_ = model
         self.mean_, self.rank_ = model.mean, model.rank
-        self.row_bias_, self.col_bias_ = model.row_offset(), model.col_offset()
+        self.row_bias_, self.col_bias_ = model.row_biases(), model.col_biases()
         self.row_factors_, self.col_factors_ = model.rows[:, : model.rank], model.cols[:, : model.rank]
         point = model.point()
         n1, n2 = model.shape

@@ -12,7 +12,7 @@ import scipy.sparse
 from ..backends import backend_of
 from ..common.checks import counted
 from ..factorization.fit import check_ratio
-from ..factorization.training_data import Grown, Memory
+from ..factorization.training_data import Growth, TrainingData
 from ..factorization.update import Update
 from ..problems import Completion
 from .cold_start import SIDES, affine
@@ -54,9 +54,9 @@ def learn_more(
     if more.entries.weights is not None:
         check_ratio(more.entries.weights)
     update = Update(model.loss_, float(model.count_scaling) if model.regularization_ != "learned" else 0.0)
-    assert more.owed is not None
-    fitted, owed = update(model.model_, more, np.unique(rows), more.owed, grown)
-    model._memory = replace(more, owed=owed)
+    assert more.pending is not None
+    fitted, pending = update(model.model_, more, np.unique(rows), more.pending, grown)
+    model._memory = replace(more, pending=pending)
     model.ids_, model.labels_ = ids, model.labels_ or entries.labels
     model._set_model(fitted)
     if model._taste is not None:
@@ -64,7 +64,7 @@ def learn_more(
     return model
 
 
-def _memory(model: MatrixCompletion, X: Any) -> Memory:
+def _memory(model: MatrixCompletion, X: Any) -> TrainingData:
     """What the model was fitted to; a ValueError where that is not known, or not of use."""
     if isinstance(X, Completion):
         raise ValueError("partial_fit takes observations themselves, not a Completion: fit the Completion of all of them")
@@ -101,7 +101,7 @@ def meet(model: MatrixCompletion, row_features: Any, col_features: Any) -> None:
             continue
         shape, sides = list(model.model_.shape), [np.arange(k) for k in model.model_.shape]
         shape[place], sides[place] = n + more.shape[0], before
-        _grow(model, Grown(sides[0], sides[1], (shape[0], shape[1])), side, now, more)
+        _grow(model, Growth(sides[0], sides[1], (shape[0], shape[1])), side, now, more)
         if model.ids_ is not None and ids is not None:
             model.ids_ = model.ids_ | {plural: ids}
         order = np.argsort(np.concatenate([before, now]))
@@ -109,9 +109,9 @@ def meet(model: MatrixCompletion, row_features: Any, col_features: Any) -> None:
         model._sides = model._sides | {side: SideTable(old.encoder, together)}
 
 
-def _grow(model: MatrixCompletion, grown: Grown, side: str, now: np.ndarray, more: Any) -> None:
+def _grow(model: MatrixCompletion, grown: Growth, side: str, now: np.ndarray, more: Any) -> None:
     fitted = model.model_.grown(*grown)
-    link, means = getattr(fitted, f"{side}_link"), getattr(fitted, f"{side}_means")
+    link, means = getattr(fitted, f"{side}_coefficients"), getattr(fitted, f"{side}_means")
     if link is not None and means is not None:
         means[now] = affine(more, link)
         getattr(fitted, f"{side}s")[now] += means[now]
@@ -123,7 +123,7 @@ def _grow(model: MatrixCompletion, grown: Grown, side: str, now: np.ndarray, mor
         model._taste, model._taste_is_old = model._taste.grown(*grown), True
 
 
-def _refuse_strangers(model: MatrixCompletion, grown: Grown, ids: dict[str, np.ndarray] | None) -> None:
+def _refuse_strangers(model: MatrixCompletion, grown: Growth, ids: dict[str, np.ndarray] | None) -> None:
     """After a fit with features, all rows and columns have some."""
     for (side, plural), n, known in zip(SIDES, grown.shape, grown[:2], strict=True):
         if side in model._sides and n > len(known):
@@ -145,7 +145,7 @@ def _encoded(model: MatrixCompletion, values: np.ndarray) -> np.ndarray:
     return np.asarray(model.loss_.encoded(values))
 
 
-def _places(model: MatrixCompletion, entries: Entries) -> tuple[np.ndarray, np.ndarray, Grown, dict[str, np.ndarray] | None]:
+def _places(model: MatrixCompletion, entries: Entries) -> tuple[np.ndarray, np.ndarray, Growth, dict[str, np.ndarray] | None]:
     """Where the new observations stand among all rows and columns, where the old ones do, and the ids of all."""
     old = model.model_.shape
     if (entries.ids is None) != (model.ids_ is None):
@@ -160,10 +160,10 @@ def _places(model: MatrixCompletion, entries: Entries) -> tuple[np.ndarray, np.n
             both = replace(entries, rows=np.append(entries.rows, pad), cols=np.append(entries.cols, pad), shape=None)
             found = full_shape(both, None)
             n1, n2 = max(old[0], found[0]), max(old[1], found[1])
-        return entries.rows, entries.cols, Grown(np.arange(old[0]), np.arange(old[1]), (n1, n2)), None
+        return entries.rows, entries.cols, Growth(np.arange(old[0]), np.arange(old[1]), (n1, n2)), None
     ids, before, now = {}, [], []
     for side, what, at in (("rows", "row", entries.rows), ("cols", "column", entries.cols)):
         ids[side] = united_ids(model.ids_[side], entries.ids[side], what)
         before.append(np.searchsorted(ids[side], model.ids_[side]))
         now.append(np.searchsorted(ids[side], entries.ids[side])[at])
-    return now[0], now[1], Grown(before[0], before[1], (len(ids["rows"]), len(ids["cols"]))), ids
+    return now[0], now[1], Growth(before[0], before[1], (len(ids["rows"]), len(ids["cols"]))), ids

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..factorization.fit import Settings, centred, require_memory
 from ..factorization.folds import in_main_memory, some_of, split_fold
-from ..factorization.selection import choose_by
-from ..factorization.training_data import Memory
+from ..factorization.selection import select_on_folds
+from ..factorization.training_data import TrainingData
 from ..losses import Loss
 from ..problems import Completion
 from .fitting import is_robust, plan, refuse_negative
@@ -26,7 +26,7 @@ KEPT = 1 << 24  # observations: up to here a model remembers what each row has s
 def fit_problem(model: MatrixCompletion, problem: Completion, y: Any, sample_weight: Any) -> MatrixCompletion:
     """Fit to the observations of a problem, where they are; see :meth:`MatrixCompletion.fit`."""
     _refuse(model, problem, y, sample_weight)
-    settings, ranks, strengths = plan(model, (problem.shape[0], problem.shape[1]), problem.m)
+    settings, ranks, search = plan(model, (problem.shape[0], problem.shape[1]), problem.m)
     ranks = affordable(problem, settings, ranks)
     model.outliers_, model.n_features_in_, model.calibration_ = None, 2, np.empty(0)
     model._two = bool(problem.y.min() < 0)
@@ -36,16 +36,16 @@ def fit_problem(model: MatrixCompletion, problem: Completion, y: Any, sample_wei
         settings = replace(settings, loss=problem.loss)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*no observation")  # they have the factors of their prior
-        working, mean = centred(problem, settings.offsets)
+        working, mean = centred(problem, settings.biases)
 
     def choice() -> Any:
         fold = split_fold(problem, model.holdout, settings.seed, model.bounds)
-        return choose_by([fold], settings, ranks=ranks, strengths=strengths)
+        return select_on_folds([fold], settings, ranks=ranks, search=search)
 
-    chosen = ranks is not None or strengths != "given" or model.intervals
+    chosen = ranks is not None or search != "given" or model.intervals
     fit, settings = model._fitted(working, mean, settings, choice if chosen else None)
     model._conclude(working, replace(fit, model=in_main_memory(fit.model)), settings, 0)
-    model._memory = Memory(problem.observations.host()) if given.m <= KEPT else None
+    model._memory = TrainingData(problem.observations.host()) if given.m <= KEPT else None
     ids = {side: a for side, a in (("rows", given.row_ids), ("cols", given.col_ids)) if a is not None}
     model.ids_ = model.labels_ = None
     if ids:

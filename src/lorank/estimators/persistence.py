@@ -11,8 +11,8 @@ import scipy.sparse
 from ..evaluation.diagnosis import Diagnosis
 from ..factorization import FactorModel
 from ..factorization.persistence import read_fit, read_parameters, without_objects, write_fit
-from ..factorization.ranking_model import Taste
-from ..factorization.training_data import Memory
+from ..factorization.ranking_model import RankingModel
+from ..factorization.training_data import TrainingData
 from ..io.archive import plain, register_model
 from ..loop.result import Status
 from ..losses import loss_from
@@ -34,7 +34,7 @@ def write_completion(estimator: MatrixCompletion) -> tuple[dict[str, Any], dict[
     if estimator._taste is not None:
         taste = tasted(estimator)
         arrays |= {f"taste.{name}": getattr(taste, name) for name in TASTE}
-        meta["taste"] = {f.name: getattr(taste, f.name) for f in fields(Taste) if f.name not in TASTE}
+        meta["taste"] = {f.name: getattr(taste, f.name) for f in fields(RankingModel) if f.name not in TASTE}
     arrays["calibration"] = estimator.calibration_
     if (outliers := getattr(estimator, "outliers_", None)) is not None:
         arrays["outliers"] = outliers
@@ -70,10 +70,10 @@ def read_completion(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Matr
         estimator._sides |= {side: SideTable(encoder, numbers)}
     estimator._memory = None
     if "seen.indptr" in arrays or model.row_counts.sum() <= KEPT:  # others were fitted to partitions
-        estimator._memory = Memory.from_arrays({k[5:]: a for k, a in arrays.items() if k.startswith("seen.")})
+        estimator._memory = TrainingData.from_arrays({k[5:]: a for k, a in arrays.items() if k.startswith("seen.")})
     if "taste.rows" in arrays:
         rows, cols, popularity = (arrays[f"taste.{name}"] for name in TASTE)
-        taste = Taste(rows, cols, popularity, **meta.get("taste", {}))  # older files have no settings
+        taste = RankingModel(rows, cols, popularity, **meta.get("taste", {}))  # older files have no settings
         estimator._taste = _checked_taste(taste, model)
     estimator.calibration_, estimator.calibration_size_ = arrays["calibration"], meta["calibration_size"]
     found = meta["diagnosis"]
@@ -101,7 +101,7 @@ def read_implicit(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Implic
     return fill(ImplicitFactorization(**read_parameters(meta)), meta, arrays)
 
 
-def _checked_taste(taste: Taste, model: FactorModel) -> Taste:
+def _checked_taste(taste: RankingModel, model: FactorModel) -> RankingModel:
     sides = taste.rows.ndim == taste.cols.ndim == 2 and (len(taste.rows), len(taste.cols)) == model.shape
     if not sides or taste.rows.shape[1] != taste.cols.shape[1] or taste.popularity.shape != (len(taste.cols),):
         raise ValueError("the arrays of its taste do not fit together")

@@ -42,7 +42,7 @@ class PredictionMixin(RecommenderMixin):
     def predict(self, X: Any) -> np.ndarray:
         """The entries at index pairs.
 
-        A row or column that was not observed in ``fit`` is predicted as an average one, from the offsets (and what factors
+        A row or column that was not observed in ``fit`` is predicted as an average one, from the biases (and what factors
         average rows have); a warning says how often, and :meth:`known` where (see ``handle_unknown``).
 
         Parameters
@@ -131,7 +131,7 @@ class PredictionMixin(RecommenderMixin):
         """The factors of a new row; with a loss, by reweighted least squares."""
         model, at = self.model_, np.array([0, len(cols)])
         if not len(cols):
-            return model.stranger(False) if means is None else model.stranger(False) + means
+            return model.unseen_factors(False) if means is None else model.unseen_factors(False) + means
         if self.loss_ is None:
             return model.fold_in(at, cols, values, means=means)[0]
         factors = model.fold_in(np.array([0, 0]), cols[:0], values[:0], means=means)[0]

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..common.checks import counted
-from ..factorization.ranking_model import Taste
-from ..factorization.training_data import Memory
+from ..factorization.ranking_model import RankingModel
+from ..factorization.training_data import TrainingData
 from .entries import find_known, find_side
 from .frames import beside, make_frame
 from .ids import named
@@ -27,8 +27,8 @@ class RecommenderMixin:
     handle_unknown: str
     ids_: dict[str, np.ndarray] | None = None
     labels_: dict[str, Any] | None = None  # the names of a data frame's columns
-    _memory: Memory | None = None  # the observations, where they are not too many
-    _taste: Taste | None = None  # the order of recommendations, when it was asked for,
+    _memory: TrainingData | None = None  # the observations, where they are not too many
+    _taste: RankingModel | None = None  # the order of recommendations, when it was asked for,
     _taste_is_old = False  # and whether there was a partial_fit since
 
     def recommend(

@@ -10,7 +10,7 @@ import numpy as np
 from ..backends import get_backend
 from ..backends.top_k import rows_of, top_columns
 from ..common.checks import ParameterError, check, one_of, whole
-from ..factorization.ranking_model import Taste, fit_taste, updated_taste
+from ..factorization.ranking_model import RankingModel, fit_ranking_model, update_ranking_model
 from .cold_start import foretold, never_taken
 from .entries import find_known, find_side
 from .neighbours import Explanation, explanation, nearest
@@ -71,7 +71,7 @@ def explain(model: MatrixCompletion, row: Any, col: Any) -> Explanation:
         raise ValueError("this model is of an earlier version, whose files do not say how taste was fitted: fit it again")
     begin, end = indptr[places[0] : places[0] + 2]
     cols = indices[begin:end]
-    _, M, weights = taste.one_row(cols, model._liked[begin:end])
+    _, M, weights = taste.solve_row(cols, model._liked[begin:end])
     return explanation(taste.cols, cols, weights, M, places[1])
 
 
@@ -85,23 +85,24 @@ def seen_by(model: MatrixCompletion) -> tuple[np.ndarray, np.ndarray]:
     return model._seen
 
 
-def tasted(model: MatrixCompletion) -> Taste:
+def tasted(model: MatrixCompletion) -> RankingModel:
     """The model of what people take, fitted when it is first asked for; after partial_fit, brought up to date."""
-    found: Taste | None = getattr(model, "_taste", None)
+    found: RankingModel | None = getattr(model, "_taste", None)
     device = None if model.device is None else str(model.device)
     if found is None:
         seed = model.random_state if isinstance(model.random_state, (int, np.integer)) else 0
-        found = fit_taste(seen_by(model), model._liked, model.model_.shape, int(seed), device)
+        found = fit_ranking_model(seen_by(model), model._liked, model.model_.shape, int(seed), device)
     elif model._taste_is_old:
-        found = updated_taste(found, seen_by(model), model._liked, device)
+        found = update_ranking_model(found, seen_by(model), model._liked, device)
     if found is not model._taste:
         found = foretold(model, found)
+    assert found is not None
     model._taste, model._taste_is_old = found, False
     return found
 
 
 def _by_taste(
-    taste: Taste, rows: np.ndarray, n: int, seen: tuple[np.ndarray, np.ndarray] | None, never: np.ndarray
+    taste: RankingModel, rows: np.ndarray, n: int, seen: tuple[np.ndarray, np.ndarray] | None, never: np.ndarray
 ) -> np.ndarray:
     """By the products of factors; where a row has none, by popularity."""
     backend = get_backend()

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..common.checks import ParameterError, check, shown, whole, with_methods
-from .held_out import Held
+from .held_out import HeldOutItems
 from .ranking_metrics import RankingScores, ranking_scores
 
 USERS = 1 << 16  # whose lists are made at a time
@@ -71,11 +71,11 @@ def compare(
         raise ParameterError("models", f"must be a dict from names to models, and n at least one number: got {shown(models)}")
     for name, model in models.items():
         check(f"models[{name!r}]", model, with_methods("recommend", what="a model with recommend(rows, n)"))
-    found = Held.of(held)
+    found = HeldOutItems.of(held)
     rows = np.flatnonzero(found.counts)
     if not len(rows):
         raise ParameterError("held", "has no held-out items: there is nothing to compare with")
-    some = Held(np.concatenate([[0], np.cumsum(found.counts[rows])]), found.items)
+    some = HeldOutItems(np.concatenate([[0], np.cumsum(found.counts[rows])]), found.items)
     scores = {}
     for name, model in models.items():
         parts = [model.recommend(rows[at : at + USERS], max(places))[0] for at in range(0, len(rows), USERS)]

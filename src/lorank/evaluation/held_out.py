@@ -11,7 +11,7 @@ from ..common.checks import ParameterError, check, counted, shown, whole
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldOutItems:
     """The items that users had and a model has not seen, user by user.
 
     Attributes
@@ -22,8 +22,8 @@ class Held:
 
     Examples
     --------
-    >>> from lorank.evaluation import Held
-    >>> Held.of([[4, 1], [], [2]]).counts.tolist()
+    >>> from lorank.evaluation import HeldOutItems
+    >>> HeldOutItems.of([[4, 1], [], [2]]).counts.tolist()
     [2, 0, 1]
     """
 
@@ -31,7 +31,7 @@ class Held:
     items: np.ndarray
 
     @classmethod
-    def of(cls, held: Any) -> Held:
+    def of(cls, held: Any) -> HeldOutItems:
         """From a SciPy sparse matrix (users by items, what is stored is held out) or a list with an array for each user."""
         if isinstance(held, cls):
             return held
@@ -54,7 +54,7 @@ class Held:
         return cls.from_pairs(users, items, len(lists))
 
     @classmethod
-    def from_pairs(cls, users: np.ndarray, items: np.ndarray, n_users: int) -> Held:
+    def from_pairs(cls, users: np.ndarray, items: np.ndarray, n_users: int) -> HeldOutItems:
         """From index pairs; one that is repeated counts once."""
         width = int(items.max(initial=0)) + 1
         keys = np.unique(users.astype(np.int64) * width + items)
@@ -79,11 +79,11 @@ class Held:
         return np.asarray((own[at] == wanted) & (recommended >= 0))
 
 
-def check_lists(recommended: Any, held: Any, n: Any) -> tuple[np.ndarray, Held]:
+def check_lists(recommended: Any, held: Any, n: Any) -> tuple[np.ndarray, HeldOutItems]:
     """Recommendations cut to the first n, and what was held out."""
     check("n", n, whole(1))
     lists = check_recommended(recommended)
-    found = Held.of(held)
+    found = HeldOutItems.of(held)
     if len(found.counts) != len(lists):
         raise ParameterError(
             "recommended",

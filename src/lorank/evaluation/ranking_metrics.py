@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..common.checks import ParameterError, check, shown, whole
-from .held_out import Held, check_lists, check_recommended
+from .held_out import HeldOutItems, check_lists, check_recommended
 
 
 def precision(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
@@ -164,7 +164,7 @@ def average_precision(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
     return _of_users(found, at_hits / np.maximum(np.minimum(found.counts, n), 1))
 
 
-def coverage(recommended: Any, n_items: int, n: int = 10) -> float:
+def catalog_coverage(recommended: Any, n_items: int, n: int = 10) -> float:
     """The share of all items that at least one user is recommended.
 
     Parameters
@@ -187,8 +187,8 @@ def coverage(recommended: Any, n_items: int, n: int = 10) -> float:
 
     Examples
     --------
-    >>> from lorank.evaluation import coverage
-    >>> coverage([[0, 1], [1, 2]], n_items=6, n=2)
+    >>> from lorank.evaluation import catalog_coverage
+    >>> catalog_coverage([[0, 1], [1, 2]], n_items=6, n=2)
     0.5
     """
     check("n_items", n_items, whole(1))
@@ -313,9 +313,9 @@ def ranking_scores(recommended: Any, held: Any, item_counts: Any, n_users: int, 
     means = {name: float(np.mean(measure(lists, found, n)[some])) for name, measure in kinds.items()}
     lists = lists[some]
     items = max(len(np.atleast_1d(np.asarray(item_counts))), 1)
-    of_all = {"coverage": coverage(lists, items, n), "novelty": novelty(lists, item_counts, n_users, n)}
+    of_all = {"coverage": catalog_coverage(lists, items, n), "novelty": novelty(lists, item_counts, n_users, n)}
     return RankingScores(n=int(n), users=len(some), **means, **of_all)
 
 
-def _of_users(held: Held, values: np.ndarray) -> np.ndarray:
+def _of_users(held: HeldOutItems, values: np.ndarray) -> np.ndarray:
     return np.where(held.counts > 0, values, np.nan)

@@ -1,21 +1,21 @@
 """Factor models of noisy data: how to fit one, choose its rank and strength, and predict with it."""
 
-from .als import Alternating
+from .als import RegularizedALS
 from .fit import Fit, Settings, centred_problem, fit_factors, unfitted
 from .model import FactorModel
-from .selection import Candidate, Choice, choose
-from .variational import Variational
+from .selection import Candidate, Selection, select
+from .variational import VariationalALS
 
 __all__ = [
-    "Alternating",
     "Candidate",
-    "Choice",
     "FactorModel",
     "Fit",
+    "RegularizedALS",
+    "Selection",
     "Settings",
-    "Variational",
+    "VariationalALS",
     "centred_problem",
-    "choose",
     "fit_factors",
+    "select",
     "unfitted",
 ]

@@ -17,7 +17,7 @@ ROUNDS = 5
 
 
 @dataclass(frozen=True)
-class Link:
+class FeatureRegression:
     """How prior means depend on features.
 
     Attributes
@@ -56,17 +56,17 @@ class Features:
         values, vectors = np.linalg.eigh(gram - self.n * np.outer(self.centre, self.centre))
         return np.maximum(values, 0), vectors
 
-    def means(self, link: Link | None, k: int) -> np.ndarray:
+    def means(self, link: FeatureRegression | None, k: int) -> np.ndarray:
         """What features add to the prior means, (n, k)."""
         if link is None:
             return np.zeros((self.n, k))
         return np.asarray(self.numbers @ link.coefficients) - self.centre @ link.coefficients
 
-    def affine(self, link: Link) -> np.ndarray:
+    def affine(self, link: FeatureRegression) -> np.ndarray:
         """The coefficients with the constant below them, (d + 1, k): for features of others, which are not centred."""
         return np.vstack([link.coefficients, -self.centre @ link.coefficients])
 
-    def regress(self, x: np.ndarray, precision: np.ndarray, link: Link | None) -> tuple[Link, float]:
+    def regress(self, x: np.ndarray, precision: np.ndarray, link: FeatureRegression | None) -> tuple[FeatureRegression, float]:
         """The link that best explains factors, and how many degrees of freedom it takes.
 
         Parameters
@@ -74,7 +74,7 @@ class Features:
         x : (n, k) array
         precision : (k, k) array
             Of the factors around their means.
-        link : Link or None
+        link : FeatureRegression or None
             The last one, whose strength is a start.
         """
         values, vectors = self.basis
@@ -86,7 +86,7 @@ class Features:
             size = float(np.einsum("ij,jk,ik->", W, precision, W))
             strength = float(np.clip(used * x.shape[1] / max(size, 1e-300), WEAKEST, STRONGEST))
         W = y / (values + strength)[:, None]
-        return Link(vectors @ W, strength), float((values / (values + strength)).sum())
+        return FeatureRegression(vectors @ W, strength), float((values / (values + strength)).sum())
 
 
 def shifted(

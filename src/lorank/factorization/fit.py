@@ -20,16 +20,16 @@ from ..loop.stopping import Divergence, Iterations, Rule
 from ..losses import Loss
 from ..problems import Completion, Problem
 from ..problems.entry_checks import RepeatedPairs
-from .als import Alternating, Factors, Penalty, total_weight
+from .als import Penalty, RegularizedALS, total_weight
+from .factors import Factors, zero_factors
 from .feature_priors import Features
-from .initialization import begin, nothing
-from .majorization import Reweighted, origin_of, working_problem
+from .initialization import initialize, robust_initialization
+from .majorization import ReweightedALS, origin_of, working_problem
 from .model import FactorModel
-from .nonnegative import NonNegative, by_size, random_start
-from .robust_begin import told_apart
-from .variational import Variational
+from .nonnegative import NonNegativeALS, by_size, random_start
+from .variational import VariationalALS
 
-MOST_UNEQUAL = 1e8  # the largest weight over the smallest: beyond, the precisions of observations outgrow rounding
+MAX_WEIGHT_RATIO = 1e8  # the largest weight over the smallest: beyond, the precisions of observations outgrow rounding
 LEAST_NONNEGATIVE = 15  # sweeps: parts come apart from a common mean slowly at first, which looks like convergence
 FASTEST, SLOWEST = 0.5, 0.98  # two moves give a rough rate of convergence: it is taken to lie between these
 
@@ -41,13 +41,13 @@ class Settings:
     Attributes
     ----------
     rank : int
-        0 with offsets fits these alone.
+        0 with biases fits these alone.
     regularization : float or None
         The strength of the penalty; None learns priors from the data instead.
-    penalty, scaling : see :class:`~lorank.factorization.Alternating`
-    offsets : bool
+    penalty, count_scaling : see :class:`~lorank.factorization.RegularizedALS`
+    biases : bool
     noise : {"one", "columns", "both", "unit"}
-        See :class:`~lorank.factorization.Variational`.
+        See :class:`~lorank.factorization.VariationalALS`.
     tol : float
         Stop when further sweeps are expected to lower the error of predictions by less than this, relatively
         (:class:`Converged`).
@@ -60,15 +60,15 @@ class Settings:
     row_features, col_features : Features or None
         What the means of learned priors depend on.
     nonnegative : bool
-        Whether factors may not be negative (:class:`~lorank.factorization.nonnegative.NonNegative`); needs a strength, and has
-        no offsets.
+        Constrain the factors to be nonnegative (:class:`~lorank.factorization.nonnegative.NonNegativeALS`). Needs a number as
+        ``regularization``, and has no biases.
     """
 
     rank: int
     regularization: float | None = None
     penalty: Penalty = "nuclear"
-    scaling: float = 0.0
-    offsets: bool = True
+    count_scaling: float = 0.0
+    biases: bool = True
     noise: Literal["one", "columns", "both", "unit"] = "both"
     tol: float = 1e-3
     max_iter: int = 50
@@ -79,9 +79,9 @@ class Settings:
     col_features: Features | None = None
     nonnegative: bool = False
 
-    def learner(self) -> Variational:
+    def learner(self) -> VariationalALS:
         """The solver that learns priors."""
-        return Variational(self.offsets, noise=self.noise, row_features=self.row_features, col_features=self.col_features)
+        return VariationalALS(self.biases, noise=self.noise, row_features=self.row_features, col_features=self.col_features)
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ def fit_factors(
     solver: Any
     require_memory(problem, settings)
     learner, origin = settings.learner(), origin_of(problem)
-    learned, width = settings.regularization is None, settings.rank + 2 * settings.offsets
+    learned, width = settings.regularization is None, settings.rank + 2 * settings.biases
     if settings.nonnegative:
         begun = start if start is not None and start.rows.shape[1] == width else None
         start = random_start(problem, settings.rank, np.random.default_rng(settings.seed), begun)
@@ -239,22 +239,22 @@ def fit_factors(
         try:
             with limited_blas(problem.blas_threads):
                 first, rng = problem, np.random.default_rng(settings.seed)
-                apart = told_apart(origin, width) if origin is not None and start is None else None
+                apart = robust_initialization(origin, width) if origin is not None and start is None else None
                 if apart is not None:
                     first, origin = apart
-                start = begin(first, settings.rank, learner, rng, start, rest)
+                start = initialize(first, settings.rank, learner, rng, start, rest)
         except KeyboardInterrupt:
             return unfitted(problem, mean, settings)
     if settings.regularization is None:
         solver = replace(learner, initial=start)
     elif settings.nonnegative:
-        solver = NonNegative(settings.regularization, settings.scaling, initial=start)
+        solver = NonNegativeALS(settings.regularization, settings.count_scaling, initial=start)
     else:
-        solver = Alternating(
-            settings.regularization, settings.penalty, settings.offsets, scaling=settings.scaling, initial=start
+        solver = RegularizedALS(
+            settings.regularization, settings.penalty, settings.biases, count_scaling=settings.count_scaling, initial=start
         )
     if origin is not None:
-        solver = Reweighted(solver, origin)
+        solver = ReweightedALS(solver, origin)
     least = LEAST_NONNEGATIVE if settings.nonnegative else 2
     rule = Converged(settings.tol, least) | Divergence() | Iterations(settings.max_iter)
     ended = run(problem, solver, start.point(problem.backend), rule, callbacks=callbacks)
@@ -274,7 +274,7 @@ def fit_factors(
 def unfitted(problem: Completion, mean: float, settings: Settings) -> Fit:
     """The mean, and nothing else: all that is known when Ctrl-C comes before the first sweep."""
     learner = settings.learner()
-    factors = learner.uninformed(problem, nothing(problem, settings.rank, settings.offsets))
+    factors = learner.uninformed(problem, zero_factors(problem, settings.rank, settings.biases))
     origin = origin_of(problem)
     loss = None if origin is None else origin.loss_at(origin.residual(None))
     return Fit(_model(problem, mean, settings, factors, factors.noise), factors, INTERRUPTED, 0, History(), loss)
@@ -285,31 +285,31 @@ def _model(problem: Completion, mean: float, settings: Settings, factors: Factor
         row, col = ((noise * P, noise * h) for P, h in (factors.row_prior, factors.col_prior))
         factors = replace(factors, row_prior=row, col_prior=col)
     by_row, by_col = (problem.backend.to_numpy(problem.observations.counts(side)) for side in (0, 1))
-    model = FactorModel.of(factors, mean, settings.offsets, noise, (by_row, by_col))
+    model = FactorModel.of(factors, mean, settings.biases, noise, (by_row, by_col))
     model = replace(model, nonnegative=settings.nonnegative)
     sides: dict[str, Any] = {}
     for side, features, link in (
-        ("row", settings.row_features, factors.row_link),
-        ("col", settings.col_features, factors.col_link),
+        ("row", settings.row_features, factors.row_regression),
+        ("col", settings.col_features, factors.col_regression),
     ):
         if features is not None and link is not None:
-            sides |= {f"{side}_link": features.affine(link), f"{side}_means": features.means(link, model.rows.shape[1])}
+            sides |= {f"{side}_coefficients": features.affine(link), f"{side}_means": features.means(link, model.rows.shape[1])}
     return replace(model, **sides)
 
 
 def check_ratio(weights: Array) -> None:
     """A ValueError where weights differ so much that the smaller ones are lost beside the larger."""
     most, least = float(weights.max()), float(weights[weights > 0].min())
-    if most > MOST_UNEQUAL * least:
+    if most > MAX_WEIGHT_RATIO * least:
         raise ValueError(
-            f"weights of observations lie between {least:.1e} and {most:.1e}: more than {MOST_UNEQUAL:.0e} apart, the "
+            f"weights of observations lie between {least:.1e} and {most:.1e}: more than {MAX_WEIGHT_RATIO:.0e} apart, the "
             "smaller ones count for nothing; give them weight 0, or bring the weights closer"
         )
 
 
 def require_memory(problem: Completion, settings: Settings) -> None:
     """A MemoryError where the factors and covariances of such a fit cannot fit where it is computed."""
-    k, (n1, n2) = settings.rank + 2 * settings.offsets, problem.shape
+    k, (n1, n2) = settings.rank + 2 * settings.biases, problem.shape
     pairs = 0 if settings.regularization is not None else 2 * k * (k + 1) // 2  # those of the last sweep and of the next one
     by_row = 0 if getattr(problem.backend, "covariances_on_disk", False) else pairs
     needed = 8 * (n1 * by_row + n2 * pairs + (n1 + n2) * 8 * k)

@@ -13,7 +13,7 @@ from ..backends import Array, backend_of
 from ..backends.hold_out import held_out
 from ..losses import Loss, Ordinal
 from ..problems import Completion
-from .als import Factors
+from .factors import Factors
 from .fit import Fit, Settings, centred, centred_problem
 from .model import FactorModel
 
@@ -66,7 +66,7 @@ class ArrayFold:
         return self.data.part(self.part)
 
     def problem(self, settings: Settings) -> tuple[Completion, float]:
-        return centred_problem(*self.data.part(~self.part), device=settings.device, centre=settings.offsets, loss=settings.loss)
+        return centred_problem(*self.data.part(~self.part), device=settings.device, centre=settings.biases, loss=settings.loss)
 
     def error(self, problem: Completion, mean: float, factors: Factors, loss: Loss | None) -> float:
         hidden = self._hidden
@@ -88,7 +88,7 @@ class SplitFold:
     bounds: Bounds
 
     def problem(self, settings: Settings) -> tuple[Completion, float]:
-        return centred(self.kept, settings.offsets)
+        return centred(self.kept, settings.biases)
 
     def error(self, problem: Completion, mean: float, factors: Factors, loss: Loss | None) -> float:
         z = self.held.forward(factors.rows, factors.cols) + mean

@@ -42,9 +42,10 @@ class ImplicitSettings:
     regularization : float
     scaling : float
         The power of a row's weight in its penalty.
-    sweeps : int
-    steps : int
-        Of conjugate gradients in each half of a sweep.
+    max_iter : int
+        Number of ALS iterations.
+    inner_max_iter : int
+        Conjugate gradient iterations for each side in each ALS iteration.
     seed : int
     nonnegative : bool
         Whether factors may not be negative: then solved by coordinate descent, in double precision.
@@ -54,14 +55,14 @@ class ImplicitSettings:
     zeros: float = 0.1
     regularization: float = 0.01
     scaling: float = 1.0
-    sweeps: int = 8
-    steps: int = 3
+    max_iter: int = 8
+    inner_max_iter: int = 3
     seed: int = 0
     nonnegative: bool = False
 
 
 @dataclass(frozen=True)
-class Sides:
+class ImplicitFactors:
     """Factors of rows and of columns, where the data are.
 
     Attributes
@@ -73,15 +74,15 @@ class Sides:
     cols: Array
 
 
-def random_sides(backend: Backend, shape: tuple[int, int], settings: ImplicitSettings, dtype: Any) -> Sides:
+def random_factors(backend: Backend, shape: tuple[int, int], settings: ImplicitSettings, dtype: Any) -> ImplicitFactors:
     """Where a fit begins: small random factors."""
     rng = np.random.default_rng(settings.seed)
     scale = 0.1 / np.sqrt(settings.rank)
     rows, cols = (backend.random_normal(rng, (n, settings.rank), dtype) * scale for n in shape)
-    return Sides(abs(rows), abs(cols)) if settings.nonnegative else Sides(rows, cols)
+    return ImplicitFactors(abs(rows), abs(cols)) if settings.nonnegative else ImplicitFactors(rows, cols)
 
 
-def ridges(observations: Observations, backend: Backend, settings: ImplicitSettings) -> tuple[Array, Array]:
+def ridge_penalties(observations: Observations, backend: Backend, settings: ImplicitSettings) -> tuple[Array, Array]:
     """The penalties of rows and of columns, in double precision, where the data are."""
     n1, n2 = observations.shape
     found = []
@@ -97,14 +98,14 @@ def half_sweep(
     observations: Observations,
     backend: Backend,
     columns: bool,
-    sides: Sides,
+    sides: ImplicitFactors,
     ridge: Array,
     settings: ImplicitSettings,
-    steps: int | None = None,
-) -> Sides:
+    inner_max_iter: int | None = None,
+) -> ImplicitFactors:
     """Factors of one side, given those of the other."""
     if settings.nonnegative:
-        return nonnegative_half(observations, backend, columns, sides, ridge, settings, steps)
+        return nonnegative_half(observations, backend, columns, sides, ridge, settings, inner_max_iter)
     own, other = (sides.cols, sides.rows) if columns else (sides.rows, sides.cols)
     values, basis = backend.eigh(backend.gram(other, other).astype(np.float64))
     dtype = backend.dtype(own)
@@ -112,44 +113,49 @@ def half_sweep(
     own, other = backend.asarrays(backend.product(own, turn), backend.product(other, turn))
     prior = backend.asarray((settings.zeros * np.maximum(values, 0)).astype(dtype))
     found = observations.normal_steps(
-        columns, other, prior, backend.astype(ridge, dtype), own, settings.steps if steps is None else steps
+        columns,
+        other,
+        prior,
+        backend.astype(ridge, dtype),
+        own,
+        settings.inner_max_iter if inner_max_iter is None else inner_max_iter,
     )
     # Where nothing was observed the solution is zero, whatever rounding leaves of it. And factors that fade away would end as
     # denormal numbers, at a hundred times the cost.
     seen = observations.counts(int(columns)) > 0
     found = found * ((abs(found) > TINY) & seen[:, None])
-    return Sides(other, found) if columns else Sides(found, other)
+    return ImplicitFactors(other, found) if columns else ImplicitFactors(found, other)
 
 
 def nonnegative_half(
     observations: Observations,
     backend: Backend,
     columns: bool,
-    sides: Sides,
+    sides: ImplicitFactors,
     ridge: Array,
     settings: ImplicitSettings,
-    steps: int | None,
-) -> Sides:
+    inner_max_iter: int | None,
+) -> ImplicitFactors:
     """The same with factors that are not negative: cycles over their coordinates in place of conjugate gradients."""
     own, other = (sides.cols, sides.rows) if columns else (sides.rows, sides.cols)
     gram = backend.gram(other, other).astype(np.float64)
-    cycles = NONNEGATIVE_CYCLES * (settings.steps if steps is None else steps)
+    cycles = NONNEGATIVE_CYCLES * (settings.inner_max_iter if inner_max_iter is None else inner_max_iter)
     found, _ = observations.nonnegative_equations(
         columns, other, own, ridge, prior=backend.asarray(settings.zeros * gram), cycles=cycles
     )
     found = backend.astype(found, backend.dtype(own))
     found = found * (found > TINY)  # that fade away: no denormal numbers
-    return Sides(other, found) if columns else Sides(found, other)
+    return ImplicitFactors(other, found) if columns else ImplicitFactors(found, other)
 
 
 def fit_implicit(
     observations: Observations,
     backend: Backend,
     settings: ImplicitSettings,
-    start: Sides | None = None,
+    start: ImplicitFactors | None = None,
     *,
     after_sweep: Any = None,
-) -> Sides:
+) -> ImplicitFactors:
     """Sweeps from a start, and at the end the rows once more, in full, given the columns.
 
     Parameters
@@ -158,13 +164,13 @@ def fit_implicit(
         Ones on the pattern; the weights are confidences.
     backend : Backend
     settings : ImplicitSettings
-    start : Sides, optional
+    start : ImplicitFactors, optional
     after_sweep : callable, optional
         ``f(sides)``; a true value ends the fit.
     """
-    sides = start or random_sides(backend, observations.shape, settings, backend.dtype(observations.values))
-    rows, cols = ridges(observations, backend, settings)
-    for _ in range(settings.sweeps):
+    sides = start or random_factors(backend, observations.shape, settings, backend.dtype(observations.values))
+    rows, cols = ridge_penalties(observations, backend, settings)
+    for _ in range(settings.max_iter):
         sides = half_sweep(observations, backend, False, sides, rows, settings)
         sides = half_sweep(observations, backend, True, sides, cols, settings)
         if after_sweep is not None and after_sweep(sides):
@@ -172,7 +178,7 @@ def fit_implicit(
     return half_sweep(observations, backend, False, sides, rows, settings, FINAL_STEPS)
 
 
-def one_row(
+def solve_row(
     cols: np.ndarray, taken: np.ndarray, weights: np.ndarray, settings: ImplicitSettings
 ) -> tuple[np.ndarray, np.ndarray]:
     """The factors of a row that took these columns, solved exactly, and the matrix M of its normal equations.
@@ -200,13 +206,13 @@ def one_row(
     return np.linalg.solve(M, y.T @ weights), M
 
 
-def objective(observations: Observations, backend: Backend, settings: ImplicitSettings, sides: Sides) -> float:
+def objective(observations: Observations, backend: Backend, settings: ImplicitSettings, sides: ImplicitFactors) -> float:
     """What is minimised."""
     left = observations.residual(sides.rows, sides.cols)
     weights = observations.weights
     misfit = float((left * left if weights is None else weights * left * left).sum())
     gram = (backend.gram(side, side).astype(np.float64) for side in (sides.rows, sides.cols))
     everywhere = float(np.sum(next(gram) * next(gram)))
-    rows, cols = ridges(observations, backend, settings)
+    rows, cols = ridge_penalties(observations, backend, settings)
     squares = (backend.astype(backend.row_squares(side), np.float64) for side in (sides.rows, sides.cols))
     return misfit + settings.zeros * everywhere + float((rows * next(squares)).sum() + (cols * next(squares)).sum())

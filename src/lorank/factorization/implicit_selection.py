@@ -9,8 +9,8 @@ import numpy as np
 
 from ..backends import Array, Backend, Observations
 from ..backends.top_k import rows_of
-from ..evaluation import Held, leave_some_out
-from .implicit import ImplicitSettings, Sides, fit_implicit
+from ..evaluation import HeldOutItems, leave_some_out
+from .implicit import ImplicitFactors, ImplicitSettings, fit_implicit
 
 WARM_UP = 4  # sweeps that all candidates share,
 TRIED = 4  # and those that each has to itself
@@ -79,7 +79,7 @@ class Positives:
         return found if self.weights is None else found.with_weights(backend.asarray(self.weights.astype(dtype)))
 
 
-def choose_implicit(
+def select_implicit(
     data: Positives,
     backend: Backend,
     settings: ImplicitSettings,
@@ -87,7 +87,7 @@ def choose_implicit(
     *,
     zeros: bool,
     regularization: bool,
-    sweeps: bool = False,
+    max_iter: bool = False,
     liked: np.ndarray | None = None,
     most: int = MOST,
 ) -> tuple[ImplicitSettings, list[ImplicitCandidate]]:
@@ -106,8 +106,8 @@ def choose_implicit(
         Of the factors.
     zeros, regularization : bool
         Which of the two are looked for.
-    sweeps : bool
-        Whether fewer sweeps than those of the settings are tried at the end: few of them regularise.
+    max_iter : bool
+        Whether smaller numbers of iterations are tried at the end: early stopping regularizes.
     liked : (m,) bool array, optional
         Which of the data are held out to judge by; all by default.
     most : int
@@ -151,16 +151,16 @@ def choose_implicit(
                 if other.better_than(best):
                     best, at, moved = other, place, True
     chosen = _at(settings, at)
-    return (replace(chosen, sweeps=_enough(judged, chosen)) if sweeps else chosen), curve
+    return (replace(chosen, max_iter=_enough(judged, chosen)) if max_iter else chosen), curve
 
 
 def _enough(folds: list[_Fold], settings: ImplicitSettings) -> int:
     """All the sweeps of the settings, or three quarters of them, or half, where lists are better then."""
-    counts = sorted({-(-settings.sweeps * quarters // 4) for quarters in (2, 3, 4)})
-    sides: list[Sides | None] = [None] * len(folds)
+    counts = sorted({-(-settings.max_iter * quarters // 4) for quarters in (2, 3, 4)})
+    sides: list[ImplicitFactors | None] = [None] * len(folds)
     trials, before = [], 0
     for count in counts:  # each goes on from the one before
-        part = replace(settings, sweeps=count - before)
+        part = replace(settings, max_iter=count - before)
         done = [fit_implicit(f.observations, f.backend, part, side) for f, side in zip(folds, sides, strict=True)]
         trials.append(_Trial(folds, done))
         sides, before = list(done), count
@@ -174,7 +174,7 @@ def _enough(folds: list[_Fold], settings: ImplicitSettings) -> int:
 class _Trial:
     """A candidate's factors on each fold, and the NDCG of lists, as many of them as were asked for."""
 
-    def __init__(self, folds: list[_Fold], sides: list[Sides]) -> None:
+    def __init__(self, folds: list[_Fold], sides: list[ImplicitFactors]) -> None:
         self.folds, self.sides = folds, sides
         self._ndcg: list[np.ndarray] = []  # of each batch of judges, fold after fold
 
@@ -201,10 +201,10 @@ class _Fold:
 
     observations: Observations
     backend: Backend
-    base: Sides
+    base: ImplicitFactors
     judges: np.ndarray
     batch: int
-    held: Held
+    held: HeldOutItems
     seen: tuple[np.ndarray, np.ndarray]
     never: np.ndarray
 
@@ -227,11 +227,11 @@ class _Fold:
         if not held_out.any():
             return None
         kept = data.part(~held_out)
-        held = Held.from_pairs(data.rows[held_out], data.cols[held_out], data.shape[0])
+        held = HeldOutItems.from_pairs(data.rows[held_out], data.cols[held_out], data.shape[0])
         batch = max(200, min(JUDGES, LOOKED_AT // data.shape[1]))
         judges = rng.permutation(np.flatnonzero(held.counts))[: TIMES * batch]
         observations = kept.observations(backend, dtype)
-        gentle = replace(settings, regularization=settings.regularization / FACTORS[0], sweeps=WARM_UP)
+        gentle = replace(settings, regularization=settings.regularization / FACTORS[0], max_iter=WARM_UP)
         return cls(
             observations,
             backend,
@@ -243,20 +243,20 @@ class _Fold:
             np.bincount(kept.cols, minlength=data.shape[1]) == 0,
         )
 
-    def fit(self, settings: ImplicitSettings) -> Sides:
+    def fit(self, settings: ImplicitSettings) -> ImplicitFactors:
         """A few sweeps from the common start."""
-        return fit_implicit(self.observations, self.backend, replace(settings, sweeps=TRIED), self.base)
+        return fit_implicit(self.observations, self.backend, replace(settings, max_iter=TRIED), self.base)
 
     def size(self, k: int) -> int:
         """Judges in batch k."""
         return len(self.judges[k * self.batch : (k + 1) * self.batch])
 
-    def ndcg(self, sides: Sides, k: int) -> np.ndarray:
+    def ndcg(self, sides: ImplicitFactors, k: int) -> np.ndarray:
         """Of the list of each judge in batch k."""
         judges = np.sort(self.judges[k * self.batch : (k + 1) * self.batch])
         if not len(judges):
             return np.empty(0)
-        wanted, seen = Held(*rows_of(self.held.indptr, self.held.items, judges)), rows_of(*self.seen, judges)
+        wanted, seen = HeldOutItems(*rows_of(self.held.indptr, self.held.items, judges)), rows_of(*self.seen, judges)
         rows = sides.rows[self.backend.asindex(judges)]
         ranks = held_ranks(self.backend, rows, sides.cols, wanted, seen, self.never, PLACES)
         gain = np.where(ranks < PLACES, 1 / np.log2(ranks + 2.0), 0.0)
@@ -269,7 +269,7 @@ def held_ranks(
     backend: Backend,
     left: Array,
     right: Array,
-    wanted: Held,
+    wanted: HeldOutItems,
     seen: tuple[np.ndarray, np.ndarray],
     never: np.ndarray,
     places: int,

@@ -10,7 +10,7 @@ from ..loop.runner import Solver
 from ..loop.state import State
 from ..losses import Loss
 from ..problems import Completion, Problem
-from .als import Factors
+from .factors import Factors
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,14 @@ def origin_of(problem: Problem) -> Origin | None:
 
 
 @dataclass(frozen=True)
-class Reweighted(Solver):
+class ReweightedALS(Solver):
     """Sweeps of another solver, each on the parabolas at the point where the last one ended.
 
     Where a parabola is one for small steps alone (counts), a sweep that raises the loss is halved.
 
     Attributes
     ----------
-    inner : Variational or Alternating
+    inner : VariationalALS or RegularizedALS
     origin : Origin
     """
 

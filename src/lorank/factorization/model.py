@@ -10,14 +10,14 @@ import numpy as np
 
 from ..backends import Array, Arrays, backend_of, get_backend
 from ..geometry import FixedRank
-from .als import Factors, held
+from .factors import Factors, fixed_coordinate
 
 EXACTLY = {"cycles": 1000, "tolerance": 1e-9}  # of coordinate descent, for rows that are solved once
 
 
 @dataclass(frozen=True)
 class FactorModel:
-    """``X[i, j] = mean + rows[i] . cols[j]``, with offsets among the factors (see :mod:`lorank.factorization.als`).
+    """``X[i, j] = mean + rows[i] . cols[j]``, with biases among the factors (see :mod:`lorank.factorization.als`).
 
     Rows and columns that were never observed have the factors of their prior, those of an average row or column, with the shift
     of strangers (:mod:`~lorank.factorization.strangers`) where that is known; so have indices beyond the shape.
@@ -28,8 +28,8 @@ class FactorModel:
     Attributes
     ----------
     mean : float
-    offsets : bool
-        Whether the last two coordinates are (row offset, 1) and (1, column offset).
+    biases : bool
+        Whether the last two coordinates are (row bias, 1) and (1, column bias).
     rows, cols : (n1, k) and (n2, k) arrays
     row_precision, col_precision : (k, k) arrays
         Of the priors.
@@ -43,18 +43,18 @@ class FactorModel:
         Factors on the noise's precision.
     row_counts, col_counts : integer arrays
         Observations of each row and each column.
-    row_link, col_link : (d + 1, k) arrays or None
+    row_coefficients, col_coefficients : (d + 1, k) arrays or None
         What features, and a one after them, add to the priors' means.
     row_means, col_means : (n1, k) and (n2, k) arrays or None
         That for each row and column of the model.
     nonnegative : bool
         Whether factors may not be negative. Priors are then a multiple of one, and the mean of all is 0.
-    row_stranger, col_stranger : (k,) arrays or None
+    row_unseen, col_unseen : (k,) arrays or None
         What rows and columns without any observation have beyond the prior's mean.
     """
 
     mean: float
-    offsets: bool
+    biases: bool
     rows: Array
     cols: Array
     row_precision: np.ndarray
@@ -68,22 +68,22 @@ class FactorModel:
     col_cov: Array | None = None
     row_noise: np.ndarray | None = None
     col_noise: np.ndarray | None = None
-    row_link: np.ndarray | None = None
-    col_link: np.ndarray | None = None
+    row_coefficients: np.ndarray | None = None
+    col_coefficients: np.ndarray | None = None
     row_means: np.ndarray | None = None
     col_means: np.ndarray | None = None
     nonnegative: bool = False
-    row_stranger: np.ndarray | None = None
-    col_stranger: np.ndarray | None = None
+    row_unseen: np.ndarray | None = None
+    col_unseen: np.ndarray | None = None
 
     @classmethod
     def of(
-        cls, factors: Factors, mean: float, offsets: bool, noise: float, counts: tuple[np.ndarray, np.ndarray]
+        cls, factors: Factors, mean: float, biases: bool, noise: float, counts: tuple[np.ndarray, np.ndarray]
     ) -> FactorModel:
         """The model of fitted factors."""
         return cls(
             mean,
-            offsets,
+            biases,
             factors.rows,
             factors.cols,
             *factors.row_prior,
@@ -102,7 +102,7 @@ class FactorModel:
 
     @property
     def rank(self) -> int:
-        return self.rows.shape[1] - 2 * self.offsets
+        return self.rows.shape[1] - 2 * self.biases
 
     def known(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         """Whether both the row and the column of each pair were observed."""
@@ -169,7 +169,7 @@ class FactorModel:
             *prior,
             moments=moments,
             weights=weights,
-            fixed=held(self.cols.shape[1], False, self.offsets),
+            fixed=fixed_coordinate(self.cols.shape[1], False, self.biases),
             noise=self.noise,
         )
         return np.asarray(mean)
@@ -210,7 +210,7 @@ class FactorModel:
         own = self.arrays()
         for side, at, n, columns in (("row", rows, shape[0], False), ("col", cols, shape[1], True)):
             precision = own[f"{side}_precision"]
-            typical = {f"{side}s": self.stranger(columns), f"{side}_counts": 0, f"{side}_noise": 1.0}
+            typical = {f"{side}s": self.unseen_factors(columns), f"{side}_counts": 0, f"{side}_noise": 1.0}
             typical[f"{side}_means"] = 0.0
             typical[f"{side}_cov"] = _packed(self._prior_covariance(precision, columns))
             for name, value in typical.items():
@@ -222,15 +222,15 @@ class FactorModel:
                     own[name] = a
         return FactorModel(**own)
 
-    def row_offset(self) -> np.ndarray:
-        """What a row adds in all its columns; zeros without offsets."""
-        return self.rows[:, -2].copy() if self.offsets else np.zeros(len(self.rows))
+    def row_biases(self) -> np.ndarray:
+        """What a row adds in all its columns; zeros without biases."""
+        return self.rows[:, -2].copy() if self.biases else np.zeros(len(self.rows))
 
-    def col_offset(self) -> np.ndarray:
-        return self.cols[:, -1].copy() if self.offsets else np.zeros(len(self.cols))
+    def col_biases(self) -> np.ndarray:
+        return self.cols[:, -1].copy() if self.biases else np.zeros(len(self.cols))
 
     def point(self) -> FixedRank | None:
-        """The factors without offsets as a point ``U diag(s) V^T``; None at rank 0."""
+        """The factors without biases as a point ``U diag(s) V^T``; None at rank 0."""
         if not self.rank:
             return None
         left, right = self.rows[:, : self.rank], self.cols[:, : self.rank]
@@ -258,15 +258,15 @@ class FactorModel:
     def _sides(self) -> tuple[Array, Array]:
         """Factors of rows and columns, the default ones at the end."""
         backend = backend_of(self.rows)
-        left, right = (backend.asarray(self.stranger(side)[None, :]) for side in (False, True))
+        left, right = (backend.asarray(self.unseen_factors(side)[None, :]) for side in (False, True))
         return backend.concat([self.rows, left], axis=0), backend.concat([self.cols, right], axis=0)
 
-    def stranger(self, columns: bool) -> np.ndarray:
+    def unseen_factors(self, columns: bool) -> np.ndarray:
         """The factors of a row (column) of which nothing is known."""
         side = (
-            (self.col_precision, self.col_shift, self.col_stranger)
+            (self.col_precision, self.col_shift, self.col_unseen)
             if columns
-            else (self.row_precision, self.row_shift, self.row_stranger)
+            else (self.row_precision, self.row_shift, self.row_unseen)
         )
         found = self._default(*side[:2], columns)
         return found if side[2] is None else found + side[2]
@@ -274,7 +274,7 @@ class FactorModel:
     def _default(self, precision: np.ndarray, shift: np.ndarray, columns: bool) -> np.ndarray:
         """The prior's mean."""
         k = len(shift)
-        fixed = held(k, columns, self.offsets)
+        fixed = fixed_coordinate(k, columns, self.biases)
         free = np.arange(k) != fixed
         out = np.ones(k)
         out[free] = np.linalg.solve(precision[np.ix_(free, free)], shift[free])
@@ -304,14 +304,14 @@ class FactorModel:
         seen = means[counts > 0]
         off = seen - seen.mean(axis=0)
         S = self._prior_covariance(precision, columns) + off.T @ off / len(off)
-        free = np.arange(len(shift)) != held(len(shift), columns, self.offsets)
+        free = np.arange(len(shift)) != fixed_coordinate(len(shift), columns, self.biases)
         Q = np.zeros_like(precision)
         Q[np.ix_(free, free)] = np.linalg.inv(S[np.ix_(free, free)])
         return Q, Q @ np.where(free, self._default(precision, shift, columns), 0.0)
 
     def _prior_covariance(self, precision: np.ndarray, columns: bool) -> np.ndarray:
         """That of factors of which nothing is known; zero in the coordinate that is held."""
-        free = np.arange(len(precision)) != held(len(precision), columns, self.offsets)
+        free = np.arange(len(precision)) != fixed_coordinate(len(precision), columns, self.biases)
         S = np.zeros(precision.shape)
         S[np.ix_(free, free)] = np.linalg.inv(precision[np.ix_(free, free)])
         return S

@@ -1,8 +1,8 @@
 """Alternating least squares with factors that are not negative: non-negative matrix factorisation of what was observed.
 
-X is written as ``L R^T`` with ``L, R >= 0``, so that every entry is a sum of parts. There are no offsets: they could be
+X is written as ``L R^T`` with ``L, R >= 0``, so that every entry is a sum of parts. There are no biases: they could be
 negative, and would leave the parts deviations instead of amounts. Instead each side's factors are drawn to their mean, which is
-what offsets do for rows and columns of which little is known.
+what biases do for rows and columns of which little is known.
 """
 
 from __future__ import annotations
@@ -16,26 +16,27 @@ from ..common.checks import NOT_NEGATIVE, check_parameters, instance, optional, 
 from ..loop.runner import Solver
 from ..loop.state import State
 from ..problems import Completion, Problem
-from .als import Factors, advance, check_problem, scales
+from .als import advance, check_problem, scales
+from .factors import Factors
 
 TINY = 1e-9  # of the size of values: in place of no penalty, so that a prior has a mean
 REVIVED = 0.1  # of its mean size: what a start from other factors gets to begin with, since a part that is zero stays zero
 
 
 @dataclass(frozen=True)
-class NonNegative(Solver):
+class NonNegativeALS(Solver):
     """Minimise, over factors that are not negative, ``sum_t w_t (X - y)_t^2 / 2`` plus ``lambda / 2`` times::
 
         sum_i a_i |L_i - p|^2 + |p|^2 + sum_j b_j |R_j - q|^2 + |q|^2,
 
-    with p and q the sides' centres, which are learned, too, and weights a and b by numbers of observations (``scaling``). Rows,
-    columns and centres in turn; no step goes up.
+    where p and q are the learned centres of the two sides, and a and b are weights by numbers of observations
+    (``count_scaling``). Rows, columns and centres are updated in turn; no step increases the objective.
 
     Parameters
     ----------
     regularization : float
         lambda.
-    scaling : float
+    count_scaling : float
         Rows are penalised in proportion to (their number of observations / the mean number) to this power, and so are columns.
     cycles : int
         Of coordinate descent in each half of a sweep, at the most.
@@ -44,7 +45,7 @@ class NonNegative(Solver):
     """
 
     regularization: float = 1.0
-    scaling: float = 0.0
+    count_scaling: float = 0.0
     cycles: int = 20
     initial: Factors | None = None
 
@@ -52,7 +53,7 @@ class NonNegative(Solver):
         check_parameters(
             self,
             regularization=NOT_NEGATIVE,
-            scaling=NOT_NEGATIVE,
+            count_scaling=NOT_NEGATIVE,
             cycles=whole(1),
             initial=optional(instance(Factors, "the Factors of another fit")),
         )
@@ -64,7 +65,7 @@ class NonNegative(Solver):
     def step(self, problem: Problem, state: State) -> State:
         assert isinstance(problem, Completion)
         old: Factors = state.memory
-        row_scale, col_scale = scales(problem, self.scaling)
+        row_scale, col_scale = scales(problem, self.count_scaling)
         rows, row_prior, _ = self._half(problem, False, old.cols, old.rows, row_scale, centre_of(old.row_prior))
         cols, col_prior, squares = self._half(problem, True, rows, old.cols, col_scale, centre_of(old.col_prior))
         return advance(problem, state, Factors(rows, cols, row_prior, col_prior), squares)
@@ -115,12 +116,14 @@ def by_size(factors: Factors) -> Factors:
     return Factors(factors.rows[:, at], factors.cols[:, at], priors[0], priors[1], factors.noise)
 
 
-def objective(problem: Completion, factors: Factors, scaling: float = 0.0) -> float:
+def objective(problem: Completion, factors: Factors, count_scaling: float = 0.0) -> float:
     """What is minimised, at the strength of the factors' priors."""
     backend, left = problem.backend, problem.forward(factors.rows, factors.cols) - problem.y
     weights = problem.observations.weights
     total = float((left * left if weights is None else weights * left * left).sum())
-    sides = zip((factors.rows, factors.cols), (factors.row_prior, factors.col_prior), scales(problem, scaling), strict=True)
+    sides = zip(
+        (factors.rows, factors.cols), (factors.row_prior, factors.col_prior), scales(problem, count_scaling), strict=True
+    )
     for own, prior, scale in sides:
         centre = centre_of(prior)
         off = backend.to_numpy(backend.row_squares(own - backend.asarray(centre)))

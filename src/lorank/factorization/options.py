@@ -19,7 +19,7 @@ def check_rank(rank: Any, top: int) -> int | str:
     return int(rank)
 
 
-def check_strength(strength: Any) -> float | str:
+def check_regularization(strength: Any) -> float | str:
     if isinstance(strength, str):
         return check_choice(strength, ("auto", "learned"), "regularization")
     if not NOT_NEGATIVE.holds(strength):

@@ -13,7 +13,7 @@ from ..losses import Loss
 from .model import FactorModel
 from .selection import Candidate
 
-SCALARS = ("mean", "offsets", "noise", "nonnegative")
+SCALARS = ("mean", "biases", "noise", "nonnegative")
 
 
 def write_fit(estimator: Any, parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

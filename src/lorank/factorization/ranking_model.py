@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..backends import device_backend, get_backend
-from .implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, one_row, ridges
-from .implicit_selection import Positives, choose_implicit
+from .implicit import ImplicitFactors, ImplicitSettings, fit_implicit, half_sweep, ridge_penalties, solve_row
+from .implicit_selection import Positives, select_implicit
 
 DISLIKED = (1.0, 0.3, 0.03)  # the weight of what was rated and not liked, liked being 1
 FACTORS, ZEROS, REGULARIZATION = 64, 5.0, 0.02
@@ -23,7 +23,7 @@ FIRST, LATER = 18, 7  # settings that are tried with the first weight, and with 
 
 
 @dataclass(frozen=True)
-class Taste:
+class RankingModel:
     """Factors whose products are the scores of columns.
 
     Attributes
@@ -44,7 +44,7 @@ class Taste:
     regularization: float = math.nan
     disliked: float = 1.0
 
-    def grown(self, rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> Taste:
+    def grown(self, rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> RankingModel:
         """The same with more rows and columns, about which nothing is known yet; the old ones stand at these places."""
         sides = []
         for factors, at, n in ((self.rows, rows, shape[0]), (self.cols, cols, shape[1])):
@@ -55,21 +55,21 @@ class Taste:
         popularity[cols] = self.popularity
         return replace(self, rows=sides[0], cols=sides[1], popularity=popularity)
 
-    def one_row(self, taken: np.ndarray, liked: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def solve_row(self, taken: np.ndarray, liked: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The factors of a row that took these columns, the matrix of its normal equations, and the weights of the columns."""
         weights = np.where(liked, 1.0, self.disliked)
         settings = ImplicitSettings(self.cols.shape[1], self.zeros, self.regularization)
-        return *one_row(self.cols, taken, weights, settings), weights
+        return *solve_row(self.cols, taken, weights, settings), weights
 
 
-def liked_ones(values: np.ndarray) -> np.ndarray:
+def liked_ratings(values: np.ndarray) -> np.ndarray:
     """Which ratings say that somebody liked something: the median and above."""
     return np.asarray(values >= np.median(values)) if len(values) else np.zeros(0, bool)
 
 
-def fit_taste(
+def fit_ranking_model(
     seen: tuple[np.ndarray, np.ndarray], liked: np.ndarray, shape: tuple[int, int], seed: int, device: str | None = None
-) -> Taste:
+) -> RankingModel:
     """The model of what was rated.
 
     Parameters
@@ -89,7 +89,7 @@ def fit_taste(
     chosen = settings, Positives(rows, cols, None, shape), 1.0
     for weight in DISLIKED if liked.any() and not liked.all() else DISLIKED[:1]:
         data = Positives(rows, cols, None if weight == 1 else np.where(liked, 1.0, weight), shape)
-        found, curve = choose_implicit(
+        found, curve = select_implicit(
             data, backend, chosen[0], np.float32, zeros=True, regularization=True, liked=liked, most=most
         )
         quality = next((c.ndcg for c in curve if (c.zeros, c.regularization) == (found.zeros, found.regularization)), 0.0)
@@ -99,16 +99,18 @@ def fit_taste(
     sides = fit_implicit(chosen[1].observations(backend, np.float32), backend, chosen[0])
     left, right = (backend.to_numpy(a) for a in (sides.rows, sides.cols))
     popularity = np.bincount(cols[liked], minlength=shape[1]).astype(float)
-    return Taste(left, right, popularity, chosen[0].zeros, chosen[0].regularization, chosen[2])
+    return RankingModel(left, right, popularity, chosen[0].zeros, chosen[0].regularization, chosen[2])
 
 
-def updated_taste(taste: Taste, seen: tuple[np.ndarray, np.ndarray], liked: np.ndarray, device: str | None = None) -> Taste:
+def update_ranking_model(
+    taste: RankingModel, seen: tuple[np.ndarray, np.ndarray], liked: np.ndarray, device: str | None = None
+) -> RankingModel:
     """The model of what was rated now, from the factors of before: a few sweeps with the settings that were chosen then.
 
     Parameters
     ----------
-    taste : Taste
-        Of the new shape (:meth:`Taste.grown`).
+    taste : RankingModel
+        Of the new shape (:meth:`RankingModel.grown`).
     seen : (indptr, indices)
         The pattern of all ratings.
     liked : (m,) bool array
@@ -119,11 +121,11 @@ def updated_taste(taste: Taste, seen: tuple[np.ndarray, np.ndarray], liked: np.n
     shape = len(taste.rows), len(taste.cols)
     rows, cols = np.repeat(np.arange(shape[0]), np.diff(indptr)), indices.astype(np.int64)
     weights = None if taste.disliked == 1 else np.where(liked, 1.0, taste.disliked)
-    settings = ImplicitSettings(taste.cols.shape[1], taste.zeros, taste.regularization, sweeps=UPDATE)
+    settings = ImplicitSettings(taste.cols.shape[1], taste.zeros, taste.regularization, max_iter=UPDATE)
     observations = Positives(rows, cols, weights, shape).observations(backend, np.float32)
-    sides = Sides(backend.asarray(taste.rows), backend.asarray(taste.cols))
+    sides = ImplicitFactors(backend.asarray(taste.rows), backend.asarray(taste.cols))
     # new columns first, from the rows that have factors already
-    sides = half_sweep(observations, backend, True, sides, ridges(observations, backend, settings)[1], settings)
+    sides = half_sweep(observations, backend, True, sides, ridge_penalties(observations, backend, settings)[1], settings)
     sides = fit_implicit(observations, backend, settings, sides)
     left, right = (backend.to_numpy(a) for a in (sides.rows, sides.cols))
     return replace(taste, rows=left, cols=right, popularity=np.bincount(cols[liked], minlength=shape[1]).astype(float))

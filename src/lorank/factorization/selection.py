@@ -15,11 +15,11 @@ from ..common.blas_threads import limited_blas
 from ..geometry.truncated_svd import truncated_svd
 from ..loop.runner import INTERRUPTED
 from ..problems import Completion
-from .als import Factors
+from .factors import Factors
 from .fit import Fit, Settings, fit_factors, unfitted
 from .folds import ArrayFold, Bounds, Fold, Observed
-from .initialization import left_over, offsets_alone
-from .variational import Variational
+from .initialization import fit_biases, residual_problem
+from .variational import VariationalALS
 
 RANKS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 COARSE = (0, 1, 3, 8, 24, 64, 128)  # where observations are many: learned priors let what a rank has too much fade away
@@ -58,7 +58,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Selection:
     """What was chosen, and from what.
 
     Attributes
@@ -99,7 +99,7 @@ class _Path:
         return self.fit.status == INTERRUPTED or not self.tried
 
 
-def choose(
+def select(
     rows: Array,
     cols: Array,
     values: Array,
@@ -108,12 +108,12 @@ def choose(
     *,
     weights: Array | None = None,
     ranks: Sequence[int] | None = None,
-    strengths: str = "given",
+    search: str = "given",
     folds: int = 1,
     share: float = 0.1,
     n_jobs: int | None = None,
     bounds: Bounds = None,
-) -> Choice:
+) -> Selection:
     """Try ranks and strengths along a path, and take what predicts held-out observations best.
 
     Parameters
@@ -126,7 +126,7 @@ def choose(
         Ranks to try, in rising order; the path ends where two in a row do not better the error. By default the one of
         ``settings``. Each is fitted from a start of its own, so that none has an advantage; where observations are many, by
         a few sweeps each.
-    strengths : {"given", "path", "both"}
+    search : {"given", "path", "both"}
         The regularisation of ``settings``; a path of penalties, each half of the one before, from the largest that leaves
         anything; or both, at the rank that the former found best.
     folds : int
@@ -147,20 +147,20 @@ def choose(
         data = data.part(weights > 0)  # what counts for nothing judges nothing either
     parts = _parts(data, folds, share, np.random.default_rng(settings.seed))
     made = [ArrayFold(data, part, bounds) for part in parts]
-    return choose_by(made, settings, ranks=ranks, strengths=strengths, n_jobs=n_jobs)
+    return select_on_folds(made, settings, ranks=ranks, search=search, n_jobs=n_jobs)
 
 
-def choose_by(
+def select_on_folds(
     folds: Sequence[Fold],
     settings: Settings,
     *,
     ranks: Sequence[int] | None = None,
-    strengths: str = "given",
+    search: str = "given",
     n_jobs: int | None = None,
-) -> Choice:
+) -> Selection:
     """The same by folds that are made already, wherever their observations are."""
     ranks = [settings.rank] if ranks is None else list(ranks)
-    work = [(fold, settings, ranks, strengths) for fold in folds]
+    work = [(fold, settings, ranks, search) for fold in folds]
     if len(work) > 1 and n_jobs not in (None, 1):
         from joblib import Parallel, delayed
 
@@ -179,7 +179,7 @@ def choose_by(
     first, none = paths[0], np.empty(0)
     chosen = first.tried[first.best][0] if first.tried else settings
     curve = [Candidate(s.rank, s.regularization, e) for s, e in first.tried]
-    return Choice(chosen, curve, replace(first.fit, status=INTERRUPTED), none, none, none, none, interrupted=True)
+    return Selection(chosen, curve, replace(first.fit, status=INTERRUPTED), none, none, none, none, interrupted=True)
 
 
 def _parts(data: Observed, folds: int, share: float, rng: np.random.Generator) -> list[Array]:
@@ -201,7 +201,7 @@ def _parts(data: Observed, folds: int, share: float, rng: np.random.Generator) -
     return [(drawn >= low) & (drawn < high) for low, high in itertools.pairwise(edges)]
 
 
-def _path(fold: Fold, settings: Settings, ranks: list[int], strengths: str) -> _Path:
+def _path(fold: Fold, settings: Settings, ranks: list[int], search: str) -> _Path:
     """One fold."""
     problem, mean = fold.problem(settings)
     tried: list[tuple[Settings, float]] = []
@@ -221,28 +221,28 @@ def _path(fold: Fold, settings: Settings, ranks: list[int], strengths: str) -> _
         return fit, tried[-1][1]
 
     def along_ranks() -> None:
-        offsets = rest = None
-        if settings.offsets:
+        biases = rest = None
+        if settings.biases:
             with limited_blas(problem.blas_threads):
-                offsets = offsets_alone(problem, Variational(offsets=True))
+                biases = fit_biases(problem, VariationalALS(biases=True))
                 if len(ranks) > 1 and problem.backend.in_main_memory:  # where there is room for one more vector
-                    rest = left_over(problem, offsets)
+                    rest = residual_problem(problem, biases)
         least, since, coarse = np.inf, 0, problem.m >= MANY
         for rank in ranks:
-            _, last = attempt(replace(settings, rank=rank), offsets, rest)
+            _, last = attempt(replace(settings, rank=rank), biases, rest)
             more = last < least * (1 - (LITTLE_COARSE if coarse else LITTLE))
             least, since = min(least, last), 0 if more else since + 1
             if since >= (1 if coarse and last <= least else PATIENCE):
                 break
         if not coarse and settings.regularization is None:
-            without_faded(offsets)
+            without_faded(biases)
 
-    def without_faded(offsets: Factors | None) -> None:
+    def without_faded(biases: Factors | None) -> None:
         """The rank that is left when components that faded away are not counted: the one that solve(rank="auto") finds."""
         rank, fit = tried[best[0]][0].rank, best[1]
         lasting = _lasting(fit.factors, rank)
         if lasting < rank and all(lasting != s.rank for s, _ in tried):
-            attempt(replace(settings, rank=lasting), offsets)
+            attempt(replace(settings, rank=lasting), biases)
 
     def along_strengths(rank: int) -> None:
         start, least, since = None, np.inf, 0
@@ -256,11 +256,11 @@ def _path(fold: Fold, settings: Settings, ranks: list[int], strengths: str) -> _
             if since >= PATIENCE:
                 break
 
-    none = ranks == [0]  # offsets alone: there is nothing that strengths would be of
+    none = ranks == [0]  # biases alone: there is nothing that strengths would be of
     try:
-        if strengths != "path" or len(ranks) > 1 or none:
+        if search != "path" or len(ranks) > 1 or none:
             along_ranks()
-        if strengths != "given" and not none:
+        if search != "given" and not none:
             along_strengths(max(tried[best[0]][0].rank if tried else settings.rank, 1))
     except KeyboardInterrupt:
         fit = best[1] or unfitted(problem, mean, settings)
@@ -268,7 +268,7 @@ def _path(fold: Fold, settings: Settings, ranks: list[int], strengths: str) -> _
     return _Path(tried, *best)
 
 
-def _best(paths: list[_Path], folds: Sequence[Fold]) -> Choice:
+def _best(paths: list[_Path], folds: Sequence[Fold]) -> Selection:
     """Average over folds what all of them tried, and take the best."""
     # Strengths are relative to the fold's largest, so that candidates of folds correspond by place on the path.
     names = [[(s.rank, None if s.regularization is None else k) for k, (s, _) in enumerate(path.tried)] for path in paths]
@@ -297,11 +297,11 @@ def _best(paths: list[_Path], folds: Sequence[Fold]) -> Choice:
     assert winner is not None
     truth, guess, spread = np.concatenate(outs, axis=1)
     scores = np.empty(0) if np.isnan(spread).any() else np.abs(truth - guess) / spread
-    return Choice(winner[0], curve, winner[1], scores, truth, guess, spread)
+    return Selection(winner[0], curve, winner[1], scores, truth, guess, spread)
 
 
 def _lasting(factors: Factors, rank: int) -> int:
-    """How many of the components (offsets are none) have not faded away."""
+    """How many of the components (biases are none) have not faded away."""
     backend = backend_of(factors.rows)
     left, right = (backend.gram(a[:, :rank], a[:, :rank]) for a in (factors.rows, factors.cols))
     sizes = np.abs(np.linalg.eigvals(left @ right)) ** 0.5

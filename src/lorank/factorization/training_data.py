@@ -12,10 +12,10 @@ from ..backends import HostEntries
 from ..backends.top_k import rows_of
 from ..problems import Completion
 from .majorization import origin_of
-from .ranking_model import liked_ones
+from .ranking_model import liked_ratings
 
 
-class Grown(NamedTuple):
+class Growth(NamedTuple):
     """Where rows and columns stand now that there are more of them: (n,) arrays of places, which rise, and the new shape."""
 
     rows: np.ndarray
@@ -24,7 +24,7 @@ class Grown(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Memory:
+class TrainingData:
     """Observations row by row.
 
     Attributes
@@ -35,14 +35,14 @@ class Memory:
         Which of them say that somebody liked something; by default from the values.
     complete : bool
         Whether the values are known: files of earlier versions have the pattern alone.
-    owed : (n2,) integer array, optional
+    pending : (n2,) integer array, optional
         Observations of columns that the columns' factors do not know of yet (:class:`~lorank.factorization.update.Update`).
     """
 
     entries: HostEntries
     liked_: np.ndarray | None = None
     complete: bool = True
-    owed: np.ndarray | None = None
+    pending: np.ndarray | None = None
 
     @property
     def seen(self) -> tuple[np.ndarray, np.ndarray]:
@@ -51,7 +51,7 @@ class Memory:
 
     @cached_property
     def liked(self) -> np.ndarray:
-        return liked_ones(self.entries.values) if self.liked_ is None else self.liked_
+        return liked_ratings(self.entries.values) if self.liked_ is None else self.liked_
 
     def some_rows(self, rows: np.ndarray) -> HostEntries:
         """The entries of some rows."""
@@ -72,8 +72,8 @@ class Memory:
         return HostEntries(indptr, rows, self.entries.values[at], None if weights is None else weights[at])
 
     def with_more(
-        self, rows: np.ndarray, cols: np.ndarray, values: np.ndarray, weights: np.ndarray | None, grown: Grown
-    ) -> Memory:
+        self, rows: np.ndarray, cols: np.ndarray, values: np.ndarray, weights: np.ndarray | None, grown: Growth
+    ) -> TrainingData:
         """These and others together, a pair that occurs more than once as its weighted mean with the sum of the weights.
 
         Parameters
@@ -82,7 +82,7 @@ class Memory:
             In the new shape.
         values : (m,) array
         weights : (m,) array or None
-        grown : Grown
+        grown : Growth
         """
         n1, n2 = grown.shape
         counts = np.zeros(n1, np.int64)
@@ -101,7 +101,7 @@ class Memory:
             total = known[k] + amount[again]
             values[k] = (known[k] * values[k] + amount[again] * value[again]) / np.where(total > 0, total, 1)
             known[k] = total
-        owed = np.bincount(new % n2, minlength=n2)
+        pending = np.bincount(new % n2, minlength=n2)
         first = np.ones(len(new), bool)
         first[again] = False
         first &= amount > 0  # what has no weight was not observed
@@ -111,23 +111,23 @@ class Memory:
         indices = np.insert(grown.cols[self.entries.indices], at, new % n2).astype(np.int32)
         values = np.insert(values, at, value[first])
         merged = HostEntries(indptr, indices, values, None if plain else np.insert(known, at, amount[first]))
-        if self.owed is not None:
-            owed[grown.cols] += self.owed
-        return Memory(merged, owed=owed)
+        if self.pending is not None:
+            pending[grown.cols] += self.pending
+        return TrainingData(merged, pending=pending)
 
-    def with_unlearned(self, rows: np.ndarray, cols: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> Memory:
+    def with_unlearned(self, rows: np.ndarray, cols: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> TrainingData:
         """With observations that were seen and are not to be learned from: nobody is said to have liked them."""
         n1, n2 = shape
         own = np.repeat(np.arange(n1), np.diff(self.entries.indptr)) * n2 + self.entries.indices
         more, first = np.unique(rows * n2 + cols, return_index=True)
         fresh = ~np.isin(more, own)
         first = first[fresh]
-        grown = Grown(np.arange(n1), np.arange(n2), (n1, n2))
+        grown = Growth(np.arange(n1), np.arange(n2), (n1, n2))
         found = self.with_more(rows[first], cols[first], values[first], None, grown)
         liked = np.zeros(len(found.entries.indices), bool)
         keys = np.repeat(np.arange(n1), np.diff(found.entries.indptr)) * n2 + found.entries.indices
         liked[np.searchsorted(keys, own)] = self.liked
-        return replace(found, liked_=liked, owed=self.owed)
+        return replace(found, liked_=liked, pending=self.pending)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """For a file: values that are few (stars, say) as codes of one byte."""
@@ -139,12 +139,12 @@ class Memory:
             found |= {"levels": levels, "codes": codes.ravel().astype(np.uint8)} if few else {"values": values}
         if not self.complete or self.liked_ is not None:
             found["liked"] = self.liked
-        if self.owed is not None:
-            found["owed"] = self.owed
+        if self.pending is not None:
+            found["pending"] = self.pending
         return found if weights is None else found | {"weights": weights}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Memory:
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> TrainingData:
         """Back again; a ValueError where they do not fit together."""
         indptr, indices, liked = arrays["indptr"], arrays["indices"], arrays.get("liked")
         values = arrays["levels"][arrays["codes"]] if "codes" in arrays else arrays.get("values")
@@ -155,10 +155,10 @@ class Memory:
         beside = [a for a in (values, liked, arrays.get("weights")) if a is not None]
         if not whole or (np.diff(indptr) < 0).any() or any(a.shape != indices.shape for a in beside):
             raise ValueError("its pattern is damaged")
-        return cls(HostEntries(indptr, indices, values, arrays.get("weights")), liked, complete, arrays.get("owed"))
+        return cls(HostEntries(indptr, indices, values, arrays.get("weights")), liked, complete, arrays.get("pending"))
 
 
-def remembered(problem: Completion, mean: float) -> Memory:
+def training_data_of(problem: Completion, mean: float) -> TrainingData:
     """The observations of a problem as they were before the mean was taken off."""
     origin = origin_of(problem)
     host = (problem if origin is None else origin.problem).observations.host()
@@ -168,4 +168,4 @@ def remembered(problem: Completion, mean: float) -> Memory:
         largest = float(np.abs(values).max(initial=0))
         if 1e-280 < largest < np.inf:  # powers of ten beyond that overflow
             values = np.round(values, max(0, 13 - int(np.ceil(np.log10(largest)))))
-    return Memory(HostEntries(host.indptr, host.indices, values, host.weights))
+    return TrainingData(HostEntries(host.indptr, host.indices, values, host.weights))

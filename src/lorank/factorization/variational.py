@@ -13,24 +13,25 @@ from ..common.checks import NOT_NEGATIVE, YES_OR_NO, check_parameters, instance,
 from ..loop.runner import Solver
 from ..loop.state import State
 from ..problems import Completion, Problem
-from .als import Factors, advance, begin, check_problem, held, total_weight
-from .feature_priors import Features, Link, shifted
+from .als import advance, check_problem, total_weight
+from .factors import Factors, factors_of_point, fixed_coordinate
+from .feature_priors import FeatureRegression, Features, shifted
 
 
 @dataclass(frozen=True)
-class Variational(Solver):
+class VariationalALS(Solver):
     """Variational Bayes for ``y = X + noise``, the factors of rows and of columns each drawn from one normal distribution.
 
     Alternating least squares with two changes. The uncertainty of one side's factors enters the equations of the other as a
     covariance: factors that the data say little about pull less. And after each half of a sweep the prior of that side (mean
-    and full covariance, offsets included) and the variance of the noise are set to what fits best, so that there is no
+    and full covariance, biases included) and the variance of the noise are set to what fits best, so that there is no
     strength of regularisation to choose, and components that the data do not support fade away.
 
     Parameters
     ----------
-    offsets : bool
-        Whether rows and columns have offsets.
-    caution : float
+    biases : bool
+        Whether rows and columns have biases.
+    prior_weight : float
         Observations' worth of belief in the starting priors, in units of the number of coordinates.
     noise : {"one", "columns", "both", "unit"}
         One variance for all values; one for each column, as in factor analysis, for tables whose columns are not alike; 1 over
@@ -46,13 +47,13 @@ class Variational(Solver):
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> result = lr.solve(problem, rank=2, solver=Variational(), stop=lr.stopping.RelativeChange(1e-3))
+    >>> result = lr.solve(problem, rank=2, solver=VariationalALS(), stop=lr.stopping.RelativeChange(1e-3))
     >>> result.residual < 0.1
     True
     """
 
-    offsets: bool = False
-    caution: float = 1.0
+    biases: bool = False
+    prior_weight: float = 1.0
     noise: Literal["one", "columns", "both", "unit"] = "one"
     initial: Factors | None = None
     row_features: Features | None = None
@@ -61,8 +62,8 @@ class Variational(Solver):
     def __post_init__(self) -> None:
         check_parameters(
             self,
-            offsets=YES_OR_NO,
-            caution=NOT_NEGATIVE,
+            biases=YES_OR_NO,
+            prior_weight=NOT_NEGATIVE,
             noise=one_of(("one", "columns", "both", "unit")),
             initial=optional(instance(Factors, "the Factors of another fit")),
             row_features=optional(instance(Features, "Features")),
@@ -73,14 +74,14 @@ class Variational(Solver):
         check_problem(problem, self)
         if self.initial is not None:
             return self.initial
-        return self.uninformed(problem, begin(problem, state, self.offsets))
+        return self.uninformed(problem, factors_of_point(problem, state.X, self.biases))
 
     def uninformed(self, problem: Problem, factors: Factors) -> Factors:
         """The same factors with priors from before anything is known."""
         k, scale = factors.rows.shape[1], problem.y_norm / np.sqrt(total_weight(problem)) or 1.0
         # Factors of size sqrt(scale) make values of size scale; before anything is known, most of it may be noise.
         P = np.eye(k) * (5.0 / scale)
-        if self.offsets:
+        if self.biases:
             P[[k - 2, k - 1], [k - 2, k - 1]] = 5.0 / scale**2
         prior = (P, np.zeros(k))
         return Factors(factors.rows, factors.cols, prior, prior, noise=1.0 if self.noise == "unit" else 1.5 / scale**2)
@@ -94,10 +95,10 @@ class Variational(Solver):
         """Both halves; returns the new factors and the expected sum of the weighted squared residuals."""
         weights = self._weights(problem, old)
         rows, row_cov, by_row = self._half(problem, False, old.cols, old.col_cov, old, weights)
-        row_prior, row_link = self._prior(problem.backend, rows, row_cov, False, old)
+        row_prior, row_regression = self._prior(problem.backend, rows, row_cov, False, old)
         row_noise = self._sizes(problem, by_row, False, old)
         cols, col_cov, by_col = self._half(problem, True, rows, row_cov, old, weights)
-        col_prior, col_link = self._prior(problem.backend, cols, col_cov, True, old)
+        col_prior, col_regression = self._prior(problem.backend, cols, col_cov, True, old)
         col_noise = self._sizes(problem, by_col, True, old)
         count = total_weight(problem)
         unit = problem.y_norm**2 / count or 1.0
@@ -105,7 +106,7 @@ class Variational(Solver):
         noise = count / max(squares, 1e-10 * count * unit)  # data without noise leave a little
         noise = 1.0 if self.noise == "unit" else noise
         covs, sizes = (row_cov, col_cov), (row_noise, col_noise)
-        return Factors(rows, cols, row_prior, col_prior, noise, *covs, *sizes, row_link, col_link), squares
+        return Factors(rows, cols, row_prior, col_prior, noise, *covs, *sizes, row_regression, col_regression), squares
 
     def _weights(self, problem: Completion, old: Factors) -> Any:
         """Weights of the observations, the precisions of their rows and columns included."""
@@ -149,20 +150,20 @@ class Variational(Solver):
         old: Factors,
         weights: Any,
     ) -> tuple[Array, Array, Array]:
-        fixed, prior = held(other.shape[1], columns, self.offsets), old.col_prior if columns else old.row_prior
+        fixed, prior = fixed_coordinate(other.shape[1], columns, self.biases), old.col_prior if columns else old.row_prior
         mean, cov, squares = problem.observations.normal_equations(
             columns, other, *prior, moments=moments, weights=weights, fixed=fixed, noise=old.noise, covariance=True
         )
-        features, link = (self.col_features, old.col_link) if columns else (self.row_features, old.row_link)
+        features, link = (self.col_features, old.col_regression) if columns else (self.row_features, old.row_regression)
         if features is not None and link is not None and cov is not None:
             mean, squares = shifted(mean, cov, squares, prior, features.means(link, mean.shape[1]), old.noise)
         return mean, cov, squares
 
     def _prior(
         self, backend: Arrays, mean: Array, cov: Array, columns: bool, old: Factors
-    ) -> tuple[tuple[np.ndarray, np.ndarray], Link | None]:
+    ) -> tuple[tuple[np.ndarray, np.ndarray], FeatureRegression | None]:
         """The prior of one side, and how its mean depends on features."""
-        features, link = (self.col_features, old.col_link) if columns else (self.row_features, old.row_link)
+        features, link = (self.col_features, old.col_regression) if columns else (self.row_features, old.row_regression)
         if features is None:
             return self.learn(backend, mean, cov, columns), None
         P = (old.col_prior if columns else old.row_prior)[0]
@@ -178,7 +179,7 @@ class Variational(Solver):
         ``used`` are the degrees of freedom that a regression on features has taken off them.
         """
         n, k = mean.shape
-        free = np.arange(k) != held(k, columns, self.offsets)
+        free = np.arange(k) != fixed_coordinate(k, columns, self.biases)
         spread = np.zeros((k, k))
         if cov is not None:
             above, below = _triangles(k)
@@ -188,7 +189,7 @@ class Variational(Solver):
         spread += backend.gram(off, off) / n
         centre = backend.to_numpy(centre)
         inside = np.ix_(free, free)
-        S, belief = spread[inside] * (n / max(n - used, 1.0)), self.caution * len(spread)
+        S, belief = spread[inside] * (n / max(n - used, 1.0)), self.prior_weight * len(spread)
         S = (n * S + belief * np.diag(np.diag(S))) / (n + belief)
         P = np.zeros((k, k))
         least = max(1e-12 * np.trace(S) / max(len(S), 1), 1e-200)

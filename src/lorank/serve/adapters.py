@@ -101,7 +101,7 @@ class _Ratings:
         return _there(cols[0], numbers[0])
 
     def recommend_for(self, items: np.ndarray, n: int) -> Listed:
-        x, _, _ = self.taste.one_row(items, np.ones(len(items), bool))
+        x, _, _ = self.taste.solve_row(items, np.ones(len(items), bool))
         left = x[None, :].astype(self.taste.cols.dtype)
         seen = (np.array([0, len(items)]), items)
         cols, _ = top_columns(get_backend(), left, self.taste.cols, n, seen=seen, never=self.items.counts == 0)

@@ -28,7 +28,7 @@ class Sweeps(Solver):
 
     Rows move by corrections, ``- (B + damping)^-1 G V``: B may be rounded to single precision and rows may have fewer
     observations than the rank, and still the data's own digits decide where this ends. Noisy data want a penalty:
-    :class:`Alternating`.
+    :class:`RegularizedALS`.
 
     Parameters
     ----------

@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from ..common.checks import ParameterError
-from ..factorization import Candidate, FactorModel, Fit, Settings, centred_problem, choose, fit_factors, unfitted
-from ..factorization.options import check_fit_options, check_rank, check_strength
+from ..factorization import Candidate, FactorModel, Fit, Settings, centred_problem, fit_factors, select, unfitted
+from ..factorization.options import check_fit_options, check_rank, check_regularization
 from ..factorization.selection import RANKS
 from ..io.archive import save_model
 from ..loop.result import History
@@ -113,20 +113,20 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             self._constant(table.shape)
             return self
         values = standardised(table, self.means_, np.where(self.scales_ > 0, self.scales_, 1.0))[rows, cols]
-        settings, ranks, strengths = self._plan(table.shape)
+        settings, ranks, search = self._plan(table.shape)
         best: Fit | None = None
         self.curve_: list[Candidate] = []
         problem, mean = centred_problem(rows, cols, values, table.shape, device=settings.device)
         try:
-            if (ranks is not None or strengths != "given") and len(rows) >= 10:
-                choice = choose(
+            if (ranks is not None or search != "given") and len(rows) >= 10:
+                choice = select(
                     rows,
                     cols,
                     values,
                     table.shape,
                     settings,
                     ranks=ranks,
-                    strengths=strengths,
+                    search=search,
                     folds=self.cv,
                     share=self.holdout,
                     n_jobs=self.n_jobs,
@@ -167,7 +167,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return save_model(self, path)
 
     def _plan(self, shape: tuple[int, int]) -> tuple[Settings, list[int] | None, str]:
-        strength, top = check_strength(self.regularization), min(shape)
+        strength, top = check_regularization(self.regularization), min(shape)
         rank = check_rank(self.rank, shape[1])
         check_fit_options(self)
         ranks = [r for r in RANKS if r <= max(top - 1, 1)] if rank == "auto" else None

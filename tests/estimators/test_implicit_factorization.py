@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 import lorank as lr
 from lorank.estimators import implicit_factorization as module
-from lorank.evaluation import Held, Popularity, compare, leave_some_out
+from lorank.evaluation import HeldOutItems, Popularity, compare, leave_some_out
 
 OPTIONS = {"rank": 3, "regularization": 0.02, "zeros": 0.2, "max_iter": 8}
 
@@ -36,7 +36,7 @@ def model(taken):
 
 def test_it_finds_what_was_held_out(taken):
     out = leave_some_out(taken[:, 0], 0.2, seed=1)
-    kept, held = taken[~out], Held.from_pairs(*taken[out].T, 90)
+    kept, held = taken[~out], HeldOutItems.from_pairs(*taken[out].T, 90)
     auto = lr.ImplicitFactorization(rank=8).fit(kept)
     counts = np.bincount(kept[:, 1], minlength=36)
     found = compare({"auto": auto, "popularity": Popularity(*kept.T, 36)}, held, counts, 90, n=5)
@@ -292,7 +292,7 @@ def test_data_that_are_refused(data, counts, said):
         ("confidence", ["squares", None, 1]),
         ("scaling", [-1, math.nan, "a"]),
         ("max_iter", [0, 2.5]),
-        ("steps", [0, "a"]),
+        ("inner_max_iter", [0, "a"]),
         ("nonnegative", ["yes", 1, None]),
     ],
 )

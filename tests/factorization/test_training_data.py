@@ -9,11 +9,11 @@ import scipy.sparse
 import lorank as lr
 from lorank.backends import HostEntries
 from lorank.factorization.fit import centred_problem
-from lorank.factorization.training_data import Grown, Memory, remembered
+from lorank.factorization.training_data import Growth, TrainingData, training_data_of
 
 
 def memory_of(S, weights=None):
-    return Memory(HostEntries(S.indptr.astype(np.int64), S.indices.astype(np.int32), S.data.astype(float), weights))
+    return TrainingData(HostEntries(S.indptr.astype(np.int64), S.indices.astype(np.int32), S.data.astype(float), weights))
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_some_rows_and_some_columns(S):
 
 def test_more_observations_are_put_in_their_places(S):
     rows, cols, values, w = np.array([8, 0, 3, 3, 8]), np.array([2, 6, 1, 1, 0]), np.arange(5.0), np.array([1, 1, 2, 1, 1.0])
-    grown = Grown(np.array([0, 1, 2, 3, 5, 6, 8]), np.array([0, 1, 3, 4, 6]), (9, 7))
+    grown = Growth(np.array([0, 1, 2, 3, 5, 6, 8]), np.array([0, 1, 3, 4, 6]), (9, 7))
     old = scipy.sparse.csr_array(S).tocoo()
     amount, total = np.zeros(grown.shape), np.zeros(grown.shape)
     for i, j, v, c in (
@@ -53,28 +53,28 @@ def test_more_observations_are_put_in_their_places(S):
     np.testing.assert_allclose(scipy.sparse.csr_array((entries.weights, *pattern), **shape).toarray(), amount)
     mean = np.divide(total, amount, out=np.zeros(grown.shape), where=amount > 0)
     np.testing.assert_allclose(scipy.sparse.csr_array((entries.values, *pattern), **shape).toarray(), mean)
-    assert (found.owed == np.bincount([2, 6, 1, 0], minlength=7)).all()  # a pair that came twice is one
-    again = found.with_more(rows[:1], cols[:1], values[:1], None, Grown(np.arange(9), np.arange(7), (9, 7)))
-    assert (again.owed - found.owed).tolist() == [0, 0, 1, 0, 0, 0, 0]
+    assert (found.pending == np.bincount([2, 6, 1, 0], minlength=7)).all()  # a pair that came twice is one
+    again = found.with_more(rows[:1], cols[:1], values[:1], None, Growth(np.arange(9), np.arange(7), (9, 7)))
+    assert (again.pending - found.pending).tolist() == [0, 0, 1, 0, 0, 0, 0]
     plain = memory_of(S).with_more(np.array([8]), np.array([2]), np.array([1.0]), None, grown)
     assert plain.entries.weights is None
 
 
 def test_what_a_file_holds(S):
-    for memory in (memory_of(S), memory_of(S, np.ones(S.nnz)), Memory(memory_of(S).entries, owed=np.arange(5))):
-        again = Memory.from_arrays(memory.arrays())
+    for memory in (memory_of(S), memory_of(S, np.ones(S.nnz)), TrainingData(memory_of(S).entries, pending=np.arange(5))):
+        again = TrainingData.from_arrays(memory.arrays())
         for a, b in zip(again.entries, memory.entries, strict=True):
             np.testing.assert_array_equal(a, b)
         np.testing.assert_array_equal(again.liked, memory.liked)
-        assert (again.owed is None) == (memory.owed is None)
+        assert (again.pending is None) == (memory.pending is None)
         assert again.complete
-    many = Memory(HostEntries(np.array([0, 300]), np.arange(300, dtype=np.int32), np.linspace(0, 1, 300)))
+    many = TrainingData(HostEntries(np.array([0, 300]), np.arange(300, dtype=np.int32), np.linspace(0, 1, 300)))
     assert "codes" not in many.arrays()
-    np.testing.assert_array_equal(Memory.from_arrays(many.arrays()).entries.values, many.entries.values)
+    np.testing.assert_array_equal(TrainingData.from_arrays(many.arrays()).entries.values, many.entries.values)
     old = {name: a for name, a in memory_of(S).arrays().items() if name in ("indptr", "indices")}
-    assert not Memory.from_arrays(old).complete
+    assert not TrainingData.from_arrays(old).complete
     with pytest.raises(ValueError, match="damaged"):
-        Memory.from_arrays(old | {"liked": np.ones(2, bool)})
+        TrainingData.from_arrays(old | {"liked": np.ones(2, bool)})
 
 
 def test_the_mean_comes_back_without_rounding():
@@ -83,4 +83,4 @@ def test_the_mean_comes_back_without_rounding():
     values = rng.choice([0.5, 1.5, 3.0, 4.7], len(pairs))
     for loss in (None, lr.losses.Huber()):
         problem, mean = centred_problem(pairs[:, 0], pairs[:, 1], values, (30, 20), loss=loss)
-        np.testing.assert_array_equal(remembered(problem, mean).entries.values, values)
+        np.testing.assert_array_equal(training_data_of(problem, mean).entries.values, values)

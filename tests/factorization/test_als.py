@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.factorization import Alternating, Variational
+from lorank.factorization import RegularizedALS, VariationalALS
 from lorank.factorization.als import scales
 from lorank.loop.state import State
 
@@ -56,7 +56,7 @@ def test_the_nuclear_norm_is_minimised(weighted):
     if w is not None:
         w /= w.mean()
         problem = lr.Completion(problem.rows, problem.cols, problem.y, SHAPE, weights=w)
-    state = sweep(problem, Alternating(0.7), 11, 400)
+    state = sweep(problem, RegularizedALS(0.7), 11, 400)
     np.testing.assert_allclose(state.X.to_dense(), soft_impute(problem, mask, 0.7, w), atol=2e-4)
     # balanced factors: half the squared norms are the nuclear norm
     memory = state.memory
@@ -66,16 +66,16 @@ def test_the_nuclear_norm_is_minimised(weighted):
 
 def test_the_frobenius_penalty_has_its_plain_minimiser():
     problem, mask = problem_of()
-    state = sweep(problem, Alternating(0.5, penalty="frobenius"), 11, 800)
+    state = sweep(problem, RegularizedALS(0.5, penalty="frobenius"), 11, 800)
     Y = np.zeros(SHAPE)
     Y[problem.rows, problem.cols] = problem.y
     np.testing.assert_allclose(state.X.to_dense(), np.where(mask, Y / 1.5, 0), atol=2e-3)
 
 
 def test_offsets_alone_solve_their_ridge_regression():
-    """At a strength that leaves no factors, the offsets are those of a two-way ridge regression."""
+    """At a strength that leaves no factors, the biases are those of a two-way ridge regression."""
     problem, _ = problem_of()
-    state = sweep(problem, Alternating(1e6, offsets=True, shrinkage=2.0), 2, 300)
+    state = sweep(problem, RegularizedALS(1e6, biases=True, shrinkage=2.0), 2, 300)
     n1, n2 = SHAPE
     D = np.zeros((problem.m, n1 + n2))
     D[np.arange(problem.m), problem.rows] = 1
@@ -89,7 +89,7 @@ def test_offsets_alone_solve_their_ridge_regression():
     assert state.residual == pytest.approx(np.linalg.norm(residual) / problem.y_norm, rel=1e-5)
 
 
-@pytest.mark.parametrize("solver", [Alternating(), Variational()])
+@pytest.mark.parametrize("solver", [RegularizedALS(), VariationalALS()])
 def test_what_they_cannot_fit_is_refused_by_name(solver):
     """Imaginary parts were dropped, and the residual said to be 0."""
     problem, _ = problem_of()
@@ -104,8 +104,8 @@ def test_what_they_cannot_fit_is_refused_by_name(solver):
 
 def test_moves_are_measured_by_gram_products():
     problem, _ = problem_of()
-    first = sweep(problem, Alternating(0.3), 3, 2)
-    second = Alternating(0.3).step(problem, first)
+    first = sweep(problem, RegularizedALS(0.3), 3, 2)
+    second = RegularizedALS(0.3).step(problem, first)
     distance = np.linalg.norm(first.X.to_dense() - second.X.to_dense())
     assert second.step == pytest.approx(distance, rel=1e-6)
 
@@ -114,7 +114,7 @@ def test_moves_are_measured_by_gram_products():
 def test_no_sweep_raises_the_objective(penalty):
     problem, _ = problem_of(3)
     row_scale, col_scale = scales(problem, 0.5)
-    solver = Alternating(0.4, penalty=penalty, offsets=True, scaling=0.5)
+    solver = RegularizedALS(0.4, penalty=penalty, biases=True, count_scaling=0.5)
 
     def objective(state):
         m = state.memory
@@ -144,10 +144,10 @@ def noisy(n1=300, n2=200, rank=3, sigma=0.5, seed=0, density=0.3):
 
 def test_learned_priors_find_the_noise_and_the_rank():
     problem, truth = noisy()
-    state = sweep(problem, Variational(offsets=True), 8, 60)
+    state = sweep(problem, VariationalALS(biases=True), 8, 60)
     assert state.memory.noise**-0.5 == pytest.approx(0.5, rel=0.05)
     error = np.sqrt(np.mean((state.X.to_dense() - truth) ** 2))
-    assert error < 0.2  # 300 x 200 of rank 3 + offsets from 18,000 values with noise 0.5
+    assert error < 0.2  # 300 x 200 of rank 3 + biases from 18,000 values with noise 0.5
     U, V = state.memory.rows[:, :-2], state.memory.cols[:, :-2]
     s = lr.FixedRank.from_factors(U - U.mean(0), V - V.mean(0)).s
     assert s[3] < 0.2 * s[2]  # components beyond the third have faded
@@ -159,8 +159,8 @@ def test_learned_priors_do_as_well_as_the_best_strength():
     def error(state):
         return np.sqrt(np.mean((state.X.to_dense() - truth) ** 2))
 
-    best = min(error(sweep(problem, Alternating(lam, offsets=True), 5, 30)) for lam in (1, 3, 10, 20, 30, 50))
-    assert error(sweep(problem, Variational(offsets=True), 5, 30)) < 1.02 * best
+    best = min(error(sweep(problem, RegularizedALS(lam, biases=True), 5, 30)) for lam in (1, 3, 10, 20, 30, 50))
+    assert error(sweep(problem, VariationalALS(biases=True), 5, 30)) < 1.02 * best
 
 
 def test_columns_noise_is_told_apart():
@@ -168,7 +168,7 @@ def test_columns_noise_is_told_apart():
     sigma = np.where(np.arange(40) < 20, 0.1, 1.0)
     table = rng.standard_normal((400, 2)) @ rng.standard_normal((2, 40)) + sigma * rng.standard_normal((400, 40))
     problem = lr.Completion.from_dense(np.where(rng.random(table.shape) < 0.7, table, np.nan))
-    memory = sweep(problem, Variational(noise="columns"), 4, 40).memory
+    memory = sweep(problem, VariationalALS(noise="columns"), 4, 40).memory
     found = (memory.noise * memory.col_noise) ** -0.5
     np.testing.assert_allclose(found, sigma, rtol=0.35)
     assert memory.row_noise is None
@@ -181,8 +181,8 @@ def test_weights_count_like_repetitions():
     def weighted(w):
         return lr.Completion(problem.rows, problem.cols, problem.y, problem.shape, weights=w)
 
-    light = sweep(weighted(w), Variational(offsets=True), 2, 10)
-    heavy = sweep(weighted(np.ones(problem.m)), Variational(offsets=True), 2, 10)
-    plain = sweep(problem, Variational(offsets=True), 2, 10)
+    light = sweep(weighted(w), VariationalALS(biases=True), 2, 10)
+    heavy = sweep(weighted(np.ones(problem.m)), VariationalALS(biases=True), 2, 10)
+    plain = sweep(problem, VariationalALS(biases=True), 2, 10)
     np.testing.assert_allclose(heavy.X.to_dense(), plain.X.to_dense(), atol=1e-9)
     assert np.abs(light.X.to_dense() - plain.X.to_dense()).max() > 1e-3

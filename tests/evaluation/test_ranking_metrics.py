@@ -57,14 +57,14 @@ def test_sparse_matrices_and_lists_are_the_same():
         np.testing.assert_array_equal(measure(lists, matrix, 5), measure(lists, held, 5))
     pairs = [(user, item) for user, items in enumerate(held) for item in items] * 2  # repeated ones count once
     users, items = np.array(pairs).T
-    np.testing.assert_array_equal(ev.Held.from_pairs(users, items, 30).items, ev.Held.of(held).items)
+    np.testing.assert_array_equal(ev.HeldOutItems.from_pairs(users, items, 30).items, ev.HeldOutItems.of(held).items)
 
 
 def test_coverage_and_novelty():
     lists, _ = made_up(2)
     counts = np.arange(25) * 2
     named = [int(i) for row in lists[:, :5] for i in row if i >= 0]
-    assert ev.coverage(lists, 25, 5) == len(set(named)) / 25
+    assert ev.catalog_coverage(lists, 25, 5) == len(set(named)) / 25
     bits = [-math.log2(max(int(counts[i]), 1) / 60) for i in named]
     assert ev.novelty(lists, counts, 60, 5) == pytest.approx(sum(bits) / len(bits))
     assert math.isnan(ev.novelty([[-1, -1]], [1], 1, 2))
@@ -77,7 +77,7 @@ def test_all_at_once_is_the_mean_over_users_with_something_held_out():
     assert scores.users == len(some) < 30
     for name, measure in (("precision", ev.precision), ("recall", ev.recall), ("ndcg", ev.ndcg), ("map", ev.average_precision)):
         assert getattr(scores, name) == pytest.approx(np.nanmean(measure(lists, held, 5)))
-    assert scores.coverage == ev.coverage(lists[some], 25, 5)
+    assert scores.coverage == ev.catalog_coverage(lists[some], 25, 5)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_nothing_held_out_is_an_error():
     with pytest.raises(ValueError, match="item_counts"):
         ev.novelty([[0]], [math.nan], 1)
     with pytest.raises(ValueError, match="n_items is 1"):
-        ev.coverage([[3]], 1)
+        ev.catalog_coverage([[3]], 1)
 
 
 # -- splits ------------------------------------------------------------------------------------------------------------

@@ -9,12 +9,19 @@ import numpy as np
 import pytest
 
 from lorank.backends import get_backend
-from lorank.evaluation import Held
+from lorank.evaluation import HeldOutItems
 from lorank.factorization import implicit_selection as implicit_choice
-from lorank.factorization.implicit import ImplicitSettings, Sides, fit_implicit, half_sweep, objective, ridges
-from lorank.factorization.implicit_selection import Positives, _before, _fewer, _Trial, choose_implicit, held_ranks
+from lorank.factorization.implicit import (
+    ImplicitFactors,
+    ImplicitSettings,
+    fit_implicit,
+    half_sweep,
+    objective,
+    ridge_penalties,
+)
+from lorank.factorization.implicit_selection import Positives, _before, _fewer, _Trial, held_ranks, select_implicit
 
-SETTINGS = ImplicitSettings(rank=4, zeros=0.2, regularization=0.05, scaling=0.7, sweeps=3, steps=40, seed=1)
+SETTINGS = ImplicitSettings(rank=4, zeros=0.2, regularization=0.05, scaling=0.7, max_iter=3, inner_max_iter=40, seed=1)
 
 
 def made_up(seed=0, n1=30, n2=21, weighted=True):
@@ -47,11 +54,13 @@ def test_half_a_sweep_solves_ridge_regressions(backend, weighted, columns):
     rng = np.random.default_rng(3)
     U, V = rng.standard_normal((30, 4)), rng.standard_normal((21, 4))
     observations = data.observations(backend, np.float64)
-    ridge = ridges(observations, backend, SETTINGS)
+    ridge = ridge_penalties(observations, backend, SETTINGS)
     penalties = plain_ridges(W, SETTINGS)
     for found, plain in zip(ridge, penalties, strict=True):
         np.testing.assert_allclose(backend.to_numpy(found), plain)
-    sides = half_sweep(observations, backend, columns, Sides(backend.asarray(U), backend.asarray(V)), ridge[columns], SETTINGS)
+    sides = half_sweep(
+        observations, backend, columns, ImplicitFactors(backend.asarray(U), backend.asarray(V)), ridge[columns], SETTINGS
+    )
     got = backend.to_numpy(sides.rows) @ backend.to_numpy(sides.cols).T
     own, other, W = (V, U, W.T) if columns else (U, V, W)
     solved = np.stack(
@@ -74,7 +83,7 @@ def test_sweeps_lower_the_objective_to_a_stationary_point(backend):
         U, V = (backend.to_numpy(a) for a in (sides.rows, sides.cols))
         assert found[-1] == pytest.approx(plain_objective(W, U, V, SETTINGS), rel=1e-10)
 
-    sides = fit_implicit(observations, backend, replace(SETTINGS, sweeps=25, steps=10), after_sweep=after)
+    sides = fit_implicit(observations, backend, replace(SETTINGS, max_iter=25, inner_max_iter=10), after_sweep=after)
     assert (np.diff(found) <= 1e-9 * found[0]).all()
     U, V = (backend.to_numpy(a) for a in (sides.rows, sides.cols))
     G = W * (U @ V.T - 1) + SETTINGS.zeros * (U @ V.T)
@@ -86,7 +95,7 @@ def test_sweeps_lower_the_objective_to_a_stationary_point(backend):
 def test_a_penalty_that_leaves_nothing_ends_near_zero():
     data, _ = made_up()
     backend = get_backend()
-    sides = fit_implicit(data.observations(backend, np.float32), backend, replace(SETTINGS, regularization=50.0, sweeps=30))
+    sides = fit_implicit(data.observations(backend, np.float32), backend, replace(SETTINGS, regularization=50.0, max_iter=30))
     for side in (sides.rows, sides.cols):
         assert abs(side).max() < 1e-10
         assert not ((side != 0) & (abs(side) < 1e-30)).any()  # such numbers are slow to compute with
@@ -102,7 +111,7 @@ def test_ranks_of_held_out_items_are_those_of_sorted_lists(backend, costs, monke
     held = (rng.random((12, 9)) < 0.3) & ~seen
     never = np.arange(9) == 4
     indptr = np.concatenate([[0], np.cumsum(seen.sum(1))])
-    wanted = Held.of([np.flatnonzero(h) for h in held])
+    wanted = HeldOutItems.of([np.flatnonzero(h) for h in held])
     ranks = held_ranks(backend, backend.asarray(left), backend.asarray(right), wanted, (indptr, np.nonzero(seen)[1]), never, 9)
     scores, plain = left @ right.T, []
     for user in range(12):
@@ -122,18 +131,18 @@ def test_the_choice_is_the_best_that_was_tried():
     group = rng.integers(0, 3, (60, 1))
     rows, cols = np.nonzero(rng.random((60, 30)) < np.where(group == np.arange(30) % 3, 0.5, 0.03))
     data = Positives(rows, cols, None, (60, 30))
-    quick = replace(SETTINGS, steps=2)
-    settings, curve = choose_implicit(data, backend, quick, np.float64, zeros=True, regularization=True)
+    quick = replace(SETTINGS, inner_max_iter=2)
+    settings, curve = select_implicit(data, backend, quick, np.float64, zeros=True, regularization=True)
     best = max(curve, key=lambda c: c.ndcg)
     assert (settings.zeros, settings.regularization) == (best.zeros, best.regularization)
     assert len(curve) > 6
-    only, curve = choose_implicit(data, backend, quick, np.float64, zeros=False, regularization=True)
+    only, curve = select_implicit(data, backend, quick, np.float64, zeros=False, regularization=True)
     assert only.zeros == SETTINGS.zeros
     assert {c.zeros for c in curve} == {SETTINGS.zeros}
-    fewer, again = choose_implicit(data, backend, quick, np.float64, zeros=False, regularization=True, sweeps=True)
+    fewer, again = select_implicit(data, backend, quick, np.float64, zeros=False, regularization=True, max_iter=True)
     assert again == curve
-    assert fewer == replace(only, sweeps=fewer.sweeps)
-    assert fewer.sweeps in {-(-quick.sweeps * k // 4) for k in (2, 3, 4)}
+    assert fewer == replace(only, max_iter=fewer.max_iter)
+    assert fewer.max_iter in {-(-quick.max_iter * k // 4) for k in (2, 3, 4)}
 
 
 def test_more_lists_are_asked_for_until_a_difference_is_clear():
@@ -161,7 +170,7 @@ def test_more_lists_are_asked_for_until_a_difference_is_clear():
 
 def test_nothing_to_hold_out_keeps_the_settings():
     data = Positives(np.arange(5), np.arange(5), None, (5, 5))  # one each
-    found = choose_implicit(data, get_backend(), SETTINGS, np.float32, zeros=True, regularization=True)
+    found = select_implicit(data, get_backend(), SETTINGS, np.float32, zeros=True, regularization=True)
     assert found == (SETTINGS, [])
 
 

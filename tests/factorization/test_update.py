@@ -9,8 +9,8 @@ pytest.importorskip("sklearn")
 
 import lorank as lr
 from lorank.factorization import Settings, centred_problem, fit_factors
-from lorank.factorization.als import held
-from lorank.factorization.strangers import with_strangers
+from lorank.factorization.factors import fixed_coordinate
+from lorank.factorization.update import add_unseen
 
 
 @pytest.fixture(scope="module")
@@ -25,28 +25,28 @@ def data():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("settings", [Settings(2), Settings(2, 3.0), Settings(2, offsets=False)])
+@pytest.mark.parametrize("settings", [Settings(2), Settings(2, 3.0), Settings(2, biases=False)])
 def test_the_shift_is_that_of_least_squares(data, weighted, settings):
     pairs, values, new = data
     pairs, values = pairs[~new], values[~new]
     weights = np.random.default_rng(0).uniform(0.5, 2, len(values)) if weighted else None
-    problem, mean = centred_problem(pairs[:, 0], pairs[:, 1], values, (150, 80), weights, centre=settings.offsets)
+    problem, mean = centred_problem(pairs[:, 0], pairs[:, 1], values, (150, 80), weights, centre=settings.biases)
     plain = fit_factors(problem, mean, settings).model.host()
-    model = with_strangers(problem, plain)
+    model = add_unseen(problem, plain)
     w = np.ones(len(values)) if weights is None else weights
     for columns, shift, own, other in (
-        (False, model.row_stranger, plain.stranger(False), plain.cols[pairs[:, 1]]),
-        (True, model.col_stranger, plain.stranger(True), plain.rows[pairs[:, 0]]),
+        (False, model.row_unseen, plain.unseen_factors(False), plain.cols[pairs[:, 1]]),
+        (True, model.col_unseen, plain.unseen_factors(True), plain.rows[pairs[:, 0]]),
     ):
-        free = np.arange(len(shift)) != held(len(shift), columns, settings.offsets)
+        free = np.arange(len(shift)) != fixed_coordinate(len(shift), columns, settings.biases)
         P = (model.col_precision if columns else model.row_precision)[np.ix_(free, free)] / model.noise
         r = values - mean - other @ own
         dense = np.linalg.solve((w[:, None] * other[:, free]).T @ other[:, free] + P, other[:, free].T @ (w * r))
         np.testing.assert_allclose(shift[free], dense, rtol=1e-6, atol=1e-9)
         assert (shift[~free] == 0).all()
-    np.testing.assert_allclose(model.rows[149], plain.rows[149] + model.row_stranger)
+    np.testing.assert_allclose(model.rows[149], plain.rows[149] + model.row_unseen)
     np.testing.assert_array_equal(model.rows[:120], plain.rows[:120])
-    np.testing.assert_array_equal(model.stranger(False), plain.stranger(False) + model.row_stranger)
+    np.testing.assert_array_equal(model.unseen_factors(False), plain.unseen_factors(False) + model.row_unseen)
 
 
 @pytest.mark.parametrize("features", [False, True])
@@ -61,7 +61,7 @@ def test_strangers_are_predicted_better(data, features, tmp_path):
         guess = model.predict(pairs[new]) - plain.cols[pairs[new, 1]] @ shift
         return np.sqrt(np.mean((guess - values[new]) ** 2))
 
-    assert error(0 * plain.row_stranger) < 0.97 * error(plain.row_stranger)
+    assert error(0 * plain.row_unseen) < 0.97 * error(plain.row_unseen)
     again = lr.load(model.save(tmp_path / "m.lorank"))
     np.testing.assert_array_equal(again.predict(pairs[new]), model.predict(pairs[new]))
     beyond = model.predict([[999, 3]])

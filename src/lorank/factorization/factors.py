@@ -1,0 +1,102 @@
+"""Factors of rows and columns with their priors: the state of the ALS solvers.
+
+X is a product of factors, ``X = L R^T``. With biases, ``L = [U, b, 1]`` and ``R = [V, 1, c]``, so that
+``X = U V^T + b 1^T + 1 c^T``: biases are factors like any other, with one coordinate of the other side fixed at 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..backends import Array, Arrays, backend_of
+from ..geometry import FixedRank
+from ..geometry.factored_point import Unfactored
+from ..problems import Completion, Problem
+from .feature_priors import FeatureRegression
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What alternating solvers carry along.
+
+    Attributes
+    ----------
+    rows, cols : (n1, k) and (n2, k) arrays
+        L and R: with biases, k is the rank + 2. These and the covariances are where the data are, the rest is NumPy's.
+    row_cov, col_cov : arrays of k (k + 1) / 2 columns, or None
+        Upper triangles of the covariances, where the solver knows them.
+    row_prior, col_prior : (precision, shift)
+        The last priors: a (k, k) matrix, and it times the prior's mean.
+    noise : float
+        The precision of the values, one over their noise's variance.
+    row_noise, col_noise : arrays or None
+        Factors on it for each row and each column, where the solver tells them apart.
+    row_regression, col_regression : FeatureRegression or None
+        How the priors' means depend on features, where there are any.
+    """
+
+    rows: Array
+    cols: Array
+    row_prior: tuple[np.ndarray, np.ndarray]
+    col_prior: tuple[np.ndarray, np.ndarray]
+    noise: float = 1.0
+    row_cov: Array | None = None
+    col_cov: Array | None = None
+    row_noise: np.ndarray | None = None
+    col_noise: np.ndarray | None = None
+    row_regression: FeatureRegression | None = None
+    col_regression: FeatureRegression | None = None
+
+    def point(self, backend: Arrays | None = None) -> FixedRank:
+        """``L R^T``."""
+        return Unfactored(self.rows, self.cols, backend or backend_of(self.rows))
+
+    def distance(self, other: Factors, backend: Arrays) -> float:
+        """``|L R^T - L' R'^T|_F`` by Gram products: good to about eight digits of the larger one."""
+        mixed = np.sum(backend.gram(self.rows, other.rows) * backend.gram(self.cols, other.cols))
+        return float(np.sqrt(max(self._square(backend) + other._square(backend) - 2 * mixed, 0.0)))
+
+    def _square(self, backend: Arrays) -> float:
+        """``|L R^T|_F^2``, kept: each point is the new one of a step, and the old one of the next."""
+        found: float | None = vars(self).get("_squared")
+        if found is None:
+            found = float(np.sum(backend.gram(self.rows, self.rows) * backend.gram(self.cols, self.cols)))
+            vars(self)["_squared"] = found
+        return found
+
+    def numpy(self, backend: Arrays) -> Factors:
+        """The same in main memory."""
+        covs = [None if a is None else backend.to_numpy(a) for a in (self.row_cov, self.col_cov)]
+        rows, cols = backend.to_numpy(self.rows), backend.to_numpy(self.cols)
+        return replace(self, rows=rows, cols=cols, row_cov=covs[0], col_cov=covs[1])
+
+
+def factors_of_point(problem: Problem, X: FixedRank, biases: bool) -> Factors:
+    """Balanced factors of a point ``U diag(s) V^T``, with biases of zero appended where ``biases`` is True."""
+    backend = problem.backend
+    root = backend.astype(X.s, np.float64) ** 0.5
+    rows, cols = (backend.astype(a, np.float64) * root for a in (X.U, X.V))
+    if biases:
+        zeros, ones = ([backend.zeros((n, 1), np.float64) + one for n in X.shape] for one in (0.0, 1.0))
+        rows = backend.concat([rows, zeros[0], ones[0]])
+        cols = backend.concat([cols, ones[1], zeros[1]])
+    k = rows.shape[1]
+    prior = (np.eye(k), np.zeros(k))
+    return Factors(rows, cols, prior, prior)
+
+
+def zero_factors(problem: Completion, rank: int, biases: bool) -> Factors:
+    """Factors that are zero, with the coordinates of the biases appended where ``biases`` is True."""
+    k = rank + 2 * biases
+    rows, cols = (problem.backend.zeros((n, k), np.float64) for n in problem.shape)
+    if biases:
+        rows[:, k - 1] = cols[:, k - 2] = 1
+    prior = (np.eye(k), np.zeros(k))
+    return Factors(rows, cols, prior, prior)
+
+
+def fixed_coordinate(width: int, columns: bool, biases: bool) -> int:
+    """Index of the coordinate of a row (column) that is fixed at 1; -1 without biases."""
+    return -1 if not biases else width - 2 if columns else width - 1
