@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lorank.backends import backend_of
 from lorank.datasets import random_completion
 from lorank.geometry import FixedRank, Tangent
-from lorank.problems import Completion, Problem
+from lorank.problems import Completion, MatrixProblem
 
 DTYPES = [np.dtype(name) for name in ("float32", "float64", "complex64", "complex128")]
 
@@ -82,11 +82,11 @@ def random_problem(rng, shape, dtype, backend=None, density=0.6) -> Completion:
     return Completion(rows, cols, random_array(rng, len(rows), dtype), shape, backend=backend)
 
 
-class PlainSensing(Problem):
+class PlainSensing(MatrixProblem):
     """Dense matrices, and no more than a model needs: no split, no frame, no blocks."""
 
     def __init__(self, A, y):
-        super().__init__(y, A.shape[1:], gain=len(y))
+        super().__init__(y, A.shape[1:], operator_scale=len(y))
         self.A = A.reshape(len(A), -1)
 
     def forward(self, left, right):

@@ -108,7 +108,9 @@ CALLS: dict[str, Call] = {
     "Completion": Call(lr.Completion, {**COMPLETION, "weights": np.ones(30), "backend": "reference"}, {}),
     "from_sparse": Call(lr.Completion.from_sparse, {"S": scipy.sparse.coo_array(TABLE[:3] ** 0)}, {"S": "sparse|observ"}),
     "from_dense": Call(lr.Completion.from_dense, {"a": np.ones((6, 5))}, {"a": "array|matrix|observations|values"}),
-    "Sensing": Call(lr.Sensing, {"A": SENSING, "y": np.ones(40), "shape": (6, 5), "gain": 1.0, "backend": "reference"}, {}),
+    "Sensing": Call(
+        lr.Sensing, {"A": SENSING, "y": np.ones(40), "shape": (6, 5), "operator_scale": 1.0, "backend": "reference"}, {}
+    ),
     "PhaseRetrieval": Call(
         lr.PhaseRetrieval, {"A": A, "y": (A @ SIGNAL) ** 2, "row_norms": "auto", "seed": 0, "backend": "reference"}, {}
     ),

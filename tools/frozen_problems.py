@@ -21,18 +21,18 @@ import lorank as lr
 from lorank.factorization.als import RegularizedALS
 from lorank.phase import AutoPhase
 from lorank.plans import SOLVERS
-from lorank.solvers import Sweeps
+from lorank.solvers import ALS
 
 
 class Plain(lr.Completion):
     """Completion without what solvers use of its structure: no blocks, no balancing, no tight frame."""
 
-    tight_frame = None
+    frame_constant = None
 
     def blocks(self, X: Any) -> Any:
         return None
 
-    def balanced(self) -> Any:
+    def rescaled(self) -> Any:
         return None
 
 
@@ -43,7 +43,7 @@ def auto_phase(**options: Any) -> Any:
 # ----------------------------------------------------------------------------------------------------------------- problems
 
 
-class Bare(lr.Problem):
+class Bare(lr.problems.MatrixProblem):
     """A user's own model: forward and adjoint only."""
 
     def __init__(self, A: np.ndarray, y: np.ndarray, shape: tuple[int, int]) -> None:
@@ -251,10 +251,11 @@ add("full_rank_ill", ill(12, 12, 1.0, 1e6, 1), 12, tol=1e-13, max_iter=300)
 small = even(80, 70, 3, oversampling=6, seed=1)
 for name in SOLVERS:
     add(f"solver_{name}", small, 3, name, max_iter=200)
-for name in ("spectral", "staged", "continuation", "balanced"):
+for name in ("spectral", "staged", "continuation"):
     add(f"start_{name}", small, 3, start=name)
+add("start_balanced", small, 3, start="rescaled")
 add("solver_irls", even(80, 70, 3, oversampling=1.8, seed=1), 3, lr.solvers.IRLS, max_iter=200)
-add("solver_sweeps", small, 3, Sweeps, max_iter=100)
+add("solver_sweeps", small, 3, ALS, max_iter=100)
 add("solver_alternating", noisy, 3, RegularizedALS, stop=lr.stopping.Iterations(20))
 add("solver_niht_sensing", lambda: lr.datasets.random_sensing(30, 25, 2, seed=1)[0], 2, "niht", max_iter=200)
 add("solver_fisher", phase(60, oversampling=8, seed=1), 1, lambda: lr.solvers.RCG(reweighting=lr.phase.Fisher()), max_iter=200)

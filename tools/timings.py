@@ -48,7 +48,7 @@ def kernels() -> dict[str, Callable[[], object]]:
 
     return {
         "gradient": gradient,
-        "line search": lambda: problem.energy(xi),
+        "line search": lambda: problem.squared_image_norm(xi),
         "entries": lambda: truth.entries(rows, cols),
         "retraction": lambda: retract(xi, -1e-3),
         "problem": lambda: lr.Completion(rows, cols, problem.y, problem.shape),

@@ -35,7 +35,7 @@ def test_gradients_are_the_same(name, weights):
     for quantity in ("GV", "GhU", "core", "row_squares", "col_squares", "residual_norm"):
         np.testing.assert_allclose(getattr(b, quantity), getattr(a, quantity), rtol=1e-11, atol=1e-11)
     xi = X.manifold.gradient(X, a, lr.geometry.Weights())
-    assert b.energy(xi) == pytest.approx(a.energy(xi), rel=1e-12)
+    assert b.squared_image_norm(xi) == pytest.approx(a.squared_image_norm(xi), rel=1e-12)
     np.testing.assert_allclose(two.backend.to_numpy(b.dual), a.dual, rtol=1e-11, atol=1e-12)
 
 
@@ -71,7 +71,7 @@ def test_the_second_order_and_irls_run_on_it(blocks):
         stop = lr.stopping.Iterations(3)
         a, b = (lr.solve(p, 3, solver, stop=stop, max_iter=3) for p in (one, two))
         np.testing.assert_allclose(b.history.residual, a.history.residual, rtol=1e-5, atol=1e-11)
-    balanced = two.balanced()
+    balanced = two.rescaled()
     assert balanced is None or balanced.problem.backend is two.backend
 
 

@@ -115,7 +115,9 @@ def test_functions_of_tensors():
     )
     assert truth.distance(lr.solve(problem, 2).X.numpy()) < 1e-4 * truth.norm()
     with pytest.raises(ValueError, match="cannot be moved to another device"):
-        lr.Sensing.from_functions(lambda *a: np.ones(3), lambda p: np.ones((2, 2)), np.ones(3), (2, 2), gain=1.0).to(DEVICE)
+        lr.Sensing.from_functions(lambda *a: np.ones(3), lambda p: np.ones((2, 2)), np.ones(3), (2, 2), operator_scale=1.0).to(
+            DEVICE
+        )
 
 
 def test_functions_of_numpy_arrays_cannot_run_on_a_gpu():

@@ -126,8 +126,8 @@ NUMBERS = [
     (solvers.GaussNewton, "tol", [0, -1, 1]),
     (solvers.GaussNewton, "max_steps", [0, -1, 2.5]),
     (solvers.GaussNewton, "tries", [0, -1, 2.5]),
-    (solvers.Sweeps, "damping", [0, -1, INF]),
-    (solvers.Sweeps, "relaxation", [0, -1, 2, INF]),
+    (solvers.ALS, "damping", [0, -1, INF]),
+    (solvers.ALS, "relaxation", [0, -1, 2, INF]),
     (solvers.RCG, "restart", [1.1, INF]),
     (solvers.IRLS, "rate", [0, -1, 1]),
     (solvers.IRLS, "tol", [0, -1, 1]),
@@ -204,7 +204,7 @@ OBJECTS = [
     (solvers.RGD, "step_rule", r"a step rule such as lorank\.steps\.Exact\(\)", [steps.Exact, "exact", 0.5]),
     (Robust, "plain", "an Auto object", [Auto, "auto", None]),
     (Robust, "solver", "an RCG object", [solvers.RCG, "rcg", None]),
-    (Robust, "sweeps", "a Sweeps object", [solvers.Sweeps, "sweeps", None]),
+    (Robust, "sweeps", "an ALS object", [solvers.ALS, "sweeps", None]),
     (Robust, "schedules", "a tuple of Schedule objects", [(), [Schedule()], (1,), None]),
     (solvers.RGD, "safeguard", r"a safeguard such as lorank\.solvers\.Safeguard", [solvers.Safeguard, "none", 1.05, False]),
     (solvers.RCG, "metric", "a metric such as", [metrics.Canonical, "canonical", None]),
@@ -217,7 +217,7 @@ OBJECTS = [
     (solvers.Safeguard, "fallbacks", "a tuple of Fallback objects", [[], None, (steps.Exact(),), solvers.Fallback]),
     (Auto, "solver", "a solver such as", [solvers.RCG, "rcg", None]),
     (Auto, "finer", "a solver such as", [solvers.RCG, "rcg", None]),
-    (Auto, "sweeps", "a solver such as", [solvers.Sweeps, "sweeps", None]),
+    (Auto, "sweeps", "a solver such as", [solvers.ALS, "sweeps", None]),
     (RegularizedALS, "penalty", "one of 'nuclear', 'frobenius'", ["l1", None]),
     (RegularizedALS, "biases", "True or False", [1, None, "yes"]),
     (RegularizedALS, "initial", "the Factors of another fit", ["abc", lr.FixedRank]),
@@ -236,7 +236,7 @@ OBJECTS = [
     (metrics.RowColumn, "epsilon", r"a policy such as lorank\.metrics\.Median\(\)", [metrics.Median, 1e-3, None, "median"]),
     (metrics.Shampoo, "epsilon", "a policy such as", [metrics.Median, 1e-3, None]),
     (metrics.FullShampoo, "epsilon", "a policy such as", [metrics.Median, 1e-3, None]),
-    (starts.BalancedStart, "start", "a function", [starts.Staged, "staged", None]),
+    (starts.RescaledStart, "start", "a function", [starts.Staged, "staged", None]),
 ]
 
 
@@ -343,7 +343,7 @@ def test_other_arguments_of_random_problems_and_checks():
             lr.datasets.sample_pattern(*arguments)
     problem, _ = lr.datasets.random_completion(8, 6, 1)
     for test in (lr.testing.dot_test, lr.testing.check_gradient):
-        with pytest.raises(ValueError, match="problem must be a measurement model"):
+        with pytest.raises(ValueError, match="problem must be"):
             test(np.eye(3), rank=1)
         with pytest.raises(ValueError, match="rank must be a whole number, 1 or more"):
             test(problem, rank=0)

@@ -53,8 +53,8 @@ def test_entries_of_the_measuring_matrices_are_gaussian(normalized, dtype):
         assert part.var() == pytest.approx(variance / len(parts), rel=0.03)
     fourth = (double(parts[0]) ** 4).mean() / double(parts[0]).var() ** 2
     assert fourth == pytest.approx(3, rel=0.05)
-    assert problem.gain == pytest.approx(1.0 if normalized else 2000, rel=0.03)
-    assert np.linalg.norm(problem.y) ** 2 / truth.norm() ** 2 == pytest.approx(problem.gain, rel=0.15)
+    assert problem.operator_scale == pytest.approx(1.0 if normalized else 2000, rel=0.03)
+    assert np.linalg.norm(problem.y) ** 2 / truth.norm() ** 2 == pytest.approx(problem.operator_scale, rel=0.15)
 
 
 def test_noise_in_sensing(dtype):

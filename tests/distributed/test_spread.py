@@ -219,7 +219,7 @@ def test_rows_never_observed_are_emptied_alike():
             problem = lr.Completion(*data, backend=backend)
         a = problem.observations.times(problem.y, right) + 1.0
         b = problem.observations.adjoint_times(problem.y, left) + 1.0
-        found.append(problem.restrict(lr.FixedRank.from_factors(a, b, backend=problem.backend)).numpy().to_dense())
+        found.append(problem.project_feasible(lr.FixedRank.from_factors(a, b, backend=problem.backend)).numpy().to_dense())
     np.testing.assert_allclose(found[1], found[0], atol=1e-12)
     assert abs(found[1][4]).max() < 1e-13
     assert abs(found[1][:, 7]).max() < 1e-13

@@ -41,10 +41,10 @@ def test_blocks_on_both_sides_against_their_dense_twin(dtype, backend):
     damping = rng.random(RANK) + 0.1
     inverses, xi = block_inverses(problem, X, damping), random_tangent(rng, X)
     mask, Y = dense_data(problem)[1], X.numpy()
-    shift = np.diag(damping + 1e-6 * problem.gain)
+    shift = np.diag(damping + 1e-6 * problem.operator_scale)
     by_rows = [Y.V[seen].conj().T @ Y.V[seen] + shift for seen in mask]
     by_cols = [Y.U[seen].conj().T @ Y.U[seen] + shift for seen in mask.T]
-    expected = problem.gain * dense_sum(xi, by_rows, by_cols)
+    expected = problem.operator_scale * dense_sum(xi, by_rows, by_cols)
     np.testing.assert_allclose(
         dense_tangent(inverses.solve(X, *sides(xi))), expected, rtol=1e-9, atol=1e-9 * abs(expected).max()
     )

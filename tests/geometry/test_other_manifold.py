@@ -159,7 +159,7 @@ class TuckerGradient:
     def at(self, X):
         return TuckerGradient(self.problem, X)
 
-    def energy(self, xi):
+    def squared_image_norm(self, xi):
         return float((xi.dense[self.problem.mask] ** 2).sum())
 
 
@@ -168,7 +168,7 @@ class TensorCompletion(lr.Problem):
 
     def __init__(self, data, mask):
         self.data, self.mask = data, mask
-        super().__init__(data[mask], data.shape, gain=mask.mean())
+        super().__init__(data[mask], data.shape, operator_scale=mask.mean())
 
     def forward(self, left, right):
         raise NotImplementedError
@@ -184,7 +184,7 @@ def case(seed=0, shape=(14, 12, 10), rank=(3, 2, 2)):
     core = rng.standard_normal(rank)
     truth = Tucker(core, [np.linalg.qr(rng.standard_normal((n, r)))[0] for n, r in zip(shape, rank, strict=True)])
     problem = TensorCompletion(truth.dense(), rng.random(shape) < 0.5)
-    start = truncated(np.where(problem.mask, problem.data, 0) / problem.gain, rank)
+    start = truncated(np.where(problem.mask, problem.data, 0) / problem.operator_scale, rank)
     return problem, truth, start
 
 

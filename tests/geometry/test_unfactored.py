@@ -13,14 +13,14 @@ import lorank.factorization.als
 import lorank.factorization.variational
 from lorank.backends import get_backend
 from lorank.geometry import FixedRank
-from lorank.geometry.factored_point import Unfactored
+from lorank.geometry.factored_point import FactoredPoint
 from lorank.loop.runner import run
 
 
 def pair():
     rng = np.random.default_rng(0)
     left, right = rng.standard_normal((7, 3)), rng.standard_normal((5, 3))
-    return left, right, Unfactored(left, right, get_backend("reference"))
+    return left, right, FactoredPoint(left, right, get_backend("reference"))
 
 
 def test_it_is_the_same_point(monkeypatch):
@@ -39,7 +39,7 @@ def test_it_is_the_same_point(monkeypatch):
 
 def test_the_rank_is_that_of_the_point_where_factors_are_wider_than_it():
     rng = np.random.default_rng(1)
-    X = Unfactored(rng.standard_normal((2, 3)), rng.standard_normal((5, 3)), get_backend("reference"))
+    X = FactoredPoint(rng.standard_normal((2, 3)), rng.standard_normal((5, 3)), get_backend("reference"))
     before = X.rank
     assert before == len(X.s) == X.rank == 2
 
@@ -57,7 +57,7 @@ def test_somebody_else_may_factor_it_meanwhile(monkeypatch):
     assert X.U.shape == (7, 3)
     np.testing.assert_allclose((X.U * X.s) @ X.V.T, left @ right.T, atol=1e-12)
     X._sides = None  # between the look at an empty slot and the one at the factors
-    assert Unfactored.__getattr__(X, "s") is X.s
+    assert FactoredPoint.__getattr__(X, "s") is X.s
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda X: pickle.loads(pickle.dumps(X))])

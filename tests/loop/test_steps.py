@@ -88,7 +88,7 @@ def test_energy_and_slope_against_dense(shape, seed, dtype, backend):
     problem, xi, G, _, _ = line(seed, shape, dtype, backend)
     y, mask = dense_data(problem)
     z, residual = np.where(mask, dense_tangent(xi), 0), np.where(mask, dense_point(xi.X) - y, 0)
-    assert_close(problem.energy(xi), np.linalg.norm(z) ** 2, dtype, scale=xi.norm() ** 2)
+    assert_close(problem.squared_image_norm(xi), np.linalg.norm(z) ** 2, dtype, scale=xi.norm() ** 2)
     size = np.linalg.norm(dense_point(xi.X)) + np.linalg.norm(y)
     assert_close(xi.inner(G), np.vdot(residual, z).real, dtype, scale=size * xi.norm())
 
@@ -100,7 +100,7 @@ def test_exact_step_of_a_direction_that_is_not_seen_is_zero(backend):
 
 @pytest.mark.parametrize("factor", [0.5, 0.7])
 def test_constant(factor, dtype, backend):
-    """``factor low / gain``, with gain = m / (n1 n2)."""
+    """``factor low / operator_scale``, with operator_scale = m / (n1 n2)."""
     problem, xi, G, weights, _ = line(1, (6, 5), dtype, backend)
     assert Constant(factor)(problem, xi, G, weights) == pytest.approx(factor * 0.25 * 30 / problem.m, rel=1e-14)
     assert Constant(factor)(problem, xi, G, Weights()) == pytest.approx(factor * 30 / problem.m, rel=1e-14)
@@ -134,9 +134,9 @@ def test_polyaks_step_is_bounded_where_nothing_more_can_be_fitted():
     G = problem.gradient(X)
     xi = riemannian_gradient(X, G, Weights())
     assert 1e-8 * G.residual_norm < xi.norm() < 1e-4 * G.residual_norm
-    assert Polyak(longest=np.inf)(problem, xi, G, Weights()) > 1e6 / problem.gain
-    assert Polyak()(problem, xi, G, Weights()) == pytest.approx(1e3 / problem.gain)
-    assert Polyak(longest=5)(problem, xi, G, Weights(high=3.0)) == pytest.approx(15 / problem.gain)
+    assert Polyak(longest=np.inf)(problem, xi, G, Weights()) > 1e6 / problem.operator_scale
+    assert Polyak()(problem, xi, G, Weights()) == pytest.approx(1e3 / problem.operator_scale)
+    assert Polyak(longest=5)(problem, xi, G, Weights(high=3.0)) == pytest.approx(15 / problem.operator_scale)
     with pytest.raises(ValueError, match="longest must be positive"):
         Polyak(longest=0)
 

@@ -133,7 +133,7 @@ def test_a_constant_step_is_constant_under_shampoo(make, backend):
     for G, _ in steps:
         weights, memory = metric.weights(G, memory)
         found.append(rule(problem, None, G, weights))
-    assert found == pytest.approx([0.7 * np.sqrt(0.5) / problem.gain] * len(steps))
+    assert found == pytest.approx([0.7 * np.sqrt(0.5) / problem.operator_scale] * len(steps))
 
 
 def test_full_shampoo_refuses_large_matrices(backend):

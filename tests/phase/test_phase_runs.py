@@ -38,7 +38,7 @@ def test_the_image_after_a_retraction_needs_no_product(kind, rank, dtype, backen
     X = hermitian_point(rng, A.shape[1], rank, dtype, backend)
     counter = count(problem)
     xi, G = hermitian_tangent(rng, X), problem.gradient(X)
-    G.energy(xi)
+    G.squared_image_norm(xi)
     assert counter.applied == 2  # A U and A P
     for alpha in (-0.3, 1e-3, 2.0):  # also several from one point, as a safeguard tries them
         Y = retract(xi, alpha)
@@ -53,7 +53,7 @@ def test_no_image_is_made_up(backend):
     X = hermitian_point(rng, N, 2, np.complex128, backend)
     counter = count(problem)
     xi, G = hermitian_tangent(rng, X), problem.gradient(X)
-    G.energy(xi)
+    G.squared_image_norm(xi)
     Y = retract(xi, 0.5)
     off = Y.U + backend.asarray(1e-10 * random_array(rng, Y.U.shape, np.complex128))
     far, wide = (hermitian_point(rng, N, rank, np.complex128, backend).U for rank in (2, 3))
@@ -70,7 +70,7 @@ def test_a_step_without_length_leaves_no_line(dtype):
     X, Y = (hermitian_point(np.random.default_rng(k), N, 2, dtype) for k in range(2))
     nothing = np.zeros_like(X.U)
     G = problem.gradient(X)
-    G.energy(Tangent(X, np.eye(2, dtype=dtype), nothing, nothing))
+    G.squared_image_norm(Tangent(X, np.eye(2, dtype=dtype), nothing, nothing))
     assert_close(G.at(Y).image, A @ Y.U, dtype)
 
 
@@ -82,7 +82,7 @@ def test_images_are_refreshed(monkeypatch):
     counter = count(problem)
     for _ in range(9):
         xi = hermitian_tangent(rng, G.X)
-        G.energy(xi)
+        G.squared_image_norm(xi)
         X, before = retract(xi, 0.1), counter.applied
         G = G.at(X)
         np.testing.assert_allclose(G.image, A @ X.U, atol=1e-13)
@@ -143,7 +143,7 @@ def test_runs_in_other_threads_change_nothing(kind):
 
 def test_problems_keep_nothing_of_a_run():
     problem, _ = lr.datasets.random_phase(12, seed=1)
-    caches = {"largest", "gram_operator", "probes", "probe_image", "rough_map", "rough_gram"}  # made of the data alone
+    caches = {"max_abs", "gram_operator", "probes", "probe_image", "rough_map", "rough_gram"}  # made of the data alone
     before = {name: id(value) for name, value in vars(problem).items()}
     for name in ("adaptive-prgd", "rcg", "auto", lr.phase.MessagePassing()):
         lr.solve(problem, 1, name, max_iter=5)
@@ -298,7 +298,7 @@ def test_restrict_is_the_nearest_semidefinite_matrix(rank, dtype, backend):
     X = random_point(rng, (N, N), rank, dtype, backend)
     near = FixedRank.from_factors(X.U * X.s, X.U + 0.3 * X.V, backend=backend)
     for Y in (X, near, FixedRank(X.U, X.s, backend.copy(X.U), backend), FixedRank(X.U, X.s, -X.U, backend)):
-        Z = problem.restrict(Y)
+        Z = problem.project_feasible(Y)
         dense = dense_point(Y)
         values, vectors = np.linalg.eigh((dense + dense.conj().T) / 2)
         values, vectors = np.maximum(values[::-1][:rank], 0), vectors[:, ::-1][:, :rank]
@@ -309,7 +309,7 @@ def test_restrict_is_the_nearest_semidefinite_matrix(rank, dtype, backend):
         assert_close(Z.s, values, dtype, 100, scale=2)
         assert_close(dense_point(Z), (vectors * values) @ vectors.conj().T, dtype, 200, scale=2)
     Z = hermitian_point(rng, N, rank, dtype, backend)
-    assert problem.restrict(Z) is Z
+    assert problem.project_feasible(Z) is Z
 
 
 def test_zero_measurements_give_zero():

@@ -93,7 +93,7 @@ def test_the_start_is_better_than_the_plain_spectral_one(dtype):
     for seed in range(5):
         problem, x = lr.datasets.random_phase(100, oversampling=4, dtype=dtype, seed=seed)
         rng = np.random.default_rng(seed)
-        points = problem.rank_one(rng), lr.starts.Spectral()(problem, 1, rng)
+        points = problem.rank_one_point(rng), lr.starts.Spectral()(problem, 1, rng)
         errors.append([lr.phase.phase_distance(problem.signal(X), x) for X in points])
     better, plain = np.median(errors, 0)
     assert better < 0.8 * plain
@@ -102,6 +102,6 @@ def test_the_start_is_better_than_the_plain_spectral_one(dtype):
 def test_the_staged_start_is_this_one():
     problem, _ = lr.datasets.random_phase(30, oversampling=4, seed=1)
     one, other = (
-        start(np.random.default_rng(0)) for start in (problem.rank_one, lambda rng: lr.starts.Staged()(problem, 1, rng))
+        start(np.random.default_rng(0)) for start in (problem.rank_one_point, lambda rng: lr.starts.Staged()(problem, 1, rng))
     )
     np.testing.assert_array_equal(one.U, other.U)

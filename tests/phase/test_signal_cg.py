@@ -115,7 +115,7 @@ def test_products_are_two_an_iteration():
             return getattr(rough, name)
 
     rough = problem.rough_map
-    X = problem.rank_one(np.random.default_rng(0))
+    X = problem.rank_one_point(np.random.default_rng(0))
     vars(problem)["rough_map"] = Counting()
     result = lr.solve(problem, 1, SignalCG(), start=X, tol=1e-8)
     assert result.converged

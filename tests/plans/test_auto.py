@@ -65,12 +65,12 @@ def test_barely_sampled_data(kappa):
 class Plain(lr.Completion):
     """A model that says nothing about itself beyond forward and adjoint."""
 
-    tight_frame = None
+    frame_constant = None
 
     def blocks(self, X):
         return None
 
-    def balanced(self):
+    def rescaled(self):
         return None
 
 

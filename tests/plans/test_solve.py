@@ -170,7 +170,7 @@ def test_spectral_start_against_the_dense_svd(easy, backend):
     dense = np.zeros(problem.shape)
     dense[problem.rows, problem.cols] = problem.y
     problem = lr.Completion(problem.rows, problem.cols, problem.y, problem.shape, backend=backend)
-    expected = lr.FixedRank.from_dense(dense / problem.gain, 2)
+    expected = lr.FixedRank.from_dense(dense / problem.operator_scale, 2)
     start = lr.starts.Spectral(tol=1e-10, restarts=50)(problem, 2, np.random.default_rng(0))
     assert expected.distance(start) < 1e-7 * expected.norm()
 
@@ -205,7 +205,7 @@ def test_overflow_ends_with_a_status_too(easy):
 def test_data_beyond_safe_arithmetic_are_refused(easy, dtype, scale):
     problem, _ = easy
     scaled = lr.Completion(problem.rows, problem.cols, (problem.y * scale).astype(dtype), problem.shape)
-    with pytest.raises(ValueError, match=r"computes safely from .*: divide the measurements by"):
+    with pytest.raises(ValueError, match=r"largest measurement .*divide the measurements by"):
         lr.solve(scaled, 2)
 
 

@@ -9,8 +9,8 @@ import scipy.sparse.linalg
 import lorank as lr
 
 
-class DenseSensing(lr.Problem):
-    """y_i = <A_i, X> with Gaussian A_i of variance 1/m, so that the gain is 1."""
+class DenseSensing(lr.problems.MatrixProblem):
+    """y_i = <A_i, X> with Gaussian A_i of variance 1/m, so that the operator_scale is 1."""
 
     def __init__(self, shape, m, truth, *, dtype=np.float64, seed=0):
         rng = np.random.default_rng(seed)
@@ -105,7 +105,7 @@ def test_a_gradient_with_weights_that_a_step_chooses():
     xi = X.manifold.gradient(X, G, lr.geometry.Weights())
     left, right = xi.factors()
     image = np.einsum("kij,ij->k", sensing.a, left @ right.T)
-    assert G.energy(xi) == pytest.approx(weights @ image**2, rel=1e-12)
+    assert G.squared_image_norm(xi) == pytest.approx(weights @ image**2, rel=1e-12)
 
     completion = lr.Completion.from_dense(truth.to_dense(), loss="huber")
     weights = rng.uniform(0.5, 2, 35)

@@ -24,7 +24,7 @@ def test_observations_are_kept_in_row_major_order(backend):
     np.testing.assert_array_equal(host(problem.y), VALUES)
     assert problem.m == 5
     assert problem.shape == (3, 3)
-    assert problem.gain == pytest.approx(5 / 9)
+    assert problem.operator_scale == pytest.approx(5 / 9)
 
 
 def test_the_shape_may_be_left_out():
@@ -215,7 +215,7 @@ def test_the_residual_sums_of_a_line_search_agree_with_the_slope(backend):
     xi = riemannian_gradient(X, G, Weights())
     inner, squares = problem.observations.line_sums(xi.blocks(), G.residual)
     assert inner == pytest.approx(xi.inner(G))  # <A X - y, A xi> = <G, xi>
-    assert squares == pytest.approx(problem.energy(xi))
+    assert squares == pytest.approx(problem.squared_image_norm(xi))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
@@ -224,7 +224,7 @@ def test_balancing_against_its_definition(dtype, backend):
         60, 50, 2, oversampling=6, factors="ill-scaled", spread=1.5, dtype=dtype, seed=1, backend=backend
     )
     truth = on(backend, truth)
-    balanced = problem.balanced()
+    balanced = problem.rescaled()
     twin = balanced.problem
     np.testing.assert_array_equal(host(twin.rows), host(problem.rows))
     left, right = host(balanced.rows), host(balanced.cols)
@@ -246,14 +246,14 @@ def test_balancing_against_its_definition(dtype, backend):
 
 
 def test_nothing_to_balance():
-    assert lr.datasets.random_completion(100, 90, 8, factors="uniform", seed=1)[0].balanced() is None
+    assert lr.datasets.random_completion(100, 90, 8, factors="uniform", seed=1)[0].rescaled() is None
 
 
 @pytest.mark.filterwarnings("ignore:.*no observation")
 def test_balancing_with_empty_and_zero_rows():
     table = np.outer([1e6, 1.0, np.nan, 0.0, 2.0, 3e4], [1.0, 2.0, 3.0, 1.0, 2.0, 1.0, 2.0])
     table[:, 4] = np.nan
-    balanced = lr.Completion.from_dense(table).balanced()
+    balanced = lr.Completion.from_dense(table).rescaled()
     assert np.isfinite(balanced.rows).all()
     assert np.isfinite(balanced.problem.y).all()
     assert (balanced.rows > 0).all()
@@ -262,7 +262,7 @@ def test_balancing_with_empty_and_zero_rows():
 @pytest.mark.filterwarnings("ignore:.*no observation")
 def test_too_few_observations_to_tell_sizes_from():
     problem, _ = lr.datasets.random_completion(100, 90, 1, oversampling=1.2, factors="ill-scaled", spread=2.0, seed=1)
-    assert problem.balanced() is None
+    assert problem.rescaled() is None
 
 
 @pytest.mark.parametrize("shape", [(np.inf, 3), (3, np.nan), "ab", 5, (True, 3)])

@@ -128,7 +128,7 @@ def test_energy(kind, dtype, backend):
     X = random_point(np.random.default_rng(3), SHAPE, 2, dtype, backend)
     xi = riemannian_gradient(X, problem.gradient(X), Weights())
     image = inner_products(A, double(xi.to_dense()))
-    assert_close(problem.energy(xi), np.linalg.norm(image) ** 2, dtype, 200)
+    assert_close(problem.squared_image_norm(xi), np.linalg.norm(image) ** 2, dtype, 200)
     assert_close(xi.inner(problem.gradient(X)), np.vdot(image, double(problem.gradient(X).residual)).real, dtype, 500)
 
 
@@ -144,7 +144,9 @@ def test_the_pass_in_blocks(rows, dtype, backend, monkeypatch):
     assert backend.dtype(residual) == backend.dtype(matrix) == dtype
     assert_close(residual, expected, dtype)
     assert_close(matrix, combination(A, expected), dtype, 100)
-    assert lr.Sensing(A, problem.y, backend=backend).gain == pytest.approx((np.abs(double(A)) ** 2).sum() / 20, rel=1e-5)
+    assert lr.Sensing(A, problem.y, backend=backend).operator_scale == pytest.approx(
+        (np.abs(double(A)) ** 2).sum() / 20, rel=1e-5
+    )
 
 
 def test_one_pass_over_A_makes_residual_and_gradient(backend):
@@ -207,11 +209,11 @@ def test_real_matrices_with_complex_measurements():
 def test_gain():
     rng = np.random.default_rng(8)
     A, y = rng.standard_normal((400, 5, 4)), rng.standard_normal(400)
-    assert lr.Sensing(A, y).gain == pytest.approx((A**2).sum() / 20)
-    assert lr.Sensing(A, y, gain=7).gain == 7
-    assert lr.Sensing.from_functions(*functions(A), y, (5, 4), gain=7).gain == 7
+    assert lr.Sensing(A, y).operator_scale == pytest.approx((A**2).sum() / 20)
+    assert lr.Sensing(A, y, operator_scale=7).operator_scale == 7
+    assert lr.Sensing.from_functions(*functions(A), y, (5, 4), operator_scale=7).operator_scale == 7
     for scale in (1.0, 1e-3, 1e4):  # estimated: about 400 scale^2 for Gaussian matrices
-        estimate = lr.Sensing.from_functions(*functions(scale * A), y, (5, 4)).gain
+        estimate = lr.Sensing.from_functions(*functions(scale * A), y, (5, 4)).operator_scale
         assert estimate == pytest.approx(400 * scale**2, rel=0.2)
 
 
@@ -305,10 +307,10 @@ def spoiled(a, place, value):
         ({"y": []}, r"y is empty"),
         ({"y": 5}, r"y must be one-dimensional, got shape \(\): pass the measurements themselves, one number each"),
         ({"y": Y[:, None]}, r"y must be one-dimensional, got shape \(9, 1\)"),
-        ({"A": 0 * A3}, r"gain must be a positive number, got 0\.0: is A zero\?"),
-        ({"gain": -1.0}, r"gain must be a positive number, got -1\.0"),
-        ({"gain": float("nan")}, r"gain must be a positive number, got nan"),
-        ({"gain": "large"}, r"gain must be a positive number, got 'large'"),
+        ({"A": 0 * A3}, r"operator_scale must be a positive number, got 0\.0: is A zero\?"),
+        ({"operator_scale": -1.0}, r"operator_scale must be a positive number, got -1\.0"),
+        ({"operator_scale": float("nan")}, r"operator_scale must be a positive number, got nan"),
+        ({"operator_scale": "large"}, r"operator_scale must be a positive number, got 'large'"),
         ({"backend": "cuda"}, r"unknown backend 'cuda'"),
     ],
 )
@@ -344,7 +346,7 @@ def needs_three(left, right, third):
         ({"y": spoiled(Y, 3, np.nan)}, r"y\[3\] is not finite"),
         ({"shape": (3,)}, r"shape must be a pair of integers"),
         ({"shape": (3, 0)}, r"shape must be a pair of positive integers"),
-        ({"gain": 0}, r"gain must be a positive number, got 0"),
+        ({"operator_scale": 0}, r"operator_scale must be a positive number, got 0"),
     ],
 )
 def test_bad_functions_are_named(change, message):

@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 from scipy.sparse.linalg import aslinearoperator
 
 from helpers import DTYPES, eps, host, random_array, random_problem, seeds
-from lorank.problems import Completion, Gradient, Problem
+from lorank.problems import Completion, Gradient, MatrixProblem
 from lorank.problems.testing import check_gradient, dot_test
 
 RANK = 2
 
 
-class Sensing(Problem):
+class Sensing(MatrixProblem):
     """``y_k = <A_k, X>`` with dense random matrices A_k."""
 
     def __init__(self, shape=(8, 7), m=60, dtype=np.float64, seed=0):
         rng = np.random.default_rng(seed)
         self.A = random_array(rng, (m, shape[0] * shape[1]), dtype)
-        super().__init__(random_array(rng, m, dtype), shape, gain=m)
+        super().__init__(random_array(rng, m, dtype), shape, operator_scale=m)
 
     def forward(self, left, right):
         return self.A @ (left @ right.conj().T).ravel()

@@ -84,9 +84,7 @@ def test_uneven_patterns_and_data_with_a_mean(uniform):
 
 def test_many_observations_in_single_precision_first():
     problem, truth, wrong = contaminated((600, 500), 3, 32.0)
-    half, unit = problem.single()
-    assert half is not problem
-    assert unit == 1
+    assert problem.single_precision().unit == 1
     result = lr.solve(problem, 3, tol=1e-10)
     assert error(result.X, truth) < 1e-9  # and all digits last
     assert result.X.dtype == np.float64

@@ -49,7 +49,7 @@ def test_iterates_are_those_of_dense_matrices(name, solver, alpha):
     """To the accuracy of a truncated SVD, 1e-4 of a step; at 1e-2, the former default, they were 1.2e-2 off."""
     problem, rank = PROBLEMS[name](), 2
     A, y = matrix(problem), np.asarray(problem.y)
-    length = alpha or (lambda *_: 0.5 / problem.gain)
+    length = alpha or (lambda *_: 0.5 / problem.operator_scale)
     X = lr.solve(problem, rank, solver, stop=lr.stopping.Iterations(1)).X
     for _ in range(5):
         before = np.asarray(X.to_dense())
@@ -82,7 +82,7 @@ def test_in_the_metric_of_counts_iterates_are_those_of_scaled_matrices(kind, alp
     problem, _ = uneven_problem(25, 20)
     solver = kind(safeguard=None, metric=lr.metrics.Counts())
     A, y = matrix(problem), np.asarray(problem.y)
-    length = alpha or (lambda *_: 0.5 / problem.gain)
+    length = alpha or (lambda *_: 0.5 / problem.operator_scale)
     X = lr.solve(problem, 2, solver, stop=lr.stopping.Iterations(1)).X
     for _ in range(4):
         before = np.asarray(X.to_dense())

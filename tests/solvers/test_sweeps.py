@@ -8,7 +8,7 @@ import pytest
 import lorank as lr
 from lorank.loop.state import State
 from lorank.problems import completion
-from lorank.solvers import Sweeps
+from lorank.solvers import ALS
 from machine import _kernels
 
 
@@ -47,7 +47,7 @@ def test_a_sweep_fits_all_rows_and_then_all_columns(dtype, weighted):
     problem, _ = random_problem(dtype=dtype, weighted=weighted)
     weights = problem.observations.weights
     state = State.at(problem, lr.starts.Staged()(problem, 3, np.random.default_rng(0)))
-    found = Sweeps(damping=1e-7).step(problem, state).X.to_dense()
+    found = ALS(damping=1e-7).step(problem, state).X.to_dense()
     expected = dense_sweep(problem, state.X.V, np.ones(problem.m) if weights is None else weights)
     assert np.linalg.norm(found - expected) < 1e-3 * np.linalg.norm(expected)  # the corrections are in single precision
 
@@ -57,28 +57,28 @@ def test_it_ends_at_the_data_s_own_digits(dtype, backend):
     problem, truth = random_problem(dtype=dtype)
     eps = float(np.finfo(dtype).eps)
     problem = lr.Completion(problem.rows, problem.cols, problem.y, problem.shape, backend=backend)
-    result = lr.solve(problem, 3, Sweeps(), tol=100 * eps)
+    result = lr.solve(problem, 3, ALS(), tol=100 * eps)
     assert result.converged
     assert truth.distance(result.X.numpy().astype(truth.dtype)) < 1e4 * eps * truth.norm()
 
 
 def test_a_little_more_than_a_sweep_ends_sooner():
     problem, truth = random_problem((120, 90), share=0.35)
-    plain, more = (lr.solve(problem, 3, Sweeps(relaxation=omega), tol=1e-9) for omega in (1.0, 1.15))
+    plain, more = (lr.solve(problem, 3, ALS(relaxation=omega), tol=1e-9) for omega in (1.0, 1.15))
     assert more.converged
     assert more.n_iter < plain.n_iter
     assert truth.distance(more.X) < 1e-7 * truth.norm()
     with pytest.raises(ValueError, match="relaxation must lie between 0 and 2"):
-        Sweeps(relaxation=2.0)
+        ALS(relaxation=2.0)
 
 
 def test_what_it_cannot_fit_is_refused_by_name():
     sensing, _ = lr.datasets.random_sensing(8, 8, rank=1, oversampling=4)
     rows, cols = np.nonzero(np.ones((6, 5)))
-    with pytest.raises(ValueError, match="Sensing: use solver='auto'"):
-        lr.solve(sensing, 1, Sweeps())
-    with pytest.raises(ValueError, match="Logistic"):
-        lr.solve(lr.Completion(rows, cols, (rows + cols) % 2, loss="logistic"), 1, Sweeps())
+    with pytest.raises(ValueError, match=r"ALS needs .*Sensing"):
+        lr.solve(sensing, 1, ALS())
+    with pytest.raises(ValueError, match=r"ALS needs .*logistic"):
+        lr.solve(lr.Completion(rows, cols, (rows + cols) % 2, loss="logistic"), 1, ALS())
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ native = pytest.mark.skipif(_kernels is None, reason="the fused pass is in the C
 @pytest.mark.usefixtures("_single_always")
 def test_auto_begins_with_sweeps_where_observations_are_plenty():
     problem, truth = random_problem((300, 200), share=0.3, mean=2.0)  # rows alike in size
-    assert problem.sweeps_pay(3)
+    assert problem.als_pays(3)
     swept, plain = (lr.solve(problem, 3, lr.plans.Auto(plenty=plenty), tol=1e-12) for plenty in (4.0, 1e9))
     assert swept.converged
     assert plain.converged
@@ -108,7 +108,7 @@ def test_auto_leaves_sweeps_alone_where_rows_have_little_to_go_by():
     poor = problem.rows % 10 == 0
     few = poor & (np.arange(problem.m) - problem.observations.indptr[problem.rows] >= 4)
     problem = lr.Completion(problem.rows[~few], problem.cols[~few], problem.y[~few], problem.shape)
-    assert not problem.sweeps_pay(3)
+    assert not problem.als_pays(3)
     result = lr.solve(problem, 3, tol=1e-9)
     assert result.converged
     assert truth.distance(result.X) < 1e-6 * truth.norm()

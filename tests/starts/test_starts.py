@@ -8,6 +8,7 @@ import pytest
 import lorank as lr
 from helpers import double, eps, host, on, random_array
 from lorank.backends import backend_of
+from lorank.problems.capabilities import HasRankOnePoint, supports
 from lorank.starts import STARTS, Continuation, Staged
 from lorank.starts.rank_growth import fit, grow
 from lorank.starts.spectral import ROUGHLY
@@ -68,7 +69,7 @@ def test_rank_one_is_alternating_least_squares(dtype, backend):
     a = random_array(rng, mask.shape, dtype) + dtype.type(1)
     with pytest.warns(UserWarning, match="no observation"):
         problem = lr.Completion(*np.nonzero(mask), a[mask], mask.shape, backend=backend)
-    X = problem.rank_one(np.random.default_rng(0))
+    X = problem.rank_one_point(np.random.default_rng(0))
     left = backend_of(np.zeros(0)).random_normal(np.random.default_rng(0), (12, 1), dtype)[:, 0] + 1
     a = np.where(mask, double(a), 0)
 
@@ -86,7 +87,7 @@ def test_rank_one_is_alternating_least_squares(dtype, backend):
 
 def test_rank_one_finds_a_matrix_of_rank_one(backend):
     problem, truth = lr.datasets.random_completion(60, 50, 1, oversampling=6, factors="gaussian", seed=5, backend=backend)
-    X = problem.rank_one(np.random.default_rng(0)).numpy()
+    X = problem.rank_one_point(np.random.default_rng(0)).numpy()
     assert truth.numpy().distance(X) < 0.1 * truth.norm()
 
 
@@ -98,7 +99,7 @@ def test_rank_one_does_not_blow_up_rows_that_say_little():
     a = np.outer(u, v)
     a[0, 1:] = np.nan
     a[0, 0] = 1.0
-    X = lr.Completion.from_dense(a).rank_one(np.random.default_rng(0))
+    X = lr.Completion.from_dense(a).rank_one_point(np.random.default_rng(0))
     assert np.abs(X.to_dense()[1:] - a[1:]).max() < 0.1
     assert np.abs(X.to_dense()[0]).max() < 1
 
@@ -106,16 +107,16 @@ def test_rank_one_does_not_blow_up_rows_that_say_little():
 def test_staged_fits_rank_one_by_steps_where_the_model_has_no_way_of_its_own():
     problem, _ = lr.datasets.random_completion(40, 30, 3, oversampling=4, seed=1)
 
-    class Plain(lr.problems.Problem):
+    class Plain(lr.problems.MatrixProblem):
         """The same measurements, and nothing but what a model must have."""
 
         def __init__(self):
-            super().__init__(problem.y, problem.shape, gain=problem.gain)
+            super().__init__(problem.y, problem.shape, operator_scale=problem.operator_scale)
 
         forward, adjoint = (staticmethod(f) for f in (problem.forward, problem.adjoint))
 
     plain, rng = Plain(), np.random.default_rng(0)
-    assert plain.rank_one(rng) is None
+    assert not supports(plain, HasRankOnePoint)
     X = Staged(iterations=4)(plain, 3, np.random.default_rng(0))
     Y = grow(plain, fit(plain, ROUGHLY(plain, 1, rng), 4, 4), 2, rng, tol=0.2 * 2**0.5)
     np.testing.assert_array_equal(X.to_dense(), Y.to_dense())
@@ -123,7 +124,7 @@ def test_staged_fits_rank_one_by_steps_where_the_model_has_no_way_of_its_own():
 
 def test_staged_fits_rank_one_by_steps_where_rows_differ_much_in_size():
     problem, _ = lr.datasets.random_completion(80, 60, 3, oversampling=4, factors="ill-scaled", spread=1.0, seed=1)
-    assert problem.balanced() is not None
+    assert problem.rescaled() is not None
     rng = np.random.default_rng(0)
     X = grow(problem, fit(problem, ROUGHLY(problem, 1, rng), 3, 3), 2, rng)
     np.testing.assert_array_equal(Staged()(problem, 3, np.random.default_rng(0)).to_dense(), X.to_dense())
@@ -141,12 +142,12 @@ def test_staged_at_rank_one_and_at_full_rank():
 def test_staged_finds_every_direction_where_rank_one_is_noise(rank, monkeypatch, backend):
     """As with millions of rows, where a few sweeps from a random vector have found nothing."""
     problem, truth = lr.datasets.random_completion(500, 400, rank, oversampling=10, factors="gaussian", seed=0, backend=backend)
-    assert problem.balanced() is None
+    assert problem.rescaled() is None
     truth, rng = truth.numpy(), np.random.default_rng(1)
     left, right = (a - q @ (q.T @ a) for a, q in ((rng.standard_normal((len(q), 1)), q) for q in (truth.U, truth.V)))
     size = 0.4 * truth.s[0] / np.linalg.norm(left) / np.linalg.norm(right)  # what the noise of sampling is fitted with
     noise = on(backend, lr.FixedRank.from_factors(size * left, right))
-    monkeypatch.setattr(lr.Completion, "rank_one", lambda self, rng: noise)
+    monkeypatch.setattr(lr.Completion, "rank_one_point", lambda self, rng: noise)
     X = Staged()(problem, rank, np.random.default_rng(0)).numpy()
     assert X.rank == rank
     for found, wanted in ((X.U, truth.U), (X.V, truth.V)):
@@ -155,9 +156,9 @@ def test_staged_finds_every_direction_where_rank_one_is_noise(rank, monkeypatch,
 
 def test_staged_keeps_rank_one_where_it_is_most_of_the_data():
     problem, _ = lr.datasets.random_completion(200, 150, 4, oversampling=6, factors="uniform", seed=0)
-    assert problem.balanced() is None
+    assert problem.rescaled() is None
     rng = np.random.default_rng(0)
-    X = grow(problem, problem.rank_one(rng), 3, rng, tol=0.2 * 3**0.5)
+    X = grow(problem, problem.rank_one_point(rng), 3, rng, tol=0.2 * 3**0.5)
     np.testing.assert_array_equal(Staged()(problem, 4, np.random.default_rng(0)).to_dense(), X.to_dense())
 
 
@@ -182,7 +183,7 @@ def test_staged_is_not_drawn_to_heavy_columns(backend):
     right[:4] *= 4
     rows, cols = lr.datasets.sample_pattern(rng, (600, 500), 30_000)
     problem = lr.Completion(rows, cols, (left[rows] * right[cols]).sum(1), (600, 500), backend=backend)
-    assert problem.balanced() is None
+    assert problem.rescaled() is None
     X = Staged()(problem, 5, np.random.default_rng(0)).numpy()
     assert np.linalg.svd(np.linalg.qr(left)[0].T @ X.U, compute_uv=False).min() > 0.8
 
@@ -260,16 +261,16 @@ def test_staged_in_single_precision_is_as_good_a_start(dtype, backend, monkeypat
 
 def test_the_single_twin_of_a_problem(backend, monkeypatch):
     small = lr.Completion([0], [0], [1.0], backend=backend)
-    assert small.single() == (small, 1.0)
+    assert small.single_precision() is None
     monkeypatch.setattr("lorank.problems.completion.SINGLE", 0)
     for size, expected in ((1.0, 1.0), (1e30, 3e30), (1e-30, 3e-30)):  # in units of the largest where float32 has no room
         problem = lr.Completion([0, 1, 1], [0, 0, 1], np.array([1.0, -3.0, 2.0]) * size, backend=backend)
-        twin, unit = problem.single()
+        single = problem.single_precision()
+        twin, unit = single.problem, single.unit
         assert unit == pytest.approx(expected, rel=1e-14)
         assert twin.dtype == np.float32
         np.testing.assert_allclose(host(twin.y), np.array([1, -3, 2]) * size / unit, rtol=1e-6)
-        assert twin.largest == pytest.approx(3 * size / unit, rel=1e-6)
+        assert twin.max_abs == pytest.approx(3 * size / unit, rel=1e-6)
         assert problem.dtype == np.float64
     for same in (twin, lr.Completion([0], [0], [0.0], backend=backend), lr.Completion([0], [0], [1.0], precision="double")):
-        assert same.single() == (same, 1.0)
-    assert lr.datasets.random_sensing(4, 4, 1, seed=0)[0].single()[1] == 1.0
+        assert same.single_precision() is None

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backends import Array, Arrays, backend_of
 from ..geometry import FixedRank
-from ..geometry.factored_point import Unfactored
+from ..geometry.factored_point import FactoredPoint
 from ..problems import Completion, Problem
 from .feature_priors import FeatureRegression
 
@@ -51,7 +51,7 @@ class Factors:
 
     def point(self, backend: Arrays | None = None) -> FixedRank:
         """``L R^T``."""
-        return Unfactored(self.rows, self.cols, backend or backend_of(self.rows))
+        return FactoredPoint(self.rows, self.cols, backend or backend_of(self.rows))
 
     def distance(self, other: Factors, backend: Arrays) -> float:
         """``|L R^T - L' R'^T|_F`` by Gram products: good to about eight digits of the larger one."""

@@ -1,7 +1,7 @@
 """The manifold of rank-r matrices: points, tangent vectors, metric weights, gradient and retraction."""
 
 from .block_weights import BlockInverses, BlockWeights, ExpectedInverses
-from .manifold import FIXED_RANK, Manifold
+from .manifold import FIXED_RANK, FixedRankManifold, Manifold
 from .point import FixedRank
 from .tangent import Tangent, retract, riemannian_gradient, shift, slope_of_transport, transport
 from .weights import DenseWeight, DiagonalWeight, Identity, Weights
@@ -14,6 +14,7 @@ __all__ = [
     "DiagonalWeight",
     "ExpectedInverses",
     "FixedRank",
+    "FixedRankManifold",
     "Identity",
     "Manifold",
     "Tangent",

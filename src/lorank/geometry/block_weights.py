@@ -64,8 +64,8 @@ class ExpectedInverses:
     """The same with the blocks that are expected from the numbers of observations alone, n r numbers in place of n r^2.
 
     Where entries are drawn with frequencies ``p_i q_j``, the block of row i is ``l_i V^H diag(rho) V`` on average, l and rho
-    the weights of :class:`~lorank.metrics.Counts`, in units of the gain. With a damping D, one r x r eigendecomposition
-    serves all rows: ``l_i M + D = S^-H (l_i + delta) S^-1``.
+    the weights of :class:`~lorank.metrics.Counts`, in units of the operator scale. With a damping D, one r x r
+    eigendecomposition serves all rows: ``l_i M + D = S^-H (l_i + delta) S^-1``.
 
     Attributes
     ----------

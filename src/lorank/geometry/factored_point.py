@@ -8,7 +8,7 @@ from ..backends import Array, Arrays
 from .point import FixedRank
 
 
-class Unfactored(FixedRank):
+class FactoredPoint(FixedRank):
     """``left right^H``, whose singular values and vectors are found when somebody asks for them.
 
     Solvers that work with plain factors make such a point in each iteration, and only the last one is mostly looked at.
@@ -23,8 +23,8 @@ class Unfactored(FixedRank):
     --------
     >>> import numpy as np
     >>> import lorank as lr
-    >>> from lorank.geometry.factored_point import Unfactored
-    >>> X = Unfactored(np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]]), lr.FixedRank.zero((2, 2), 1, float).backend)
+    >>> from lorank.geometry.factored_point import FactoredPoint
+    >>> X = FactoredPoint(np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]]), lr.FixedRank.zero((2, 2), 1, float).backend)
     >>> X.shape, float(X.s[0].round(6))
     ((2, 2), 11.18034)
     """

@@ -34,14 +34,15 @@ class Ending(NamedTuple):
 class Solver:
     """An algorithm: a memory at the start, and a step. Both are called by :func:`run`, the only loop."""
 
+    needs: ClassVar[tuple[type, ...]] = ()  # capabilities, see lorank.problems.capabilities
     default_start: ClassVar[str] = "spectral"
     finds_outliers: ClassVar[bool] = False
 
-    def start(self, problem: Problem, state: State) -> Any:
+    def start(self, problem: Any, state: State) -> Any:
         """The solver's memory before the first step."""
         raise NotImplementedError
 
-    def step(self, problem: Problem, state: State) -> State:
+    def step(self, problem: Any, state: State) -> State:
         """The next state."""
         raise NotImplementedError
 

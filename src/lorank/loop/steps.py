@@ -39,9 +39,9 @@ STEP_RULE = with_methods("__call__", what="a step rule such as lorank.steps.Exac
 
 @dataclass(frozen=True)
 class Constant:
-    """``alpha = factor low / gain``: tends to ``factor / gain`` in units of the plain gradient as G tends to 0.
+    """``alpha = factor low / operator_scale``; as G tends to 0, ``factor / operator_scale`` in units of the plain gradient.
 
-    ``low`` is the smallest weight (sqrt(epsilon) for PRGD, 1 for RGD) and ``gain`` the problem's (m / (n1 n2) for
+    ``low`` is the smallest weight (sqrt(epsilon) for PRGD, 1 for RGD) and ``operator_scale`` the problem's (m / (n1 n2) for
     completion).
 
     Parameters
@@ -62,12 +62,12 @@ class Constant:
         check_parameters(self, factor=POSITIVE)
 
     def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
-        return self.factor * weights.low / problem.gain
+        return self.factor * weights.low / problem.operator_scale
 
 
 @dataclass(frozen=True)
 class Theory:
-    """``alpha = 2 / (1/mu + 1/nu)``, the choice in the proof of Theorem 1, in units of 1 / gain.
+    """``alpha = 2 / (1/mu + 1/nu)``, the choice in the proof of Theorem 1, in units of 1 / operator_scale.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class Theory:
     """
 
     def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
-        return 2 / (1 / weights.high + 1 / weights.low) / problem.gain
+        return 2 / (1 / weights.high + 1 / weights.low) / problem.operator_scale
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Exact:
         check_parameters(self, relaxation=between(0, 2))
 
     def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
-        energy = G.energy(xi)
+        energy = G.squared_image_norm(xi)
         return self.relaxation * xi.inner(G) / energy if energy > 0 else 0.0
 
 
@@ -114,14 +114,14 @@ class Polyak:
 
     Each step brings X closer to the solution rather than the residual down, which may rise on the way. Where data cannot be
     fitted (noise, a wrong minimum), steps grow as the slope goes to zero: ``longest`` bounds them, in units of the largest
-    weight over the gain, and a safeguard's fallback has to take over there.
+    weight over the operator_scale, and a safeguard's fallback has to take over there.
 
     Parameters
     ----------
     factor : float
         Between 0 and 2.
     longest : float
-        The longest step, in units of the largest weight over the gain.
+        The longest step, in units of the largest weight over the operator_scale.
 
     Examples
     --------
@@ -138,5 +138,5 @@ class Polyak:
         check_parameters(self, factor=between(0, 2), longest=POSITIVE_OR_INFINITE)
 
     def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
-        slope, most = xi.inner(G), self.longest * weights.high / problem.gain
+        slope, most = xi.inner(G), self.longest * weights.high / problem.operator_scale
         return min(self.factor * G.residual_norm**2 / slope, most) if slope > 0 else 0.0

@@ -9,6 +9,7 @@ import numpy as np
 from ..common.checks import SHARE, check_parameters
 from ..geometry import BlockInverses, BlockWeights, FixedRank, Weights
 from ..problems import Gradient, Problem
+from ..problems.capabilities import BlockPreconditioned, supports
 from .counts import Counts
 
 
@@ -51,7 +52,7 @@ class Blocks:
 
 
 def block_inverses(problem: Problem, X: FixedRank, damping: np.ndarray | None = None) -> BlockInverses | None:
-    """The inverses of the problem's blocks at X plus a damping, in units of ``1 / gain``; None where it has none.
+    """The inverses of the problem's blocks at X plus a damping, in units of ``1 / operator_scale``; None where it has none.
 
     Parameters
     ----------
@@ -60,12 +61,12 @@ def block_inverses(problem: Problem, X: FixedRank, damping: np.ndarray | None = 
     damping : (r,) array, optional
         Added to the diagonal of each block, and a little more: rows with few measurements have singular ones.
     """
-    blocks = problem.blocks(X)
+    blocks = problem.blocks(X) if supports(problem, BlockPreconditioned) else None
     if blocks is None:
         return None
     backend, single = X.backend, np.finfo(X.dtype).bits == 32
-    diagonal = np.full(X.rank, problem.gain * (1e-3 if single else 1e-6))
+    diagonal = np.full(X.rank, problem.operator_scale * (1e-3 if single else 1e-6))
     diagonal = (diagonal if damping is None else diagonal + damping).astype(X.real_dtype)
     shift = backend.asarray(np.diag(diagonal))
     by_rows, by_cols = (backend.block_solver(b + shift) for b in blocks)
-    return BlockInverses(X, by_rows, by_cols, problem.gain)
+    return BlockInverses(X, by_rows, by_cols, problem.operator_scale)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from ..backends import Array
 from ..common.checks import NOT_NEGATIVE, POSITIVE, check_parameters
 from ..geometry import DiagonalWeight, Weights
 from ..problems import Gradient, Problem
+from ..problems.capabilities import HasCounts, supports
 
 
 @dataclass(frozen=True)
@@ -51,18 +51,18 @@ class Counts:
         check_parameters(self, floor=POSITIVE, uneven=NOT_NEGATIVE)
 
     def start(self, G: Gradient) -> Weights:
-        return count_weights(G.problem, G.X.real_dtype, self.floor, self.uneven)
+        return count_weights(G.problem, self.floor, self.uneven)
 
     def weights(self, G: Gradient, memory: Weights) -> tuple[Weights, Weights]:
         return memory, memory
 
 
-def count_weights(problem: Problem, dtype: Any, floor: float = 0.5, uneven: float = 0.0125) -> Weights:
-    """The weights that do for every point: they depend on the pattern alone."""
-    counts = problem.counts()
+def count_weights(problem: Problem, floor: float = 0.5, uneven: float = 0.0125) -> Weights:
+    """The weights of a problem, in its precision: they do not depend on the point."""
+    counts = problem.counts() if supports(problem, HasCounts) else None
     if counts is None or max(map(_variation, counts)) < uneven:
         return Weights()
-    backend = problem.backend
+    backend, dtype = problem.backend, np.zeros(0, problem.dtype).real.dtype
 
     def weight(c: Array) -> tuple[DiagonalWeight, float, float]:
         w = backend.astype(c, np.float64)

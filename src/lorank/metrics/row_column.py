@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from ..backends import Array
 from ..common.checks import check_parameters
-from ..geometry import DiagonalWeight, FixedRank, Weights
+from ..geometry import DiagonalWeight, FixedRank, FixedRankManifold, Weights
 from ..problems import Gradient
 from .epsilon import POLICY, Epsilon, Median
 
@@ -31,6 +32,8 @@ class RowColumn:
     """
 
     epsilon: Epsilon = field(default_factory=Median)
+
+    needs: ClassVar[tuple[type, ...]] = (FixedRankManifold,)
 
     def __post_init__(self) -> None:
         check_parameters(self, epsilon=POLICY)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from ..backends import Array
 from ..common.checks import check_parameters, whole
-from ..geometry import DenseWeight, FixedRank, Weights
-from ..problems import Gradient
+from ..geometry import DenseWeight, FixedRank, FixedRankManifold, Weights
+from ..problems import Gradient, MatrixProblem
 from .epsilon import POLICY, Epsilon, Median
 from .row_column import diagonal_weights
 
@@ -34,6 +35,8 @@ class Shampoo:
     """
 
     epsilon: Epsilon = field(default_factory=Median)
+
+    needs: ClassVar[tuple[type, ...]] = (FixedRankManifold,)
 
     def __post_init__(self) -> None:
         check_parameters(self, epsilon=POLICY)
@@ -71,6 +74,8 @@ class FullShampoo:
 
     epsilon: Epsilon = field(default_factory=Median)
     limit: int = FULL_LIMIT
+
+    needs: ClassVar[tuple[type, ...]] = (MatrixProblem,)
 
     def __post_init__(self) -> None:
         check_parameters(self, epsilon=POLICY, limit=whole(1))

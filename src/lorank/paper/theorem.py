@@ -49,7 +49,7 @@ def near_isometry(truth: FixedRank, delta: float, rng: np.random.Generator) -> S
         return found
 
     y = forward(np.asarray(truth.U * truth.s), np.asarray(truth.V))
-    return Sensing.from_functions(forward, adjoint, y, shape, gain=1.0)  # type: ignore[return-value]
+    return Sensing.from_functions(forward, adjoint, y, shape, operator_scale=1.0)  # type: ignore[return-value]
 
 
 class Theorem(Experiment):

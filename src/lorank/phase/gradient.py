@@ -69,7 +69,7 @@ class PhaseGradient(Gradient):
     def at(self, X: FixedRank) -> PhaseGradient:
         return PhaseGradient(self.problem, X, self.images.after(X.U) if X.hermitian and self.X.hermitian else None)
 
-    def energy(self, xi: Tangent) -> float:
+    def squared_image_norm(self, xi: Tangent) -> float:
         """``|A xi|^2``; with weights of the measurements ``sum_i w_i |(A xi)_i|^2``."""
         backend = self.problem.backend
         if xi.hermitian and xi.X.U is self.X.U:

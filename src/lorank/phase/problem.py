@@ -16,8 +16,8 @@ from ..backends import Array, Backend, backend_of, get_backend
 from ..common.checks import ParameterError, counted, shown, whole
 from ..geometry import FixedRank
 from ..problems.function_checks import check_function, check_pair
-from ..problems.input_checks import FLOATS, check_gain, finite_array, functions_of_numpy
-from ..problems.problem import Problem
+from ..problems.input_checks import FLOATS, check_operator_scale, finite_array, functions_of_numpy
+from ..problems.problem import MatrixProblem
 from .gradient import DiagonalForm, PhaseGradient
 from .gram import GramOperator, RoughGram, gram_operator
 from .linear_maps import DiffractionMap, FunctionMap, LinearMap, MatrixMap
@@ -33,7 +33,7 @@ MOST_PROBES = 64  # where there are no more unknowns than that
 RowNorms = Literal["auto", "exact"] | int
 
 
-class PhaseRetrieval(Problem):
+class PhaseRetrieval(MatrixProblem):
     """Magnitudes ``y = |A x|^2`` of a signal x, as measurements ``<a_i a_i^H, X>`` of ``X = x x^H``.
 
     X is kept as Hermitian and positive semidefinite, one factor for both sides. An iteration makes two products with A, and
@@ -188,12 +188,12 @@ class PhaseRetrieval(Problem):
         n, complex_ = linear_map.n, self._dtype.kind == "c"
         # The mean of |a^H z|^4 over unit vectors z. For Gaussian A that makes 3 m (real) or 2 m (complex).
         with np.errstate(over="ignore"):
-            gain = linear_map.fourth_power() * (2 / (n * (n + 1)) if complex_ else 3 / (n * (n + 2)))
-        if gain == 0:
+            operator_scale = linear_map.fourth_power() * (2 / (n * (n + 1)) if complex_ else 3 / (n * (n + 2)))
+        if operator_scale == 0:
             raise ValueError("A is zero: nothing is measured")
-        if not math.isfinite(gain):
+        if not math.isfinite(operator_scale):
             raise ValueError("A gives nan, inf or numbers whose fourth powers overflow: divide A by c, and y by c^2")
-        super().__init__(backend.asarray(y, real), (n, n), gain=gain, backend=backend)
+        super().__init__(backend.asarray(y, real), (n, n), operator_scale=operator_scale, backend=backend)
         self._probing = self._checked_number(row_norms), seed
         if isinstance(linear_map, MatrixMap) and linear_map.m * n <= ONE_THREAD:
             self.blas_threads = 1
@@ -203,7 +203,13 @@ class PhaseRetrieval(Problem):
         for name in ("probes", "probe_image", "gram_operator", "rough_map", "rough_gram"):
             vars(twin).pop(name, None)
         twin.linear_map = linear_map
-        Problem.__init__(twin, backend.asarray(self.backend.to_numpy(self.y)), self.shape, gain=self.gain, backend=backend)
+        MatrixProblem.__init__(
+            twin,
+            backend.asarray(self.backend.to_numpy(self.y)),
+            self.shape,
+            operator_scale=self.operator_scale,
+            backend=backend,
+        )
         return twin
 
     def with_row_norms(self, row_norms: RowNorms, seed: int = 0) -> PhaseRetrieval:
@@ -260,7 +266,7 @@ class PhaseRetrieval(Problem):
 
     def check_scale(self) -> None:
         super().check_scale()
-        check_gain(self.largest, self.gain, self.dtype)
+        check_operator_scale(self.max_abs, self.operator_scale, self.dtype)
 
     def dof(self, rank: int) -> int:
         """Real unknowns of a semidefinite matrix of that rank: n at rank 1, and 2 n - 1 where x is complex."""
@@ -302,7 +308,7 @@ class PhaseRetrieval(Problem):
         gram = None if self.rough_map.B is None else RoughGram(self.rough_map.B)
         return gram if gram is not None and gram.usable else None
 
-    def rank_one(self, rng: np.random.Generator) -> FixedRank:
+    def rank_one_point(self, rng: np.random.Generator) -> FixedRank:
         """The spectral start with bounded weights."""
         rough = self.rough_map
         x = rough.signal(spectral_signal(rough, self.y, self.backend, rng))
@@ -325,7 +331,7 @@ class PhaseRetrieval(Problem):
             vars(G)["residual"] = residual
         return G
 
-    def restrict(self, X: FixedRank) -> FixedRank:
+    def project_feasible(self, X: FixedRank) -> FixedRank:
         """The best approximation to X that is Hermitian and positive semidefinite."""
         if X.hermitian:
             return X

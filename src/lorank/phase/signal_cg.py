@@ -112,7 +112,7 @@ class SignalCG(Solver):
         if factor is not None and alone and state.residual < self.near and problem.m >= self.many * problem.shape[0]:
             return self._fit_signs(problem, state, factor)
         d = state.gradient.residual[:, None]
-        w = 1 / (d + (2 + 1e-12) * y + 1e-12 * problem.largest)
+        w = 1 / (d + (2 + 1e-12) * y + 1e-12 * problem.max_abs)
         wd = w * d
         g = rough.adjoint(wd * z)
         s = g if factor is None else factor.solve(g)

@@ -13,8 +13,9 @@ from ..geometry import BlockWeights, FixedRank
 from ..loop.runner import SOLVER, Solver
 from ..loop.state import State
 from ..metrics import Blocks, Counts
-from ..problems import Balanced, Problem, Single
-from ..solvers.als import Sweeps
+from ..problems import Problem, RescaledProblem, SinglePrecisionProblem
+from ..problems.capabilities import FastALS, HasCounts, HasSinglePrecision, Rescalable, TightFrame, supports
+from ..solvers.als import ALS
 from ..solvers.gauss_newton import GaussNewton
 from ..solvers.irls import IRLS
 from ..solvers.rcg import RCG
@@ -43,8 +44,8 @@ class Memory:
     solver: Solver
     inner: State
     rank: int
-    balanced: Balanced | None = None
-    single: Single | None = None
+    balanced: RescaledProblem | None = None
+    single: SinglePrecisionProblem | None = None
     phase: str = FULL
     residuals: tuple[float, ...] = ()
     stalled: tuple[float, ...] = ()
@@ -59,9 +60,9 @@ class Auto(Solver):
 
     1. Conjugate gradients at full rank from a staged start: some ten steps on well-sampled data. Rows and columns that were
        seen more often than others weigh more (:class:`~lorank.metrics.Counts`). Where rows or columns differ much in size,
-       this happens in units in which they do not (:meth:`~lorank.Problem.balanced`); else, where observations are many, in
+       this happens in units in which they do not (``Problem.rescaled``); else, where observations are many, in
        single precision down to a relative residual of ``rough``. Where they are many for each degree of freedom too, and the
-       rank is small, sweeps of alternating least squares (:class:`Sweeps`) come first, as long as each of them leaves at most
+       rank is small, sweeps of alternating least squares (:class:`ALS`) come first, as long as each of them leaves at most
        ``lasting`` of the residual.
     2. Where the residual is below ``near`` and falls slowly, rows and columns are weighted by their own normal equations
        (:class:`~lorank.metrics.Blocks`): rows with hardly more observations than the rank need that.
@@ -98,7 +99,7 @@ class Auto(Solver):
         Of the second order phase.
     rough : float
         Relative residual down to which steps are computed in single precision, where the problem has it
-        (:meth:`~lorank.Problem.single`).
+        (:class:`~lorank.problems.capabilities.HasSinglePrecision`).
     window : int
         Steps within which the residual must fall
     fall : float
@@ -124,7 +125,7 @@ class Auto(Solver):
 
     solver: Solver = field(default_factory=lambda: RCG(Counts()))
     finer: Solver = field(default_factory=lambda: RCG(Blocks()))
-    sweeps: Solver = field(default_factory=Sweeps)
+    sweeps: Solver = field(default_factory=ALS)
     plenty: float = 4.0
     lasting: float = 0.6
     near: float = 0.05
@@ -141,7 +142,7 @@ class Auto(Solver):
     idle: int = 3
     attempts: int = 2
 
-    default_start: ClassVar[str] = "balanced"
+    default_start: ClassVar[str] = "rescaled"
 
     def __post_init__(self) -> None:
         check_parameters(
@@ -167,13 +168,20 @@ class Auto(Solver):
         )
 
     def start(self, problem: Problem, state: State) -> Memory:
-        balanced, (rough, unit) = problem.balanced(), problem.single()
-        plain = balanced is None and problem.tight_frame is not None  # least squares, in the units of the data
-        single = Single(rough, unit) if plain and rough is not problem and state.residual > self.rough else None
+        balanced = problem.rescaled() if supports(problem, Rescalable) else None
+        single = problem.single_precision() if supports(problem, HasSinglePrecision) else None
+        plain = balanced is None and supports(problem, TightFrame)  # least squares, in the units of the data
+        if not plain or state.residual <= self.rough:
+            single = None
         inside = balanced or single
         inner = state if inside is None else State.at(inside.problem, inside.into(state.X))
         rank, where = state.X.rank, inside.problem if inside else problem
-        amply = single is not None and problem.sweeps_pay(rank) and problem.m >= self.plenty * problem.dof(rank)
+        amply = (
+            single is not None
+            and supports(problem, FastALS)
+            and problem.als_pays(rank)
+            and problem.m >= self.plenty * problem.dof(rank)
+        )
         first = self.sweeps if amply else self.solver
         inner = inner.remember(first.start(where, inner))
         return Memory(first, inner, rank, balanced, single, residuals=(inner.residual,))
@@ -228,7 +236,7 @@ class Auto(Solver):
         last, inner = memory.residuals[-2:], memory.inner
         memory = replace(memory, refined=True)
         # A residual that still falls by a fifth is no noise, and the look costs as much as a few steps.
-        if problem.counts() is None or (last[1] > 0.8 * last[0] and looks_like_noise(problem, inner)):
+        if not supports(problem, HasCounts) or (last[1] > 0.8 * last[0] and looks_like_noise(problem, inner)):
             return memory, ""
         inner = inner.remember(self.finer.start(problem, inner))
         if not isinstance(getattr(inner.memory, "metric", None), BlockWeights):  # a model that has none
@@ -248,7 +256,7 @@ class Auto(Solver):
                 note = f"the residual stayed near {level} and looks like noise: nothing else was tried"
                 return self._begin(problem, state, stuck, LAST, self.solver, note)
             said = f"the residual stayed near {level} at rank {memory.rank}: started again, "
-            if problem.tight_frame is not None and memory.rank < min(problem.shape):
+            if supports(problem, TightFrame) and memory.rank < min(problem.shape):
                 return self._begin(problem, state, stuck, REWEIGHTED, self._irls(problem, stuck), said + "by IRLS")
             if memory.rank > 1:
                 return self._begin(
@@ -285,7 +293,7 @@ class Auto(Solver):
         tried, again = len(memory.stalled), replace(memory, stalled=(*memory.stalled, state.residual))
         alike = any(abs(state.residual - other) < 0.02 * other for other in memory.stalled)
         fitted = state.residual < 1e3 * np.finfo(state.X.dtype).eps
-        can = problem.tight_frame is not None and memory.rank < min(problem.shape)
+        can = supports(problem, TightFrame) and memory.rank < min(problem.shape)
         if can and tried < self.attempts and not alike and not fitted and not looks_like_noise(problem, state):
             note = f"second order ended at {state.residual:.1e}: IRLS once more, slower"
             return self._begin(problem, state, again, REWEIGHTED, self._irls(problem, again), note)
@@ -309,7 +317,7 @@ class Auto(Solver):
         where: Callable[[], FixedRank] | None = None,
     ) -> State:
         """Begin a phase, in the units of the data, where the last one ended or at another point."""
-        X = state.X if where is None else problem.restrict(where())
+        X = state.X if where is None else problem.project_feasible(where())
         inner = state.next(problem, X, float("nan"))
         inner = inner.remember(solver.start(problem, inner))
         memory = replace(memory, solver=solver, inner=inner, balanced=None, single=None, phase=phase)
@@ -321,7 +329,7 @@ class Auto(Solver):
         """The state in the units of the data."""
         inner = memory.inner
         if memory.single is not None:  # the gradient in the data's own precision where somebody asks for it, and only then
-            X = memory.single.back(inner.X, problem.dtype)
+            X = memory.single.back(inner.X)
             new = State(state.iteration + 1, X, problem.gradient(X), inner.residual, inner.step, state.X, memory)
         elif memory.balanced is None:
             new = replace(inner, iteration=state.iteration + 1, memory=memory)

@@ -17,7 +17,8 @@ from ..loop.state import State
 from ..loop.stopping import Rule
 from ..losses import Loss
 from ..metrics.counts import count_weights
-from ..problems import Gradient, Problem
+from ..problems import Gradient, MatrixProblem, Problem
+from ..problems.capabilities import HasCounts, TightFrame, supports
 from ..starts.spectral import leading
 
 LITTLE = 1e-4  # of a deviance: where that of a whole table falls more slowly, nobody would see it
@@ -32,16 +33,16 @@ def looks_like_noise(problem: Problem, state: State) -> bool:
 
     Measured on completion: 1.0 to 1.25 times that at the end of a fit to noisy data, 1.9 and more where exact data got stuck.
     """
-    if problem.rests:
+    if problem.stationary_is_converged:
         return True
-    if problem.tight_frame is None and problem.counts() is None:
+    if not isinstance(problem, MatrixProblem) or not (supports(problem, TightFrame) or supports(problem, HasCounts)):
         return False
     p = _standardised(state.gradient)
-    weights = count_weights(problem, state.X.real_dtype)
+    weights = count_weights(problem)
     scaled = _Scaled(*problem.products(p), weights)
     top = float(leading(problem, scaled, 1, np.random.default_rng(0), tol=1e-2, restarts=5).s[0])
     n1, n2 = problem.shape
-    return top < 1.5 * problem.backend.norm(p) * ((problem.tight_frame or 1.0) ** 0.5) * (n1**-0.5 + n2**-0.5)
+    return top < 1.5 * problem.backend.norm(p) * ((problem.frame_constant or 1.0) ** 0.5) * (n1**-0.5 + n2**-0.5)
 
 
 def _standardised(G: Gradient) -> Vector:
@@ -104,7 +105,7 @@ class FittedToNoise(Rule):
         if not looks_like_noise(problem, state):
             return None
         last = recent[-1]
-        if problem.rests:
+        if problem.stationary_is_converged:
             return Status("settled", advice=f"The misfit has come to rest at {last:.3e} of that at zero.", success=True)
         return Status(
             "noise",
@@ -124,7 +125,7 @@ def at_rest(problem: Problem, rank: int, residuals: Sequence[float], share: floa
     if problem.m < ROOM * dof or not 1e4 * np.finfo(problem.dtype).eps < last < np.inf:
         return False
     little = share * dof / (problem.m - dof)
-    return 0 <= 1 - (last / first) ** 2 < (max(little, LITTLE) if problem.rests else little)
+    return 0 <= 1 - (last / first) ** 2 < (max(little, LITTLE) if problem.stationary_is_converged else little)
 
 
 def noise_of(G: Gradient) -> float:

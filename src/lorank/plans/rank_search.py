@@ -11,6 +11,7 @@ from ..geometry import FixedRank
 from ..loop.result import RankTrial
 from ..loop.runner import Interrupted, quiet_machine
 from ..problems import Problem
+from ..problems.capabilities import HasSplit, supports
 from ..starts.rank_growth import fit, grow
 from ..starts.spectral import Spectral
 
@@ -55,7 +56,7 @@ def find_rank(problem: Problem, tol: float, rng: np.random.Generator) -> Found:
                 X = fit(kept, X, settle=10, max_steps=200, tol=tol, fall=0.9)
                 G = kept.gradient(X)
                 misfit = G.residual_norm / kept.y_norm
-                error = math.nan if held is None else held.misfit(X, G.datafit) / (held.y_norm or 1.0)
+                error = math.nan if held is None else held.objective_root(X, G.datafit) / (held.y_norm or 1.0)
                 path.append(RankTrial(X.rank, misfit, error))
                 if misfit <= tol:
                     return Found(X.rank, tuple(path))
@@ -65,7 +66,7 @@ def find_rank(problem: Problem, tol: float, rng: np.random.Generator) -> Found:
                 X = grow(kept, X, 1, rng)
     except KeyboardInterrupt as stopped:
         X = stopped.point if isinstance(stopped, Interrupted) else X
-        return Found(X.rank, tuple(path), problem.restrict(X))
+        return Found(X.rank, tuple(path), problem.project_feasible(X))
     if held is None:
         raise ValueError(
             f"no rank up to {top} fits the data to {tol:.0e} (best: {min(path, key=lambda t: t.residual).residual:.1e}), and "
@@ -84,10 +85,7 @@ def describe_path(path: tuple[RankTrial, ...], rank: int, tol: float) -> str:
 
 
 def _split(problem: Problem, rng: np.random.Generator) -> tuple[Problem, Problem | None]:
-    try:
-        return problem.split(rng, SHARE)
-    except NotImplementedError:
-        return problem, None
+    return problem.split(rng, SHARE) if supports(problem, HasSplit) else (problem, None)
 
 
 def _best(path: list[RankTrial]) -> RankTrial:

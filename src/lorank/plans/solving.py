@@ -20,7 +20,8 @@ from ..loop.runner import INTERRUPTED, Interrupted, Solver, quiet_machine, run
 from ..loop.state import State
 from ..loop.stopping import A_RULE, Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
 from ..losses.residual_tails import look_like_outliers
-from ..problems import Completion, Problem
+from ..problems import Problem
+from ..problems.capabilities import HasObservations, HasSignal, TightFrame, require, supports
 from ..starts.registry import STARTS, check_point, resolve_start
 from .noise_test import FittedToNoise, learned_loss, noise_of
 from .rank_search import describe_path, find_rank
@@ -62,7 +63,7 @@ def solve(
     max_iter : int
         At most so many iterations.
     start : str, FixedRank, (U, s, V) or callable, optional
-        ``"spectral"``, ``"staged"``, ``"continuation"`` or ``"balanced"``; by default what suits the solver.
+        ``"spectral"``, ``"staged"``, ``"continuation"`` or ``"rescaled"``; by default what suits the solver.
     stop : Rule, optional
         Replaces the rule on the residual (and on stalls); limits on iterations and divergence remain.
     callbacks : sequence of callables ``callback(problem, state, clock)``
@@ -116,6 +117,7 @@ def solve(
         )
     algorithm = resolve_solver(solver, problem, rank)
     _check_robust(algorithm, problem)
+    require(problem, algorithm, getattr(algorithm, "metric", None))
     check("tol", tol, NOT_NEGATIVE)
     check("max_iter", max_iter, whole(0))
     check("seed", seed, whole(0))
@@ -162,12 +164,12 @@ def solve(
                 begin = made if any(begin is own for own in STARTS.values()) else check_point(made, problem, r)
             if checked is not None:
                 problem = checked.adjusted(problem)
-            X = problem.restrict(begin)
+            X = problem.project_feasible(begin)
         except KeyboardInterrupt as stopped:
             point = stopped.point if isinstance(stopped, Interrupted) else problem.zero(r)
-            return _interrupted(problem, problem.restrict(point.padded(r)), algorithm, clock, path)
+            return _interrupted(problem, problem.project_feasible(point.padded(r)), algorithm, clock, path)
         ended = run(problem, algorithm, X, rule, callbacks=callbacks, clock=clock)
-        X = problem.restrict(ended.state.X.padded(r))
+        X = problem.project_feasible(ended.state.X.padded(r))
         if keeper is not None and ended.n_iter:
             keeper.write(problem, X, ended.n_iter, ended.state.residual)
     status, history = ended.status, ended.history
@@ -190,7 +192,11 @@ def solve(
     seconds = searched + clock.seconds
     G, residual = ended.state.gradient, ended.state.residual
     told = noise_of(G) if ending.noise is None else ending.noise, learned_loss(G), ending.outliers
-    return Result(X, status, ended.n_iter, seconds, residual, history, algorithm, problem.signal(X), path, *told)
+    return Result(X, status, ended.n_iter, seconds, residual, history, algorithm, _signal(problem, X), path, *told)
+
+
+def _signal(problem: Problem, X: Any) -> Any:
+    return problem.signal(X) if supports(problem, HasSignal) else None
 
 
 def _interrupted(problem: Problem, X: Any, algorithm: Solver, clock: Clock, path: tuple[RankTrial, ...]) -> Result:
@@ -198,7 +204,7 @@ def _interrupted(problem: Problem, X: Any, algorithm: Solver, clock: Clock, path
     residual = State.at(problem, X).residual
     history = History()
     history.append(0, clock.seconds, residual, float("nan"))
-    return Result(X, INTERRUPTED, 0, clock.seconds, residual, history, algorithm, problem.signal(X), path)
+    return Result(X, INTERRUPTED, 0, clock.seconds, residual, history, algorithm, _signal(problem, X), path)
 
 
 def _check_robust(algorithm: Solver, problem: Problem) -> None:
@@ -211,7 +217,9 @@ def _check_robust(algorithm: Solver, problem: Problem) -> None:
 
 def _outlying(problem: Problem, algorithm: Solver, state: State, status: Status) -> str:
     """A sentence on observations that look like outliers, where a fit by least squares has left more than ``tol``."""
-    if not isinstance(problem, Completion) or problem.loss is not None or problem.robust or status not in ("noise", "stalled"):
+    if getattr(problem, "robust", False) or status not in ("noise", "stalled"):
+        return ""
+    if not (supports(problem, HasObservations) and supports(problem, TightFrame)):
         return ""
     if getattr(algorithm, "safeguard", True) is None:  # it may go round and round, whatever the data
         return ""
@@ -245,4 +253,4 @@ def _zero(problem: Problem, rank: Any, algorithm: Solver) -> Result:
     X, history = problem.zero(rank), History()
     status = Status("converged", advice="All measurements are zero, and so is X.", success=True)
     history.append(0, 0.0, 0.0, float("nan"))
-    return Result(X, status, 0, 0.0, 0.0, history, algorithm, problem.signal(X))
+    return Result(X, status, 0, 0.0, 0.0, history, algorithm, _signal(problem, X))

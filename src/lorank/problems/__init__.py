@@ -1,9 +1,21 @@
-"""Measurement models: one per file. :class:`Problem` is what a solver sees of any of them."""
+"""Measurement models, one per file, their gradients, and the optional capabilities that solvers ask for."""
 
+from . import capabilities
+from .capabilities import RescaledProblem, SinglePrecisionProblem
 from .completion import Completion
 from .counts import CountTable
 from .gradient import Gradient
-from .problem import Balanced, Problem, Single
+from .problem import MatrixProblem, Problem
 from .sensing import Sensing
 
-__all__ = ["Balanced", "Completion", "CountTable", "Gradient", "Problem", "Sensing", "Single"]
+__all__ = [
+    "Completion",
+    "CountTable",
+    "Gradient",
+    "MatrixProblem",
+    "Problem",
+    "RescaledProblem",
+    "Sensing",
+    "SinglePrecisionProblem",
+    "capabilities",
+]

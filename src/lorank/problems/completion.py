@@ -16,6 +16,7 @@ from ..backends import Array, Backend, Observations, Vector, backend_of, get_bac
 from ..common.checks import check, counted, one_of
 from ..geometry import FixedRank, Tangent
 from ..losses import ROBUST, Cauchy, Datafit, Loss, Quadratic, Weighted, resolve_loss
+from .capabilities import RescaledProblem, SinglePrecisionProblem
 from .completion_gradient import SampledGradient
 from .entry_checks import Duplicates, check_finite, check_range, check_shape, index_array, merge, value_array, weight_array
 from .given_order import Given
@@ -23,14 +24,14 @@ from .gradient import Gradient
 from .input_checks import plain_array
 from .loss_checks import check_merging, with_exposure
 from .loss_gradient import LossGradient
-from .problem import Balanced, Problem
+from .problem import MatrixProblem
 
 BLOCK_NUMBERS = 1 << 24  # of a preconditioner, 128 MB in double precision: more only up to four for each observation
 Precision = Literal["auto", "double", "mixed"]
 SINGLE = 100_000  # observations: with fewer, a start in single precision gains nothing that one would notice
 
 
-class Completion(Problem):
+class Completion(MatrixProblem):
     """Observed entries ``X[rows[k], cols[k]] = values[k]`` of an n1 x n2 matrix.
 
     Parameters
@@ -88,7 +89,7 @@ class Completion(Problem):
     True
     """
 
-    tight_frame: float | None = 1.0  # sampling: A A* p = p
+    frame_constant: float | None = 1.0  # sampling: A A* p = p
     robust: bool = False  # whether outliers are to be found
     row_ids: np.ndarray | None = None  # names of the rows and columns, where files have given them
     col_ids: np.ndarray | None = None
@@ -167,11 +168,16 @@ class Completion(Problem):
         total = observations.m if weights is None else float(weights.sum())
         datafit: Datafit = Quadratic(weights)
         if self.loss is not None:
-            self.tight_frame, self.curved = None, self.loss.discrete  # no method that fits the values themselves
+            self.frame_constant, self.nonquadratic_at_zero = (
+                None,
+                self.loss.discrete,
+            )  # no method that fits the values themselves
             self.average = float((observations.values if weights is None else weights * observations.values).sum().real) / total
             total = self.loss.typical_curvature(observations.values, self.average, weights)
             datafit = self.loss if weights is None else Weighted(self.loss, weights)
-        super().__init__(observations.values, shape, gain=total / (shape[0] * shape[1]), backend=backend, datafit=datafit)
+        super().__init__(
+            observations.values, shape, operator_scale=total / (shape[0] * shape[1]), backend=backend, datafit=datafit
+        )
         self._empty_rows, self._empty_cols = (backend.places(observations.counts(side) == 0) for side in (0, 1))
 
     def _moved(self, backend: Backend) -> Completion:
@@ -254,23 +260,24 @@ class Completion(Problem):
     def gradient(self, X: FixedRank) -> Gradient:
         return SampledGradient(self, X, self.precision == "mixed") if self.loss is None else LossGradient(self, X)
 
-    def single(self) -> tuple[Completion, float]:
+    def single_precision(self) -> SinglePrecisionProblem | None:
+        """The problem in single precision, where observations are many and the loss does not depend on units."""
         return self._single
 
     @functools.cached_property
-    def _single(self) -> tuple[Completion, float]:
+    def _single(self) -> SinglePrecisionProblem | None:
         if self.precision == "double" or self.m < SINGLE or self.dtype not in (np.float64, np.complex128):
-            return self, 1.0
-        if self.largest == 0:
-            return self, 1.0
-        unit = 1.0 if 1e-6 < self.largest < 1e6 else self.largest
-        if unit != 1 and self.loss is not None:  # which is not the same in other units
-            return self, 1.0
+            return None
+        if self.max_abs == 0:
+            return None
+        unit = 1.0 if 1e-6 < self.max_abs < 1e6 else self.max_abs
+        if unit != 1 and self.loss is not None:
+            return None
         half = np.dtype(np.complex64 if self.dtype.kind == "c" else np.float32)
         values = self.backend.astype(self.y if unit == 1 else self.y / unit, half)
-        return self.with_observations(self.observations.with_values(values)), unit
+        return SinglePrecisionProblem(self.with_observations(self.observations.with_values(values)), unit, self.dtype)
 
-    def rank_one(self, rng: np.random.Generator) -> FixedRank | None:
+    def rank_one_point(self, rng: np.random.Generator) -> FixedRank | None:
         """By alternating least squares, which at rank 1 are sums and quotients; by other losses, the best constant."""
         observed, backend = self.observations, self.backend
         if self.loss is not None:
@@ -303,7 +310,7 @@ class Completion(Problem):
         sides = [self.backend.astype(self.backend.asarray(self.observations.counts(k) > 0), self.dtype) for k in (0, 1)]
         return FixedRank.from_factors(constant * sides[0][:, None], sides[1][:, None], backend=self.backend)
 
-    def energy(self, xi: Tangent) -> float:
+    def squared_image_norm(self, xi: Tangent) -> float:
         _ = xi.bases  # first, and kept for the retraction: a backend that puts sums off makes the blocks from them
         observations = self.observations if self.precision == "double" else self.observations.rough
         return observations.line_sums(xi.blocks(), None)[1]
@@ -328,7 +335,7 @@ class Completion(Problem):
         shifts = np.diag(np.full(factor.shape[1], shift)).astype(backend.dtype(factor))
         return backend.block_solver(observed.blocks(side, factor) + backend.asarray(shifts))(right)
 
-    def sweeps_pay(self, rank: int) -> bool:
+    def als_pays(self, rank: int) -> bool:
         if self.loss is not None or rank > getattr(self.observations, "sweeps_up_to", 0):
             return False
         counts = (self.backend.astype(self.observations.counts(side), np.float64) for side in (0, 1))
@@ -358,7 +365,7 @@ class Completion(Problem):
             return super().fingerprint()
         return hashlib.sha256(f"{self.observations.shape} {digest()}".encode()).hexdigest()
 
-    def _add_pattern(self, found: Any) -> None:
+    def _hash_operator(self, found: Any) -> None:
         entries = self.observations.host()
         for a in (entries.indptr, entries.indices, entries.weights):
             if a is not None:
@@ -375,7 +382,7 @@ class Completion(Problem):
         """Least squares on the same observations, or on others."""
         twin = copy.copy(self)
         twin._forget()
-        for name in ("tight_frame", "curved"):
+        for name in ("frame_constant", "nonquadratic_at_zero"):
             vars(twin).pop(name, None)
         twin.loss = None
         twin._observe(self.observations if observations is None else observations, self.backend)
@@ -400,9 +407,9 @@ class Completion(Problem):
         twin._observe(self.observations, self.backend)
         return twin
 
-    def misfit(self, X: FixedRank, learned: Datafit | None = None) -> float:
+    def objective_root(self, X: FixedRank, learned: Datafit | None = None) -> float:
         if self.loss is None:
-            return super().misfit(X)
+            return super().objective_root(X)
         G = self.gradient(X)
         loss: Any = G.datafit if learned is None else learned
         loss = getattr(loss, "loss", loss)  # without another problem's weights
@@ -410,10 +417,10 @@ class Completion(Problem):
 
     def _forget(self) -> None:
         """A copy's own answers are not those of the problem that it was copied from."""
-        for name in ("_balanced", "_single"):
+        for name in ("_rescaled", "_single"):
             vars(self).pop(name, None)
 
-    def restrict(self, X: FixedRank) -> FixedRank:
+    def project_feasible(self, X: FixedRank) -> FixedRank:
         """X with zeros in the rows and columns that were never observed."""
         if not (len(self._empty_rows) or len(self._empty_cols)):
             return X
@@ -423,17 +430,17 @@ class Completion(Problem):
         left[self._empty_rows], right[self._empty_cols] = 0, 0
         return FixedRank.from_factors(left, right, backend=X.backend)
 
-    def balanced(self) -> Balanced | None:
+    def rescaled(self) -> RescaledProblem | None:
         """The problem with rows and columns scaled to observed entries of about unit size.
 
         Without noise it has the same solutions, but heavy rows no longer drown the others: where sizes differ much, few things
         help more. None where they are alike within a factor of four, or where rows or columns have fewer than five
         observations on average, too few to tell a size from.
         """
-        return None if self.loss is not None else self._balanced
+        return None if self.loss is not None else self._rescaled
 
     @functools.cached_property
-    def _balanced(self) -> Balanced | None:
+    def _rescaled(self) -> RescaledProblem | None:
         seen = max(self.shape[0] - len(self._empty_rows), self.shape[1] - len(self._empty_cols))
         if self.m < 5 * seen:
             return None
@@ -451,7 +458,7 @@ class Completion(Problem):
         real = np.zeros(0, self.dtype).real.dtype
         values = backend.astype(self.y / observed.sample(left[:, None], right[:, None]), self.dtype)
         twin = self.with_observations(observed.with_values(values))
-        return Balanced(twin, backend.astype(left, real), backend.astype(right, real))
+        return RescaledProblem(twin, backend.astype(left, real), backend.astype(right, real))
 
     def _warn_about_empty(self) -> None:
         for empty, name in ((self._empty_rows, "row"), (self._empty_cols, "column")):

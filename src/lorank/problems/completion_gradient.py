@@ -77,5 +77,5 @@ class SampledGradient(PatternGradient):
     def curvature(self) -> Vector | None:  # type: ignore[override]
         return self.problem.observations.weights
 
-    def energy(self, xi: Tangent) -> float:
-        return self.problem.energy(xi)  # a fused pass, weights and all
+    def squared_image_norm(self, xi: Tangent) -> float:
+        return self.problem.squared_image_norm(xi)  # a fused pass, weights and all

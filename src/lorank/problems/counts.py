@@ -60,7 +60,7 @@ class CountTable(Problem):
     (True, True)
     """
 
-    rests = True
+    stationary_is_converged = True
     blas_threads = 1  # blocks of rows are shared out among threads instead
 
     def __init__(
@@ -104,21 +104,12 @@ class CountTable(Problem):
         self.totals = backend.astype(backend.asarray(backend.to_numpy(observed.sums(y, 0))[:, None]), backend.dtype(y))
         shape = observed.shape
         fit = _TableFit(Poisson(self.ridge), max(self._null + self._constant, 1e-12))
-        super().__init__(y, shape, gain=self._null / (shape[0] * shape[1]), backend=backend, datafit=fit)
+        super().__init__(y, shape, operator_scale=self._null / (shape[0] * shape[1]), backend=backend, datafit=fit)
 
     @property
     def m(self) -> int:
         """Number of entries: all are observed."""
         return self.shape[0] * self.shape[1]
-
-    def forward(self, left: Array, right: Array) -> Array:
-        raise TypeError(
-            f"a CountTable of {self.shape[0]:,} x {self.shape[1]:,} has no list of all its entries: use solver='auto', 'rcg', "
-            "'rgd' or 'prgd', which do without it"
-        )
-
-    def adjoint(self, p: Array) -> Any:
-        return self.forward(p, p)
 
     def gradient(self, X: FixedRank) -> CountGradient:
         return CountGradient(self, X)
@@ -131,9 +122,9 @@ class CountTable(Problem):
 
     def deviance(self, X: FixedRank) -> float:
         """Twice the log-likelihood that is lost against a table that fits each count: without the ridge."""
-        return self.misfit(X) ** 2
+        return self.objective_root(X) ** 2
 
-    def misfit(self, X: FixedRank, learned: Any = None) -> float:
+    def objective_root(self, X: FixedRank, learned: Any = None) -> float:
         return math.sqrt(max(2 * self.gradient(X).half_deviance, 0.0))
 
     def learned_offsets(self, X: FixedRank) -> np.ndarray:
@@ -162,7 +153,7 @@ class CountTable(Problem):
             parts.append(twin)
         return parts[0], parts[1]
 
-    def own_start(self, rank: int, rng: np.random.Generator) -> FixedRank:
+    def initial_point(self, rank: int, rng: np.random.Generator) -> FixedRank:
         """The best fit of that rank to the parabolas at ``X = 0``, whose weights are a product of rows' and columns'.
 
         With ``mu = D D'`` the means there, that is ``D^-1/2 H_r((Y - mu) / mu^1/2) D'^-1/2``: correspondence analysis. Rows and
@@ -193,7 +184,7 @@ class CountTable(Problem):
         G = self.gradient(FixedRank.zero(self.shape, 1, self.dtype, backend))
         return FixedRank(X.U, X.s * min(G.exact_step(X.U * X.s, X.V), 1.0), X.V, backend)
 
-    def _add_pattern(self, found: Any) -> None:
+    def _hash_operator(self, found: Any) -> None:
         entries = self.observations.host()
         for a in (entries.indptr, entries.indices, *self.offsets, np.array([self.intercepts])):
             found.update(np.ascontiguousarray(a).tobytes())

@@ -12,7 +12,6 @@ from ..backends import Array, Vector, entrywise
 from ..backends.exponential_table import LARGEST, exponential_line, exponential_slope, exponential_squares, exponential_sums
 from ..geometry import FixedRank, Tangent
 from .gradient import Gradient
-from .problem import Problem
 
 if TYPE_CHECKING:
     from .counts import CountTable
@@ -25,10 +24,10 @@ SMALL = 2.0  # a change of any log mean up to which the step of the parabola is 
 class CountGradient(Gradient):
     """``G = exp(offsets + X) - Y + ridge X`` by its products: one pass over all entries, and passes over the counts."""
 
-    problem: CountTable
+    problem: CountTable  # type: ignore[assignment]
 
     def __init__(self, problem: CountTable, X: FixedRank) -> None:
-        super().__init__(problem, X)
+        super().__init__(problem, X)  # type: ignore[arg-type]
 
     def at(self, X: FixedRank) -> CountGradient:
         return self.problem.gradient(X)
@@ -116,7 +115,7 @@ class CountGradient(Gradient):
     def col_squares(self) -> Array:  # type: ignore[override]
         return self._squares[1]
 
-    def energy(self, xi: Tangent) -> float:
+    def squared_image_norm(self, xi: Tangent) -> float:
         left, right = (self.problem.backend.asarray(a) for a in xi.factors())
         return self._line(left, right)[1]
 
@@ -145,13 +144,6 @@ class CountGradient(Gradient):
                 break
             at = at / 2 if there * slope < 0 else at * 1.5
         return slope, -slope / at
-
-    def local(self) -> Problem:
-        raise TypeError("Gauss-Newton steps need a list of all entries, which a CountTable does not have: use solver='auto'")
-
-    @property
-    def curvature(self) -> Vector | None:  # type: ignore[override]
-        return self.problem.forward(self.X.U, self.X.V)
 
     @functools.cached_property
     def dispersion(self) -> float:

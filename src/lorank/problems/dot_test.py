@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..common.checks import POSITIVE, check, instance, optional, whole
-from .problem import Problem
+from .problem import MatrixProblem, Problem
 
 
-def dot_test(problem: Problem, *, rank: int = 2, seed: int = 0, rtol: float | None = None) -> float:
+def dot_test(problem: MatrixProblem, *, rank: int = 2, seed: int = 0, rtol: float | None = None) -> float:
     """Check that ``forward`` and ``adjoint`` belong together: ``<A(L R^H), p> = <L R^H, A* p>``.
 
     Parameters
@@ -39,6 +39,7 @@ def dot_test(problem: Problem, *, rank: int = 2, seed: int = 0, rtol: float | No
     >>> lr.testing.dot_test(problem) < 1e-12
     True
     """
+    check("problem", problem, instance(MatrixProblem, "a subclass of lorank.problems.MatrixProblem"))
     check_arguments(problem, rank, seed)
     check("rtol", rtol, optional(POSITIVE))
     rng, backend = np.random.default_rng(seed), problem.backend

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..common.checks import ParameterError, counted
 from .dot_test import dot_test
-from .problem import Problem
+from .problem import MatrixProblem
 
 NAMED = 5  # rows and columns that a warning names
 
@@ -43,7 +43,7 @@ def check_function(name: str, function: Any, arguments: tuple[str, ...], gives: 
         raise ParameterError(name, f"must be a function {wanted}: got {own}{signature}") from None
 
 
-def check_pair(problem: Problem, rank: int, sides: tuple[str, str], stacklevel: int) -> None:
+def check_pair(problem: MatrixProblem, rank: int, sides: tuple[str, str], stacklevel: int) -> None:
     """The dot test, as a ValueError; and a warning with the rows and columns that no measurement touches.
 
     Parameters
@@ -72,7 +72,7 @@ def check_pair(problem: Problem, rank: int, sides: tuple[str, str], stacklevel: 
         )
 
 
-def untouched(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+def untouched(problem: MatrixProblem) -> tuple[np.ndarray, np.ndarray]:
     """The rows and the columns of X that no measurement depends on: where ``A* p`` is zero for a random p.
 
     By its products with a thin random array from either side, since it may be a LinearOperator.

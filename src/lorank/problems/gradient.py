@@ -11,7 +11,7 @@ from ..geometry import FixedRank, Tangent
 from ..losses import Datafit, Quadratic
 
 if TYPE_CHECKING:
-    from .problem import Problem
+    from .problem import MatrixProblem
 
 
 class Gradient:
@@ -22,7 +22,7 @@ class Gradient:
 
     Parameters
     ----------
-    problem : Problem
+    problem : MatrixProblem
     X : FixedRank
         Where it is taken.
     datafit : Datafit, optional
@@ -41,7 +41,9 @@ class Gradient:
     True
     """
 
-    def __init__(self, problem: Problem, X: FixedRank, datafit: Datafit | None = None, near: Datafit | None = None) -> None:
+    def __init__(
+        self, problem: MatrixProblem, X: FixedRank, datafit: Datafit | None = None, near: Datafit | None = None
+    ) -> None:
         self.problem, self.X, self.near = problem, X, near
         self._datafit = problem.datafit if datafit is None else datafit
 
@@ -58,7 +60,7 @@ class Gradient:
             following.near = self.datafit
         return following
 
-    def local(self) -> Problem:
+    def quadratic_model(self) -> MatrixProblem:
         """The weighted least squares problem that the datafit looks like at X, as far as preconditioners ask."""
         return self.problem
 
@@ -68,11 +70,15 @@ class Gradient:
         vars(twin)["residual"] = self.residual
         return twin
 
-    def energy(self, xi: Tangent) -> float:
+    def squared_image_norm(self, xi: Tangent) -> float:
         """``sum_k c_k |A xi|_k^2``, c the datafit's curvature: what an exact step divides by."""
-        return self.problem.energy(xi) if self.curvature is None else self.image_energy(self.problem.forward(*xi.factors()))
+        return (
+            self.problem.squared_image_norm(xi)
+            if self.curvature is None
+            else self.image_curvature(self.problem.forward(*xi.factors()))
+        )
 
-    def image_energy(self, image: Vector) -> float:
+    def image_curvature(self, image: Vector) -> float:
         """The same from the image ``A Z`` of any matrix Z.
 
         Where the datafit is no parabola, the energy that makes the step along Z exact (:meth:`Loss.line_energy`).
@@ -87,7 +93,7 @@ class Gradient:
     def exact_step(self, left: Array, right: Array) -> float:
         """How far to go along the matrix ``left right^H`` for the best fit."""
         image = self.problem.forward(left, right)
-        energy = self.image_energy(image)
+        energy = self.image_curvature(image)
         return -self.problem.backend.inner(image, self.dual) / energy if energy > 0 else 0.0
 
     @functools.cached_property

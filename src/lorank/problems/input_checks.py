@@ -72,18 +72,20 @@ def measurement_vector(y: Any) -> Array:
     return y
 
 
-def check_gain(largest: float, gain: float, dtype: Any) -> None:
-    """A ValueError where ``A* y`` or ``A A* y``, about ``gain^(1/2)`` and ``gain`` times the measurements in size, would leave
-    the range of the dtype; the first so far that its square stays within it while it shrinks as a run converges.
+def check_operator_scale(largest: float, operator_scale: float, dtype: Any) -> None:
+    """Raise a ValueError where ``A* y`` or ``A A* y`` would leave the range of the dtype.
+
+    They are about ``operator_scale^(1/2)`` and ``operator_scale`` times as large as the measurements. The square of the first
+    must also stay in range while it shrinks as a run converges.
     """
-    if not largest or not gain > 0:
+    if not largest or not operator_scale > 0:
         return
     small, large, top = (-10, 17, 30) if np.finfo(dtype).bits == 32 else (-100, 140, 140)
-    y, root = math.log10(largest), math.log10(gain) / 2
+    y, root = math.log10(largest), math.log10(operator_scale) / 2
     if not (small <= y + root <= large and small <= y - root <= large and abs(y + 2 * root) <= top):
         raise ValueError(
-            f"|A Z|^2 is about {gain:.0e} |Z|^2, and the largest measurement {largest:.0e}: their products leave the range of "
-            f"{dtype}. Divide A by a constant, so that its entries are about 1, and the measurements by what that makes of them"
+            f"|A Z|^2 is about {operator_scale:.0e} |Z|^2 and the largest measurement {largest:.0e}: their products leave the "
+            f"range of {dtype}. Divide A by a constant, so that its entries are about 1, and the measurements accordingly"
         )
 
 

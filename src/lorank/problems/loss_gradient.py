@@ -20,7 +20,7 @@ class LossGradient(PatternGradient):
         problem = self.problem
         return problem.squares(problem.observations.with_weights(weights)).gradient(self.X)
 
-    def local(self) -> Completion:
+    def quadratic_model(self) -> Completion:
         return self.problem.squares(self.problem.observations.with_weights(self.curvature))
 
     @functools.cached_property

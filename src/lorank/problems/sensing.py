@@ -14,13 +14,13 @@ from ..backends import Array, Backend, backend_of, get_backend
 from ..common.checks import NUMBER, POSITIVE, ParameterError, counted, shown
 from .function_checks import check_function, check_pair
 from .gradient import Gradient
-from .input_checks import as_shape, check_gain, finite_array, functions_of_numpy, measurement_vector
-from .problem import Problem
+from .input_checks import as_shape, check_operator_scale, finite_array, functions_of_numpy, measurement_vector
+from .problem import MatrixProblem
 
 BLOCK = 8 << 20  # bytes of A that one step of a pass takes: read once from memory, used twice from the cache
 
 
-class Sensing(Problem):
+class Sensing(MatrixProblem):
     """Measurements ``y_i = <A_i, X>``, that is ``sum(conj(A_i) * X)``.
 
     Parameters
@@ -31,14 +31,14 @@ class Sensing(Problem):
         The measurements.
     shape : (int, int), optional
         The shape of X; needed where A is a table of flattened matrices.
-    gain : float, optional
+    operator_scale : float, optional
         About ``|A Z|^2 / |Z|_F^2``: by default the mean over all directions, ``|A|_F^2 / (n1 n2)``.
     backend : str or backend, optional
 
     Notes
     -----
     For a large structured operator write a pair of functions, :meth:`from_functions`, or a subclass of
-    :class:`~lorank.Problem`: neither needs an array of all A_i.
+    :class:`~lorank.problems.MatrixProblem`: neither needs an array of all A_i.
 
     Raises
     ------
@@ -67,7 +67,7 @@ class Sensing(Problem):
         y: Any,
         shape: tuple[int, int] | None = None,
         *,
-        gain: float | None = None,
+        operator_scale: float | None = None,
         backend: str | Backend | None = None,
     ) -> None:
         backend = get_backend(backend, A, y)
@@ -92,12 +92,12 @@ class Sensing(Problem):
             )
         dtype = np.result_type(backend_of(A).dtype(A), backend_of(y).dtype(y))
         self.A = backend.asarray(A, dtype).reshape(len(A), n1 * n2)
-        if gain is None:
+        if operator_scale is None:
             with np.errstate(over="ignore"):
-                gain = sum(backend.squared_norm(part) for part in self._blocks()) / (n1 * n2)
-            if not math.isfinite(gain):
+                operator_scale = sum(backend.squared_norm(part) for part in self._blocks()) / (n1 * n2)
+            if not math.isfinite(operator_scale):
                 raise ParameterError("A", "holds numbers whose squares overflow: divide A and y by a constant")
-        super().__init__(backend.asarray(y, dtype), (n1, n2), gain=_gain(gain), backend=backend)
+        super().__init__(backend.asarray(y, dtype), (n1, n2), operator_scale=_positive(operator_scale), backend=backend)
 
     @classmethod
     def from_functions(
@@ -107,7 +107,7 @@ class Sensing(Problem):
         y: Any,
         shape: tuple[int, int],
         *,
-        gain: float | None = None,
+        operator_scale: float | None = None,
         check: bool = False,
         backend: str | Backend | None = None,
     ) -> FunctionSensing:
@@ -125,7 +125,7 @@ class Sensing(Problem):
             The measurements.
         shape : (int, int)
             The shape of X.
-        gain : float, optional
+        operator_scale : float, optional
             By default estimated from a few random matrices of rank 1.
         check : bool
             Run the dot test, and refuse a pair that does not match; warn of rows and columns that no measurement touches.
@@ -145,17 +145,23 @@ class Sensing(Problem):
         >>> u = rng.random((n, 1))
         >>> problem = lr.Sensing.from_functions(forward, adjoint, forward(u, u), (n, n), check=True)
         """
-        return FunctionSensing(forward, adjoint, y, shape, gain=gain, check=check, backend=backend)
+        return FunctionSensing(forward, adjoint, y, shape, operator_scale=operator_scale, check=check, backend=backend)
 
     def _moved(self, backend: Backend) -> Sensing:
         twin = copy.copy(self)
         twin.A = backend.asarray(self.backend.to_numpy(self.A))
-        Problem.__init__(twin, backend.asarray(self.backend.to_numpy(self.y)), self.shape, gain=self.gain, backend=backend)
+        MatrixProblem.__init__(
+            twin,
+            backend.asarray(self.backend.to_numpy(self.y)),
+            self.shape,
+            operator_scale=self.operator_scale,
+            backend=backend,
+        )
         return twin
 
     def check_scale(self) -> None:
         super().check_scale()
-        check_gain(self.largest, self.gain, self.dtype)
+        check_operator_scale(self.max_abs, self.operator_scale, self.dtype)
 
     def forward(self, left: Array, right: Array) -> Array:
         left, right = self.backend.asarrays(left, right)
@@ -211,7 +217,7 @@ class SensingGradient(Gradient):
         return self._pass[1]
 
 
-class FunctionSensing(Problem):
+class FunctionSensing(MatrixProblem):
     """Sensing by a user's pair of functions; see :meth:`Sensing.from_functions`."""
 
     blas_threads = None
@@ -223,7 +229,7 @@ class FunctionSensing(Problem):
         y: Any,
         shape: tuple[int, int],
         *,
-        gain: float | None = None,
+        operator_scale: float | None = None,
         check: bool = False,
         backend: str | Backend | None = None,
     ) -> None:
@@ -233,14 +239,14 @@ class FunctionSensing(Problem):
         y = measurement_vector(y)
         backend = get_backend(backend, y)
         self._of_numpy = functions_of_numpy(y, backend)
-        super().__init__(backend.asarray(y), as_shape(shape), gain=1.0, backend=backend)
-        self.gain = self._estimate() if gain is None else _gain(gain)
+        super().__init__(backend.asarray(y), as_shape(shape), operator_scale=1.0, backend=backend)
+        self.operator_scale = self._estimate() if operator_scale is None else _positive(operator_scale)
         if check:
             check_pair(self, min(2, *self.shape), ("row", "column"), stacklevel=4)  # of who calls from_functions
 
     def check_scale(self) -> None:
         super().check_scale()
-        check_gain(self.largest, self.gain, self.dtype)
+        check_operator_scale(self.max_abs, self.operator_scale, self.dtype)
 
     def forward(self, left: Array, right: Array) -> Array:
         image = self.backend.asarray(self._forward(*map(self._given, self.backend.asarrays(left, right))))
@@ -294,8 +300,8 @@ class _OfNumPy:
         return self.backend.asarray(self.matrix.rmatmat(self.backend.to_numpy(u)))
 
 
-def _gain(gain: float) -> float:
-    if not POSITIVE.holds(gain):
-        hint = ": is A zero?" if NUMBER.holds(gain) and gain == 0 else ""
-        raise ParameterError("gain", f"must be a positive number, got {shown(gain)}{hint}")
-    return float(gain)
+def _positive(operator_scale: float) -> float:
+    if not POSITIVE.holds(operator_scale):
+        hint = ": is A zero?" if NUMBER.holds(operator_scale) and operator_scale == 0 else ""
+        raise ParameterError("operator_scale", f"must be a positive number, got {shown(operator_scale)}{hint}")
+    return float(operator_scale)

@@ -29,8 +29,8 @@ from ..plans.auto import LAST, NEWTON, REWEIGHTED, Auto
 from ..plans.auto import Memory as AutoMemory
 from ..plans.noise_test import at_rest, looks_like_noise
 from ..plans.registry import register_default
-from ..problems import Completion, Problem, Single
-from ..solvers.als import Sweeps
+from ..problems import Completion, Problem
+from ..solvers.als import ALS
 from ..solvers.rcg import RCG
 from .row_repair import loses_rows
 from .schedule import A_TUPLE_OF_SCHEDULES, SCHEDULES, Schedule
@@ -61,7 +61,7 @@ class Robust(Solver):
        ``(1 + |d/epsilon|^2)^(-3/4)`` of deviations d, those of a smoothed sum of square roots. Epsilon is held at half the
        median of the data (of what rank 1 leaves over, where that is much less) until the fit has settled, and then falls:
        large deviations count for less and less, and those that a better fit makes small come back. Where observations are
-       many, sweeps of alternating least squares (:class:`~lorank.solvers.Sweeps`), a little overrelaxed, take the place of
+       many, sweeps of alternating least squares (:class:`~lorank.solvers.ALS`), a little overrelaxed, take the place of
        conjugate gradients, and epsilon follows the fit, as a multiple of what three quarters of the deviations stay below.
     3. Observations beyond a limit are left out, the others fitted by least squares, and the limit follows the fit:
        ``margin`` times a quantile of what is left, and ``sigmas`` standard deviations where that is noise.
@@ -81,7 +81,7 @@ class Robust(Solver):
         Of the first phase.
     solver : RCG
         Of the others.
-    sweeps : Sweeps
+    sweeps : ALS
         Comes before it, where observations are many and the backend has a fused pass for it, as long as sweeps pay.
     schedules : tuple of Schedule
         One for each attempt; the first of several only with many observations.
@@ -111,7 +111,7 @@ class Robust(Solver):
 
     plain: Auto = field(default_factory=Auto)
     solver: RCG = field(default_factory=lambda: RCG(Blocks()))
-    sweeps: Sweeps = field(default_factory=lambda: Sweeps(relaxation=1.2))
+    sweeps: ALS = field(default_factory=lambda: ALS(relaxation=1.2))
     schedules: tuple[Schedule, ...] = SCHEDULES
     every: int = 6
     slowing: float = 0.7
@@ -119,14 +119,14 @@ class Robust(Solver):
     sigmas: float = 4.0
     suspicious: int = 4
 
-    default_start: ClassVar[str] = "balanced"
+    default_start: ClassVar[str] = "rescaled"
 
     def __post_init__(self) -> None:
         check_parameters(
             self,
             plain=instance(Auto, "an Auto object"),
             solver=instance(RCG, "an RCG object"),
-            sweeps=instance(Sweeps, "a Sweeps object"),
+            sweeps=instance(ALS, "an ALS object"),
             schedules=A_TUPLE_OF_SCHEDULES,
             every=whole(1),
             slowing=SHARE,
@@ -232,12 +232,13 @@ class Robust(Solver):
     # -- weights that fall with deviations -----------------------------------------------------------------------------
     def _begin(self, problem: Completion, state: State, memory: Memory, note: str) -> State:
         """From scratch, with large values weighing little; in single precision where the data have many observations."""
-        half, unit = problem.single()
-        single = Single(half, unit) if half is not problem and unit == 1 else None  # limits have the unit of the data
-        inside = problem if single is None else half
+        single = problem.single_precision()
+        if single is not None and single.unit != 1:  # limits have the unit of the data
+            single = None
+        inside = problem if single is None else single.problem
         coarse, size, X = coarse_start(inside, self.schedules[memory.attempt].first, memory.rank)
         first = memory.best is None and self._amply(problem, memory)
-        memory = replace(memory, size=size, swept=first and problem.sweeps_pay(memory.rank))
+        memory = replace(memory, size=size, swept=first and problem.als_pays(memory.rank))
         memory = replace(memory, phase=ANNEALING, single=single, conjugate=None, epsilon=coarse, coarse=coarse, means=())
         memory = replace(
             memory, falling=False, rounds=0, steps=0, repairs=0, lost=False, level=math.inf, noisy=False, limit=math.inf
@@ -306,7 +307,8 @@ class Robust(Solver):
             state, memory, note, restarted = turned, turned.memory, turned.note, turned.restarted
         assert memory.inner is not None
         inside, before = memory.inner.gradient.problem, memory.inner.residual
-        inner = (self.sweeps if memory.swept else self.solver).step(inside, memory.inner)
+        solver: Solver = self.sweeps if memory.swept else self.solver
+        inner = solver.step(inside, memory.inner)
         memory = replace(memory, steps=memory.steps + 1, before=before)
         new = replace(outside(problem, state, inner, memory), note=note, restarted=restarted)
         if memory.phase == SORTING or memory.lost:  # not to be taken for an end, whatever the residual

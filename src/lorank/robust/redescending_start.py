@@ -14,7 +14,7 @@ from ..losses.scaled import ScaledLoss
 from ..plans.noise_test import FittedToNoise
 from ..plans.registry import register_default_start
 from ..problems import Completion, Problem
-from ..starts.rescaled import BalancedStart
+from ..starts.rescaled import RescaledStart
 from .plan import Robust
 
 UNSURE = (
@@ -57,7 +57,7 @@ class RobustStart:
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         assert isinstance(problem, Completion)
         squares = problem.squares()
-        X = squares.restrict(BalancedStart()(squares, rank, rng))
+        X = squares.project_feasible(RescaledStart()(squares, rank, rng))
         rule = RelativeResidual(TOLERANCE) | FittedToNoise() | Stall() | Divergence() | Iterations(STEPS)
         algorithm = Robust()
         ended = run(squares, algorithm, X, rule)
@@ -65,7 +65,7 @@ class RobustStart:
         self.limit = algorithm.limit(memory)
         self.succeeded = ended.status.success and not algorithm.gave_up(memory)
         self.succeeded = self.succeeded and not algorithm.doubts(squares, ended.state.X, memory, noisy=noisy)
-        return problem.restrict(ended.point())
+        return problem.project_feasible(ended.point())
 
 
 def _redescends(problem: Problem) -> bool:

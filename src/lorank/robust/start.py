@@ -26,13 +26,13 @@ def coarse_start(inside: Completion, first: float, rank: int) -> tuple[float, fl
         return inside.with_observations(observed.with_weights(smoothed(d, epsilon, observed.weights)[0]))
 
     found = weighted(inside.y, 2 * first * median)
-    one = found.rank_one(rng)
+    one = found.rank_one_point(rng)
     assert one is not None
     d = observed.residual(one.U * one.s, one.V)
     rest = MEAN * quantile(d, 0.5, inside.backend)
     unit = min(rest, median) if rest > 0 else median
     if unit < median:
         found = weighted(d, 2 * first * unit)
-    elif rank > 1 and found.balanced() is None:  # the staged start would begin with the same point
-        return first * unit, median, inside.restrict(grow_from_rank_one(found, one, rank, rng))
-    return first * unit, median, inside.restrict(Staged()(found, rank, rng))
+    elif rank > 1 and found.rescaled() is None:  # the staged start would begin with the same point
+        return first * unit, median, inside.project_feasible(grow_from_rank_one(found, one, rank, rng))
+    return first * unit, median, inside.project_feasible(Staged()(found, rank, rng))

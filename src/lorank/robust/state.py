@@ -9,8 +9,8 @@ from ..backends import Vector
 from ..geometry import FixedRank
 from ..loop.state import State
 from ..losses.residual_tails import within
-from ..problems import Completion, Single
-from ..solvers.rcg import Memory as CGMemory
+from ..problems import Completion, SinglePrecisionProblem
+from ..solvers.rcg import RCGState
 from .row_repair import repaired, suspicious
 
 PLAIN, ANNEALING, FOLLOWING, SORTING, SORTED = "plain", "annealing", "following", "sorting", "sorted"
@@ -30,8 +30,8 @@ class Memory:
     phase: str
     rank: int
     plain: State | None = None
-    single: Single | None = None
-    conjugate: CGMemory | None = None
+    single: SinglePrecisionProblem | None = None
+    conjugate: RCGState | None = None
     inner: State | None = None
     attempt: int = 0
     epsilon: float = 0.0
@@ -72,7 +72,7 @@ def outside(problem: Completion, state: State, inner: State, memory: Memory) -> 
     memory = replace(memory, inner=inner)
     if memory.single is None:
         return replace(inner, iteration=state.iteration + 1, memory=memory)
-    X = memory.single.back(inner.X, problem.dtype)
+    X = memory.single.back(inner.X)
     return State(state.iteration + 1, X, problem.gradient(X), inner.residual, inner.step, None, memory)
 
 

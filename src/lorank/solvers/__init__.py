@@ -1,6 +1,6 @@
 """Solvers: one loop, one algorithm per file."""
 
-from .als import Sweeps
+from .als import ALS
 from .gauss_newton import GaussNewton
 from .iht import IHT, NIHT
 from .irls import IRLS
@@ -8,4 +8,4 @@ from .rcg import RCG
 from .rgd import RGD
 from .safeguard import Fallback, Safeguard
 
-__all__ = ["IHT", "IRLS", "NIHT", "RCG", "RGD", "Fallback", "GaussNewton", "Safeguard", "Sweeps"]
+__all__ = ["ALS", "IHT", "IRLS", "NIHT", "RCG", "RGD", "Fallback", "GaussNewton", "Safeguard"]

@@ -12,13 +12,14 @@ from ..common.checks import POSITIVE, Expected, check_parameters
 from ..geometry import FixedRank
 from ..loop.runner import Solver
 from ..loop.state import State
-from ..problems import Completion, Problem
+from ..problems import Completion
+from ..problems.capabilities import FastALS, TightFrame
 
 BELOW_TWO = Expected("lie between 0 and 2", lambda value: POSITIVE.holds(value) and value < 2)
 
 
 @dataclass(frozen=True)
-class Sweeps(Solver):
+class ALS(Solver):
     """Sweeps of alternating least squares: each row fitted to its observations with the columns' factor held fixed, then each
     column with the rows' factor held fixed.
 
@@ -42,25 +43,23 @@ class Sweeps(Solver):
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> lr.solve(problem, rank=2, solver=lr.solvers.Sweeps()).converged
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.ALS()).converged
     True
     """
 
     damping: float = 1e-5
     relaxation: float = 1.0
 
+    needs: ClassVar[tuple[type, ...]] = (FastALS, TightFrame)
     default_start: ClassVar[str] = "staged"
 
     def __post_init__(self) -> None:
         check_parameters(self, damping=POSITIVE, relaxation=BELOW_TWO)
 
-    def start(self, problem: Problem, state: State) -> None:
-        if not isinstance(problem, Completion) or problem.loss is not None:
-            kind = type(problem).__name__ if not isinstance(problem, Completion) else f"loss={problem.loss}"
-            raise ValueError(f"Sweeps fits observed entries by least squares, and this is {kind}: use solver='auto'")
+    def start(self, problem: Completion, state: State) -> None:
+        return None
 
-    def step(self, problem: Problem, state: State) -> State:
-        assert isinstance(problem, Completion)
+    def step(self, problem: Completion, state: State) -> State:
         return state.next(problem, self.moved(problem, state.X, state.gradient.GV), 1.0)
 
     def moved(self, problem: Completion, X: FixedRank, slope: Array) -> FixedRank:
@@ -79,5 +78,5 @@ class Sweeps(Solver):
         """``slope B^-1`` row by row, B the sums of ``w f^H f`` over the observed rows f of the other side's factor."""
         backend, single = problem.backend, np.dtype(np.complex64 if problem.dtype.kind == "c" else np.float32)
         other, slope = (backend.astype(a, single) for a in (other, slope))
-        found = backend.astype(problem.solve_blocks(side, other, self.damping * problem.gain, slope), problem.dtype)
+        found = backend.astype(problem.solve_blocks(side, other, self.damping * problem.operator_scale, slope), problem.dtype)
         return found if self.relaxation == 1 else self.relaxation * found

@@ -9,13 +9,13 @@ from ..common.checks import SHARE, check_parameters, whole
 from ..geometry import Weights, retract, riemannian_gradient
 from ..loop.runner import Solver
 from ..loop.state import State
-from ..problems import Problem
+from ..problems import MatrixProblem
 from .tangent_system import Damping, TangentSystem
 
 
 @dataclass(frozen=True)
-class Memory:
-    """The damping in units of the gain, and how many steps in a row were as good as nothing."""
+class GaussNewtonState:
+    """The damping in units of the operator_scale, and how many steps in a row were as good as nothing."""
 
     damping: float = 0.0
     idle: int = 0
@@ -52,23 +52,24 @@ class GaussNewton(Solver):
     max_steps: int = 300
     tries: int = 3
 
+    needs: ClassVar[tuple[type, ...]] = (MatrixProblem,)
     default_start: ClassVar[str] = "staged"
 
     def __post_init__(self) -> None:
         check_parameters(self, tol=SHARE, max_steps=whole(1), tries=whole(1))
 
-    def start(self, problem: Problem, state: State) -> Memory:
-        return Memory()
+    def start(self, problem: MatrixProblem, state: State) -> GaussNewtonState:
+        return GaussNewtonState()
 
-    def step(self, problem: Problem, state: State) -> State:
+    def step(self, problem: MatrixProblem, state: State) -> State:
         X, damping = state.X, state.memory.damping
-        rhs, local = -riemannian_gradient(X, state.gradient, Weights()), state.gradient.local()
+        rhs, local = -riemannian_gradient(X, state.gradient, Weights()), state.gradient.quadratic_model()
         for _ in range(self.tries):
-            system = TangentSystem(local, X, Damping.constant(X, damping * local.gain), state.gradient.curvature)
+            system = TangentSystem(local, X, Damping.constant(X, damping * local.operator_scale), state.gradient.curvature)
             xi, _ = system.solve(rhs, tol=self.tol, max_steps=self.max_steps)
             new = state.next(problem, retract(xi, 1.0), 1.0)
             if new.residual < state.residual:
                 idle = state.memory.idle + 1 if new.residual > 0.9 * state.residual else 0
-                return new.remember(Memory(damping / 10 if damping > 1e-4 else 0.0, idle))
+                return new.remember(GaussNewtonState(damping / 10 if damping > 1e-4 else 0.0, idle))
             damping = min(max(10 * damping, 1e-3), MOST)
-        return replace(state, iteration=state.iteration + 1, memory=Memory(damping, state.memory.idle + 1))
+        return replace(state, iteration=state.iteration + 1, memory=GaussNewtonState(damping, state.memory.idle + 1))

@@ -6,19 +6,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from ..backends import Array
 from ..common.checks import POSITIVE, check_parameters, optional
-from ..geometry import DiagonalWeight, FixedRank, Weights
+from ..geometry import DiagonalWeight, FixedRank, FixedRankManifold, Weights
 from ..geometry.truncated_svd import truncated_svd
 from ..geometry.weights import NO_WEIGHT
 from ..loop.runner import Solver
 from ..loop.state import State
 from ..metrics import Canonical, Metric
 from ..metrics.protocol import METRIC
-from ..problems import Gradient, Problem
-from .safeguard import SAFEGUARD, UNGUARDED, Memory, Safeguard, Trust
+from ..problems import Gradient, MatrixProblem, Problem
+from .safeguard import SAFEGUARD, UNGUARDED, GuardedState, Safeguard, Trust
 
 
 class Coordinates:
@@ -77,7 +77,7 @@ def _by(a: Array, root: Array | None, power: int) -> Array:
 
 @dataclass(frozen=True)
 class IHT(Solver):
-    """``X_{t+1} = H_r(X_t - alpha G_t)`` with a constant step ``alpha = factor / gain``.
+    """``X_{t+1} = H_r(X_t - alpha G_t)`` with a constant step ``alpha = factor / operator_scale``.
 
     Parameters
     ----------
@@ -103,14 +103,16 @@ class IHT(Solver):
     safeguard: Safeguard | None = field(default_factory=lambda: Safeguard(fallbacks=()))
     metric: Metric = field(default_factory=Canonical)
 
+    needs: ClassVar[tuple[type, ...]] = (FixedRankManifold,)
+
     def __post_init__(self) -> None:
         check_parameters(self, factor=POSITIVE, accuracy=POSITIVE, safeguard=optional(SAFEGUARD), metric=METRIC)
 
-    def start(self, problem: Problem, state: State) -> Memory:
-        return Memory(self.metric.start(state.gradient), Trust(best=state.residual))
+    def start(self, problem: Problem, state: State) -> GuardedState:
+        return GuardedState(self.metric.start(state.gradient), Trust(best=state.residual))
 
-    def alpha(self, problem: Problem, at: Coordinates) -> float:
-        return self.factor / problem.gain
+    def alpha(self, problem: Any, at: Coordinates) -> float:
+        return self.factor / problem.operator_scale
 
     def step(self, problem: Problem, state: State) -> State:
         memory = state.memory
@@ -122,7 +124,7 @@ class IHT(Solver):
             return at.back(hard_threshold(at, step, self.accuracy))
 
         new, trust = (self.safeguard or UNGUARDED).advance(problem, state, memory.trust, alpha, candidate)
-        return new.remember(Memory(metric, trust))
+        return new.remember(GuardedState(metric, trust))
 
 
 @dataclass(frozen=True)
@@ -153,10 +155,12 @@ class NIHT(IHT):
 
     factor: float = 1.0
 
-    def alpha(self, problem: Problem, at: Coordinates) -> float:
+    needs: ClassVar[tuple[type, ...]] = (MatrixProblem,)
+
+    def alpha(self, problem: MatrixProblem, at: Coordinates) -> float:
         along = at.along
         squares = at.X.backend.norm(along) ** 2
-        energy = at.G.image_energy(problem.forward(*at.out(at.X.U, along)))
+        energy = at.G.image_curvature(problem.forward(*at.out(at.X.U, along)))
         return self.factor * squares / energy if energy > 0 else 0.0
 
 

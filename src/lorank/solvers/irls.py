@@ -13,14 +13,15 @@ from ..geometry import FixedRank, Tangent
 from ..geometry.truncated_svd import truncated_svd
 from ..loop.runner import Solver
 from ..loop.state import State
-from ..problems import Problem
+from ..problems import MatrixProblem
+from ..problems.capabilities import HasWeights, TightFrame, supports
 from .tangent_system import Damping, TangentSystem
 
-FREE = 0.1  # a direction whose damping is this share of the gain is as good as undamped
+FREE = 0.1  # a direction whose damping is this share of the operator_scale is as good as undamped
 
 
 @dataclass(frozen=True)
-class Memory:
+class IRLSState:
     """The smoothing epsilon, the point with the extra directions, the last values of epsilon, how many directions stand out
     from it, and whether the way is at its end.
     """
@@ -74,26 +75,22 @@ class IRLS(Solver):
     extra: int = 2
     window: int = 12
 
-    default_start: ClassVar[str] = "spectral"
+    needs: ClassVar[tuple[type, ...]] = (MatrixProblem, TightFrame)
 
     def __post_init__(self) -> None:
         check_parameters(self, rate=SHARE, tol=SHARE, max_steps=whole(1), extra=whole(0), window=whole(1))
 
-    def start(self, problem: Problem, state: State) -> Memory:
-        if problem.tight_frame is None:
-            raise TypeError(
-                f"IRLS needs measurements with A A* = c I, and {type(problem).__name__} does not say that it has them "
-                "(its attribute tight_frame is None): use solver='rcg' or solver='gauss-newton'"
-            )
+    def start(self, problem: MatrixProblem, state: State) -> IRLSState:
         if state.X.rank >= min(problem.shape):
             raise ValueError(
                 f"IRLS looks at the first singular value beyond the rank, and a {problem.shape[0]} x {problem.shape[1]} "
                 f"matrix has none beyond {state.X.rank}: lower the rank or use another solver"
             )
-        return Memory(float("inf"))
+        return IRLSState(float("inf"))
 
-    def step(self, problem: Problem, state: State) -> State:
-        memory, rank, exact = state.memory, state.X.rank, problem.unweighted()  # weights do not matter where all is fitted
+    def step(self, problem: MatrixProblem, state: State) -> State:
+        memory, rank = state.memory, state.X.rank
+        exact = problem.unweighted() if supports(problem, HasWeights) else problem  # the solution does not depend on weights
         width = min(rank + self.extra, min(problem.shape) - 1)
         xi = None if memory.point is None else self._smoothed(exact, memory.point, memory.epsilon)
         Y = _leading(exact, xi, width + 1)
@@ -101,11 +98,11 @@ class IRLS(Solver):
         epsilon, active = self._lower(s, memory.epsilon, exact)
         past = (*memory.past, epsilon)[-self.window - 1 :]
         stuck = len(past) > self.window and epsilon > 0.9 * past[0]
-        free = epsilon < FREE * exact.gain / _frame_constant(exact) * float(s[rank - 1])
-        memory = Memory(epsilon, _first(Y, width), past, min(active, rank), stuck or free)
+        free = epsilon < FREE * exact.operator_scale / _frame_constant(exact) * float(s[rank - 1])
+        memory = IRLSState(epsilon, _first(Y, width), past, min(active, rank), stuck or free)
         return state.next(problem, _first(Y, rank), epsilon, memory)
 
-    def _smoothed(self, problem: Problem, X: FixedRank, epsilon: float) -> Tangent:
+    def _smoothed(self, problem: MatrixProblem, X: FixedRank, epsilon: float) -> Tangent:
         """The tangent part of the next iterate: ``|A xi - y|^2`` with each direction damped as its weight says."""
         c = _frame_constant(problem)
         s = np.maximum(X.backend.small(X.s).astype(float), 1.001 * epsilon)
@@ -114,19 +111,21 @@ class IRLS(Solver):
         here = Tangent(X, np.diag(X.backend.small(X.s)).astype(X.dtype), 0 * X.U, 0 * X.V)
         return system.solve(system.pull_back(problem.y), here, tol=self.tol, max_steps=self.max_steps)[0]
 
-    def _lower(self, s: Array, epsilon: float, problem: Problem) -> tuple[float, int]:
+    def _lower(self, s: Array, epsilon: float, problem: MatrixProblem) -> tuple[float, int]:
         """The next epsilon, and how many singular values stand well above it."""
         if not np.isfinite(epsilon):
             return float(s[-1]), 0
         above = s[s > epsilon]
         lower = self.rate * epsilon
-        if len(above) < len(s) and (not len(above) or epsilon < FREE * problem.gain / _frame_constant(problem) * above[-1]):
+        if len(above) < len(s) and (
+            not len(above) or epsilon < FREE * problem.operator_scale / _frame_constant(problem) * above[-1]
+        ):
             lower = min(lower, 1.05 * float(s[len(above)]))  # nothing happens before the next direction is reached
         epsilon = max(lower, float(s[-1]))
         return epsilon, int((s > 3 * epsilon).sum())
 
 
-def _leading(problem: Problem, xi: Tangent | None, count: int) -> FixedRank:
+def _leading(problem: MatrixProblem, xi: Tangent | None, count: int) -> FixedRank:
     """The leading singular triples of ``xi + A*(y - A xi)``, beginning from where xi stands."""
     backend, c = problem.backend, _frame_constant(problem)
     rng = np.random.default_rng(count)
@@ -155,9 +154,9 @@ def _first(X: FixedRank, rank: int) -> FixedRank:
     return FixedRank(copy(X.U[:, :rank]), X.backend.small(X.s)[:rank], copy(X.V[:, :rank]), X.backend)
 
 
-def _frame_constant(problem: Problem) -> float:
-    assert problem.tight_frame is not None
-    return problem.tight_frame
+def _frame_constant(problem: MatrixProblem) -> float:
+    assert problem.frame_constant is not None
+    return problem.frame_constant
 
 
 def _like(X: FixedRank, a: np.ndarray) -> Any:

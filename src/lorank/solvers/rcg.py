@@ -31,7 +31,7 @@ class Reweighting(Protocol):
 
 
 @dataclass(frozen=True)
-class Memory:
+class RCGState:
     """What RCG carries along: the metric's memory, the last gradient with its slope, and the last direction."""
 
     metric: Any
@@ -83,8 +83,8 @@ class RCG(Solver):
             ),
         )
 
-    def start(self, problem: Problem, state: State) -> Memory:
-        return Memory(self.metric.start(state.gradient), Trust(best=state.residual))
+    def start(self, problem: Problem, state: State) -> RCGState:
+        return RCGState(self.metric.start(state.gradient), Trust(best=state.residual))
 
     def step(self, problem: Problem, state: State) -> State:
         X, memory = state.X, state.memory
@@ -95,21 +95,21 @@ class RCG(Solver):
         X.manifold.forget(direction)
         return new.remember(replace(moved, trust=trust))
 
-    def move(self, X: Any, G: Gradient, memory: Memory) -> tuple[float, Memory]:
+    def move(self, X: Any, G: Gradient, memory: RCGState) -> tuple[float, RCGState]:
         """The exact step at X for a misfit with the gradient G, and the memory with the direction that it is along."""
         X.manifold.prepare(X, G, [xi for xi in (memory.gradient, memory.direction) if xi is not None])
         weights, metric = self.metric.weights(G, memory.metric)
         xi = X.manifold.gradient(X, G, weights)
         slope = xi.inner(G)  # |xi|^2 in the metric
         direction, downhill = self._direction(xi, slope, memory, X, G)
-        energy = G.energy(direction)
-        return -downhill / energy if energy > 0 else 0.0, Memory(metric, memory.trust, xi, slope, direction)
+        energy = G.squared_image_norm(direction)
+        return -downhill / energy if energy > 0 else 0.0, RCGState(metric, memory.trust, xi, slope, direction)
 
     def _gradient(self, problem: Problem, state: State) -> Gradient:
         """The gradient, with the measurements weighted where that is asked for."""
         return state.gradient if self.reweighting is None else state.gradient.weighted(self.reweighting(problem, state))
 
-    def _direction(self, xi: Tangent, slope: float, memory: Memory, X: Any, G: Any) -> tuple[Tangent, float]:
+    def _direction(self, xi: Tangent, slope: float, memory: RCGState, X: Any, G: Any) -> tuple[Tangent, float]:
         """``-xi + beta T(d)`` and the slope along it, by products with G alone: ``<xi, z>`` in the metric is ``<G, z>``."""
         if memory.gradient is None or memory.direction is None or min(slope, memory.slope) <= 0:
             return -xi, -slope

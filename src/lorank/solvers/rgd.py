@@ -14,7 +14,7 @@ from ..loop.steps import STEP_RULE, Constant, StepRule
 from ..metrics import Canonical, Metric
 from ..metrics.protocol import METRIC
 from ..problems import Problem
-from .safeguard import SAFEGUARD, UNGUARDED, Memory, Safeguard, Trust
+from .safeguard import SAFEGUARD, UNGUARDED, GuardedState, Safeguard, Trust
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class RGD(Solver):
     def __post_init__(self) -> None:
         check_parameters(self, metric=METRIC, step_rule=STEP_RULE, safeguard=optional(SAFEGUARD))
 
-    def start(self, problem: Problem, state: State) -> Memory:
-        return Memory(self.metric.start(state.gradient), Trust(best=state.residual))
+    def start(self, problem: Problem, state: State) -> GuardedState:
+        return GuardedState(self.metric.start(state.gradient), Trust(best=state.residual))
 
     def step(self, problem: Problem, state: State) -> State:
         X, G, memory = state.X, state.gradient, state.memory  # G_t = A*(A X_t - y)
@@ -59,4 +59,4 @@ class RGD(Solver):
         alpha = guard.rule(self.step_rule, memory.trust)(problem, xi, G, weights)  # alpha_t
         # X_{t+1} = H_r(X_t - alpha_t xi), with a shorter alpha_t where the safeguard asks for it
         new, trust = guard.advance(problem, state, memory.trust, alpha, lambda alpha: X.manifold.retract(xi, -alpha))
-        return new.remember(Memory(metric, trust))
+        return new.remember(GuardedState(metric, trust))

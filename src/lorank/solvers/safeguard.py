@@ -28,7 +28,7 @@ class Trust:
 
 
 @dataclass(frozen=True)
-class Memory:
+class GuardedState:
     """What a guarded solver with a metric carries from one iteration to the next: the metric's memory and the safeguard's."""
 
     metric: Any

@@ -10,7 +10,7 @@ from ..backends import Array, Vector
 from ..geometry import BlockInverses, ExpectedInverses, FixedRank, Tangent
 from ..metrics.blocks import block_inverses
 from ..metrics.counts import count_weights
-from ..problems import Problem
+from ..problems import MatrixProblem
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class TangentSystem:
 
     The preconditioner is, where the problem knows them (:meth:`Problem.blocks`), a small matrix for each row and each column,
     solved on both sides and added up (:class:`~lorank.geometry.BlockInverses`); else the numbers of measurements of rows and
-    columns (:class:`~lorank.metrics.Counts`), where these are known; else ``gain`` plus the damping.
+    columns (:class:`~lorank.metrics.Counts`), where these are known; else ``operator_scale`` plus the damping.
     """
 
-    def __init__(self, problem: Problem, X: FixedRank, damping: Damping, curvature: Vector | None = None) -> None:
+    def __init__(self, problem: MatrixProblem, X: FixedRank, damping: Damping, curvature: Vector | None = None) -> None:
         self.problem, self.X, self.damping, self.curvature = problem, X, damping, curvature
         self._inverses: BlockInverses | ExpectedInverses | None = block_inverses(problem, X, damping.side)
         if self._inverses is None:
-            self._inverses = ExpectedInverses.of(X, count_weights(problem, X.real_dtype), damping.side / problem.gain)
+            self._inverses = ExpectedInverses.of(X, count_weights(problem), damping.side / problem.operator_scale)
 
     def pull_back(self, p: Array) -> Tangent:
         """``P_T A* p``."""
@@ -64,10 +64,10 @@ class TangentSystem:
 
     def precondition(self, xi: Tangent) -> Tangent:
         """An approximate inverse of :meth:`apply`, Hermitian and positive definite."""
-        gain, d, X = self.problem.gain, self.damping, self.X
+        operator_scale, d, X = self.problem.operator_scale, self.damping, self.X
         if self._inverses is None:
-            side = X.backend.values(gain + d.side)
-            return Tangent(X, xi.M / (gain + d.core), xi.Up / side, xi.Vp / side)
+            side = X.backend.values(operator_scale + d.side)
+            return Tangent(X, xi.M / (operator_scale + d.core), xi.Up / side, xi.Vp / side)
         left, right = X.backend.minus(xi.Up, X.U, -xi.M), X.backend.minus(xi.Vp, X.V, -xi.M.conj().T)  # xi V and xi^H U
         return self._inverses.solve(X, left, right)
 

@@ -3,8 +3,8 @@
 from .continuation import Continuation
 from .protocol import Start
 from .registry import STARTS
-from .rescaled import BalancedStart
+from .rescaled import RescaledStart
 from .spectral import Spectral
 from .staged import Staged
 
-__all__ = ["STARTS", "BalancedStart", "Continuation", "Spectral", "Staged", "Start"]
+__all__ = ["STARTS", "Continuation", "RescaledStart", "Spectral", "Staged", "Start"]

@@ -11,6 +11,7 @@ from ..loop.runner import run
 from ..loop.stopping import Iterations, RelativeResidual, Slowdown
 from ..metrics import Counts
 from ..problems import Problem
+from ..problems.capabilities import TightFrame, supports
 from ..solvers.rcg import RCG
 from .spectral import leading
 from .trimmed import trimmed_pairs
@@ -60,13 +61,7 @@ def grow_from_rank_one(
     directions that are sought is about ``(rank / n)**0.5``, find none of them where n is in the millions, but a few rows and
     columns to fit too well. One direction would be missing then, and conjugate gradients slow on the spikes.
     """
-    least_squares = problem.tight_frame is not None
+    least_squares = supports(problem, TightFrame)
     if least_squares and problem.gradient(X).residual_norm > HIDING * problem.y_norm:
         return trimmed_pairs(problem, rank, rng, dtype=dtype, unit=unit)
     return grow(problem, X, rank - 1, rng, tol=0.2 * (rank - 1) ** 0.5, dtype=dtype, unit=unit)
-
-
-def in_units(X: FixedRank, problem: Problem, unit: float) -> FixedRank:
-    """A point of :meth:`Problem.single` in the units and the precision of the problem itself."""
-    left, right = (X.backend.astype(a, problem.dtype) for a in (X.U * X.s, X.V))
-    return FixedRank.from_factors(left * unit, right, backend=X.backend)

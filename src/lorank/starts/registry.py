@@ -10,7 +10,7 @@ from ..geometry import FixedRank
 from ..problems import Problem
 from .continuation import Continuation
 from .protocol import Start
-from .rescaled import BalancedStart
+from .rescaled import RescaledStart
 from .spectral import Spectral
 from .staged import Staged
 
@@ -18,7 +18,7 @@ STARTS: dict[str, Start] = {
     "spectral": Spectral(),
     "staged": Staged(),
     "continuation": Continuation(),
-    "balanced": BalancedStart(),
+    "rescaled": RescaledStart(),
 }
 
 

@@ -10,13 +10,14 @@ from ..common.checks import FUNCTION, check_parameters
 from ..geometry import FixedRank
 from ..loop.runner import Interrupted
 from ..problems import Problem
+from ..problems.capabilities import Rescalable, supports
 from .protocol import Start
 from .staged import Staged
 
 
 @dataclass(frozen=True)
-class BalancedStart:
-    """A start in the units of the balanced problem, where there is one (:meth:`Problem.balanced`).
+class RescaledStart:
+    """A start in the units of the rescaled problem, where there is one (:meth:`Problem.rescaled`).
 
     Parameters
     ----------
@@ -27,7 +28,7 @@ class BalancedStart:
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> lr.solve(problem, rank=2, start=lr.starts.BalancedStart()).converged
+    >>> lr.solve(problem, rank=2, start=lr.starts.RescaledStart()).converged
     True
     """
 
@@ -37,10 +38,10 @@ class BalancedStart:
         check_parameters(self, start=FUNCTION)
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
-        balanced = problem.balanced()
-        if balanced is None:
+        rescaled = problem.rescaled() if supports(problem, Rescalable) else None
+        if rescaled is None:
             return self.start(problem, rank, rng)
         try:
-            return balanced.back(self.start(balanced.problem, rank, rng))
+            return rescaled.back(self.start(rescaled.problem, rank, rng))
         except Interrupted as stopped:
-            raise Interrupted(balanced.back(stopped.point)) from None
+            raise Interrupted(rescaled.back(stopped.point)) from None

@@ -16,7 +16,7 @@ from ..problems import Problem
 
 @dataclass(frozen=True)
 class Spectral:
-    """``X_0 = H_r(A* y) / gain``: one step of iterative hard thresholding from zero, as in the paper.
+    """``X_0 = H_r(A* y) / operator_scale``: one step of iterative hard thresholding from zero, as in the paper.
 
     Where that fits the data worse than the zero matrix does (far too few measurements), X_0 is scaled down to the best fit.
 
@@ -47,7 +47,7 @@ class Spectral:
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         G = problem.gradient(problem.zero(rank))  # -A* y
         X = leading(problem, G, rank, rng, self.tol, self.restarts, self.depth)
-        X = FixedRank(X.U, X.s / problem.gain, X.V, problem.backend)
+        X = FixedRank(X.U, X.s / problem.operator_scale, X.V, problem.backend)
         if problem.gradient(X).residual_norm > problem.y_norm:
             X = FixedRank(X.U, X.s * G.exact_step(X.U * X.s, X.V), X.V, problem.backend)
         return X

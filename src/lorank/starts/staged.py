@@ -10,7 +10,14 @@ from ..common.checks import check_parameters, whole
 from ..geometry import FixedRank
 from ..loop.runner import Interrupted
 from ..problems import Problem
-from .rank_growth import fit, grow, grow_from_rank_one, in_units
+from ..problems.capabilities import (
+    HasInitialPoint,
+    HasRankOnePoint,
+    HasSinglePrecision,
+    Rescalable,
+    supports,
+)
+from .rank_growth import fit, grow, grow_from_rank_one
 from .spectral import ROUGHLY, Spectral
 
 FEW = 1.5  # measurements for each degree of freedom
@@ -31,7 +38,7 @@ class Staged:
     Parameters
     ----------
     iterations : int
-        Conjugate gradient steps at rank 1, where the model has no way of its own (:meth:`Problem.rank_one`), or rows and
+        Conjugate gradient steps at rank 1, where the model has no way of its own (:meth:`Problem.rank_one_point`), or rows and
         columns differ much in size: the heaviest would be fitted too well.
 
     Examples
@@ -48,26 +55,31 @@ class Staged:
         check_parameters(self, iterations=whole(0))
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
-        own = problem.own_start(rank, rng)
-        if own is not None:
-            return own
+        if supports(problem, HasInitialPoint):
+            return problem.initial_point(rank, rng)
         if problem.isotropic and rank > 1:
             dof = (sum(problem.shape) - rank) * rank
             return with_spare_ranks(problem, rank, rng) if problem.m < FEW * dof else Spectral()(problem, rank, rng)
         if rank == 1:
-            X = problem.rank_one(rng) if problem.isotropic or problem.curved else None
+            X = rank_one_point(problem, rng) if problem.isotropic or problem.nonquadratic_at_zero else None
             return ROUGHLY(problem, 1, rng) if X is None else X
-        rough, unit = problem.single()
-        alike = problem.balanced() is None
-        X = rough.rank_one(rng) if alike else None
+        single = problem.single_precision() if supports(problem, HasSinglePrecision) else None
+        rough, unit = (problem, 1.0) if single is None else (single.problem, single.unit)
+        alike = not supports(problem, Rescalable) or problem.rescaled() is None
+        X = rank_one_point(rough, rng) if alike else None
         if X is not None:
             return grow_from_rank_one(rough, X, rank, rng, dtype=problem.dtype, unit=unit)
         try:
             X = fit(rough, ROUGHLY(rough, 1, rng), self.iterations, self.iterations)
         except Interrupted as stopped:
-            raise Interrupted(in_units(stopped.point, problem, unit)) from None
+            raise Interrupted(stopped.point if single is None else single.back(stopped.point)) from None
         tol = 0.2 * (rank - 1) ** 0.5 if alike else 0.2  # each pair to a fifth on average, or all of them together
         return grow(rough, X, rank - 1, rng, tol=tol, dtype=problem.dtype, unit=unit)
+
+
+def rank_one_point(problem: Problem, rng: np.random.Generator) -> FixedRank | None:
+    """The model's own rank-1 approximation of the data; None where it has none."""
+    return problem.rank_one_point(rng) if supports(problem, HasRankOnePoint) else None
 
 
 def with_spare_ranks(problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:

@@ -1,0 +1,254 @@
+"""Optional capabilities of measurement models, and the check that a problem has those that a solver needs.
+
+A model has a capability when it has the members of the protocol and none of them is None: ``Completion`` with a loss other than
+least squares has no ``frame_constant``. Solvers, metrics and starts list what they need in ``needs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from ..backends import Array, Observations
+from ..common.checks import ParameterError
+from ..geometry import FixedRank
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from .problem import Problem
+
+T = TypeVar("T")
+_DEFAULT = {"solver": "'auto'", "start": "a point"}  # what works for every model
+
+
+@runtime_checkable
+class TightFrame(Protocol):
+    """Measurements with ``A A* = c I``."""
+
+    frame_constant: float | None  # c
+
+
+@runtime_checkable
+class HasCounts(Protocol):
+    """Numbers of measurements of each row and column, used as weights (:class:`~lorank.metrics.Counts`)."""
+
+    def counts(self) -> tuple[Array, Array]:
+        """The (n1,) numbers of the rows and the (n2,) numbers of the columns."""
+        ...
+
+
+@runtime_checkable
+class HasSplit(Protocol):
+    """Random division of the measurements, for cross-validation of the rank."""
+
+    def split(self, rng: np.random.Generator, share: float) -> tuple[Any, Any]:
+        """The problem without a random ``share`` of its measurements, and the problem on those."""
+        ...
+
+
+@runtime_checkable
+class HasObservations(Protocol):
+    """Observed entries of X, in row-major order."""
+
+    observations: Observations
+
+
+@runtime_checkable
+class HasWeights(Protocol):
+    """Weights of the measurements."""
+
+    def unweighted(self) -> Any:
+        """The problem on the same measurements with equal weights. It has the same exact solutions."""
+        ...
+
+
+@runtime_checkable
+class Rescalable(Protocol):
+    """Units in which all rows and columns are of similar size."""
+
+    def rescaled(self) -> RescaledProblem | None:
+        """The problem in those units; None where sizes differ too little for a gain."""
+        ...
+
+
+@runtime_checkable
+class HasSinglePrecision(Protocol):
+    """A copy in single precision, for starts and first iterations."""
+
+    def single_precision(self) -> SinglePrecisionProblem | None:
+        """That copy; None where it would not be faster."""
+        ...
+
+
+@runtime_checkable
+class BlockPreconditioned(Protocol):
+    """Diagonal blocks of ``A* A`` on a tangent space, which precondition second order methods."""
+
+    def blocks(self, X: FixedRank) -> tuple[Array, Array] | None:
+        """Arrays of shapes (n1, r, r) and (n2, r, r): ``A* A`` on a row of L in ``L V^H`` and on a row of R in ``U R^H``.
+
+        Blocks are multiplied from the right. None where they would take too much memory.
+        """
+        ...
+
+
+@runtime_checkable
+class FastALS(Protocol):
+    """Half steps of alternating least squares in one pass over the observations."""
+
+    observations: Observations
+
+    def als_pays(self, rank: int) -> bool:
+        """Whether an ALS sweep costs little more than a gradient, and nearly all rows and columns determine their factors."""
+        ...
+
+    def solve_blocks(self, side: int, factor: Array, shift: float, right: Array) -> Array:
+        """``right_i (B_i + shift I)^-1`` for each row (side 0) or column (side 1), with B_i its normal equations."""
+        ...
+
+
+@runtime_checkable
+class HasInitialPoint(Protocol):
+    """An initial point of the model's own, used instead of the general ones."""
+
+    def initial_point(self, rank: Any, rng: np.random.Generator) -> Any:
+        """A point of that rank."""
+        ...
+
+
+@runtime_checkable
+class HasRankOnePoint(Protocol):
+    """A cheap rank-1 approximation of the data, from which starts grow."""
+
+    def rank_one_point(self, rng: np.random.Generator) -> FixedRank | None:
+        """A point of rank 1; None where the model's loss has none."""
+        ...
+
+
+@runtime_checkable
+class HasSignal(Protocol):
+    """A signal that X represents, returned as ``result.signal``."""
+
+    def signal(self, X: Any) -> Array:
+        """The signal of a point."""
+        ...
+
+
+def supports(problem: Any, need: type[T]) -> TypeIs[T]:
+    """Whether a problem has a capability, is of a class, or has a manifold of that class.
+
+    Parameters
+    ----------
+    problem : Problem
+    need : type
+        A protocol of this module, a class of problems such as :class:`~lorank.problems.MatrixProblem`, or a class of manifolds
+        such as :class:`~lorank.geometry.FixedRankManifold`.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> from lorank.problems.capabilities import TightFrame, supports
+    >>> problem, _ = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> supports(problem, TightFrame), supports(lr.datasets.random_sensing(4, 4, 1)[0], TightFrame)
+    (True, False)
+    """
+    if not getattr(need, "_is_protocol", False):
+        return isinstance(problem, need) or isinstance(problem.manifold, need)
+    return all(getattr(problem, name, None) is not None for name in _members(need))
+
+
+def require(problem: Problem, *parts: Any, parameter: str = "solver") -> None:
+    """Raise a ParameterError that names the first need of these parts that the problem does not meet.
+
+    Parameters
+    ----------
+    problem : Problem
+    *parts : solvers, metrics or starts
+        Objects with a tuple ``needs``; others need nothing.
+    parameter : str
+        Parameter that the parts were passed as.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> from lorank.problems.capabilities import require
+    >>> require(lr.datasets.random_sensing(4, 4, 1)[0], lr.solvers.IRLS())
+    Traceback (most recent call last):
+    ...
+    lorank.ParameterError: solver IRLS needs a TightFrame (measurements with A A* = c I): Sensing has none; use solver='auto'
+    """
+    for part in parts:
+        for need in getattr(part, "needs", ()):
+            if not supports(problem, need):
+                raise ParameterError(
+                    parameter, f"{type(part).__name__} {missing(problem, need)}; use {parameter}={_DEFAULT[parameter]}"
+                )
+
+
+def missing(problem: Problem, need: type) -> str:
+    """``"needs a TightFrame (measurements with A A* = c I): Sensing has none"``, for messages."""
+    lines = (need.__doc__ or "").strip().splitlines() or [""]
+    what = lines[0].split(", ")[0].rstrip(".").replace("``", "")
+    what = what[:1].lower() + what[1:]
+    loss = getattr(problem, "loss", None)
+    having = f" with loss={loss.name!r}" if loss is not None else ""
+    return f"needs a {need.__name__} ({what}): {type(problem).__name__}{having} has none"
+
+
+def _members(need: type) -> Iterable[str]:
+    names = {*vars(need), *vars(need).get("__annotations__", {})}
+    return (name for name in names if not name.startswith("_"))
+
+
+@dataclass(frozen=True)
+class SinglePrecisionProblem:
+    """A copy of a problem in single precision, for ``X / unit``.
+
+    Attributes
+    ----------
+    problem : Problem
+    unit : float
+        A power of the scale of the data that keeps squares within the range of single precision.
+    dtype : numpy.dtype
+        Of the original problem.
+    """
+
+    problem: Any
+    unit: float
+    dtype: Any
+
+    def into(self, X: FixedRank) -> FixedRank:
+        """X in the precision and unit of the copy."""
+        return X.astype(self.problem.dtype, 1 / self.unit)
+
+    def back(self, X: FixedRank) -> FixedRank:
+        """X in the precision and unit of the original problem."""
+        return X.astype(self.dtype, self.unit)
+
+
+@dataclass(frozen=True)
+class RescaledProblem:
+    """A problem for ``diag(rows)^-1 X diag(cols)^-1`` with the same exact solutions.
+
+    Attributes
+    ----------
+    problem : Problem
+    rows, cols : (n1,) and (n2,) arrays
+        Positive.
+    """
+
+    problem: Any
+    rows: Array
+    cols: Array
+
+    def into(self, X: FixedRank) -> FixedRank:
+        """X in the units of the rescaled problem."""
+        return X.scaled(1 / self.rows, 1 / self.cols)
+
+    def back(self, X: FixedRank) -> FixedRank:
+        """X in the units of the data."""
+        return X.scaled(self.rows, self.cols)
