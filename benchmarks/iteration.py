@@ -79,7 +79,7 @@ def measure(problem: lr.Completion, X: lr.FixedRank, watch: Stopwatch, args: arg
     for turn in range(args.rounds + 1):
         for name, solver in SOLVERS.items():
             state = State.at(problem, X)
-            state = state.remember(solver.start(problem, state))
+            state = state.with_memory(solver.start(problem, state))
             state = solver.step(problem, state)  # so that every timed iteration has the same passes before it
             for _ in range(args.iterations):
                 watch.seconds.clear()

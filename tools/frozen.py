@@ -114,7 +114,8 @@ def solve_record(name: str, _models: Path, _recording: bool) -> Record:
     trace, notes = [], {}
 
     def watch(_problem: Any, state: Any, _clock: Any) -> None:
-        previous = None if state.previous is None else point(state.previous)
+        compared = None if state.provisional else state.previous  # by rules on the change of X
+        previous = None if compared is None else point(compared)
         trace.append([state.iteration, point(state.X), state.residual, state.step, state.restarted, previous])
         if state.note:
             notes[str(state.iteration)] = state.note

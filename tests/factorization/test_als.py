@@ -27,7 +27,7 @@ def sweep(problem, solver, rank, count, seed=0):
     rng = np.random.default_rng(seed)
     X = lr.FixedRank.from_factors(rng.standard_normal((problem.shape[0], rank)), rng.standard_normal((problem.shape[1], rank)))
     state = State.at(problem, X)
-    state = state.remember(solver.start(problem, state))
+    state = state.with_memory(solver.start(problem, state))
     for _ in range(count):
         state = solver.step(problem, state)
     return state
@@ -125,7 +125,7 @@ def test_no_sweep_raises_the_objective(penalty):
 
     rng = np.random.default_rng(0)
     state = State.at(problem, lr.FixedRank.from_factors(rng.standard_normal((14, 3)), rng.standard_normal((11, 3))))
-    state = state.remember(solver.start(problem, state))
+    state = state.with_memory(solver.start(problem, state))
     values = []
     for _ in range(30):
         state = solver.step(problem, state)

@@ -49,7 +49,7 @@ def iterates(metric, rule, dtype, backend):
     start = FixedRank.from_factors(*noisy, backend=backend)
     solver = RGD(metric, rule, safeguard=None)
     state = State.at(problem, start)
-    state = state.remember(solver.start(problem, state))
+    state = state.with_memory(solver.start(problem, state))
     points = []
     for _ in range(STEPS):
         state = solver.step(problem, state)

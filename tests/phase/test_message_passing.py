@@ -49,7 +49,7 @@ def test_a_step_against_its_dense_twin(dtype):
     problem, _ = lr.datasets.random_phase(7, oversampling=3, dtype=dtype, seed=2)
     solver, A, y = MessagePassing(seed=3, damping=0.7, late=0.7), problem.linear_map.A, problem.y
     state = State.at(problem, lr.starts.Spectral()(problem, 1, np.random.default_rng(0)))
-    state = state.remember(solver.start(problem, state))
+    state = state.with_memory(solver.start(problem, state))
     p, v = state.memory.message, state.memory.variance
     assert v == pytest.approx(y.mean())
     new = solver.step(problem, state)
@@ -83,12 +83,12 @@ def test_it_is_at_its_end_when_near_or_stuck():
     problem, _ = lr.datasets.random_phase(40, oversampling=4, seed=1)
     seen = []
     lr.solve(problem, 1, MessagePassing(near=0.2), tol=1e-9, max_iter=15, callbacks=[lambda p, s, c: seen.append(s)])
-    assert [s.memory.done for s in seen[1:]] == [s.residual < 0.2 or s.memory.waited >= 40 for s in seen[1:]]
-    assert seen[-1].memory.done
+    assert [s.finished for s in seen[1:]] == [s.residual < 0.2 or s.memory.waited >= 40 for s in seen[1:]]
+    assert seen[-1].finished
     impossible = lr.PhaseRetrieval(problem.linear_map.A, np.random.default_rng(1).permutation(problem.y))
     seen.clear()
     lr.solve(impossible, 1, MessagePassing(patience=6), tol=1e-9, callbacks=[lambda p, s, c: seen.append(s)])
-    assert seen[-1].memory.done
+    assert seen[-1].finished
     assert max(s.residual for s in seen[1:]) <= 1 + 1e-12  # scaled to fit
 
 
@@ -97,9 +97,9 @@ def test_numbers_out_of_range_end_it():
     solver = MessagePassing()
     state = State.at(problem, lr.starts.Spectral()(problem, 1, np.random.default_rng(0)))
     memory = solver.start(problem, state)
-    state = state.remember(replace(memory, message=np.full_like(memory.message, np.nan)))
+    state = state.with_memory(replace(memory, message=np.full_like(memory.message, np.nan)))
     new = solver.step(problem, state)
-    assert new.memory.done
+    assert new.finished
     assert new.iteration == 1
     assert new.X is state.X
 

@@ -20,7 +20,7 @@ def uneven(problem, x):
 
 def begin(problem, solver, X):
     state = State.at(problem, X)
-    return state.remember(solver.start(problem, state))
+    return state.with_memory(solver.start(problem, state))
 
 
 @pytest.mark.parametrize("whiten", [0, 100])

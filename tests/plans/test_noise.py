@@ -9,7 +9,7 @@ import pytest
 
 import lorank as lr
 from lorank.losses import LOSSES
-from lorank.plans.noise_test import FittedToNoise
+from lorank.plans.noise_test import NoiseFloor
 
 SIGMA = 0.3
 
@@ -87,8 +87,8 @@ def test_solve_and_estimators_find_the_same_rank(seed, rank):
 
 
 def test_what_the_rule_refuses():
-    with pytest.raises(ValueError, match="FittedToNoise: share must"):
-        FittedToNoise(share=0)
+    with pytest.raises(ValueError, match="NoiseFloor: share must"):
+        NoiseFloor(share=0)
 
 
 def test_noise_that_differs_as_the_weights_say_is_no_outlier():

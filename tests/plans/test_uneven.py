@@ -7,7 +7,7 @@ import pytest
 
 import lorank as lr
 from lorank.loop.state import State
-from lorank.plans.auto import looks_like_noise
+from lorank.plans.noise_test import residual_is_white
 
 SHAPE, RANK = (400, 250), 4
 POWERS = {"even": (0.0, 0.0), "mild": (0.5, 0.7), "steep": (0.6, 0.8)}
@@ -108,10 +108,10 @@ def test_noise_is_not_chased(pattern, noise):
 @pytest.mark.parametrize("pattern", POWERS)
 def test_noise_on_an_uneven_pattern_is_known_as_such(pattern):
     problem, truth = uneven(pattern, 1071, noise=0.05)
-    assert looks_like_noise(problem, State.at(problem, truth))
+    assert residual_is_white(problem, State.at(problem, truth))
     exact, _ = uneven(pattern, 1071)
     short = lr.solve(exact, RANK - 1, "rcg", max_iter=60).X
-    assert not looks_like_noise(exact, State.at(exact, short))
+    assert not residual_is_white(exact, State.at(exact, short))
 
 
 def test_the_rank_of_uneven_data_is_found():

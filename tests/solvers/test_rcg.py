@@ -54,7 +54,7 @@ def test_directions_against_their_dense_twin(metric, dtype):
     solver = lr.solvers.RCG(metric, restart=-np.inf)
     X = random_point(np.random.default_rng(1), (14, 11), 2, dtype)
     state = State.at(problem, X)
-    state = state.remember(solver.start(problem, state))
+    state = state.with_memory(solver.start(problem, state))
     mask = np.zeros(problem.shape, bool)
     mask[problem.rows, problem.cols] = True
 

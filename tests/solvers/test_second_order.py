@@ -130,7 +130,7 @@ def test_a_gauss_newton_step_against_its_dense_twin(dtype):
     near = lr.FixedRank.from_dense(truth.to_dense() + 0.02 * random_array(rng, truth.shape, dtype), 2, problem.backend)
     state = State.at(problem, near)
     solver = GaussNewton(tol=1e-12, max_steps=1000)
-    new = solver.step(problem, state.remember(solver.start(problem, state)))
+    new = solver.step(problem, state.with_memory(solver.start(problem, state)))
     mask = np.zeros(problem.shape, bool)
     mask[problem.rows, problem.cols] = True
     basis = coordinates(near)
@@ -207,7 +207,7 @@ def test_an_irls_step_against_its_dense_twin(dtype, epsilon):
     problem = random_problem(np.random.default_rng(0), (12, 11), dtype, density=0.5)
     X = random_point(np.random.default_rng(1), (12, 11), 3, dtype, problem.backend, s=[4.0, 2.0, 1.0])
     solver = IRLS(tol=1e-12, max_steps=2000, extra=1)
-    state = State.at(problem, X).remember(IRLSState(epsilon, X, (epsilon,)))
+    state = State.at(problem, X).with_memory(IRLSState(epsilon, X, (epsilon,)))
     xi = solver._smoothed(problem, X, epsilon)
     Z = dense_tangent(xi)
     Z[problem.rows, problem.cols] += problem.y - Z[problem.rows, problem.cols]
@@ -238,11 +238,11 @@ def test_irls_frees_one_direction_after_the_other():
     problem = lr.Completion(rows, cols, truth.entries(rows, cols), (120, 120))
     solver, active = IRLS(0.8), []
     state = State.at(problem, truth)
-    state = state.remember(solver.start(problem, state))
-    while not state.memory.done and state.iteration < 300:
+    state = state.with_memory(solver.start(problem, state))
+    while not state.finished and state.iteration < 300:
         state = solver.step(problem, state)
         active.append(state.memory.active)
-    assert state.memory.done
+    assert state.finished
     assert set(active) >= {1, 2, 3}
     assert active[-1] == 3
     assert truth.distance(state.X) < 1e-3 * truth.norm()

@@ -94,7 +94,7 @@ native = pytest.mark.skipif(_kernels is None, reason="the fused pass is in the C
 def test_auto_begins_with_sweeps_where_observations_are_plenty():
     problem, truth = random_problem((300, 200), share=0.3, mean=2.0)  # rows alike in size
     assert problem.als_pays(3)
-    swept, plain = (lr.solve(problem, 3, lr.plans.Auto(plenty=plenty), tol=1e-12) for plenty in (4.0, 1e9))
+    swept, plain = (lr.solve(problem, 3, lr.plans.Auto(als_min_oversampling=plenty), tol=1e-12) for plenty in (4.0, 1e9))
     assert swept.converged
     assert plain.converged
     assert swept.n_iter < plain.n_iter
@@ -120,5 +120,5 @@ def test_sweeps_hand_over_where_they_no_longer_pay():
     problem, _ = random_problem((300, 200), share=0.3, noise=0.5, mean=2.0)
     result = lr.solve(problem, 3, stop=lr.stopping.Stall(window=20))
     assert any("conjugate gradients" in note for note in result.history.notes.values())
-    plain = lr.solve(problem, 3, lr.plans.Auto(plenty=1e9), stop=lr.stopping.Stall(window=20))
+    plain = lr.solve(problem, 3, lr.plans.Auto(als_min_oversampling=1e9), stop=lr.stopping.Stall(window=20))
     assert result.residual < 1.001 * plain.residual

@@ -106,7 +106,7 @@ class Run:
 
 
 @contextlib.contextmanager
-def quiet_machine(problem: Problem) -> Iterator[None]:
+def limit_threads(problem: Problem) -> Iterator[None]:
     """BLAS on as many threads as suits the problem, and memory kept between passes given back at the end."""
     with contextlib.ExitStack() as stack:
         stack.callback(problem.backend.release)
@@ -141,9 +141,9 @@ def run(
     state = best = State(0, X, problem.gradient(X), float("inf"))
     status: Status | None = None
     try:
-        with quiet_machine(problem):
+        with limit_threads(problem):
             state = State.at(problem, X)
-            state = state.remember(solver.start(problem, state))
+            state = state.with_memory(solver.start(problem, state))
             while True:
                 history.append(state.iteration, clock.seconds, state.residual, state.step, state.note, state.restarted)
                 if state.residual < best.residual:  # the point alone: its products and memories need not be kept

@@ -1,4 +1,4 @@
-"""One iterate: what travels through the loop that every solver runs in."""
+"""State of a run: one iterate with its gradient, residual and the solver's memory."""
 
 from __future__ import annotations
 
@@ -17,21 +17,25 @@ class State:
     ----------
     iteration : int
     X : FixedRank
-        Or a point of the problem's own manifold.
+        Or a point of another manifold of the problem.
     gradient : Gradient
         At X.
     residual : float
         ``|A X - y| / |y|``.
     step : float
-        The step that led here; nan for the start.
+        Length of the step to X; nan for a start.
     previous : FixedRank or None
-        The iterate before.
+        The iterate before; None for a start.
     memory : object
-        What the solver carries from one iteration to the next.
+        Memory of the solver, passed from one iteration to the next.
     note : str
-        What the solver did here that a reader should know; usually nothing. Nothing depends on it.
+        Remark for the history, usually empty.
     restarted : bool
-        Whether the solver began anew here, so that earlier residuals say nothing about stalls.
+        Whether the solver restarted here: rules on stalls ignore earlier residuals.
+    finished : bool
+        Whether the solver has reached its own end: further steps would not help, and a plan goes on to its next phase.
+    provisional : bool
+        Whether X is an intermediate point on which a later phase will improve: a small change is no sign of convergence.
     """
 
     iteration: int
@@ -43,20 +47,22 @@ class State:
     memory: Any = None
     note: str = ""
     restarted: bool = False
+    finished: bool = False
+    provisional: bool = False
 
     @classmethod
     def at(cls, problem: Problem, X: FixedRank) -> State:
-        """The state at a starting point."""
+        """The state at a start."""
         G = problem.gradient(X)
         return cls(0, X, G, relative(problem, G))
 
     def next(self, problem: Problem, X: FixedRank, step: float, memory: Any = None, gradient: Gradient | None = None) -> State:
-        """The state after a step to X; ``gradient`` is the gradient there, where a solver has it already."""
+        """The state after a step to X. ``gradient`` at X is computed unless it is given."""
         G = self.gradient.at(X) if gradient is None else gradient
         return State(self.iteration + 1, X, G, relative(problem, G), step, self.X, memory)
 
-    def remember(self, memory: Any) -> State:
-        """The same state with that memory."""
+    def with_memory(self, memory: Any) -> State:
+        """The same state with another memory."""
         return replace(self, memory=memory)
 
 

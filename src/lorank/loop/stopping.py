@@ -185,7 +185,7 @@ class RelativeChange(Rule):
         check_parameters(self, tol=NOT_NEGATIVE)
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
-        if state.previous is None:
+        if state.previous is None or state.provisional:
             return None
         change = state.previous.distance(state.X)
         if change <= self.tol * max(1.0, state.previous.norm()):

@@ -18,15 +18,12 @@ from .problem import PhaseRetrieval
 
 @dataclass(frozen=True)
 class Memory:
-    """The message about ``z = A x`` and its variance, the best residual and how long ago that was, and whether the way is at
-    its end.
-    """
+    """The message about ``z = A x`` and its variance, the best residual, and the number of steps since then."""
 
     message: Array
     variance: float
     best: float = float("inf")
     waited: int = 0
-    done: bool = False
     guess: Array | None = None  # for the next least squares solution, where those are found by iterations
 
 
@@ -41,8 +38,8 @@ class MessagePassing(Solver):
     taken out again before it is passed on, so that no belief confirms itself: this is what gets through where descent on any
     misfit ends in a local minimum. Gaussian A (n = 500): 1.5 n measurements of a real signal, and 2.25 n of a complex one.
 
-    It brings x near the solution and is at its end (``memory.done``) when the relative residual is ``near``, or has not fallen
-    for ``patience`` steps: then descent finishes the work.
+    It brings x near the solution and is finished (``state.finished``) when the relative residual is ``near``, or has not fallen
+    for ``patience`` steps.
 
     Parameters
     ----------
@@ -104,15 +101,15 @@ class MessagePassing(Solver):
         back, returned = outside(image[:, 0], passed * fit.trace / problem.m, message, passed)
         scale = _scale(problem, image[:, 0])
         if not np.isfinite(scale):  # off to infinity: A is not at all like a random one
-            return replace(state, iteration=state.iteration + 1, memory=replace(memory, done=True))
+            return replace(state, iteration=state.iteration + 1, finished=True)
         G = problem.gradient_of_signal(scale * fit.x, scale * image)
         new = state.next(problem, G.X, passed / mean, gradient=G)
         better = new.residual < 0.99 * memory.best
         best, waited = (new.residual, 0) if better else (memory.best, memory.waited + 1)
         d = self.damping if new.residual > 0.3 else self.late
         message, variance = d * back + (1 - d) * memory.message, d * returned + (1 - d) * variance
-        done = new.residual < self.near or waited >= self.patience
-        return new.remember(Memory(message, variance, best, waited, done, fit.guess))
+        finished = new.residual < self.near or waited >= self.patience
+        return replace(new, memory=Memory(message, variance, best, waited, fit.guess), finished=finished)
 
     def phases(self, problem: PhaseRetrieval, p: Array, variance: float) -> tuple[Array, float]:
         """The mean of z given ``z ~ N(p, variance)`` and ``|z|^2 = y``, and its variance averaged over the measurements."""

@@ -1,17 +1,27 @@
-"""What ``auto`` does in phase retrieval: conjugate gradients with Fisher weights, and message passing where they stall."""
+"""The default solver for phase retrieval as a plan: conjugate gradients, and message passing where they stall."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..common.checks import NOT_NEGATIVE, SHARE, check_parameters, instance, whole
-from ..geometry import FixedRank
 from ..loop.runner import Solver
 from ..loop.state import State
+from ..plans.phases import (
+    ALWAYS,
+    FINISHED,
+    Condition,
+    Context,
+    Phase,
+    Plan,
+    PlannedSolver,
+    Transition,
+    best_point,
+    current_point,
+)
 from ..plans.registry import register_default
 from ..problems import Problem
 from ..solvers.rcg import RCG
@@ -22,61 +32,45 @@ from .problem import PhaseRetrieval
 from .reweighting import Fisher
 from .signal_cg import SignalCG
 
-DESCENT, MESSAGES, FINISH, LAST = "descent", "messages", "finish", "last"
+SAME_SIGNAL = 0.1  # relative distance of two points that are considered the same
 
 
 @dataclass(frozen=True)
-class Memory:
-    """The phase, its solver and the state there, the residuals of this phase, how often messages were passed, where descent
-    got stuck so far, and the best point with its residual.
-    """
+class AutoPhase(PlannedSolver):
+    """The default solver for phase retrieval at rank 1: a fast method first, and a more robust one where it stalls.
 
-    solver: Solver
-    inner: State
-    phase: str
-    residuals: tuple[float, ...]
-    attempts: int = 0
-    stuck: tuple[FixedRank, ...] = ()
-    best: tuple[FixedRank, float] | None = None
+    1. Conjugate gradients with :class:`Fisher` weights (:class:`SignalCG`), with many measurements per degree of freedom.
+    2. Otherwise, or where the residual stalls: message passing (:class:`MessagePassing`), then conjugate gradients in the
+       :class:`~lorank.phase.Whitened` metric from its end. For coded diffraction patterns, where ``A^H A`` is diagonal, message
+       passing is always first.
+    3. Where these stall as well: message passing from random signals, at most ``max_attempts`` times, and not after two
+       attempts that end at the same signal, which is then a fit to noisy data.
+    4. Conjugate gradients without weights from the best point: least squares.
 
-
-@dataclass(frozen=True)
-class AutoPhase(Solver):
-    """Tries the fast way first and the sure way where that fails.
-
-    1. Conjugate gradients with :class:`Fisher` weights for one signal (:class:`SignalCG`), where measurements are many: ``few``
-       per degree of freedom, or more; ``few_complex`` for complex signals.
-    2. Where they are not, or the residual has not fallen to ``fall`` of itself within ``window`` steps: message passing
-       (:class:`MessagePassing`), and conjugate gradients again from where it ends, in the :class:`~lorank.phase.Whitened`
-       metric. At once for coded diffraction, where ``A^H A`` is diagonal and costs nothing.
-    3. Where these stall as well, message passing from another, random signal, at most ``attempts`` times. Two ways that end
-       at the same signal tell that there is no better one (noise).
-    4. Conjugate gradients without weights from the best point: least squares, whatever the data.
-
-    What it did is told in ``result.status.advice`` and ``result.history.notes``.
+    ``result.history.notes`` and ``result.status.advice`` list the transitions.
 
     Parameters
     ----------
     descent : SignalCG or RCG
-        Of the first phase.
+        Solver of the first phase.
     refinement : RCG
-        After message passing.
-    messages : MessagePassing
-    last : RCG
-        Least squares from the best point.
-    few, few_complex : float
-        Measurements per degree of freedom below which message passing comes first, for real and for complex signals.
-    attempts : int
-        Random signals to pass messages from.
-    window : int
-        Steps within which the residual must fall
-    fall : float
-        to this share of itself,
-    near, stalled : float
-        in descent, once it is below ``near``, only to ``stalled`` of itself within twice the window: so small, only noise can
-        hold it up,
-    slower : float
-        or to this share after message passing: near the solution a slow way is still one.
+        Solver after message passing.
+    message_passing : MessagePassing
+    final : RCG
+        Least-squares solver of the last phase.
+    min_oversampling_real, min_oversampling_complex : float
+        Measurements per degree of freedom below which message passing comes first, for real and complex signals.
+    max_attempts : int
+        Largest number of message passing phases.
+    stall_window : int
+        Steps over which a stall is judged.
+    stall_ratio : float
+        ``descent`` stalls when ``stall_window`` steps leave more than this share of the residual.
+    noise_below, noise_stall_ratio : float
+        Below a relative residual of ``noise_below``, ``descent`` stalls only when twice ``stall_window`` steps leave more than
+        ``noise_stall_ratio`` of the residual: such a residual is most likely noise.
+    refinement_stall_ratio : float
+        The same as ``stall_ratio`` for ``refinement``, which is near the solution.
 
     Examples
     --------
@@ -89,16 +83,16 @@ class AutoPhase(Solver):
 
     descent: SignalCG | RCG = field(default_factory=SignalCG)
     refinement: RCG = field(default_factory=lambda: RCG(Whitened(), reweighting=Fisher()))
-    messages: MessagePassing = field(default_factory=MessagePassing)
-    last: RCG = field(default_factory=lambda: RCG(Whitened()))
-    few: float = 2.5
-    few_complex: float = 1.9
-    attempts: int = 4
-    window: int = 25
-    fall: float = 0.3
-    near: float = 0.1
-    stalled: float = 0.95
-    slower: float = 0.7
+    message_passing: MessagePassing = field(default_factory=MessagePassing)
+    final: RCG = field(default_factory=lambda: RCG(Whitened()))
+    min_oversampling_real: float = 2.5
+    min_oversampling_complex: float = 1.9
+    max_attempts: int = 4
+    stall_window: int = 25
+    stall_ratio: float = 0.3
+    noise_below: float = 0.1
+    noise_stall_ratio: float = 0.95
+    refinement_stall_ratio: float = 0.7
 
     default_start: ClassVar[str] = "staged"
 
@@ -108,92 +102,95 @@ class AutoPhase(Solver):
             self,
             descent=descent,
             refinement=descent,
-            messages=instance(MessagePassing, "a MessagePassing object"),
-            last=descent,
-            few=NOT_NEGATIVE,
-            few_complex=NOT_NEGATIVE,
-            attempts=whole(0),
-            window=whole(1),
-            fall=SHARE,
-            near=NOT_NEGATIVE,
-            stalled=SHARE,
-            slower=SHARE,
+            message_passing=instance(MessagePassing, "a MessagePassing object"),
+            final=descent,
+            min_oversampling_real=NOT_NEGATIVE,
+            min_oversampling_complex=NOT_NEGATIVE,
+            max_attempts=whole(0),
+            stall_window=whole(1),
+            stall_ratio=SHARE,
+            noise_below=NOT_NEGATIVE,
+            noise_stall_ratio=SHARE,
+            refinement_stall_ratio=SHARE,
         )
 
-    def start(self, problem: Problem, state: State) -> Memory:
+    def start(self, problem: Problem, state: State) -> Any:
         if not isinstance(problem, PhaseRetrieval) or state.X.rank != 1:
-            raise TypeError(f"AutoPhase is for PhaseRetrieval at rank 1, and this is {problem!r}: use solver='auto'")
-        least = self.few_complex if problem.dtype.kind == "c" else self.few
-        few = problem.m < least * problem.dof(1) or isinstance(problem.linear_map, DiffractionMap)
-        solver: Solver = self.messages if few else self.descent
-        inner = state.remember(solver.start(problem, state))
-        return Memory(solver, inner, MESSAGES if few else DESCENT, (state.residual,), int(few))
+            raise TypeError(f"AutoPhase needs a PhaseRetrieval problem and rank 1, got {problem!r}: use solver='auto'")
+        return super().start(problem, state)
 
-    def step(self, problem: Problem, state: State) -> State:
-        memory: Memory = state.memory
-        best = memory.best
-        if best is None or state.residual < best[1]:
-            best = state.X, state.residual
-        turn = self._turn(problem, state, memory, best)
-        if turn is not None:
-            return turn
-        inner = memory.solver.step(problem, memory.inner)
-        residuals = (*memory.residuals, inner.residual)[-1 - 2 * self.window :]
-        # By hand: replace would take as long as the products with a small A.
-        return self._outer(state, Memory(memory.solver, inner, memory.phase, residuals, memory.attempts, memory.stuck, best))
+    def plan(self) -> Plan:
+        """The phases and the transitions between them."""
 
-    def _turn(self, problem: Problem, state: State, memory: Memory, best: tuple[FixedRank, float]) -> State | None:
-        """The first state of the next phase, where it is time for one."""
-        messages_end = memory.phase == MESSAGES and memory.inner.memory.done
-        if not messages_end and (memory.phase not in (DESCENT, FINISH) or not self._slow(memory, state)):
-            return None
-        memory, level = replace(memory, best=best), f"{state.residual:.1e}"
-        if messages_end:
-            said = f"message passing ended at {level}: conjugate gradients"
-            return self._begin(problem, state, memory, FINISH, self.refinement, said)
-        same = any(X.distance(state.X) < 0.1 * X.norm() for X in memory.stuck)
-        memory = replace(memory, stuck=(*memory.stuck, state.X))
-        if memory.attempts < self.attempts and not same:
-            said = f"the residual stayed near {level}: message passing from a random signal"
-            memory = replace(memory, attempts=memory.attempts + 1)
-            solver = replace(self.messages, seed=memory.attempts)
-            return self._begin(problem, state, memory, MESSAGES, solver, said)
-        X, residual = best
-        said = f"{'the same signal again' if same else 'nothing better found'}: least squares from {residual:.1e}"
-        return self._begin(problem, state, memory, LAST, self.last, said, lambda: X)
+        def stalled(slow: Condition) -> tuple[Transition, ...]:
+            at = "residual stalled at {state.residual:.1e}: message passing from a random signal"
+            end = "least squares from residual {plan.best.residual:.1e}"
+            return (
+                Transition(slow & Condition(self._may_try_again) & ~SAME_END, "message passing", at),
+                Transition(slow & SAME_END, "final", "the same signal twice: " + end),
+                Transition(slow, "final", "no better signal found: " + end),
+            )
 
-    def _begin(
-        self,
-        problem: Problem,
-        state: State,
-        memory: Memory,
-        phase: str,
-        solver: Solver,
-        note: str,
-        where: Callable[[], FixedRank] | None = None,
-    ) -> State:
-        """Begin a phase where the last one ended, or at another point."""
-        inner = state.next(problem, state.X if where is None else where(), float("nan"))
-        inner = inner.remember(solver.start(problem, inner))
-        memory = replace(memory, solver=solver, inner=inner, phase=phase, residuals=(inner.residual,))
-        return replace(self._outer(state, memory), note=note, previous=None, restarted=True)
+        to_refinement = Transition(FINISHED, "refinement", "message passing ended at {state.residual:.1e}: conjugate gradients")
+        return Plan(
+            phases=(
+                Phase("descent", self.descent, stalled(Condition(self._descent_stalls)), keeps_point=True),
+                Phase("message passing", self._messages, (to_refinement,), start=current_point, provisional=True),
+                Phase(
+                    "refinement",
+                    self.refinement,
+                    stalled(Condition(self._refinement_stalls)),
+                    start=current_point,
+                    keeps_point=True,
+                ),
+                Phase("final", self.final, start=best_point),
+            ),
+            first=(Transition(Condition(self._few_measurements), "message passing"), Transition(ALWAYS, "descent")),
+            max_window=2 * self.stall_window,
+        )
 
-    def _outer(self, state: State, memory: Memory) -> State:
-        inner = memory.inner
-        previous = None if memory.phase == MESSAGES else inner.previous
-        return State(state.iteration + 1, inner.X, inner.gradient, inner.residual, inner.step, previous, memory, inner.note)
+    def _few_measurements(self, now: Context) -> bool:
+        problem = now.problem
+        assert isinstance(problem, PhaseRetrieval)
+        least = self.min_oversampling_complex if problem.dtype.kind == "c" else self.min_oversampling_real
+        return problem.m < least * problem.dof(1) or isinstance(problem.linear_map, DiffractionMap)
 
-    def _slow(self, memory: Memory, state: State) -> bool:
-        residuals, window = memory.residuals, self.window
-        if len(residuals) <= window or residuals[-1] < 100 * np.finfo(state.X.dtype).eps:
+    def _messages(self, now: Context) -> Solver:
+        """Message passing from the start's signal in the first phase, and from a random one later."""
+        if not now.plan.ended:
+            return self.message_passing
+        return replace(self.message_passing, seed=now.plan.times("message passing") + 1)
+
+    def _may_try_again(self, now: Context) -> bool:
+        return now.plan.times("message passing") < self.max_attempts
+
+    def _descent_stalls(self, now: Context) -> bool:
+        residuals, window = now.plan.residuals, self.stall_window
+        if len(residuals) <= window or _rounded(now):
             return False
-        if memory.phase != DESCENT:
-            return residuals[-1] > self.slower * residuals[-1 - window]
-        if residuals[-1] > self.near:
-            return residuals[-1] > self.fall * residuals[-1 - window]
-        # With many measurements, a small residual is near the signal: only noise, or rounding, can hold it up. The signal
-        # still settles then, and a rule may wait for that: twice the time.
-        return len(residuals) > 2 * window and residuals[-1] > self.stalled * residuals[0]
+        if residuals[-1] > self.noise_below:
+            return residuals[-1] > self.stall_ratio * residuals[-1 - window]
+        # With many measurements, a small residual means that x is near the signal, and only noise or rounding can hold it up.
+        # The signal may still converge, which a stopping rule may wait for: twice the window.
+        return len(residuals) > 2 * window and residuals[-1] > self.noise_stall_ratio * residuals[0]
+
+    def _refinement_stalls(self, now: Context) -> bool:
+        residuals, window = now.plan.residuals, self.stall_window
+        if len(residuals) <= window or _rounded(now):
+            return False
+        return residuals[-1] > self.refinement_stall_ratio * residuals[-1 - window]
 
 
+def _rounded(now: Context) -> bool:
+    """Whether the residual is rounding."""
+    return now.plan.residuals[-1] < 100 * float(np.finfo(now.state.X.dtype).eps)
+
+
+def _same_end(now: Context) -> bool:
+    """Whether an earlier phase has ended at the same signal."""
+    points = (ended.X for ended in now.plan.ended if ended.X is not None)
+    return any(X.distance(now.state.X) < SAME_SIGNAL * X.norm() for X in points)
+
+
+SAME_END = Condition(_same_end)
 register_default(lambda problem, rank: isinstance(problem, PhaseRetrieval) and rank == 1, AutoPhase)

@@ -25,7 +25,7 @@ LITTLE = 1e-4  # of a deviance: where that of a whole table falls more slowly, n
 ROOM = 2.0  # measurements per degree of freedom: with fewer, a wrong matrix leaves over what looks like noise
 
 
-def looks_like_noise(problem: Problem, state: State) -> bool:
+def residual_is_white(problem: Problem, state: State) -> bool:
     """Whether the residual at X has no direction that stands out: the largest singular value of ``A*(A X - y)`` is about that
     of white noise of the same size, ``|A X - y| sqrt(c) (n1^-1/2 + n2^-1/2)``. Rows and columns are divided by the roots of
     their counts first (:class:`~lorank.metrics.Counts`): the noise of one that everybody saw would stand out. Slopes of classes
@@ -72,11 +72,11 @@ class _Scaled:
 
 
 @dataclass(frozen=True)
-class FittedToNoise(Rule):
+class NoiseFloor(Rule):
     """Further steps would fit the noise, if anything: the misfit has come to rest, and nothing stands out in what is left.
 
     Of a misfit f of m measurements about ``f dof / (m - dof)`` has been taken off by chance; the run is over when ``steps``
-    iterations have taken off less than a ``share`` of that, and the residual looks like noise (:func:`looks_like_noise`).
+    iterations have taken off less than a ``share`` of that, and the residual looks like noise (:func:`residual_is_white`).
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ class FittedToNoise(Rule):
 
     def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
         recent = history.recent(self.steps + 1)
-        if not hasattr(state.X, "s") or not at_rest(problem, state.X.rank, recent, self.share, self.steps):
+        if not hasattr(state.X, "s") or not is_stationary(problem, state.X.rank, recent, self.share, self.steps):
             return None
-        if not looks_like_noise(problem, state):
+        if not residual_is_white(problem, state):
             return None
         last = recent[-1]
         if problem.stationary_is_converged:
@@ -115,7 +115,7 @@ class FittedToNoise(Rule):
         )
 
 
-def at_rest(problem: Problem, rank: int, residuals: Sequence[float], share: float = 1e-3, steps: int = 5) -> bool:
+def is_stationary(problem: Problem, rank: int, residuals: Sequence[float], share: float = 1e-3, steps: int = 5) -> bool:
     """Whether the last ``steps`` of these residuals have fallen by less than a share of what a fit of that rank takes off noise
     by chance.
     """

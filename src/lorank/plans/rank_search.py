@@ -9,7 +9,7 @@ import numpy as np
 
 from ..geometry import FixedRank
 from ..loop.result import RankTrial
-from ..loop.runner import Interrupted, quiet_machine
+from ..loop.runner import Interrupted, limit_threads
 from ..problems import Problem
 from ..problems.capabilities import HasSplit, supports
 from ..starts.rank_growth import fit, grow
@@ -48,7 +48,7 @@ def find_rank(problem: Problem, tol: float, rng: np.random.Generator) -> Found:
     path: list[RankTrial] = []
     X = problem.zero(1)
     try:
-        with quiet_machine(problem):
+        with limit_threads(problem):
             kept, held = _split(problem, rng)
             top = max((k for k in range(1, min(problem.shape) + 1) if kept.m >= ROOM * kept.dof(k)), default=1)
             X = Spectral(tol=1e-2, restarts=2)(kept, 1, rng)

@@ -16,14 +16,14 @@ from ..common.timer import Clock
 from ..loop.callbacks import Callback, Progress
 from ..loop.checkpoint import Checkpoint
 from ..loop.result import ConvergenceWarning, History, OutlierWarning, RankTrial, Result, Status
-from ..loop.runner import INTERRUPTED, Interrupted, Solver, quiet_machine, run
+from ..loop.runner import INTERRUPTED, Interrupted, Solver, limit_threads, run
 from ..loop.state import State
 from ..loop.stopping import A_RULE, Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
 from ..losses.residual_tails import look_like_outliers
 from ..problems import Problem
 from ..problems.capabilities import HasObservations, HasSignal, TightFrame, require, supports
 from ..starts.registry import STARTS, check_point, resolve_start
-from .noise_test import FittedToNoise, learned_loss, noise_of
+from .noise_test import NoiseFloor, learned_loss, noise_of
 from .rank_search import describe_path, find_rank
 from .registry import default_start, resolve_solver
 
@@ -150,10 +150,10 @@ def solve(
         keeper = Checkpoint(checkpoint, checkpoint_every, problem, r, identity(algorithm))
         begin = keeper.resume(problem) or begin
         callbacks.append(keeper)
-    rule = (RelativeResidual(tol) | FittedToNoise() | Stall()) if stop is None else stop
+    rule = (RelativeResidual(tol) | NoiseFloor() | Stall()) if stop is None else stop
     rule = rule | Divergence() | RankCollapse() | Iterations(int(max_iter))
     with contextlib.ExitStack() as stack:
-        stack.enter_context(quiet_machine(problem))
+        stack.enter_context(limit_threads(problem))
         if progress:
             name = solver if isinstance(solver, str) else type(solver).__name__
             callbacks.append(stack.enter_context(Progress(tol, int(max_iter), name)))

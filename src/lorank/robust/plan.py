@@ -25,9 +25,8 @@ from ..losses.residual_tails import (
     within,
 )
 from ..metrics import Blocks
-from ..plans.auto import LAST, NEWTON, REWEIGHTED, Auto
-from ..plans.auto import Memory as AutoMemory
-from ..plans.noise_test import at_rest, looks_like_noise
+from ..plans.auto import Auto
+from ..plans.noise_test import is_stationary, residual_is_white
 from ..plans.registry import register_default
 from ..problems import Completion, Problem
 from ..solvers.als import ALS
@@ -144,7 +143,7 @@ class Robust(Solver):
             raise TypeError(
                 f"Robust finds outliers of least squares: leave out loss={problem.loss.name!r}, or use solver='auto'"
             )
-        plain = state.remember(self.plain.start(problem, state))
+        plain = state.with_memory(self.plain.start(problem, state))
         return Memory(PLAIN, state.X.rank, plain)
 
     def step(self, problem: Problem, state: State) -> State:
@@ -206,8 +205,8 @@ class Robust(Solver):
             return self._begin(problem, state, first, "the residual stays and has heavy tails: looking for outliers")
         inner = self.plain.step(problem, plain)
         auto = inner.memory
-        turned = isinstance(auto, AutoMemory) and auto.phase in ((LAST,) if scarce else (REWEIGHTED, NEWTON, LAST))
-        if asked and (turned or at_rest(problem, memory.rank, memory.means)):
+        turned = auto.phase.name in (("noise", "best") if scarce else ("irls", "newton", "noise", "best"))
+        if asked and (turned or is_stationary(problem, memory.rank, memory.means)):
             if self._tail_ratio(problem, state, memory) > (HEAVY if scarce else LIGHT):
                 return self._begin(problem, state, first, "the residual stays: looking for outliers")
             memory, asked = replace(memory, attempt=len(self.schedules)), False
@@ -372,7 +371,7 @@ class Robust(Solver):
             if anew or share != memory.share or memory.rounds < 3:
                 part = inside.with_observations(inside.observations.with_weights(weights))
                 inner = State.at(part, X)
-                inner = inner if memory.swept else inner.remember(self.solver.start(part, inner))
+                inner = inner if memory.swept else inner.with_memory(self.solver.start(part, inner))
             memory = replace(memory, limit=limit, share=share, inner=inner)
         memory = replace(memory, rounds=memory.rounds + 1, steps=0, level=level)
         return replace(state, X=X, memory=memory, note=note, restarted=restarted)
@@ -395,7 +394,7 @@ class Robust(Solver):
     @staticmethod
     def _is_noise(memory: Memory) -> bool:
         assert memory.inner is not None
-        return looks_like_noise(memory.inner.gradient.problem, memory.inner)
+        return residual_is_white(memory.inner.gradient.problem, memory.inner)
 
     def _tried_enough(self, problem: Completion, memory: Memory, d: Vector) -> bool:
         """Where observations are few, a poor fit looks like noise, too: then only two ends that are alike are believed."""

@@ -11,7 +11,7 @@ from ..geometry import FixedRank
 from ..loop.runner import run
 from ..loop.stopping import Divergence, Iterations, RelativeResidual, Stall
 from ..losses.scaled import ScaledLoss
-from ..plans.noise_test import FittedToNoise
+from ..plans.noise_test import NoiseFloor
 from ..plans.registry import register_default_start
 from ..problems import Completion, Problem
 from ..starts.rescaled import RescaledStart
@@ -58,7 +58,7 @@ class RobustStart:
         assert isinstance(problem, Completion)
         squares = problem.squares()
         X = squares.project_feasible(RescaledStart()(squares, rank, rng))
-        rule = RelativeResidual(TOLERANCE) | FittedToNoise() | Stall() | Divergence() | Iterations(STEPS)
+        rule = RelativeResidual(TOLERANCE) | NoiseFloor() | Stall() | Divergence() | Iterations(STEPS)
         algorithm = Robust()
         ended = run(squares, algorithm, X, rule)
         memory, noisy = ended.last.memory, ended.status == "noise"

@@ -15,10 +15,9 @@ from .tangent_system import Damping, TangentSystem
 
 @dataclass(frozen=True)
 class GaussNewtonState:
-    """The damping in units of the operator_scale, and how many steps in a row were as good as nothing."""
+    """The damping in units of the operator_scale."""
 
     damping: float = 0.0
-    idle: int = 0
 
 
 MOST = 1e30  # damping: a step is zero long before, and single precision holds no more than 1e38
@@ -69,7 +68,6 @@ class GaussNewton(Solver):
             xi, _ = system.solve(rhs, tol=self.tol, max_steps=self.max_steps)
             new = state.next(problem, retract(xi, 1.0), 1.0)
             if new.residual < state.residual:
-                idle = state.memory.idle + 1 if new.residual > 0.9 * state.residual else 0
-                return new.remember(GaussNewtonState(damping / 10 if damping > 1e-4 else 0.0, idle))
+                return new.with_memory(GaussNewtonState(damping / 10 if damping > 1e-4 else 0.0))
             damping = min(max(10 * damping, 1e-3), MOST)
-        return replace(state, iteration=state.iteration + 1, memory=GaussNewtonState(damping, state.memory.idle + 1))
+        return replace(state, iteration=state.iteration + 1, memory=GaussNewtonState(damping))

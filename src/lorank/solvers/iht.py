@@ -124,7 +124,7 @@ class IHT(Solver):
             return at.back(hard_threshold(at, step, self.accuracy))
 
         new, trust = (self.safeguard or UNGUARDED).advance(problem, state, memory.trust, alpha, candidate)
-        return new.remember(GuardedState(metric, trust))
+        return new.with_memory(GuardedState(metric, trust))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,20 +17,22 @@ from ..problems import MatrixProblem
 from ..problems.capabilities import HasWeights, TightFrame, supports
 from .tangent_system import Damping, TangentSystem
 
+NOTE_EVERY = 40  # iterations between notes on the same number of active directions
 FREE = 0.1  # a direction whose damping is this share of the operator_scale is as good as undamped
 
 
 @dataclass(frozen=True)
 class IRLSState:
-    """The smoothing epsilon, the point with the extra directions, the last values of epsilon, how many directions stand out
-    from it, and whether the way is at its end.
+    """The smoothing epsilon, the point with the extra directions, the last values of epsilon, the number of directions well
+    above it, the largest number reported in a note, and the iteration of the last note.
     """
 
     epsilon: float
     point: FixedRank | None = None
     past: tuple[float, ...] = ()
     active: int = 0
-    done: bool = False
+    reported: int = 0
+    noted_at: int = 0
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ class IRLS(Solver):
     with 2.
 
     Begins from scratch, at the leading singular pairs of ``A* y``; the start's point is not used. It brings X near the
-    solution, and is at its end (``memory.done``) when no direction is held back any more: then :class:`GaussNewton` finishes
-    the work.
+    solution, and is finished (``state.finished``) when no direction is damped any more: :class:`GaussNewton` then converges
+    fast. Notes in the history report the number of directions above epsilon.
 
     Parameters
     ----------
@@ -86,7 +88,7 @@ class IRLS(Solver):
                 f"IRLS looks at the first singular value beyond the rank, and a {problem.shape[0]} x {problem.shape[1]} "
                 f"matrix has none beyond {state.X.rank}: lower the rank or use another solver"
             )
-        return IRLSState(float("inf"))
+        return IRLSState(float("inf"), noted_at=state.iteration)
 
     def step(self, problem: MatrixProblem, state: State) -> State:
         memory, rank = state.memory, state.X.rank
@@ -99,8 +101,14 @@ class IRLS(Solver):
         past = (*memory.past, epsilon)[-self.window - 1 :]
         stuck = len(past) > self.window and epsilon > 0.9 * past[0]
         free = epsilon < FREE * exact.operator_scale / _frame_constant(exact) * float(s[rank - 1])
-        memory = IRLSState(epsilon, _first(Y, width), past, min(active, rank), stuck or free)
-        return state.next(problem, _first(Y, rank), epsilon, memory)
+        finished, active = stuck or free, min(active, rank)
+        notes = not finished and (active > memory.reported or state.iteration >= memory.noted_at + NOTE_EVERY)
+        reported, noted_at = (max(active, memory.reported), state.iteration) if notes else (memory.reported, memory.noted_at)
+        memory = IRLSState(epsilon, _first(Y, width), past, active, reported, noted_at)
+        new = replace(state.next(problem, _first(Y, rank), epsilon, memory), finished=finished)
+        # Progress shows in epsilon, not in the residual: a note restarts the rules on stalls.
+        note = f"smoothing {epsilon:.1e}: {active} of {rank} directions active"
+        return replace(new, note=note, restarted=True) if notes else new
 
     def _smoothed(self, problem: MatrixProblem, X: FixedRank, epsilon: float) -> Tangent:
         """The tangent part of the next iterate: ``|A xi - y|^2`` with each direction damped as its weight says."""

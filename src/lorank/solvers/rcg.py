@@ -93,7 +93,7 @@ class RCG(Solver):
         assert direction is not None
         new, trust = self.safeguard.advance(problem, state, memory.trust, alpha, lambda alpha: retract(direction, alpha))
         X.manifold.forget(direction)
-        return new.remember(replace(moved, trust=trust))
+        return new.with_memory(replace(moved, trust=trust))
 
     def move(self, X: Any, G: Gradient, memory: RCGState) -> tuple[float, RCGState]:
         """The exact step at X for a misfit with the gradient G, and the memory with the direction that it is along."""

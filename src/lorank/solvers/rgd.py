@@ -59,4 +59,4 @@ class RGD(Solver):
         alpha = guard.rule(self.step_rule, memory.trust)(problem, xi, G, weights)  # alpha_t
         # X_{t+1} = H_r(X_t - alpha_t xi), with a shorter alpha_t where the safeguard asks for it
         new, trust = guard.advance(problem, state, memory.trust, alpha, lambda alpha: X.manifold.retract(xi, -alpha))
-        return new.remember(GuardedState(metric, trust))
+        return new.with_memory(GuardedState(metric, trust))

@@ -1,0 +1,446 @@
+"""Plans: solvers composed of phases, and the engine that runs them.
+
+A :class:`Plan` is a list of :class:`Phase`. A phase has a solver and transitions to other phases, each with a
+:class:`Condition`. There are two kinds of transition, depending on the next phase:
+
+- A phase with a ``start`` begins anew: at a point of its own, in data units, in an iteration of its own. Rules on stalls
+  forget what was before.
+- A phase without one takes over in the middle of an iteration, at the same point and in the same :class:`Units`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ..geometry import FixedRank
+from ..loop.runner import Solver
+from ..loop.state import State
+from ..problems import Problem
+from ..problems.capabilities import HasSinglePrecision, Rescalable, TightFrame, supports
+
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Units:
+    """The problem that a phase computes with, and conversions of points to it and back.
+
+    Attributes
+    ----------
+    problem : Problem
+    kind : str
+        ``"data"``, ``"rescaled"`` (rows and columns of about the same size) or ``"single precision"``.
+    into, back : callable
+        Conversions of points from and to data units; None in data units.
+    min_residual : float
+        Relative residual below which computations continue in data units.
+    """
+
+    problem: Problem
+    kind: str = "data"
+    into: Callable[[FixedRank], FixedRank] | None = None
+    back: Callable[[FixedRank], FixedRank] | None = None
+    min_residual: float = 0.0
+
+    @classmethod
+    def fastest(cls, problem: Problem, state: State, single_precision_until: float) -> Units:
+        """Rescaled where rows or columns differ much in size; else single precision for least squares with many data."""
+        rescaled = problem.rescaled() if supports(problem, Rescalable) else None
+        if rescaled is not None:
+            return cls(rescaled.problem, "rescaled", rescaled.into, rescaled.back)
+        single = problem.single_precision() if supports(problem, HasSinglePrecision) else None
+        if single is None or not supports(problem, TightFrame) or state.residual <= single_precision_until:
+            return cls(problem)
+        return cls(single.problem, "single precision", single.into, single.back, min_residual=single_precision_until)
+
+    def enter(self, state: State) -> State:
+        """The state in these units."""
+        return state if self.into is None else State.at(self.problem, self.into(state.X))
+
+    def leave(self, problem: Problem, state: State, inner: State) -> State:
+        """The state in data units that follows ``state``; ``inner`` is the one in these units."""
+        if self.back is None:
+            return inner
+        X = self.back(inner.X)
+        if self.kind == "single precision":  # the residual is the same, and the gradient is computed only where it is used
+            return replace(inner, X=X, gradient=problem.gradient(X), previous=state.X)
+        # A step that lowers the rescaled residual need not lower this one.
+        return replace(state.next(problem, X, inner.step), restarted=True)
+
+
+class Best(NamedTuple):
+    """The point with the smallest residual so far."""
+
+    X: FixedRank
+    residual: float
+
+
+class Ended(NamedTuple):
+    """How a phase ended: its name, the residual and, where the phase keeps it, the point."""
+
+    name: str
+    residual: float
+    X: FixedRank | None
+
+
+class PlanState(NamedTuple):
+    """Memory of a :class:`Plan`.
+
+    Attributes
+    ----------
+    rank : int
+        The requested rank.
+    phase : Phase
+        The current phase,
+    solver : Solver
+        its solver,
+    units : Units
+        its units,
+    inner : State
+        its state in these units,
+    residuals : tuple of float
+        its last residuals in these units
+    steps : int
+        and its number of steps.
+    best : Best
+        The best point of the requested rank, in data units.
+    ended : tuple of Ended
+        Phases that have ended by a transition of the first kind, in order.
+    """
+
+    rank: Any
+    phase: Phase
+    solver: Solver
+    units: Units
+    inner: State
+    residuals: tuple[float, ...]
+    best: Best
+    steps: int = 0
+    ended: tuple[Ended, ...] = ()
+
+    def times(self, name: str) -> int:
+        """How often the phase of that name has ended."""
+        return sum(phase.name == name for phase in self.ended)
+
+
+class Context(NamedTuple):
+    """Argument of conditions: the problem, the state in data units, and the state of the plan."""
+
+    problem: Problem
+    state: State
+    plan: PlanState
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A predicate of a :class:`Context`, joined by ``&``, ``|`` and ``~``.
+
+    ``&`` and ``|`` evaluate their second operand only where it decides.
+
+    Parameters
+    ----------
+    holds : callable
+        A function of the context.
+
+    Examples
+    --------
+    >>> from lorank.plans.phases import ALWAYS
+    >>> never = ~ALWAYS
+    >>> (ALWAYS | never)(None), (ALWAYS & never)(None)
+    (True, False)
+    """
+
+    holds: Callable[[Context], bool]
+
+    def __call__(self, now: Context) -> bool:
+        return self.holds(now)
+
+    def __and__(self, other: Condition) -> Condition:
+        first, second = self.holds, other.holds
+        return Condition(lambda now: first(now) and second(now))
+
+    def __or__(self, other: Condition) -> Condition:
+        first, second = self.holds, other.holds
+        return Condition(lambda now: first(now) or second(now))
+
+    def __invert__(self) -> Condition:
+        holds = self.holds
+        return Condition(lambda now: not holds(now))
+
+
+ALWAYS = Condition(lambda now: True)
+
+
+class Transition(NamedTuple):
+    """A change from one phase to another.
+
+    Parameters
+    ----------
+    when : Condition
+    to : str
+        Name of the next phase.
+    note : str
+        Note for the history: a format string with the fields ``state`` (in data units) and ``plan`` (:class:`PlanState`).
+
+    Examples
+    --------
+    >>> from lorank.plans.phases import Transition, stalls
+    >>> Transition(stalls(25, 0.3), "newton", "stalled at residual {state.residual:.1e}").to
+    'newton'
+    """
+
+    when: Condition
+    to: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A solver and the transitions that end it.
+
+    Parameters
+    ----------
+    name : str
+    solver : Solver or callable
+        Or a function of the context, where the solver depends on the phases before.
+    until : tuple of Transition
+        The first whose condition holds is made; those to phases with a start are considered first.
+    start : callable, optional
+        The point to begin at, as a function of the context.
+    suits : callable
+        Of the solver's first state: the transition is not made where it is False.
+    provisional : bool
+        Whether the points are provisional: a small change of the point is no sign of convergence.
+    keeps_point : bool
+        Whether :attr:`PlanState.ended` keeps the last point.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> from lorank.plans.phases import Phase, Transition, lasts
+    >>> phase = Phase("descent", lr.solvers.RCG(), until=(Transition(lasts(10), "newton"),))
+    >>> phase.name, phase.until[0].to
+    ('descent', 'newton')
+    """
+
+    name: str
+    solver: Solver | Callable[[Context], Solver]
+    until: tuple[Transition, ...] = ()
+    start: Callable[[Context], FixedRank] | None = None
+    suits: Callable[[State], bool] = field(default=lambda state: True)
+    provisional: bool = False
+    keeps_point: bool = False
+
+    def solver_for(self, now: Context) -> Solver:
+        return self.solver if isinstance(self.solver, Solver) else self.solver(now)
+
+
+@dataclass(frozen=True)
+class Plan(Solver):
+    """Runs phases.
+
+    Parameters
+    ----------
+    phases : tuple of Phase
+    first : tuple of Transition
+        To the first phase. Their conditions may use the units and the residual, not the phase or its solver.
+    units : callable, optional
+        Units to begin in, as a function of problem and state; data units by default.
+    max_window : int
+        Number of steps whose residuals are kept for the conditions.
+
+    Examples
+    --------
+    Conjugate gradients, and Gauss-Newton where the residual is small:
+
+    >>> import lorank as lr
+    >>> from lorank.plans.phases import ALWAYS, Phase, Plan, Transition, below
+    >>> plan = Plan(
+    ...     phases=(
+    ...         Phase("descent", lr.solvers.RCG(), until=(Transition(below(1e-2), "newton", "Gauss-Newton"),)),
+    ...         Phase("newton", lr.solvers.GaussNewton()),
+    ...     ),
+    ...     first=(Transition(ALWAYS, "descent"),),
+    ... )
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> result = lr.solve(problem, 2, plan, tol=1e-12)
+    >>> result.converged, list(result.history.notes.values())
+    (True, ['Gauss-Newton'])
+    """
+
+    phases: tuple[Phase, ...]
+    first: tuple[Transition, ...]
+    units: Callable[[Problem, State], Units] = field(default=lambda problem, state: Units(problem))
+    max_window: int = 50
+
+    default_start: ClassVar[str] = "rescaled"
+
+    def __post_init__(self) -> None:
+        names = {phase.name for phase in self.phases}
+        unknown = {way.to for phase in self.phases for way in phase.until} | {way.to for way in self.first}
+        if unknown - names:
+            raise ValueError(f"until and first must name phases of the plan, got {', '.join(sorted(unknown - names))}")
+
+    @cached_property
+    def _ways(self) -> dict[str, tuple[list[tuple[Transition, Phase]], list[tuple[Transition, Phase]]]]:
+        """For each phase, the transitions that begin anew and those that take over, with the next phases."""
+        named = {phase.name: phase for phase in self.phases}
+        ways = {phase.name: [(way, named[way.to]) for way in phase.until] for phase in self.phases}
+        return {
+            name: ([way for way in found if way[1].start is not None], [way for way in found if way[1].start is None])
+            for name, found in ways.items()
+        }
+
+    def start(self, problem: Problem, state: State) -> PlanState:
+        units = self.units(problem, state)
+        inner = units.enter(state)
+        best = Best(state.X, state.residual)
+        now = Context(problem, state, PlanState(state.X.rank, self.phases[0], self, units, inner, (inner.residual,), best))
+        name = next(way.to for way in self.first if way.when(now))
+        phase = next(phase for phase in self.phases if phase.name == name)
+        solver = phase.solver_for(now)
+        inner = inner.with_memory(solver.start(units.problem, inner))
+        return now.plan._replace(phase=phase, solver=solver, inner=inner)
+
+    def step(self, problem: Problem, state: State) -> State:
+        plan: PlanState = state.memory
+        now = Context(problem, state, plan)
+        anew, taking_over = self._ways[plan.phase.name]
+        for way, phase in anew:
+            if way.when(now):
+                return self._begin(now, way, phase)
+        if state.residual < plan.units.min_residual:
+            inner = State.at(problem, state.X)
+            inner = inner.with_memory(plan.solver.start(problem, inner))
+            plan = plan._replace(units=Units(problem), inner=inner)
+            now = Context(problem, state, plan)
+        note = ""
+        for way, phase in taking_over:
+            if way.when(now) and (taken := self._take_over(now, phase)) is not None:
+                plan, note = taken, _note(way, now)
+                break
+        inner = plan.solver.step(plan.units.problem, plan.inner)
+        residuals = (*plan.residuals, inner.residual)[-1 - self.max_window :]
+        return self._outer(problem, state, plan, inner, residuals, plan.steps + 1, note or inner.note)
+
+    @staticmethod
+    def _take_over(now: Context, phase: Phase) -> PlanState | None:
+        """The plan in that phase at the same point; None where the phase does not suit."""
+        plan, solver = now.plan, phase.solver_for(now)
+        if solver == plan.solver:
+            return plan._replace(phase=phase)
+        inner = plan.inner.with_memory(solver.start(plan.units.problem, plan.inner))
+        if not phase.suits(inner):
+            return None
+        return plan._replace(phase=phase, solver=solver, inner=inner, residuals=(inner.residual,), steps=0)
+
+    def _begin(self, now: Context, way: Transition, phase: Phase) -> State:
+        """The first state of a phase that begins anew."""
+        problem, state, plan = now
+        assert phase.start is not None
+        ended = Ended(plan.phase.name, state.residual, state.X if plan.phase.keeps_point else None)
+        plan = plan._replace(phase=phase, units=Units(problem), ended=(*plan.ended, ended))
+        later = Context(problem, state, plan)
+        inner = state.next(problem, phase.start(later), NAN)
+        solver = phase.solver_for(later)
+        inner = inner.with_memory(solver.start(problem, inner))
+        new = self._outer(problem, state, plan._replace(solver=solver), inner, (inner.residual,), 0, _note(way, now))
+        return replace(new, previous=None, restarted=True)
+
+    @staticmethod
+    def _outer(
+        problem: Problem, state: State, plan: PlanState, inner: State, residuals: tuple[float, ...], steps: int, note: str
+    ) -> State:
+        """The next state in data units."""
+        phase, best, new = plan.phase, plan.best, plan.units.leave(problem, state, inner)
+        if new.X.rank == plan.rank and new.residual < best.residual:
+            best = Best(new.X, new.residual)
+        # Constructors, not `replace`: that would take as long as the products of a small problem.
+        memory = PlanState(plan.rank, phase, plan.solver, plan.units, inner, residuals, best, steps, plan.ended)
+        iteration, restarted, provisional = state.iteration + 1, new.restarted, phase.provisional
+        return State(
+            iteration, new.X, new.gradient, new.residual, new.step, new.previous, memory, note, restarted, False, provisional
+        )
+
+
+def _note(way: Transition, now: Context) -> str:
+    return way.note.format(state=now.state, plan=now.plan)
+
+
+class PlannedSolver(Solver):
+    """Base of solvers that are the parameters of a plan."""
+
+    def plan(self) -> Plan:
+        """The plan with these parameters."""
+        raise NotImplementedError
+
+    @cached_property
+    def _plan(self) -> Plan:
+        return self.plan()
+
+    def start(self, problem: Problem, state: State) -> Any:
+        return self._plan.start(problem, state)
+
+    def step(self, problem: Problem, state: State) -> State:
+        return self._plan.step(problem, state)
+
+    def __getstate__(self) -> dict[str, Any]:  # conditions are functions, which cannot be pickled
+        return {name: value for name, value in vars(self).items() if name != "_plan"}
+
+
+# -- conditions -----------------------------------------------------------------------------------------------------------
+def stalls(window: int, ratio: float, min_epsilons: float = 100.0) -> Condition:
+    """The last ``window`` steps of the phase left more than ``ratio`` of the residual, and at least ``min_epsilons`` times the
+    machine precision.
+    """
+
+    def holds(now: Context) -> bool:
+        residuals = now.plan.residuals
+        if len(residuals) <= window or residuals[-1] <= ratio * residuals[-1 - window]:
+            return False
+        return residuals[-1] >= min_epsilons * float(np.finfo(now.plan.inner.X.dtype).eps)
+
+    return Condition(holds)
+
+
+def each_step_leaves(steps: int, ratio: float) -> Condition:
+    """Each of the last ``steps`` steps left more than ``ratio`` of the residual."""
+
+    def holds(now: Context) -> bool:
+        last = now.plan.residuals[-1 - steps :]
+        return len(last) > steps and all(after >= ratio * before for before, after in pairwise(last))
+
+    return Condition(holds)
+
+
+def below(residual: float) -> Condition:
+    """The residual, in the units of the phase, is below that."""
+    return Condition(lambda now: now.plan.residuals[-1] < residual)
+
+
+def lasts(steps: int) -> Condition:
+    """The phase has made so many steps."""
+    return Condition(lambda now: now.plan.steps >= steps)
+
+
+def oversampled(ratio: float) -> Condition:
+    """At least so many measurements per degree of freedom."""
+    return Condition(lambda now: now.problem.m >= ratio * now.problem.dof(now.plan.rank))
+
+
+FINISHED = Condition(lambda now: now.plan.inner.finished)
+
+
+# -- points to begin at -----------------------------------------------------------------------------------------------------
+def current_point(now: Context) -> FixedRank:
+    return now.state.X
+
+
+def best_point(now: Context) -> FixedRank:
+    return now.problem.project_feasible(now.plan.best.X)
