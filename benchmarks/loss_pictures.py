@@ -34,8 +34,8 @@ def shapes(path: Path) -> None:
     axes[0].plot(d, d**2 / 2, color=INK["squares"], label="squares")
     axes[1].plot(d, 0 * d + 1, color=INK["squares"])
     for name, loss in losses.items():
-        axes[0].plot(d, loss.losses(np, d, d), color=INK[name], label=name)
-        axes[1].plot(d, loss.curvatures(np, d, d), color=INK[name])
+        axes[0].plot(d, loss.value(np, d, d), color=INK[name], label=name)
+        axes[1].plot(d, loss.curvature(np, d, d), color=INK[name])
     axes[0].set(ylim=(0, 12), xlabel="residual, in standard deviations of the noise", title="loss")
     axes[1].set(xlabel="residual", title="weight of an observation")
     axes[0].legend(frameon=False)

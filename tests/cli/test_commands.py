@@ -418,7 +418,11 @@ def test_counts_with_exposures(tmp_path):
 
 
 def test_a_loss_that_does_not_fit_is_one_line(folder):
-    for loss, code, words in (("logistic", 1, "two classes"), ("poisson", 1, "is not whole"), ("none", 2, "--loss must be")):
+    for loss, code, words in (
+        ("logistic", 1, "two classes"),
+        ("poisson", 1, "whole number"),
+        ("none", 2, "--loss must be"),
+    ):
         done = run("complete", folder / "ratings.csv", "--loss", loss)
         assert done.exit_code == code
         assert words in done.output

@@ -1,4 +1,4 @@
-"""Each loss against what it promises, entry by entry: plain formulas, finite differences, parabolas above that touch."""
+"""Losses against plain formulas and finite differences; majorizers, scales, thresholds, registration."""
 
 from __future__ import annotations
 
@@ -9,10 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lorank as lr
 from lorank.backends import backend_of, entrywise, total
-from lorank.losses import LOSSES, Absolute, Cauchy, Huber, Logistic, Ordinal, Poisson, Tukey, Weighted, loss_from, resolve_loss
-from lorank.losses.poisson import REACH
-from lorank.losses.scaled import HALF, m_scale
+from lorank.losses import (
+    LOSSES,
+    Absolute,
+    Cauchy,
+    Huber,
+    Logistic,
+    Loss,
+    Objective,
+    Ordinal,
+    Poisson,
+    Tukey,
+    loss_from,
+    register_loss,
+    resolve_loss,
+)
+from lorank.losses.discrete import MAJORIZER_REACH
+from lorank.losses.robust import HALF, m_scale
+from lorank.problems.testing import check_gradient
 
 SETTLED = [
     Huber(scale=0.7),
@@ -57,6 +73,13 @@ def plain(loss, z, y):
     }[loss.name]
 
 
+NUMPY = backend_of(np.zeros(1))
+
+
+def value(loss, d, y, weights=None, backend=NUMPY):
+    return Objective(loss, weights).value(d, y, backend)
+
+
 def at(loss, z, y):
     z, y = np.array([float(z)]), np.array([float(y)])
     return z - y, y
@@ -67,37 +90,37 @@ def at(loss, z, y):
 def test_value_slope_and_curvature(loss, z, u):
     y, h = data_of(loss, u), 1e-5
     d, data = at(loss, z, y)
-    value = loss.value(d, data)
-    assert value == pytest.approx(plain(loss, z, y), rel=1e-7, abs=1e-9)
-    assert value >= 0
+    found, objective = value(loss, d, data), Objective(loss)
+    assert found == pytest.approx(plain(loss, z, y), rel=1e-7, abs=1e-9)
+    assert found >= 0
     slope = (plain(loss, z + h, y) - plain(loss, z - h, y)) / (2 * h)
-    assert loss.slope(d, data)[0] == pytest.approx(slope, rel=1e-4, abs=1e-4)
+    assert objective.slope(d, data)[0] == pytest.approx(slope, rel=1e-4, abs=1e-4)
     if loss.discrete:  # the second derivative itself
-        up, down = (loss.slope(*at(loss, z + s, y))[0] for s in (h, -h))
-        assert loss.curvature(d, data)[0] == pytest.approx((up - down) / (2 * h), rel=1e-4, abs=1e-4)
+        up, down = (objective.slope(*at(loss, z + s, y))[0] for s in (h, -h))
+        assert objective.curvature(d, data)[0] == pytest.approx((up - down) / (2 * h), rel=1e-4, abs=1e-4)
     else:  # the weight of reweighted least squares
-        assert loss.curvature(d, data)[0] * d[0] == pytest.approx(loss.slope(d, data)[0], abs=1e-12)
+        assert objective.curvature(d, data)[0] * d[0] == pytest.approx(objective.slope(d, data)[0], abs=1e-12)
 
 
 @pytest.mark.parametrize("loss", SETTLED, ids=lambda loss: loss.name)
 @given(z=NUMBERS, other=NUMBERS, u=st.floats(0, 0.999))
 def test_a_parabola_lies_above_and_touches(loss, z, other, u):
     y = data_of(loss, u)
-    if loss.name == "poisson" and other > max(z, math.log(y) if y else z) + REACH:
+    if loss.name == "poisson" and other > max(z, math.log(y) if y else z) + MAJORIZER_REACH:
         return  # no parabola lies above an exponential function everywhere
     d, data = at(loss, z, y)
-    weight, response = (float(a[0]) for a in loss.majorizer(d, data))
+    weight, response = (float(a[0]) for a in Objective(loss).majorizer(d, data))
     assert weight >= 0
 
     def parabola(x):
         return weight * ((x - response) ** 2 - (z - response) ** 2) / 2
 
     if weight == 0:  # nothing pulls here, and from here the loss can only fall
-        assert loss.slope(d, data)[0] == 0
-    rise = loss.value(*at(loss, other, y)) - loss.value(d, data)
-    room = 1e-10 * (1 + abs(parabola(other)) + loss.value(*at(loss, other, y)) + loss.value(d, data) + weight * response**2)
+        assert Objective(loss).slope(d, data)[0] == 0
+    rise = value(loss, *at(loss, other, y)) - value(loss, d, data)
+    room = 1e-10 * (1 + abs(parabola(other)) + value(loss, *at(loss, other, y)) + value(loss, d, data) + weight * response**2)
     assert rise <= parabola(other) + room
-    assert weight * (z - response) == pytest.approx(loss.slope(d, data)[0], abs=1e-9 * (1 + weight * abs(response)))
+    assert weight * (z - response) == pytest.approx(Objective(loss).slope(d, data)[0], abs=1e-9 * (1 + weight * abs(response)))
 
 
 @pytest.mark.parametrize("loss", SETTLED, ids=lambda loss: loss.name)
@@ -110,15 +133,17 @@ def test_vectors_of_every_kind_give_the_same(loss, backend):
     y = np.array([data_of(loss, u) for u in rng.random(m)])
     d, w = 2 * rng.standard_normal(m) - (y if loss.discrete else 0), rng.uniform(0.5, 2, m)
     kinds = [backend.asarray, lambda a: PartitionedVector(np.split(a, [10, 9_000]))]
-    weights, responses = loss.majorizer(d, y, w)
+    plain, heavy = Objective(loss), Objective(loss, w)
+    weights, responses = heavy.majorizer(d, y)
     for kind in kinds:
         one, two, three = kind(d), kind(y), kind(w)
-        assert loss.value(one, two, None, three) == pytest.approx(loss.value(d, y, None, w), rel=1e-12)
-        assert Weighted(loss, three).at_zero(two) == pytest.approx(loss.at_zero(y, None, w), rel=1e-12)
-        assert loss.line_energy(one, two, three, 3.0) == pytest.approx(loss.line_energy(d, y, w, 3.0), rel=1e-9)
-        assert loss.noise(one, two, 5.0) == pytest.approx(loss.noise(d, y, 5.0), rel=1e-9)
-        pairs = [(loss.slope(one, two), loss.slope(d, y)), (loss.curvature(one, two, three), loss.curvature(d, y, w))]
-        pairs += list(zip(loss.majorizer(one, two, three), (weights, responses), strict=True))
+        same = Objective(loss, three)
+        assert same.value(one, two, backend) == pytest.approx(heavy.value(d, y, NUMPY), rel=1e-12)
+        assert same.at_zero(two, backend) == pytest.approx(heavy.at_zero(y, NUMPY), rel=1e-12)
+        assert plain.line_curvature(one, two, three, 3.0) == pytest.approx(plain.line_curvature(d, y, w, 3.0), rel=1e-9)
+        assert plain.noise(one, two, 5.0) == pytest.approx(plain.noise(d, y, 5.0), rel=1e-9)
+        pairs = [(plain.slope(one, two), plain.slope(d, y)), (same.curvature(one, two), heavy.curvature(d, y))]
+        pairs += list(zip(same.majorizer(one, two), (weights, responses), strict=True))
         for a, b in pairs:
             a = np.concatenate(a.parts) if isinstance(a, PartitionedVector) else backend_of(a).to_numpy(a)
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
@@ -130,12 +155,13 @@ def test_exact_steps_along_a_line(loss):
     rng = np.random.default_rng(3)
     y = np.array([data_of(loss, u) for u in rng.random(500)])
     z, image = rng.standard_normal(500), -rng.uniform(0.5, 1.5, 500)
-    first = loss.slope(z - y, y) @ image
+    objective = Objective(loss)
+    first = objective.slope(z - y, y) @ image
     for energy in (1e-6, 1.0, 1e6) if loss.discrete else (1.0 * 500,):
-        found = loss.line_energy(z - y, y, image, energy)
+        found = objective.line_curvature(z - y, y, image, energy)
         step = -first / found
-        left = loss.slope(z + step * image - y, y) @ image
-        assert loss.value(z + step * image - y, y) <= loss.value(z - y, y)
+        left = objective.slope(z + step * image - y, y) @ image
+        assert value(loss, z + step * image - y, y) <= value(loss, z - y, y)
         assert abs(left) <= 1.01 * abs(first)
 
 
@@ -145,9 +171,10 @@ def test_extremes_do_not_overflow(dtype):
     for loss in SETTLED:
         for y in (np.zeros(5, dtype), np.ones(5, dtype)):
             with np.errstate(all="raise", under="ignore"):
-                found = [loss.slope(z - y, y), loss.curvature(z - y, y), *loss.majorizer(z - y, y)]
+                objective = Objective(loss)
+                found = [objective.slope(z - y, y), objective.curvature(z - y, y), *objective.majorizer(z - y, y)]
             assert all(np.isfinite(a).all() for a in found)
-            assert math.isfinite(loss.value(z - y, y))
+            assert math.isfinite(value(loss, z - y, y))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1])
@@ -161,17 +188,17 @@ def test_the_scale_is_that_of_the_usual_residuals(share):
     assert m_scale(7 * d) == pytest.approx(7 * m_scale(d), rel=0.01)
     assert m_scale(d, None, 1e-3) == pytest.approx(m_scale(d), rel=0.01)  # wherever it begins
     assert m_scale(0 * d) == 0
-    loss = Huber().settled(d, 0 * d + 5)
+    loss = Huber().fit_parameters(d, 0 * d + 5)
     assert loss.scale == pytest.approx(m_scale(d), rel=0.01)
-    assert Huber().settled(2 * d, d, near=loss).scale == loss.scale  # it never rises,
-    assert Huber().settled(d / 100, d + 5, near=loss).scale >= 0.5 * loss.scale  # and does not fall at once
-    assert Huber(scale=2.0).settled(d, d).scale == 2.0
+    assert Huber().fit_parameters(2 * d, d, near=loss).scale == loss.scale  # it never rises,
+    assert Huber().fit_parameters(d / 100, d + 5, near=loss).scale >= 0.5 * loss.scale  # and does not fall at once
+    assert Huber(scale=2.0).fit_parameters(d, d).scale == 2.0
 
 
 @pytest.mark.parametrize("loss", ROBUST, ids=lambda loss: loss.name)
 def test_a_smaller_scale_never_raises_the_loss(loss):
     d = np.linspace(-5, 5, 101)
-    values = [type(loss)(scale=s).value(d, d) for s in np.geomspace(10, 1e-3, 30)]
+    values = [value(type(loss)(scale=s), d, d) for s in np.geomspace(10, 1e-3, 30)]
     assert (np.diff(values) <= 1e-12).all()
 
 
@@ -180,17 +207,17 @@ def test_thresholds_are_those_that_fit_best():
     z = rng.standard_normal(20_000)
     cuts = np.array([-2.0, -0.5, 0.4, 2.0])
     y = np.digitize(z + rng.logistic(size=len(z)), cuts).astype(float)
-    loss = Ordinal(tuple(range(5))).settled(z - y, y)
+    loss = Ordinal(tuple(range(5))).fit_parameters(z - y, y)
     np.testing.assert_allclose(loss.thresholds, cuts, atol=0.1)
-    value = loss.value(z - y, y)
+    best = value(loss, z - y, y)
     for k in range(4):
         for h in (-0.01, 0.01):
             moved = list(loss.thresholds)
             moved[k] += h
-            assert Ordinal(loss.classes, tuple(moved)).value(z - y, y) > value
-    warm = Ordinal(tuple(range(5))).settled(z - y, y, near=loss)
+            assert value(Ordinal(loss.classes, tuple(moved)), z - y, y) > best
+    warm = Ordinal(tuple(range(5))).fit_parameters(z - y, y, near=loss)
     np.testing.assert_allclose(warm.thresholds, loss.thresholds, atol=1e-4)
-    heavy = Ordinal(tuple(range(5))).settled(z - y, y, None, np.full(len(z), 3.0))
+    heavy = Ordinal(tuple(range(5))).fit_parameters(z - y, y, None, np.full(len(z), 3.0))
     np.testing.assert_allclose(heavy.thresholds, loss.thresholds, atol=1e-4)
 
 
@@ -218,6 +245,67 @@ def test_from_parameters_and_back(loss):
     assert again == loss
 
 
+class LogCosh(Loss):
+    """A loss with nothing but the three functions that are required."""
+
+    name = "log-cosh"
+
+    def value(self, xp, d, y):
+        return abs(d) + xp.log1p(xp.exp(-2 * abs(d))) - math.log(2)
+
+    def slope(self, xp, d, y):
+        return xp.tanh(d)
+
+    def curvature(self, xp, d, y):
+        return 1 - xp.tanh(d) ** 2
+
+
+def test_a_user_defined_loss_needs_no_registration(backend):
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((20, 1)), rng.standard_normal((15, 1))
+    rows, cols = np.nonzero(rng.random((20, 15)) < 0.7)
+    problem = lr.Completion(rows, cols, (a @ b.T)[rows, cols], (20, 15), loss=LogCosh(), backend=backend)
+    check_gradient(problem, rank=1)
+    result = lr.solve(problem, 1, "rcg", max_iter=500)
+    assert result.converged
+    np.testing.assert_allclose(result.X.to_dense(), a @ b.T, atol=1e-4)
+
+
+def test_a_loss_is_registered_by_one_call(monkeypatch):
+    monkeypatch.setattr("lorank.losses.registry.LOSSES", dict(LOSSES))
+    with pytest.raises(ValueError, match="log-cosh"):
+        resolve_loss("log-cosh")
+    with pytest.raises(ValueError, match="log-cosh"):
+        loss_from(LogCosh().parameters())
+    assert register_loss(LogCosh) is LogCosh
+    assert isinstance(lr.Completion([0, 1], [0, 0], [1.0, 2.0], loss="log-cosh").loss, LogCosh)
+    assert isinstance(loss_from(LogCosh().parameters()), LogCosh)
+    with pytest.raises(ValueError, match="huber"):
+        register_loss(type("Other", (LogCosh,), {"name": "huber"}))
+    with pytest.raises(ValueError, match="Loss"):
+        register_loss(Huber())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [float, complex])
+def test_the_shortcuts_for_squares_agree_with_the_pointwise_loss(dtype, weighted, backend):
+    class General(Objective):
+        is_quadratic = False
+
+    rng = np.random.default_rng(0)
+    d, y = (rng.standard_normal(50) + (1j * rng.standard_normal(50) if dtype is complex else 0) for _ in range(2))
+    d, y, w = backend.asarray(d), backend.asarray(y), backend.asarray(rng.random(50)) if weighted else None
+    fast, slow = Objective(weights=w), General(weights=w)
+    assert fast.value(d, y, backend) == pytest.approx(slow.value(d, y, backend))
+    assert fast.at_zero(y, backend) == pytest.approx(slow.at_zero(y, backend))
+    assert fast.typical_curvature(y, 0.0) == pytest.approx(slow.typical_curvature(y, 0.0))
+    assert fast.line_curvature(d, y, y, 2.0) == 2.0
+    np.testing.assert_allclose(backend.to_numpy(fast.slope(d, y)), backend.to_numpy(slow.slope(d, y)))
+    ones = np.ones(50) if w is None else backend.to_numpy(fast.curvature(d, y))
+    assert (fast.curvature(d, y) is None) == (not weighted)
+    np.testing.assert_allclose(backend.to_numpy(slow.curvature(d, y)), ones)
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -228,11 +316,11 @@ def test_from_parameters_and_back(loss):
         (lambda: Tukey(threshold=0), "Tukey: threshold must be positive"),
         (lambda: Logistic(ridge=-1), "Logistic: ridge must"),
         (lambda: Poisson(ridge=float("nan")), "Poisson: ridge must"),
-        (lambda: Ordinal((3.0, 2.0, 1.0)), "classes must be a tuple of at least two finite numbers that rise"),
-        (lambda: Ordinal(thresholds=(1.0, 1.0)), "thresholds must be a tuple of finite numbers that rise"),
-        (lambda: Ordinal((1.0, 2.0), (1.0, 2.0)), "2 classes have 1 thresholds"),
-        (lambda: Huber().value(np.ones(2), np.ones(2)), "Huber has no scale yet"),
-        (lambda: Ordinal((1.0, 2.0)).value(np.ones(2), np.ones(2)), "Ordinal has no thresholds yet"),
+        (lambda: Ordinal((3.0, 2.0, 1.0)), "classes must"),
+        (lambda: Ordinal(thresholds=(1.0, 1.0)), "thresholds must"),
+        (lambda: Ordinal((1.0, 2.0), (1.0, 2.0)), "2 classes need 1 thresholds"),
+        (lambda: value(Huber(), np.ones(2), np.ones(2)), "Huber has no scale yet"),
+        (lambda: value(Ordinal((1.0, 2.0)), np.ones(2), np.ones(2)), "Ordinal has no thresholds yet"),
     ],
 )
 def test_what_a_loss_refuses(make, words):

@@ -48,7 +48,7 @@ def test_gradient_and_line_search_against_dense(dtype, backend):
 
 
 def test_the_generic_gradient_is_the_same(backend):
-    """What a model of one's own gets from the datafit alone."""
+    """What a model of one's own gets from the objective alone."""
     rng = np.random.default_rng(1)
     problem, _, _ = weighted(rng, (13, 9), np.dtype(float), backend)
     X = random_point(rng, (13, 9), 2, np.dtype(float), backend)

@@ -142,7 +142,7 @@ def _encoded(model: MatrixCompletion, values: np.ndarray) -> np.ndarray:
         raise ValueError(f"the value {strange[0]:g} is none of the classes of the fit, {', '.join(f'{c:g}' for c in classes)}")
     if classes is None:
         model.loss_.prepare(values, backend_of(values))  # refuses what is no count
-    return np.asarray(model.loss_.encoded(values))
+    return np.asarray(model.loss_.encode(values))
 
 
 def _places(model: MatrixCompletion, entries: Entries) -> tuple[np.ndarray, np.ndarray, Growth, dict[str, np.ndarray] | None]:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..common.checks import ParameterError
 from ..factorization import FactorModel
 from ..factorization.folds import clipped
-from ..losses import Logistic, Loss, Ordinal
+from ..losses import Logistic, Loss, Objective, Ordinal
 from .cold_start import foreseen, told_by
 from .entries import find_pairs
 from .fitting import refuse_intervals, refuse_negative
@@ -121,7 +121,7 @@ class PredictionMixin(RecommenderMixin):
             raise ValueError("fold_in takes a list of columns and as many values")
         cols, group = np.unique(cols, return_inverse=True)
         if self.loss_ is not None and self.loss_.discrete:
-            values = self.loss_.encoded(values)
+            values = self.loss_.encode(values)
         refuse_negative(cast("MatrixCompletion", self), values)
         values = np.bincount(group, values) / np.bincount(group) if len(cols) else values
         factors = self._folded(cols, values, means)
@@ -137,7 +137,7 @@ class PredictionMixin(RecommenderMixin):
         factors = model.fold_in(np.array([0, 0]), cols[:0], values[:0], means=means)[0]
         for _ in range(FOLD_SWEEPS):
             d = model.mean + model.cols[cols] @ factors - values
-            weights, responses = self.loss_.settled(d, values).majorizer(d, values)
+            weights, responses = Objective(self.loss_.fit_parameters(d, values)).majorizer(d, values)
             before, factors = factors, model.fold_in(at, cols, responses, weights, means=means)[0]
             if np.abs(factors - before).max() < 1e-6:
                 break

@@ -193,7 +193,7 @@ def centred(problem: Completion, centre: bool = True) -> tuple[Completion, float
         check_ratio(weights)
     if problem.loss is not None:
         if centre:
-            found = problem.loss.constant(problem.average) if problem.loss.discrete else None
+            found = problem.loss.intercept(problem.average) if problem.loss.discrete else None
             mean = found or (0.0 if problem.loss.discrete else problem.average)
         return working_problem(problem, mean), mean
     if centre:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backends import Array, backend_of
 from ..backends.hold_out import held_out
-from ..losses import Loss, Ordinal
+from ..losses import Loss, Objective, Ordinal
 from ..problems import Completion
 from .factors import Factors
 from .fit import Fit, Settings, centred, centred_problem
@@ -71,7 +71,7 @@ class ArrayFold:
     def error(self, problem: Completion, mean: float, factors: Factors, loss: Loss | None) -> float:
         hidden = self._hidden
         z = mean + problem.backend.entries(factors.rows, factors.cols, hidden.rows, hidden.cols)
-        y = hidden.values if loss is None else loss.encoded(hidden.values)
+        y = hidden.values if loss is None else loss.encode(hidden.values)
         return held_out_error(loss, z, y, hidden.weights, self.bounds)
 
     def judged(self, fit: Fit) -> np.ndarray:
@@ -145,7 +145,9 @@ def _judged(fit: Fit, model: FactorModel, rows: Array, cols: Array, values: Arra
 def held_out_error(loss: Loss | None, z: Array, y: Array, weights: Array | None, bounds: Bounds = None) -> float:
     """The root of the mean squared error of observations that a fit has not seen; with a loss, of their mean deviance."""
     if loss is not None:
-        return (loss.held_out(z - y, y, loss, weights) / float(len(y) if weights is None else weights.sum())) ** 0.5
+        return (
+            Objective(loss, weights).held_out_deviance(z - y, y, loss) / float(len(y) if weights is None else weights.sum())
+        ) ** 0.5
     squares = (clipped(z, bounds) - y) ** 2
     if weights is None:
         return float(squares.mean()) ** 0.5

@@ -8,7 +8,7 @@ from typing import Any
 from ..backends import Vector
 from ..loop.runner import Solver
 from ..loop.state import State
-from ..losses import Loss
+from ..losses import Loss, Objective
 from ..problems import Completion, Problem
 from .factors import Factors
 
@@ -36,18 +36,19 @@ class Origin:
     def loss_at(self, d: Vector, near: Loss | None = None) -> Loss:
         """The loss with what it has to learn learned there."""
         assert self.problem.loss is not None
-        return self.problem.loss.settled(d, self.problem.y, near, self.problem.observations.weights)
+        return self.problem.loss.fit_parameters(d, self.problem.y, near, self.problem.observations.weights)
 
     def working(self, factors: Factors | None = None, near: Loss | None = None) -> tuple[Completion, Loss, float]:
         """Weighted least squares that touch the loss at these factors; the loss there, and its misfit ``sqrt(2 f)``."""
         problem, d = self.problem, self.residual(factors)
         loss, given = self.loss_at(d, near), problem.observations.weights
-        weights, responses = loss.majorizer(d, problem.y, given)
+        objective = Objective(loss, given)
+        weights, responses = objective.majorizer(d, problem.y)
         if not loss.discrete:  # an observation that counts for little has much noise, and is one observation even so
             weights = weights * ((problem.m if given is None else float(given.sum())) / float(weights.sum()))
         floor = LEAST * float(weights.sum()) / problem.m
         observed = problem.observations.with_values(responses - self.mean).with_weights(weights + floor)
-        return problem.squares(observed), loss, (2 * loss.value(d, problem.y, problem.backend, given)) ** 0.5
+        return problem.squares(observed), loss, (2 * objective.value(d, problem.y, problem.backend)) ** 0.5
 
 
 LEAST = 1e-6  # weights, of their mean

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import backend_of, get_backend
-from ..losses import Loss
+from ..losses import Loss, Objective
 from ..problems import Completion
 from .factors import fixed_coordinate
 from .feature_priors import shifted
@@ -88,7 +88,7 @@ class Update:
         if self.loss is not None:
             d = np.einsum("ij,ij->i", mine[major], theirs[part.indices]) - values
             given = weights
-            weights, values = self.loss.majorizer(d, part.values, given)
+            weights, values = Objective(self.loss, given).majorizer(d, part.values)
             values = values - model.mean
             if not self.loss.discrete and len(values):
                 weights = weights * ((len(values) if given is None else given.sum()) / max(weights.sum(), 1e-300))

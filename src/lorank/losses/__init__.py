@@ -1,34 +1,28 @@
-"""Datafits: how a matrix's measurements are compared with the data, one by one. A new one is one new file."""
+"""Losses and objectives: how predictions are compared with observed values."""
 
-from .absolute import Absolute
-from .cauchy import Cauchy
-from .huber import Huber
-from .logistic import Logistic
-from .loss import Loss, Weighted
-from .ordinal import Ordinal
-from .poisson import Poisson
-from .protocol import Datafit
-from .quadratic import Quadratic
+from .discrete import Logistic, Ordinal, Poisson
+from .loss import Loss, SquaredLoss
+from .objective import Objective
 from .registry import LOSSES as LOSSES
 from .registry import ROBUST as ROBUST
 from .registry import SQUARES as SQUARES
 from .registry import loss_from as loss_from
+from .registry import register_loss as register_loss
 from .registry import resolve_loss as resolve_loss
-from .scaled import ScaledLoss
-from .tukey import Tukey
+from .robust import Absolute, Cauchy, Huber, ScaledLoss, Tukey
 
 __all__ = [
     "LOSSES",
     "Absolute",
     "Cauchy",
-    "Datafit",
     "Huber",
     "Logistic",
     "Loss",
+    "Objective",
     "Ordinal",
     "Poisson",
-    "Quadratic",
     "ScaledLoss",
+    "SquaredLoss",
     "Tukey",
-    "Weighted",
+    "register_loss",
 ]

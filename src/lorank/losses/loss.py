@@ -1,265 +1,188 @@
-"""What one loss is: functions of a residual, entry by entry, and what follows from them."""
+"""Pointwise losses: the interface of a loss, and the squared loss."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ..backends import Array, Arrays, Vector, entrywise, total
 
-LINE_TRIES, MOST_TRIES = 4, 40  # evaluations of a slope along a line, and where they are all far too long;
-LINE_SHARE = 0.2  # a slope of this share of the first one is as good as zero
-
 
 class Loss(ABC):
-    """How one measurement z is compared with one number y. A loss is one file, and solvers know none of them.
+    """Loss of one entry: compares the prediction z with the observed value y.
 
-    A file says four things of arrays of residuals ``d = z - y`` and data y: the loss, its slope, a curvature, and the weight of
-    a parabola that lies above the loss and touches it at d. Each is a function of ``xp``, the module that computes with the
-    arrays (``numpy`` or ``torch``). And it says what data it takes (:meth:`prepare`) and what it predicts (:meth:`mean`).
+    A subclass defines three functions of arrays of residuals ``d = z - y`` and observed values y: :meth:`value`, :meth:`slope`
+    and :meth:`curvature`. They are computed entry by entry, with ``xp`` the module of the arrays (``numpy`` or ``torch``).
+    Residuals are passed instead of predictions because they have more correct digits near a solution that fits the data.
+    :class:`~lorank.losses.Objective` adds the losses of all entries up.
 
-    The ``ridge`` adds ``ridge |z|^2 / 2`` for each observation, where data could otherwise be fitted better and better by
-    larger and larger z (classes that a matrix separates, rows without a count).
+    An instance can be used at once, as in ``Completion(..., loss=MyLoss())``; :func:`~lorank.losses.register_loss` makes it
+    available by name.
+
+    Attributes
+    ----------
+    name : str
+        Name in the registry, in messages and in model files.
+    discrete : bool
+        The values are classes or counts, so that z and y have different units. Default False.
+    redescending : bool
+        The slope tends to 0 for large residuals; the objective may have local minima. Default False.
+    takes_complex : bool
+        Complex values are allowed. Default False.
+    exact_means : bool
+        Repeated observations can be replaced by their weighted mean without changing the minimizer. Default False.
+    unit_curvature : bool
+        The curvature is 1 at small residuals. Default False.
+    ridge : float
+        ``ridge |z|^2 / 2`` is added for each observation. It keeps predictions finite where the loss alone has no minimizer
+        (separable classes, rows with zero counts only). Default 0.
 
     Examples
     --------
     >>> import numpy as np, lorank as lr
-    >>> class FourthPower(lr.losses.Loss):  # from which large errors get even more
+    >>> class FourthPower(lr.losses.Loss):
     ...     name = "fourth power"
-    ...     def losses(self, xp, d, y):
+    ...     def value(self, xp, d, y):
     ...         return d**4 / 4
-    ...     def slopes(self, xp, d, y):
+    ...     def slope(self, xp, d, y):
     ...         return d**3
-    ...     def curvatures(self, xp, d, y):
+    ...     def curvature(self, xp, d, y):
     ...         return 3 * d**2
-    >>> FourthPower().slope(np.array([1.0, -2.0]), np.zeros(2))
-    array([ 1., -8.])
+    >>> problem = lr.Completion([0, 0, 1], [0, 1, 0], [1.0, 2.0, 3.0], loss=FourthPower())
+    >>> problem.objective.slope(np.array([1.0, -2.0, 0.0]), problem.y)
+    array([ 1., -8.,  0.])
     """
 
-    name: ClassVar[str]
-    discrete: ClassVar[bool] = False  # classes or counts: z is not in the units of y
-    redescending: ClassVar[bool] = False  # large residuals pull less than small ones: there are local minima
+    name: ClassVar[str] = "custom"
+    discrete: ClassVar[bool] = False
+    redescending: ClassVar[bool] = False
     takes_complex: ClassVar[bool] = False
-    exact_means: ClassVar[bool] = False  # whether repeated observations are as good as their weighted mean
+    exact_means: ClassVar[bool] = False
+    unit_curvature: ClassVar[bool] = False
     ridge: float = 0.0
 
-    # -- one file says this ------------------------------------------------------------------------------------------
+    # -- entry by entry ------------------------------------------------------------------------------------------------
     @abstractmethod
-    def losses(self, xp: Any, d: Array, y: Array) -> Array:
-        """The loss of each entry, 0 or more, without the ridge."""
-
-    @abstractmethod
-    def slopes(self, xp: Any, d: Array, y: Array) -> Array:
-        """Its derivative in z."""
+    def value(self, xp: Any, d: Array, y: Array) -> Array:
+        """Loss of each entry, at least 0, without the ridge."""
 
     @abstractmethod
-    def curvatures(self, xp: Any, d: Array, y: Array) -> Array:
-        """Its second derivative, or what Gauss-Newton steps had better take for it: not negative."""
+    def slope(self, xp: Any, d: Array, y: Array) -> Array:
+        """Derivative in z, without the ridge."""
 
-    def weights(self, xp: Any, d: Array, y: Array) -> Array:
-        """The curvature of a parabola that touches the loss at d and lies above it."""
-        return self.curvatures(xp, d, y)
+    @abstractmethod
+    def curvature(self, xp: Any, d: Array, y: Array) -> Array:
+        """Nonnegative second derivative, or an upper bound used by Gauss-Newton steps; without the ridge."""
 
+    def majorizer_weight(self, xp: Any, d: Array, y: Array) -> Array:
+        """Curvature of a parabola that touches the loss at d and lies above it; by default :meth:`curvature`."""
+        return self.curvature(xp, d, y)
+
+    def ridge_slope(self, xp: Any, d: Array, y: Array) -> Array:
+        """:meth:`slope` of the loss with its ridge."""
+        found = self.slope(xp, d, y)
+        return found + self.ridge * (d + y) if self.ridge else found
+
+    def ridge_curvature(self, xp: Any, d: Array, y: Array) -> Array:
+        """:meth:`curvature` of the loss with its ridge."""
+        return self.curvature(xp, d, y) + self.ridge
+
+    # -- data and predictions --------------------------------------------------------------------------------------------
     def prepare(self, values: Array, backend: Arrays) -> tuple[Array, Self]:
-        """The data as they are computed with, and the loss that knows what it has to know of them; or a ValueError that
-        names what does not fit, and what would.
+        """Check the observed values; return them in the encoding of the loss, and the loss with what it has to know of them.
+
+        Raises
+        ------
+        ValueError
+            For values that the loss does not take, with the first of them and a remedy.
         """
         return values, self
 
-    def encoded(self, values: Array) -> Array:
-        """Data as they are computed with, of a loss that :meth:`prepare` has seen others for."""
+    def encode(self, values: Array) -> Array:
+        """Further observed values in the encoding of a loss that :meth:`prepare` returned."""
         return values
 
     def mean(self, z: np.ndarray) -> np.ndarray:
-        """What is to be expected of y where the matrix is z: the link for predictions."""
+        """Expected value of y for the prediction z (inverse link)."""
         return z
 
-    def constant(self, average: float) -> float | None:
-        """The z that fits best where all entries have the same, given the average of y; None where it is 0 or of no use."""
+    def intercept(self, average: float) -> float | None:
+        """Best constant prediction for values with that average; None where it is zero or unknown."""
         return None
 
-    def settled(self, d: Vector, y: Vector, near: Any = None, weights: Vector | None = None) -> Self:
-        """The same loss with the parameters that fit best at a point: scales, thresholds. Itself where it has none."""
+    # -- sums over all entries -------------------------------------------------------------------------------------------
+    def fit_parameters(self, d: Vector, y: Vector, near: Any = None, weights: Vector | None = None) -> Self:
+        """Loss with its free parameters (scale, thresholds) fitted to these residuals, starting from those of ``near``."""
         return self
 
-    # -- and this follows --------------------------------------------------------------------------------------------
-    def value(self, d: Vector, y: Vector, backend: Arrays | None = None, weights: Vector | None = None) -> float:
-        """The sum of all losses, the ridge included."""
-        return self.sums(d, y, weights, self.ridge)
-
-    def deviance(self, d: Vector, y: Vector, weights: Vector | None = None) -> float:
-        """Twice the sum of all losses, without the ridge: what fits are compared by, on held-out observations for example."""
-        return 2 * self.sums(d, y, weights, 0.0)
-
-    def held_out(self, d: Vector, y: Vector, learned: Loss, weights: Vector | None = None) -> float:
-        """The deviance of observations that a fit has not seen, by what the loss has ``learned`` in that fit."""
-        return learned.deviance(d, y, weights)
-
-    def sums(self, d: Vector, y: Vector, weights: Vector | None, ridge: float) -> float:
-        def one(xp: Any, d: Array, y: Array, *w: Array) -> tuple[Array]:
-            found = self.losses(xp, d, y)
-            found = found + ridge / 2 * abs(d + y) ** 2 if ridge else found
-            return (w[0] * found if w else found,)
-
-        return float(total(one, d, y, *_given(weights))[0])
-
-    def at_zero(self, y: Vector, backend: Arrays | None = None, weights: Vector | None = None) -> float:
-        """The value at ``X = 0``."""
-        return self.settled(-y, y, None, weights).value(-y, y, backend, weights)
-
-    def slope(self, d: Vector, y: Vector, weights: Vector | None = None) -> Vector:
-        def one(xp: Any, d: Array, y: Array, *w: Array) -> Array:
-            found = self._slopes(xp, d, y)
-            return w[0] * found if w else found
-
-        return entrywise(one, d, y, *_given(weights))
-
-    def curvature(self, d: Vector, y: Vector, weights: Vector | None = None) -> Vector:
-        def one(xp: Any, d: Array, y: Array, *w: Array) -> Array:
-            found = self.curvatures(xp, d, y) + self.ridge
-            return w[0] * found if w else found
-
-        return entrywise(one, d, y, *_given(weights))
-
-    def majorizer(self, d: Vector, y: Vector, weights: Vector | None = None) -> tuple[Vector, Vector]:
-        """Weights w and working responses t: ``sum w (z - t)^2 / 2`` plus a constant lies above the loss and touches it at d.
-
-        With them every method for weighted least squares lowers the loss.
-        """
-
-        def weight(xp: Any, d: Array, y: Array, *w: Array) -> Array:
-            found = self.weights(xp, d, y) + self.ridge
-            return w[0] * found if w else found
-
-        def response(xp: Any, d: Array, y: Array) -> Array:
-            found = self.weights(xp, d, y) + self.ridge
-            return d + y - self._slopes(xp, d, y) / (found + (found == 0))
-
-        return entrywise(weight, d, y, *_given(weights)), entrywise(response, d, y)
-
-    def line_energy(self, d: Vector, y: Vector, image: Vector, energy: float, weights: Vector | None = None) -> float:
-        """The energy by which the exact step along ``d + alpha image`` is the slope over it.
-
-        ``energy``, the curvature along the image at d, gives the first try; the slope at each try brackets the minimum, and the
-        next one is Newton's or in the middle.
-        """
-
-        def one(xp: Any, d: Array, y: Array, image: Array, *w: Array) -> tuple[Array, Array]:
-            d = d + at * image
-            slope = (self._slopes(xp, d, y) * image.conj()).real
-            curve = (self.curvatures(xp, d, y) + self.ridge) * abs(image) ** 2
-            return (w[0] * slope, w[0] * curve) if w else (slope, curve)
-
-        given = _given(weights)
-        at = 0.0
-        first = float(total(one, d, y, image, *given)[0])
-        if not energy > 0 or first == 0 or not math.isfinite(first):
-            return energy
-        low, high, at = 0.0, math.inf, abs(first) / energy  # in units of the downhill direction
-        down = -math.copysign(1.0, first)
-        for tries in range(MOST_TRIES):
-            length, at = at, down * at
-            slope, curve = total(one, d, y, image, *given)
-            slope, at = slope * down, length
-            if abs(slope) <= (LINE_SHARE if tries < LINE_TRIES else 1.0) * abs(first):
-                break
-            low, high = (at, high) if slope < 0 else (low, at)
-            step = at - slope / curve if curve > 0 else math.inf
-            middle = (low + high) / 2 if high < math.inf else 4 * at
-            near = low < step < min(high, 10 * at) and slope < 4 * abs(
-                first
-            )  # where an exponential rises, Newton's steps creep
-            at = step if near else middle
-        return abs(first) / at
-
-    def typical_curvature(self, y: Vector, average: float, weights: Vector | None = None) -> float:
-        """The sum of all curvatures where the entries are all alike and fit as well as that allows."""
-        d = (self.constant(average) or 0.0) - y
-        return float(self.settled(d, y, None, weights).curvature(d, y, weights).sum())
-
     def noise(self, d: Vector, y: Vector, dof: float, weights: Vector | None = None) -> float:
-        """The noise that a fit with ``dof`` degrees of freedom leaves over: Pearson's dispersion, 1 where the model holds."""
+        """Noise level of the residuals of a fit with ``dof`` degrees of freedom.
 
-        def one(xp: Any, d: Array, y: Array, *w: Array) -> tuple[Array, Array]:
-            curve, slope = self.curvatures(xp, d, y), self.slopes(xp, d, y)
-            pearson = slope**2 / (curve + (curve == 0))
-            return (w[0] * pearson if w else pearson), 0 * y + 1
+        By default the root of Pearson's dispersion, which is 1 for data that follow the model.
+        """
 
-        square, count = total(one, d, y, *_given(weights))
-        return math.sqrt(square / max(count - dof, 1.0))
+        def pearson(xp: Any, d: Array, y: Array) -> tuple[Array]:
+            curve = self.curvature(xp, d, y)
+            return (self.slope(xp, d, y) ** 2 / (curve + (curve == 0)),)
+
+        return math.sqrt(weighted_total(pearson, weights, d, y)[0] / max(len(y) - dof, 1.0))
+
+    def for_held_out(self, fitted: Loss, d: Vector, y: Vector, weights: Vector | None = None) -> Loss:
+        """Loss by which held-out residuals are compared; ``fitted`` has the parameters of the fit."""
+        return fitted
 
     def parameters(self) -> dict[str, Any]:
-        """The name and everything the loss was made with, as JSON takes it: what a model file keeps."""
-        return {"name": self.name, **{f.name: getattr(self, f.name) for f in fields(self)}}  # type: ignore[arg-type]
-
-    def _slopes(self, xp: Any, d: Array, y: Array) -> Array:
-        found = self.slopes(xp, d, y)
-        return found + self.ridge * (d + y) if self.ridge else found
+        """Name and parameters as a JSON object; :func:`~lorank.losses.loss_from` reads it."""
+        names: list[str] = [f.name for f in fields(self)] if is_dataclass(self) else []
+        return {"name": self.name, **{name: getattr(self, name) for name in names}}
 
 
-@dataclass(frozen=True, eq=False)
-class Weighted:
-    """A loss, each observation counted with a weight: a :class:`~lorank.losses.Datafit`.
-
-    Parameters
-    ----------
-    loss : Loss
-    weights : vector
-        Real and not negative.
+@dataclass(frozen=True)
+class SquaredLoss(Loss):
+    """Squared loss ``|d|^2 / 2``.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from lorank.losses import Cauchy
-    >>> d, y = np.array([0.5, -2.0]), np.zeros(2)
-    >>> twice = Weighted(Cauchy(scale=1.0), np.array([2.0, 2.0]))
-    >>> bool(abs(twice.value(d, y) - 2 * Cauchy(scale=1.0).value(d, y)) < 1e-12)
-    True
+    >>> SquaredLoss().value(np, np.array([1.0, -2.0]), np.zeros(2))
+    array([0.5, 2. ])
     """
 
-    loss: Loss
-    weights: Vector
+    name: ClassVar[str] = "squares"
+    takes_complex: ClassVar[bool] = True
+    exact_means: ClassVar[bool] = True
+    unit_curvature: ClassVar[bool] = True
 
-    def value(self, d: Vector, y: Vector, backend: Arrays | None = None) -> float:
-        return self.loss.value(d, y, backend, self.weights)
+    def value(self, xp: Any, d: Array, y: Array) -> Array:
+        return abs(d) ** 2 / 2
 
-    def deviance(self, d: Vector, y: Vector) -> float:
-        return self.loss.deviance(d, y, self.weights)
+    def slope(self, xp: Any, d: Array, y: Array) -> Array:
+        return d
 
-    def at_zero(self, y: Vector, backend: Arrays | None = None) -> float:
-        return self.loss.at_zero(y, backend, self.weights)
-
-    def slope(self, d: Vector, y: Vector) -> Vector:
-        return self.loss.slope(d, y, self.weights)
-
-    def curvature(self, d: Vector, y: Vector) -> Vector:
-        return self.loss.curvature(d, y, self.weights)
-
-    def majorizer(self, d: Vector, y: Vector) -> tuple[Vector, Vector]:
-        return self.loss.majorizer(d, y, self.weights)
-
-    def line_energy(self, d: Vector, y: Vector, image: Vector, energy: float) -> float:
-        return self.loss.line_energy(d, y, image, energy, self.weights)
-
-    def noise(self, d: Vector, y: Vector, dof: float) -> float:
-        return self.loss.noise(d, y, dof, self.weights)
-
-    def settled(self, d: Vector, y: Vector, near: Any = None) -> Weighted:
-        return Weighted(self.loss.settled(d, y, getattr(near, "loss", near), self.weights), self.weights)
-
-    def __repr__(self) -> str:
-        return f"Weighted({self.loss!r}, weights)"
+    def curvature(self, xp: Any, d: Array, y: Array) -> Array:
+        return 0 * abs(d) + 1
 
 
-def _given(weights: Vector | None) -> tuple[Vector, ...]:
-    return () if weights is None else (weights,)
+def weighted(function: Callable[..., Array], weights: Vector | None, *vectors: Vector) -> Vector:
+    """``weights * function(xp, *vectors)`` entry by entry."""
+    if weights is None:
+        return entrywise(function, *vectors)
+    return entrywise(lambda xp, *v: v[-1] * function(xp, *v[:-1]), *vectors, weights)
+
+
+def weighted_total(function: Callable[..., tuple[Array, ...]], weights: Vector | None, *vectors: Vector) -> np.ndarray:
+    """Weighted sum of each array that ``function(xp, *vectors)`` returns."""
+    if weights is None:
+        return total(function, *vectors)
+    return total(lambda xp, *v: [v[-1] * one for one in function(xp, *v[:-1])], *vectors, weights)
 
 
 def first_bad(flags: Array, values: Array, backend: Arrays) -> tuple[int, float]:
-    """Where the first flag is true, and the value there: for messages."""
+    """Position of the first true flag, and the value there."""
     k = backend.first(flags)
     return k, float(values[k])

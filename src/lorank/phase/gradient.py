@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends import Array
 from ..geometry import FixedRank, Tangent
-from ..losses import Datafit, Quadratic
+from ..losses import Objective
 from ..problems.gradient import Gradient
 from .phase_images import Images
 
@@ -26,16 +26,16 @@ class PhaseGradient(Gradient):
     X : FixedRank
     images : Images, optional
         ``A U`` for a Hermitian X, where known.
-    datafit : Datafit, optional
-        Where it is another one than the problem's: then d is its slope.
+    objective : Objective, optional
+        By default that of the problem. For another one, d is its slope.
     """
 
     problem: PhaseRetrieval
 
     def __init__(
-        self, problem: PhaseRetrieval, X: FixedRank, images: Images | None = None, datafit: Datafit | None = None
+        self, problem: PhaseRetrieval, X: FixedRank, images: Images | None = None, objective: Objective | None = None
     ) -> None:
-        super().__init__(problem, X, datafit)
+        super().__init__(problem, X, objective)
         if images is not None:
             vars(self)["images"] = images
 
@@ -62,7 +62,7 @@ class PhaseGradient(Gradient):
 
         It shares the images: what it computes along a step is known here, too.
         """
-        twin = PhaseGradient(self.problem, self.X, self.images if self.X.hermitian else None, Quadratic(weights))
+        twin = PhaseGradient(self.problem, self.X, self.images if self.X.hermitian else None, Objective(weights=weights))
         vars(twin)["residual"] = self.residual
         return twin
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from ..geometry import DiagonalWeight, Weights
 from ..loop.result import History, Status
 from ..loop.state import State
 from ..loop.stopping import Rule
-from ..losses import Loss
+from ..losses import Loss, Objective
 from ..metrics.counts import count_weights
 from ..problems import Gradient, MatrixProblem, Problem
 from ..problems.capabilities import HasCounts, TightFrame, supports
@@ -139,15 +138,14 @@ def noise_of(G: Gradient) -> float:
     if problem.m <= dof:
         return float("nan")
     if learned_loss(G) is not None:
-        return float(G.datafit.noise(G.residual, problem.y, dof))  # type: ignore[attr-defined]
+        return float(G.objective.noise(G.residual, problem.y, dof))
     return float(G.residual_norm) / float(problem.m - dof) ** 0.5
 
 
 def learned_loss(G: Gradient) -> Loss | None:
     """The loss with what it has learned at the point; None for least squares."""
-    datafit: Any = getattr(G, "datafit", None)  # gradients of one's own may have none
-    loss = getattr(datafit, "loss", datafit)
-    return loss if isinstance(loss, Loss) else None
+    objective: Objective | None = getattr(G, "objective", None)  # a user's own gradient may have none
+    return None if objective is None or objective.is_quadratic else objective.loss
 
 
 def describe(G: Gradient) -> str:

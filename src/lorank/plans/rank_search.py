@@ -56,7 +56,7 @@ def find_rank(problem: Problem, tol: float, rng: np.random.Generator) -> Found:
                 X = fit(kept, X, settle=10, max_steps=200, tol=tol, fall=0.9)
                 G = kept.gradient(X)
                 misfit = G.residual_norm / kept.y_norm
-                error = math.nan if held is None else held.objective_root(X, G.datafit) / (held.y_norm or 1.0)
+                error = math.nan if held is None else held.objective_root(X, G.objective) / (held.y_norm or 1.0)
                 path.append(RankTrial(X.rank, misfit, error))
                 if misfit <= tol:
                     return Found(X.rank, tuple(path))

@@ -15,7 +15,7 @@ import numpy as np
 from ..backends import Array, Backend, Observations, Vector, backend_of, get_backend
 from ..common.checks import check, counted, one_of
 from ..geometry import FixedRank, Tangent
-from ..losses import ROBUST, Cauchy, Datafit, Loss, Quadratic, Weighted, resolve_loss
+from ..losses import ROBUST, Cauchy, Loss, Objective, resolve_loss
 from .capabilities import RescaledProblem, SinglePrecisionProblem
 from .completion_gradient import SampledGradient
 from .entry_checks import Duplicates, check_finite, check_range, check_shape, index_array, merge, value_array, weight_array
@@ -166,17 +166,17 @@ class Completion(MatrixProblem):
         """Take over observations."""
         self.observations, shape, weights = observations, observations.shape, observations.weights
         total = observations.m if weights is None else float(weights.sum())
-        datafit: Datafit = Quadratic(weights)
+        objective = Objective(weights=weights)
         if self.loss is not None:
             self.frame_constant, self.nonquadratic_at_zero = (
                 None,
                 self.loss.discrete,
             )  # no method that fits the values themselves
             self.average = float((observations.values if weights is None else weights * observations.values).sum().real) / total
-            total = self.loss.typical_curvature(observations.values, self.average, weights)
-            datafit = self.loss if weights is None else Weighted(self.loss, weights)
+            objective = Objective(self.loss, weights)
+            total = objective.typical_curvature(observations.values, self.average)
         super().__init__(
-            observations.values, shape, operator_scale=total / (shape[0] * shape[1]), backend=backend, datafit=datafit
+            observations.values, shape, operator_scale=total / (shape[0] * shape[1]), backend=backend, objective=objective
         )
         self._empty_rows, self._empty_cols = (backend.places(observations.counts(side) == 0) for side in (0, 1))
 
@@ -304,7 +304,7 @@ class Completion(MatrixProblem):
     def _constant(self) -> FixedRank | None:
         """The matrix of one number that fits best, where the loss knows it; zero where nothing was observed."""
         assert self.loss is not None
-        constant = self.loss.constant(self.average)
+        constant = self.loss.intercept(self.average)
         if not constant:
             return None
         sides = [self.backend.astype(self.backend.asarray(self.observations.counts(k) > 0), self.dtype) for k in (0, 1)]
@@ -407,13 +407,12 @@ class Completion(MatrixProblem):
         twin._observe(self.observations, self.backend)
         return twin
 
-    def objective_root(self, X: FixedRank, learned: Datafit | None = None) -> float:
+    def objective_root(self, X: FixedRank, learned: Objective | None = None) -> float:
         if self.loss is None:
             return super().objective_root(X)
         G = self.gradient(X)
-        loss: Any = G.datafit if learned is None else learned
-        loss = getattr(loss, "loss", loss)  # without another problem's weights
-        return float(self.loss.held_out(G.residual, self.y, loss, self.observations.weights)) ** 0.5
+        fitted = G.objective if learned is None else learned
+        return self.objective.held_out_deviance(G.residual, self.y, fitted.loss) ** 0.5
 
     def _forget(self) -> None:
         """A copy's own answers are not those of the problem that it was copied from."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
-from ..backends import Array, Arrays, Backend, Observations, Vector, get_backend
+from ..backends import Array, Backend, Observations, get_backend
 from ..common.checks import NOT_NEGATIVE, YES_OR_NO, ParameterError, check, one_of
 from ..geometry import FixedRank
 from ..geometry.truncated_svd import truncated_svd
-from ..losses import Poisson
+from ..losses import Objective, Poisson
 from .counts_gradient import NOTHING, CountGradient
 from .input_checks import plain_array
 from .problem import Problem
@@ -103,8 +104,13 @@ class CountTable(Problem):
             raise ValueError("offsets are logarithms, and these add up to more counts than there can be: take logarithms first")
         self.totals = backend.astype(backend.asarray(backend.to_numpy(observed.sums(y, 0))[:, None]), backend.dtype(y))
         shape = observed.shape
-        fit = _TableFit(Poisson(self.ridge), max(self._null + self._constant, 1e-12))
-        super().__init__(y, shape, operator_scale=self._null / (shape[0] * shape[1]), backend=backend, datafit=fit)
+        objective = Objective(Poisson(self.ridge))
+        super().__init__(y, shape, operator_scale=self._null / (shape[0] * shape[1]), backend=backend, objective=objective)
+
+    @functools.cached_property
+    def y_norm(self) -> float:
+        """Root of the deviance at ``X = 0``."""
+        return math.sqrt(2 * max(self._null + self._constant, 1e-12))
 
     @property
     def m(self) -> int:
@@ -195,28 +201,6 @@ class CountTable(Problem):
         twin.observations = backend.make_observations(indptr, indices, values, self.shape[1])
         twin._set_offsets(*self.offsets, backend)
         return twin
-
-
-class _TableFit:
-    """What a problem asks of its datafit before there is a gradient."""
-
-    def __init__(self, loss: Poisson, null: float) -> None:
-        self.loss, self.null = loss, null
-
-    def at_zero(self, y: Vector, backend: Arrays) -> float:
-        return self.null
-
-    def value(self, d: Vector, y: Vector, backend: Arrays) -> float:
-        raise TypeError("a CountTable has no list of all its entries")
-
-    def slope(self, d: Vector, y: Vector) -> Vector:
-        raise TypeError("a CountTable has no list of all its entries")
-
-    def curvature(self, d: Vector, y: Vector) -> Vector | None:
-        raise TypeError("a CountTable has no list of all its entries")
-
-    def __repr__(self) -> str:
-        return f"whole table, {self.loss!r}"
 
 
 def _sparse(counts: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends import Array, Vector
 from ..geometry import FixedRank, Tangent
-from ..losses import Datafit, Quadratic
+from ..losses import Objective
 
 if TYPE_CHECKING:
     from .problem import MatrixProblem
@@ -25,10 +25,10 @@ class Gradient:
     problem : MatrixProblem
     X : FixedRank
         Where it is taken.
-    datafit : Datafit, optional
-        By default the problem's.
-    near : Datafit, optional
-        The datafit with its own parameters as they were at a point nearby, to begin from where there are any.
+    objective : Objective, optional
+        By default that of the problem.
+    near : Objective, optional
+        Objective with its parameters fitted at a nearby point; the fit at X starts from them.
 
     Examples
     --------
@@ -42,36 +42,36 @@ class Gradient:
     """
 
     def __init__(
-        self, problem: MatrixProblem, X: FixedRank, datafit: Datafit | None = None, near: Datafit | None = None
+        self, problem: MatrixProblem, X: FixedRank, objective: Objective | None = None, near: Objective | None = None
     ) -> None:
         self.problem, self.X, self.near = problem, X, near
-        self._datafit = problem.datafit if datafit is None else datafit
+        self._objective = problem.objective if objective is None else objective
 
     @functools.cached_property
-    def datafit(self) -> Datafit:
-        """The datafit, with what it has to learn (a scale, thresholds) learned at X."""
-        settled = getattr(self._datafit, "settled", None)
-        return self._datafit if settled is None else settled(self.residual, self.problem.y, self.near)
+    def objective(self) -> Objective:
+        """Objective with its parameters (a scale, thresholds) fitted at X."""
+        given = self._objective
+        return given.fit_parameters(self.residual, self.problem.y, self.near) if given.has_parameters else given
 
     def at(self, X: FixedRank) -> Gradient:
         """The gradient at the next point: a model may reuse what was computed here, or spare digits far from the solution."""
         following = self.problem.gradient(X)
-        if hasattr(self._datafit, "settled"):
-            following.near = self.datafit
+        if self._objective.has_parameters:
+            following.near = self.objective
         return following
 
     def quadratic_model(self) -> MatrixProblem:
-        """The weighted least squares problem that the datafit looks like at X, as far as preconditioners ask."""
+        """The weighted least squares problem that approximates the objective at X, as far as preconditioners ask."""
         return self.problem
 
     def weighted(self, weights: Vector) -> Gradient:
         """The gradient of ``sum_k w_k |A X - y|_k^2 / 2`` at the same point: for methods that choose weights in each step."""
-        twin = Gradient(self.problem, self.X, Quadratic(weights))
+        twin = Gradient(self.problem, self.X, Objective(weights=weights))
         vars(twin)["residual"] = self.residual
         return twin
 
     def squared_image_norm(self, xi: Tangent) -> float:
-        """``sum_k c_k |A xi|_k^2``, c the datafit's curvature: what an exact step divides by."""
+        """``sum_k c_k |A xi|_k^2``, c the curvature of the objective: what an exact step divides by."""
         return (
             self.problem.squared_image_norm(xi)
             if self.curvature is None
@@ -81,14 +81,14 @@ class Gradient:
     def image_curvature(self, image: Vector) -> float:
         """The same from the image ``A Z`` of any matrix Z.
 
-        Where the datafit is no parabola, the energy that makes the step along Z exact (:meth:`Loss.line_energy`).
+        For an objective that is not quadratic, the energy that makes the step along Z exact (:meth:`Objective.line_curvature`).
         """
         backend = self.problem.backend
         if self.curvature is None:
             return backend.norm(image) ** 2
         energy = backend.inner(self.curvature * image, image)
-        exact = getattr(self.datafit, "line_energy", None)
-        return energy if exact is None else float(exact(self.residual, self.problem.y, image, energy))
+        objective = self.objective
+        return energy if objective.is_quadratic else objective.line_curvature(self.residual, self.problem.y, image, energy)
 
     def exact_step(self, left: Array, right: Array) -> float:
         """How far to go along the matrix ``left right^H`` for the best fit."""
@@ -103,18 +103,18 @@ class Gradient:
 
     @functools.cached_property
     def dual(self) -> Vector:
-        """The datafit's slope at ``A X``: ``G = A* dual``. The residual itself in plain least squares."""
-        return self.datafit.slope(self.residual, self.problem.y)
+        """Slope of the objective at ``A X``: ``G = A* dual``. The residual itself in plain least squares."""
+        return self.objective.slope(self.residual, self.problem.y)
 
     @functools.cached_property
     def curvature(self) -> Vector | None:
-        """The datafit's curvature at ``A X``; None where it is 1."""
-        return self.datafit.curvature(self.residual, self.problem.y)
+        """Curvature of the objective at ``A X``; None where it is 1."""
+        return self.objective.curvature(self.residual, self.problem.y)
 
     @functools.cached_property
     def residual_norm(self) -> float:
-        """``sqrt(2 f(A X))`` for the datafit f: in plain least squares ``|A X - y|``."""
-        return math.sqrt(2 * self.datafit.value(self.residual, self.problem.y, self.problem.backend))
+        """``sqrt(2 f(A X))`` for the objective f: in plain least squares ``|A X - y|``."""
+        return math.sqrt(2 * self.objective.value(self.residual, self.problem.y, self.problem.backend))
 
     @functools.cached_property
     def matrix(self) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from ..backends import Array, Backend, Vector, device_backend, get_backend
 from ..common.checks import counted
 from ..geometry import FIXED_RANK, FixedRank, Manifold, Tangent
-from ..losses import Datafit, Quadratic
+from ..losses import Objective
 from .gradient import Gradient
 
 
@@ -37,8 +37,8 @@ class Problem(ABC):
         variance, 1 for an operator with the restricted isometry property. Constant steps are in units of 1 / operator_scale.
     backend : str, backend or None
         By default the backend of y.
-    datafit : Datafit, optional
-        The loss between ``A X`` and y; by default least squares, :class:`~lorank.losses.Quadratic`.
+    objective : Objective, optional
+        The loss between ``A X`` and y, and weights; by default least squares.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Problem(ABC):
         *,
         operator_scale: float = 1.0,
         backend: str | Backend | None = None,
-        datafit: Datafit | None = None,
+        objective: Objective | None = None,
     ) -> None:
         self.backend = get_backend(backend, y)
         y = np.asarray(y) if isinstance(y, (list, tuple)) else y
@@ -85,7 +85,7 @@ class Problem(ABC):
         self.y = y
         self.shape = tuple(int(n) for n in shape)
         self.operator_scale = float(operator_scale)
-        self.datafit: Datafit = Quadratic() if datafit is None else datafit
+        self.objective = Objective() if objective is None else objective
         for name in ("max_abs", "y_norm"):  # cached values of the original
             vars(self).pop(name, None)
         if not checked:
@@ -106,7 +106,7 @@ class Problem(ABC):
     @functools.cached_property
     def y_norm(self) -> float:
         """``|y|``, the unit of relative residuals; for other losses the root of twice the objective at ``X = 0``."""
-        return math.sqrt(2 * self.datafit.at_zero(self.y, self.backend))
+        return math.sqrt(2 * self.objective.at_zero(self.y, self.backend))
 
     @functools.cached_property
     def max_abs(self) -> float:
@@ -159,10 +159,10 @@ class Problem(ABC):
                 f"safe range of {self.dtype}: divide the measurements by {top:.0e}, and multiply the result by it"
             )
 
-    def objective_root(self, X: Any, learned: Datafit | None = None) -> float:
+    def objective_root(self, X: Any, learned: Objective | None = None) -> float:
         """``sqrt(2 f)`` at X without any penalty, by which fits are compared; ``|A X - y|`` in plain least squares.
 
-        ``learned`` is the datafit of a fit to other data, with the parameters that were estimated there.
+        ``learned`` is the objective of a fit to other data, with the parameters that were estimated there.
         """
         return float(self.gradient(X).residual_norm)
 
@@ -177,7 +177,7 @@ class Problem(ABC):
     def fingerprint(self) -> str:
         """A hash of the measurements and of the operator, by which checkpoints recognise their problem."""
         found = hashlib.sha256()
-        found.update(f"{type(self).__name__} {self.shape} {self.dtype} {self.datafit!r}".encode())
+        found.update(f"{type(self).__name__} {self.shape} {self.dtype} {self.objective!r}".encode())
         found.update(np.ascontiguousarray(self.backend.to_numpy(self.y)).tobytes())
         self._hash_operator(found)
         return found.hexdigest()

@@ -10,7 +10,7 @@ import numpy as np
 from ..geometry import FixedRank
 from ..loop.runner import run
 from ..loop.stopping import Divergence, Iterations, RelativeResidual, Stall
-from ..losses.scaled import ScaledLoss
+from ..losses import ScaledLoss
 from ..plans.noise_test import NoiseFloor
 from ..plans.registry import register_default_start
 from ..problems import Completion, Problem

@@ -58,7 +58,7 @@ class TangentSystem:
         return Tangent.project(X, left, adjoint_times(X.U), X.backend.gram(X.U, left))
 
     def apply(self, xi: Tangent) -> Tangent:
-        """``P_T A* C A xi`` plus the damping, C the curvature of the datafit."""
+        """``P_T A* C A xi`` plus the damping, C the curvature of the objective."""
         image = self.problem.forward(*xi.factors())
         return self.pull_back(image if self.curvature is None else self.curvature * image) + self.damping(xi)
 
