@@ -128,7 +128,7 @@ def test_a_failed_write_is_one_line(monkeypatch):
     monkeypatch.setattr(os, "replace", fail)
     result = run("--n", "30", "--rank", "1")
     assert result.exit_code == 1
-    assert "error: no space left on device" in result.stderr
+    assert "no space left on device" in result.stderr
     assert "Traceback" not in result.output
 
 

@@ -14,12 +14,11 @@ from made_up import load
 
 pytest.importorskip("plotly")
 
-from lorank.paper.claims import CLAIMS, judge
-from lorank.paper.html import pill
-from lorank.paper.page import SHOWN_BRIEFLY, render, write_page
-from lorank.paper.page_texts import BRIEF, TEXTS
+from lorank.paper.claims import CLAIMS, METHODS, TEXTS, judge
+from lorank.paper.page import SHOWN_BRIEFLY, pill, render, write_page
 from lorank.paper.panels import PANELS, panels
-from lorank.paper.plot_page import MOST, plotly_figure, thin
+from lorank.paper.plot_page import MAX_POINTS, plotly_figure, thin
+from lorank.paper.styles import METHODS as STYLES
 from lorank.paper.verdicts import NO_DATA
 from machine import CHROMIUM
 
@@ -84,13 +83,13 @@ def test_the_page_holds_all_it_needs(page, everything):
 
 def test_texts_belong_to_experiments_and_claims():
     assert list(TEXTS) == list(PANELS)
-    assert {key for key, _ in BRIEF} <= {claim.key for claim in CLAIMS}
+    assert set(METHODS) == set(STYLES)
     assert {claim.experiment for claim in CLAIMS} <= set(TEXTS)
 
 
 def test_a_page_of_nothing(tmp_path):
     text = write_page(load(tmp_path), tmp_path).read_text(encoding="utf-8")
-    assert f"0 of {len(CLAIMS)} sentences could be judged" in text
+    assert f"0 of {len(CLAIMS)} claims could be judged" in text
 
 
 def test_all_that_comes_from_the_tables_is_escaped(tmp_path):
@@ -124,21 +123,21 @@ def test_runs_on_a_gpu_are_a_table_of_their_own(tmp_path):
     (tmp_path / "ranks-gpu.csv").write_text("rank,method\n100,<prgd>\n", encoding="utf-8")
     text = render(found, tmp_path)
     assert "<td>100</td><td>&lt;prgd&gt;</td>" in text
-    assert text.index('id="completion-size"') < text.index("on a GPU") < text.index('id="changes"')
+    assert text.index('id="completion-size"') < text.index("on a GPU") < text.index('<section id="changes"')
 
 
 def test_the_page_says_on_which_machine_seconds_were_measured(tmp_path):
     rows = [*made_up.runs("completion-size", "prgd", 9, n1=100), *made_up.runs("completion-size", "rgd", 9, n1=100)]
     text = render(made_up.load(made_up.write(tmp_path, rows)))
-    assert "Seconds: all on one machine, a made-up machine" in text
+    assert "on one machine, a made-up machine" in text
     rows = [row | {"machine": row["method"]} for row in rows]
     text = render(made_up.load(made_up.write(tmp_path, rows))).replace("\N{NO-BREAK SPACE}", " ")
-    assert "compared within one alone: PRGD on prgd (1 thread a run); RGD on rgd (1 thread a run)." in text
+    assert "PRGD on prgd (1 thread per run); RGD on rgd (1 thread per run)." in text
 
 
 def test_the_appendix_has_every_sentence(page):
     """Those whose verdict is another one now, and, folded away, those whose verdict is the same."""
-    changes = page.read_text(encoding="utf-8").split('<section id="changes">')[1].split("</section>")[0]
+    changes = page.read_text(encoding="utf-8").split('id="changes">')[-1].split("</section>")[0]
     for claim in CLAIMS:
         assert html.escape(claim.quote) in changes, claim.key
 
@@ -147,8 +146,7 @@ def test_the_badges_at_the_top_are_those_of_the_table(page):
     """With the figures that decide: as many as are shown, and how many there are beside."""
     text = page.read_text(encoding="utf-8")
     lines = re.findall(r"<li>(.*?)</li>", text.split('<ul class="brief">')[1].split("</ul>")[0])
-    judged = {one.claim.key: one for one in judge(load(page.parent))}
-    shown = [(judged[key], about) for key, about in BRIEF if judged[key].verdict != NO_DATA]
+    shown = [(one, one.claim.brief) for one in judge(load(page.parent)) if one.claim.brief and one.verdict != NO_DATA]
     assert len(lines) == len(shown) > 0
     for line, (one, about) in zip(lines, shown, strict=True):
         assert line.startswith(pill(one.verdict)), one.claim.key
@@ -163,7 +161,7 @@ def test_long_curves_are_thinned(tmp_path):
     made_up.write(tmp_path, traces=made_up.trace("phase-real", "rgd", way, n1=128))
     for panel in panels(load(tmp_path), "phase-real"):
         (trace,) = plotly_figure(panel)["data"]
-        assert len(trace["x"]) <= MOST
+        assert len(trace["x"]) <= MAX_POINTS
         assert trace["y"][0] == 0.5
         assert trace["y"][-1] == pytest.approx(way[-1], rel=1e-4)
     assert thin(3).tolist() == [0, 1, 2]
@@ -196,13 +194,13 @@ PROBE = """<script>
 (async function () {
   const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
   const $ = (selector) => Array.from(document.querySelectorAll(selector));
-  const lines = () => $("#completion-size .plot .scatterlayer .trace .js-line").length;
+  const lines = () => $("#completion-size .chart .scatterlayer .trace .js-line").length;
   const shown = () => $(".claims > tbody > tr").filter((row) => row.getClientRects().length).length;
   const out = {};
   for (let k = 0; k < 200 && document.documentElement.dataset.drawn !== "yes"; k++) await wait(50);
-  out.plots = $(".plot").length;
-  out.drawn = $(".plot").filter((plot) => plot.querySelector("svg .scatterlayer path, svg .heatmaplayer image")).length;
-  out.inside = $(".plot").every((plot) => plot.getBoundingClientRect().right <= document.documentElement.clientWidth + 1);
+  out.plots = $("[data-plot]").length;
+  out.drawn = $("[data-plot]").filter((plot) => plot.querySelector("svg .scatterlayer path, svg .heatmaplayer image")).length;
+  out.inside = $("[data-plot]").every((plot) => plot.getBoundingClientRect().right <= document.documentElement.clientWidth + 1);
   out.wide = document.documentElement.scrollWidth > document.documentElement.clientWidth;
 
   out.lines = lines();
@@ -214,7 +212,7 @@ PROBE = """<script>
   chip.dispatchEvent(new MouseEvent("dblclick", { bubbles: true })); await wait(300);
   out.alone = lines();
 
-  const plot = document.querySelector("#completion-size .plot");
+  const plot = document.querySelector("#completion-size .chart");
   out.log = plot.layout.yaxis.type;
   document.querySelector('#completion-size .switch button[data-axis="yaxis"][data-type="linear"]').click(); await wait(300);
   out.linear = plot.layout.yaxis.type;

@@ -10,9 +10,10 @@ import sys
 import numpy as np
 import pytest
 
+from lorank.io.archive import FileError
 from lorank.loop.result import Status
 from lorank.report import Run, convergence_plot, record, speedup
-from lorank.report.convergence_plot import write_atomically
+from lorank.report.html import write_text
 
 pytest.importorskip("matplotlib")
 
@@ -86,8 +87,8 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
-        write_atomically(path, b"new")
+    with pytest.raises(FileError, match="disk full"):
+        write_text(path, "new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["plot.png"]
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..common.version import __version__
 from ..datasets import random_completion
+from ..io.archive import FileError
 from ..loop.stopping import Iterations
 from ..plans import solve
 from ..problems import Completion
@@ -106,7 +107,7 @@ def run_demo(demo: Demo, *, as_json: bool = False) -> int:
         return BAD_INPUT
     except (ValueError, OSError) as error:
         say("error", error, "red")
-        return BAD_INPUT if isinstance(error, ValueError) else REFUSED
+        return REFUSED if isinstance(error, (OSError, FileError)) else BAD_INPUT
 
     if as_json:
         print(json.dumps(_report(demo, problem, runs, interrupted), indent=2, allow_nan=False))

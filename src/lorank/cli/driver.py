@@ -151,14 +151,14 @@ def _learn_taste(model: Any) -> None:
 
 
 def _write_report(path: Path, model: Any, data: Any, title: str, seed: int) -> None:
-    from ..report.model_page import write_page
+    from ..report.model_page import write_model_page
     from ..report.ranking_page import ranking_section
     from .ranking import ranked_again
 
     ranking = ranked_again(data, model, seed)
     part = None if ranking is None else ranking_section(ranking)
     with busy("writing the report"):
-        write_page(path, model, data.rows, data.cols, data.values, title=title, more=part)
+        write_model_page(path, model, data.rows, data.cols, data.values, title=title, more=part)
 
 
 def _rates(loss: Any, counts: np.ndarray, exposures: Any, column: str) -> tuple[np.ndarray, np.ndarray, Any]:

@@ -133,7 +133,7 @@ def _by_blocks(
     """The model is fitted on a sample of the rows; the file is read, filled and written a few rows at a time."""
     from ..io import open_table
     from ..io.archive import FileError
-    from ..report.table_page import columns_of, write_filled_page
+    from ..report.table_page import columns_of, write_table_page
     from ..tables import TableImputer
 
     imputer = TableImputer(refine=refine, random_state=seed)
@@ -163,7 +163,7 @@ def _by_blocks(
                 column.add(typed.get_column(column.name), filled.get_column(column.name))
             write(block, filled)
     if report is not None:
-        write_filled_page(report, file.name, drawn, imputer.rank_)
+        write_table_page(report, file.name, drawn, imputer.rank_)
     if model is not None:
         imputer.feature_names_in_ = np.array(table.names, object)
         imputer.save(model)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..report.convergence_plot import write_atomically
+from ..report.html import write_text
 from .experiment import TRACED
 from .store import PARAMETERS, Record, check_header, ordered, read
 
@@ -340,7 +340,7 @@ def write_csv(out: Path, records: Sequence[Record]) -> list[Path]:
     traces = [name for name in names if name != "noise"]
     measured = (*MEASURED, "reached", "capped", "status")
     return [
-        write_atomically(out / f"{name}.csv", _csv(("experiment", *columns), rows).encode())
+        write_text(out / f"{name}.csv", _csv(("experiment", *columns), rows))
         for name, columns, rows in (
             ("results", ("scale", "method", "setting", *names, "seed", *measured, *ABOUT), _runs(records)),
             ("traces", ("method", *traces, "seed", *TRACED), _steps(records)),

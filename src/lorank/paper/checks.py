@@ -1,13 +1,17 @@
-"""What the tables say to each kind of claim. A check takes the tables and returns the evidence."""
+"""Checks of claims about single points: factors between methods, similar cost, lower cost.
+
+A check takes the tables, the experiment and the parameters of claims.toml, and returns the evidence.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..experiments.tables import Case, Mean, Tables, average, comparable, group, varying
 from .styles import label, ordered
 from .verdicts import (
+    ALIKE,
     CLEAR,
     NO_DATA,
     NOT,
@@ -15,45 +19,50 @@ from .verdicts import (
     REPRODUCED,
     Factor,
     Part,
-    alike,
     amount,
     compare,
     factor,
     having,
+    name_of,
     nearest,
+    none_found,
     stand_in,
     tests,
     times,
 )
 
-PAPERS = {  # the methods that the paper compares
+COMPARED = {  # the methods that the paper compares, by the first word of an experiment's name
     "completion": ("prgd", "rgd", "shampoo", "niht"),
     "movielens": ("prgd", "rgd", "shampoo", "niht"),
     "sensing": ("adaptive-prgd", "prgd", "adaptive-rgd", "niht", "shampoo"),
     "phase": ("adaptive-prgd", "prgd", "adaptive-rgd", "rgd"),
     "theorem": ("prgd",),
 }
-
-
-# The same algorithm with other steps: where a sentence does not hold under the paper's name it may hold for one of these.
+# The same algorithm with other step sizes: a claim may hold for one of these where it does not for the paper's method.
 FAMILIES = (
     ("prgd", "adaptive-prgd", "prgd-relaxed"),
     ("rgd", "adaptive-rgd", "rgd-relaxed"),
     ("shampoo", "adaptive-shampoo", "full-shampoo"),
 )
-
-
-def family(method: str) -> tuple[str, ...]:
-    """A method and its relatives with other steps."""
-    return next((members for members in FAMILIES if method in members), (method,))
+MAX_VARIANTS = 3  # variants listed for a claim
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was found.
+    """The evidence for a claim.
 
-    Figures; what a reader must know about them; how methods beside the paper's did; the settings behind the figures; and the
-    pairs of relatives (other steps) for which the sentence comes true.
+    Attributes
+    ----------
+    parts : tuple of Part
+        The figures.
+    notes : tuple of str
+        Deviations from the paper's setting.
+    others : tuple of str
+        Results of methods that the paper does not have.
+    settings : tuple of str
+        Settings of the compared methods.
+    variants : tuple of str
+        Pairs of methods with other step sizes for which the claim holds.
     """
 
     parts: tuple[Part, ...] = ()
@@ -63,31 +72,48 @@ class Evidence:
     variants: tuple[str, ...] = ()
 
 
-MOST_VARIANTS = 3
 Check = Callable[[Tables], Evidence]
 Points = dict[Case, dict[str, Mean]]
 
 
-def papers(experiment: str) -> tuple[str, ...]:
+def merged(found: Sequence[Evidence]) -> Evidence:
+    """The evidence of several checks as one."""
+    return Evidence(
+        tuple(part for evidence in found for part in evidence.parts),
+        unique(note for evidence in found for note in evidence.notes),
+        next((evidence.others for evidence in found if evidence.others), ()),
+        unique(line for evidence in found for line in evidence.settings),
+        unique(line for evidence in found for line in evidence.variants),
+    )
+
+
+def unique(lines: Iterable[str]) -> tuple[str, ...]:
+    """Distinct lines that are not empty, in their order."""
+    return tuple(dict.fromkeys(line for line in lines if line))
+
+
+def family(method: str) -> tuple[str, ...]:
+    """A method and its variants with other step sizes."""
+    return next((members for members in FAMILIES if method in members), (method,))
+
+
+def compared(experiment: str) -> tuple[str, ...]:
     """The methods that the paper compares in an experiment."""
-    return PAPERS[experiment.split("-")[0]]
+    return COMPARED[experiment.split("-")[0]]
 
 
 def other_methods(experiment: str, means: dict[str, Mean]) -> tuple[str, ...]:
-    """The methods that the paper does not have, at one point: those that always get there first, then by iterations.
-
-    A method that takes less than all of the paper's there is said to.
-    """
-    ours = [mean for name, mean in means.items() if name in papers(experiment) and not mean.failed]
-    others = [means[name] for name in ordered(list(means)) if name not in papers(experiment) and not means[name].failed]
+    """Results of the methods that the paper does not have, by success, then by iterations."""
+    ours = [mean for name, mean in means.items() if name in compared(experiment) and not mean.failed]
+    others = [means[name] for name in ordered(list(means)) if name not in compared(experiment) and not means[name].failed]
     others.sort(key=lambda mean: (mean.reached < len(mean.rows), mean.of("iterations").mean))
-    return tuple(_in_words(mean, ours) for mean in others)
+    return tuple(_summary(mean, ours) for mean in others)
 
 
-def _in_words(mean: Mean, ours: Sequence[Mean]) -> str:
+def _summary(mean: Mean, ours: Sequence[Mean]) -> str:
     total = len(mean.rows)
     always = mean.reached == total
-    got = tests(total) if always else f"got there in {mean.reached} of {tests(total)}"
+    runs = tests(total) if always else f"converged in {mean.reached} of {tests(total)}"
     bound = "at least " if mean.at_least else ""
     spent = f"{amount(mean.of('iterations').mean, 'iterations')} iterations, {amount(mean.of('seconds').mean, 'seconds')}"
     less = [
@@ -96,27 +122,17 @@ def _in_words(mean: Mean, ours: Sequence[Mean]) -> str:
         if ours and always and comparable(quantity, mean, *ours)
         if all(mean.of(quantity).mean < one.of(quantity).mean for one in ours)
     ]
-    better = f"; {' and '.join(less)} than any method of the paper" if less else ""
-    return f"{label(mean.method)}: {bound}{spent} ({got}){better}"
-
-
-def _lapses(slow: str, fast: str, means: dict[str, Mean]) -> str:
-    """A note where a method of the comparison got there in some tests alone."""
-    found = [means[name] for name in (slow, fast) if name in means]
-    return " ".join(
-        f"{label(mean.method)} got there in {mean.reached} of {tests(len(mean.rows))} ({mean.case.label()})."
-        for mean in found
-        if 0 < mean.reached < len(mean.rows)
-    )
+    better = f"; {' and '.join(less)} than all methods of the paper" if less else ""
+    return f"{label(mean.method)}: {bound}{spent} ({runs}){better}"
 
 
 def settings_of(means: dict[str, Mean], *names: str) -> tuple[str, ...]:
-    """What these methods ran with at one point."""
+    """The settings of some methods at one point."""
     return unique(f"{label(name)}: {row.setting}" for name in names if name in means for row in means[name].rows)
 
 
 def variants_of(slow: str, fast: str, quantity: str, said: float, means: dict[str, Mean]) -> list[str]:
-    """The relatives of two methods between which a factor is as large as said, the largest first."""
+    """Variants of two methods between which the factor is as large as the paper's, the largest first."""
     found = [
         (one.value, f"{label(a)} / {label(b)}, {quantity}: {one.text(quantity)}")
         for a in family(slow)
@@ -124,145 +140,124 @@ def variants_of(slow: str, fast: str, quantity: str, said: float, means: dict[st
         if (a, b) != (slow, fast) and (one := factor(means.get(a), means.get(b), quantity))
         if one.judge(said) == REPRODUCED
     ]
-    return [text for _, text in sorted(found, reverse=True)[:MOST_VARIANTS]]
+    return [text for _, text in sorted(found, reverse=True)[:MAX_VARIANTS]]
 
 
-# -- factors -----------------------------------------------------------------------------------------------------------
-def factors(experiment: str, fast: str, said: Sequence[tuple[str, str, float]], **wanted: float) -> Check:
-    """Factors at one point, each ``(slow method, quantity, factor)``.
+# -- checks ------------------------------------------------------------------------------------------------------------
+def factors(
+    tables: Tables, experiment: str, fast: str, said: Sequence[tuple[str, str, float]], near: Mapping[str, float]
+) -> Evidence:
+    """Factors between methods, each ``(slow method, quantity, factor)``, at the point nearest to ``near`` with both methods.
 
-    Each is taken at the point nearest to the one wanted at which both methods ran. Other ranks are shown beside.
+    The factors at other ranks are reported without deciding the claim.
     """
-
-    def check(tables: Tables) -> Evidence:
-        points = average(tables.of(experiment))
-        parts: list[Part] = []
-        notes: list[str] = []
-        settings: list[str] = []
-        variants: list[str] = []
-        extra: tuple[str, ...] = ()
-        for slow, quantity, value in said:
-            cases = having(points, slow, fast)
-            case = nearest(cases, **wanted)
-            means = points[case] if case else {}
-            parts.append(compare(slow, fast, means, quantity, value, case.label(*wanted) if case else ""))
-            if case:
-                notes += [stand_in(case, **wanted), _lapses(slow, fast, means)]
-                extra = extra or other_methods(experiment, means)
-                settings += settings_of(means, fast, slow)
-            wide = nearest([c for c in points if {*family(slow)} & {*points[c]} and {*family(fast)} & {*points[c]}], **wanted)
-            if parts[-1].verdict != REPRODUCED and wide:
-                variants += variants_of(slow, fast, quantity, value, points[wide])
-        for slow, quantity, value in said if "rank" in wanted else ():
-            for rank, cases in group(having(points, slow, fast), lambda case: case.rank).items():
-                case = nearest(cases, **wanted)
-                if case and rank != wanted["rank"]:
-                    where = case.label("rank", "oversampling", "n1")
-                    parts.append(compare(slow, fast, points[case], quantity, value, where, decides=False))
-        return Evidence(tuple(parts), unique(notes), extra, unique(settings), unique(variants))
-
-    return check
+    points = average(tables.of(experiment))
+    parts: list[Part] = []
+    notes: list[str] = []
+    settings: list[str] = []
+    variants: list[str] = []
+    others: tuple[str, ...] = ()
+    for slow, quantity, value in said:
+        case = nearest(having(points, slow, fast), near)
+        means = points[case] if case else {}
+        parts.append(compare(slow, fast, means, quantity, value, case.label(*near) if case else ""))
+        if case:
+            partial = [means[name] for name in (slow, fast) if 0 < means[name].reached < len(means[name].rows)]
+            notes.append(stand_in(case, near))
+            notes += [f"{label(m.method)} converged in {m.reached} of {tests(len(m.rows))} ({case.label()})." for m in partial]
+            others = others or other_methods(experiment, means)
+            settings += settings_of(means, fast, slow)
+        wide = nearest([c for c in points if {*family(slow)} & {*points[c]} and {*family(fast)} & {*points[c]}], near)
+        if parts[-1].verdict != REPRODUCED and wide:
+            variants += variants_of(slow, fast, quantity, value, points[wide])
+    for slow, quantity, value in said if "rank" in near else ():
+        for rank, cases in group(having(points, slow, fast), lambda case: case.rank).items():
+            case = nearest(cases, near)
+            if case and rank != near["rank"]:
+                where = case.label("rank", "oversampling", "n1")
+                parts.append(compare(slow, fast, points[case], quantity, value, where, decides=False))
+    return Evidence(tuple(parts), unique(notes), others, unique(settings), unique(variants))
 
 
-def best_factor(experiments: Sequence[str], slow: str, fast: str, quantity: str, said: float) -> Check:
-    """The largest factor over all points: "up to". One of several tests goes before one of a single test."""
-
-    def check(tables: Tables) -> Evidence:
-        best: tuple[Factor, str, Case, Points] | None = None
-        for experiment in experiments:
-            points = average(tables.of(experiment))
-            for case in having(points, slow, fast):
-                found = factor(points[case][slow], points[case][fast], quantity)
-                if not found or found.bound == "at most":
-                    continue
-                if best is None or (found.tests > 1, found.value) > (best[0].tests > 1, best[0].value):
-                    best = found, experiment, case, points
-        name = f"{label(slow)} / {label(fast)}, {quantity}, at its largest"
-        if best is None:
-            return Evidence((Part(name, f"up to {times(said)}", "no point at which both got there", NO_DATA),))
-        found, experiment, case, points = best
-        parts = [Part(f"{name} ({case.label()})", f"up to {times(said)}", found.text(quantity), found.judge(said))]
-        steps = factor(points[case][slow], points[case][fast], "iterations")
-        if steps and quantity != "iterations":
-            there = f"{label(slow)} / {label(fast)}, iterations, at the same point"
-            parts.append(Part(there, "", steps.text("iterations"), steps.judge(said), decides=False))
-        means = points[case]
-        variants = [] if parts[0].verdict == REPRODUCED else variants_of(slow, fast, quantity, said, means)
-        used = settings_of(means, fast, slow)
-        return Evidence(tuple(parts), (), other_methods(experiment, means), used, tuple(variants))
-
-    return check
-
-
-def similar(experiment: str, first: str, second: str, quantity: str, **wanted: float) -> Check:
-    """Two methods take about the same: at every point, or at the one wanted."""
-
-    def check(tables: Tables) -> Evidence:
-        points = average(tables.of(experiment))
-        cases, notes = having(points, first, second), []
-        if wanted:
-            case = nearest(cases, **wanted)
-            cases = [case] if case else []
-            notes = [stand_in(case, **wanted) for case in cases]
-        names = tuple(wanted) or varying(cases)
-        parts = alike(first, second, [(case.label(*names), points[case]) for case in cases], quantity)
-        means = points[cases[0]] if cases else {}
-        return Evidence(tuple(parts), unique(notes), other_methods(experiment, means), settings_of(means, first, second))
-
-    return check
-
-
-def slower(experiment: str, slow: str, fast: str, quantity: str, least: float, **wanted: float) -> Check:
-    """One method takes "much" more than another at one point, which is read as ``least`` times as much."""
-
-    def check(tables: Tables) -> Evidence:
-        found = factors(experiment, fast, [(slow, quantity, least)], **wanted)(tables)
-        said = f"much more (at least {times(least)})"
-        return replace(found, parts=tuple(replace(part, said=said) for part in found.parts))
-
-    return check
-
-
-def faster(experiment: str, winner: str, loser: str, quantity: str = "seconds", pace: Sequence[str] = ()) -> Check:
-    """One method takes less than another at every point; ``pace`` names methods whose time an iteration is shown beside."""
-
-    def check(tables: Tables) -> Evidence:
-        points = average(tables.of(experiment))
-        parts = []
-        for case in having(points, winner, loser):
-            found = factor(points[case][loser], points[case][winner], quantity)
-            name = f"{label(loser)} / {label(winner)}, {quantity} ({case.label(*varying(points))})"
-            if found is None:
-                parts.append(Part(name, f"above {times(1)}", "not both got there", NO_DATA))
+def best_factor(
+    tables: Tables, experiment: str, experiments: Sequence[str], slow: str, fast: str, quantity: str, said: float
+) -> Evidence:
+    """The largest factor over all points of several experiments. Factors of several tests precede those of a single test."""
+    best: tuple[Factor, str, Case, Points] | None = None
+    for name in experiments:
+        points = average(tables.of(name))
+        for case in having(points, slow, fast):
+            found = factor(points[case][slow], points[case][fast], quantity)
+            if not found or found.bound == "at most":
                 continue
-            verdict = REPRODUCED if found.value >= CLEAR else PARTLY if found.value >= 1 / CLEAR else NOT
-            parts.append(Part(name, f"above {times(1)}", found.text(quantity), NO_DATA if found.bound else verdict))
-            for method in pace:
-                each = factor(points[case].get(method), points[case][winner], "pace")
-                if each:
-                    name = f"{label(method)} / {label(winner)}, time of an iteration"
-                    parts.append(Part(name, "", each.text("pace"), NO_DATA, decides=False))
-        hardest = next(iter(points.values()), {})
-        return Evidence(tuple(parts), (), other_methods(experiment, hardest), settings_of(hardest, winner, loser))
-
-    return check
-
-
-def every(*checks: Check) -> Check:
-    """Several checks under one sentence."""
-
-    def check(tables: Tables) -> Evidence:
-        found = [one(tables) for one in checks]
-        return Evidence(
-            tuple(part for evidence in found for part in evidence.parts),
-            unique(note for evidence in found for note in evidence.notes),
-            next((evidence.others for evidence in found if evidence.others), ()),
-            unique(line for evidence in found for line in evidence.settings),
-            unique(line for evidence in found for line in evidence.variants),
-        )
-
-    return check
+            if best is None or (found.tests > 1, found.value) > (best[0].tests > 1, best[0].value):
+                best = found, name, case, points
+    what = f"{label(slow)} / {label(fast)}, {quantity}, maximum"
+    if best is None:
+        return Evidence((Part(what, f"up to {times(said)}", "no point at which both converged", NO_DATA),))
+    found, name, case, points = best
+    means = points[case]
+    parts = [Part(f"{what} ({case.label()})", f"up to {times(said)}", found.text(quantity), found.judge(said))]
+    steps = factor(means[slow], means[fast], "iterations")
+    if steps and quantity != "iterations":
+        there = f"{label(slow)} / {label(fast)}, iterations, at the same point"
+        parts.append(Part(there, "", steps.text("iterations"), steps.judge(said), decides=False))
+    variants = [] if parts[0].verdict == REPRODUCED else variants_of(slow, fast, quantity, said, means)
+    return Evidence(tuple(parts), (), other_methods(name, means), settings_of(means, fast, slow), tuple(variants))
 
 
-def unique(lines: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(line for line in lines if line))
+def slower(
+    tables: Tables, experiment: str, slow: str, fast: str, quantity: str, least: float, near: Mapping[str, float]
+) -> Evidence:
+    """One method costs "much" more than another at one point, read as at least ``least`` times as much."""
+    found = factors(tables, experiment, fast, [(slow, quantity, least)], near)
+    said = f"much more (at least {times(least)})"
+    return replace(found, parts=tuple(replace(part, said=said) for part in found.parts))
+
+
+def similar(
+    tables: Tables, experiment: str, first: str, second: str, quantity: str, near: Mapping[str, float] | None = None
+) -> Evidence:
+    """Two methods cost about the same at every point, or at the point nearest to ``near``."""
+    points = average(tables.of(experiment))
+    cases, notes = having(points, first, second), []
+    if near:
+        cases = [case] if (case := nearest(cases, near)) else []
+        notes = [stand_in(case, near) for case in cases]
+    parts = []
+    for case in cases:
+        means = points[case]
+        found = factor(means.get(first), means.get(second), quantity)
+        name = name_of(first, second, quantity, case.label(*(near or varying(cases))))
+        if found is None:
+            parts.append(Part(name, f"about {times(1)}", *none_found(second, first, means, quantity)))
+            continue
+        # A bound may hide a larger or smaller factor; a lower cost than stated is better than stated, but not the same.
+        verdict = REPRODUCED if 1 / ALIKE <= found.value <= ALIKE else PARTLY if found.value < 1 else NOT
+        if (found.bound == "at least" and found.value <= ALIKE) or (found.bound == "at most" and found.value >= 1 / ALIKE):
+            verdict = NO_DATA
+        parts.append(Part(name, f"about {times(1)}", found.text(quantity), verdict))
+    means = points[cases[0]] if cases else {}
+    return Evidence(tuple(parts), unique(notes), other_methods(experiment, means), settings_of(means, first, second))
+
+
+def faster(
+    tables: Tables, experiment: str, winner: str, loser: str, quantity: str = "seconds", pace: Sequence[str] = ()
+) -> Evidence:
+    """One method costs less than another at every point; the time per iteration of the methods in ``pace`` is listed."""
+    points = average(tables.of(experiment))
+    parts = []
+    for case in having(points, winner, loser):
+        found = factor(points[case][loser], points[case][winner], quantity)
+        name = name_of(loser, winner, quantity, case.label(*varying(points)))
+        if found is None:
+            parts.append(Part(name, f"above {times(1)}", "not both converged", NO_DATA))
+            continue
+        verdict = REPRODUCED if found.value >= CLEAR else PARTLY if found.value >= 1 / CLEAR else NOT
+        parts.append(Part(name, f"above {times(1)}", found.text(quantity), NO_DATA if found.bound else verdict))
+        for method in pace:
+            each = factor(points[case].get(method), points[case][winner], "pace")
+            if each:
+                parts.append(Part(name_of(method, winner, "pace"), "", each.text("pace"), NO_DATA, decides=False))
+    hardest = next(iter(points.values()), {})
+    return Evidence(tuple(parts), (), other_methods(experiment, hardest), settings_of(hardest, winner, loser))

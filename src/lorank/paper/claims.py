@@ -1,23 +1,47 @@
-"""The claims table: each sentence of the paper that states a figure, and what the tables say to it.
-
-What was measured is computed from the tables; only the paper's words and the reasons, one for each verdict, are written down,
-subject by subject in the files beside this one.
-"""
+"""The paper's claims: its sentences with figures (claims.toml), judged by the results of the experiments."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from ..experiments.tables import Tables
-from . import claims_completion, claims_phase, claims_sensing, claims_theorem
-from .checks import Evidence
-from .claim import Claim
+from ..report.html import asset
+from . import checks, trends
+from .checks import Check, Evidence, merged
 from .verdicts import Part, Verdict, combine
 
-CLAIMS: tuple[Claim, ...] = tuple(
-    claim for part in (claims_completion, claims_sensing, claims_phase, claims_theorem) for claim in part.CLAIMS
-)
+DATA: dict[str, Any] = tomllib.loads(asset(__package__, "claims.toml"))
+
+
+@dataclass(frozen=True)
+class Text:
+    """Texts of an experiment on the page."""
+
+    short: str
+    figure: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper with its checks; the attributes are described in claims.toml."""
+
+    key: str
+    experiment: str
+    where: str
+    quote: str
+    checks: tuple[Check, ...]
+    reasons: Mapping[Verdict, str] = field(repr=False)
+    brief: str = ""
+    variants: bool = False
+    former: str = ""
+    change: str = ""
 
 
 @dataclass(frozen=True)
@@ -34,11 +58,33 @@ class Judged:
         return self.evidence.parts
 
 
+def _claims() -> Iterator[Claim]:
+    for entry in DATA["claims"]:
+        for name in entry.pop("fields", [""]):
+            yield _claim(json.loads(json.dumps(entry).replace("{field}", name)))
+
+
+def _claim(entry: dict[str, Any]) -> Claim:
+    found: list[Check] = []
+    for call in entry.pop("checks"):
+        kind = call.pop("kind")
+        function = getattr(checks, kind, None) or getattr(trends, kind)
+        found.append(partial(function, experiment=entry["experiment"], **call))
+    texts = DATA["reasons"]["common"] | DATA["reasons"][entry.pop("reasons")] | entry.pop("reason", {})
+    reasons = {Verdict(name): text.format(**DATA["phrases"]) for name, text in texts.items()}
+    return Claim(checks=tuple(found), reasons=reasons, **entry)
+
+
+METHODS: dict[str, str] = DATA["methods"]  # descriptions
+TEXTS = {name: Text(**entry) for name, entry in DATA["experiments"].items()}
+CLAIMS = tuple(_claims())
+
+
 def judge(tables: Tables, claims: Sequence[Claim] = CLAIMS) -> list[Judged]:
-    """Every claim with its verdict and the figures behind it."""
+    """Every claim with its verdict and the evidence for it."""
     judged = []
     for claim in claims:
-        evidence = claim.check(tables)
+        evidence = merged([check(tables) for check in claim.checks])
         verdict = combine(evidence.parts)
         reason = " ".join([*evidence.notes, claim.reasons[verdict]])
         judged.append(Judged(claim, verdict, evidence, reason))

@@ -1,4 +1,4 @@
-"""``lorank reproduce``: experiments, then tables, figures and the page."""
+"""``lorank reproduce``: run the experiments, then write tables, figures and the page."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ..experiments.runner import Runner, run_experiment
 from ..experiments.single_process import warm_up
 from ..experiments.store import Store
 from ..experiments.tables import stored, tables, write_csv
+from ..io.archive import FileError
 from . import EXPERIMENTS, load
 
 REFUSED, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -25,7 +26,7 @@ REFUSED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for."""
+    """Options of the command."""
 
     names: tuple[str, ...] = ("all",)
     scale: str = "quick"
@@ -36,35 +37,35 @@ class Request:
     jobs: int = 1
 
     def chosen(self) -> list[str]:
-        """The experiments, each once, in the order given; a ValueError names the first one that there is not."""
+        """The experiments, each once, in the order given; a ValueError names the first unknown one."""
         chosen = list(EXPERIMENTS) if "all" in self.names else list(dict.fromkeys(self.names))
         for name in chosen:
             load(name)
         return chosen
 
     def check(self) -> None:
-        """Raise a ValueError that names the first option that cannot be."""
+        """Raise a ValueError that names the first invalid option."""
         for wrong, message in (
             (self.scale not in SCALES, f"--scale must be quick or paper, got {self.scale}"),
             (self.threads < 1, f"--threads must be at least 1, got {self.threads}"),
             (self.jobs < 1, f"--jobs must be at least 1, got {self.jobs}"),
-            (self.out.exists() and not self.out.is_dir(), f"--out must be a folder, and {self.out} is a file"),
+            (self.out.exists() and not self.out.is_dir(), f"--out must be a folder: {self.out} is a file"),
             (
                 self.only_render and not (self.out / "runs").is_dir(),
-                f"nothing is stored in {self.out}: run some experiments first",
+                f"no runs in {self.out}: run some experiments first",
             ),
         ):
             if wrong:
                 raise ValueError(message)
 
     def again(self) -> str:
-        """The command that goes on where this one was cut off."""
+        """The command that resumes an interrupted call."""
         options = "".join(f" --{name} {value}" for name in ("threads", "jobs") if (value := getattr(self, name)) != 1)
         return f"lorank reproduce {' '.join(self.names)} --scale {self.scale} --out {shlex.quote(str(self.out))}{options}"
 
 
 def run_reproduce(request: Request) -> int:
-    """Do it and return the exit status. Progress, notes and errors go to stderr, the paths of what was made to stdout."""
+    """Run the command and return its exit status. Paths of results go to stdout, progress and errors to stderr."""
     from rich.console import Console
 
     console = Console(stderr=True, highlight=False)
@@ -84,30 +85,30 @@ def run_reproduce(request: Request) -> int:
         for path in render(request.out):
             print(path)
     except KeyboardInterrupt:
-        say("interrupted", f"finished runs are kept; go on with: {request.again()}", "yellow")
+        say("interrupted", f"finished runs are stored; resume with: {request.again()}", "yellow")
         return INTERRUPTED
     except MemoryError:
-        say("error", f"not enough memory; finished runs are kept. Go on with: {request.again()}", "red")
+        say("error", f"not enough memory; finished runs are stored. Resume with: {request.again()}", "red")
         return BAD_INPUT
     except (ValueError, OSError) as error:
         say("error", error, "red")
-        return BAD_INPUT if isinstance(error, ValueError) else REFUSED
+        return REFUSED if isinstance(error, (OSError, FileError)) else BAD_INPUT
     return 0
 
 
 def reproduce(names: Sequence[str], scale: str, out: Path, *, threads: int = 1, jobs: int = 1, console: Any) -> None:
-    """Run the experiments of these names; those that cannot run here are skipped, and that is said.
+    """Run experiments. Those whose data are missing are skipped with a note.
 
     Parameters
     ----------
     names : sequence of str
     scale : {"tiny", "quick", "paper"}
     out : Path
-        A folder. What was stored there by an earlier call at the same scale is not run again.
+        A folder. Runs stored there by an earlier call at the same scale are not repeated.
     threads : int
-        Of the kernels and of BLAS. With one, seconds are CPU time, as in the paper; with more, wall time.
+        Threads of the kernels and of BLAS. With one thread times are CPU times, as in the paper, otherwise wall times.
     jobs : int
-        Processes that make runs side by side, with so many threads each.
+        Number of processes, each with that many threads.
     console : rich.console.Console
         For progress and notes.
     """
@@ -119,21 +120,18 @@ def reproduce(names: Sequence[str], scale: str, out: Path, *, threads: int = 1, 
             console.print(f"{name}: skipped, {reason}", style="yellow", markup=False, soft_wrap=True)
         else:
             possible.append(name)
+    run = _process_pool if jobs > 1 else _single_process
     try:
-        if jobs > 1:
-            _side_by_side(possible, scale, out, threads, jobs, console)
-        else:
-            _one_by_one(possible, scale, out, threads, console)
+        run(possible, scale, out, threads, jobs, console)
     finally:
         if (out / "runs").is_dir():
             write_csv(out, stored(out, list(EXPERIMENTS)))
 
 
-def _one_by_one(names: Sequence[str], scale: str, out: Path, threads: int, console: Any) -> None:
+def _single_process(names: Sequence[str], scale: str, out: Path, threads: int, jobs: int, console: Any) -> None:
     from threadpoolctl import threadpool_limits
 
     warm_up()  # also loads the libraries whose threads are limited next
-    # CPU time, as in the paper; it has no meaning for several threads.
     clock = Clock.by(time.thread_time if threads == 1 else time.perf_counter)
     with threadpool_limits(threads), clock:
         for count, name in enumerate(names, 1):
@@ -142,8 +140,8 @@ def _one_by_one(names: Sequence[str], scale: str, out: Path, threads: int, conso
                 run_experiment(load(name), out / "runs" / f"{name}.jsonl", scale, threads=threads, progress=progress)
 
 
-def _side_by_side(names: Sequence[str], scale: str, out: Path, threads: int, jobs: int, console: Any) -> None:
-    """All experiments at once: where the last runs of one keep few processes busy, those of the next are made."""
+def _process_pool(names: Sequence[str], scale: str, out: Path, threads: int, jobs: int, console: Any) -> None:
+    """Run all experiments in one pool, so that the last runs of one do not leave processes idle."""
     with contextlib.ExitStack() as stack:
         stores = [stack.enter_context(Store(out / "runs" / f"{name}.jsonl", name, scale)) for name in names]
         runners = [Runner(load(name), scale, store, threads) for name, store in zip(names, stores, strict=True)]
@@ -152,7 +150,7 @@ def _side_by_side(names: Sequence[str], scale: str, out: Path, threads: int, job
 
 
 def render(out: Path) -> list[Path]:
-    """Tables, figures and the page, from what is stored."""
+    """Write tables, figures and the page from the stored runs."""
     from .page import write_page
     from .plot_png import draw_all
 

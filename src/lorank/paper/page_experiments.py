@@ -1,5 +1,5 @@
-"""The page's sections, one an experiment: curves, figures in numbers, settings and tuning."""
-# ruff: noqa: RUF001 - texts for people have signs such as dashes
+"""Sections of the paper's page, one an experiment: plots, averages, settings and tuning."""
+# ruff: noqa: RUF001 - texts contain dashes and other signs
 
 from __future__ import annotations
 
@@ -9,216 +9,222 @@ from pathlib import Path
 from typing import Any
 
 from ..experiments.tables import BOUNDED, Candidate, Mean, Row, Tables, average, group, methods, varying
-from .html import escaped, fold
-from .page_texts import MARKS, PROTOCOLS, TEXTS
-from .panels import Panel
-from .styles import EXPLAINED, label, look_of, ordered
+from ..report.html import Markup, details, element, markup, table
+from .checks import Points
+from .claims import METHODS, TEXTS
+from .panels import AT_LEAST, FAILED, FEWER, MEDIAN, Panel
+from .styles import label, look_of, ordered
 from .verdicts import amount, counted, rate
 
 GPU_TABLE = "ranks-gpu.csv"
+MARKS = {  # signs of points in the figures
+    AT_LEAST: ("○ ↑", "lower bound: half of the runs or more were stopped by a limit"),
+    MEDIAN: ("◎", "median: fewer than half of the runs were stopped by a limit"),
+    FEWER: ("○", "mean over fewer tests than at other points"),
+    FAILED: ("✕", "no test converged; the value at the end of the runs"),
+}
+PROTOCOLS = {
+    1: "first protocol (RGD and Shampoo with exact steps, PRGD with constant steps; grids of different sizes)",
+    2: "second protocol (constant and exact steps apart; the same number of settings and tuning seeds for all)",
+}
+DASHES = {"solid": None, "dash": "7 3", "dashdot": "7 3 2 3", "dot": "2 3"}
 
 
-def experiment_section(tables: Tables, name: str, found: Sequence[Panel], out: Path | None) -> str:
-    _, figure, title, text = TEXTS[name]
-    points = average(tables.of(name))
-    picture = out is not None and (out / "figures" / f"{name}.png").exists()
-    link = f' <a href="figures/{name}.png">As a picture.</a>' if picture else ""
-    return "\n".join(
-        [
-            f'<section id="{name}"><h2>{escaped(title)}</h2>',
-            f"<p><b>{escaped(figure)}.</b> {escaped(text)} {escaped(_how(points))}{link}</p>",
-            _protocols(tables.of(name)),
-            _machines(tables.of(name)),
-            _controls(found),
-            f'<div class="panels{" three" if len(found) == 3 or name == "sensing-success" else ""}">',
-            *(_panel(name, k, panel) for k, panel in enumerate(found)),
-            "</div>",
-            _marks(found),
-            _numbers(name, points),
-            _settings(points),
-            _tuning(tables, name),
-            _on_a_gpu(out) if name == "completion-size" else "",
-            "</section>",
-        ]
+def experiment_section(tables: Tables, name: str, found: Sequence[Panel], out: Path | None) -> Markup:
+    """The section of an experiment. A figure in the folder ``out`` is linked."""
+    text, rows = TEXTS[name], tables.of(name)
+    points = average(rows)
+    picture = f"figures/{name}.png"
+    there = out is not None and (out / picture).exists()
+    link = [" ", element("a", "PNG image.", href=picture)] if there else None
+    three = " three" if len(found) == 3 or name == "sensing-success" else ""
+    return element(
+        "section",
+        element("h2", text.title),
+        element("p", element("b", f"{text.figure}."), f" {text.text} {_tests(points)}", link),
+        _protocols(rows),
+        _note(_machines(rows)),
+        _controls(found),
+        element("div", [_panel(name, k, panel) for k, panel in enumerate(found)], class_=f"panels{three}"),
+        _marks(found),
+        _averages(name, points),
+        _settings(points),
+        _tuning(tables, name),
+        _gpu_table(out) if name == "completion-size" else None,
+        id=name,
     )
 
 
-def _how(points: dict[Any, dict[str, Mean]]) -> str:
+def _note(text: str) -> Markup:
+    return element("p", text, class_="small soft")
+
+
+def _folded(summary: str, note: str, listed: Markup) -> Markup:
+    return details(summary, _note(note) if note else None, element("div", listed, class_="scroll"))
+
+
+def _tests(points: Points) -> str:
     numbers = sorted({len(mean.rows) for means in points.values() for mean in means.values()})
     made = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
     where = f"at {counted(len(points), 'point')}" if len(points) > 1 else f"at {next(iter(points)).label()}"
     return f"{made} test{'' if numbers == [1] else 's'} of each method {where}."
 
 
-def _protocols(rows: Sequence[Row]) -> str:
-    """Which methods' runs are of which protocol, where there is more than one."""
+def _protocols(rows: Sequence[Row]) -> Markup | None:
+    """The methods run under each protocol, where there is an older one."""
     found = group(sorted(rows, key=lambda row: row.protocol), lambda row: row.protocol)
     if set(found) <= {max(PROTOCOLS)}:
-        return ""
-    said = [
+        return None
+    lines = [
         f"{', '.join(label(name) for name in ordered([row.method for row in some]))} "
         f"({some[0].date[:10]}{'' if len({row.date[:10] for row in some}) == 1 else ' and later'}): {PROTOCOLS[number]}"
         for number, some in found.items()
     ]
-    return f"<p class='small soft'>Runs and their protocols. {escaped('; '.join(said))}.</p>"
+    return _note(f"Protocols of the runs. {'; '.join(lines)}.")
 
 
 def _machines(rows: Sequence[Row]) -> str:
-    """On which machine the seconds were measured; where there were several, which methods' on which."""
+    """The machines on which times were measured, with the methods where there are several."""
     found = group(rows, lambda row: (row.machine, row.threads))
-    where = {place: f"{place[0]} ({counted(place[1], 'thread')} a run)" for place in found}
+    where = {place: f"{place[0]} ({counted(place[1], 'thread')} per run)" for place in found}
     if len(found) == 1:
-        said = f"Seconds: all on one machine, {next(iter(where.values()))}."
-    else:
-        used = {place: ordered([row.method for row in some]) for place, some in found.items()}
-        each = "; ".join(f"{', '.join(map(label, used[place]))} on {where[place]}" for place in found)
-        said = f"Seconds are of several machines, and are compared within one alone: {each}."
-    return f"<p class='small soft'>{escaped(said)}</p>"
+        return f"Times were measured on one machine, {next(iter(where.values()))}."
+    used = {place: ordered([row.method for row in some]) for place, some in found.items()}
+    each = "; ".join(f"{', '.join(map(label, used[place]))} on {where[place]}" for place in found)
+    return f"Times were measured on several machines and are compared on the same machine only: {each}."
 
 
-def _controls(found: Sequence[Panel]) -> str:
-    keys = list(dict.fromkeys(key for panel in found for key in panel.keys))
-    chips = "".join(_chip(key) for key in ordered(keys))
-    switches = ""
-    if not any(panel.map for panel in found):
-        for axis, sign in (("xaxis", "x"), ("yaxis", "y")):
-            kinds = {"log" if getattr(panel, f"log_{sign}") else "linear" for panel in found}
-            buttons = "".join(
-                f'<button type="button" data-axis="{axis}" data-type="{kind}" aria-pressed="{str(kinds == {kind}).lower()}">'
-                f"{short}</button>"
-                for kind, short in (("linear", "linear"), ("log", "log"))
-            )
-            switches += (
-                f'<div class="switch" role="group" aria-label="scale of the {sign} axis">{sign} <span>{buttons}</span></div>'
-            )
-    return f'<div class="controls">{chips}<div class="switches">{switches}</div></div>'
+# -- plots -------------------------------------------------------------------------------------------------------------
+def _controls(found: Sequence[Panel]) -> Markup:
+    """The legend, and buttons for linear and logarithmic axes."""
+    chips = [_chip(key) for key in ordered([key for panel in found for key in panel.keys])]
+    switches = [] if any(panel.map for panel in found) else [_switch(sign, found) for sign in ("x", "y")]
+    return element("div", chips, element("div", switches, class_="switches"), class_="controls")
 
 
-def _chip(key: str) -> str:
+def _switch(sign: str, found: Sequence[Panel]) -> Markup:
+    kinds = {"log" if getattr(panel, f"log_{sign}") else "linear" for panel in found}
+    buttons = [
+        element("button", kind, type="button", data_axis=f"{sign}axis", data_type=kind, aria_pressed=pressed)
+        for kind, pressed in ((kind, str(kinds == {kind}).lower()) for kind in ("linear", "log"))
+    ]
+    name = f"scale of the {sign} axis"
+    return element("div", f"{sign} ", element("span", buttons), class_="switch", role="group", aria_label=name)
+
+
+def _chip(key: str) -> Markup:
     look = look_of(key)
-    dashes = {"solid": "", "dash": "7 3", "dashdot": "7 3 2 3", "dot": "2 3"}[look.plotly_dash]
-    dash = f' stroke-dasharray="{dashes}"' if dashes and not key.startswith("#") else ""
-    path = f'<path d="M1 4h24" stroke="currentColor" stroke-width="2.6"{dash}/>'
-    line = f'<svg width="26" height="8" aria-hidden="true">{path}</svg>'
-    tip = escaped(EXPLAINED.get(key, "")) or escaped(look.label)
-    return (
-        f'<button class="chip" type="button" aria-pressed="true" data-key="{escaped(key)}" title="{tip}" '
-        f'style="--c:{look.colour};--d:{look.dark}">{line}{escaped(look.label)}</button>'
+    dashes = None if key.startswith("#") else DASHES[look.plotly_dash]
+    path = element("path", d="M1 4h24", stroke="currentColor", stroke_width="2.6", stroke_dasharray=dashes)
+    return element(
+        "button",
+        element("svg", path, width=26, height=8, aria_hidden="true"),
+        look.label,
+        class_="chip",
+        type="button",
+        aria_pressed="true",
+        data_key=key,
+        title=METHODS.get(key, look.label),
+        style=f"--c:{look.colour};--d:{look.dark}",
     )
 
 
-def _panel(name: str, k: int, panel: Panel) -> str:
-    only = f' data-only="{escaped(panel.keys[0])}"' if panel.map else ""
-    title = escaped(panel.title)
-    plot = f'<div class="plot" id="plot-{name}-{k}" data-plot="{name}-{k}" role="img" aria-label="{title}"></div>'
-    return f'<div class="panel"{only}><h3>{title}</h3>{plot}</div>'
+def _panel(name: str, k: int, panel: Panel) -> Markup:
+    chart = element("div", class_="chart", data_plot=f"{name}-{k}", role="img", aria_label=panel.title)
+    return element("div", element("h3", panel.title), chart, class_="panel", data_only=panel.keys[0] if panel.map else None)
 
 
-def _marks(found: Sequence[Panel]) -> str:
+def _marks(found: Sequence[Panel]) -> Markup | None:
     marks = set().union(*(panel.marks for panel in found)) if found else set()
-    said = "".join(f"<span>{sign} {escaped(text)}</span>" for kind, (sign, text) in MARKS.items() if kind in marks)
-    return f'<p class="small soft marks">{said}</p>' if said else ""
+    shown = [element("span", f"{sign} {text}") for kind, (sign, text) in MARKS.items() if kind in marks]
+    return element("p", shown, class_="small soft marks") if shown else None
 
 
-def _numbers(name: str, points: dict[Any, dict[str, Mean]]) -> str:
-    """All averages as a table."""
-    columns = [q for q in ("iterations", "seconds", "error", "residual", "heldout_rmse") if _any(points, q)]
+# -- tables ------------------------------------------------------------------------------------------------------------
+def _averages(name: str, points: Points) -> Markup:
+    """All averages."""
+    shown = [q for q in ("iterations", "seconds", "error", "residual", "heldout_rmse") if _any(points, q)]
     rows = []
     for case, means in points.items():
         for method in ordered(list(means)):
             mean = means[method]
-            cells = "".join(f'<td class="number">{_number(mean, quantity)}</td>' for quantity in columns)
-            got = f"{rate(mean):.0f} %" if name == "sensing-success" else f"{mean.reached} of {len(mean.rows)}"
-            where = escaped(case.label(*varying(points)))
-            rows.append(f'<tr><td>{where}</td><td>{escaped(label(method))}</td>{cells}<td class="number">{got}</td></tr>')
-    titles = "".join(f'<th class="number">{ {"heldout_rmse": "RMSE held out"}.get(q, q) }</th>' for q in columns)
-    head = f'<tr><th>point</th><th>method</th>{titles}<th class="number">got there</th></tr>'
-    words = "Means over tests, with the smallest and the largest. Where runs were cut short: ≥ a lower bound, ~ the median."
-    note = f"<p class='small soft'>{words}</p>"
-    return fold("The figures in numbers", f'{note}<div class="scroll"><table>{head}{"".join(rows)}</table></div>')
+            success = f"{rate(mean):.0f} %" if name == "sensing-success" else f"{mean.reached} of {len(mean.rows)}"
+            rows.append((case.label(*varying(points)), label(method), *(_average(mean, q) for q in shown), success))
+    head = ("point", "method", *("held-out RMSE" if q == "heldout_rmse" else q for q in shown), "converged")
+    note = "Means over tests, with minimum and maximum. Where runs were stopped by a limit: ≥ a lower bound, ~ the median."
+    return _folded("Averages", note, table(head, rows, numbers=range(2, len(head))))
 
 
-def _any(points: dict[Any, dict[str, Mean]], quantity: str) -> bool:
+def _any(points: Points, quantity: str) -> bool:
     return any(mean.of(quantity).mean > 0 for means in points.values() for mean in means.values())
 
 
-def _number(mean: Mean, quantity: str) -> str:
+def _average(mean: Mean, quantity: str) -> Markup:
     stat = mean.of(quantity)
     if not stat.mean >= 0:
-        return ""
-    unit = {"seconds": "seconds", "iterations": "iterations"}.get(quantity, "error")
+        return Markup()
+    unit = quantity if quantity in ("seconds", "iterations") else "error"
     low, middle, high = (amount(value, unit) for value in (stat.low, stat.mean, stat.high))
     bound = ("≥ " if mean.at_least else "~ " if mean.by_median else "") if quantity in BOUNDED else ""
-    return f"{bound}{middle}" + (f" <span class='soft'>({low}–{high})</span>" if low != high else "")
+    spread = [" ", element("span", f"({low}–{high})", class_="soft")] if low != high else None
+    return markup([f"{bound}{middle}", spread])
 
 
-def _settings(points: dict[Any, dict[str, Mean]]) -> str:
-    """Which epsilon policy and step each method ran with, and where."""
+def _settings(points: Points) -> Markup:
+    """The settings of each method, and the points at which they were used."""
     rows = []
     for method in ordered(methods(points)):
-        used = group(
-            [(row.setting, case) for case, means in points.items() if method in means for row in means[method].rows],
-            lambda pair: pair[0],
-        )
-        for setting, pairs in used.items():
-            cases = list(dict.fromkeys(case for _, case in pairs))
+        pairs = [(row.setting, case) for case, means in points.items() if method in means for row in means[method].rows]
+        used = group(pairs, lambda pair: pair[0])
+        for setting, found in used.items():
+            cases = dict.fromkeys(case for _, case in found)
             where = "all points" if len(used) == 1 else "; ".join(case.label(*varying(points)) for case in cases)
-            rows.append(
-                f"<tr><td>{escaped(label(method))}</td><td><code>{escaped(setting)}</code></td><td>{escaped(where)}</td></tr>"
-            )
-    head = "<tr><th>method</th><th>setting</th><th>where</th></tr>"
-    return fold("The settings chosen", f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>')
+            rows.append((label(method), element("code", setting), where))
+    return _folded("Selected settings", "", table(("method", "setting", "points"), rows))
 
 
-def _tuning(tables: Tables, name: str) -> str:
-    """What the settings were chosen from."""
+def _tuning(tables: Tables, name: str) -> Markup | None:
+    """The candidates from which the settings were selected."""
     found = [one for one in tables.tuning if one.experiment == name]
     if not found:
-        return ""
+        return None
     names = varying([one.case for one in found])
-    rows = "".join(
-        f"<tr{' class=chosen' if one.chosen else ''}><td>{escaped(one.case.label(*names))}</td>"
-        f"<td>{escaped(label(one.method))}</td><td><code>{escaped(one.candidate)}</code></td>"
-        f'<td class="number">{"" if one.seed is None else one.seed}</td>'
-        f'<td class="number">{_cell(one.iterations, "iterations")}</td><td class="number">{_cell(one.seconds, "seconds")}</td>'
-        f'<td class="number">{_cell(one.error, "error")}</td><td>{"yes" if one.reached else "no"}</td>'
-        f"<td>{'chosen' if one.chosen else ''}</td></tr>"
+    rows = [
+        (
+            *(one.case.label(*names), label(one.method), element("code", one.candidate)),
+            *("" if one.seed is None else one.seed, _amount(one.iterations, "iterations"), _amount(one.seconds, "seconds")),
+            *(_amount(one.error, "error"), "yes" if one.reached else "no", element("b", "selected") if one.chosen else ""),
+        )
         for one in found
-    )
-    head = "".join(f"<th>{title}</th>" for title in ("point", "method", "candidate"))
-    head += "".join(f'<th class="number">{title}</th>' for title in ("seed", "iterations", "seconds", "error"))
-    head += "<th>got there</th><th></th>"
-    words = f"On seeds apart from the reported ones. {_budget(found)}"
-    note = f"<p class='small soft'>{escaped(words)}</p>"
-    return fold("The tuning grid", f'{note}<div class="scroll"><table><tr>{head}</tr>{rows}</table></div>')
+    ]
+    head = ("point", "method", "candidate", "seed", "iterations", "seconds", "error", "converged", "")
+    note = f"Settings were selected on other seeds than those of the results. {_budget(found)}"
+    return _folded("Tuning grid", note, table(head, rows, numbers=range(3, 7)))
+
+
+def _amount(value: float, unit: str) -> str:
+    return amount(value, unit) if value >= 0 else ""
 
 
 def _budget(found: Sequence[Candidate]) -> str:
-    """What every method was given."""
-    said = group([one for one in found if one.budget], lambda one: one.budget)
-    if len(said) == 1:
-        return f"The same budget for every method: {next(iter(said))}."
+    """The tuning budget of every method."""
+    budgets = group([one for one in found if one.budget], lambda one: one.budget)
+    if len(budgets) == 1:
+        return f"Budget of every method: {next(iter(budgets))}."
     names = varying([one.case for one in found])
-    where = {text: list(dict.fromkeys(one.case.label(*names) for one in some)) for text, some in said.items()}
+    where = {text: list(dict.fromkeys(one.case.label(*names) for one in some)) for text, some in budgets.items()}
     return "".join(f"{text[0].upper()}{text[1:]} ({'; '.join(cases)}). " for text, cases in where.items())
 
 
-def _on_a_gpu(out: Path | None) -> str:
-    """The runs at ranks 50 and 100 up to the paper's n, where ``benchmarks/paper_ranks.py`` has left them beside the page."""
-    path = None if out is None else out / GPU_TABLE
+def _gpu_table(out: Path | None) -> Markup | None:
+    """Runs at ranks 50 and 100 up to the paper's n, where ``benchmarks/paper_ranks.py`` has written them."""
+    path: Any = None if out is None else out / GPU_TABLE
     if path is None or not path.exists():
-        return ""
+        return None
     with path.open(encoding="utf-8", newline="") as file:
         head, *rows = csv.reader(file)
-    titles = "".join(f"<th>{escaped(title)}</th>" for title in head)
-    cells = "".join(f"<tr>{''.join(f'<td>{escaped(cell)}</td>' for cell in row)}</tr>" for row in rows)
     note = (
-        "A table of its own, which no verdict rests on: other problems of the same kind, made and solved on a GPU (one NVIDIA "
-        f"H200, seconds by the clock). How it was run stands in {Path(GPU_TABLE).with_suffix('.md')}."
+        "No verdict depends on this table: other problems of the same kind, created and solved on a GPU (one NVIDIA H200, wall "
+        f"time). {Path(GPU_TABLE).with_suffix('.md')} describes the runs."
     )
-    table = f'<div class="scroll"><table><tr>{titles}</tr>{cells}</table></div>'
-    return fold("Ranks 50 and 100 up to n = 20 000, on a GPU", f"<p class='small soft'>{escaped(note)}</p>{table}")
-
-
-def _cell(value: float, unit: str) -> str:
-    return amount(value, unit) if value >= 0 else ""
+    return _folded("Ranks 50 and 100 up to n = 20 000, on a GPU", note, table(head, rows))

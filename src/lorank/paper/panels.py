@@ -1,4 +1,4 @@
-"""What the figures show, panel by panel, in plain data: :mod:`.plot_png` and :mod:`.plot_page` draw it."""
+"""Panels of the figures as plain data, drawn by :mod:`.plot_png` and :mod:`.plot_page`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .verdicts import amount, contraction, rate, theorem_label
 
 Points = dict[Case, dict[str, Mean]]
 MU = 0.995  # the constant of Theorem 1
-FIT = 10**-1.4  # the fitting error at which the paper compares; it is reached only by the square of the ratio
+FIT = 10**-1.4  # fitting error at which the paper compares; only the squared ratio reaches it
 FIT_TICKS = (0.15, 0.16, 0.17, 0.18, 0.2, 0.22, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0, 2.0)
-AT_LEAST, MEDIAN = "at least (cut short)", "median (some cut short)"
-FEWER, FAILED = "fewer tests", "did not get there"
+AT_LEAST, MEDIAN = "lower bound (runs stopped)", "median (some runs stopped)"
+FEWER, FAILED = "fewer tests", "did not converge"
 NAMED = {
     "error": "relative error",
     "iteration": "iterations",
     "residual": "fitting error",
-    "heldout_rmse": "RMSE on ratings held out",
+    "heldout_rmse": "RMSE on held-out ratings",
     "noise": "noise level \N{GREEK SMALL LETTER SIGMA}",
     "oversampling": "1/q",
     "n1": "n",
@@ -35,11 +35,11 @@ NAMED = {
 class Line:
     """A curve, or averages with bars.
 
-    ``marks`` has what a reader must know of each point (mostly nothing) where points are averages over tests; it is empty for a
-    curve along iterations. ``faint`` is for further tests, which a picture may show in the background.
+    ``marks`` has the mark of each point (mostly empty) where points are averages over tests; it is empty for a curve along
+    iterations. ``faint`` curves are further tests, drawn in the background of PNG figures.
     """
 
-    key: str  # the entry of the legend: a method, or "#k:text"
+    key: str  # legend entry: a method, or "#k:text"
     x: Sequence[float] | np.ndarray
     y: Sequence[float] | np.ndarray
     hover: Sequence[str] | str = ""
@@ -51,7 +51,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Map:
-    """Success rates in percent, ranks x numbers of measurements; nan where nothing was run."""
+    """Success rates in percent, ranks x numbers of measurements; nan where no trial was run."""
 
     key: str
     grid: np.ndarray
@@ -61,7 +61,7 @@ class Map:
 
 @dataclass(frozen=True)
 class Panel:
-    """One plot. ``level`` is a line across with its name, ``ticks`` are the values of x to be labelled."""
+    """One plot. ``level`` is a horizontal line with its name; ``ticks`` are the labelled values of x."""
 
     title: str
     x_label: str
@@ -72,13 +72,13 @@ class Panel:
     log_y: bool = True
     level: tuple[float, str] | None = None
     ticks: Sequence[float] = ()
-    zero: bool = False  # whether the y axis begins at 0
+    zero: bool = False  # whether the y axis starts at 0
     y_ticks: Sequence[float] = ()
-    y_range: tuple[float, float] | None = None  # where the y axis begins and ends, to show a part
+    y_range: tuple[float, float] | None = None  # visible range of y
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The entries of the legend."""
+        """Legend entries."""
         return (self.map.key,) if self.map else tuple(dict.fromkeys(line.key for line in self.lines))
 
     @property
@@ -87,14 +87,14 @@ class Panel:
 
 
 def panels(tables: Tables, experiment: str) -> list[Panel]:
-    """All panels of an experiment; none where there is nothing to show."""
+    """All panels of an experiment; none without data."""
     draw = PANELS.get(experiment)
     return draw(tables, experiment) if draw else []
 
 
-# -- sweeps: averages against a parameter ------------------------------------------------------------------------------
+# -- averages against a parameter --------------------------------------------------------------------------------------
 def _size(tables: Tables, name: str) -> list[Panel]:
-    """Time and iterations against n, a row for each rank."""
+    """Time and iterations against n, one row per rank."""
     points = average(tables.of(name))
     rows = group(points, lambda case: (case.rank, case.oversampling)).values()
     return [
@@ -110,7 +110,7 @@ def _against(x: str, quantities: Sequence[str], tables: Tables, name: str) -> li
 
 
 def _oversampling(tables: Tables, name: str) -> list[Panel]:
-    """Time and iterations, and both again near the smallest ones, as in the paper's Figure 2."""
+    """Time and iterations, and both enlarged near the smallest values, as in the paper's Figure 2."""
     found = _against("oversampling", ("seconds", "iterations"), tables, name)
     zoomed = []
     for panel in found:
@@ -121,7 +121,7 @@ def _oversampling(tables: Tables, name: str) -> list[Panel]:
 
 
 def _sweep(points: Points, cases: Sequence[Case], x: str, quantity: str, title: str) -> Panel:
-    """Averages against a parameter, with bars from the smallest to the largest test."""
+    """Averages against a parameter, with bars from the minimum to the maximum over the tests."""
     usual = max(len(mean.rows) for means in points.values() for mean in means.values())
     chosen = {case: points[case] for case in cases}
     lines = []
@@ -143,7 +143,7 @@ def _sweep(points: Points, cases: Sequence[Case], x: str, quantity: str, title: 
 
 
 def mark(mean: Mean, usual: int, quantity: str = "seconds") -> str:
-    """What a reader must know of a point, mostly nothing: a lower bound, over fewer tests than usual, of failed runs."""
+    """The mark of a point, mostly empty: a lower bound, a median, fewer tests than usual, failed runs."""
     if mean.failed:
         return FAILED
     if mean.cut_short and quantity in BOUNDED:
@@ -157,12 +157,12 @@ def _hover(mean: Mean, quantity: str, kind: str) -> str:
     spread = f" ({amount(stat.low, quantity)} to {amount(stat.high, quantity)})" if mean.tests > 1 else ""
     unit = "" if quantity in ("seconds", "error") else f" {quantity}"
     figures = f"{bound}{amount(stat.mean, quantity)}{spread}{unit}"
-    got = f"{mean.reached} of {len(mean.rows)} tests got there"
+    got = f"{mean.reached} of {len(mean.rows)} tests converged"
     return "<br>".join([f"<b>{html.escape(label(mean.method))}</b>", mean.case.label(), figures, got])
 
 
 def spaced(values: Iterable[float], apart: float = 1.4) -> list[float]:
-    """Of the places on a logarithmic axis those to be labelled: not so close that labels would run into each other."""
+    """The values on a logarithmic axis to be labelled, so far apart that labels do not overlap."""
     kept: list[float] = []
     for value in sorted(set(values), reverse=True):
         if not kept or kept[-1] >= apart * value:
@@ -170,9 +170,9 @@ def spaced(values: Iterable[float], apart: float = 1.4) -> list[float]:
     return kept[::-1]
 
 
-# -- curves: along the iterations --------------------------------------------------------------------------------------
+# -- curves along the iterations ---------------------------------------------------------------------------------------
 def _movielens(tables: Tables, name: str) -> list[Panel]:
-    """The fit, and the error on ratings held out, a row for each rank."""
+    """Fitting error and held-out error, one row per rank."""
     found = []
     ranks = group(tables.curves_of(name), lambda curve: curve.case.rank)
     level = math.sqrt(FIT), "squared: 10<sup>-1.4</sup>"
@@ -180,7 +180,7 @@ def _movielens(tables: Tables, name: str) -> list[Panel]:
         curves = ranks[rank]
         fit = _curves(curves, "iteration", "residual", f"fitting error, r = {rank}", level=level)
         low = min(float(np.nanmin(line.y)) for line in fit.lines)
-        high = max(float(curve.residual[0]) for curve in curves)  # above it are spikes alone
+        high = max(float(curve.residual[0]) for curve in curves)  # above it there are only spikes
         ticks = [at for at in FIT_TICKS if low <= at <= high]
         found.append(replace(fit, y_ticks=ticks, y_range=(0.97 * min(low, level[0]), 1.05 * high)))
         if any(np.isfinite(curve.heldout_rmse).any() for curve in curves):
@@ -207,7 +207,7 @@ def _curves(
     log_y: bool = True,
     level: tuple[float, str] | None = None,
 ) -> Panel:
-    """Each method's typical test along its iterations or seconds, the others faint."""
+    """Each method's median test against iterations or seconds, the others faint."""
     by_method = group(curves, lambda curve: curve.method)
     lines = []
     for name in ordered(list(by_method)):
@@ -222,7 +222,7 @@ def _curves(
 
 
 def _theorem(tables: Tables, name: str) -> list[Panel]:
-    """The error, and each step's ratio; curves differ by the point here, not by method."""
+    """The error and the contraction of each step; curves differ by point, not by method."""
     errors: list[Line] = []
     ratios: list[Line] = []
     for k, (case, curves) in enumerate(group(tables.curves_of(name), lambda curve: curve.case).items()):
@@ -235,14 +235,14 @@ def _theorem(tables: Tables, name: str) -> list[Panel]:
     if not errors:
         return []
     level = MU, f"\N{GREEK SMALL LETTER MU} = {MU}, Theorem 1"
-    ratio_label = "error after a step / before it"
+    ratio_label = "error after / before the step"
     return [
         Panel("relative error", "iterations", "relative error", errors),
-        Panel("contraction of each step", "iterations", ratio_label, ratios, log_y=False, level=level, zero=True),
+        Panel("contraction per step", "iterations", ratio_label, ratios, log_y=False, level=level, zero=True),
     ]
 
 
-# -- the map of success rates ------------------------------------------------------------------------------------------
+# -- map of success rates ----------------------------------------------------------------------------------------------
 def _success(tables: Tables, name: str) -> list[Panel]:
     points = average(tables.of(name))
     return [

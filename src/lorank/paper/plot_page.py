@@ -1,4 +1,4 @@
-"""Panels as plotly's data, one figure each, in colours that the page sets by its theme."""
+"""Plotly figures of panels; the page's script sets the colours of its theme."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..experiments.tables import plain
 from .panels import AT_LEAST, FAILED, FEWER, MEDIAN, Line, Map, Panel
 from .styles import NOT_RUN, label, look_of
 
-BETWEEN = "#8d97a1"  # boxes of a map
-MOST = 400  # points of a curve: more cannot be told apart
+BETWEEN = "#8d97a1"  # lines between the cells of a map
+MAX_POINTS = 400  # points of a curve that are drawn
 SHAPES = {FAILED: "x-thin-open", AT_LEAST: "{}-open", FEWER: "{}-open", MEDIAN: "{}-open-dot"}
 
 
 def plotly_figure(panel: Panel) -> dict[str, Any]:
-    """The panel as plotly draws it: ``data`` and ``layout``."""
+    """The panel as a plotly figure: ``data`` and ``layout``, and ``part``, the visible range of y."""
     traces = [_map(panel.map)] if panel.map else [_line(line) for line in panel.lines if not line.faint]
     figure: dict[str, Any] = {
         "data": traces,
@@ -52,10 +52,10 @@ def plotly_figure(panel: Panel) -> dict[str, Any]:
 
 
 def _axis(title: str, log: bool, values: Iterable[Any]) -> dict[str, Any]:
-    """Powers of ten where numbers are small, and otherwise numbers as people write them."""
+    """An axis with powers of ten for small numbers, and plain numbers otherwise."""
     lowest = min((value for value in values if isinstance(value, float) and value > 0), default=1.0)
     exponents = "power" if lowest < 1e-3 else "none"
-    few = {"nticks": 4} if log else {}  # more, and a decade has all of its nine digits, one above the other
+    few = {"nticks": 4} if log else {}  # more ticks would label all nine digits of a decade
     kind = "log" if log else "linear"
     return {"title": {"text": title}, "type": kind, "automargin": True, "exponentformat": exponents, **few}
 
@@ -118,7 +118,7 @@ def _map(found: Map) -> dict[str, Any]:
 
 
 def _level(value: float, text: str) -> dict[str, Any]:
-    """A dashed line across, with its name in the corner that curves leave free: beside the line they would cross it."""
+    """A dashed horizontal line, named in the corner, where curves do not cross the text."""
     across: dict[str, Any] = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value}
     corner = {"xref": "paper", "yref": "paper", "x": 0.99, "y": 0.99, "xanchor": "right", "yanchor": "top"}
     note = corner | {"showarrow": False, "text": f"dashed line, {text}"}
@@ -126,10 +126,10 @@ def _level(value: float, text: str) -> dict[str, Any]:
 
 
 def thin(length: int) -> np.ndarray:
-    """Indices of at most ``MOST`` points of a curve, its ends among them."""
-    return np.unique(np.linspace(0, length - 1, min(length, MOST)).round().astype(int))
+    """Indices of at most ``MAX_POINTS`` points of a curve, including its ends."""
+    return np.unique(np.linspace(0, length - 1, min(length, MAX_POINTS)).round().astype(int))
 
 
 def _short(value: float) -> float | None:
-    """Five digits are more than a screen shows."""
+    """Five digits, more than a screen can show; None for numbers that are not finite."""
     return float(f"{value:.5g}") if math.isfinite(value) else None

@@ -1,8 +1,7 @@
-"""Panels as pictures, by matplotlib: the paper's figures."""
+"""PNG figures of panels, drawn with matplotlib."""
 
 from __future__ import annotations
 
-import io
 import math
 import re
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..experiments.tables import Tables
-from ..report.convergence_plot import FAINT, INK, blank_figure, write_atomically
+from ..report.convergence_plot import FAINT, INK, blank_figure, save_figure, style_axes
 from . import EXPERIMENTS
 from .panels import AT_LEAST, FAILED, FEWER, MEDIAN, Line, Panel, panels
 from .styles import NOT_RUN, look_of, ordered
@@ -22,26 +21,26 @@ MARKS = {AT_LEAST: r"$\uparrow$", MEDIAN: r"$\odot$", FEWER: "o", FAILED: "x"}
 
 
 def draw_all(tables: Tables, out: Path) -> list[Path]:
-    """Draw a figure for each experiment that has data, ``out/figures/NAME.png``. Returns what was written."""
+    """Draw ``out/figures/NAME.png`` for each experiment with data; returns the paths."""
     written = []
     for name in EXPERIMENTS:
         found = panels(tables, name)
         if found:
             (out / "figures").mkdir(parents=True, exist_ok=True)
-            picture = io.BytesIO()
-            draw(found).savefig(picture, format="png")
-            written.append(write_atomically(out / "figures" / f"{name}.png", picture.getvalue()))
+            written.append(save_figure(draw(found), out / "figures" / f"{name}.png"))
     return written
 
 
 def draw(found: Sequence[Panel]) -> Any:
-    """One figure of some panels."""
+    """One figure of several panels."""
     maps = any(panel.map for panel in found)
     columns = 3 if len(found) == 3 or (maps and len(found) > 4) else 2
     columns = min(columns, len(found))
     figure, axes = _canvas(math.ceil(len(found) / columns), columns, width=4.3 if maps else 4.8)
     for axis, panel in zip(axes, found, strict=False):
-        _dress(axis, panel)
+        style_axes(axis, panel.x_label)
+        axis.set_ylabel(panel.y_label, color=INK, fontsize=11)
+        axis.set_title(panel.title, color=INK, fontsize=11)
         _map(axis, panel) if panel.map else _lines(axis, panel)
     for axis in axes[len(found) :]:
         axis.set_visible(False)
@@ -63,7 +62,7 @@ def _lines(axis: Any, panel: Panel) -> None:
     if panel.log_x:
         axis.set_xscale("log")
         values = [float(value) for line in panel.lines for value in line.x]
-        if max(values, default=1) > 1:  # sizes and seconds: say them as they are; noise levels stay powers of ten
+        if max(values, default=1) > 1:  # plain numbers for sizes and seconds, powers of ten for noise levels
             axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     if panel.ticks:
         from matplotlib.ticker import FixedLocator
@@ -88,7 +87,7 @@ def _curve(axis: Any, line: Line) -> None:
 
 
 def _averages(axis: Any, line: Line) -> None:
-    """One method's averages, with bars from the smallest to the largest test."""
+    """A method's averages with bars from the minimum to the maximum over the tests."""
     look = look_of(line.key)
     if set(line.marks) != {FAILED}:
         axis.plot(line.x, line.y, color=look.colour, linestyle=look.dash, linewidth=1.8)
@@ -106,7 +105,7 @@ def _averages(axis: Any, line: Line) -> None:
 
 
 def _map(axis: Any, panel: Panel) -> None:
-    """A grey box for each rank and number of measurements: white where all trials succeed, black where none does."""
+    """A cell for each rank and number of measurements: white where all trials succeed, black where none does."""
     assert panel.map is not None
     grid, ranks, numbers = panel.map.grid, panel.map.ranks, panel.map.numbers
     axis.imshow(grid, cmap="gray", vmin=0, vmax=100, aspect="auto", origin="lower")
@@ -122,25 +121,14 @@ def _map(axis: Any, panel: Panel) -> None:
     axis.set(xlim=(-0.5, len(numbers) - 0.5), ylim=(-0.5, len(ranks) - 0.5))
 
 
-# -- dress -------------------------------------------------------------------------------------------------------------
+# -- axes and legends --------------------------------------------------------------------------------------------------
 def _canvas(rows: int, columns: int, *, width: float, height: float = 3.5) -> tuple[Any, list[Any]]:
     figure = blank_figure(width * columns, height * rows + 0.5)
     return figure, list(figure.subplots(rows, columns, squeeze=False).ravel())
 
 
-def _dress(axis: Any, panel: Panel) -> None:
-    axis.set_xlabel(panel.x_label, color=INK, fontsize=10.5)
-    axis.set_ylabel(panel.y_label, color=INK, fontsize=10.5)
-    axis.set_title(panel.title, color=INK, fontsize=11)
-    axis.grid(True, color="#e6e6e6", linewidth=0.8)
-    axis.set_axisbelow(True)
-    axis.tick_params(colors=INK, labelsize=9.5, length=3)
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.spines[["left", "bottom"]].set_color(FAINT)
-
-
 def _log_y(axis: Any) -> None:
-    """Powers of ten; 1, 2, 5, 10, 20 where the range is short."""
+    """A logarithmic axis with ticks at powers of ten, or at 1, 2, 5, 10, 20 where the range is short."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     axis.set_yscale("log")
@@ -152,7 +140,7 @@ def _log_y(axis: Any) -> None:
 
 
 def _legend(figure: Any, found: Sequence[Panel]) -> None:
-    """One legend for all panels, with the marks that occur."""
+    """One legend for all panels, including the marks that occur."""
     entries = {}
     for key in ordered([key for panel in found for key in panel.keys]):
         look = look_of(key)
@@ -164,7 +152,7 @@ def _legend(figure: Any, found: Sequence[Panel]) -> None:
             entries[re.sub(r"<sup>(.*)</sup>", r"$^{\1}$", panel.level[1])] = _handle(FAINT, DASHED, "")
     marks = set().union(*(panel.marks for panel in found))
     entries |= {kind: _handle(INK, "none", shape, hollow=True) for kind, shape in MARKS.items() if kind in marks}
-    inches = 0.65 + 0.085 * max(len(text) for text in entries)  # about what an entry takes
+    inches = 0.65 + 0.085 * max(len(text) for text in entries)  # approximate width of an entry
     rows = math.ceil(len(entries) / max(int(figure.get_figwidth() / inches), 1))
     figure.legend(
         list(entries.values()),

@@ -1,10 +1,10 @@
-"""The rules by which a claim is judged: what is measured, and when that counts as reproduced."""
-# ruff: noqa: RUF001 - texts for people have signs such as the one for times
+"""Rules for verdicts on claims: measured factors, growth, trends, and when a figure counts as reproduced."""
+# ruff: noqa: RUF001 - texts contain the multiplication sign
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -13,16 +13,16 @@ import numpy as np
 from ..experiments.tables import BOUNDED, TIMES, Case, Curve, Mean, comparable, median_of, plain
 from .styles import label
 
-KEPT, SOME = 0.9, 0.5  # of a factor, in logarithms: when it is reproduced, and when partly
+KEPT, SOME = 0.9, 0.5  # exponents of a stated factor: reproduced, and partly
 CLEAR = 1.1  # a method is faster than another from this factor on, slower from its inverse
-ALIKE = 4 / 3  # "comparable", "almost the same": within this factor, either way
-SLIGHT = 1.5  # growth up to this is slight, from this on noticeable
-TREND = 1.25  # an advantage "grows" when it does so by this factor from end to end
-MISSED = 10.0  # points by which a success rate may be off: one trial of ten
+ALIKE = 4 / 3  # "comparable", "almost the same": within this factor
+SLIGHT = 1.5  # growth up to this factor is slight, beyond it noticeable
+TREND = 1.25  # an advantage "grows" when it increases by this factor from end to end
+MISSED = 10.0  # tolerance of success rates in percentage points: one trial of ten
 
 
 class Verdict(StrEnum):
-    """How a claim stands."""
+    """The verdict on a claim."""
 
     REPRODUCED = "reproduced"
     PARTLY = "partly"
@@ -33,31 +33,32 @@ class Verdict(StrEnum):
 REPRODUCED, PARTLY, NOT, NO_DATA = Verdict
 
 RULES = (
-    f"A factor of f (“1/f of the time”) is reproduced when the measured one is at least f to the power {KEPT}, partly when it "
-    f"is at least f to the power {SOME}, and otherwise not: of a factor of 10 that is {10**KEPT:.1f} and {10**SOME:.1f}. More "
-    "than the paper said counts as reproduced. Averages are means over the tests, as in the paper. Where runs were cut short "
-    "by their caps, but fewer than half, the mean is not known and medians are compared; a method that should be fast and was "
-    "cut short in some tests is reproduced in part at most. Where half or more of the slower method's runs were cut short the "
-    "factor is a lower bound, “at least”; one too small to decide anything is no data. “Comparable” and “almost the same” mean "
-    f"within a factor of {ALIKE:.2f}, a slight growth at most {SLIGHT}, a trend at least {TREND} from end to end. Success "
-    f"rates may be off by {MISSED:g} points, one trial of ten. A sentence with several figures is reproduced when all of them "
-    "are, not when none is, and partly in between. Times are compared within one machine alone."
+    f"A factor of f (“1/f of the time”) is reproduced when the measured factor is at least f to the power {KEPT}, partly "
+    f"when it is at least f to the power {SOME}, otherwise not. For f = 10 these are {10**KEPT:.1f} and {10**SOME:.1f}. A "
+    "larger factor than the paper's counts as reproduced. Averages are means over the tests, as in the paper. Where fewer "
+    "than half of the runs were stopped by a limit, the mean is unknown and medians are compared; if this concerns the "
+    "method that should be fast, the verdict is at most partly. Where half or more of the slower method's runs were "
+    "stopped, the factor is a lower bound, “at least”; a bound that decides nothing is no data. “Comparable” and “almost "
+    f"the same” mean within a factor of {ALIKE:.2f}, a slight growth at most {SLIGHT}, a trend at least {TREND} from end to "
+    f"end. Success rates may differ by {MISSED:g} percentage points, one trial of ten. A sentence with several figures is "
+    "reproduced when all of them are, not reproduced when none is, and partly otherwise. Times are compared on the same "
+    "machine only."
 )
 
 
 @dataclass(frozen=True)
 class Part:
-    """One figure of a claim: what the paper says, what was measured, and how that compares."""
+    """One figure of a claim: the paper's value, the measured value, and the verdict."""
 
     label: str
     said: str
     measured: str
     verdict: Verdict
-    decides: bool = True  # False: shown beside, the claim does not hang on it
+    decides: bool = True  # False: reported only
 
 
 def combine(parts: Sequence[Part]) -> Verdict:
-    """The verdict on a sentence from those on its figures."""
+    """The verdict on a sentence from the verdicts on its figures."""
     verdicts = [part.verdict for part in parts if part.decides]
     known = {verdict for verdict in verdicts if verdict != NO_DATA}
     if not known:
@@ -67,17 +68,27 @@ def combine(parts: Sequence[Part]) -> Verdict:
     return REPRODUCED if known == {REPRODUCED} and NO_DATA not in verdicts else PARTLY
 
 
-UNITS = {"pace": "time of an iteration"}
+UNITS = {"pace": "time per iteration"}
 
 
 # -- factors -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Factor:
-    """How many times more one method takes than another: of the means over the tests that both made.
+    """The ratio of the costs of two methods: of the means over the tests that both made.
 
-    ``low``, ``median`` and ``high`` are the smallest, the median and the largest factor of a single test; ``bound`` is
-    ``"at least"`` where the slow method was cut short, ``"at most"`` where the fast one was. Where that happened in fewer than
-    half of the tests the factor is that of medians, and ``lapsed`` says that it happened to the fast method.
+    Attributes
+    ----------
+    value : float
+        The ratio of the means, or of the medians where ``medians`` is set.
+    low, median, high : float
+        Minimum, median and maximum of the ratios of single tests.
+    tests : int
+    bound : str
+        ``"at least"`` where runs of the slow method were stopped by a limit, ``"at most"`` where runs of the fast one were.
+    slow, fast : float
+        The means, or medians.
+    lapsed : bool
+        Whether some runs of the fast method, fewer than half, were stopped by a limit.
     """
 
     value: float
@@ -92,7 +103,7 @@ class Factor:
     lapsed: bool = False
 
     def text(self, unit: str) -> str:
-        """With the means behind it, the number of tests and their spread."""
+        """The factor with its means, the number of tests and their spread."""
         bound = f"{self.bound} " if self.bound else ""
         ends = times(self.low), times(self.high)
         middle = f", median {times(self.median)}" if self.tests > 2 and self.median > 0 else ""
@@ -101,7 +112,7 @@ class Factor:
         return f"{bound}{times(self.value)} ({means}; {tests(self.tests)}{spread})"
 
     def judge(self, said: float) -> Verdict:
-        """Against the factor that the paper states."""
+        """The verdict on a factor of the paper."""
         if self.value >= said**KEPT:
             return NO_DATA if self.bound == "at most" else PARTLY if self.lapsed else REPRODUCED
         if self.value >= said**SOME:
@@ -110,7 +121,7 @@ class Factor:
 
 
 def factor(slow: Mean | None, fast: Mean | None, quantity: str) -> Factor | None:
-    """The factor between two methods at one point; None where they share no test that tells."""
+    """The factor between two methods at one point; None where no common test determines it."""
     if slow is None or fast is None or slow.failed or fast.failed:
         return None
     below = {row.seed: row for row in fast.counted}
@@ -120,7 +131,7 @@ def factor(slow: Mean | None, fast: Mean | None, quantity: str) -> Factor | None
         pairs = [(ours, theirs) for ours, theirs in pairs if ours.machine == theirs.machine]
     if not pairs:
         return None
-    # A run cut short bounds what it would have taken in all, not what one of its iterations takes.
+    # A stopped run bounds its iterations and its time, not its time per iteration.
     sides = [[pair[k] for pair in pairs] for k in (0, 1)]
     cut = [sum(row.bound for row in side) if quantity in BOUNDED else 0 for side in sides]
     most, some = [2 * number >= len(pairs) for number in cut], [0 < 2 * number < len(pairs) for number in cut]
@@ -135,65 +146,47 @@ def factor(slow: Mean | None, fast: Mean | None, quantity: str) -> Factor | None
 
 
 def factor_of(values: np.ndarray, bound: str = "") -> Factor:
-    """From what two methods took in the same tests, an (n, 2) array."""
+    """The factor from the costs of two methods in the same tests, an (n, 2) array."""
     slow, fast = values.mean(axis=0)
     single = values[:, 0] / values[:, 1]
     return Factor(slow / fast, single.min(), float(np.median(single)), single.max(), len(values), bound, slow, fast)
 
 
+def name_of(slow: str, fast: str, quantity: str, where: str = "") -> str:
+    """The name of a factor between two methods."""
+    return f"{label(slow)} / {label(fast)}, {UNITS.get(quantity, quantity)}{f' ({where})' if where else ''}"
+
+
 def compare(
     slow: str, fast: str, means: dict[str, Mean], quantity: str, said: float, where: str, *, decides: bool = True
 ) -> Part:
-    """One factor of the paper against what was measured at one point."""
-    name = f"{label(slow)} / {label(fast)}, {UNITS.get(quantity, quantity)}{f' ({where})' if where else ''}"
-    found = factor(means.get(slow), means.get(fast), quantity)
+    """One factor of the paper against the measured one at a point."""
+    name, found = name_of(slow, fast, quantity, where), factor(means.get(slow), means.get(fast), quantity)
     if found is not None:
         return Part(name, times(said), found.text(quantity), found.judge(said), decides)
-    return Part(name, times(said), _why_none(slow, fast, means, quantity), _verdict_of_none(slow, fast, means), decides)
+    why, verdict = none_found(slow, fast, means, quantity)
+    return Part(name, times(said), why, verdict, decides)
 
 
-def _why_none(slow: str, fast: str, means: dict[str, Mean], quantity: str) -> str:
+def none_found(slow: str, fast: str, means: dict[str, Mean], quantity: str) -> tuple[str, Verdict]:
+    """Why there is no factor, and the verdict: a method that never converges where the other one does has lost."""
     missing = [label(method) for method in (slow, fast) if method not in means]
     if missing:
-        return f"no runs of {' and '.join(missing)}"
+        return f"no runs of {' and '.join(missing)}", NO_DATA
     failed = [method for method in (slow, fast) if means[method].failed]
     if failed:
-        return "; ".join(f"{label(method)} did not get there in any of {tests(len(means[method].rows))}" for method in failed)
+        why = "; ".join(f"{label(method)} converged in none of {tests(len(means[method].rows))}" for method in failed)
+        return why, NOT if means[fast].failed and means[slow].reached > 0 else NO_DATA
     if means[slow].at_least and means[fast].at_least:
-        return "both were cut short by their caps"
+        return "both were stopped by their limits", NO_DATA
     if not comparable(quantity, means[slow], means[fast]):
-        return "their times are of different machines"
-    return "no test that both made"
-
-
-def _verdict_of_none(slow: str, fast: str, means: dict[str, Mean]) -> Verdict:
-    """A method that never gets there where the others do has lost; anything else decides nothing."""
-    lost = fast in means and means[fast].failed and slow in means and means[slow].reached > 0
-    return NOT if lost else NO_DATA
-
-
-def alike(first: str, second: str, points: Sequence[tuple[str, dict[str, Mean]]], quantity: str) -> list[Part]:
-    """Whether two methods take about the same, point by point."""
-    parts = []
-    for where, means in points:
-        found = factor(means.get(first), means.get(second), quantity)
-        name = f"{label(first)} / {label(second)}, {UNITS.get(quantity, quantity)}{f' ({where})' if where else ''}"
-        if found is None:
-            why = _why_none(first, second, means, quantity)
-            parts.append(Part(name, f"about {times(1)}", why, _verdict_of_none(second, first, means)))
-            continue
-        within = 1 / ALIKE <= found.value <= ALIKE
-        # Cut short, it may be anything beyond the bound; fewer than said is better than said, though not the same.
-        verdict = REPRODUCED if within else PARTLY if found.value < 1 else NOT
-        if (found.bound == "at least" and found.value <= ALIKE) or (found.bound == "at most" and found.value >= 1 / ALIKE):
-            verdict = NO_DATA
-        parts.append(Part(name, f"about {times(1)}", found.text(quantity), verdict))
-    return parts
+        return "times of different machines", NO_DATA
+    return "no common test", NO_DATA
 
 
 # -- growth, trends, shares --------------------------------------------------------------------------------------------
 def growth(means: Sequence[Mean], quantity: str) -> tuple[Factor, Mean, Mean] | None:
-    """By how much a method's average grows, from the first point at which no run was cut short to the last; with both."""
+    """Growth of a method's average from the first point without stopped runs to the last one, with both points."""
     usable = [mean for mean in means if not mean.failed and mean.tells and mean.of(quantity).mean > 0]
     while usable and usable[0].at_least:
         usable.pop(0)
@@ -207,12 +200,12 @@ def growth(means: Sequence[Mean], quantity: str) -> tuple[Factor, Mean, Mean] | 
     bound = "at least" if ends[1].at_least else ""
     made = min(mean.tests for mean in ends)
     value = last.mean / first.mean
-    low, high = last.low / first.high, last.high / first.low  # the tests at two points are not the same: no median
+    low, high = last.low / first.high, last.high / first.low  # tests at two points are not paired: no median
     return Factor(value, low, math.nan, high, made, bound, last.mean, first.mean, medians), *ends
 
 
 def trend(values: Sequence[float]) -> Verdict:
-    """Whether values rise from first to last: by ``TREND`` at least, and all along (rank correlation at least 0.7)."""
+    """Whether values rise from first to last by a factor of ``TREND`` with a rank correlation of at least 0.7."""
     if len(values) < 2:
         return NO_DATA
     ends = values[-1] / values[0]
@@ -224,31 +217,31 @@ def trend(values: Sequence[float]) -> Verdict:
 
 
 def share(hits: int, total: int) -> Verdict:
-    """Of a statement about "all": reproduced when (nearly) always true, partly when mostly."""
+    """The verdict on a statement about all points: reproduced when true at 99 %, partly at half of them."""
     if not total:
         return NO_DATA
     return REPRODUCED if hits >= 0.99 * total else PARTLY if hits >= 0.5 * total else NOT
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """Of log y against log x."""
+    """The slope of log y against log x."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
 def rate(mean: Mean) -> float:
-    """Success in percent."""
+    """Success rate in percent."""
     return 100.0 * mean.reached / len(mean.rows)
 
 
 # -- curves ------------------------------------------------------------------------------------------------------------
 def first_below(curve: Curve, values: np.ndarray, level: float) -> float | None:
-    """The first iteration at which values are at most ``level``; None where they never are."""
+    """The first iteration at which values are at most ``level``, or None."""
     below = np.flatnonzero(values <= level)
     return float(curve.iteration[below[0]]) if len(below) else None
 
 
 def contraction(curve: Curve, floor: float = 1e-12) -> np.ndarray:
-    """``|X_{t+1} - X| / |X_t - X|`` for each step, as long as the error stands clear of rounding."""
+    """``|X_{t+1} - X| / |X_t - X|`` for each step, while the error exceeds rounding errors."""
     error = curve.error[np.isfinite(curve.error)]
     above = error > floor
     keep = len(error) if above.all() else int(np.argmin(above)) + 1
@@ -256,12 +249,12 @@ def contraction(curve: Curve, floor: float = 1e-12) -> np.ndarray:
     return error[1:] / error[:-1] if len(error) > 1 else np.empty(0)
 
 
-# -- choosing a point, words -------------------------------------------------------------------------------------------
-def nearest(cases: Iterable[Case], **wanted: float) -> Case | None:
-    """The point closest to the one wanted: by its first parameter, then the next, in logarithms."""
+# -- points and texts --------------------------------------------------------------------------------------------------
+def nearest(cases: Iterable[Case], near: Mapping[str, float]) -> Case | None:
+    """The point nearest to ``near``: by its first parameter, then the next, in logarithms."""
 
     def distance(case: Case) -> tuple[float, ...]:
-        return tuple(_apart(getattr(case, name), value) for name, value in wanted.items())
+        return tuple(_apart(getattr(case, name), value) for name, value in near.items())
 
     return min(cases, key=distance, default=None)
 
@@ -270,27 +263,23 @@ def _apart(value: float | None, wanted: float) -> float:
     return math.inf if not value else round(abs(math.log(value / wanted)), 3)
 
 
-def stand_in(case: Case, **wanted: float) -> str:
-    """What a reader must know where the point is not the paper's; empty where it is."""
+def stand_in(case: Case, near: Mapping[str, float]) -> str:
+    """A note where the point is not the paper's; otherwise empty."""
     off = [
-        f"{case.label(name)} in place of {plain(value)}"
-        for name, value in wanted.items()
+        f"{case.label(name)} instead of {plain(value)}"
+        for name, value in near.items()
         if getattr(case, name) is not None and _apart(getattr(case, name), value) > 0.01
     ]
-    return f"Measured at {', '.join(off)}: the point nearest to the paper's among those that were run." if off else ""
+    return f"Measured at {', '.join(off)}, the nearest point that was run." if off else ""
 
 
-def having(points: dict[Case, dict[str, Mean]], *methods: str, where: Callable[[Case], bool] = lambda case: True) -> list[Case]:
-    """The points at which all of these methods ran, and none failed in most tests but not in all: too few are left of it."""
-    return [
-        case
-        for case, means in points.items()
-        if where(case) and all(method in means and means[method].tells for method in methods)
-    ]
+def having(points: dict[Case, dict[str, Mean]], *methods: str) -> list[Case]:
+    """The points at which all of these methods ran and at least half of their runs count."""
+    return [case for case, means in points.items() if all(name in means and means[name].tells for name in methods)]
 
 
 def times(value: float) -> str:
-    """A factor for people: 0.87 ×, 2.35 ×, 10 ×, 118 ×."""
+    """A factor as text: 0.87 ×, 2.35 ×, 10 ×, 118 ×."""
     digits = 2 if value < 10 else 1 if value < 100 else 0
     return f"{float(f'{value:.{digits}f}'):g}\N{NO-BREAK SPACE}×"
 
@@ -306,7 +295,7 @@ def counted(number: int, what: str) -> str:
 
 
 def theorem_label(case: Case) -> str:
-    """A point of the theorem's experiment: inside its premise, or Gaussian."""
+    """A point of the theorem's experiment: within its assumptions, or Gaussian."""
     return f"{case.label('n1', 'rank')}, {case.field}" if case.field else f"Gaussian, {case.label('n1', 'rank', 'm')}"
 
 

@@ -1,6 +1,6 @@
-"""Comparing solvers on a problem with a known solution: recorded runs and pictures of them.
+"""HTML reports of models, rankings and imputed tables; recorded runs of solvers and their convergence plots.
 
-Plots need matplotlib, which is imported when one is drawn and not before.
+matplotlib and plotly are imported when a plot is drawn.
 """
 
 from .convergence_plot import convergence_plot

@@ -1,4 +1,4 @@
-"""One solver's way to a known solution."""
+"""Runs of solvers on a problem with a known solution: error against iterations and time."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Run:
     status : Status
     n_iter : int
     time : float
-        Seconds, the start included, callbacks not.
+        Seconds, including the initialization, excluding callbacks.
     final : float
-        ``|X_t - X|_F / |X|_F`` of what the solver returned.
+        Relative error ``|X_t - X|_F / |X|_F`` of the result.
     iteration, seconds, error : arrays
-        The way there.
+        Relative errors along the run.
     """
 
     solver: str
@@ -47,8 +47,15 @@ class Run:
 
     @property
     def reached(self) -> bool:
-        """Whether the run came as close as was asked for."""
+        """Whether the run reached the tolerance."""
         return self.status.success
+
+    @property
+    def outcome(self) -> str:
+        """The status in words."""
+        if self.reached:
+            return "reached"
+        return "interrupted" if self.status == "interrupted" else f"not reached ({self.status})"
 
 
 def record(
@@ -62,12 +69,12 @@ def record(
     max_seconds: float = float("inf"),
     watch: Callable[[TruthError], None] | None = None,
 ) -> Run:
-    """Run a solver until it is within ``tol`` of the known solution, and keep its way there.
+    """Run a solver to a relative error of ``tol`` and record its errors.
 
     Parameters
     ----------
     watch : callable, optional
-        Called with the trace so far after each iteration, outside the measured time.
+        Called with the errors so far after each iteration, outside the measured time.
     """
     trace = TruthError(truth)
     callbacks: list[Callback] = [trace]
@@ -75,25 +82,15 @@ def record(
         callbacks.append(lambda problem, state, clock: watch(trace))
     stop: Rule = TruthDistance(truth, tol) | Seconds(max_seconds)
     result = solve(problem, rank, solver, max_iter=max_iter, stop=stop, callbacks=callbacks)
-
     final = truth.distance(result.X) / truth.norm()
-    return Run(
-        solver,
-        repr(result.solver),
-        result.status,
-        result.n_iter,
-        result.seconds,
-        final,
-        trace.iteration,
-        trace.seconds,
-        trace.error,
-    )
+    about = (solver, repr(result.solver), result.status, result.n_iter, result.seconds, final)
+    return Run(*about, trace.iteration, trace.seconds, trace.error)
 
 
 def speedup(run: Run, base: Run | None) -> float | None:
-    """How many times faster than ``base`` the run came to the tolerance; None where it did not.
+    """Ratio of the times of ``base`` and of ``run`` to the tolerance; None where ``run`` did not reach it.
 
-    Where ``base`` did not reach the tolerance itself, the true factor is larger than this one.
+    The ratio is a lower bound where ``base`` did not reach the tolerance.
     """
     if base is None or not run.reached or run.time <= 0:
         return None

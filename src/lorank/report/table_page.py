@@ -1,39 +1,39 @@
-"""One HTML page about a table whose gaps were filled: for each column what was there, and what was put in. No scripts."""
+"""HTML report of an imputed table: distributions of observed and imputed values, column by column, without scripts."""
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..io.archive import atomic
-from .model_page import BLUE, ORANGE, STYLE, cards
+from ..common.checks import counted
+from .html import BLUE, ORANGE, Markup, cards, document, element, write_text
 
 BINS = 24
-SHOWN = 60  # columns that are drawn, those with most gaps first
-NAMED = 5  # levels that have their names below them
-LETTERS = 16  # of a name
-WIDE, HIGH = 400, 150
+MAX_COLUMNS = 60  # columns that are drawn, those with most missing values first
+MAX_LABELLED = 5  # levels that have labels below them
+MAX_LABEL = 16  # characters of a label
+WIDTH, HEIGHT = 400, 150
 WHOLE, DATE = "whole", "date"  # kinds of columns
 
 
 @dataclass
 class FilledColumn:
-    """How often a column has which values, where they were known and where they were filled in.
+    """Histograms of a column's observed and imputed values.
 
     Attributes
     ----------
     name, kind : str
     levels : list
-        Of a category, or empty.
+        Levels of a category; empty for numbers.
     edges : (bins + 1,) array
-        Of the bins of numbers.
+        Edges of the bins of numbers.
     known, filled : (bins,) arrays
-        Counts.
+        Counts of observed and of imputed cells.
     gaps, rows : int
+        Numbers of missing values and of rows.
     """
 
     name: str
@@ -50,7 +50,7 @@ class FilledColumn:
         self.known, self.filled = np.zeros(bins, np.int64), np.zeros(bins, np.int64)
 
     def add(self, before: Any, after: Any) -> None:
-        """Count the cells of a block, a polars series with gaps and the same filled."""
+        """Count the cells of a block: a polars series with missing values, and the same series imputed."""
         gaps = before.is_null().to_numpy()
         self.rows, self.gaps = self.rows + len(gaps), self.gaps + int(gaps.sum())
         self.known += self._count(before.filter(~gaps))
@@ -63,109 +63,106 @@ class FilledColumn:
         values = cells.drop_nulls().to_physical().cast(float).to_numpy()
         return np.histogram(np.clip(values, self.edges[0], self.edges[-1]), self.edges)[0]
 
+    def label(self, k: int) -> str:
+        """The level or the range of a bin."""
+        return str(self.levels[k]) if self.levels else f"{self.edges[k]:.4g} to {self.edges[k + 1]:.4g}"
+
+    def coarser(self) -> FilledColumn:
+        """The column with adjacent bins merged where few cells were imputed: most bins would hold one cell or none."""
+        if self.levels or len(self.known) != BINS:
+            return self
+        wanted = max(6.0, 2 * float(self.filled.sum()) ** 0.5)
+        by = next((k for k in (1, 2, 3) if wanted * k >= BINS), 4)
+        merged = FilledColumn(self.name, self.kind, [], self.edges[::by], self.gaps, self.rows)
+        merged.known, merged.filled = (counts.reshape(-1, by).sum(axis=1) for counts in (self.known, self.filled))
+        return merged
+
 
 def columns_of(imputer: Any) -> list[FilledColumn]:
-    """The columns that an imputer fills."""
+    """The columns that a fitted TableImputer imputes."""
     found, at = [], 0
     for column in imputer.columns_:
         if not column.width:
             continue
         low, high = float(imputer.low_[at]), float(imputer.high_[at])
         edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
-        if column.kind == WHOLE and high - low < 2 * BINS:  # a bin for each
+        if column.kind == WHOLE and high - low < 2 * BINS:  # one bin a number
             edges = np.arange(low - 0.5, high + 1)
         found.append(FilledColumn(column.name, column.kind, list(column.levels), edges))
         at += column.width
     return found
 
 
-def write_filled_page(path: str | Path, source: str, columns: list[FilledColumn], rank: int) -> Path:
-    """Write the page; it is there as a whole or not at all.
+def write_table_page(path: str | Path, source: str, columns: list[FilledColumn], rank: int) -> Path:
+    """Write the report.
 
     Parameters
     ----------
     path : path
     source : str
-        The file that was filled.
+        Name of the imputed file.
     columns : list of FilledColumn
     rank : int
-        Of the covariance that filled it.
+        Rank of the imputation model.
     """
-    path = Path(path)
     rows = columns[0].rows if columns else 0
     gaps = sum(column.gaps for column in columns)
-    share = gaps / max(rows * len(columns), 1)
     facts = [
         (f"{rows:,}", "rows"),
-        (f"{len(columns)}", "columns filled"),
-        (f"{gaps:,}", "gaps"),
-        (f"{share:.1%}", "of the cells"),
+        (len(columns), "imputed columns"),
+        (f"{gaps:,}", "missing values"),
+        (f"{gaps / max(rows * len(columns), 1):.1%}", "of the cells"),
+        (rank, "rank"),
     ]
-    facts.append((str(rank), "rank"))
-    with_gaps = sorted((c for c in columns if c.gaps), key=lambda c: -c.gaps)
-    parts = [
-        "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>",
-        f"<title>What was filled in {html.escape(source)}</title><style>{STYLE}</style>",
-        f"<h1>What was filled in {html.escape(source)}</h1>",
-        "<p class='soft'>Each picture shows how often a column has which values: "
-        f"<span style='color:{BLUE}'>&#9632;</span> where they were known, <span style='color:{ORANGE}'>&#9632;</span> "
-        "where they were filled in, both as shares. Filled cells are means given the rest of the row, so that they spread less "
-        "than what they stand for.</p>",
-        cards(facts),
-        "<div class='plots alike'>" + "".join(_plot(column) for column in with_gaps[:SHOWN]) + "</div>",
+    shown = sorted((column for column in columns if column.gaps), key=lambda column: -column.gaps)
+    title = f"Imputed values in {source}"
+    square = {colour: element("span", "\N{BLACK SQUARE}", style=f"color:{colour}") for colour in (BLUE, ORANGE)}
+    text = [
+        *("Relative frequencies of ", square[BLUE], " observed and ", square[ORANGE], " imputed values. "),
+        "Imputed values are conditional means, so they vary less than observed values.",
     ]
-    if len(with_gaps) > SHOWN:
-        parts.append(f"<p class='soft'>{len(with_gaps) - SHOWN} more columns have gaps, fewer than these.</p>")
-    with atomic(path) as temporary:
-        temporary.write_text("\n".join(parts) + "</html>\n", encoding="utf-8")
-    return path
+    body = [element("h1", title), element("p", text, class_="soft"), cards(facts)]
+    body.append(element("div", map(_histogram, shown[:MAX_COLUMNS]), class_="plots alike"))
+    if len(shown) > MAX_COLUMNS:
+        more = f"{len(shown) - MAX_COLUMNS} more columns with fewer missing values are not shown."
+        body.append(element("p", more, class_="soft"))
+    return write_text(path, document(title, body))
 
 
-def _coarser(column: FilledColumn) -> FilledColumn:
-    """Bins joined by twos, threes or fours, where few cells were filled: else most bins hold one or none."""
-    if column.levels or len(column.known) != BINS:
-        return column
-    wanted = max(6.0, 2 * float(column.filled.sum()) ** 0.5)
-    by = next((k for k in (1, 2, 3) if wanted * k >= BINS), 4)
-    joined = FilledColumn(column.name, column.kind, [], column.edges[::by], column.gaps, column.rows)
-    joined.known, joined.filled = (counts.reshape(-1, by).sum(axis=1) for counts in (column.known, column.filled))
-    return joined
-
-
-def _plot(column: FilledColumn) -> str:
-    column = _coarser(column)
+def _histogram(column: FilledColumn) -> Markup:
+    """Bars of observed and imputed values, as SVG."""
+    column = column.coarser()
     known, filled = (counts / max(counts.sum(), 1) for counts in (column.known, column.filled))
     order = np.argsort(-column.known, kind="stable")[:BINS] if column.levels else np.arange(len(known))
     top = max(float(known.max()), float(filled.max()), 1e-12)
-    step, bars = WIDE / len(order), []
-    for place, k in enumerate(order):
-        for part, color, shift in ((known, BLUE, 0.08), (filled, ORANGE, 0.5)):
-            height = (HIGH - 10) * float(part[k]) / top
-            bars.append(
-                f"<rect x='{(place + shift) * step:.1f}' y='{HIGH - height:.1f}' width='{0.42 * step:.1f}' "
-                f"height='{height:.1f}' fill='{color}'>"
-                f"<title>{html.escape(_label(column, int(k)))}: {part[k]:.1%}</title></rect>"
-            )
-    if column.levels and len(order) <= NAMED:
-        places = [((place + 0.5) * step, "middle", _label(column, int(k))) for place, k in enumerate(order)]
-    elif column.levels:
-        places = [(0.0, "start", _label(column, int(order[0]))), (WIDE, "end", _label(column, int(order[-1])))]
+    step, rects = WIDTH / len(order), []
+    for place, k in enumerate(order.tolist()):
+        for shares, colour, shift in ((known, BLUE, 0.08), (filled, ORANGE, 0.5)):
+            height = (HEIGHT - 10) * float(shares[k]) / top
+            box = {"x": f"{(place + shift) * step:.1f}", "y": f"{HEIGHT - height:.1f}", "fill": colour}
+            hover = element("title", f"{column.label(k)}: {shares[k]:.1%}")
+            rects.append(element("rect", hover, width=f"{0.42 * step:.1f}", height=f"{height:.1f}", **box))
+    if column.levels and len(order) <= MAX_LABELLED:
+        places = [((place + 0.5) * step, "middle", column.label(k)) for place, k in enumerate(order.tolist())]
     else:
         ends = ("first", "last") if column.kind == DATE else (f"{column.edges[0]:.4g}", f"{column.edges[-1]:.4g}")
-        places = [(0.0, "start", ends[0]), (WIDE, "end", ends[1])]
-    text = "".join(
-        f"<text x='{x:.1f}' y='{HIGH + 16}' font-size='13' fill='currentColor' text-anchor='{anchor}'>"
-        f"{html.escape(label if len(label) <= LETTERS else label[: LETTERS - 1] + '…')}</text>"
-        for x, anchor, label in places
-    )
-    share = column.gaps / max(column.rows, 1)
-    return (
-        f"<div class='plot'><h3>{html.escape(column.name)}</h3>"
-        f"<p class='soft'>{html.escape(column.kind)}, {column.gaps:,} gap{'s' * (column.gaps != 1)} ({share:.1%})</p>"
-        f"<svg viewBox='0 0 {WIDE} {HIGH + 22}' width='100%' role='img' "
-        f"aria-label='values of {html.escape(column.name, quote=True)}'>{''.join(bars)}{text}</svg></div>"
+        if column.levels:
+            ends = column.label(int(order[0])), column.label(int(order[-1]))
+        places = [(0.0, "start", ends[0]), (float(WIDTH), "end", ends[1])]
+    labels = [
+        element("text", _short(text), x=f"{x:.1f}", y=HEIGHT + 16, font_size=13, fill="currentColor", text_anchor=anchor)
+        for x, anchor, text in places
+    ]
+    size = {"viewBox": f"0 0 {WIDTH} {HEIGHT + 22}", "width": "100%", "role": "img"}
+    caption = f"{column.kind}, {counted(column.gaps, 'missing value')} ({column.gaps / max(column.rows, 1):.1%})"
+    return element(
+        "div",
+        element("h3", column.name),
+        element("p", caption, class_="soft"),
+        element("svg", rects, labels, aria_label=f"distribution of {column.name}", **size),
+        class_="card",
     )
 
 
-def _label(column: FilledColumn, k: int) -> str:
-    return str(column.levels[k]) if column.levels else f"{column.edges[k]:.4g} to {column.edges[k + 1]:.4g}"
+def _short(label: str) -> str:
+    return label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
