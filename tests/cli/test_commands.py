@@ -225,7 +225,7 @@ def test_the_report_is_one_file_that_needs_nothing_else(folder):
     page = (folder / "r.html").read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
     assert "prefers-color-scheme: dark" in page
-    head, _, script = page.partition("<script>")
+    head = page.partition("<script>")[0]
     assert "src=" not in head
     assert "href=" not in head.replace('href="data:,"', "")
     for text in (
@@ -240,10 +240,10 @@ def test_the_report_is_one_file_that_needs_nothing_else(folder):
         "Settings and versions",
     ):
         assert text in head
-    data = json.loads(script.rpartition("const PLOTS = ")[2].partition(";\nconst dark")[0].replace("\\u003c", "<"))
-    assert {"plot-values", "plot-rows", "plot-choice", "plot-way", "plot-spectrum", "plot-coverage"} <= set(data)
-    assert [one["name"] for one in data["plot-ranking"]["data"]][::2] == ["MatrixCompletion", "popularity"]
-    assert all(one["y"] == sorted(one["y"]) for one in data["plot-lengths"]["data"])  # longer lists recall more
+    data = json.loads(head.partition('id="plots">')[2].partition("</script>")[0])
+    assert {"values", "rows", "choice", "convergence", "spectrum", "coverage"} <= set(data)
+    assert [one["name"] for one in data["ranking"]["data"]][::2] == ["MatrixCompletion", "popularity"]
+    assert all(one["y"] == sorted(one["y"]) for one in data["lengths"]["data"])  # longer lists recall more
 
 
 @pytest.mark.needs("chromium")
