@@ -26,6 +26,7 @@ from helpers import (
 )
 from lorank import metrics
 from lorank.geometry import (
+    FIXED_RANK,
     DenseWeight,
     DiagonalWeight,
     FixedRank,
@@ -458,3 +459,25 @@ def test_two_weights_where_a_square_gradient_is_not_hermitian(dtype, backend):
     weights, _ = metrics.RowColumn(metrics.Fixed(0.3)).weights(G, 0.3)
     assert weights.right is not weights.left
     assert_close(weights.right.w, (epsilon + G.col_squares) ** 0.25, dtype)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_checked_point_stays_hermitian(order):
+    rng = np.random.default_rng(0)
+    U = np.asarray(np.linalg.qr(rng.standard_normal((12, 2)) + 1j * rng.standard_normal((12, 2)))[0], order=order)
+    X = FixedRank(U, np.array([2.0, 1.0]), U)
+    for dtype in (np.complex128, np.complex64):
+        found = FIXED_RANK.check_point(X, (12, 12), 2, dtype, X.backend)
+        assert found.hermitian
+        assert found.dtype == dtype
+    start = SimpleNamespace(U=U, s=X.s, V=U)
+    assert FIXED_RANK.check_point(FixedRank(start.U, start.s, start.V), (12, 12), 2, np.complex128, X.backend).hermitian
+
+
+def test_a_stored_point_stays_hermitian():
+    rng = np.random.default_rng(0)
+    X = FixedRank.semidefinite(rng.standard_normal((12, 2)))
+    arrays = {name: np.array(a) for name, a in FIXED_RANK.arrays(X).items()}  # as read from a file
+    assert FIXED_RANK.from_arrays(arrays, X.backend).hermitian
+    other = random_point(rng, (12, 12), 2, np.float64, X.backend)
+    assert not FIXED_RANK.from_arrays(FIXED_RANK.arrays(other), X.backend).hermitian

@@ -170,11 +170,6 @@ class TensorCompletion(lr.Problem):
         self.data, self.mask = data, mask
         super().__init__(data[mask], data.shape, operator_scale=mask.mean())
 
-    def forward(self, left, right):
-        raise NotImplementedError
-
-    adjoint = forward
-
     def gradient(self, X):
         return TuckerGradient(self, X)
 
@@ -234,3 +229,34 @@ def test_bad_ranks_and_points_are_refused():
         lr.solve(problem, (3, 2), lr.solvers.RCG(), start=start)
     with pytest.raises(ValueError, match="Tucker point of shape"):
         lr.solve(problem, (2, 2, 2), lr.solvers.RCG(), start=start)
+
+
+def test_the_default_solver_and_start_run_on_another_manifold():
+    problem, truth, _ = case()
+    problem.initial_point = lambda rank, rng: case()[2]
+    result = lr.solve(problem, truth.rank, tol=1e-8)
+    assert result.converged
+    assert truth.distance(result.X) < 1e-6 * truth.norm()
+
+
+@pytest.mark.parametrize("solver", ["prgd", "shampoo", "gauss-newton", "niht", "iht", lr.solvers.IRLS(), lr.solvers.ALS()])
+def test_solvers_for_matrices_are_refused_by_name(solver):
+    problem, truth, start = case()
+    with pytest.raises(lr.ParameterError, match=r"solver .* needs .*TensorCompletion has none"):
+        lr.solve(problem, truth.rank, solver, start=start)
+
+
+@pytest.mark.parametrize("start", [None, "spectral", "rescaled", lr.starts.Staged()])
+def test_starts_for_matrices_are_refused_by_name(start):
+    problem, truth, _ = case()
+    with pytest.raises(lr.ParameterError, match=r"start .* needs a FixedRankManifold .*TensorCompletion has none"):
+        lr.solve(problem, truth.rank, start=start)
+
+
+def test_rank_search_and_checks_of_matrices_are_refused_by_name():
+    problem, _, _ = case()
+    with pytest.raises(lr.ParameterError, match=r"rank 'auto' needs"):
+        lr.solve(problem, "auto")
+    for test in (lr.testing.dot_test, lr.testing.check_gradient):
+        with pytest.raises(lr.ParameterError, match=r"problem needs .*TensorCompletion has none"):
+            test(problem, rank=2)

@@ -107,16 +107,16 @@ def spoiled(a, place, value):
     [
         ({"y": spoiled(Y, 4, -0.5)}, r"y\[4\] = -0\.5 is negative, and \|A x\|\^2 cannot be: .*numpy\.maximum\(y, 0\)"),
         ({"y": Y + 0j}, r"y is complex: phase retrieval takes intensities \|A x\|\^2, which are real"),
-        ({"y": spoiled(Y, 4, np.nan)}, r"y\[4\] is not finite: leave out what was not measured"),
+        ({"y": spoiled(Y, 4, np.nan)}, r"y\[4\] is not finite"),
         ({"y": spoiled(Y, 0, np.inf)}, r"y\[0\] is not finite"),
-        ({"A": spoiled(A, (7, 2), np.nan)}, r"A\[7, 2\] is not finite: leave out what was not measured"),
+        ({"A": spoiled(A, (7, 2), np.nan)}, r"A\[7, 2\] is not finite"),
         ({"A": spoiled(A + 0j, (0, 1), complex(0, np.inf))}, r"A\[0, 1\] is not finite"),
         ({"y": Y[:5]}, r"A makes 9 measurements and y has 5: there must be one for each"),
         ({"y": Y[:, None]}, r"y must be one-dimensional, got shape \(9, 1\)"),
         ({"y": 5}, r"y must be one-dimensional, got shape \(\)"),
         ({"y": []}, r"y is empty"),
         ({"y": "abc"}, r"y must be numbers, got <U3"),
-        ({"y": np.ma.masked_less(Y, 3)}, r"y is a masked array: leave out what was not measured"),
+        ({"y": np.ma.masked_less(Y, 3)}, r"y is a masked array"),
         ({"A": Y}, r"A must be an \(m, n\) array, one measurement a row: got shape \(9,\)"),
         ({"A": A[None]}, r"A must be an \(m, n\) array, one measurement a row: got shape \(1, 9, 3\)"),
         ({"A": np.zeros((9, 0))}, r"A is empty, of shape \(9, 0\)"),
@@ -173,7 +173,7 @@ def adjoint_times(w):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"apply": A}, r"apply must be a function, apply\(v\), which gives A v for an \(n, k\) array v: got ndarray"),
+        ({"apply": A}, r"apply must be a function, apply\(v\).*got ndarray"),
         ({"adjoint": None}, r"adjoint must be a function, adjoint\(w\), .*: got NoneType"),
         ({"apply": lambda v, w: v}, r"apply must be a function apply\(v\), .*: got a lambda\(v, w\)"),
         (
@@ -279,5 +279,5 @@ def test_functions_may_work_in_place():
 
 def test_entries_of_the_signal_that_no_measurement_touches_are_named():
     blind = np.where(np.arange(3) == 1, 0.0, A)
-    with pytest.warns(UserWarning, match="no measurement touches entry 1: what is found there says nothing"):
+    with pytest.warns(UserWarning, match="entry 1"):
         lr.PhaseRetrieval.from_functions(lambda v: blind @ v, lambda w: blind.T @ w, Y, 3, dtype=float, check=True)

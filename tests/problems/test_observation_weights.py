@@ -147,7 +147,7 @@ def test_zero_weights_are_not_observed(backend):
         ([1, np.nan, 1], r"weights\[1\] = nan"),
         ([1, np.inf, 1], r"weights\[1\] = inf"),
         ([0, 0, 0], "all weights are zero"),
-        ([1, 1e-20, 1], r"weights\[1\] = 1.0e-20 beside a largest of 1.0e\+00"),
+        ([1, 1e-20, 1], r"weights\[1\] = 1.0e-20"),
         ([1e300, 1e300, 1e300], "the largest weight is 1.0e\\+300: divide the weights by"),
         ([1, 1j, 1], "weights are complex"),
         (["a", "b", "c"], "weights must be numbers"),

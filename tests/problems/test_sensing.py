@@ -280,10 +280,10 @@ def spoiled(a, place, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"A": spoiled(A3, (4, 2, 1), np.nan)}, r"A\[4, 2, 1\] is not finite: leave out what was not measured"),
+        ({"A": spoiled(A3, (4, 2, 1), np.nan)}, r"A\[4, 2, 1\] is not finite"),
         ({"A": spoiled(A2, (4, 5), np.inf), "shape": (3, 2)}, r"A\[4, 5\] is not finite"),
         ({"A": spoiled(A3 + 0j, (0, 0, 1), complex(0, -np.inf))}, r"A\[0, 0, 1\] is not finite"),
-        ({"y": spoiled(Y, slice(7, None), np.nan)}, r"y\[7\] is not finite: leave out what was not measured"),
+        ({"y": spoiled(Y, slice(7, None), np.nan)}, r"y\[7\] is not finite"),
         ({"y": spoiled(Y, 0, -np.inf)}, r"y\[0\] is not finite"),
         ({"y": Y[:8]}, r"A holds 9 matrices and y 8 measurements: there must be one for each"),
         ({"A": A3[:4]}, r"A holds 4 matrices and y 9 measurements"),
@@ -297,7 +297,7 @@ def spoiled(a, place, value):
         ({"A": A2, "shape": (3.5, 2)}, r"shape must be a pair of integers \(n1, n2\), got \(3\.5, 2\)"),
         ({"A": A2, "shape": "32"}, r"shape must be a pair of integers"),
         ({"A": A2, "shape": (-3, -2)}, r"shape must be a pair of positive integers, got \(-3, -2\)"),
-        ({"A": np.ma.masked_less(A3, 0)}, r"A is a masked array: leave out what was not measured"),
+        ({"A": np.ma.masked_less(A3, 0)}, r"A is a masked array"),
         ({"y": np.ma.masked_less(Y, 3)}, r"y is a masked array"),
         ({"A": [["a", "b"]]}, r"A must be numbers, got <U1"),
         ({"A": scipy.sparse.csr_array(A2), "shape": (3, 2)}, r"A is a sparse matrix: pass A\.toarray\(\).*from_functions"),
@@ -329,7 +329,7 @@ def needs_three(left, right, third):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"forward": A3}, r"forward must be a function, forward\(left, right\), which gives .*: got ndarray"),
+        ({"forward": A3}, r"forward must be a function, forward\(left, right\).*: got ndarray"),
         ({"adjoint": None}, r"adjoint must be a function, adjoint\(p\), .*: got NoneType"),
         ({"forward": lambda X: np.ones(9)}, r"forward must be a function forward\(left, right\), .*: got a lambda\(X\)"),
         ({"forward": needs_three}, r"forward\(left, right\), .*: got needs_three\(left, right, third\)"),
@@ -427,7 +427,7 @@ def test_rows_and_columns_that_no_measurement_touches_are_named(form, backend):
     A[:, [2, 5]] = 0
     A[:, :, 7] = 0
     blind = functions(A, form)
-    with pytest.warns(UserWarning, match="no measurement touches rows 2, 5 and column 7: what is found there says nothing"):
+    with pytest.warns(UserWarning, match="rows 2, 5 and column 7"):
         lr.Sensing.from_functions(*blind, np.ones(90), (9, 8), check=True, backend=backend)
     lr.Sensing.from_functions(*blind, np.ones(90), (9, 8), backend=backend)  # on request alone: warnings are errors here
     A[:, [2, 5]], A[:, :, 7] = 1e-6, 1e-6  # faint, but measured
@@ -437,5 +437,5 @@ def test_rows_and_columns_that_no_measurement_touches_are_named(form, backend):
 def test_of_many_rows_some_are_named():
     A = np.random.default_rng(1).standard_normal((40, 9, 4))
     A[:, 1:] = 0
-    with pytest.warns(UserWarning, match="no measurement touches rows 1, 2, 3, 4, 5 and 3 others: "):
+    with pytest.warns(UserWarning, match="rows 1, 2, 3, 4, 5 and 3 others"):
         lr.Sensing.from_functions(*functions(A), np.ones(40), (9, 4), check=True)

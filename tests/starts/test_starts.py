@@ -11,8 +11,7 @@ from lorank.backends import backend_of
 from lorank.problems.capabilities import HasRankOnePoint, supports
 from lorank.starts import STARTS, Continuation, Staged
 from lorank.starts.rank_growth import fit, grow
-from lorank.starts.spectral import ROUGHLY
-from lorank.starts.trimmed import trimmed_pairs
+from lorank.starts.spectral import COARSE, trimmed_pairs
 
 
 def dense_residual(problem, X):
@@ -118,7 +117,7 @@ def test_staged_fits_rank_one_by_steps_where_the_model_has_no_way_of_its_own():
     plain, rng = Plain(), np.random.default_rng(0)
     assert not supports(plain, HasRankOnePoint)
     X = Staged(iterations=4)(plain, 3, np.random.default_rng(0))
-    Y = grow(plain, fit(plain, ROUGHLY(plain, 1, rng), 4, 4), 2, rng, tol=0.2 * 2**0.5)
+    Y = grow(plain, fit(plain, COARSE(plain, 1, rng), 4, 4), 2, rng, tol=0.2 * 2**0.5)
     np.testing.assert_array_equal(X.to_dense(), Y.to_dense())
 
 
@@ -126,7 +125,7 @@ def test_staged_fits_rank_one_by_steps_where_rows_differ_much_in_size():
     problem, _ = lr.datasets.random_completion(80, 60, 3, oversampling=4, factors="ill-scaled", spread=1.0, seed=1)
     assert problem.rescaled() is not None
     rng = np.random.default_rng(0)
-    X = grow(problem, fit(problem, ROUGHLY(problem, 1, rng), 3, 3), 2, rng)
+    X = grow(problem, fit(problem, COARSE(problem, 1, rng), 3, 3), 2, rng)
     np.testing.assert_array_equal(Staged()(problem, 3, np.random.default_rng(0)).to_dense(), X.to_dense())
 
 
@@ -209,7 +208,7 @@ def test_continuation_of_a_full_table_is_the_truncated_svd(dtype, backend):
 def test_continuation_is_growing_and_fitting_in_turn():
     problem, _ = lr.datasets.random_completion(40, 30, 3, oversampling=4, seed=1)
     rng = np.random.default_rng(0)
-    X = ROUGHLY(problem, 1, rng)
+    X = COARSE(problem, 1, rng)
     for _ in range(2):
         X = grow(problem, fit(problem, X, 5, 30), 1, rng)
     Y = Continuation()(problem, 3, np.random.default_rng(0))

@@ -15,8 +15,7 @@ from ..common.checks import check, one_of, optional, whole
 from ..losses import Loss, resolve_loss
 from ..problems import Completion
 from ..problems.completion import Precision
-from ..problems.input_checks import as_shape
-from ..problems.loss_checks import check_merging
+from ..problems.input_checks import as_shape, check_merging
 from .building import build
 from .folder import Folder, open_folder
 from .frames import FrameSource

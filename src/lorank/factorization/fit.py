@@ -19,7 +19,7 @@ from ..loop.state import State
 from ..loop.stopping import Divergence, Iterations, Rule
 from ..losses import Loss
 from ..problems import Completion, Problem
-from ..problems.entry_checks import RepeatedPairs
+from ..problems.input_checks import RepeatedPairs
 from .als import Penalty, RegularizedALS, total_weight
 from .factors import Factors, zero_factors
 from .feature_priors import Features

@@ -139,8 +139,9 @@ class FixedRankManifold:
         return {"U": X.U, "s": X.s, "V": X.V}
 
     def from_arrays(self, arrays: dict[str, Array], backend: Arrays) -> FixedRank:
-        U, s, V = (backend.asarray(arrays[name]) for name in "UsV")
-        return FixedRank(U, s, V, backend)
+        U, s = backend.asarray(arrays["U"]), backend.asarray(arrays["s"])
+        hermitian = arrays["U"].shape == arrays["V"].shape and bool((arrays["U"] == arrays["V"]).all())
+        return FixedRank(U, s, U if hermitian else backend.asarray(arrays["V"]), backend)
 
     def check_point(self, X: Any, shape: tuple[int, ...], rank: int, dtype: Any, backend: Arrays) -> FixedRank:
         if not isinstance(X, FixedRank):
@@ -171,8 +172,9 @@ class FixedRankManifold:
                     f"start.{name} has no orthonormal columns (off by {off:.1e}): make a point with "
                     "FixedRank.from_factors(left, right)"
                 )
-        real = np.zeros(0, dtype).real.dtype
-        return FixedRank(backend.asarray(X.U, dtype), backend.asarray(X.s, real), backend.asarray(X.V, dtype), backend)
+        U = backend.asarray(X.U, dtype)
+        V = U if X.hermitian else backend.asarray(X.V, dtype)  # a Hermitian point stays one
+        return FixedRank(U, backend.asarray(X.s, np.zeros(0, dtype).real.dtype), V, backend)
 
 
 FIXED_RANK = FixedRankManifold()

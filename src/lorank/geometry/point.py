@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends import Array, Arrays, as_owned, backend_of
-from ..common.checks import FLOAT_TYPE, SHAPE, ParameterError, check, counted, shown
-from .factor_checks import check_rank, matrix_of_numbers
+from ..common.checks import FLOAT_TYPE, SHAPE, ParameterError, check, counted, shown, whole
 from .matrix_interface import MatrixInterface
 
 if TYPE_CHECKING:
@@ -65,14 +64,14 @@ class FixedRank(MatrixInterface):
     def from_factors(cls, left: Array, right: Array, rank: int | None = None, backend: Arrays | None = None) -> FixedRank:
         """The point ``left right^H``, truncated to ``rank`` (by default the factors' width)."""
         if backend is None:  # a user's factors
-            left, right = matrix_of_numbers(left, "left"), matrix_of_numbers(right, "right")
+            left, right = _matrix(left, "left"), _matrix(right, "right")
             if left.shape[1] != right.shape[1]:
                 raise ValueError(
                     f"left and right must be alike in width: got {left.shape[1]} and {counted(right.shape[1], 'column')}"
                 )
             backend = backend_of(left)
         if rank is not None:
-            check_rank(rank, left.shape[1])
+            _check_rank(rank, left.shape[1])
         (q1, k1), (q2, k2) = backend.qrs([left, right])
         u, s, v = backend.svd(k1 @ k2.conj().T)
         r = left.shape[1] if rank is None else rank
@@ -81,9 +80,9 @@ class FixedRank(MatrixInterface):
     @classmethod
     def from_dense(cls, a: Array, rank: int, backend: Arrays | None = None) -> FixedRank:
         """The best approximation of rank ``rank`` to a dense matrix."""
-        a = matrix_of_numbers(a, "a") if backend is None else a
+        a = _matrix(a, "a") if backend is None else a
         backend = backend_of(a) if backend is None else backend
-        check_rank(rank, min(a.shape))
+        _check_rank(rank, min(a.shape))
         u, s, v = backend.svd(backend.asarray(a))
         return cls(backend.asarray(u[:, :rank]), s[:rank], backend.asarray(v[:, :rank]), backend)
 
@@ -93,7 +92,7 @@ class FixedRank(MatrixInterface):
         check("shape", tuple(shape) if isinstance(shape, Sequence) else shape, SHAPE)
         if max(shape) >= 2**31:
             raise ParameterError("shape", f"must have sides below 2^31, got {shown(shape)}")
-        check_rank(rank, min(shape))
+        _check_rank(rank, min(shape))
         check("dtype", dtype, FLOAT_TYPE)
         backend = backend_of(None) if backend is None else backend
         u, v = (backend.eye(n, dtype, rank) for n in shape)
@@ -102,10 +101,10 @@ class FixedRank(MatrixInterface):
     @classmethod
     def semidefinite(cls, factor: Array, rank: int | None = None, backend: Arrays | None = None) -> FixedRank:
         """The Hermitian point ``factor factor^H``, truncated to ``rank``. It holds one factor for both sides."""
-        factor = matrix_of_numbers(factor, "factor") if backend is None else factor
+        factor = _matrix(factor, "factor") if backend is None else factor
         backend = backend_of(factor) if backend is None else backend
         if rank is not None:
-            check_rank(rank, factor.shape[1])
+            _check_rank(rank, factor.shape[1])
         q, k = backend.qr(factor)
         u, s, _ = backend.svd(k)
         r = factor.shape[1] if rank is None else rank
@@ -250,3 +249,33 @@ def _indices(a: Any, n: int, name: str) -> Array:
         k = backend.first((a.ravel() < 0) | (a.ravel() >= n))
         raise ValueError(f"{name}[{k}] = {a.ravel()[k]} is outside 0 .. {n - 1}")
     return a
+
+
+def _matrix(a: Any, name: str) -> Array:
+    """A finite, non-empty floating-point matrix, or an error that names the parameter."""
+    if np.ma.isMaskedArray(a):
+        raise ParameterError(name, "is a masked array: see Completion.from_dense for a matrix with gaps")
+    if hasattr(a, "tocoo"):
+        raise ParameterError(name, f"is a sparse matrix: pass {name}.toarray(), or see Completion.from_sparse")
+    try:
+        a = as_owned(a)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(name, f"must be a matrix of numbers: {error}") from None
+    backend = backend_of(a)
+    dtype = backend.dtype(a)
+    if dtype.kind not in "biufc":
+        raise ParameterError(name, f"must be a matrix of numbers, got {dtype}")
+    if a.ndim != 2 or 0 in a.shape:
+        raise ParameterError(name, f"must be a matrix with at least one row and one column, got shape {tuple(a.shape)}")
+    if dtype not in (np.float32, np.float64, np.complex64, np.complex128):
+        a = backend.astype(a, np.complex128 if dtype.kind == "c" else np.float64)
+    if not backend.all_finite(a):
+        raise ParameterError(name, "holds nan or inf")
+    return a
+
+
+def _check_rank(rank: Any, top: int) -> None:
+    """Raise an error where the rank is not an integer from 1 to ``top``."""
+    check("rank", rank, whole(1))
+    if rank > top:
+        raise ParameterError("rank", f"must lie between 1 and {top}, got {rank}")

@@ -15,9 +15,9 @@ import numpy as np
 from ..backends import Array, Backend, backend_of, get_backend
 from ..common.checks import ParameterError, counted, shown, whole
 from ..geometry import FixedRank
-from ..problems.function_checks import check_function, check_pair
-from ..problems.input_checks import FLOATS, check_operator_scale, finite_array, functions_of_numpy
+from ..problems.input_checks import FLOATS, check_function, check_operator_scale, finite_array, functions_of_numpy
 from ..problems.problem import MatrixProblem
+from ..problems.testing import check_pair
 from .gradient import DiagonalForm, PhaseGradient
 from .gram import GramOperator, RoughGram, gram_operator
 from .linear_maps import DiffractionMap, FunctionMap, LinearMap, MatrixMap

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..geometry import FixedRank
+from ..common.checks import ParameterError
+from ..geometry import FixedRank, FixedRankManifold
 from ..loop.result import RankTrial
 from ..loop.runner import Interrupted, limit_threads
 from ..problems import Problem
-from ..problems.capabilities import HasSplit, supports
+from ..problems.capabilities import HasSplit, missing, supports
 from ..starts.rank_growth import fit, grow
 from ..starts.spectral import Spectral
 
@@ -43,6 +44,8 @@ def find_rank(problem: Problem, tol: float, rng: np.random.Generator) -> Found:
 
     Rank by rank on the rest of the measurements, each from the rank before and the leading singular pair of what it left over.
     """
+    if not supports(problem, FixedRankManifold):
+        raise ParameterError("rank", f"'auto' {missing(problem, FixedRankManifold)}; give the rank")
     if problem.y_norm == 0:
         return Found(1, ())
     path: list[RankTrial] = []

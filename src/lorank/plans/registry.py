@@ -11,10 +11,12 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..common.checks import check, did_you_mean
+from ..geometry import FixedRankManifold
 from ..loop.runner import SOLVER, Solver
 from ..loop.steps import Constant, Exact
 from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
 from ..problems import Problem
+from ..problems.capabilities import supports
 from ..solvers.gauss_newton import GaussNewton
 from ..solvers.iht import IHT, NIHT
 from ..solvers.rcg import RCG
@@ -84,6 +86,8 @@ def resolve_solver(solver: str | Solver, problem: Problem, rank: Any) -> Solver:
         for suits, make in _defaults:
             if suits(problem, rank):
                 return make()
+        if not supports(problem, FixedRankManifold):
+            return named_solver("rcg")  # the only part of the default that other manifolds have
     return named_solver(name)
 
 

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,13 +17,21 @@ from ..common.checks import check, counted, one_of
 from ..geometry import FixedRank, Tangent
 from ..losses import ROBUST, Cauchy, Loss, Objective, resolve_loss
 from .capabilities import RescaledProblem, SinglePrecisionProblem
-from .completion_gradient import SampledGradient
-from .entry_checks import Duplicates, check_finite, check_range, check_shape, index_array, merge, value_array, weight_array
-from .given_order import Given
+from .completion_gradient import LossGradient, SampledGradient
 from .gradient import Gradient
-from .input_checks import plain_array
-from .loss_checks import check_merging, with_exposure
-from .loss_gradient import LossGradient
+from .input_checks import (
+    Duplicates,
+    check_finite,
+    check_merging,
+    check_range,
+    check_shape,
+    index_array,
+    merge,
+    plain_array,
+    value_array,
+    weight_array,
+    with_exposure,
+)
 from .problem import MatrixProblem
 
 BLOCK_NUMBERS = 1 << 24  # of a preconditioner, 128 MB in double precision: more only up to four for each observation
@@ -133,7 +141,7 @@ class Completion(MatrixProblem):
             values, self.loss = self.loss.prepare(values, backend_of(values))
         if exposure is not None:
             values, weights = with_exposure(self.loss, exposure, values, weights)
-        self._given = Given(len(values))
+        self._given = GivenOrder(len(values))
         if weights is not None:
             weights = weight_array(weights, len(values))
             keep = weights > 0
@@ -392,7 +400,7 @@ class Completion(MatrixProblem):
         """A vector, one number per observation, as a NumPy array in the order in which the observations were given; repeated
         ones have the same number, and those of weight 0 are ``missing``. Row by row where that order is not known any more.
         """
-        given: Given | None = getattr(self, "_given", None)
+        given: GivenOrder | None = getattr(self, "_given", None)
         return self.backend.to_numpy(p) if given is None else given.restored(self.backend.to_numpy(p), missing)
 
     def against_outliers(self) -> Completion:
@@ -469,6 +477,44 @@ class Completion(MatrixProblem):
                     f"{'it comes' if one else 'they come'} back as zeros",
                     stacklevel=3,
                 )
+
+
+@dataclass(frozen=True)
+class GivenOrder:
+    """The order in which a user passed observations, to undo their sorting.
+
+    Attributes
+    ----------
+    m : int
+        Number of observations passed.
+    kept : (m,) bool array or None
+        Observations of positive weight; None for all.
+    order : array or range or None
+        Position among those of each sorted observation.
+    repeated : array or None
+        Sorted observations whose successor has the same pair of indices.
+    """
+
+    m: int
+    kept: np.ndarray | None = None
+    order: np.ndarray | range | None = None
+    repeated: np.ndarray | None = None
+
+    def restored(self, p: np.ndarray, missing: Any) -> np.ndarray:
+        """One number per sorted observation, in the order of the user; ``missing`` for those of weight 0."""
+        if self.order is None:
+            return p
+        if self.repeated is not None and len(self.repeated):
+            first = np.ones(len(self.order), bool)
+            first[self.repeated + 1] = False
+            p = p[np.cumsum(first) - 1]
+        kept = np.empty_like(p)
+        kept[np.asarray(self.order)] = p
+        if self.kept is None:
+            return kept
+        found = np.full(self.m, missing, p.dtype)
+        found[self.kept] = kept
+        return found
 
 
 def _sizes(count: Array, squares: Array) -> Array:

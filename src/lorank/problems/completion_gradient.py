@@ -1,31 +1,59 @@
-"""The gradient of completion: fused passes over the observed entries."""
+"""Gradients of matrix completion: fused passes for least squares, products with slopes for other losses."""
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..backends import Array, Vector
 from ..geometry import FixedRank, Tangent
-from .pattern_gradient import PatternGradient
+from .gradient import Gradient
 
 if TYPE_CHECKING:
     from .completion import Completion
 
-ROUGH = 1e-3  # relative residuals above this allow errors of float32's size, some 1e-7, in a gradient
+MIXED_ABOVE = 1e-3  # relative residual above which float32 gathers suffice: their errors in a gradient are about 1e-7
+
+
+class PatternGradient(Gradient):
+    """A sparse gradient: the vector ``dual`` on the pattern of the observations."""
+
+    problem: Completion
+
+    @functools.cached_property
+    def residual(self) -> Vector:
+        """``A X - y`` on the pattern."""
+        return self.problem.observations.residual(self.X.U * self.X.s, self.X.V)
+
+    @functools.cached_property
+    def _products(self) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        return self.problem.products(self.dual)
+
+    def times(self, v: Array) -> Array:
+        return self._products[0](v)
+
+    def adjoint_times(self, u: Array) -> Array:
+        return self._products[1](u)
+
+    def outer(self) -> tuple[Array, Array]:
+        return self.problem.observations.outer(self.dual)
 
 
 class SampledGradient(PatternGradient):
-    """The gradient of completion, by fused passes: one gives ``G V`` and row norms, the other ``G^H U`` and column norms."""
+    """Gradient for least squares: one pass gives ``G V`` and row norms, another ``G^H U`` and column norms.
 
-    def __init__(self, problem: Completion, X: FixedRank, rough: bool = False) -> None:
+    With ``mixed`` the passes gather factors in float32 until the residual needs more digits.
+    """
+
+    def __init__(self, problem: Completion, X: FixedRank, mixed: bool = False) -> None:
         super().__init__(problem, X)
-        self._passes = problem.observations.rough if rough else problem.observations
+        self._passes = problem.observations.rough if mixed else problem.observations
 
     def at(self, X: FixedRank) -> SampledGradient:
         problem = self.problem
-        far = problem.precision == "auto" and self.residual_norm > ROUGH * problem.y_norm
+        far = problem.precision == "auto" and self.residual_norm > MIXED_ABOVE * problem.y_norm
         return SampledGradient(problem, X, far or problem.precision == "mixed")
 
     def weighted(self, weights: Vector) -> SampledGradient:
@@ -38,14 +66,14 @@ class SampledGradient(PatternGradient):
         observations = self.problem.observations
         if self._passes is observations or self.problem.precision == "mixed":
             return found
-        if math.sqrt(float(found[2].sum())) > 1e-2 * ROUGH * self.problem.y_norm:
+        if math.sqrt(float(found[2].sum())) > 1e-2 * MIXED_ABOVE * self.problem.y_norm:
             return found
-        self._passes = observations  # a long step, and few of the residual's digits are left
+        self._passes = observations  # a long step has left too few digits of the residual
         return self._passes.gradient_rows(self.X.U, self.X.s, self.X.V)
 
     @functools.cached_property
     def _by_cols(self) -> tuple[Array, Array]:
-        _ = self._by_rows  # first: it may find that all digits are needed
+        _ = self._by_rows  # first: it may switch to full precision
         return self._passes.gradient_cols(self.X.U, self.X.s, self.X.V)
 
     @property
@@ -78,4 +106,27 @@ class SampledGradient(PatternGradient):
         return self.problem.observations.weights
 
     def squared_image_norm(self, xi: Tangent) -> float:
-        return self.problem.squared_image_norm(xi)  # a fused pass, weights and all
+        return self.problem.squared_image_norm(xi)  # a fused pass that includes the weights
+
+
+class LossGradient(PatternGradient):
+    """Gradient for a general loss: the slopes of the loss take the place of the residuals."""
+
+    def weighted(self, weights: Vector) -> Gradient:
+        problem = self.problem
+        return problem.squares(problem.observations.with_weights(weights)).gradient(self.X)
+
+    def quadratic_model(self) -> Completion:
+        return self.problem.squares(self.problem.observations.with_weights(self.curvature))
+
+    @functools.cached_property
+    def _squares(self) -> tuple[Array, Array]:
+        return self.problem.observations.squares(self.dual)
+
+    @property
+    def row_squares(self) -> Array:  # type: ignore[override]
+        return self._squares[0]
+
+    @property
+    def col_squares(self) -> Array:  # type: ignore[override]
+        return self._squares[1]

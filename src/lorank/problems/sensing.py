@@ -12,10 +12,10 @@ import numpy as np
 
 from ..backends import Array, Backend, backend_of, get_backend
 from ..common.checks import NUMBER, POSITIVE, ParameterError, counted, shown
-from .function_checks import check_function, check_pair
 from .gradient import Gradient
-from .input_checks import as_shape, check_operator_scale, finite_array, functions_of_numpy, measurement_vector
+from .input_checks import as_shape, check_function, check_operator_scale, finite_array, functions_of_numpy, measurement_vector
 from .problem import MatrixProblem
+from .testing import check_pair
 
 BLOCK = 8 << 20  # bytes of A that one step of a pass takes: read once from memory, used twice from the cache
 

@@ -1,4 +1,4 @@
-"""Linear least squares on a tangent space, by preconditioned conjugate gradients: the inside of second order methods."""
+"""Linear least squares on a tangent space by preconditioned conjugate gradients, the inner solver of second order methods."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..problems import MatrixProblem
 
 @dataclass(frozen=True)
 class Damping:
-    """The penalty ``sum core_ij |M_ij|^2 + sum side_j (|Up_j|^2 + |Vp_j|^2)`` on a tangent vector.
+    """Tikhonov penalty ``sum core_ij |M_ij|^2 + sum side_j (|Up_j|^2 + |Vp_j|^2)`` on a tangent vector.
 
     Attributes
     ----------
     core : (r, r) array
     side : (r,) array
-        One number for each column of Up and of Vp.
+        One coefficient for each column of Up and of Vp.
     """
 
     core: Array
@@ -33,15 +33,18 @@ class Damping:
 
     def __call__(self, xi: Tangent) -> Tangent:
         side = xi.X.backend.values(self.side)
-        return Tangent(xi.X, xi.M * self.core, xi.Up * side, xi.Vp * side)
+        Up = xi.Up * side
+        return Tangent(xi.X, xi.M * self.core, Up, Up if xi.hermitian else xi.Vp * side)
 
 
 class TangentSystem:
-    """Minimises ``|A xi - b|^2`` plus a damping over the tangent vectors xi at X.
+    """Minimize ``|A xi - b|^2`` plus a damping over the tangent vectors xi at X.
 
-    The preconditioner is, where the problem knows them (:meth:`Problem.blocks`), a small matrix for each row and each column,
-    solved on both sides and added up (:class:`~lorank.geometry.BlockInverses`); else the numbers of measurements of rows and
-    columns (:class:`~lorank.metrics.Counts`), where these are known; else ``operator_scale`` plus the damping.
+    The preconditioner is the first of these that the model has: diagonal blocks of ``A* A``
+    (:class:`~lorank.geometry.BlockInverses`), their expectations from the numbers of measurements of rows and columns
+    (:class:`~lorank.geometry.ExpectedInverses`), or ``operator_scale`` plus the damping.
+
+    Hermitian right-hand sides at Hermitian points give Hermitian solutions; there ``A* p`` must be Hermitian for real p.
     """
 
     def __init__(self, problem: MatrixProblem, X: FixedRank, damping: Damping, curvature: Vector | None = None) -> None:
@@ -50,39 +53,47 @@ class TangentSystem:
         if self._inverses is None:
             self._inverses = ExpectedInverses.of(X, count_weights(problem), damping.side / problem.operator_scale)
 
-    def pull_back(self, p: Array) -> Tangent:
-        """``P_T A* p``."""
+    def pull_back(self, p: Array, hermitian: bool = False) -> Tangent:
+        """``P_T A* p``; with ``hermitian`` as a Hermitian vector, for real p at a Hermitian X."""
         X = self.X
         times, adjoint_times = self.problem.products(p)
         left = times(X.V)
-        return Tangent.project(X, left, adjoint_times(X.U), X.backend.gram(X.U, left))
+        right = left if hermitian else adjoint_times(X.U)
+        return Tangent.project(X, left, right, X.backend.gram(X.U, left))
 
     def apply(self, xi: Tangent) -> Tangent:
-        """``P_T A* C A xi`` plus the damping, C the curvature of the objective."""
+        """``P_T A* C A xi`` plus the damping, with C the curvature of the objective."""
         image = self.problem.forward(*xi.factors())
-        return self.pull_back(image if self.curvature is None else self.curvature * image) + self.damping(xi)
+        if xi.hermitian and self.X.backend.is_complex(image):
+            image = image.real  # up to rounding
+        image = image if self.curvature is None else self.curvature * image
+        return self.pull_back(image, xi.hermitian) + self.damping(xi)
 
     def precondition(self, xi: Tangent) -> Tangent:
         """An approximate inverse of :meth:`apply`, Hermitian and positive definite."""
-        operator_scale, d, X = self.problem.operator_scale, self.damping, self.X
+        found = self._precondition(xi)
+        return Tangent(self.X, (found.M + found.M.conj().T) / 2, found.Up, found.Up) if xi.hermitian else found
+
+    def _precondition(self, xi: Tangent) -> Tangent:
+        scale, d, X = self.problem.operator_scale, self.damping, self.X
         if self._inverses is None:
-            side = X.backend.values(operator_scale + d.side)
-            return Tangent(X, xi.M / (operator_scale + d.core), xi.Up / side, xi.Vp / side)
+            side = X.backend.values(scale + d.side)
+            return Tangent(X, xi.M / (scale + d.core), xi.Up / side, xi.Vp / side)
         left, right = X.backend.minus(xi.Up, X.U, -xi.M), X.backend.minus(xi.Vp, X.V, -xi.M.conj().T)  # xi V and xi^H U
         return self._inverses.solve(X, left, right)
 
     def solve(self, rhs: Tangent, xi: Tangent | None = None, *, tol: float = 1e-2, max_steps: int = 300) -> tuple[Tangent, int]:
-        """The solution of ``apply(xi) = rhs`` and the number of steps.
+        """The solution of ``apply(xi) = rhs`` and the number of conjugate gradient steps.
 
         Parameters
         ----------
         rhs : Tangent
         xi : Tangent, optional
-            Where to begin; zero by default.
+            Initial value, by default zero.
         tol : float
-            Ends when the residual, in the preconditioner's norm, is that share of the first one.
+            Reduction of the residual in the norm of the preconditioner.
         max_steps : int
-            The most steps.
+            Largest number of steps.
         """
         left = rhs if xi is None else rhs + -self.apply(xi)
         xi = 0.0 * rhs if xi is None else xi
@@ -92,7 +103,7 @@ class TangentSystem:
         while count < max_steps and size > tol**2 * first:
             image = self.apply(direction)
             curvature = inner(direction, image)
-            if not curvature > 0:  # rounding, or nothing left to do
+            if not curvature > 0:  # rounding, or a zero residual
                 break
             alpha = size / curvature
             xi, left = (xi + alpha * direction).computed(), (left + -alpha * image).computed()

@@ -1,10 +1,9 @@
-"""Starting points, one kind a file."""
+"""Initial points for solvers."""
 
-from .continuation import Continuation
 from .protocol import Start
 from .registry import STARTS
 from .rescaled import RescaledStart
 from .spectral import Spectral
-from .staged import Staged
+from .staged import Continuation, Staged
 
 __all__ = ["STARTS", "Continuation", "RescaledStart", "Spectral", "Staged", "Start"]

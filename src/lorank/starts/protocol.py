@@ -1,4 +1,4 @@
-"""What a start is to a solver."""
+"""Protocol of starts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..problems import Problem
 
 
 class Start(Protocol):
-    """A starting point: a function of the problem, the rank and a random generator.
+    """An initial point as a function of the problem, the rank and a random generator.
 
     Examples
     --------
-    Any function of problem, rank and random generator that gives a point:
+    A user's own start:
 
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
@@ -25,4 +25,6 @@ class Start(Protocol):
     True
     """
 
-    def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank: ...
+    def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
+        """A point of that rank on the manifold of the problem."""
+        ...

@@ -1,4 +1,4 @@
-"""Going on from a point: conjugate gradient steps at its rank, and further singular pairs."""
+"""Steps of staged starts: conjugate gradients at a fixed rank, and more singular pairs from the residual."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from ..metrics import Counts
 from ..problems import Problem
 from ..problems.capabilities import TightFrame, supports
 from ..solvers.rcg import RCG
-from .spectral import leading
-from .trimmed import trimmed_pairs
+from .spectral import leading, trimmed_pairs
 
-HIDING = 0.7  # relative residual: rank 1 that leaves more over is less than half of the data
+DOMINANT_BELOW = 0.7  # relative residual: a rank-1 fit above it explains less than half of the data
 
 
 def fit(problem: Problem, X: FixedRank, settle: int, max_steps: int, *, tol: float = 0.0, fall: float = 0.9) -> FixedRank:
-    """X after conjugate gradient steps at its rank: until ``settle`` of them leave more than ``fall`` of the residual, or the
-    relative residual is ``tol`` or rounding, and at most ``max_steps``.
+    """X after at most ``max_steps`` conjugate gradient steps at its rank.
+
+    They stop when ``settle`` steps leave more than ``fall`` of the residual, or the relative residual is below ``tol`` or
+    rounding.
     """
     tol = max(tol, 100 * float(np.finfo(X.dtype).eps))
     return run(
@@ -39,8 +40,9 @@ def grow(
     dtype: Any = None,
     unit: float = 1.0,
 ) -> FixedRank:
-    """X with ``more`` further singular pairs: the leading ones of the negative gradient, with the step that fits them best.
-    The point comes back times ``unit``, in that dtype, by default the problem's.
+    """X with ``more`` leading singular pairs of the negative gradient added, times the step of best fit.
+
+    The result is multiplied by ``unit`` and has that dtype, by default the dtype of the problem.
     """
     backend, G = problem.backend, problem.gradient(X)
     Y = leading(problem, G, more, rng, tol=tol, restarts=5, depth=1)
@@ -54,14 +56,12 @@ def grow(
 def grow_from_rank_one(
     problem: Problem, X: FixedRank, rank: int, rng: np.random.Generator, *, dtype: Any = None, unit: float = 1.0
 ) -> FixedRank:
-    """A point of that rank: X, of rank 1, and the leading pairs of what it leaves over; without X where it is not most of the
-    data, the leading pairs of all.
+    """A point of that rank from X of rank 1: X and the leading pairs of its residual, or the leading pairs of the data alone.
 
-    Only what dominates hides the rest. What does not may be noise: a few sweeps from a random vector, whose share in the
-    directions that are sought is about ``(rank / n)**0.5``, find none of them where n is in the millions, but a few rows and
-    columns to fit too well. One direction would be missing then, and conjugate gradients slow on the spikes.
+    The second is used where X explains less than half of the data: in dimensions in the millions such an X overfits a few rows
+    and columns, since its random start has a component of only ``(rank / n)**0.5`` in the directions sought.
     """
     least_squares = supports(problem, TightFrame)
-    if least_squares and problem.gradient(X).residual_norm > HIDING * problem.y_norm:
+    if least_squares and problem.gradient(X).residual_norm > DOMINANT_BELOW * problem.y_norm:
         return trimmed_pairs(problem, rank, rng, dtype=dtype, unit=unit)
     return grow(problem, X, rank - 1, rng, tol=0.2 * (rank - 1) ** 0.5, dtype=dtype, unit=unit)

@@ -1,4 +1,4 @@
-"""Starts by name, and points that users pass in."""
+"""Starts by name, and checks of points that users pass in."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 from ..backends import as_owned
 from ..common.checks import ParameterError, did_you_mean
-from ..geometry import FixedRank
+from ..geometry import FixedRank, FixedRankManifold
 from ..problems import Problem
-from .continuation import Continuation
+from ..problems.capabilities import HasInitialPoint, require, supports
 from .protocol import Start
 from .rescaled import RescaledStart
 from .spectral import Spectral
-from .staged import Staged
+from .staged import Continuation, Staged
 
 STARTS: dict[str, Start] = {
     "spectral": Spectral(),
@@ -23,11 +23,14 @@ STARTS: dict[str, Start] = {
 
 
 def resolve_start(start: Any, problem: Problem, rank: int) -> Start | FixedRank:
-    """A start from a name, a callable or a point."""
+    """A start from a name, a callable, a triple (U, s, V) or a point."""
     if isinstance(start, str):
         if start not in STARTS:
             names = ", ".join(map(repr, STARTS))
             raise ValueError(f"unknown start {start!r}: choose one of {names}, or pass a point{did_you_mean(start, STARTS)}")
+        if supports(problem, HasInitialPoint) and not supports(problem, FixedRankManifold):
+            return lambda problem, rank, rng: problem.initial_point(rank, rng)
+        require(problem, STARTS[start], parameter="start")
         return STARTS[start]
     if isinstance(start, tuple) and len(start) == 3:
         U, s, V = (as_owned(a) for a in start)
@@ -35,6 +38,7 @@ def resolve_start(start: Any, problem: Problem, rank: int) -> Start | FixedRank:
     if hasattr(start, "manifold"):
         return check_point(start, problem, rank)
     if callable(start) and not isinstance(start, type):
+        require(problem, start, parameter="start")
         return start
     got = f"the class {start.__name__} itself: write {start.__name__}()" if isinstance(start, type) else type(start).__name__
     raise ParameterError(
@@ -43,5 +47,5 @@ def resolve_start(start: Any, problem: Problem, rank: int) -> Start | FixedRank:
 
 
 def check_point(X: Any, problem: Problem, rank: Any) -> FixedRank:
-    """The point in the problem's dtype and backend, or a ValueError that says what is wrong with it."""
+    """The point in the dtype and backend of the problem, or a ValueError."""
     return problem.manifold.check_point(X, problem.shape, rank, problem.dtype, problem.backend)

@@ -1,13 +1,14 @@
-"""A start in units in which rows and columns are alike in size."""
+"""Initialization in units in which all rows and columns have similar size."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from ..common.checks import FUNCTION, check_parameters
-from ..geometry import FixedRank
+from ..geometry import FixedRank, FixedRankManifold
 from ..loop.runner import Interrupted
 from ..problems import Problem
 from ..problems.capabilities import Rescalable, supports
@@ -17,12 +18,12 @@ from .staged import Staged
 
 @dataclass(frozen=True)
 class RescaledStart:
-    """A start in the units of the rescaled problem, where there is one (:meth:`Problem.rescaled`).
+    """A start in the units of the rescaled problem, for models that have one (``rescaled``).
 
     Parameters
     ----------
     start : Start
-        In those units.
+        Start in those units, by default :class:`Staged`.
 
     Examples
     --------
@@ -33,6 +34,8 @@ class RescaledStart:
     """
 
     start: Start = field(default_factory=Staged)
+
+    needs: ClassVar[tuple[type, ...]] = (FixedRankManifold,)
 
     def __post_init__(self) -> None:
         check_parameters(self, start=FUNCTION)

@@ -1,13 +1,14 @@
-"""The staged start: rank 1 first, then the rest at once."""
+"""Staged initialization: rank 1 first, then the remaining ranks at once (``Staged``) or one by one (``Continuation``)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from ..common.checks import check_parameters, whole
-from ..geometry import FixedRank
+from ..geometry import FixedRank, FixedRankManifold
 from ..loop.runner import Interrupted
 from ..problems import Problem
 from ..problems.capabilities import (
@@ -18,28 +19,29 @@ from ..problems.capabilities import (
     supports,
 )
 from .rank_growth import fit, grow, grow_from_rank_one
-from .spectral import ROUGHLY, Spectral
+from .spectral import COARSE, Spectral
 
-FEW = 1.5  # measurements for each degree of freedom
+FEW_PER_DOF = 1.5  # measurements per degree of freedom below which spare ranks are used
 SPARE_RANKS, SPARE_STEPS = 2, 40
 
 
 @dataclass(frozen=True)
 class Staged:
-    """Rank 1 first, then the rest at once: the leading singular pairs of what rank 1 leaves over.
+    """Rank 1 first, then the remaining ranks at once: the leading singular pairs of its residual.
 
-    Where one direction dominates (a mean, say), the trailing singular vectors of ``A* y`` are mostly that direction's sampling
-    noise. Fitted first, it leaves a residual that shows the others. Rank 1 that is less than half of the data hides nothing,
-    and may be noise where rows and columns are many: then all pairs come from ``A* y``, with rows and columns that are heavier
-    than others trimmed, to which singular vectors would be drawn. Where the measurements see all directions alike
-    (:attr:`Problem.isotropic`) there is nothing to gain, and this is the spectral start; where they are few as well, that is
-    fitted with a few spare ranks first, since descent at the rank itself may end in a poor minimum.
+    Where one direction dominates (a mean, say), the trailing singular vectors of ``A* y`` are mostly sampling noise of that
+    direction. They appear in the residual of the rank-1 fit. A rank-1 fit that explains less than half of the data is dropped,
+    since on large matrices it may be noise: then all pairs come from ``A* y`` with heavy rows and columns trimmed.
+
+    For isotropic measurements (:attr:`Problem.isotropic`) this is the spectral start. Where these are fewer than 1.5 per degree
+    of freedom, a few conjugate gradient steps at a larger rank come first, because descent at the rank itself may end in a poor
+    local minimum. A model with an initial point of its own uses that instead.
 
     Parameters
     ----------
     iterations : int
-        Conjugate gradient steps at rank 1, where the model has no way of its own (:meth:`Problem.rank_one_point`), or rows and
-        columns differ much in size: the heaviest would be fitted too well.
+        Conjugate gradient steps at rank 1, used where the model has no rank-1 approximation of its own, or its rows and columns
+        differ much in size.
 
     Examples
     --------
@@ -51,6 +53,8 @@ class Staged:
 
     iterations: int = 3
 
+    needs: ClassVar[tuple[type, ...]] = (FixedRankManifold,)
+
     def __post_init__(self) -> None:
         check_parameters(self, iterations=whole(0))
 
@@ -59,10 +63,10 @@ class Staged:
             return problem.initial_point(rank, rng)
         if problem.isotropic and rank > 1:
             dof = (sum(problem.shape) - rank) * rank
-            return with_spare_ranks(problem, rank, rng) if problem.m < FEW * dof else Spectral()(problem, rank, rng)
+            return with_spare_ranks(problem, rank, rng) if problem.m < FEW_PER_DOF * dof else Spectral()(problem, rank, rng)
         if rank == 1:
             X = rank_one_point(problem, rng) if problem.isotropic or problem.nonquadratic_at_zero else None
-            return ROUGHLY(problem, 1, rng) if X is None else X
+            return COARSE(problem, 1, rng) if X is None else X
         single = problem.single_precision() if supports(problem, HasSinglePrecision) else None
         rough, unit = (problem, 1.0) if single is None else (single.problem, single.unit)
         alike = not supports(problem, Rescalable) or problem.rescaled() is None
@@ -70,11 +74,48 @@ class Staged:
         if X is not None:
             return grow_from_rank_one(rough, X, rank, rng, dtype=problem.dtype, unit=unit)
         try:
-            X = fit(rough, ROUGHLY(rough, 1, rng), self.iterations, self.iterations)
+            X = fit(rough, COARSE(rough, 1, rng), self.iterations, self.iterations)
         except Interrupted as stopped:
             raise Interrupted(stopped.point if single is None else single.back(stopped.point)) from None
-        tol = 0.2 * (rank - 1) ** 0.5 if alike else 0.2  # each pair to a fifth on average, or all of them together
+        tol = 0.2 * (rank - 1) ** 0.5 if alike else 0.2  # a fifth per pair on average, or for all of them together
         return grow(rough, X, rank - 1, rng, tol=tol, dtype=problem.dtype, unit=unit)
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """Start rank by rank: fit one rank, then add the leading singular pair of the residual.
+
+    It takes longer than :class:`Staged` and is more reliable for ill-conditioned matrices, whose small singular values show
+    only after the larger ones are fitted.
+
+    Parameters
+    ----------
+    settle : int
+        The rank is increased when this many conjugate gradient steps reduce the residual by less than a tenth.
+    max_steps : int
+        Largest number of steps at each rank.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, start=lr.starts.Continuation(settle=3)).converged
+    True
+    """
+
+    settle: int = 5
+    max_steps: int = 30
+
+    needs: ClassVar[tuple[type, ...]] = (FixedRankManifold,)
+
+    def __post_init__(self) -> None:
+        check_parameters(self, settle=whole(1), max_steps=whole(0))
+
+    def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
+        X = COARSE(problem, 1, rng)
+        while X.rank < rank:
+            X = grow(problem, fit(problem, X, self.settle, self.max_steps), 1, rng)
+        return X
 
 
 def rank_one_point(problem: Problem, rng: np.random.Generator) -> FixedRank | None:
@@ -83,10 +124,9 @@ def rank_one_point(problem: Problem, rng: np.random.Generator) -> FixedRank | No
 
 
 def with_spare_ranks(problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
-    """The spectral start at a somewhat larger rank, after some conjugate gradient steps, cut down to its leading pairs.
+    """The spectral start at a larger rank, after some conjugate gradient steps, truncated to its leading pairs.
 
-    With room to move in, descent goes round the poor minima that few measurements leave at the rank itself. The steps count as
-    the start's, not among the iterations.
+    The larger rank avoids poor local minima. The steps are part of the start and not counted as iterations.
     """
 
     def leading_pairs(X: FixedRank) -> FixedRank:
