@@ -133,7 +133,7 @@ def tables(seeds: int) -> None:
                 "mean": SimpleImputer(keep_empty_features=True),
                 "nearest neighbours": KNNImputer(keep_empty_features=True),
                 "iterative": IterativeImputer(random_state=0, keep_empty_features=True),
-                "lorank": lr.LowRankImputer(),
+                "lorank": lr.TableImputer(method="low-rank"),
             }
             for label, imputer in rivals.items():
                 with warnings.catch_warnings():

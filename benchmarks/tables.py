@@ -60,7 +60,7 @@ def imputer(series: bool) -> Any:
 
 def covered(model: Any, table: np.ndarray, hidden: np.ndarray) -> dict:
     """How many hidden cells there are in each column, and how many of them lie within a model's intervals at 90 %."""
-    low, high = model.interval(np.where(hidden, np.nan, table), 0.9)
+    low, high = model.predict_interval(np.where(hidden, np.nan, table), 0.9)
     inside = hidden & (low <= table) & (table <= high)
     return {"cells": hidden.sum(axis=0).tolist(), "inside": inside.sum(axis=0).tolist()}
 

@@ -34,7 +34,7 @@ print(f"error in standard deviations: {error:.2f}; by column means {means:.2f}")
 asked = (0.5, 0.8, 0.9, 0.95)
 held = []
 for coverage in asked:
-    low, high = imputer.interval(table, coverage)
+    low, high = imputer.predict_interval(table, coverage)
     held.append(np.mean(((low <= whole) & (whole <= high))[gaps]))
     print(f"asked {coverage:.0%}, held {held[-1]:.0%}")
 
@@ -47,7 +47,7 @@ means = [one[:, column].mean() for one in samples]
 print(f"mean of flavanoids: {whole[:, column].mean():.3f}; imputations {np.mean(means):.3f} +- {np.std(means):.3f}")
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
-low, high = imputer.interval(table, 0.9)
+low, high = imputer.predict_interval(table, 0.9)
 rows = np.flatnonzero(gaps[:, column])
 order = rows[np.argsort(filled[rows, column])]
 k = np.arange(len(order))

@@ -41,7 +41,7 @@ table = np.where(gaps, np.nan, counts)
 
 imputer = lr.TableImputer(time=True)
 filled = imputer.fit_transform(table)
-low, high = imputer.interval(table, 0.9)
+low, high = imputer.predict_interval(table, 0.9)
 
 
 def linear(column):

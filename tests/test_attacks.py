@@ -169,14 +169,14 @@ CALLS: dict[str, Call] = {
         "cols": "column", "values": "fold_in|Complex data|Input y|requires y",
     }),
     "recommend": Call(lambda rows, n, by: fitted().recommend(rows, n, by=by), {"rows": [0, 1], "n": 2, "by": "rating"}, {}),
-    "LowRankImputer": Call(
-        functools.partial(estimator, "LowRankImputer"),
-        {"X": TABLE, "rank": 1, "regularization": 1.0, "holdout": 0.1, "cv": 1, "tol": 1e-2, "max_iter": 2},
+    "low-rank imputer": Call(
+        lambda X, **options: lr.TableImputer(**options).fit(X).transform(X),
+        {"X": TABLE, "method": "low-rank", "rank": 1, "regularization": 1.0},
         {"X": "array|sample|feature|Complex data|sparse|Sparse|column|infinity|number|string"},
     ),
     "TableImputer": Call(
         lambda X, **options: lr.TableImputer(**options).fit(X).transform(X),
-        {"X": TABLE, "time": None, "refine": "auto", "fit_rows": 10, "random_state": 0},
+        {"X": TABLE, "method": "auto", "time": None, "refine": "auto", "fit_rows": 10, "random_state": 0},
         {"X": "array|sample|feature|Complex data|sparse|Sparse|column|infinity|number|string", "random_state": "seed|Seed"},
     ),
 }  # fmt: skip

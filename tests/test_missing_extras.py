@@ -48,7 +48,6 @@ for name, work in {
     "MatrixCompletion": lambda: lr.MatrixCompletion,
     "ImplicitFactorization": lambda: lr.ImplicitFactorization,
     "TableImputer": lambda: lr.TableImputer,
-    "LowRankImputer": lambda: lr.LowRankImputer,
     "load": lambda: lr.load(folder / "model.lorank"),
     "estimators": estimators,
     "torch": lambda: problem.to("torch"),
@@ -82,7 +81,7 @@ print(json.dumps(said))
 """
 
 LIBRARY_EXTRAS = {
-    **dict.fromkeys(("MatrixCompletion", "ImplicitFactorization", "TableImputer", "LowRankImputer"), "sklearn"),
+    **dict.fromkeys(("MatrixCompletion", "ImplicitFactorization", "TableImputer"), "sklearn"),
     **dict.fromkeys(("load", "estimators"), "sklearn"),
     **dict.fromkeys(("torch", "cuda"), "gpu"),
     **dict.fromkeys(("from_csv", "from_parquet"), "files"),

@@ -173,7 +173,7 @@ def add_table(name: str, make: Callable[[], Any], table: Callable[[], Any], inte
     def ask(model: Any) -> dict[str, Any]:
         found = {"filled": model.transform(table())}
         if intervals:
-            found["low"], found["high"] = model.interval(table(), 0.8)
+            found["low"], found["high"] = model.predict_interval(table(), 0.8)
         return found
 
     FITS[name] = Fit(lambda: make().fit(table()), ask)
@@ -185,8 +185,13 @@ add_table("table_linear", lambda: lr.TableImputer(refine="none"), mixed)
 add_table("table_trees", lambda: lr.TableImputer(refine="trees"), numbers)
 add_table("table_series", lambda: lr.TableImputer(time="date"), series)
 add_table("table_series_rows", lambda: lr.TableImputer(time=True), lambda: series().drop(columns="date").to_numpy())
-add_table("low_rank_imputer", lr.LowRankImputer, numbers, intervals=False)
-add_table("low_rank_imputer_rank", lambda: lr.LowRankImputer(rank=3, regularization=0.5), numbers, intervals=False)
+add_table("low_rank_imputer", lambda: lr.TableImputer(method="low-rank"), numbers, intervals=False)
+add_table(
+    "low_rank_imputer_rank",
+    lambda: lr.TableImputer(method="low-rank", rank=3, regularization=0.5),
+    numbers,
+    intervals=False,
+)
 
 # ----------------------------------------------------------------------------------------------------------------- commands
 

@@ -44,7 +44,6 @@ GROUPS = {
         "MatrixCompletion",
         "ImplicitFactorization",
         "TableImputer",
-        "LowRankImputer",
         "load",
     ],
 }

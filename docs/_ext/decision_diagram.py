@@ -15,7 +15,7 @@ TREE = {
     ],
     "A table with gaps": [
         ("rows are records", "TableImputer()", "tables.html"),
-        ("rows follow each other in time", "TableImputer(time=...)", "tables.html#series"),
+        ("rows follow each other in time", "TableImputer(time=...)", "tables.html#time-series"),
     ],
     "Some entries of a matrix": [
         ("exact, or with even noise", "Completion, solve", "guides/completion.html"),

@@ -28,12 +28,11 @@ if TYPE_CHECKING:
     from .estimators import ImplicitFactorization, MatrixCompletion
     from .evaluation.diagnosis import diagnose
     from .io.archive import load_model as load
-    from .tables import LowRankImputer, TableImputer
+    from .tables import TableImputer
 
 # Imported when first asked for: scikit-learn is an extra, and slow to import.
 _LATER = {
     "ImplicitFactorization": ("estimators", "ImplicitFactorization"),
-    "LowRankImputer": ("tables", "LowRankImputer"),
     "MatrixCompletion": ("estimators", "MatrixCompletion"),
     "TableImputer": ("tables", "TableImputer"),
     "diagnose": ("evaluation.diagnosis", "diagnose"),
@@ -73,7 +72,6 @@ __all__ = [
     "FixedRank",
     "History",
     "ImplicitFactorization",
-    "LowRankImputer",
     "MatrixCompletion",
     "OutlierWarning",
     "Outliers",

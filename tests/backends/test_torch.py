@@ -208,7 +208,7 @@ def test_gaps_are_filled_there_as_here():
     rng = np.random.default_rng(1)
     table = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 7)) + 0.1 * rng.standard_normal((60, 7))
     table[rng.random(table.shape) < 0.2] = np.nan
-    one, two = (lr.LowRankImputer(device=device).fit_transform(table) for device in (None, DEVICE))
+    one, two = (lr.TableImputer(method="low-rank", device=device).fit_transform(table) for device in (None, DEVICE))
     np.testing.assert_allclose(two, one, rtol=1e-8, atol=1e-8)
 
 

@@ -156,7 +156,7 @@ def test_impute_fills_and_keeps_text(tmp_path):
     assert (wrong.exit_code, "of a table" in wrong.stderr) == (1, True)
     low = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--rank", "1", "--model", tmp_path / "l.lorank")
     assert low.exit_code == 0, low.output
-    assert "LowRankImputer" in run("inspect", tmp_path / "l.lorank").stdout
+    assert "low-rank" in run("inspect", tmp_path / "l.lorank").stdout
     both = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--rank", "1", "--time", "rows")
     assert (both.exit_code, "--time and --refine" in both.stderr) == (2, True)
 

@@ -52,10 +52,10 @@ FAILURES = {f"check_{name}": PAIRS for name in NAMES.split()}
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
     [
-        lr.LowRankImputer(rank=1, regularization="learned", max_iter=20),
         lr.MatrixCompletion(rank=1, regularization="learned"),
         lr.TableImputer(),
         lr.TableImputer(time=True),
+        lr.TableImputer(method="low-rank", rank=1, regularization="learned"),
     ],
     expected_failed_checks=lambda estimator: FAILURES if isinstance(estimator, lr.MatrixCompletion) else {},
 )

@@ -70,7 +70,7 @@ def test_the_imputer_keeps_what_it_has(monkeypatch):
     table[rng.random(table.shape) < 0.2] = np.nan
     room, calls = importlib.import_module("lorank.factorization.variational"), []
     monkeypatch.setattr(room, "advance", interrupting(room.advance, 12, calls))
-    imputer = lr.LowRankImputer().fit(table)
-    assert imputer.status_ == "interrupted"
+    imputer = lr.TableImputer(method="low-rank").fit(table)
+    assert imputer.model_.status == "interrupted"
     assert len(calls) == 12
     assert np.isfinite(imputer.transform(table)).all()

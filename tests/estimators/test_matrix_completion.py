@@ -306,7 +306,9 @@ def test_not_fitted():
         lr.MatrixCompletion().recommend(0)
 
 
-@pytest.mark.parametrize("estimator", [lr.MatrixCompletion(1), lr.LowRankImputer(1)], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize(
+    "estimator", [lr.MatrixCompletion(1), lr.TableImputer(method="low-rank", rank=1)], ids=lambda e: type(e).__name__
+)
 def test_imaginary_parts_are_refused_and_never_cut_off(estimator):
     import scipy.sparse
 

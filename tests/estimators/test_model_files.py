@@ -64,7 +64,7 @@ def test_the_order_of_recommendations_is_kept(tmp_path):
 def test_an_imputer_comes_back_as_it_was(tmp_path):
     rng = np.random.default_rng(0)
     gaps = np.where(rng.random((50, 6)) < 0.2, np.nan, rng.standard_normal((50, 6)))
-    imputer = lr.LowRankImputer(rank=2, regularization="learned").fit(gaps)
+    imputer = lr.TableImputer(method="low-rank", rank=2, regularization="learned").fit(gaps)
     np.testing.assert_array_equal(lr.load(imputer.save(tmp_path / "i")).transform(gaps), imputer.transform(gaps))
 
 

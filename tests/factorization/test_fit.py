@@ -233,7 +233,8 @@ def test_rank_0_is_offsets_alone(regularization, solver):
     every = model.predict(np.argwhere(np.ones((30, 20)))).reshape(30, 20)
     np.testing.assert_allclose(every - every[:1] - every[:, :1] + every[0, 0], 0, atol=1e-8)
     table = biases + 0.1 * rng.standard_normal((30, 20))
-    assert lr.LowRankImputer(rank=0).fit(np.where(rng.random((30, 20)) < 0.2, np.nan, table)).rank_ == 0
+    gaps = np.where(rng.random((30, 20)) < 0.2, np.nan, table)
+    assert lr.TableImputer(method="low-rank", rank=0).fit(gaps).rank_ == 0
 
 
 @pytest.mark.parametrize("place", [None, "partitions:3"])

@@ -241,8 +241,8 @@ def test_a_failure_inside_is_one_sentence(taken, monkeypatch, capsys):
 
 
 def test_models_that_recommend_nothing_are_refused():
-    table = lr.LowRankImputer(rank=1, regularization=1.0).fit(np.arange(12.0).reshape(4, 3))
-    with pytest.raises(FileError, match="LowRankImputer recommends nothing"):
+    table = lr.TableImputer(method="low-rank", rank=1, regularization=1.0).fit(np.arange(12.0).reshape(4, 3))
+    with pytest.raises(FileError, match="TableImputer"):
         served(table)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.tables.factor_analysis import RIDGE, Cells, FactorAnalysis, fit_factor_analysis
+from lorank.tables.factor_analysis import RIDGE, FactorAnalysis, MaskedTable, choose_rank, fit_factor_analysis
+from lorank.tables.gaussian import Gaussian
 
 
 def a_table(n=40, d=7, r=2, seed=0):
@@ -21,13 +22,13 @@ def a_table(n=40, d=7, r=2, seed=0):
 
 def test_products_are_those_of_the_known_cells():
     table, rng = a_table()
-    cells, known = Cells.of(table), ~np.isnan(table)
+    cells, known = MaskedTable.of(table), ~np.isnan(table)
     mean, W, z = rng.standard_normal(7), rng.standard_normal((7, 3)), rng.standard_normal((40, 3))
     centred = np.where(known, table - mean, 0.0)
-    np.testing.assert_allclose(cells.centred_times(mean, W), centred @ W, atol=1e-12)
+    np.testing.assert_allclose(cells.centered_times(mean, W), centred @ W, atol=1e-12)
     np.testing.assert_allclose(cells.known_sums(z), known.T @ z, atol=1e-12)
     plain = np.einsum("ij,ja,jb->iab", known, W, W)
-    np.testing.assert_allclose(cells.summed(W, W), plain, atol=1e-12)
+    np.testing.assert_allclose(cells.outer_sums(W, W), plain, atol=1e-12)
 
 
 def plain_round(table, model):
@@ -103,3 +104,27 @@ def test_small_random_tables_are_filled(time):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # columns without any value
             assert np.isfinite(lr.TableImputer(time=time).fit_transform(table)).all(), seed
+
+
+def test_factor_analysis_is_a_gaussian_of_that_covariance():
+    rng = np.random.default_rng(3)
+    model = FactorAnalysis(rng.standard_normal(7), rng.standard_normal((7, 2)), rng.uniform(0.2, 1, 7))
+    table = np.where(rng.random((40, 7)) < 0.4, np.nan, rng.standard_normal((40, 7)))
+    table[0] = np.nan
+    got, deviation = model.conditional(table)
+    want, spread = Gaussian(model.mean, model.covariance).conditional(table)
+    np.testing.assert_allclose(got, want, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(deviation, spread, rtol=1e-7, atol=1e-8)
+
+
+def test_factor_analysis_recovers_a_covariance_and_its_rank():
+    rng = np.random.default_rng(4)
+    W = rng.standard_normal((20, 2))
+    whole = rng.standard_normal((1500, 2)) @ W.T + 0.5 * rng.standard_normal((1500, 20))
+    table = np.where(rng.random(whole.shape) < 0.3, np.nan, whole)
+    held = ~np.isnan(table) & (rng.random(table.shape) < 0.1)
+    rank = choose_rank(table, held).loadings.shape[1]
+    assert 2 <= rank <= 4
+    got = fit_factor_analysis(table, 2, max_iter=200, tol=1e-4).covariance
+    truth = W @ W.T + 0.25 * np.eye(20)
+    assert np.linalg.norm(got - truth) < 0.12 * np.linalg.norm(truth)

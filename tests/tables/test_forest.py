@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 pytest.importorskip("sklearn")
 
 import lorank as lr
-from lorank.tables import fit_gaussian
-from lorank.tables.forest import Forest, unknowing
-from lorank.tables.imputer import _grown
+from lorank.tables.forest import Forest, Nodes, fit_forest, leave_out_shift
+from lorank.tables.gaussian import fit_gaussian
+from lorank.tables.persistence import pack, unpack
 
 
 def test_trees_as_arrays_say_what_scikit_learn_s_say():
@@ -20,13 +22,65 @@ def test_trees_as_arrays_say_what_scikit_learn_s_say():
     X = rng.standard_normal((80, 4)).astype(np.float32).astype(np.float64)
     y = X[:, 0] ** 2 + X[:, 1]
     truth = ExtraTreesRegressor(7, min_samples_leaf=2, random_state=3).fit(X, y)
-    ours = _grown(X, y, 7, 2, 3)
+    ours = fit_forest(X, y, 7, 2, 3)
     new = rng.standard_normal((50, 4))
     # thresholds are rounded to single precision: a feature within that of one may go the other way
     assert np.mean(np.abs(ours(new) - truth.predict(new)) < 1e-5) > 0.95
-    both = Forest.together([ours, ours])
+    both = Forest.join([ours, ours])
     np.testing.assert_allclose(both(new), ours(new), rtol=1e-6)
-    assert {getattr(both, name).itemsize for name in ("roots", "feature", "threshold", "left", "right", "value")} == {4}
+
+
+def random_tree(rng: np.random.Generator, depth: int, features: int) -> Nodes:
+    """A random tree, its nodes in depth-first order."""
+    rows: list[list[float]] = []
+
+    def grow(levels: int) -> int:
+        own = len(rows)
+        rows.append([-1, rng.standard_normal(), own, own])
+        if levels and (rng.random() < 0.8 or not own):
+            rows[own][0] = int(rng.integers(features))
+            rows[own][2] = grow(levels - 1)
+            rows[own][3] = grow(levels - 1)
+        return own
+
+    grow(depth)
+    feature, value, left, right = np.array(rows).T
+    return Nodes(np.zeros(1, int), feature.astype(int), value.astype(np.float32), left.astype(int), right.astype(int))
+
+
+def walk(tree: Nodes, row: np.ndarray) -> float:
+    at = int(tree.roots[0])
+    while tree.feature[at] >= 0:
+        at = int(tree.left[at] if row[tree.feature[at]] <= tree.value[at] else tree.right[at])
+    return float(tree.value[at])
+
+
+@pytest.mark.parametrize(("depths", "features"), [((0,), 1), ((1, 0, 3), 200), ((6, 7, 0, 8), 40_000)])
+def test_trees_in_breadth_first_order_predict_the_same(depths, features):
+    rng = np.random.default_rng(len(depths))
+    trees = [random_tree(rng, depth, features) for depth in depths]
+    rows = rng.standard_normal((20, features)).astype(np.float32)
+    want = np.mean([[walk(tree, row) for tree in trees] for row in rows], axis=1)
+    forest = Forest.from_nodes(trees)
+    np.testing.assert_allclose(forest(rows), want, rtol=1e-6)
+    np.testing.assert_allclose(Forest.join([forest, forest])(rows), want, rtol=1e-6)
+    again = unpack(pack(forest, arrays := {}, "forest"), arrays)
+    np.testing.assert_array_equal(again(rows), forest(rows))
+    assert sum(array.nbytes for array in arrays.values()) <= (5 if features < 128 else 8) * len(forest.value)
+
+
+def test_arrays_that_are_no_trees_are_refused():
+    forest = Forest.from_nodes([random_tree(np.random.default_rng(0), 4, 4)])
+    for broken in (
+        {"trees": 2},
+        {"trees": 0},
+        {"feature": forest.feature[:-1]},
+        {"value": forest.value[1:]},
+        {"feature": forest.feature[::-1]},
+        {"feature": np.full_like(forest.feature, -1)},
+    ):
+        with pytest.raises(ValueError, match="nodes"):
+            replace(forest, **broken)
 
 
 def test_rows_as_if_a_cell_were_unknown():
@@ -35,7 +89,7 @@ def test_rows_as_if_a_cell_were_unknown():
     table = np.where(rng.random(whole.shape) < 0.3, np.nan, whole)
     model = fit_gaussian(table)
     filled, missing = model.fill(table), np.isnan(table)
-    back = unknowing(model.mean, model.covariance, filled, missing)
+    back = leave_out_shift(model.mean, model.covariance, filled, missing)
     for j in range(6):
         rows = np.flatnonzero(~missing[:, j])
         hidden = table[rows].copy()
@@ -59,7 +113,7 @@ def test_trees_come_by_themselves_where_they_help(tmp_path):
     filled = found.transform(table)
     assert found.model_.trees is not None
     assert np.mean((filled - whole)[hidden] ** 2) < 0.3 * np.mean((plain.transform(table) - whole)[hidden] ** 2)
-    low, high = found.interval(table, 0.9)
+    low, high = found.predict_interval(table, 0.9)
     assert 0.84 < np.mean((low <= whole)[hidden] & (whole <= high)[hidden]) < 0.97
     again = lr.load(found.save(tmp_path / "trees.lorank"))
     np.testing.assert_array_equal(again.transform(table), filled)

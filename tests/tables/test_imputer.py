@@ -1,4 +1,4 @@
-"""The transformer for tables with gaps."""
+"""The transformer whose model chooses itself."""
 
 from __future__ import annotations
 
@@ -7,118 +7,327 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-from sklearn.linear_model import Ridge
-from sklearn.pipeline import make_pipeline
-
 import lorank as lr
 
 
-def table(n=150, d=12, rank=3, sigma=0.1, seed=0):
+def error(filled, whole, hidden):
+    return np.sqrt(np.mean((((filled - whole) / whole.std(axis=0))[hidden]) ** 2))
+
+
+def mean_error(table, whole, hidden):
+    return error(np.where(np.isnan(table), np.nanmean(table, axis=0), table), whole, hidden)
+
+
+def linear_table(n=300, d=8, seed=0, share=0.25):
     rng = np.random.default_rng(seed)
-    whole = rng.standard_normal((n, rank)) @ rng.standard_normal((rank, d)) + sigma * rng.standard_normal((n, d))
-    whole = whole * np.geomspace(0.01, 100, d) + np.arange(d)  # columns of very different size
-    return whole, np.where(rng.random((n, d)) < 0.3, np.nan, whole)
+    whole = rng.standard_normal((n, 2)) @ rng.standard_normal((2, d)) + 0.3 * rng.standard_normal((n, d))
+    whole = whole * np.geomspace(0.01, 100, d) + np.arange(d)
+    hidden = rng.random((n, d)) < share
+    return whole, hidden, np.where(hidden, np.nan, whole)
 
 
-@pytest.fixture(scope="module")
-def filled():
-    whole, gaps = table()
-    imputer = lr.LowRankImputer()
-    return whole, gaps, imputer.fit_transform(gaps), imputer
+def test_gaps_are_filled_and_the_rest_stays():
+    whole, hidden, table = linear_table()
+    imputer = lr.TableImputer()
+    filled = imputer.fit_transform(table)
+    np.testing.assert_array_equal(filled[~hidden], whole[~hidden])
+    assert error(filled, whole, hidden) < 0.6 * mean_error(table, whole, hidden)
+    assert imputer.rank_ == 8
+    truth = np.cov(whole.T)
+    scale = np.sqrt(np.diag(truth))
+    assert np.abs((imputer.covariance_ - truth) / np.outer(scale, scale)).max() < 0.2
+    assert (filled >= np.nanmin(table, axis=0)).all()
+    assert (filled <= np.nanmax(table, axis=0)).all()
 
 
-def test_gaps_are_filled_and_the_rest_stays(filled):
-    whole, gaps, out, imputer = filled
-    missing = np.isnan(gaps)
-    np.testing.assert_array_equal(out[~missing], whole[~missing])
-    sizes = np.nanstd(gaps, axis=0)
-    errors = ((out - whole) / sizes)[missing]
-    mean = ((np.nanmean(gaps, axis=0) - whole) / sizes)[missing]
-    assert np.sqrt(np.mean(errors**2)) < 0.3 * np.sqrt(np.mean(mean**2))
-    assert imputer.rank_ >= 3
-    assert imputer.components_.shape == (12, imputer.rank_)
-    assert len(imputer.curve_) > 3
+def test_rows_are_filled_one_by_one_or_together():
+    _, _, table = linear_table()
+    imputer = lr.TableImputer().fit(table)
+    np.testing.assert_allclose(imputer.transform(table[:30]), imputer.transform(table)[:30], rtol=1e-4, atol=1e-6)
+    assert np.isfinite(imputer.transform(np.full((1, 8), np.nan))).all()
 
 
-def test_new_rows_are_folded_in(filled):
-    imputer = filled[3]
-    holes = table()[1]
-    np.testing.assert_allclose(imputer.transform(holes[:40]), imputer.transform(holes)[:40], rtol=1e-9)
-    empty = imputer.transform(np.full((1, 12), np.nan))
-    np.testing.assert_allclose(empty[0], imputer.means_, atol=0.5 * imputer.scales_.max())
-    assert np.isfinite(empty).all()
+def test_what_no_line_can_say_is_learned():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, (700, 2))
+    whole = np.column_stack([x, x[:, 0] ** 2, np.abs(x[:, 1])]) + 0.1 * rng.standard_normal((700, 4))
+    hidden = np.zeros(whole.shape, bool)
+    hidden[:, 2:] = rng.random((700, 2)) < 0.3
+    table = np.where(hidden, np.nan, whole)
+    line = error(lr.TableImputer(refine="none").fit_transform(table), whole, hidden)
+    bent = error(lr.TableImputer().fit_transform(table), whole, hidden)
+    assert bent < 0.6 * line
+    assert error(lr.TableImputer(refine="trees").fit_transform(table), whole, hidden) < 0.6 * line
 
 
-def test_never_worse_than_the_column_mean():
+def test_never_much_worse_than_the_mean():
     rng = np.random.default_rng(3)
     whole = rng.standard_normal((200, 8))  # nothing in common
-    gaps = np.where(rng.random(whole.shape) < 0.3, np.nan, whole)
-    out, missing = lr.LowRankImputer().fit_transform(gaps), np.isnan(gaps)
-    mean = np.sqrt(np.mean((np.nanmean(gaps, axis=0) - whole)[missing] ** 2))
-    assert np.sqrt(np.mean((out - whole)[missing] ** 2)) < 1.02 * mean
+    hidden = rng.random(whole.shape) < 0.3
+    table = np.where(hidden, np.nan, whole)
+    assert error(lr.TableImputer().fit_transform(table), whole, hidden) < 1.05 * mean_error(table, whole, hidden)
 
 
-def test_frames_and_pipelines():
+def test_intervals_hold_what_they_promise():
+    whole, hidden, table = linear_table(n=900, seed=5)
+    imputer = lr.TableImputer().fit(table)
+    low, high = imputer.predict_interval(table, 0.9)
+    inside = (low <= whole) & (whole <= high)
+    assert 0.86 < inside[hidden].mean() < 0.94
+    assert (low[~hidden] == whole[~hidden]).all()
+    narrow = imputer.predict_interval(table, 0.5)
+    assert ((narrow[1] - narrow[0]) <= (high - low) + 1e-12).all()
+    with pytest.raises(ValueError, match="coverage"):
+        imputer.predict_interval(table, 2)
+
+
+def test_intervals_hold_where_what_is_missing_depends_on_what_is_known():
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((1500, 3))
+    noise = rng.standard_normal(1500) * np.exp(0.6 * x[:, 0])  # errors are larger where cells are missing
+    whole = np.column_stack([x, x @ [1.0, 1.0, 0.5] + 0.5 * noise])
+    hidden = np.zeros(whole.shape, bool)
+    hidden[:, 3] = rng.random(1500) < 1 / (1 + np.exp(-x[:, 0]))
+    table = np.where(hidden, np.nan, whole)
+    low, high = lr.TableImputer().fit(table).predict_interval(table, 0.9)
+    assert 0.85 < ((low <= whole) & (whole <= high))[hidden].mean() < 0.95
+
+
+def test_intervals_end_at_bounds_that_several_cells_have():
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal(300)
+    whole = np.column_stack([np.maximum(x, 0), x + 0.3 * rng.standard_normal(300)])
+    table = np.where(rng.random(whole.shape) < 0.2, np.nan, whole)
+    row = np.array([[np.nan, -4.0], [np.nan, 4.0]])
+    low, high = lr.TableImputer().fit(table).predict_interval(row, 0.99)
+    assert low[0, 0] == 0
+    assert high[1, 0] > np.nanmax(table[:, 0])  # beyond a single largest cell there may be more
+
+
+def test_series_are_lines_where_nothing_else_is_sure():
+    rng = np.random.default_rng(6)
+    whole = np.cumsum(rng.standard_normal((150, 4)), axis=0)  # nothing in common
+    hidden = np.zeros(whole.shape, bool)
+    hidden[40:52] = hidden[100:110] = True
+    table = np.where(hidden, np.nan, whole)
+    known = np.flatnonzero(~hidden[:, 0])
+    line = np.column_stack([np.interp(np.arange(150), known, c[known]) for c in whole.T])
+    filled = lr.TableImputer(time=True).fit_transform(table)
+    assert error(filled, whole, hidden) < 1.02 * error(line, whole, hidden)
+
+
+def test_samples_spread_as_errors_do():
+    whole, hidden, table = linear_table(n=500)
+    imputer = lr.TableImputer().fit(table)
+    draws = np.stack(imputer.sample(table, 20, random_state=1))
+    np.testing.assert_array_equal(draws[:, ~hidden], np.broadcast_to(whole[~hidden], (20, (~hidden).sum())))
+    scale = whole.std(axis=0)
+    spread = np.sqrt(np.mean((draws.std(axis=0) / scale)[hidden] ** 2))
+    assert 0.7 < spread / error(imputer.transform(table), whole, hidden) < 1.3
+    np.testing.assert_array_equal(imputer.sample(table, 2)[1], imputer.sample(table, 2)[1])
+
+
+def wave(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    t = np.arange(n)
+    shape = np.column_stack([np.sin(2 * np.pi * t / 24), np.cos(2 * np.pi * t / 24), np.cumsum(rng.standard_normal(n)) / 8])
+    return shape @ rng.standard_normal((3, 5)) + 0.05 * rng.standard_normal((n, 5))
+
+
+def test_blackouts_are_filled_from_time():
+    whole = wave()
+    hidden = np.zeros(whole.shape, bool)
+    for at in (50, 170, 290, 450):
+        hidden[at : at + 14] = True
+    table = np.where(hidden, np.nan, whole)
+    imputer = lr.TableImputer(time=True).fit(table)
+    assert imputer.period_ == 24
+    known = np.flatnonzero(~hidden[:, 0])
+    line = np.column_stack([np.interp(np.arange(len(table)), known, c[known]) for c in whole.T])
+    found = error(imputer.transform(table), whole, hidden)
+    assert found < 0.7 * error(line, whole, hidden)
+    low, high = imputer.predict_interval(table)
+    assert np.mean(((low <= whole) & (whole <= high))[hidden]) > 0.7
+
+
+def test_rows_may_come_in_any_order_and_at_any_time():
     pd = pytest.importorskip("pandas")
-    _, gaps = table()
-    frame = pd.DataFrame(gaps, columns=[f"c{k}" for k in range(12)])
-    imputer = lr.LowRankImputer(rank=3, regularization="learned").set_output(transform="pandas")
-    out = imputer.fit_transform(frame)
-    assert list(out.columns) == list(frame.columns)
-    assert not out.isna().any().any()
-    model = make_pipeline(lr.LowRankImputer(rank=3, regularization="learned"), Ridge()).fit(frame, np.arange(150.0))
-    assert model.predict(frame).shape == (150,)
+    rng = np.random.default_rng(1)
+    whole = wave(300)
+    hidden = rng.random(whole.shape) < 0.3
+    stamps = pd.Timestamp("2024-03-01") + pd.to_timedelta(np.cumsum(rng.uniform(0.5, 1.5, 300)), unit="h")
+    frame = pd.DataFrame(np.where(hidden, np.nan, whole), columns=list("abcde")).assign(when=stamps)
+    filled = lr.TableImputer(time="when").fit_transform(frame)
+    order = rng.permutation(300)
+    mixed = frame.iloc[order]
+    again = lr.TableImputer(time="when").fit_transform(mixed)
+    np.testing.assert_allclose(again["a"].to_numpy(), filled["a"].to_numpy()[order], atol=0.02)
+    assert error(filled[list("abcde")].to_numpy(), whole, hidden) < 0.4
+    with pytest.raises(ValueError, match="time must be"):
+        lr.TableImputer(time="never").fit(frame)
 
 
-def test_polars_frames():
+def test_frames_keep_their_types():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal(400)
+    whole = pd.DataFrame(
+        {
+            "a": a,
+            "count": pd.array(np.rint(3 * a + 10).astype(int), dtype="Int64"),
+            "sign": pd.array(a > 0, dtype="boolean"),
+            "size": pd.Categorical(np.select([a > 0.5, a < -0.5], ["large", "small"], "middle")),
+            "grade": pd.Categorical.from_codes(np.digitize(a, [-1, 0, 1]), list("dcba"), ordered=True),
+            "word": np.where(a > 0, "yes", "no"),
+            "when": pd.Timestamp("2020-01-01") + pd.to_timedelta(np.rint(10 * a), unit="D"),
+            "id": [f"n{k}" for k in range(400)],
+        },
+        index=[f"row {k}" for k in range(400)],
+    )
+    table, hidden = whole.copy(), {}
+    for name in whole.columns[1:-1]:
+        hidden[name] = rng.random(400) < 0.2
+        table.loc[hidden[name], name] = None
+    imputer = lr.TableImputer().fit(table)
+    filled = imputer.transform(table)
+    assert (filled.dtypes == table.dtypes).all()
+    assert (filled.index == table.index).all()
+    assert not filled.isna().any().any()
+    for name in ("sign", "size", "grade", "word"):
+        right = (filled[name][hidden[name]] == whole[name][hidden[name]]).mean()
+        assert right > 0.8, name
+    off = (filled["when"] - whole["when"])[hidden["when"]].dt.total_seconds() / 86400
+    assert off.abs().mean() < 3
+    assert not imputer.sample(table, 1)[0].isna().any().any()
+
+
+def test_polars_frames_keep_their_types():
     pl = pytest.importorskip("polars")
-    _, gaps = table()
-    frame = pl.DataFrame({f"c{k}": [None if np.isnan(x) else x for x in gaps[:, k]] for k in range(12)})
-    out = lr.LowRankImputer(rank=3, regularization="learned").set_output(transform="polars").fit_transform(frame)
-    assert out.columns == frame.columns
-    plain = lr.LowRankImputer(rank=3, regularization="learned").fit_transform(gaps)
-    np.testing.assert_allclose(out.to_numpy(), plain)
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal(200)
+    frame = pl.DataFrame(
+        {
+            "a": a,
+            "n": [None if k % 7 == 0 else round(2 * x) for k, x in enumerate(a)],
+            "s": [None if k % 5 == 0 else "up" if x > 0 else "down" for k, x in enumerate(a)],
+        }
+    )
+    filled = lr.TableImputer().fit_transform(frame)
+    assert filled.schema == frame.schema
+    assert filled.null_count().row(0) == (0, 0, 0)
+    assert filled["s"].to_list()[0] == ("up" if a[0] > 0 else "down")
+
+
+def test_wide_tables_have_a_few_factors():
+    rng = np.random.default_rng(0)
+    whole = rng.standard_normal((150, 3)) @ rng.standard_normal((3, 140)) + 0.2 * rng.standard_normal((150, 140))
+    hidden = rng.random(whole.shape) < 0.3
+    table = np.where(hidden, np.nan, whole)
+    imputer = lr.TableImputer().fit(table)
+    assert 3 <= imputer.rank_ <= 8
+    assert error(imputer.transform(table), whole, hidden) < 0.25
 
 
 def test_columns_that_never_change_or_were_never_seen():
-    _, gaps = table()
-    gaps[:, 2], gaps[:, 5] = 7.0, np.nan
-    gaps[0, 2] = np.nan
+    _, _, table = linear_table()
+    table[:, 2], table[:, 5] = 7.0, np.nan
+    table[0, 2] = np.nan
     with pytest.warns(UserWarning, match="without any value are filled with 0: 5"):
-        out = lr.LowRankImputer(rank=2, regularization="learned").fit_transform(gaps)
-    assert out[0, 2] == 7.0
-    assert (out[:, 5] == 0).all()
-    assert np.isfinite(out).all()
+        filled = lr.TableImputer().fit_transform(table)
+    assert filled[0, 2] == 7.0
+    assert (filled[:, 5] == 0).all()
     constant = np.array([[1.0, np.nan], [1.0, 2.0], [np.nan, 2.0]])
-    np.testing.assert_array_equal(lr.LowRankImputer().fit_transform(constant), [[1, 2], [1, 2], [1, 2]])
+    np.testing.assert_array_equal(lr.TableImputer().fit_transform(constant), [[1, 2], [1, 2], [1, 2]])
 
 
-def test_bad_parameters():
-    _, gaps = table()
-    for options, match in (({"rank": -1}, "rank"), ({"regularization": "x"}, "regularization"), ({"holdout": 0}, "holdout")):
-        with pytest.raises(ValueError, match=match):
-            lr.LowRankImputer(**options).fit(gaps)
+@pytest.mark.parametrize("time", [None, True])
+def test_a_model_comes_back_as_it_was(tmp_path, time):
+    whole, _, table = linear_table(n=250)
+    imputer = lr.TableImputer(time=time).fit(table)
+    again = lr.load(imputer.save(tmp_path / "model"))
+    np.testing.assert_array_equal(again.transform(table), imputer.transform(table))
+    np.testing.assert_array_equal(again.predict_interval(table)[0], imputer.predict_interval(table)[0])
+    if time is None:
+        rng = np.random.default_rng(0)
+        bent = np.column_stack([whole[:, 0] ** 2, whole[:, :2]])
+        bent[rng.random(bent.shape) < 0.2] = np.nan
+        trees = lr.TableImputer(refine="trees").fit(bent)
+        again = lr.load(trees.save(tmp_path / "trees"))
+        np.testing.assert_array_equal(again.transform(bent), trees.transform(bent))
 
 
-def test_what_may_not_be_written_is_left_alone_and_filled_elsewhere():
-    pandas = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    table = rng.standard_normal((30, 3))
-    table[rng.random(table.shape) < 0.2] = np.nan
-    imputer = lr.LowRankImputer(rank=1).fit(table)
-    filled = imputer.transform(table)
-    fixed = table.copy()
-    fixed.setflags(write=False)
-    for given in (
-        fixed,
-        fixed.T.copy().T,
-        pandas.DataFrame(table),
-        pandas.DataFrame(fixed),
-        pandas.DataFrame(table).astype("Float64"),
-    ):
-        np.testing.assert_array_equal(imputer.transform(given), filled)
-    flags = pandas.DataFrame({"a": [True, None, False, True] * 3}, dtype="boolean")  # whose arrays may not be written
-    assert np.isfinite(lr.LowRankImputer(rank=0).fit_transform(flags)).all()
-    whole = imputer.transform(filled)
-    assert whole is not filled
-    assert not np.shares_memory(whole, filled)
+def test_large_tables_are_fitted_on_some_rows():
+    whole, hidden, table = linear_table(n=3000)
+    imputer = lr.TableImputer(fit_rows=500).fit(table)
+    assert error(imputer.transform(table), whole, hidden) < 0.6 * mean_error(table, whole, hidden)
+
+
+def test_pooled_analyses_of_samples_know_what_is_missing():
+    """Rubin's rules: the slope of a regression, and its standard error, from several imputations."""
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((600, 2))
+    whole = np.column_stack([x, x @ [1.0, -0.5] + rng.standard_normal(600)])
+    table = whole.copy()
+    table[rng.random(600) < 0.4, 0] = np.nan
+    slopes, variances = [], []
+    for filled in lr.TableImputer().fit(table).sample(table, 20):
+        A = np.column_stack([filled[:, :2], np.ones(600)])
+        slope, rest, *_ = np.linalg.lstsq(A, filled[:, 2], rcond=None)
+        slopes.append(slope[0])
+        variances.append(rest[0] / 597 * np.linalg.inv(A.T @ A)[0, 0])
+    between = np.var(slopes, ddof=1)
+    deviation = np.sqrt(np.mean(variances) + (1 + 1 / 20) * between)
+    assert abs(np.mean(slopes) - 1) < 3 * deviation
+    assert between > 0.05 * np.mean(variances)  # missing values enlarge it
+    assert deviation < 0.15
+
+
+def test_output_as_asked_for():
+    pd = pytest.importorskip("pandas")
+    _, _, table = linear_table(n=60)
+    out = lr.TableImputer().set_output(transform="pandas").fit_transform(table)
+    assert isinstance(out, pd.DataFrame)
+    assert list(out.columns) == [f"x{k}" for k in range(8)]
+    pl = pytest.importorskip("polars")
+    out = lr.TableImputer().set_output(transform="polars").fit_transform(pd.DataFrame(table, columns=list("abcdefgh")))
+    assert isinstance(out, pl.DataFrame)
+    assert out.columns == list("abcdefgh")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_constant_column_with_gaps_beside_one_other(seed):
+    other = np.arange(300) * 0.1 + 0.01 * np.random.default_rng(seed).standard_normal(300)
+    table = np.column_stack([np.full(300, 5.0), other])
+    table[::9, 0] = np.nan
+    filled = lr.TableImputer().fit_transform(table)
+    np.testing.assert_array_equal(filled, np.column_stack([np.full(300, 5.0), other]))
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_times_in_the_index(zone):
+    """Rows are taken in the order of their dates, however they come."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(9)
+    hours = np.sort(rng.uniform(0, 400, 200))
+    whole = np.column_stack([np.sin(hours / 20 + k) for k in range(3)]) + 0.05 * rng.standard_normal((200, 3))
+    index = pd.Timestamp("2024-01-01", tz=zone) + pd.to_timedelta(hours, unit="h")
+    frame = pd.DataFrame(np.where(rng.random(whole.shape) < 0.2, np.nan, whole), index=index, columns=list("abc"))
+    order = rng.permutation(200)
+    filled, mixed = (np.asarray(lr.TableImputer(time=True).fit_transform(one)) for one in (frame, frame.iloc[order]))
+    np.testing.assert_allclose(mixed, filled[order], atol=0.02)
+    assert abs(filled - whole).max() < 1
+    torn = frame.set_axis(frame.index.where(np.arange(200) != 7))
+    with pytest.raises(ValueError, match="time"):
+        lr.TableImputer(time=True).fit(torn)
+
+
+def test_options_of_the_other_method_are_refused_by_name():
+    _, _, table = linear_table(n=40)
+    for options in ({"rank": 2}, {"regularization": 1.0}, {"device": "cpu"}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            lr.TableImputer(**options).fit(table)
+    imputer = lr.TableImputer(method="low-rank", rank=1).fit(table)
+    for ask in (imputer.predict_interval, imputer.sample):
+        with pytest.raises(ValueError, match=ask.__name__):
+            ask(table)
+    assert not hasattr(imputer, "covariance_")

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.tables.folds import cell_folds
-from lorank.tables.margins import normal_scores
-from lorank.tables.series import between, block_folds, find_period, profile, runs, seasonal
-from lorank.tables.weighing import sure
+from lorank.tables.series import block_folds, find_period, interpolate, run_lengths, seasonal, seasonal_profile
 
 
 def plain_between(column, times, i):
@@ -33,7 +30,7 @@ def test_lines_between_neighbours_leave_out_the_cell_itself():
     table[:, 2] = np.nan
     table[11, 2] = 4.0
     times = np.cumsum(rng.uniform(0.2, 3, 25))
-    line, distance = between(table, times)
+    line, distance = interpolate(table, times)
     for j in range(3):
         for i in range(25):
             want, way = plain_between(table[:, j], times, i)
@@ -50,7 +47,7 @@ def test_a_period_is_found_and_its_profile_drawn():
     table = np.column_stack([np.sin(2 * np.pi * t / 24), np.cos(2 * np.pi * t / 24)]) + 0.2 * rng.standard_normal((480, 2))
     gaps = np.where(rng.random(table.shape) < 0.2, np.nan, table)
     assert find_period(gaps, t.astype(float)) == 24
-    assert np.abs(profile(gaps, 24)[:, 0] - np.sin(2 * np.pi * t / 24)).max() < 0.3
+    assert np.abs(seasonal_profile(gaps, 24)[:, 0] - np.sin(2 * np.pi * t / 24)).max() < 0.3
     assert find_period(rng.standard_normal((480, 2)), t.astype(float)) == 0
     both = seasonal(np.arange(12.0)[:, None], 4, np.full((12, 1), -1.0))[:, 0]
     np.testing.assert_allclose(both, [4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7])
@@ -65,31 +62,8 @@ def test_hidden_runs_have_the_lengths_of_gaps():
     some = fold[:, 0] == 0
     assert some.any()
     np.testing.assert_array_equal(fold[:, 0], fold[:, 1])  # blackouts are of all columns
-    assert runs(some).max() >= 6
-    np.testing.assert_array_equal(runs(np.array([1, 1, 0, 1, 0, 0, 1, 1, 1], bool)), [2, 1, 3])
-
-
-def test_rows_without_gaps_take_patterns_that_come_again():
-    missing = np.zeros((200, 6), bool)
-    missing[:80, :3] = True
-    fold = cell_folds(missing, 5, np.random.default_rng(0))
-    assert (fold[:80, :3] == -1).all()
-    assert (fold[80:, 3:] == -1).all()
-    assert (fold[80:, 0] == fold[80:, 2]).all()
-
-
-def test_scores_go_there_and_back():
-    rng = np.random.default_rng(0)
-    x = np.exp(rng.standard_normal(800))
-    margin = normal_scores(x)
-    z = margin.forward(x)
-    assert abs(z.mean()) < 0.05
-    assert abs(z.std() - 1) < 0.05
-    np.testing.assert_allclose(margin.backward(z), x, rtol=0.1, atol=0.02)
-    assert np.isnan(margin.forward(np.array([np.nan]))).all()
-    mean = margin.expected(np.zeros(1), np.ones(1))  # of a lognormal variable
-    assert abs(mean[0] - np.exp(0.5)) < 0.25
-    assert (margin.backward(np.array([-99.0, 99.0])) == [x.min(), x.max()]).all()
+    assert run_lengths(some).max() >= 6
+    np.testing.assert_array_equal(run_lengths(np.array([1, 1, 0, 1, 0, 0, 1, 1, 1], bool)), [2, 1, 3])
 
 
 @pytest.mark.parametrize("n", [2, 3])
@@ -99,9 +73,3 @@ def test_two_or_three_rows_of_one_column_are_filled(n):
     table = np.hstack([column, np.where(column == 1, np.nan, 3.0)])
     for time in (None, True):
         assert np.isfinite(lr.TableImputer(time=time).fit_transform(table)).all()
-
-
-def test_a_line_without_any_error_is_no_division_by_zero():
-    """Gains over it, in units of its error, are beyond all numbers."""
-    gain, size = -np.ones((12, 2)), np.zeros(2)
-    assert not sure(gain, size, 3).any()

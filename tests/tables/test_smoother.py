@@ -15,7 +15,7 @@ def test_factors_are_the_dense_gaussian_s():
     table = np.where(rng.random((n, d)) < 0.4, np.nan, rng.standard_normal((n, d)))
     table[5:8] = np.nan  # a blackout
     apart = np.abs(times[:, None] - times)
-    prior = np.stack([phi**apart for phi in model.kept])  # (r, n, n)
+    prior = np.stack([phi**apart for phi in model.autocorrelation])  # (r, n, n)
     joint = np.einsum("ak,knm,bk->namb", model.loadings, prior, model.loadings).reshape(n * d, n * d)
     joint += np.diag(np.tile(model.noise, n))
     known = ~np.isnan(table).ravel()
@@ -35,8 +35,8 @@ def test_a_blackout_is_filled_from_both_sides():
         z[t] = phi * z[t - 1] + np.sqrt(1 - phi**2) * rng.standard_normal(2)
     whole = z @ rng.standard_normal((2, d)) + 0.3 * rng.standard_normal((n, d))
     model = fit_smoother(whole.mean(axis=0), np.cov(whole.T), whole)
-    assert len(model.kept) >= 2
-    np.testing.assert_allclose(model.kept[:2].max(), 0.97, atol=0.05)
+    assert len(model.autocorrelation) >= 2
+    np.testing.assert_allclose(model.autocorrelation[:2].max(), 0.97, atol=0.05)
     table = whole.copy()
     gone = np.arange(n) % 50 < 5
     table[gone] = np.nan

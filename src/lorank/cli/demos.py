@@ -117,7 +117,7 @@ def table(rng: np.random.Generator) -> Story:
     sheet = np.where(gaps, np.nan, whole)
     imputer = TableImputer(time=True, random_state=0)
     filled = imputer.fit_transform(sheet)
-    low, high = imputer.interval(sheet, 0.9)
+    low, high = imputer.predict_interval(sheet, coverage=0.9)
     lines_between = np.column_stack([np.interp(time, time[~g], c[~g]) for g, c in zip(gaps.T, whole.T, strict=True)])
     errors = [float(np.sqrt(np.mean((x - whole)[gaps] ** 2))) for x in (filled, lines_between)]
 

@@ -184,7 +184,7 @@ def _at_once(
     """Series, and the low-rank model: the columns of numbers, all rows in memory."""
     from ..io import read_table
     from ..io.archive import FileError
-    from ..tables import LowRankImputer, TableImputer
+    from ..tables import TableImputer
 
     table = read_table(file, missing)
     if len(table.values) < 2:
@@ -196,7 +196,10 @@ def _at_once(
         numbers, when = table.with_times(time)
         imputer = TableImputer(time=when, refine=refine, random_state=seed)
     else:
-        imputer = LowRankImputer(*options, random_state=seed, device=device)
+        rank, regularization = options
+        imputer = TableImputer(
+            method="low-rank", rank=rank, regularization=regularization, random_state=seed, device=device
+        )
     with busy("fitting"):
         filled = imputer.fit_transform(numbers)[:, : table.values.shape[1]]
     table.write(out, filled)

@@ -1,5 +1,4 @@
-"""The scikit-learn face: :class:`MatrixCompletion` for index pairs, :class:`ImplicitFactorization` for what people took,
-:class:`TableImputer` and :class:`LowRankImputer` for tables with gaps.
+"""The scikit-learn face: :class:`MatrixCompletion` for index pairs, :class:`ImplicitFactorization` for what people took.
 
 scikit-learn is an extra, ``lorank[sklearn]``; importing :mod:`lorank` does not import this.
 """

@@ -197,12 +197,11 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : path
-        That :meth:`MatrixCompletion.save`, :meth:`ImplicitFactorization.save`, :meth:`TableImputer.save` or
-        :meth:`LowRankImputer.save` wrote.
+        That :meth:`MatrixCompletion.save`, :meth:`ImplicitFactorization.save` or :meth:`TableImputer.save` wrote.
 
     Returns
     -------
-    MatrixCompletion, ImplicitFactorization, TableImputer or LowRankImputer
+    MatrixCompletion, ImplicitFactorization or TableImputer
 
     Raises
     ------

@@ -1,74 +1,65 @@
-"""Columns of frames and arrays as numbers, and back: categories, Booleans, ordered levels, whole numbers and dates keep their
-kind.
-"""
+"""Columns of arrays and data frames as standardized numbers, and back to their types."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-MOST_LEVELS = 60  # of a category; a column of text with more is left as it is
+MAX_LEVELS = 60  # of a category; a text column with more is not imputed
 NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "D": 86400 * 10**9}
 NUMBER, WHOLE, BOOLEAN, LEVELS, ORDERED, DATE, TEXT = "number", "whole", "Boolean", "levels", "ordered", "date", "text"
-SAID = {
+PLURALS = {
     NUMBER: "numbers",
     WHOLE: "whole numbers",
     BOOLEAN: "Booleans",
-    LEVELS: "levels",
-    ORDERED: "ordered levels",
+    LEVELS: "categories",
+    ORDERED: "ordered categories",
     DATE: "dates",
 }
+MAX_VALUE = 1e300  # in magnitude: beyond, the difference of two numbers may overflow
+SAFE_VALUES = 1e-100, 1e100  # between these, squares and their sums neither overflow nor vanish
+MAX_DEVIATION = 1e15  # standard deviations: farther values are clipped, so that squares fit into single precision
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column.
-
-    Attributes
-    ----------
-    name : str
-    kind : str
-    levels : list
-        Of categories, most frequent first, or in their order.
-    unit : str
-        Of dates as numbers: "ns", "us", "ms", "s" or "D".
-    """
+    """Name, kind, categories and date unit of one column."""
 
     name: str
     kind: str = NUMBER
-    levels: list[Any] = field(default_factory=list)
-    unit: str = ""  # as files of before have it: whatever a frame has
+    levels: list[Any] = field(default_factory=list)  # of a category: most frequent first, or in their order
+    unit: str = ""  # of dates as numbers: "ns", "us", "ms", "s" or "D"
 
     @property
     def width(self) -> int:
-        """How many numbers stand for a cell."""
+        """Number of encoded columns: one per category, except two categories; none for text."""
         if self.kind == LEVELS:
             return 1 if len(self.levels) == 2 else len(self.levels)
         return 0 if self.kind == TEXT else 1
 
     def encode(self, cells: Any) -> np.ndarray:
-        """Numbers with nan in the gaps: an (n, width) array."""
+        """An (n, width) array, with nan for missing values."""
         if self.kind in (LEVELS, ORDERED):
             place = {level: k for k, level in enumerate(self.levels)}
-            codes = np.array([np.nan if _is_gap(cell) else place.get(cell, np.nan) for cell in cells], float)
+            codes = np.array([np.nan if _is_missing(cell) else place.get(cell, np.nan) for cell in cells], float)
             if self.kind == ORDERED or self.width == 1:
                 return codes[:, None]
             return np.where(np.isnan(codes)[:, None], np.nan, codes[:, None] == np.arange(len(self.levels)))
         if self.kind == TEXT:
             return np.empty((len(cells), 0))
         try:
-            return np.array([np.nan if _is_gap(c) else c for c in cells] if isinstance(cells, list) else cells, np.float64)[
-                :, None
-            ]
+            values = [np.nan if _is_missing(c) else c for c in cells] if isinstance(cells, list) else cells
+            return np.array(values, np.float64)[:, None]
         except (TypeError, ValueError):
-            odd = next(cell for cell in cells if not _is_gap(cell) and not isinstance(cell, Real))
+            odd = next(cell for cell in cells if not _is_missing(cell) and not isinstance(cell, Real))
             raise ValueError(f"column {self.name!r} held numbers or dates in fit, and now holds {odd!r}") from None
 
     def decode(self, numbers: np.ndarray) -> list[Any] | np.ndarray:
-        """Cells again, from an (n, width) array without gaps."""
+        """Cells of an (n, width) array without missing values."""
         if self.kind == LEVELS and self.width > 1:
             return [self.levels[k] for k in numbers.argmax(axis=1)]
         if self.kind in (LEVELS, ORDERED):
@@ -86,18 +77,18 @@ def frame_kind(X: Any) -> str:
 
 
 def describe(X: Any) -> list[Column]:
-    """The columns of a frame."""
-    return [_describe(str(name), *_cells(X, k), _unit(X, k)) for k, name in enumerate(X.columns)]
+    """The columns of a data frame."""
+    return [_describe(str(name), *_cells(X, k), _date_unit(X, k)) for k, name in enumerate(X.columns)]
 
 
 def encode(X: Any, columns: list[Column]) -> np.ndarray:
-    """A frame as numbers, all columns side by side."""
-    parts = [column.encode(_cells(X, k)[0]) * _units(X, k, column) for k, column in enumerate(columns)]
+    """A data frame as an array, the encoded columns next to each other."""
+    parts = [column.encode(_cells(X, k)[0]) * _unit_ratio(X, k, column) for k, column in enumerate(columns)]
     return np.hstack(parts) if parts else np.empty((len(X), 0))
 
 
 def restore(X: Any, columns: list[Column], numbers: np.ndarray) -> Any:
-    """The frame with its gaps filled from numbers; types and cells that are there stay."""
+    """A copy of the data frame with its missing values filled from encoded columns; types are kept."""
     kind, at = frame_kind(X), 0
     out = X.copy() if kind == "pandas" else X
     for k, column in enumerate(columns):
@@ -105,23 +96,60 @@ def restore(X: Any, columns: list[Column], numbers: np.ndarray) -> Any:
         at += column.width
         if not column.width:
             continue
-        series = X.iloc[:, k] if kind == "pandas" else X.to_series(k)
-        gaps = series.isna().to_numpy() if kind == "pandas" else _polars_gaps(series)
-        if gaps.any():
-            filled = column.decode(part[gaps] / _units(X, k, column))
+        series = _series(X, k)
+        missing = series.isna().to_numpy() if kind == "pandas" else _polars_missing(series)
+        if missing.any():
+            filled = column.decode(part[missing] / _unit_ratio(X, k, column))
             try:
-                out = (_pandas_fill if kind == "pandas" else _polars_fill)(out, k, series, gaps, filled, column)
+                out = (_pandas_fill if kind == "pandas" else _polars_fill)(out, k, series, missing, filled, column)
             except (AttributeError, TypeError, ValueError) as error:
                 raise ValueError(
-                    f"column {column.name!r} held {SAID[column.kind]} in fit, and its type is {series.dtype} now, in which its "
-                    f"gaps cannot be filled ({error})"
+                    f"column {column.name!r} held {PLURALS[column.kind]} in fit; its type now, {series.dtype}, cannot hold "
+                    f"the imputed values ({error})"
                 ) from None
     return out
 
 
-def _unit(X: Any, k: int) -> str:
-    """Of a column of dates or durations; none of others."""
-    series = X.iloc[:, k] if frame_kind(X) == "pandas" else X.to_series(k)
+def column_moments(table: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Means and standard deviations of the columns; deviations of rounding error alone are 0.
+
+    Columns of very large or very small numbers are scaled by a power of two, which is exact. Columns without any value have
+    mean 0, and a warning is issued.
+    """
+    missing = np.isnan(table)
+    counts = (~missing).sum(axis=0)
+    if (counts == 0).any():
+        empty = np.flatnonzero(counts == 0)
+        warnings.warn(f"columns without any value are filled with 0: {', '.join(map(str, empty[:5]))}", stacklevel=4)
+    safe = np.maximum(counts, 1)
+    values = np.where(missing, 0.0, table)
+    largest = np.maximum(values.max(axis=0), -values.min(axis=0))
+    if (largest > MAX_VALUE).any():
+        j = int(np.argmax(largest))
+        raise ValueError(f"column {names[j]!r} has values of magnitude {largest[j]:.1e}: divide it by {largest[j]:.0e} first")
+    extreme = (largest > 0) & ((largest < SAFE_VALUES[0]) | (largest > SAFE_VALUES[1]))
+    power = np.where(extreme, np.frexp(largest)[1], 0)
+    if extreme.any():
+        values = np.ldexp(values, -power)
+    means = values.sum(axis=0) / safe
+    scales = np.sqrt((np.where(missing, 0.0, values - means) ** 2).sum(axis=0) / safe)
+    scales[scales <= 1e-12 * np.maximum(np.abs(means), np.finfo(float).tiny)] = 0.0
+    return np.ldexp(means, power), np.ldexp(scales, power)
+
+
+def standardize(table: np.ndarray, means: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """``(table - means) / scales``, clipped so that products of two values are finite."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.clip((table - means) / scales, -MAX_DEVIATION, MAX_DEVIATION))
+
+
+def _series(X: Any, k: int) -> Any:
+    return X.iloc[:, k] if frame_kind(X) == "pandas" else X.to_series(k)
+
+
+def _date_unit(X: Any, k: int) -> str:
+    """Unit of a column of dates or durations; empty for other columns."""
+    series = _series(X, k)
     if frame_kind(X) == "pandas":
         return str(getattr(series.dt, "unit", "")) if getattr(series.dtype, "kind", "") in ("m", "M") else ""
     import polars as pl
@@ -131,14 +159,14 @@ def _unit(X: Any, k: int) -> str:
     return "D" if series.dtype == pl.Date else "ns" if series.dtype == pl.Time else str(series.dtype.time_unit)
 
 
-def _units(X: Any, k: int, column: Column) -> float:
-    """How many units of the fit one of this frame is: 1 but for dates."""
-    own = _unit(X, k) if column.unit else ""
+def _unit_ratio(X: Any, k: int, column: Column) -> float:
+    """Date unit of this frame in units of the fit; 1 for other columns."""
+    own = _date_unit(X, k) if column.unit else ""
     return NANOSECONDS[own] / NANOSECONDS[column.unit] if own else 1.0
 
 
 def _cells(X: Any, k: int) -> tuple[Any, str, list[Any]]:
-    """The cells of a column as an array of numbers or a list, the kind, and levels where the type has them."""
+    """Cells of a column as an array of numbers or a list, the kind, and the categories where the type has them."""
     if frame_kind(X) == "polars":
         return _polars_cells(X.to_series(k))
     import pandas as pd
@@ -163,15 +191,68 @@ def _cells(X: Any, k: int) -> tuple[Any, str, list[Any]]:
 
 
 def _as_numbers(cells: list[Any]) -> tuple[np.ndarray, str, list[Any]] | None:
-    """Objects that are numbers all the same, as arrays of them with None are; None where one is not, or all are gaps."""
-    seen = [cell for cell in cells if not _is_gap(cell)]
-    if not seen or not all(isinstance(cell, Real) and not isinstance(cell, bool) for cell in seen):
+    """Numbers of an object column; None where a cell is no number, or all are missing."""
+    known = [cell for cell in cells if not _is_missing(cell)]
+    if not known or not all(isinstance(cell, Real) and not isinstance(cell, bool) for cell in known):
         return None
-    whole = all(isinstance(cell, Integral) for cell in seen)
+    whole = all(isinstance(cell, Integral) for cell in known)
     try:
-        return np.array([np.nan if _is_gap(cell) else float(cell) for cell in cells]), WHOLE if whole else NUMBER, []
+        return np.array([np.nan if _is_missing(cell) else float(cell) for cell in cells]), WHOLE if whole else NUMBER, []
     except OverflowError:
         return None
+
+
+def _describe(name: str, cells: Any, kind: str, levels: list[Any], unit: str = "") -> Column:
+    if kind == LEVELS:
+        known = [cell for cell in cells if not _is_missing(cell)]
+        counts: dict[Any, int] = {}
+        try:
+            for cell in known:
+                counts[cell] = counts.get(cell, 0) + 1
+        except TypeError:  # not hashable: lists, for example
+            return Column(name, TEXT)
+        levels = sorted(counts, key=lambda level: -counts[level])
+        if len(levels) > MAX_LEVELS or len(levels) > 0.5 * max(len(known), 4) or len(levels) < 2:
+            return Column(name, TEXT)
+    return Column(name, kind, list(levels), unit)
+
+
+def _is_missing(cell: Any) -> bool:
+    return cell is None or type(cell).__name__ in ("NAType", "NaTType") or bool(cell != cell)  # pandas.NA != NA is NA
+
+
+def _pandas_fill(out: Any, k: int, series: Any, missing: np.ndarray, filled: Any, column: Column) -> Any:
+    import pandas as pd
+
+    sparse = isinstance(series.dtype, pd.SparseDtype)
+    new = series.sparse.to_dense() if sparse else series.copy()
+    if column.kind == NUMBER and pd.api.types.is_integer_dtype(series.dtype):
+        filled = np.rint(filled)
+    if column.kind == WHOLE and series.dtype.kind == "O":
+        filled = [int(cell) for cell in filled]
+    if column.kind == DATE:
+        new[missing] = _pandas_dates(series, filled)
+    else:
+        new[missing] = pd.Series(filled, index=series.index[missing]).astype(new.dtype)
+    out.isetitem(k, new.astype(series.dtype) if sparse else new)
+    return out
+
+
+def _pandas_dates(series: Any, filled: Any) -> Any:
+    """Numbers as dates or durations of this series' type."""
+    import pandas as pd
+
+    if series.dtype.kind == "m":
+        return pd.to_timedelta(np.asarray(filled, np.int64), unit=series.dt.unit).astype(series.dtype)
+    dates = pd.to_datetime(np.asarray(filled, np.int64), unit=series.dt.unit, utc=True)
+    dates = dates.tz_localize(None) if series.dt.tz is None else dates.tz_convert(series.dt.tz)
+    return dates.astype(series.dtype)
+
+
+def _polars_dates() -> tuple[Any, ...]:
+    import polars as pl
+
+    return pl.Datetime, pl.Date, pl.Duration, pl.Time
 
 
 def _polars_cells(series: Any) -> tuple[Any, str, list[Any]]:
@@ -187,82 +268,22 @@ def _polars_cells(series: Any) -> tuple[Any, str, list[Any]]:
     return series.to_list(), ORDERED if levels else LEVELS, levels
 
 
-def _polars_dates() -> tuple[Any, ...]:
-    """Types that are whole numbers of a unit of time."""
+def _polars_missing(series: Any) -> np.ndarray:
+    null = series.is_null()
+    return np.asarray((null | series.is_nan().fill_null(True) if series.dtype.is_float() else null).to_numpy(), bool)
+
+
+def _polars_fill(out: Any, k: int, series: Any, missing: np.ndarray, filled: Any, column: Column) -> Any:
     import polars as pl
 
-    return pl.Datetime, pl.Date, pl.Duration, pl.Time
-
-
-def _describe(name: str, cells: Any, kind: str, levels: list[Any], unit: str = "") -> Column:
-    if kind == LEVELS:
-        seen = [cell for cell in cells if not _is_gap(cell)]
-        counts: dict[Any, int] = {}
-        try:
-            for cell in seen:
-                counts[cell] = counts.get(cell, 0) + 1
-        except TypeError:  # lists and the like, which are no levels of anything
-            return Column(name, TEXT)
-        levels = sorted(counts, key=lambda level: -counts[level])
-        if len(levels) > MOST_LEVELS or len(levels) > 0.5 * max(len(seen), 4) or len(levels) < 2:
-            return Column(name, TEXT)
-    return Column(name, kind, list(levels), unit)
-
-
-def _is_gap(cell: Any) -> bool:
-    return cell is None or type(cell).__name__ in ("NAType", "NaTType") or bool(cell != cell)  # NA is not even unlike itself
-
-
-def _polars_gaps(series: Any) -> np.ndarray:
-    gaps = series.is_null()
-    return np.asarray((gaps | series.is_nan().fill_null(True) if series.dtype.is_float() else gaps).to_numpy(), bool)
-
-
-def _pandas_fill(out: Any, k: int, series: Any, gaps: np.ndarray, filled: Any, column: Column) -> Any:
-    import pandas as pd
-
-    sparse = isinstance(series.dtype, pd.SparseDtype)
-    new = series.sparse.to_dense() if sparse else series.copy()
-    dates = column.kind == DATE
-    if column.kind == NUMBER and pd.api.types.is_integer_dtype(series.dtype):
-        filled = np.rint(filled)  # numbers then, whole ones now
-    if column.kind == WHOLE and series.dtype.kind == "O":
-        filled = [int(cell) for cell in filled]
-    new[gaps] = _dates(series, filled) if dates else pd.Series(filled, index=series.index[gaps]).astype(new.dtype)
-    out.isetitem(k, new.astype(series.dtype) if sparse else new)
-    return out
-
-
-def _dates(series: Any, filled: Any) -> Any:
-    """Numbers as this series' dates, or times between dates."""
-    import pandas as pd
-
-    if series.dtype.kind == "m":
-        return pd.to_timedelta(np.asarray(filled, np.int64), unit=series.dt.unit).astype(series.dtype)
-    dates = pd.to_datetime(np.asarray(filled, np.int64), unit=series.dt.unit, utc=True)
-    dates = dates.tz_localize(None) if series.dt.tz is None else dates.tz_convert(series.dt.tz)
-    return dates.astype(series.dtype)
-
-
-def _polars_fill(out: Any, k: int, series: Any, gaps: np.ndarray, filled: Any, column: Column) -> Any:
-    import polars as pl
-
-    if series.dtype == pl.Null and column.kind != DATE:  # nothing but gaps: of the kind that was fitted
+    if series.dtype == pl.Null and column.kind != DATE:  # no value at all: the type of the fit
         return out.with_columns(pl.Series(series.name, np.asarray(filled).astype(np.int64) if column.kind == WHOLE else filled))
     try:
-        return _polars_filled(out, series, gaps, filled)
+        if series.dtype in _polars_dates():
+            stamps = pl.Series(np.asarray(filled, np.int64))
+            values = stamps.cast(pl.Int32 if series.dtype == pl.Date else pl.Int64).cast(series.dtype)
+        else:
+            values = pl.Series(filled if isinstance(filled, list) else np.asarray(filled)).cast(series.dtype)
+        return out.with_columns(series.clone().scatter(pl.Series(np.flatnonzero(missing)), values).alias(series.name))
     except pl.exceptions.PolarsError as error:
         raise ValueError(str(error).partition(" in column")[0]) from None
-
-
-def _polars_filled(out: Any, series: Any, gaps: np.ndarray, filled: Any) -> Any:
-    import polars as pl
-
-    where = pl.Series(np.flatnonzero(gaps))
-    if series.dtype in _polars_dates():
-        values = (
-            pl.Series(np.asarray(filled, np.int64)).cast(pl.Int32 if series.dtype == pl.Date else pl.Int64).cast(series.dtype)
-        )
-    else:
-        values = pl.Series(filled if isinstance(filled, list) else np.asarray(filled)).cast(series.dtype)
-    return out.with_columns(series.clone().scatter(where, values).alias(series.name))

@@ -1,101 +1,123 @@
-"""Trees that refine what a table's model says: for tables of few rows, where they take seconds.
+"""Extremely randomized trees that correct a table model's predictions, for tables of few rows.
 
-A cell's features are its row as the model filled it, and the model's guess for the cell. Where the cell is known, the row is
-filled as if it were not: what a Gaussian says in the row's gaps is taken back by as much as the cell had moved it. Each column
-has two forests, one of its values (rows that resemble each other in some columns have alike cells), one of what the guess
-leaves over; weights from cells that trees have not seen say how much of each is added to the guess.
+The features of a cell are its row as the model filled it, and the model's prediction for the cell. Where the cell is observed,
+the row is filled as if it were missing. Each column has two forests, one of its values and one of the model's errors; their
+weights are fitted to predictions for cells that the trees were not trained on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from .patterns import find_patterns
 
-PARTS = 5  # of the cells: a fifth of the trees is grown without one of them
-TREES = 10  # without each part
-FEWEST = 30  # cells of a column that is learned
-PAYS = 0.005  # the least share of squared error that the first trees must take away in all columns, for the others to be grown
-LARGE = 1000  # a leaf of so many rows' trees has one cell or two at the least; of twice as many rows, two, and so on
-PRIOR = 40.0  # cells: as much as the weights of all columns count beside a column's own
+PARTS = 5  # of the rows: a fifth of the trees is trained without each
+TREES = 10  # trained without each part
+MAX_FEATURES = 20  # tried at a node
+MIN_CELLS = 30  # of a column that has forests
+MIN_GAIN = 0.005  # relative reduction of the squared error by the first trees, for the others to be grown
+ROWS_PER_LEAF_CELL = 1000  # leaves have at least one cell for so many rows
+PRIOR_CELLS = 40.0  # cells that the weights of all columns count as
+
+
+class Nodes(NamedTuple):
+    """Regression trees with their nodes in any order."""
+
+    roots: np.ndarray
+    feature: np.ndarray  # compared at a split; -1 at leaves
+    value: np.ndarray  # threshold of a split, prediction of a leaf
+    left: np.ndarray  # child of a split for features up to the threshold
+    right: np.ndarray
 
 
 @dataclass(frozen=True)
 class Forest:
-    """Regression trees, their nodes one after the other; in single precision.
+    """Regression trees in breadth-first order: first the roots, then the two children of each split in turn.
 
-    Attributes
-    ----------
-    roots : (t,) integer array
-    feature : (k,) integer array
-        That a node asks for; -1 at leaves.
-    threshold : (k,) array
-        Rows with at most that go to the left.
-    left, right : (k,) integer arrays
-        Nodes below; leaves are below themselves.
-    value : (k,) array
+    The order determines the children: the j-th split has those at ``trees + 2 j`` and ``trees + 2 j + 1``.
     """
 
-    roots: np.ndarray
-    feature: np.ndarray
-    threshold: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    value: np.ndarray
+    trees: int
+    feature: np.ndarray  # (k,), as in Nodes
+    value: np.ndarray  # (k,), in single precision
+
+    def __post_init__(self) -> None:
+        splits = np.flatnonzero(self.feature >= 0)
+        complete = len(self.feature) == len(self.value) == self.trees + 2 * len(splits) and self.trees > 0
+        if not complete or (self.children[splits] <= splits).any():
+            raise ValueError(f"{len(self.feature)} nodes with {len(splits)} splits are not {self.trees} trees")
+
+    @cached_property
+    def children(self) -> np.ndarray:
+        """Left child of each split; the right child follows it."""
+        return (self.trees + 2 * (np.cumsum(self.feature >= 0) - 1)).astype(np.int32)
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """The trees' mean in each row: an (n,) array. Features are compared in single precision, as they were in growing."""
+        """Mean prediction of the trees for each row, an (n,) array. Features are in single precision, as in training."""
         rows = rows.astype(np.float32)
-        at = np.tile(self.roots, (len(rows), 1))
+        at = np.tile(np.arange(self.trees), (len(rows), 1))
         line = np.arange(len(rows))[:, None]
         while True:
-            asked = self.feature[at]
-            if not (asked >= 0).any():
+            feature = self.feature[at]
+            split = feature >= 0
+            if not split.any():
                 return np.asarray(self.value[at].mean(axis=1))
-            at = np.where(rows[line, asked] <= self.threshold[at], self.left[at], self.right[at])
+            at = np.where(split, self.children[at] + (rows[line, feature] > self.value[at]), at)
 
-    @staticmethod
-    def together(forests: list[Forest]) -> Forest:
-        """All trees of several forests."""
-        start = np.cumsum([0, *(len(f.value) for f in forests)])
+    @classmethod
+    def from_nodes(cls, parts: list[Nodes]) -> Forest:
+        """One forest of all trees of several, in the same order of trees."""
+        starts = np.cumsum([0, *(len(part.value) for part in parts)])
+        moved = [
+            Nodes(part.roots + s, part.feature, part.value, part.left + s, part.right + s)
+            for part, s in zip(parts, starts, strict=False)
+        ]
+        roots, feature, value, left, right = (np.concatenate(arrays) for arrays in zip(*moved, strict=True))
+        order, level = [], roots
+        while len(level):
+            order.append(level)
+            splits = level[feature[level] >= 0]
+            level = np.column_stack([left[splits], right[splits]]).ravel()
+        nodes = np.concatenate(order)
+        small = np.min_scalar_type(-1 - int(feature.max(initial=0)))
+        return cls(len(roots), feature[nodes].astype(small), value[nodes].astype(np.float32))
 
-        def moved(name: str) -> np.ndarray:
-            places = [getattr(f, name) + s for f, s in zip(forests, start, strict=False)]
-            return np.concatenate(places).astype(np.int32)  # a table's trees have millions of nodes
-
-        def joined(name: str) -> np.ndarray:
-            return np.concatenate([getattr(f, name) for f in forests])
-
-        return Forest(moved("roots"), joined("feature"), joined("threshold"), moved("left"), moved("right"), joined("value"))
+    @classmethod
+    def join(cls, forests: list[Forest]) -> Forest:
+        """One forest of all trees of several."""
+        return cls.from_nodes([Nodes(np.arange(f.trees), f.feature, f.value, f.children, f.children + 1) for f in forests])
 
 
-Grower = Callable[[np.ndarray, np.ndarray, int, int, int], Forest]
-Back = Callable[[int, np.ndarray], np.ndarray]
+def fit_forest(X: np.ndarray, y: np.ndarray, trees: int, min_leaf: int, seed: int) -> Forest:
+    """Extremely randomized trees of scikit-learn."""
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    share = min(1.0, MAX_FEATURES / X.shape[1]) if X.shape[1] else 1.0
+    found = ExtraTreesRegressor(trees, min_samples_leaf=min_leaf, max_features=share, random_state=seed % (2**31)).fit(X, y)
+    parts = []
+    for tree in (each.tree_ for each in found.estimators_):
+        left, leaf = tree.children_left, tree.children_left < 0
+        value = np.where(leaf, tree.value[:, 0, 0], tree.threshold)
+        parts.append(Nodes(np.zeros(1, np.int64), np.where(leaf, -1, tree.feature), value, left, tree.children_right))
+    return Forest.from_nodes(parts)
 
 
 @dataclass(frozen=True)
-class Woods:
-    """Forests of the columns that they help.
+class ForestEnsemble:
+    """Two forests for each of the columns that they improve."""
 
-    Attributes
-    ----------
-    columns : (k,) integer array
-    values, errors : lists of k Forest
-        Of the values, and of what guesses leave over.
-    weights : (2, k) array
-        Of both.
-    """
-
-    columns: np.ndarray
+    columns: np.ndarray  # (k,)
     values: list[Forest]
     errors: list[Forest]
-    weights: np.ndarray
+    weights: np.ndarray  # (2, k)
 
-    def add(self, filled: np.ndarray, missing: np.ndarray) -> np.ndarray:
-        """A filled table, its gaps moved to where the trees want them."""
+    def refine(self, filled: np.ndarray, missing: np.ndarray) -> np.ndarray:
+        """The filled table with corrected predictions."""
         out = filled.copy()
         for j, values, errors, weights in zip(self.columns, self.values, self.errors, self.weights.T, strict=True):
             rows = np.flatnonzero(missing[:, j])
@@ -108,117 +130,95 @@ class Woods:
 
 
 @dataclass(frozen=True)
-class Lessons:
-    """What forests learn from, and are judged by.
+class TrainingSets:
+    """Data that forests are trained and validated on."""
 
-    Attributes
-    ----------
-    table : (n, d) array
-        With nan in the gaps.
-    filled : (n, d) array
-        By the model.
-    back : callable
-        Of a column and rows: what to add to these rows to have them as if that column had been unknown.
-    left : (n, d) array
-        What the model leaves over where a cell was hidden from it, nan elsewhere.
-    rows : (p, d) array
-        As they were filled then: other cells had been hidden with it.
-    place : (n, d) integer array
-        In which of these a cell was hidden.
-    """
-
-    table: np.ndarray
-    filled: np.ndarray
-    back: Back
-    left: np.ndarray
-    rows: np.ndarray
-    place: np.ndarray
+    table: np.ndarray  # (n, d), nan where missing
+    filled: np.ndarray  # (n, d), by the model
+    shift: Callable[[int, np.ndarray], np.ndarray]  # of a column and rows: what :func:`leave_out_shift` adds to these rows
+    errors: np.ndarray  # (n, d), of the held-out predictions; nan elsewhere
+    rows: np.ndarray  # (p, d), as they were filled while cells were held out
+    place: np.ndarray  # (n, d), the index of the row in which a cell was held out
 
 
-def fit_woods(given: Lessons, grow: Grower, seed: int) -> tuple[Woods | None, np.ndarray]:
-    """Grow forests where they help.
+def fit_forest_ensemble(sets: TrainingSets, seed: int) -> tuple[ForestEnsemble | None, np.ndarray]:
+    """Grow forests for the columns that they improve.
 
-    Forests of values learn from rows in which the cell alone is hidden, as in a true gap. They are judged, as the guesses are,
-    with others hidden besides: so both have known as much.
-
-    Parameters
-    ----------
-    given : Lessons
-    grow : callable
-        Of features, targets, the number of trees, the least number of cells in a leaf, and a seed.
-    seed : int
+    Forests of values are trained on rows in which only the cell is missing. Validation uses the rows of cross-validation, in
+    which other cells were held out as well, so that forests and model have the same information.
 
     Returns
     -------
-    Woods or None, (n, d) array
-        And what trees that have not seen a cell would add to its guess: 0 where there are none.
+    ForestEnsemble or None, (n, d) array
+        The forests, and the corrections by trees that were not trained on a cell's row; 0 where there are none.
     """
-    table, left = given.table, given.left
+    table, left = sets.table, sets.errors
     n, d = table.shape
     part = np.random.default_rng(seed).permutation(n) % PARTS
     cells = [np.flatnonzero(~np.isnan(left[:, j])) for j in range(d)]
-    used = [j for j in range(d) if len(cells[j]) >= FEWEST and d > 1]
-    said = np.full((2, n, d), np.nan)
+    used = [j for j in range(d) if len(cells[j]) >= MIN_CELLS and d > 1]
+    predicted = np.full((2, n, d), np.nan)
     values: dict[int, list[Forest]] = {j: [] for j in used}
     errors: dict[int, list[Forest]] = {j: [] for j in used}
     for k in range(PARTS):
         for j in used:
             at = cells[j]
             guess = table[at, j] - left[at, j]
-            alone = np.delete(given.filled[at] + given.back(j, at), j, axis=1)
-            among = np.delete(given.rows[given.place[at, j]], j, axis=1)
+            alone = np.delete(sets.filled[at] + sets.shift(j, at), j, axis=1)
+            among = np.delete(sets.rows[sets.place[at, j]], j, axis=1)
             both = np.column_stack([among, guess])
-            learn, judge = part[at] != k, part[at] == k
-            values[j].append(grow(alone[learn], table[at[learn], j], TREES, max(1, n // LARGE), seed + k))
-            errors[j].append(grow(both[learn], left[at[learn], j], TREES, max(2, n // LARGE), seed + k))
-            said[0, at[judge], j] = values[j][k](among[judge]) - guess[judge]
-            said[1, at[judge], j] = errors[j][k](both[judge])
-        if k == 0 and not _pays(said, left):
+            train, held = part[at] != k, part[at] == k
+            leaf = n // ROWS_PER_LEAF_CELL
+            values[j].append(fit_forest(alone[train], table[at[train], j], TREES, max(1, leaf), seed + k))
+            errors[j].append(fit_forest(both[train], left[at[train], j], TREES, max(2, leaf), seed + k))
+            predicted[0, at[held], j] = values[j][k](among[held]) - guess[held]
+            predicted[1, at[held], j] = errors[j][k](both[held])
+        if k == 0 and not _improves(predicted, left):
             return None, np.zeros((n, d))
-    weights = _weights(said, left)
-    helped = [j for j in used if weights[:, j].any()]
-    if not helped:
+    weights = _column_weights(predicted, left)
+    improved = [j for j in used if weights[:, j].any()]
+    if not improved:
         return None, np.zeros((n, d))
-    both_grown = [[Forest.together(forests[j]) for j in helped] for forests in (values, errors)]
-    woods = Woods(np.array(helped), both_grown[0], both_grown[1], weights[:, helped])
-    return woods, np.nan_to_num(np.einsum("gj,gij->ij", weights, said))
+    joined = [[Forest.join(forests[j]) for j in improved] for forests in (values, errors)]
+    ensemble = ForestEnsemble(np.array(improved), joined[0], joined[1], weights[:, improved])
+    return ensemble, np.nan_to_num(np.einsum("gj,gij->ij", weights, predicted))
 
 
-def _pays(said: np.ndarray, left: np.ndarray) -> bool:
-    """Whether the first trees take away enough of what is left over, all columns together, and more than two weights would by
-    chance.
-    """
-    there = ~np.isnan(said[0])
+def _improves(predicted: np.ndarray, left: np.ndarray) -> bool:
+    """Whether the first trees reduce the squared error of all columns enough, and by more than two weights would by chance."""
+    there = ~np.isnan(predicted[0])
     if not there.any():
         return False
-    rest = left[there] - _solved(said[:, there], left[there], np.zeros(2), 0.0) @ said[:, there]
-    return bool(rest @ rest < (1 - PAYS - 4 / len(rest)) * (left[there] @ left[there]))
+    rest = left[there] - _weights(predicted[:, there], left[there], np.zeros(2), 0.0) @ predicted[:, there]
+    return bool(rest @ rest < (1 - MIN_GAIN - 4 / len(rest)) * (left[there] @ left[there]))
 
 
-def _weights(said: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """By least squares in each column, shrunk towards those of all columns."""
-    there = ~np.isnan(said[0])
-    common = _solved(said[:, there], left[there], np.zeros(2), 0.0)
+def _column_weights(predicted: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """Least-squares weights of each column, shrunk towards those of all columns."""
+    there = ~np.isnan(predicted[0])
+    common = _weights(predicted[:, there], left[there], np.zeros(2), 0.0)
     weights = np.zeros((2, left.shape[1]))
-    size = float(np.mean(said[:, there] ** 2))
+    size = float(np.mean(predicted[:, there] ** 2))
     for j in range(left.shape[1]):
         mine = there[:, j]
         if mine.any():
-            weights[:, j] = _solved(said[:, mine, j], left[mine, j], common, PRIOR * size)
+            weights[:, j] = _weights(predicted[:, mine, j], left[mine, j], common, PRIOR_CELLS * size)
     return weights
 
 
-def _solved(said: np.ndarray, left: np.ndarray, prior: np.ndarray, strength: float) -> np.ndarray:
-    gram = said @ said.T
-    gram[np.diag_indices(2)] += strength + 1e-9 * np.trace(gram) + 1e-300
-    return np.asarray(np.clip(prior + np.linalg.solve(gram, said @ (left - prior @ said)), 0, 1))
+def _weights(predicted: np.ndarray, left: np.ndarray, prior: np.ndarray, regularization: float) -> np.ndarray:
+    gram = predicted @ predicted.T
+    gram[np.diag_indices(2)] += regularization + 1e-9 * np.trace(gram) + 1e-300
+    return np.asarray(np.clip(prior + np.linalg.solve(gram, predicted @ (left - prior @ predicted)), 0, 1))
 
 
-def unknowing(mean: np.ndarray, covariance: np.ndarray, filled: np.ndarray, missing: np.ndarray) -> Back:
-    """How rows that a Gaussian filled change once a known cell is hidden as well.
+def leave_out_shift(
+    mean: np.ndarray, covariance: np.ndarray, filled: np.ndarray, missing: np.ndarray
+) -> Callable[[int, np.ndarray], np.ndarray]:
+    """Change of rows that a Gaussian filled if one observed cell were missing too.
 
-    With precision K and the gaps m of a row z without its mean, hiding j moves ``z_m`` by ``inv(K_mm) K_mj e``, where
-    ``e = (K z)_j / (K_jj - K_jm inv(K_mm) K_mj)`` is by how much j differs from what the others say.
+    With precision K and the missing values m of a centered row z, removing j moves ``z_m`` by ``inv(K_mm) K_mj e``, where
+    ``e = (K z)_j / (K_jj - K_jm inv(K_mm) K_mj)`` is the deviation of j from its conditional mean.
 
     Returns
     -------
@@ -228,17 +228,17 @@ def unknowing(mean: np.ndarray, covariance: np.ndarray, filled: np.ndarray, miss
     K = np.linalg.inv(covariance)
     off = (filled - mean) @ K
     inverses = [
-        (batch, np.linalg.inv(K[batch.gaps[:, :, None], batch.gaps[:, None, :]]))
+        (batch, np.linalg.inv(K[batch.columns[:, :, None], batch.columns[:, None, :]]))
         for batch in find_patterns(missing).batches
-        if batch.gaps.shape[1]
+        if batch.columns.shape[1]
     ]
 
-    def back(j: int, rows: np.ndarray) -> np.ndarray:
+    def shift(j: int, rows: np.ndarray) -> np.ndarray:
         moved, own = np.zeros(filled.shape), np.full(len(filled), K[j, j])
         for batch, inverse in inverses:
-            along = (inverse @ K[batch.gaps, j][:, :, None])[:, :, 0]
-            own[batch.rows] -= batch.each(np.einsum("pk,pk->p", along, K[batch.gaps, j]))
-            moved[batch.rows[:, None], batch.gaps[batch.pattern]] = batch.each(along)
+            along = (inverse @ K[batch.columns, j][:, :, None])[:, :, 0]
+            own[batch.rows] -= batch.each(np.einsum("pk,pk->p", along, K[batch.columns, j]))
+            moved[batch.rows[:, None], batch.columns[batch.pattern]] = batch.each(along)
         return np.asarray((moved * (off[:, j] / np.maximum(own, 1e-9))[:, None])[rows])
 
-    return back
+    return shift

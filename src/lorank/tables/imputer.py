@@ -1,4 +1,4 @@
-"""The transformer that fills tables and series: the model chooses itself."""
+"""TableImputer: the scikit-learn transformer that fills missing values of tables and time series."""
 
 from __future__ import annotations
 
@@ -12,64 +12,72 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 
 from ..common.checks import SHARE, ParameterError, check, one_of, shown, whole
 from ..io.archive import save_model
-from .columns import Column, describe, encode, frame_kind, restore
-from .factor_analysis import FactorAnalysis
-from .forest import Forest
-from .series import Neighbours, find_period
+from .columns import Column, column_moments, describe, encode, frame_kind, restore, standardize
+from .low_rank import LowRankModel, fit_low_rank
+from .series import Neighbors, find_period
 from .series_model import SeriesModel, fit_series
-from .standard import column_moments, standardised
 from .table_model import TableModel, fit_table
 
 BLOCK = 1 << 19  # cells of a block of rows that are filled together
-TREE_ROWS = range(100, 1000)  # where trees take seconds, and have something to learn from
-TREE_WORK = 1_000_000  # rows times columns squared: the most, for trees that nobody asked for
-LARGEST_SQUARED = 1e150  # deviations whose squares are numbers
-SPLITS = 20  # features that a tree tries at a node, at the most
+TREE_ROWS = range(100, 1000)  # for which refine="auto" grows trees: enough to learn from, and seconds of time
+TREE_WORK = 1_000_000  # largest rows times squared columns for which refine="auto" grows trees
+MAX_SQUARED = 1e150  # standard deviations whose squares are finite
 
 
 class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Fill the gaps of a table, or of series, by whatever model fills hidden cells of it best.
+    """Imputation of missing values in tables and time series, with the model selected by cross-validation.
 
-    Known cells are hidden in turn, in the shape of the gaps that there are. On these are chosen a Gaussian of the columns
-    (with few rows its correlations are shrunk, with many columns it has a few factors), monotone margins where columns are
-    far from normal, a kernel regression of what these leave over, and trees where rows are few; the same cells calibrate
-    intervals. Rows that were not there in ``fit`` are filled without fitting again. Frames come back as frames, with their
-    types: whole numbers, Booleans, categories, ordered levels and dates.
+    Observed cells are held out in the patterns of the missing ones. They select a Gaussian model of the columns (regularized
+    where rows are few, with a few factors where columns are many), marginal transforms for columns far from normal, a kernel
+    ridge regression of its errors, and trees where rows are few; they also calibrate prediction intervals. New rows are filled
+    without fitting again. Data frames keep their types: whole numbers, Booleans, categories, ordered categories and dates.
 
     Parameters
     ----------
+    method : "auto" or "low-rank"
+        ``"auto"`` (the default) selects the model as described above. ``"low-rank"`` fits one factor model with biases and a
+        noise variance for each column; it has no prediction intervals.
     time : None, True, str or int
-        Rows are in the order of time (True), or at the times in this column (its name in a frame, its number in an array),
-        which may be irregular: neighbours in time, lines between them and seasons are then weighed against the other columns.
-        Blackouts, in which nearly all columns are missing for a while, are judged apart.
-        With True, a pandas frame's index of dates is its time.
+        Whether rows are a time series: None (the default) for none, True for rows in the order of time, or the column of the
+        times (its name in a data frame, its index in an array), which may be irregular. With True, a pandas index of dates is
+        the time. Interpolation and seasons are then weighted against the other columns; gaps of all columns have weights of
+        their own.
     refine : "auto", "trees" or "none"
-        What to do about what linear models leave over: a kernel regression where it helps and, in tables of 100 to 999 rows
-        and not too many columns, randomised trees of scikit-learn where they help (seconds); these in any table; or nothing.
+        Nonlinear corrections. ``"auto"`` (the default) tries kernel ridge regression and, in tables of 100 to 999 rows and not
+        too many columns, randomized trees (seconds); ``"trees"`` tries both in any table; ``"none"`` omits both.
+    rank : int or "auto"
+        Rank of ``method="low-rank"``. ``"auto"`` (the default) selects it on held-out values among 0 (column means and row
+        biases), 1, 2, 3, 4, 6, 8, ...
+    regularization : float, "learned" or "auto"
+        Regularization of ``method="low-rank"``, as for :class:`MatrixCompletion`. ``"auto"`` (the default) compares learned
+        priors with a path of values on held-out values.
     fit_rows : int
-        Of larger tables, a random sample of that many rows is fitted. Series are fitted as a whole.
+        Largest number of rows that ``method="auto"`` is fitted to, a random sample (default 20 000). Time series are fitted as
+        a whole.
     random_state : int, RandomState or None
+        Seed of the folds and samples (default 0).
+    device : str, optional
+        Device on which PyTorch fits ``method="low-rank"``, ``"cuda"`` for example. By default it is fitted with NumPy.
 
     Attributes
     ----------
     means_, scales_ : (n_columns,) arrays
-        Of the columns as numbers: one for each number, Boolean and date, one for each level of a category.
+        Means and standard deviations of the encoded columns: one for each number, Boolean and date, one for each category.
     covariance_ : (n_columns, n_columns) array
-        Of the columns, in their own units.
+        Covariance of the encoded columns, with ``method="auto"``.
     rank_ : int
-        Factors of that covariance; all columns where it is full.
+        Number of factors; the number of columns for a full covariance.
     columns_ : list
         Name and kind of each column.
     model_ : object
-        What was chosen: linear models, weights, margins, bumps.
+        The fitted model, None where no column varies.
     period_ : int
-        The season of series, in rows; 0 where none was found.
+        Period of a time series, in rows; 0 where there is none.
 
     Raises
     ------
     ValueError
-        By ``fit`` and its kin, where the table or a parameter is not what it should be, by name; before ``fit`` (scikit-learn's
-        NotFittedError) by all others.
+        Invalid table or parameter, by name. Methods other than ``fit`` raise scikit-learn's NotFittedError before it.
 
     Examples
     --------
@@ -77,90 +85,109 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     >>> from lorank import TableImputer
     >>> rng = np.random.default_rng(0)
     >>> table = rng.standard_normal((200, 2)) @ rng.standard_normal((2, 6))
-    >>> gaps = rng.random(table.shape) < 0.1
-    >>> imputer = TableImputer().fit(np.where(gaps, np.nan, table))
-    >>> filled = imputer.transform(np.where(gaps, np.nan, table))
-    >>> bool(np.sqrt(np.mean((filled - table)[gaps] ** 2)) < 0.2 * table[gaps].std())
+    >>> missing = rng.random(table.shape) < 0.1
+    >>> observed = np.where(missing, np.nan, table)
+    >>> imputer = TableImputer().fit(observed)
+    >>> filled = imputer.transform(observed)
+    >>> bool(np.sqrt(np.mean((filled - table)[missing] ** 2)) < 0.2 * table[missing].std())
     True
-    >>> low, high = imputer.interval(np.where(gaps, np.nan, table), 0.9)
+    >>> low, high = imputer.predict_interval(observed, coverage=0.9)
     >>> bool((low <= high).all())
     True
     """
 
-    def __init__(self, *, time: Any = None, refine: str = "auto", fit_rows: int = 20_000, random_state: Any = 0) -> None:
+    def __init__(
+        self,
+        *,
+        method: str = "auto",
+        time: Any = None,
+        refine: str = "auto",
+        rank: int | str = "auto",
+        regularization: float | str = "auto",
+        fit_rows: int = 20_000,
+        random_state: Any = 0,
+        device: str | None = None,
+    ) -> None:
+        self.method = method
         self.time = time
         self.refine = refine
+        self.rank = rank
+        self.regularization = regularization
         self.fit_rows = fit_rows
         self.random_state = random_state
+        self.device = device
 
     def fit(self, X: Any, y: Any = None) -> TableImputer:
-        """Learn how columns, and neighbours in time, hang together.
+        """Fit the model.
 
         Parameters
         ----------
-        X : (n_rows, n_features) array or frame
-            With gaps: nan, None or null.
+        X : (n_rows, n_features) array or data frame
+            With nan, None or null for missing values.
         """
-        check("refine", self.refine, one_of(("auto", "trees", "none")))
-        check("fit_rows", self.fit_rows, whole(10))
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        self._check_parameters()
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        rng = np.random.default_rng(seed)
         table, times = self._read(X, reset=True)
-        if times is None and len(table) > self.fit_rows:
-            table = table[np.sort(rng.choice(len(table), self.fit_rows, replace=False))]
-        if times is None:
-            table = _in_order(table)
+        if self.method == "auto" and times is None:
+            if len(table) > self.fit_rows:
+                table = table[np.sort(rng.choice(len(table), self.fit_rows, replace=False))]
+            table = _ordered_by_content(table)
         self._scale(table)
         used = self._used
-        self.model_: TableModel | SeriesModel | None = None
+        self.model_: TableModel | SeriesModel | LowRankModel | None = None
         self.period_ = 0
-        if used.any():
-            standard = standardised(table[:, used], self.means_[used], self.scales_[used])
-            if times is not None:
-                order = np.argsort(times, kind="stable")
-                self.period_ = find_period(standard[order], times[order])
-                self.model_ = fit_series(standard[order], times[order], Neighbours(self.period_), rng)
-            else:
-                few = len(standard) in TREE_ROWS and len(standard) * standard.shape[1] ** 2 <= TREE_WORK
-                grow = _grown if self.refine == "trees" or (self.refine == "auto" and few) else None
-                self.model_ = fit_table(standard, rng, bumps=self.refine != "none", grow=grow)
+        if not used.any():
+            return self
+        standard = standardize(table[:, used], self.means_[used], self.scales_[used])
+        if self.method == "low-rank":
+            self.model_ = fit_low_rank(standard, self.rank, self.regularization, seed, self.device)
+        elif times is not None:
+            order = np.argsort(times, kind="stable")
+            self.period_ = find_period(standard[order], times[order])
+            self.model_ = fit_series(standard[order], times[order], Neighbors(self.period_), rng)
+        else:
+            small = len(standard) in TREE_ROWS and len(standard) * standard.shape[1] ** 2 <= TREE_WORK
+            trees = self.refine == "trees" or (self.refine == "auto" and small)
+            self.model_ = fit_table(standard, rng, kernel_ridge=self.refine != "none", trees=trees)
         return self
 
     def transform(self, X: Any) -> Any:
-        """The table with its gaps filled; what is there stays as it is.
+        """Fill missing values; observed values are unchanged.
 
         Parameters
         ----------
-        X : (n_rows, n_features) array or frame
+        X : (n_rows, n_features) array or data frame
 
         Returns
         -------
-        array or frame
-            As X is.
+        array or data frame
+            Of the type of X.
         """
         table, times = self._prepare(X)
-        return self._give(X, self._fill(table, times, spread=False)[0])
+        return self._restore(X, self._fill(table, times, spread=False)[0])
 
-    def interval(self, X: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of intervals that hold what is missing with a chance of about ``level``.
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Prediction intervals of the missing values.
 
         Parameters
         ----------
-        X : (n_rows, n_features) array or frame
-        level : float
-            Between 0 and 1.
+        X : (n_rows, n_features) array or data frame
+        coverage : float
+            Probability with which an interval contains the missing value, between 0 and 1 (default 0.9).
 
         Returns
         -------
         low, high : (n_rows, n_columns) arrays
-            Equal where a cell is known. Of frames with categories, columns are those of ``means_``.
+            Equal where a value is observed. For data frames with categories, the columns are those of ``means_``.
         """
-        check("level", level, SHARE)
-        table, times = self._prepare(X)
+        check("coverage", coverage, SHARE)
+        table, times = self._prepare(X, "predict_interval")
         filled, deviation = self._fill(table, times)
         low, high = filled.copy(), filled.copy()
-        if self.model_ is not None:
+        if self.model_ is not None and not isinstance(self.model_, LowRankModel):
             used = self._used
-            below, above = self.model_.ends(np.isnan(table[:, used]), float(level))
+            below, above = self.model_.bounds(np.isnan(table[:, used]), float(coverage))
             low[:, used] += deviation[:, used] * np.minimum(below, 0)
             high[:, used] += deviation[:, used] * np.maximum(above, 0)
             low, high = (np.clip(end, self.floor_, self.ceiling_) for end in (low, high))
@@ -169,63 +196,78 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return low, high
 
     def sample(self, X: Any, n: int = 5, random_state: Any = 0) -> list[Any]:
-        """Tables filled at random, as likely as the model has it: multiple imputations for analyses that pool them.
+        """Multiple imputation: tables with missing values drawn from their predictive distribution.
 
         Parameters
         ----------
-        X : (n_rows, n_features) array or frame
+        X : (n_rows, n_features) array or data frame
         n : int
+            Number of tables (default 5).
         random_state : int, RandomState or None
+            Seed (default 0).
 
         Returns
         -------
-        list of n arrays or frames
+        list of n arrays or data frames
         """
         check("n", n, whole(1))
-        table, times = self._prepare(X)
+        table, times = self._prepare(X, "sample")
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        found = []
+        used, found = self._used, []
         for _ in range(n):
             filled = self._mean_filled(table)
             if self.model_ is not None and len(table):
-                used = self._used
-                standard = standardised(table[:, used], self.means_[used], self.scales_[used])
+                standard = standardize(table[:, used], self.means_[used], self.scales_[used])
                 drawn = self._draw(standard, times, rng) * self.scales_[used] + self.means_[used]
-                filled[:, used] = np.where(
-                    np.isnan(table[:, used]), np.clip(drawn, self.low_[used], self.high_[used]), table[:, used]
-                )
-            found.append(self._give(X, filled))
+                drawn = np.clip(drawn, self.low_[used], self.high_[used])
+                filled[:, used] = np.where(np.isnan(table[:, used]), drawn, table[:, used])
+            found.append(self._restore(X, filled))
         return found
 
     @property
     def covariance_(self) -> np.ndarray:
-        """Of the columns, in their own units."""
+        """Covariance of the encoded columns."""
         check_is_fitted(self)
         found = np.zeros((len(self.means_), len(self.means_)))
+        if isinstance(self.model_, LowRankModel):
+            raise AttributeError("covariance_ needs method='auto'")
         if self.model_ is not None:
             used = np.flatnonzero(self._used)
             scale = self.scales_[used]
-            if (large := scale.max()) > LARGEST_SQUARED:
+            if (large := scale.max()) > MAX_SQUARED:
                 raise ValueError(
-                    f"the squares of columns with deviations of {large:.1e} are no numbers in float64: divide such columns by "
+                    f"the variances of columns with standard deviations of {large:.1e} overflow: divide such columns by "
                     f"{large:.0e} and fit again"
                 )
-            found[np.ix_(used, used)] = self.model_.linears[0].gaussian.covariance * np.outer(scale, scale)
+            found[np.ix_(used, used)] = self.model_.gaussian.covariance * np.outer(scale, scale)
         return found
 
     @property
     def rank_(self) -> int:
-        """Factors of the covariance; all columns where it is full."""
+        """Number of factors; the number of columns for a full covariance."""
         check_is_fitted(self)
         if self.model_ is None:
             return 0
-        gaussian = self.model_.linears[0].gaussian
-        return gaussian.loadings.shape[1] if isinstance(gaussian, FactorAnalysis) else len(gaussian.mean)
+        return self.model_.rank if isinstance(self.model_, LowRankModel) else self.model_.gaussian.rank
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the model to a file that :func:`lorank.load` reads. No pickle; written in one go."""
+        """Write the model to a file that :func:`lorank.load` reads, without pickle and atomically."""
         check_is_fitted(self)
         return save_model(self, path)
+
+    def _check_parameters(self) -> None:
+        check("method", self.method, one_of(("auto", "low-rank")))
+        check("refine", self.refine, one_of(("auto", "trees", "none")))
+        check("fit_rows", self.fit_rows, whole(10))
+        other, unused = (
+            ("auto", {"time": None, "refine": "auto"})
+            if self.method == "low-rank"
+            else ("low-rank", {"rank": "auto", "regularization": "auto", "device": None})
+        )
+        for name, default in unused.items():
+            value = getattr(self, name)
+            if type(value) is not type(default) or value != default:
+                raise ParameterError(name, f"needs method={other!r}, got {shown(value)} with method={self.method!r}")
 
     def _read(self, X: Any, reset: bool) -> tuple[np.ndarray, np.ndarray | None]:
         """The table as numbers, and its times."""
@@ -236,7 +278,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                     self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2 if reset else 1, reset=reset
                 )
             except OverflowError as error:
-                raise ParameterError("X", f"holds numbers beyond the range of float64: {error}") from None
+                raise ParameterError("X", f"has numbers beyond the range of float64: {error}") from None
             if reset:
                 self.columns_ = [Column(f"x{k}") for k in range(table.shape[1])]
         else:
@@ -259,7 +301,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             index = getattr(X, "index", None) if kind == "pandas" else None
             if index is not None and getattr(index.dtype, "kind", "") == "M":
                 if index.hasnans:
-                    raise ValueError("time=True reads the times in the index, and one of them is missing: leave such rows out")
+                    raise ParameterError("time", "is the index (time=True), where a date is missing: remove such rows")
                 return np.asarray(index.astype("int64"), np.float64)
             return np.arange(len(table), dtype=np.float64)
         names = [column.name for column in self.columns_]
@@ -268,21 +310,21 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         elif isinstance(self.time, (int, np.integer)) and not isinstance(self.time, bool) and 0 <= self.time < len(names):
             place = int(self.time)
         else:
-            raise ValueError(f"time must be None, True, or one of the columns {names[:8]}: got {shown(self.time)}")
+            raise ParameterError("time", f"must be None, True, or one of the columns {names[:8]}: got {shown(self.time)}")
         at = sum(column.width for column in self.columns_[:place])
         stamps = table[:, at] if self.columns_[place].width == 1 else np.full(1, np.nan)
         if np.isnan(stamps).any():
-            raise ValueError(f"the column of times {self.time!r} must hold numbers or dates, and have no gaps")
+            raise ParameterError("time", f"must be a column of numbers or dates without missing values: got {self.time!r}")
         return np.asarray(stamps)
 
     def _scale(self, table: np.ndarray) -> None:
         names = [column.name for column in self.columns_ for _ in range(column.width)]
         self.means_, self.scales_ = column_moments(table, names)
-        gaps = np.isnan(table)
-        counts = (~gaps).sum(axis=0)
-        self.low_ = np.where(counts > 0, np.min(np.where(gaps, np.inf, table), axis=0), 0.0)
-        self.high_ = np.where(counts > 0, np.max(np.where(gaps, -np.inf, table), axis=0), 0.0)
-        # an end that several cells share is a bound; beyond one that a single cell has, there may be more
+        missing = np.isnan(table)
+        counts = (~missing).sum(axis=0)
+        self.low_ = np.where(counts > 0, np.min(np.where(missing, np.inf, table), axis=0), 0.0)
+        self.high_ = np.where(counts > 0, np.max(np.where(missing, -np.inf, table), axis=0), 0.0)
+        # an extreme that several cells share is a bound; values may lie beyond one of a single cell
         self.floor_ = np.where((table == self.low_).sum(axis=0) > 1, self.low_, -np.inf)
         self.ceiling_ = np.where((table == self.high_).sum(axis=0) > 1, self.high_, np.inf)
 
@@ -290,15 +332,17 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _used(self) -> np.ndarray:
         return self.scales_ > 0
 
-    def _prepare(self, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    def _prepare(self, X: Any, intervals_for: str = "") -> tuple[np.ndarray, np.ndarray | None]:
         check_is_fitted(self)
+        if intervals_for and isinstance(self.model_, LowRankModel):
+            raise ParameterError("method", f"must be 'auto' for {intervals_for}, got 'low-rank'")
         return self._read(X, reset=False)
 
     def _mean_filled(self, table: np.ndarray) -> np.ndarray:
         return np.where(np.isnan(table), self.means_, table)
 
     def _fill(self, table: np.ndarray, times: np.ndarray | None, spread: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """The filled table and deviations (none where they are not asked for), block by block where rows stand alone."""
+        """The filled table, and standard deviations if ``spread``; in blocks of rows, except time series."""
         filled = self._mean_filled(table)
         deviation = np.zeros_like(filled) if spread else filled[:0]
         model, used = self.model_, self._used
@@ -307,17 +351,18 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         scale, mean = self.scales_[used], self.means_[used]
         if isinstance(model, SeriesModel):
             assert times is not None
-            order = np.argsort(times, kind="stable")
-            blocks = [order]
+            blocks = [np.argsort(times, kind="stable")]
         else:
-            with_gaps = np.flatnonzero((np.isnan(table) & used).any(axis=1))
+            incomplete = np.flatnonzero((np.isnan(table) & used).any(axis=1))
             step = max(1, BLOCK // table.shape[1])
-            blocks = [with_gaps[at : at + step] for at in range(0, len(with_gaps), step)]
+            blocks = [incomplete[at : at + step] for at in range(0, len(incomplete), step)]
         for rows in blocks:
             part = table[rows][:, used]
-            standard = standardised(part, mean, scale)
+            standard = standardize(part, mean, scale)
             found, sd = model.fill(standard, times[rows]) if isinstance(model, SeriesModel) else model.fill(standard, spread)  # type: ignore[index]
-            guess = np.clip(found * scale + mean, self.low_[used], self.high_[used])
+            guess = found * scale + mean
+            if not isinstance(model, LowRankModel):
+                guess = np.clip(guess, self.low_[used], self.high_[used])
             filled[np.ix_(rows, used)] = np.where(np.isnan(part), guess, part)
             if spread and sd is not None:
                 deviation[np.ix_(rows, used)] = sd * scale
@@ -330,10 +375,10 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             drawn = np.empty_like(standard)
             drawn[order] = self.model_.draw(standard[order], rng, times[order])
             return drawn
-        assert self.model_ is not None
+        assert isinstance(self.model_, TableModel)
         return self.model_.draw(standard, rng)
 
-    def _give(self, X: Any, filled: np.ndarray) -> Any:
+    def _restore(self, X: Any, filled: np.ndarray) -> Any:
         return restore(X, self.columns_, filled) if frame_kind(X) else filled
 
     def __sklearn_tags__(self) -> Any:
@@ -342,24 +387,8 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-def _in_order(table: np.ndarray) -> np.ndarray:
-    """The rows in an order that depends on what they hold alone, so that the same cells are hidden however they came."""
+def _ordered_by_content(table: np.ndarray) -> np.ndarray:
+    """The rows ordered by a hash of their values, so that the folds do not depend on the order of rows."""
     bits = np.ascontiguousarray(np.where(np.isnan(table), np.nan, table + 0.0)).view(np.uint64)  # one nan, and no -0
     odd = np.random.default_rng(0).integers(1, 2**63, table.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     return np.asarray(table[np.argsort(((bits ^ (bits >> np.uint64(29))) * odd).sum(axis=1), kind="stable")])
-
-
-def _grown(X: np.ndarray, y: np.ndarray, trees: int, leaf: int, seed: int) -> Forest:
-    """Extremely randomised trees of scikit-learn, as arrays."""
-    from sklearn.ensemble import ExtraTreesRegressor
-
-    share = min(1.0, SPLITS / X.shape[1]) if X.shape[1] else 1.0
-    found = ExtraTreesRegressor(trees, min_samples_leaf=leaf, max_features=share, random_state=seed % (2**31)).fit(X, y)
-    grown = []
-    for tree in (each.tree_ for each in found.estimators_):
-        at, leaves = np.arange(tree.node_count), tree.children_left < 0
-        left, right = (np.where(leaves, at, child).astype(np.int32) for child in (tree.children_left, tree.children_right))
-        feature = np.where(leaves, -1, tree.feature).astype(np.int32)
-        threshold, value = (x.astype(np.float32) for x in (tree.threshold, tree.value[:, 0, 0]))
-        grown.append(Forest(np.zeros(1, np.int32), feature, threshold, left, right, value))
-    return Forest.together(grown)

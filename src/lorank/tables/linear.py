@@ -1,39 +1,92 @@
-"""Linear models of a table: one Gaussian, of the columns as they are or through monotone margins."""
+"""Linear models of a table: a Gaussian of the columns, or of their normal scores (a Gaussian copula)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
 from .factor_analysis import FactorAnalysis, fit_factor_analysis
 from .gaussian import Gaussian, fit_gaussian
-from .margins import Margin, normal_scores
 from .patterns import Patterns, find_patterns
 
-STRENGTHS = (64.0, 16.0, 4.0, 1.0)
-LOOSE = 2.0  # where rows are plenty
-LOOSER = (LOOSE, 0.5, 0.1)  # tried where rows are plenty but not many: columns may follow from each other nearly exactly
+MAX_KNOTS = 500  # of a marginal transform
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(5)  # Gauss-Hermite quadrature
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+REGULARIZATIONS = (64.0, 16.0, 4.0, 1.0)  # tried where rows are few
+MANY_ROWS_REGULARIZATION = 2.0
+MANY_ROWS_REGULARIZATIONS = (MANY_ROWS_REGULARIZATION, 0.5, 0.1)  # tried for columns that are nearly functions of each other
 
 
 @dataclass(frozen=True)
-class Linear:
-    """A Gaussian of the columns, or of their normal scores.
+class Marginal:
+    """Increasing, piecewise linear transform of a column to normal scores."""
 
-    Attributes
-    ----------
-    gaussian : Gaussian
-    strength : float
-        How much its correlations were shrunk.
-    margins : list of Margin, or None
-    """
+    values: np.ndarray  # (k,), increasing
+    scores: np.ndarray  # (k,), increasing
+
+    def forward(self, x: np.ndarray) -> np.ndarray:
+        """Scores, extrapolated linearly; nan stays nan."""
+        out = np.interp(x, self.values, self.scores)
+        if len(self.values) > 1:
+            slope = (self.scores[-1] - self.scores[0]) / (self.values[-1] - self.values[0])
+            for end, beyond in ((0, x < self.values[0]), (-1, x > self.values[-1])):
+                if beyond.any():
+                    out[beyond] = self.scores[end] + slope * (x[beyond] - self.values[end])
+        return np.asarray(out)
+
+    def inverse(self, z: np.ndarray) -> np.ndarray:
+        """Values, within the range of the fitted ones."""
+        return np.interp(z, self.scores, self.values)
+
+    def expected(self, z: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+        """Mean of :meth:`inverse` under normal distributions with these means and deviations, by quadrature."""
+        return self.inverse(z[:, None] + deviation[:, None] * NODES) @ WEIGHTS
+
+
+def fit_marginal(x: np.ndarray) -> Marginal:
+    """Normal scores of the average ranks of a column without missing values."""
+    values, counts = np.unique(x, return_counts=True)
+    ranks = np.cumsum(counts) - (counts - 1) / 2.0
+    scores = ndtri(ranks / (len(x) + 1))
+    if len(values) > MAX_KNOTS:
+        keep = np.unique(np.linspace(0, len(values) - 1, MAX_KNOTS).round().astype(int))
+        values, scores = values[keep], scores[keep]
+    return Marginal(values, scores)
+
+
+def fit_marginals(table: np.ndarray) -> list[Marginal]:
+    """Marginal transforms of all columns."""
+    return [fit_marginal(column[~np.isnan(column)]) for column in table.T]
+
+
+def to_scores(marginals: list[Marginal] | None, table: np.ndarray) -> np.ndarray:
+    """The columns transformed to scores; the table itself without marginals."""
+    if marginals is None:
+        return table
+    return np.column_stack([marginal.forward(column) for marginal, column in zip(marginals, table.T, strict=True)])
+
+
+def complete_scores(marginals: list[Marginal], scores: np.ndarray, filled: np.ndarray) -> np.ndarray:
+    """The scores with those of the filled table where they are missing."""
+    out, missing = scores.copy(), np.isnan(scores)
+    for j, marginal in enumerate(marginals):
+        at = np.flatnonzero(missing[:, j])
+        out[at, j] = marginal.forward(filled[at, j])
+    return out
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """A Gaussian of the columns, or of their normal scores."""
 
     gaussian: Gaussian | FactorAnalysis
-    strength: float
-    margins: list[Margin] | None = None
+    regularization: float  # of its correlations
+    marginals: list[Marginal] | None = None
 
     def fill(self, table: np.ndarray, patterns: Patterns | None = None) -> np.ndarray:
-        """Conditional means in the gaps; what is known stays."""
+        """The table with conditional means for its missing values."""
         return self.conditional(table, patterns, spread=False)[0]
 
     def conditional(
@@ -44,131 +97,93 @@ class Linear:
         scores: np.ndarray | None = None,
         wanted: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """The filled table, and the standard deviations of the gaps.
+        """The filled table, and the conditional standard deviations.
 
-        The table's scores may be given where they are known. With margins, other gaps than those that are ``wanted`` (a
-        Boolean array) stay: the way back from scores costs more than all else.
+        Scores of the table may be passed where they are known. With marginals only the cells ``wanted`` (a Boolean array) are
+        filled: transforming scores back is the most expensive part.
         """
-        if self.margins is None:
+        if self.marginals is None:
             return self.gaussian.conditional(table, patterns, spread)
-        scores = to_scores(self.margins, table) if scores is None else scores
+        scores = to_scores(self.marginals, table) if scores is None else scores
         filled, deviation = self.gaussian.conditional(scores, patterns)
         assert deviation is not None
         wanted = np.isnan(table) if wanted is None else wanted
         out = table.copy()
         sd = np.zeros_like(table) if spread else None
-        for j, margin in enumerate(self.margins):
+        for j, marginal in enumerate(self.marginals):
             at = np.flatnonzero(wanted[:, j])
             z, s = filled[at, j], deviation[at, j]
-            out[at, j] = margin.expected(z, s)
+            out[at, j] = marginal.expected(z, s)
             if sd is not None:
-                sd[at, j] = (margin.backward(z + s) - margin.backward(z - s)) / 2
+                sd[at, j] = (marginal.inverse(z + s) - marginal.inverse(z - s)) / 2
         return out, sd
 
     def draw(self, table: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draws from the conditional distribution of the gaps."""
-        if self.margins is None:
+        """The table with missing values drawn from their conditional distribution."""
+        if self.marginals is None:
             return self.gaussian.draw(table, rng)
-        drawn = self.gaussian.draw(to_scores(self.margins, table), rng)
-        out = np.column_stack([margin.backward(z) for margin, z in zip(self.margins, drawn.T, strict=True)])
+        drawn = self.gaussian.draw(to_scores(self.marginals, table), rng)
+        out = np.column_stack([marginal.inverse(z) for marginal, z in zip(self.marginals, drawn.T, strict=True)])
         return np.where(np.isnan(table), out, table)
 
     def refit(
         self, table: np.ndarray, max_iter: int, patterns: Patterns | None = None, scores: np.ndarray | None = None
-    ) -> Linear:
-        """The same on another table, from here."""
-        if self.margins is None:
-            scores = table
-        elif scores is None:
-            scores = to_scores(self.margins, table)
-        assert scores is not None
+    ) -> LinearModel:
+        """The same model fitted to another table, started here."""
+        if self.marginals is None or scores is None:
+            scores = to_scores(self.marginals, table)
+        model: Gaussian | FactorAnalysis
         if isinstance(self.gaussian, FactorAnalysis):
-            rank = self.gaussian.loadings.shape[1]
-            return Linear(
-                fit_factor_analysis(scores, rank, start=self.gaussian, max_iter=max_iter), self.strength, self.margins
-            )
-        found = fit_gaussian(scores, self.strength, start=self.gaussian, patterns=patterns, max_iter=max_iter)
-        return Linear(found, self.strength, self.margins)
-
-
-def margins_of(table: np.ndarray) -> list[Margin]:
-    """Normal scores of each column."""
-    return [normal_scores(column[~np.isnan(column)]) for column in table.T]
-
-
-def to_scores(margins: list[Margin], table: np.ndarray) -> np.ndarray:
-    """The columns through their margins; nan stays."""
-    return np.column_stack([margin.forward(column) for margin, column in zip(margins, table.T, strict=True)])
-
-
-def scores_filled(margins: list[Margin], scores: np.ndarray, filled: np.ndarray) -> np.ndarray:
-    """The scores of a filled table whose known cells' scores are there: those of the gaps are added."""
-    out, gaps = scores.copy(), np.isnan(scores)
-    for j, margin in enumerate(margins):
-        at = np.flatnonzero(gaps[:, j])
-        out[at, j] = margin.forward(filled[at, j])
-    return out
+            model = fit_factor_analysis(scores, self.gaussian.rank, start=self.gaussian, max_iter=max_iter)
+        else:
+            model = fit_gaussian(scores, self.regularization, start=self.gaussian, patterns=patterns, max_iter=max_iter)
+        return LinearModel(model, self.regularization, self.marginals)
 
 
 def fit_linear(
     table: np.ndarray,
-    margins: list[Margin] | None,
+    marginals: list[Marginal] | None,
     patterns: Patterns | None = None,
     scores: np.ndarray | None = None,
-    strength: float = LOOSE,
-) -> Linear:
-    """A linear model of a table with many rows, where the strength hardly matters.
-
-    Parameters
-    ----------
-    table : (n, d) array
-        With nan in the gaps; columns of about unit variance.
-    margins : list of Margin, optional
-    patterns : Patterns, optional
-        The rows' gaps, where they are known already.
-    scores : (n, d) array, optional
-        The table's scores, where they are known already.
-    strength : float
-        By how much correlations are shrunk.
-    """
-    if margins is None:
-        scores = table
-    elif scores is None:
-        scores = to_scores(margins, table)
-    return Linear(fit_gaussian(scores, strength, patterns=patterns), strength, margins)
+    regularization: float = MANY_ROWS_REGULARIZATION,
+) -> LinearModel:
+    """Fit a linear model to a table of standardized columns; patterns and scores may be passed where they are known."""
+    if marginals is None or scores is None:
+        scores = to_scores(marginals, table)
+    return LinearModel(fit_gaussian(scores, regularization, patterns=patterns), regularization, marginals)
 
 
 def choose_linear(
     table: np.ndarray,
     held: np.ndarray,
-    margins: list[Margin] | None,
-    strengths: tuple[float, ...] = STRENGTHS,
-    gain: float = -1e-4,
-) -> Linear:
-    """The strength that fills held-out cells best: a model that was fitted without them.
+    marginals: list[Marginal] | None,
+    regularizations: tuple[float, ...] = REGULARIZATIONS,
+    min_gain: float = -1e-4,
+) -> LinearModel:
+    """The model, fitted without the held-out cells, whose regularization predicts them best.
 
     Parameters
     ----------
     table : (n, d) array
-        With nan in the gaps; columns of about unit variance.
+        With nan for missing values; columns of about unit variance.
     held : (n, d) Boolean array
-        Known cells to be hidden.
-    margins : list of Margin, optional
-    strengths : tuple of float
-        From stiff to loose.
-    gain : float
-        The share of squared error that each must take away from the one before, for the next to be tried.
+        Held-out cells.
+    marginals : list of Marginal, optional
+    regularizations : tuple of float
+        Candidates, decreasing.
+    min_gain : float
+        Relative reduction of the squared error by which a candidate must improve on the one before for the search to go on.
     """
     hidden = np.where(held, np.nan, table)
-    scores = hidden if margins is None else to_scores(margins, hidden)
+    scores = to_scores(marginals, hidden)
     patterns = find_patterns(np.isnan(hidden))
     truth, best, gaussian = table[held], None, None
-    for strength in strengths:  # each from the one before
-        gaussian = fit_gaussian(scores, strength, start=gaussian, patterns=patterns, max_iter=30)
-        model = Linear(gaussian, strength, margins)
+    for regularization in regularizations:  # each starts from the one before
+        gaussian = fit_gaussian(scores, regularization, start=gaussian, patterns=patterns, max_iter=30)
+        model = LinearModel(gaussian, regularization, marginals)
         guess = model.fill(hidden, patterns)[held]
         error = float(np.mean((guess - truth) ** 2)) if len(truth) else 0.0
-        if best is not None and error > best[0] * (1 - gain):
+        if best is not None and error > best[0] * (1 - min_gain):
             break
         best = error, model
     assert best is not None

@@ -1,30 +1,52 @@
-"""Where gaps are: how much likelier a cell is missing than known, given the rest of its row.
-
-Errors are known at known cells, and wanted at missing ones. Where what is missing depends on what is known, cells that look
-like gaps must count more: by their odds of being missing.
-"""
+"""Missing-data mechanism: held-out cells with the table's missingness patterns, and each cell's odds of being missing."""
 
 from __future__ import annotations
 
 import numpy as np
 
-STEPS = 12  # of the regressions
-MOST = 12.0  # an odd over that of the average gap's
-CLEAR = 4.0  # standard deviations of what chance would explain
-SCREEN = 0.7  # of that: columns whose slopes at the start promise less are not regressed
+NO_FOLD = -1
+MAX_ITER = 12  # of the logistic regressions
+MAX_ODDS = 12.0  # relative to the average missing value's
+SIGNIFICANCE = 4.0  # standard deviations of the likelihood ratio under missingness at random
+SCREENING = 0.7  # share of the significant likelihood ratio below which the score test excludes a column
 
 
-def odds_of_gaps(missing: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Weights of the cells of a table, 1 in columns whose gaps are here and there by chance: an (n, d) array.
+def cell_folds(missing: np.ndarray, folds: int, rng: np.random.Generator) -> np.ndarray:
+    """Cross-validation fold of each observed cell: an (n, d) integer array, -1 where in none.
 
-    One logistic regression for each column, on the others; all together, with one bound on their second derivatives
-    (X^T X / 4), so that every step is two products of matrices.
+    Cells are assigned independently. Where few missingness patterns are repeated (an optional form, a sensor that was not
+    installed), complete rows take the pattern of an incomplete row, all in one fold.
+    """
+    n, d = missing.shape
+    fold = np.where(missing, NO_FOLD, rng.integers(0, folds, (n, d)))
+    incomplete, complete = np.flatnonzero(missing.any(axis=1)), np.flatnonzero(~missing.any(axis=1))
+    if len(incomplete) and len(complete) >= 0.1 * n and _patterns_repeat(missing[incomplete]):
+        pattern = missing[rng.choice(incomplete, len(complete))]
+        fold[complete] = np.where(pattern, rng.integers(0, folds, len(complete))[:, None], NO_FOLD)
+    return fold
+
+
+def _patterns_repeat(missing: np.ndarray) -> bool:
+    """Whether patterns of several missing values are much fewer than the rows that have them."""
+    missing = missing[missing.sum(axis=1) > 1]
+    if len(missing) < 10:
+        return False
+    packed = np.packbits(missing, axis=1)
+    return len(np.unique(packed, axis=0)) < 0.1 * len(missing)
+
+
+def missing_odds(missing: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Odds of each cell being missing, given the rest of its row; 1 in columns whose values are missing completely at random.
+
+    Errors are known for observed cells and wanted for missing ones: under missingness at random (MAR), errors weighted by these
+    odds are representative. One logistic regression a column on the others, all at once, with the bound X^T X / 4 on the
+    Hessians, so that an iteration is two matrix products.
 
     Parameters
     ----------
     missing : (n, d) Boolean array
     rows : (n, d) array
-        Filled, of about mean 0 and variance 1.
+        The filled table, standardized.
     """
     n, d = missing.shape
     share = missing.mean(axis=0)
@@ -35,37 +57,35 @@ def odds_of_gaps(missing: np.ndarray, rows: np.ndarray) -> np.ndarray:
     X = np.clip(rows - rows.mean(axis=0), -4, 4)
     gram = X.T @ X / 4
     inverse = np.linalg.inv(gram + (1e-3 * np.trace(gram) / d + 1.0) * np.eye(d))
-    own = np.diagonal(inverse)
-    enough = d + CLEAR * np.sqrt(2 * d)
-    at_most = _score_test(X.T @ (missing - share), inverse, share)
-    some &= at_most > SCREEN * enough
+    threshold = d + SIGNIFICANCE * np.sqrt(2 * d)
+    some &= _score_test(X.T @ (missing - share), inverse, share) > SCREENING * threshold
     if not some.any():
         return weights
-    X, off_column = X.astype(np.float32), np.flatnonzero(some)  # single precision: odds are rough
+    X, columns = X.astype(np.float32), np.flatnonzero(some)  # single precision suffices
     lack, part = missing[:, some], share[some]
     base = np.log(part / (1 - part))
-    alone = (inverse / own)[:, some]
-    shift, B = base.copy(), np.zeros((d, len(off_column)))
-    for _ in range(STEPS):
+    own = (inverse / np.diagonal(inverse))[:, some]
+    shift, B = base.copy(), np.zeros((d, len(columns)))
+    for _ in range(MAX_ITER):
         off = lack - _logistic(X @ B.astype(np.float32) + shift.astype(np.float32))
         shift = shift + 4 * off.mean(axis=0)
         step = inverse @ (X.T @ off - B)
-        B = B + step - alone * step[off_column, np.arange(len(off_column))]  # a column says nothing about itself
+        B = B + step - own * step[columns, np.arange(len(columns))]  # a column does not predict itself
     score = X @ B
     before, after = (-np.logaddexp(0, np.where(lack, -s, s)).sum(axis=0) for s in (base, score + shift))
-    sure = 2 * (after - before) > enough
-    score, lack, clear = score[:, sure], lack[:, sure], off_column[sure]
+    significant = 2 * (after - before) > threshold
+    score, lack = score[:, significant], lack[:, significant]
     odds = np.exp(np.clip(score - score.mean(axis=0), -20, 20))
     odds /= np.maximum((odds * lack).sum(axis=0) / lack.sum(axis=0), 1e-300)
-    weights[:, clear] = np.minimum(odds, MOST)
+    weights[:, columns[significant]] = np.minimum(odds, MAX_ODDS)
     return weights
 
 
 def _score_test(slopes: np.ndarray, inverse: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """What the regressions will explain, about, from the slopes of their likelihoods where nothing is explained yet.
+    """Score statistics, an approximation of the likelihood ratios.
 
-    ``inverse`` is that of a fourth of the sums of squares, of which ``share (1 - share)`` counts for a column. A column's own
-    slope is left in: it only adds to what is promised.
+    ``inverse`` is that of a quarter of the sums of squares, where a column's information has the factor ``share (1 - share)``.
+    A column's own slope is included, which only enlarges the statistic.
     """
     return np.asarray((slopes * (inverse @ slopes)).sum(axis=0) / np.maximum(4 * share * (1 - share), 1e-300))
 

@@ -1,30 +1,74 @@
-"""Fitted imputers to and from model files."""
+"""Fitted imputers to and from model files: dataclasses as JSON and arrays, without pickle."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
-from ..factorization.persistence import read_fit, read_parameters, write_fit
+from ..factorization import Candidate, FactorModel
 from ..io.archive import plain, register_model
+from .block_gaps import BlockGapModel
+from .columns import Column
+from .factor_analysis import FactorAnalysis
+from .forest import Forest, ForestEnsemble
+from .gaussian import Gaussian
 from .imputer import TableImputer
-from .low_rank import LowRankImputer
-from .packing import pack, unpack
+from .kernel_ridge import KernelRidge
+from .linear import LinearModel, Marginal
+from .low_rank import LowRankModel
+from .series import Neighbors
 from .series_model import SeriesModel
+from .stacking import Calibration
+from .table_model import TableModel
 
-TABLE = (
-    "means_",
-    "scales_",
-    "low_",
-    "high_",
-    "floor_",
-    "ceiling_",
-    "period_",
-    "columns_",
-    "model_",
-)  # all that a fitted TableImputer has
+CLASSES: dict[str, Any] = {
+    c.__name__: c
+    for c in (
+        BlockGapModel,
+        Calibration,
+        Candidate,
+        Column,
+        FactorAnalysis,
+        FactorModel,
+        Forest,
+        ForestEnsemble,
+        Gaussian,
+        KernelRidge,
+        LinearModel,
+        LowRankModel,
+        Marginal,
+        Neighbors,
+        SeriesModel,
+        TableModel,
+    )
+}
+FITTED = ("means_", "scales_", "low_", "high_", "floor_", "ceiling_", "period_", "columns_", "model_")
+
+
+def pack(value: Any, arrays: dict[str, np.ndarray], at: str) -> Any:
+    """The value for JSON; its arrays are put into ``arrays``, under names that begin with ``at``."""
+    if is_dataclass(value):
+        entries = {f.name: pack(getattr(value, f.name), arrays, f"{at}.{f.name}") for f in fields(value)}
+        return {"class": type(value).__name__, **entries}
+    if isinstance(value, np.ndarray):
+        arrays[at] = value
+        return {"array": at}
+    if isinstance(value, list):
+        return [pack(entry, arrays, f"{at}.{k}") for k, entry in enumerate(value)]
+    return plain(value)
+
+
+def unpack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """The value that was packed."""
+    if isinstance(value, list):
+        return [unpack(entry, arrays) for entry in value]
+    if isinstance(value, dict):
+        if "array" in value:
+            return arrays[value["array"]]
+        return CLASSES[value["class"]](**{name: unpack(entry, arrays) for name, entry in value.items() if name != "class"})
+    return value
 
 
 def write_table(estimator: TableImputer) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -34,7 +78,7 @@ def write_table(estimator: TableImputer) -> tuple[dict[str, Any], dict[str, np.n
         "parameters": plain(estimator.get_params(deep=False)),
         "features": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
         "n_features": estimator.n_features_in_,
-        "fitted": {name: pack(getattr(estimator, name), arrays, name) for name in TABLE},
+        "fitted": {name: pack(getattr(estimator, name), arrays, name) for name in FITTED},
     }
     return meta, arrays
 
@@ -42,32 +86,12 @@ def write_table(estimator: TableImputer) -> tuple[dict[str, Any], dict[str, np.n
 def read_table(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> TableImputer:
     """A fitted TableImputer from JSON and arrays."""
     estimator = TableImputer(**meta["parameters"])
-    for name in TABLE:
+    for name in FITTED:
         setattr(estimator, name, unpack(meta["fitted"][name], arrays))
-    model = estimator.model_
-    if isinstance(model, SeriesModel) and model.weights.shape[-1] in (4, 6):  # files of before factors were smoothed along time
-        estimator.model_ = replace(model, weights=np.insert(model.weights, 4, 0.0, axis=-1))
     estimator.n_features_in_ = meta["n_features"]
     if meta["features"]:
         estimator.feature_names_in_ = np.array(meta["features"], object)
     return estimator
 
 
-def write_low_rank(estimator: LowRankImputer) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """A fitted LowRankImputer as JSON and arrays."""
-    meta, arrays = write_fit(estimator, estimator.get_params(deep=False))
-    return meta, arrays | {"means": estimator.means_, "scales": estimator.scales_}
-
-
-def read_low_rank(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> LowRankImputer:
-    """A fitted LowRankImputer from JSON and arrays."""
-    estimator = LowRankImputer(**read_parameters(meta))
-    model = read_fit(estimator, meta, arrays)
-    estimator.means_, estimator.scales_ = arrays["means"], arrays["scales"]
-    estimator.n_features_in_ = len(estimator.means_)
-    estimator._keep(model)
-    return estimator
-
-
 register_model("TableImputer", write_table, read_table)
-register_model("LowRankImputer", write_low_rank, read_low_rank)

@@ -1,9 +1,4 @@
-"""Columns that follow each other in time: what neighbours in time say about a cell, as further columns beside it.
-
-For every cell, known or not, the line between the known cells before and after it (leaving out itself) is one such column;
-the same shrunk by the distance to them another; the cells a period before and after a third. A Gaussian of the columns and
-these then weighs neighbours in time against the other columns of the same row.
-"""
+"""Time series: interpolation, seasons, and cross-validation folds in runs of consecutive rows."""
 
 from __future__ import annotations
 
@@ -11,43 +6,38 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .folds import NEVER
+from .missingness import NO_FOLD
 
-NEAR = 6.0  # steps in which a neighbour in time loses most of what it says, where gaps are long
-LAG = 0.3  # the least correlation at which a period counts
-SHORTEST = 4  # periods
-HIDDEN = 0.15  # the most of a column that a fold hides
-SHORT = 4  # steps: where gaps are no longer on average, fewer cells are hidden, so that their neighbours stay known
-ENOUGH = 15  # rows that a fold hides at the least, up to that share
-PLACES = 4  # that are looked at for a run to be hidden in
+DECAY_STEPS = 6.0  # over which the weight of a neighbor in time decays
+MIN_AUTOCORRELATION = 0.3  # at a period
+MIN_PERIOD = 4  # rows
+MAX_HIDDEN = 0.15  # share of a column in one fold
+SHORT_GAP = 4  # rows: where gaps are no longer on average, fewer cells are held out, so that their neighbors stay observed
+MIN_HIDDEN_ROWS = 15  # of a fold, up to MAX_HIDDEN
+PLACES = 4  # tried for each run of a fold
 
 
 @dataclass(frozen=True)
-class Neighbours:
-    """What to put beside a table whose rows are in the order of time.
+class Neighbors:
+    """Features of each cell from its neighbors in time."""
 
-    Attributes
-    ----------
-    period : int
-        In rows; 0 where there is none.
-    """
-
-    period: int = 0
+    period: int = 0  # rows; 0 where there is none
 
     def __call__(self, table: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """Further columns of a table: an (n, 2 d) or (n, 3 d) array without gaps."""
-        line, distance = between(table, times)
-        parts = [line, line * np.exp(-distance / (NEAR * typical_step(times)))]
+        """Interpolation, interpolation weighted by distance and, with a period, the season: an (n, 2 d) or (n, 3 d) array."""
+        line, distance = interpolate(table, times)
+        parts = [line, line * np.exp(-distance / (DECAY_STEPS * typical_step(times)))]
         if self.period:
             parts.append(seasonal(table, self.period, line))
         return np.hstack(parts)
 
 
-def between(table: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The line through the known cells before and after each cell, at its time, and the way to them: their harmonic mean.
+def interpolate(table: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Linear interpolation of each cell between the nearest observed ones, and the harmonic mean of the distances to them.
 
-    That is how the variance of a random walk grows between two known points; beyond the last one it is twice the way to it.
-    Beyond the first and last known cell the nearest one is repeated; a column without any other known cell has its mean, or 0.
+    The cell itself is left out. The variance of a random walk between two observations grows with that distance; beyond the
+    last one it is twice the distance to it. The nearest value is repeated beyond the first and last observed cell; a column
+    without any other observed cell is 0.
     """
     n, d = table.shape
     line, distance = np.zeros((n, d)), np.full((n, d), np.inf)
@@ -56,7 +46,7 @@ def between(table: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarra
         known = np.flatnonzero(~np.isnan(table[:, j]))
         if not len(known):
             continue
-        at = np.searchsorted(known, rows)  # the first known row that is not before
+        at = np.searchsorted(known, rows)  # the first observed row that is not before
         own = np.zeros(n, bool)
         own[known] = True
         before, after = at - 1, at + own
@@ -66,8 +56,7 @@ def between(table: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarra
         span = times[right] - times[left]
         share = np.where(has_left & has_right, (times - times[left]) / np.where(span > 0, span, 1.0), 0.0)
         line[:, j] = table[left, j] * (1 - share) + table[right, j] * share
-        lone = ~has_left & ~has_right
-        line[lone, j] = 0.0
+        line[~has_left & ~has_right, j] = 0.0
         back, ahead = np.where(has_left, times - times[left], np.inf), np.where(has_right, times[right] - times, np.inf)
         near, far = np.minimum(back, ahead), np.maximum(back, ahead)
         with np.errstate(invalid="ignore"):
@@ -76,7 +65,7 @@ def between(table: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def seasonal(table: np.ndarray, period: int, otherwise: np.ndarray) -> np.ndarray:
-    """The mean of the cells one period before and after, whichever are known, further periods where neither is."""
+    """Mean of the observed cells one period before and after, or two or three periods; ``otherwise`` where none is observed."""
     out = np.full(table.shape, np.nan)
     for times in (1, 2, 3):
         lag = times * period
@@ -89,10 +78,8 @@ def seasonal(table: np.ndarray, period: int, otherwise: np.ndarray) -> np.ndarra
     return np.where(np.isnan(out), otherwise, out)
 
 
-def profile(table: np.ndarray, period: int) -> np.ndarray:
-    """The mean of each column at each place in the period, for every row: an (n, d) array; the column's mean where none is
-    known.
-    """
+def seasonal_profile(table: np.ndarray, period: int) -> np.ndarray:
+    """Mean of each column at each phase of the period, for every row: an (n, d) array."""
     n, d = table.shape
     phase, known = np.arange(n) % period, ~np.isnan(table)
     cell = phase[:, None] * d + np.arange(d)
@@ -103,14 +90,14 @@ def profile(table: np.ndarray, period: int) -> np.ndarray:
 
 
 def find_period(table: np.ndarray, times: np.ndarray) -> int:
-    """The lag, in rows, at which columns resemble themselves most after they had ceased to; 0 where there is none.
+    """Lag, in rows, of the first high peak of the mean autocorrelation after a valley; 0 where there is none.
 
-    Autocorrelations come from the columns with their gaps interpolated and their lines taken out.
+    Missing values are interpolated and linear trends removed.
     """
     n = len(table)
-    if n < 4 * SHORTEST:
+    if n < 4 * MIN_PERIOD:
         return 0
-    line = np.where(np.isnan(table), between(table, times)[0], table)
+    line = np.where(np.isnan(table), interpolate(table, times)[0], table)
     t = np.linspace(-1, 1, n)
     line = line - line.mean(axis=0) - np.outer(t, (t @ line) / (t @ t))
     spectrum = np.abs(np.fft.rfft(line, 2 * n, axis=0)) ** 2
@@ -119,82 +106,86 @@ def find_period(table: np.ndarray, times: np.ndarray) -> int:
     if not auto.shape[1]:
         return 0
     mean = auto.mean(axis=1) * (n / (n - np.arange(len(auto))))
-    peaks = [k for k in range(SHORTEST, len(mean) - 1) if mean[k] >= mean[k - 1] and mean[k] > mean[k + 1] and mean[k] > LAG]
-    peaks = [k for k in peaks if mean[k] > mean[:k].min() + 0.1]  # after a valley
+    inner = range(MIN_PERIOD, len(mean) - 1)
+    peaks = [k for k in inner if mean[k] >= mean[k - 1] and mean[k] > mean[k + 1] and mean[k] > MIN_AUTOCORRELATION]
+    peaks = [k for k in peaks if mean[k] > mean[:k].min() + 0.1]
     if not peaks:
         return 0
     highest = max(mean[k] for k in peaks)
     return int(next(k for k in peaks if mean[k] > 0.9 * highest))
 
 
-def block_folds(missing: np.ndarray, folds: int, rng: np.random.Generator, dark: np.ndarray | None = None) -> np.ndarray:
-    """Which fold each known cell is hidden in, in runs as long as the table's gaps: an (n, d) integer array, -1 where in none.
+def block_folds(missing: np.ndarray, folds: int, rng: np.random.Generator, excluded: np.ndarray | None = None) -> np.ndarray:
+    """Cross-validation fold of each observed cell, in runs as long as the table's gaps: an (n, d) array, -1 where in none.
 
-    Runs of all columns at once come in the share that they have among the gaps. Rows of ``dark``, an (n,) Boolean array, are
-    left out: they are judged apart, and say nothing about other gaps.
+    Runs of all columns at once have the share that they have among the gaps. Rows of the Boolean array ``excluded`` are in no
+    fold.
     """
-    if dark is not None and dark.any():
-        fold = np.full(missing.shape, NEVER)
-        fold[~dark] = block_folds(missing[~dark], folds, rng)
+    if excluded is not None and excluded.any():
+        fold = np.full(missing.shape, NO_FOLD)
+        fold[~excluded] = block_folds(missing[~excluded], folds, rng)
         return fold
     n, d = missing.shape
-    fold = np.full((n, d), NEVER)
+    fold = np.full((n, d), NO_FOLD)
     everywhere = np.asarray(missing.all(axis=1))
-    lengths = runs(everywhere)
+    lengths = run_lengths(everywhere)
     share = float(missing.mean())
     shared = float(everywhere.sum() * d / max(missing.sum(), 1))
-    single = np.concatenate([runs(np.asarray(missing[:, j] & ~everywhere)) for j in range(d)])
+    single = np.concatenate([run_lengths(np.asarray(missing[:, j] & ~everywhere)) for j in range(d)])
     for k in range(folds):
         if shared > 0 and len(lengths):
-            _hide(fold, k, lengths, list(range(d)), 0.8 * HIDDEN * shared, rng, missing)
+            _hide_runs(fold, k, lengths, list(range(d)), 0.8 * MAX_HIDDEN * shared, rng, missing)
         if shared < 1:
             own = single if len(single) else np.ones(1, int)
-            most = HIDDEN if own.mean() > SHORT else min(max(share / 4, HIDDEN / 4, ENOUGH / n), HIDDEN)
+            most = MAX_HIDDEN
+            if own.mean() <= SHORT_GAP:
+                most = min(max(share / 4, MAX_HIDDEN / 4, MIN_HIDDEN_ROWS / n), MAX_HIDDEN)
             for j in range(d):
-                _hide(fold, k, own, [j], most * (1 - shared), rng, missing)
-    fold[missing] = NEVER
+                _hide_runs(fold, k, own, [j], most * (1 - shared), rng, missing)
+    fold[missing] = NO_FOLD
     return fold
 
 
-def ends_of_runs(missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where runs of True begin, and the first places after them."""
+def run_bounds(missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First and one-past-last indices of the runs of True."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], missing.astype(np.int8), [0]])))
     return edges[::2], edges[1::2]
 
 
-def runs(missing: np.ndarray) -> np.ndarray:
+def run_lengths(missing: np.ndarray) -> np.ndarray:
     """Lengths of the runs of True."""
-    first, after = ends_of_runs(missing)
+    first, after = run_bounds(missing)
     return after - first
 
 
-def _hide(
+def _hide_runs(
     fold: np.ndarray, k: int, lengths: np.ndarray, cols: list[int], share: float, rng: np.random.Generator, missing: np.ndarray
 ) -> None:
-    """Runs of these lengths at random places, until that share of the rows is hidden in fold k.
+    """Put runs of these lengths at random places into fold k, until it has that share of the rows.
 
-    Places where a run is whole are looked for: pieces of runs are shorter gaps, and easier ones.
+    Places without missing or held-out cells are preferred: shorter pieces of runs would be easier to predict.
     """
     n, hidden, tries = len(fold), 0, 0
-    if len(cols) == 1 and lengths.mean() <= SHORT:  # all at once
+    if len(cols) == 1 and lengths.mean() <= SHORT_GAP:  # all at once
         drawn = rng.choice(lengths, int(np.ceil(share * n / lengths.mean())))
         starts = rng.integers(0, np.maximum(n - drawn, 1))
         for step in range(int(lengths.max())):
             rows = starts[drawn > step] + step
             rows = rows[rows < n]
-            fold[rows, cols[0]] = np.where(fold[rows, cols[0]] == NEVER, k, fold[rows, cols[0]])
+            fold[rows, cols[0]] = np.where(fold[rows, cols[0]] == NO_FOLD, k, fold[rows, cols[0]])
         return
     while hidden < share * n and tries < 4 * n:
         length = int(min(rng.choice(lengths), n // 4 + 1))
-        starts = rng.integers(0, max(n - length, 1), PLACES if length > SHORT else 1)
-        taken = [int(((fold[at : at + length, cols] != NEVER) | missing[at : at + length, cols]).sum()) for at in starts]
+        starts = rng.integers(0, max(n - length, 1), PLACES if length > SHORT_GAP else 1)
+        taken = [int(((fold[at : at + length, cols] != NO_FOLD) | missing[at : at + length, cols]).sum()) for at in starts]
         at = int(starts[int(np.argmin(taken))])
         part = fold[at : at + length, cols]
-        fold[at : at + length, cols] = np.where(part == NEVER, k, part)
+        fold[at : at + length, cols] = np.where(part == NO_FOLD, k, part)
         hidden, tries = hidden + length, tries + 1
 
 
 def typical_step(times: np.ndarray) -> float:
+    """Median of the positive time steps."""
     steps = np.diff(times)
     steps = steps[steps > 0]
     return float(np.median(steps)) if len(steps) else 1.0

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.tables.block_gaps import blackout_passes, dark_rows, find_season, has_blackouts
-from lorank.tables.series import between, runs, seasonal
+from lorank.tables.block_gaps import block_gap_passes, empty_rows, find_season, has_block_gaps
+from lorank.tables.series import interpolate, run_lengths, seasonal
 
 PERIOD, LENGTH = 24, 8
 
@@ -43,7 +43,7 @@ def in_the_dark(whole, gaps):
     imputer = lr.TableImputer(time=True).fit(table)
     line = line_of(table)
     guesses = (imputer.transform(table), line, seasonal(table, PERIOD, line))
-    low, high = imputer.interval(table, 0.9)
+    low, high = imputer.predict_interval(table, 0.9)
     inside = ((low <= whole) & (whole <= high))[dark].mean()
     return [float(np.sqrt(np.mean((guess - whole)[dark] ** 2))) for guess in guesses], float(inside)
 
@@ -79,39 +79,39 @@ def test_days_of_a_week_differ():
 def test_only_runs_of_dark_rows_that_are_more_than_chance_are_blackouts():
     rng = np.random.default_rng(0)
     scattered = rng.random((2000, 4)) < 0.5
-    assert dark_rows(scattered).sum() > 80
-    assert not has_blackouts(scattered)
-    assert blackout_passes(scattered, rng) == []
-    assert not has_blackouts(rng.random((400, 1)) < 0.5)  # all gaps of a single column are alike
+    assert empty_rows(scattered).sum() > 80
+    assert not has_block_gaps(scattered)
+    assert block_gap_passes(scattered, rng) == []
+    assert not has_block_gaps(rng.random((400, 1)) < 0.5)  # all gaps of a single column are alike
     gaps = rng.random((500, 4)) < 0.1
-    assert not has_blackouts(gaps)
+    assert not has_block_gaps(gaps)
     gaps[100:112] = True
-    assert has_blackouts(gaps)
+    assert has_block_gaps(gaps)
 
 
 def test_made_blackouts_are_whole_and_apart():
     missing = np.zeros((400, 12), bool)
     missing[50:60] = missing[300:310] = True
     missing[50:60, 3] = False  # one column went on
-    passes = blackout_passes(missing, np.random.default_rng(0))
+    passes = block_gap_passes(missing, np.random.default_rng(0))
     shapes = {tuple(hidden[row]) for hidden in passes for row in np.flatnonzero(hidden.any(axis=1))}
     assert shapes <= {tuple(missing[50]), tuple(missing[300])}
     for hidden in passes:
         assert not (hidden & missing).any()
-        assert set(runs(hidden.any(axis=1))) == {10}
+        assert set(run_lengths(hidden.any(axis=1))) == {10}
     assert np.any(passes, axis=0).any(axis=1).mean() > 0.3
 
 
-@pytest.mark.parametrize("what", ["blackouts", "none"])
-def test_models_in_files_know_blackouts(tmp_path, what):
+@pytest.mark.parametrize("what", ["block gaps", "none"])
+def test_saved_models_include_block_gaps(tmp_path, what):
     whole, gaps = daily(1)
     if what == "none":
         gaps[gaps.all(axis=1)] = False
     table = np.where(gaps, np.nan, whole)
     imputer = lr.TableImputer(time=True).fit(table)
-    assert (imputer.model_.blackouts is None) == (what == "none")
+    assert (imputer.model_.block_gaps is None) == (what == "none")
     again = lr.load(imputer.save(tmp_path / "model.lorank"))
-    for one, two in zip(imputer.interval(table), again.interval(table), strict=True):
+    for one, two in zip(imputer.predict_interval(table), again.predict_interval(table), strict=True):
         np.testing.assert_array_equal(one, two)
     drawn = again.sample(table, 1)[0]
     assert np.isfinite(drawn).all()
@@ -131,24 +131,24 @@ def test_a_blackout_of_a_third_of_the_time_is_filled_by_the_season_where_that_be
     waves = np.sin(2 * np.pi * np.arange(n) / 24)[:, None] * rng.uniform(0.5, 2, 5) + 0.3 * rng.standard_normal((n, 5))
     given, hidden = one_long_blackout(waves)
     imputer = lr.TableImputer(time=True).fit(given)
-    line = between(given, np.arange(n, dtype=float))[0]
+    line = interpolate(given, np.arange(n, dtype=float))[0]
     mine, its = (np.sqrt(np.mean((guess - waves)[hidden] ** 2)) for guess in (imputer.transform(given), line))
     assert imputer.period_ == 24
     assert mine < 0.6 * its
-    low, high = imputer.interval(given, 0.9)
+    low, high = imputer.predict_interval(given, 0.9)
     assert ((low <= waves) & (waves <= high))[hidden].mean() > 0.75
 
 
 def test_there_is_a_place_for_a_made_blackout_however_long_the_table_s_own_is():
     missing = np.zeros((480, 3), bool)
     missing[170:320] = True
-    passes = blackout_passes(missing, np.random.default_rng(0))
+    passes = block_gap_passes(missing, np.random.default_rng(0))
     assert len(passes) > 5
-    assert all(not (hidden & missing).any() and runs(hidden[:, 0]).min() > 30 for hidden in passes)
+    assert all(not (hidden & missing).any() and run_lengths(hidden[:, 0]).min() > 30 for hidden in passes)
 
 
 def test_a_random_walk_is_a_line_in_a_long_blackout():
     walks = np.cumsum(np.random.default_rng(0).standard_normal((480, 5)), axis=0)
     given, hidden = one_long_blackout(walks)
-    filled, line = lr.TableImputer(time=True).fit_transform(given), between(given, np.arange(480.0))[0]
+    filled, line = lr.TableImputer(time=True).fit_transform(given), interpolate(given, np.arange(480.0))[0]
     np.testing.assert_allclose(filled[hidden], line[hidden])
