@@ -108,7 +108,8 @@ def run_inspect(path: Path, as_json: bool) -> None:
         }
     else:
         names = getattr(model, "feature_names_in_", None)
-        summary = {"class": type(model).__name__, "columns": len(model.means_), "rank": model.rank_, "names": names}
+        summary = {"class": type(model).__name__, "method": model.method, "columns": len(model.means_), "rank": model.rank_}
+        summary["names"] = names
     summary = {"lorank": written_by(path)} | {key: content for key, content in summary.items() if key != "lorank"}
     if as_json:
         show_json(summary)
