@@ -197,9 +197,7 @@ def _at_once(
         imputer = TableImputer(time=when, refine=refine, random_state=seed)
     else:
         rank, regularization = options
-        imputer = TableImputer(
-            method="low-rank", rank=rank, regularization=regularization, random_state=seed, device=device
-        )
+        imputer = TableImputer(method="low-rank", rank=rank, regularization=regularization, random_state=seed, device=device)
     with busy("fitting"):
         filled = imputer.fit_transform(numbers)[:, : table.values.shape[1]]
     table.write(out, filled)
