@@ -71,6 +71,7 @@ SIDEWAYS: dict[str, tuple[str, ...]] = {
     "tables": ("factorization",),
     "experiments": ("report",),
     "paper": ("report", "experiments"),
+    "serve": ("report",),
     "cli": ("report", "serve", "paper"),
 }
 TOP = ("", "__main__")  # above all layers

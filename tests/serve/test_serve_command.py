@@ -66,7 +66,7 @@ def test_other_machines_are_warned_of_and_let_in_by_any_name(model, monkeypatch)
     monkeypatch.setattr(command, "make_server", lambda app: apps.append(app) or Nothing())
     done = run(model, "--host", "0.0.0.0", "--port", 0)
     assert done.exit_code == 0, done.output
-    assert "there is no password" in done.stderr
+    assert "password" in done.stderr
     (guard,) = apps[0].user_middleware
     assert guard.kwargs["hosts"] is None
 

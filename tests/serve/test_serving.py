@@ -24,7 +24,7 @@ from lorank.io.archive import FileError
 from lorank.serve import app as module
 from lorank.serve.adapters import served
 from lorank.serve.app import make_app
-from lorank.serve.search import Side
+from lorank.serve.search import IdIndex
 from lorank.serve.server import is_local, listen, make_server, titles_from
 
 EVIL = "<img src=x onerror=alert(1)>&\"'/../%2e"
@@ -126,12 +126,12 @@ def test_search(rating_client, client):
 
 
 def test_ids_of_a_side():
-    side = Side(np.array([-5, 3, 2**62]), np.array([1, 1, 1]))
-    assert [side.place(text) for text in ("-5", "3", str(2**62))] == [0, 1, 2]
+    side = IdIndex(np.array([-5, 3, 2**62]), np.array([1, 1, 1]))
+    assert [side.position(text) for text in ("-5", "3", str(2**62))] == [0, 1, 2]
     for text in ("", "3.0", "+3", "٣", "--5", "9" * 30, "nan", " 3"):
-        assert side.place(text) is None
-    assert Side(np.empty(0, np.int64), np.empty(0)).place("1") is None
-    assert Side(np.array(["a", "b"]), np.ones(2)).search("c", 5) == []
+        assert side.position(text) is None
+    assert IdIndex(np.empty(0, np.int64), np.empty(0)).position("1") is None
+    assert IdIndex(np.array(["a", "b"]), np.ones(2)).search("c", 5) == []
 
 
 @pytest.mark.parametrize(
@@ -152,12 +152,12 @@ def test_ids_of_a_side():
         ("/api/recommend?user=u1&path=/etc/passwd", 400, "unknown parameter 'path'"),
         ("/api/recommend?" + "x" * 5000, 414, "at most"),
         ("/" + "x" * 5000, 414, "at most"),
-        ("/api/similar", 400, "an item or a user"),
-        ("/api/similar?user=u1&item=i1", 400, "an item or a user"),
+        ("/api/similar", 400, "item"),
+        ("/api/similar?user=u1&item=i1", 400, "item"),
         ("/api/explain?user=u1", 400, "item is missing"),
         ("/api/search?kind=file", 400, "kind must be"),
         ("/api/item?item=..%2f..%2fetc%2fpasswd", 404, "unknown item"),
-        ("/api/model?x=1", 400, "this takes none"),
+        ("/api/model?x=1", 400, "none"),
         ("/api/", 404, "no such page"),
         ("/api/model/", 404, "no such page"),
         ("/assets/page.js", 404, "no such page"),
@@ -319,4 +319,4 @@ def test_the_real_server_survives_what_is_no_request(running):
 
 
 def test_limits_are_as_documented():
-    assert (module.MOST, module.ITEMS, module.BODY, module.QUERY) == (100, 200, 65536, 4096)
+    assert (module.MAX_ENTRIES, module.MAX_ITEMS, module.MAX_BODY, module.MAX_QUERY) == (100, 200, 65536, 4096)

@@ -70,7 +70,7 @@ def test_the_page_works_by_keyboard(url, width, mobile, tmp_path):
         page.wait("document.body.dataset.shown === '#item=i6'")
         near = page.js("[...document.querySelectorAll('section li a')].map((a) => a.hash)")
         assert len(near) == 12
-        while not page.js(FOCUS).startswith("What would somebody take"):
+        while not page.js(FOCUS).startswith("Recommend for a new user"):
             page.press("Tab")
         page.press("Enter")
         page.wait("document.body.dataset.shown === '#new=i6'")

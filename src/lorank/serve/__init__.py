@@ -1,1 +1,1 @@
-"""A web page and JSON interface for a fitted model: ``lorank serve``."""
+"""Web application for a fitted model, with a page and a JSON interface: ``lorank serve``."""

@@ -14,7 +14,7 @@ from ..estimators.matrix_completion import MatrixCompletion
 from ..estimators.neighbours import Explanation, nearest
 from ..estimators.recommending import explain, recommend, seen_by, similar, tasted
 from ..io.archive import FileError
-from .search import Side
+from .search import IdIndex
 
 
 class Listed(NamedTuple):
@@ -29,7 +29,7 @@ class Served(Protocol):
 
     Attributes
     ----------
-    users, items : Side
+    users, items : IdIndex
     orders : tuple of str
         In which :meth:`recommend` can put items; the first is the default.
     number : str
@@ -38,8 +38,8 @@ class Served(Protocol):
         What the data call users, items and values.
     """
 
-    users: Side
-    items: Side
+    users: IdIndex
+    items: IdIndex
     orders: tuple[str, ...]
     number: str
     labels: dict[str, str]
@@ -78,7 +78,7 @@ class _Ratings:
         fitted, ids = model.model_, model.ids_ or {}
         self.model, self.taste = model, tasted(model)  # fitted now where it was not, so that no request waits for it
         rows, cols = (ids.get(side, np.arange(n)) for side, n in zip(("rows", "cols"), fitted.shape, strict=True))
-        self.users, self.items = Side(rows, fitted.row_counts), Side(cols, fitted.col_counts, titles)
+        self.users, self.items = IdIndex(rows, fitted.row_counts), IdIndex(cols, fitted.col_counts, titles)
         found = model.labels_ or {}
         self.labels = {
             "user": found.get("row") or "row",
@@ -128,8 +128,8 @@ class _Taken:
                 "the model was fitted to more pairs than it remembers: lorank serve needs one that knows who took what"
             )
         self.model, self._seen = model, model._seen
-        self.users = Side(model.user_ids_, model._totals[0])
-        self.items = Side(model.item_ids_, model._totals[1], titles)
+        self.users = IdIndex(model.user_ids_, model._totals[0])
+        self.items = IdIndex(model.item_ids_, model._totals[1], titles)
         self.labels = {"user": "user", "item": "item", "value": "count"}
 
     def about(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The users or the items of a model: found by their ids, and searched by what they are called."""
+"""Users or items of a model: lookup by id, and search in ids and titles."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-LONGEST = 300  # characters of a title that are shown
+MAX_TITLE = 300  # characters of a title that are shown
 
 
-class Side:
-    """Users, or items.
+class IdIndex:
+    """Ids of users or items with their counts and titles.
 
     Parameters
     ----------
     ids : (n,) array
-        Whole numbers or text, in rising order.
+        Whole numbers or text, sorted.
     counts : (n,) array
-        Observations of each.
+        Number of observations of each id.
     titles : mapping from text to text, optional
-        What ids, written as text, are called.
+        Titles by the ids as text.
     """
 
     def __init__(self, ids: np.ndarray, counts: np.ndarray, titles: Mapping[str, str] | None = None) -> None:
@@ -30,8 +30,8 @@ class Side:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def place(self, text: str) -> int | None:
-        """Where an id stands, given as text; None where there is none."""
+    def position(self, text: str) -> int | None:
+        """The position of an id given as text, or None."""
         wanted: Any = text
         if self.ids.dtype.kind in "iu":
             if not text.isascii() or not text.removeprefix("-").isdigit() or len(text) > 20:
@@ -42,28 +42,31 @@ class Side:
         at = int(np.searchsorted(self.ids, wanted)) if len(self.ids) else 0
         return at if at < len(self.ids) and self.ids[at] == wanted else None
 
-    def shown(self, place: int) -> dict[str, Any]:
-        """One of them, for JSON: the id as text, so that large numbers survive browsers."""
-        name = str(self.ids[place])
-        found: dict[str, Any] = {"id": name, "count": int(self.counts[place])}
+    def entry(self, position: int) -> dict[str, Any]:
+        """One id for JSON; as text, since browsers round large integers."""
+        name = str(self.ids[position])
+        found: dict[str, Any] = {"id": name, "count": int(self.counts[position])}
         if name in self.titles:
-            found["title"] = self.titles[name][:LONGEST]
+            found["title"] = self.titles[name][:MAX_TITLE]
         return found
 
     def search(self, text: str, limit: int) -> list[int]:
-        """Places whose id or title holds the text in any case: the id itself, what begins with it, others; busiest first."""
-        exact, wanted = self.place(text.strip()), text.strip().casefold()
+        """Positions whose id or title contains the text, ignoring case.
+
+        The id itself comes first, then prefixes, then other matches; each by decreasing count.
+        """
+        exact, wanted = self.position(text.strip()), text.strip().casefold()
         first: list[int] = []
         later: list[int] = []
-        for place, name in zip(self._order, self._names, strict=True):
+        for position, name in zip(self._order, self._names, strict=True):
             if name.startswith(wanted) or "\n" + wanted in name:
-                first.append(place)
+                first.append(position)
                 if len(first) >= limit:
                     break
             elif len(later) < limit and wanted in name:
-                later.append(place)
+                later.append(position)
         found = [] if exact is None else [exact]
-        return (found + [place for place in first + later if place != exact])[:limit]
+        return (found + [position for position in first + later if position != exact])[:limit]
 
     @cached_property
     def _order(self) -> list[int]:
@@ -72,6 +75,6 @@ class Side:
 
     @cached_property
     def _names(self) -> list[str]:
-        """What is searched: the id, and in a second line the title; busiest first."""
+        """The searched texts in the order of decreasing count: the id, and the title on a second line."""
         names = [str(one) for one in self.ids[self._order].tolist()]
         return [(f"{name}\n{self.titles[name]}" if name in self.titles else name).casefold() for name in names]

@@ -1,4 +1,4 @@
-"""From a model file to a running server."""
+"""The server of ``lorank serve``: load a model file, listen, and answer requests until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from typing import Any
 
 from ..io.archive import FileError
 
-BACKLOG, AT_ONCE, HEAD = 128, 64, 16 << 10  # waiting and open connections, bytes of a request's head
+BACKLOG, MAX_CONNECTIONS, MAX_HEAD = 128, 64, 16 << 10  # waiting and open connections, bytes of a request's head
 KEEP_ALIVE = 5  # seconds
 
 
 def titles_from(path: Path, label: str | None) -> dict[str, str]:
-    """What items are called, from a file with a column of ids and one of titles.
+    """Titles of items from a file with a column of ids and a column of titles.
 
     Parameters
     ----------
     path : path
-        CSV or TSV with names in its first line.
+        CSV or TSV with column names in the first line.
     label : str, optional
-        What the model calls items: a column of that name has the ids; else the first one. Titles are in the column called
-        title or name, or in the next one. An item whose title is empty is shown by its id.
+        The model's name for items: the column of that name has the ids, by default the first one. Titles are in the column
+        called title or name, or in the next one. Empty titles are skipped.
     """
     from ..io.delimited_text import head, read_cells
     from ..io.text_columns import text_of
 
     separator, names, named, _ = head(path)
     if not named or len(names) < 2:
-        raise FileError(f"{path} has no columns of ids and of titles, with names in the first line")
+        raise FileError(f"{path} needs a column of ids and of titles, with names in the first line")
     ids = label if label in names else names[0]
     called = [name for name in names if name.lower() in ("title", "name") and name != ids]
     title = called[0] if called else next(name for name in names if name != ids)
@@ -45,12 +45,12 @@ def titles_from(path: Path, label: str | None) -> dict[str, str]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that waits there; a FileError where that cannot be."""
+    """A listening socket; a FileError where the address is invalid or in use."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         found = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise FileError(f"--host {host!r} is no address of this machine: {error.strerror or error}") from None
+        raise FileError(f"--host {host!r} is not an address of this machine: {error.strerror or error}") from None
     try:
         if os.name != "nt":
             found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -59,12 +59,12 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         found.close()
         said = getattr(error, "strerror", None) or error
-        raise FileError(f"cannot listen at {host} port {port}: {said}. Try another --port; 0 takes a free one") from None
+        raise FileError(f"cannot listen at {host} port {port}: {said}. Try another --port; 0 selects a free one") from None
     return found
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Whether an address can be reached from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -74,7 +74,7 @@ def is_local(host: str) -> bool:
 
 
 def make_server(app: Any) -> Any:
-    """A server of uvicorn with limits: no websockets, small heads, few connections at a time."""
+    """A uvicorn server without websockets, with limits on request heads and connections."""
     import uvicorn
 
     return uvicorn.Server(
@@ -87,16 +87,16 @@ def make_server(app: Any) -> Any:
             log_level="warning",
             access_log=False,
             server_header=False,
-            limit_concurrency=AT_ONCE,
+            limit_concurrency=MAX_CONNECTIONS,
             timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=2,
-            h11_max_incomplete_event_size=HEAD,
+            h11_max_incomplete_event_size=MAX_HEAD,
         )
     )
 
 
 def serve(path: Path, host: str, port: int, titles: Path | None, browser: bool) -> None:
-    """Load the model, listen, and answer until Ctrl-C."""
+    """Serve a model file until Ctrl-C."""
     from .. import estimators  # noqa: F401  (registers the formats of model files)
     from ..io.archive import load_model
     from .adapters import served
@@ -108,7 +108,7 @@ def serve(path: Path, host: str, port: int, titles: Path | None, browser: bool) 
     local = is_local(host)
     if not local:
         warnings.warn(
-            f"at {host} everybody who can reach this machine can ask the model, and read all ids in it: there is no password",
+            f"at {host} the model and all its ids are accessible from other machines without a password",
             UserWarning,
             stacklevel=2,
         )
@@ -116,7 +116,7 @@ def serve(path: Path, host: str, port: int, titles: Path | None, browser: bool) 
     with listen(host, port) as waiting:
         name = f"[{host}]" if ":" in host else host
         url = f"http://{name}:{waiting.getsockname()[1]}/"
-        print(f"{url}  (Ctrl-C ends it)", flush=True)
+        print(f"{url}  (stop with Ctrl-C)", flush=True)
         if browser and local and _has_display():
             threading.Timer(0.5, webbrowser.open, (url,)).start()
         with contextlib.suppress(KeyboardInterrupt):  # the usual end
@@ -124,5 +124,5 @@ def serve(path: Path, host: str, port: int, titles: Path | None, browser: bool) 
 
 
 def _has_display() -> bool:
-    """Not where a browser would be one of text in this terminal."""
+    """Whether a graphical browser can be opened, as opposed to one in this terminal."""
     return sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))

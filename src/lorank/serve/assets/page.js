@@ -1,6 +1,5 @@
-
 "use strict";
-// Texts of the data enter the page as text nodes, never as markup.
+// Texts of the data are inserted as text nodes, never as HTML.
 const $ = (id) => document.getElementById(id);
 const view = $("view"), box = $("box"), found = $("found");
 let model = null, turn = 0, by = null;
@@ -20,7 +19,7 @@ async function ask(path, parameters, body) {
   const options = body ? { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } } : {};
   let answer;
   try { answer = await fetch("/api/" + path + (query ? "?" + query : ""), options); }
-  catch { throw new Error("the server does not answer: is it still running?"); }
+  catch { throw new Error("no response: is the server still running?"); }
   const content = await answer.json();
   if (!answer.ok) throw new Error(content.error);
   return content;
@@ -50,11 +49,11 @@ const empty = (text) => h("p", { class: "soft" }, text);
 function simple(kind, list, key, places) {
   return h("ul", { class: "list" }, list.map((one) => h("li", { class: key ? "line plain" : "line bare" }, link(kind, one),
     key ? [bar(one[key]), h("span", { class: "number" }, digits(one[key], places))]
-      : h("span", { class: "number" }, "had by " + one.count.toLocaleString("en")))));
+      : h("span", { class: "number" }, many(one.count, "observation", "observations")))));
 }
 
 function recommended(user, list) {
-  if (!list.length) return empty("Nothing is left to recommend.");
+  if (!list.length) return empty("No items to recommend.");
   const numbers = list.map((one) => one[model.number]).filter((x) => x !== null);
   const top = Math.max(...numbers), low = model.number === "score" ? 0 : Math.min(...numbers, top - 1);
   return h("ol", { class: "list" }, list.map((one, k) => {
@@ -83,9 +82,9 @@ function why(entry, user, item) {
       const list = h("ul", { class: "list" }, for_it.map((one) => h("li", { class: "line plain" }, link("item", one),
         bar(one.contribution / all), h("span", { class: "number" }, Math.round(100 * one.contribution / all) + " %"))));
       shown.replaceChildren(for_it.length
-        ? h("div", {}, h("p", { class: "soft" }, "What speaks for it most, of " +
-            many(answer.of, "thing", "things") + " that " + named(answer.user) + " had:"), list)
-        : empty("Nothing that " + named(answer.user) + " had speaks for it: it is popular."));
+        ? h("div", {}, h("p", { class: "soft" }, "Largest contributions among the " +
+            many(answer.of, "item", "items") + " of " + named(answer.user) + ":"), list)
+        : empty("No item of " + named(answer.user) + " contributes: the item is popular."));
     } catch (error) { shown.replaceChildren(h("p", { class: "error" }, error.message)); }
   });
   return button;
@@ -95,7 +94,7 @@ async function showUser(id) {
   const order = by || model.orders[0];
   const [best, own, near] = await Promise.all([ask("recommend", { user: id, n: 10, by: order }),
     ask("user", { user: id, n: 12 }), ask("similar", { user: id, n: 6 })]);
-  const words = { taste: "What they would take and like", rating: "Largest predicted " + model.labels.value };
+  const words = { taste: "By affinity", rating: "By predicted " + model.labels.value };
   const choice = model.orders.length < 2 ? null : h("div", { class: "buttons", role: "group", "aria-label": "Order" },
     model.orders.map((name) => h("button", { type: "button", "aria-pressed": String(name === order),
       onclick: () => { by = name; show(true); } }, words[name])));
@@ -105,9 +104,9 @@ async function showUser(id) {
     h("div", { class: "columns" },
       card("Recommended", choice, h("p", { class: "soft" }, beside), recommended(best.user, best.items)),
       h("div", { class: "stack" },
-        card(own.user.count > own.taken.length ? "Some of what they had" : "What they had",
-          own.taken.length ? simple("item", own.taken) : empty("Nothing yet.")),
-        card("Similar ones", near.users.length ? simple("user", near.users, "cosine", 2) : empty("There are none."))))];
+        card(own.user.count > own.taken.length ? "Some of the observed items" : "Observed items",
+          own.taken.length ? simple("item", own.taken) : empty("None.")),
+        card("Similar users", near.users.length ? simple("user", near.users, "cosine", 2) : empty("None."))))];
 }
 
 async function showItem(id) {
@@ -117,9 +116,9 @@ async function showItem(id) {
   return [h("h2", {}, named(own.item)), h("p", { class: "soft" }, model.labels.item + " " +
       (own.item.title ? own.item.id + " " : "") + "with " + many(own.item.count, "observation", "observations")),
     h("div", { class: "buttons" }, h("a", { href: "#" + more }, liked.length
-      ? "What would somebody take who likes this, too?" : "What would somebody take who likes this?")),
-    h("div", { class: "stack" }, card("Similar ones", h("p", { class: "soft" }, "Taken by the same people; 1.00 is the most."),
-      near.items.length ? simple("item", near.items, "cosine", 2) : empty("There are none.")))];
+      ? "Add to the new user's items" : "Recommend for a new user with this item")),
+    h("div", { class: "stack" }, card("Similar items", h("p", { class: "soft" }, "Cosine similarity of the factors."),
+      near.items.length ? simple("item", near.items, "cosine", 2) : empty("None.")))];
 }
 
 async function showNew(ids) {
@@ -127,9 +126,9 @@ async function showNew(ids) {
   remembered = ids;
   const chips = answer.for.map((one) => {
     const rest = new URLSearchParams(ids.filter((id) => id !== one.id).map((id) => ["new", id]));
-    return h("a", { href: "#" + rest, "aria-label": "Without " + named(one) }, named(one) + " ×");
+    return h("a", { href: "#" + rest, "aria-label": "Remove " + named(one) }, named(one) + " ×");
   });
-  return [h("h2", {}, "Somebody new"), h("p", { class: "soft" }, "who likes these. Find more of them with the box above."),
+  return [h("h2", {}, "New user"), h("p", { class: "soft" }, "with these items. Search for more items to add them."),
     h("div", { class: "chips" }, chips, h("button", { type: "button", onclick: () => { remembered = []; location.hash = ""; } },
       "Start over")),
     h("div", { class: "stack spaced" }, card("Recommended", recommended(null, answer.items)))];
@@ -138,8 +137,8 @@ async function showNew(ids) {
 async function showStart() {
   const answer = await ask("search", { q: "", n: 12 });
   const chips = (kind, list) => h("div", { class: "chips" }, list.map((one) => h("a", { href: address(kind, one) }, named(one))));
-  return [h("div", { class: "columns" }, card("Begin with one of the busiest", chips("user", answer.users)),
-    card("or with something that many had", chips("item", answer.items)))];
+  return [h("div", { class: "columns" }, card("Users with the most observations", chips("user", answer.users)),
+    card("Items with the most observations", chips("item", answer.items)))];
 }
 
 let remembered = [];
@@ -156,7 +155,7 @@ async function show(stay) {
     content = asked.has("user") ? await showUser(asked.get("user"))
       : asked.has("item") ? await showItem(asked.get("item"))
       : asked.has("new") ? await showNew(asked.getAll("new")) : await showStart();
-  } catch (error) { content = [h("h2", {}, "That did not work"), h("p", { class: "error" }, error.message)]; }
+  } catch (error) { content = [h("h2", {}, "Error"), h("p", { class: "error" }, error.message)]; }
   if (mine !== turn) return;
   view.replaceChildren(...content);
   view.removeAttribute("aria-busy");
@@ -196,7 +195,7 @@ async function look() {
       options.push(option);
       return option;
     }))));
-  if (!options.length) found.replaceChildren(empty("Nothing is called that."));
+  if (!options.length) found.replaceChildren(empty("No matches."));
   found.hidden = false; at = -1;
   mark();
   say(many(options.length, "match", "matches"));
