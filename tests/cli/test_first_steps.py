@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import lorank
 from lorank.cli import app as cli
-from lorank.cli.demos import STORIES
+from lorank.cli.demos import DEMOS
 from lorank.cli.doctor import PACKAGES, examine
 from lorank.cli.help_text import EXAMPLES, WELCOME
 
@@ -72,7 +72,7 @@ def test_help_fits_into_a_terminal_of_80_columns():
         assert "bool" not in json_line.lower(), name
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", DEMOS)
 def test_stories(name, tmp_path):
     if name in ("ratings", "table"):
         pytest.importorskip("sklearn")
@@ -98,16 +98,16 @@ def test_stories(name, tmp_path):
 def test_a_story_in_words():
     result = run("demo", "image", "--out", "here.png")
     assert result.exit_code == 0, result.output
-    assert "picture: here.png" in result.stdout
+    assert "plot: here.png" in result.stdout
     assert "with your own data: " in result.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nonsense"], "there is no demo 'nonsense': ratings, table, phase, image"),
-        (["phase", "--max-iter", "3"], "--max-iter is for lorank demo alone"),
-        (["phase", "--out", "x.pdf"], "ends in .png"),
+        (["nonsense"], "there is no demo 'nonsense': choose ratings, table, phase, image"),
+        (["phase", "--max-iter", "3"], "--max-iter is for lorank demo without"),
+        (["phase", "--out", "x.pdf"], ".png"),
         (["phase", "--out", "missing/x.png"], "there is no folder"),
     ],
 )

@@ -507,7 +507,7 @@ def test_the_command(cluster, tmp_path):
         assert done.exit_code == 0, done.output + done.stderr
         return json.loads(done.stdout)
 
-    found = run(tmp_path / "ratings.csv", "--cluster", cluster.scheduler_address, "--folder", tmp_path / "p")
+    found = run(tmp_path / "ratings.csv", "--cluster", cluster.scheduler_address, "--partitions-dir", tmp_path / "p")
     alone = run(tmp_path / "p")
     assert found["workers"] >= 2
     assert found["partitions"] >= 4

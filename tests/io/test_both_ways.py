@@ -275,7 +275,7 @@ def test_commands_refuse_a_file_in_the_same_words(tmp_path, what, command):
 
     name, content, words = KINDS[what]
     (tmp_path / name).write_bytes(content)
-    said = [refused(*command, tmp_path / name, *more).splitlines()[-1] for more in ([], ["--memory", "1GB"])]
+    said = [refused(*command, tmp_path / name, *more).splitlines()[-1] for more in ([], ["--max-memory", "1GB"])]
     assert words in said[0]
     assert said[0] == said[1]
     if command[0] == "complete" and what != "thousands":
@@ -290,7 +290,7 @@ def test_a_matrix_is_read_in_memory_alone(tmp_path):
 
     scipy.sparse.save_npz(tmp_path / "r.npz", scipy.sparse.eye_array(4).tocsr())
     done("diagnose", tmp_path / "r.npz", "--rank", 1)
-    assert "is a matrix, which is read in memory alone" in refused("diagnose", tmp_path / "r.npz", "--memory", "1GB")
+    assert "r.npz is a matrix" in refused("diagnose", tmp_path / "r.npz", "--max-memory", "1GB")
 
 
 def test_endings_in_capitals_are_read_both_ways(tmp_path):

@@ -21,7 +21,7 @@ from lorank.io import read_pairs, read_ratings
 from lorank.io.archive import FileError
 from lorank.io.delimited_text import number
 from lorank.io.ratings import places
-from lorank.io.side_features import read_side
+from lorank.io.side_features import read_side_features
 
 
 def write(tmp_path, text, name="r.csv"):
@@ -219,16 +219,16 @@ def test_features_are_the_same_from_every_kind_of_file(tmp_path):
     frame.write_parquet(tmp_path / "f.parquet")
     frame.write_csv(tmp_path / "f.csv")
     for name in ("f.parquet", "f.csv"):
-        found = read_side(tmp_path / name, "user", np.array(["007"]))
+        found = read_side_features(tmp_path / name, "user", np.array(["007"]))
         assert found.to_dict(as_series=False) == {"user": ["007", "12"], "age": [3, 4]}
-        assert read_side(tmp_path / name, "user", np.array([7])).get_column("user").to_list()[1] == 12
+        assert read_side_features(tmp_path / name, "user", np.array([7])).get_column("user").to_list()[1] == 12
     frame.with_columns(user=pl.Series([None, "12"])).write_parquet(tmp_path / "g.parquet")
     with pytest.raises(FileError, match="an id is missing"):
-        read_side(tmp_path / "g.parquet", "user", np.array(["12"]))
+        read_side_features(tmp_path / "g.parquet", "user", np.array(["12"]))
     with pytest.raises(FileError, match="does not exist"):
-        read_side(tmp_path / "h.csv", "user", np.array(["12"]))
+        read_side_features(tmp_path / "h.csv", "user", np.array(["12"]))
     with pytest.raises(FileError, match="cannot be read"):
-        read_side(write(tmp_path, "no table", "i.parquet"), "user", np.array(["12"]))
+        read_side_features(write(tmp_path, "no table", "i.parquet"), "user", np.array(["12"]))
 
 
 def test_pairs_of_a_matrix(tmp_path):

@@ -12,14 +12,13 @@ pytest.importorskip("rich")
 import polars as pl
 
 from lorank import distributed
-from lorank.cli.evaluate_taken import read_taken
-from lorank.cli.predictions import _columns
-from lorank.cli.sources import Where, wants_partitions
-from lorank.cli.tables_out import BlockWriter
+from lorank.cli.evaluate import read_interactions
+from lorank.cli.output import table_writer
+from lorank.cli.sources import File, PartitionOptions, Partitions, choose_source
 from lorank.distributed import sources
 from lorank.io import read_ratings
 from lorank.io.ratings import alike
-from lorank.io.side_features import read_side
+from lorank.io.side_features import read_side_features
 
 
 def _written(path, lines, head="user,item,rating"):
@@ -69,23 +68,25 @@ def test_long_numbers_are_found_as_text():
 
 def test_features_are_of_ids_as_written(tmp_path):
     file = _written(tmp_path / "side.csv", ["001,1", "002,0"], head="user,age")
-    found = read_side(file, "user", np.array(["001", "002"]))
+    found = read_side_features(file, "user", np.array(["001", "002"]))
     assert found["user"].to_list() == ["001", "002"]
     assert found["age"].to_list() == [1, 0]
     file = _written(tmp_path / "side.csv", ["1,1", "2,0"], head="user,age")
-    assert read_side(file, "user", np.array([1, 2]))["user"].to_list() == [1, 2]
+    assert read_side_features(file, "user", np.array([1, 2]))["user"].to_list() == [1, 2]
 
 
 def test_pairs_in_parquet_have_the_names_of_the_model(tmp_path):
     pl.DataFrame({"what": [1], "who": [2]}).write_parquet(tmp_path / "pairs.parquet")
-    assert _columns(tmp_path / "pairs.parquet") == ["what", "who"]
+    columns, pairs = File([str(tmp_path / "pairs.parquet")]).pairs({"row": "who", "col": "what"})
+    assert (columns.row, columns.col) == ("who", "what")
+    assert [(rows.tolist(), cols.tolist()) for rows, cols in pairs] == [([2], [1])]
 
 
 @pytest.mark.parametrize("value", [None, "plays"])
 def test_what_was_taken_may_have_dates(tmp_path, value):
     lines = ["a,x,1,2024-01-02", "a,y,2,2024-03-01", "a,x,1,2024-05-01", "b,y,1,2023-01-01"]
     file = _written(tmp_path / "a.csv", lines, head="user,item,plays,when")
-    users, items, counts, times, shape = read_taken(file, (None, None, value, "when"))
+    users, items, counts, times, shape = read_interactions(File([str(file)], (None, None, value), "when"))
     assert shape == (2, 2)
     assert users.tolist() == [0, 0, 1]
     assert items.tolist() == [0, 1, 1]
@@ -95,16 +96,17 @@ def test_what_was_taken_may_have_dates(tmp_path, value):
 
 def test_endings_in_capitals(tmp_path):
     for name in ("a.TSV", "a.PARQUET"):
-        with BlockWriter(tmp_path / name) as writer:
-            writer.add({"x": [1], "y": [2]})
+        with table_writer(tmp_path / name) as write:
+            write({"x": [1], "y": [2]})
     assert (tmp_path / "a.TSV").read_text() == "x\ty\n1\t2\n"
     assert pl.read_parquet(tmp_path / "a.PARQUET" / "part-00000.parquet").shape == (1, 2)
 
 
 def test_what_repeated_pairs_mean_is_not_ignored_in_small_files(tmp_path):
     file = str(_written(tmp_path / "a.csv", ["1,10,4"]))
-    assert wants_partitions([file], Where(duplicates="mean"))
-    assert not wants_partitions([file], Where())
+    names = (None, None, None)
+    assert isinstance(choose_source([file], names, PartitionOptions(duplicates="mean")), Partitions)
+    assert isinstance(choose_source([file], names, PartitionOptions()), File)
 
 
 IDS = {

@@ -1,8 +1,8 @@
-"""The command line: ``lorank demo``, ``lorank reproduce``, and the commands in :mod:`lorank.cli`.
+"""The ``lorank`` command: entry point, ``lorank demo`` and ``lorank reproduce``.
 
-typer, rich and matplotlib are an extra, ``lorank[cli]``, and are imported only when a command needs them.
+typer, rich and matplotlib belong to the extra ``lorank[cli]`` and are imported when a command needs them.
 """
-# No "from __future__ import annotations" here: typer reads the annotations, and is known only where they are written.
+# No "from __future__ import annotations" here: typer evaluates the annotations, which name local variables.
 
 import importlib.util
 import io
@@ -10,19 +10,20 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
+from .errors import INTERRUPTED, REFUSED
+
 NEEDS = ("typer", "rich", "matplotlib")
-REFUSED, INTERRUPTED = 1, 130
 
 
 def main() -> None:
-    """The console entry point."""
+    """Console entry point."""
     missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
     if missing:
         print(f'lorank: the command line needs {" and ".join(missing)}: pip install "lorank[cli]"', file=sys.stderr)
         sys.exit(REFUSED)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # ids that the terminal's encoding lacks are shown, not refused
+            stream.reconfigure(errors="backslashreplace")  # for ids that the terminal's encoding lacks
     try:
         build_app()()
     except KeyboardInterrupt:
@@ -49,80 +50,74 @@ def build_app() -> Any:
         context: typer.Context,
         version: Annotated[
             bool,
-            typer.Option("--version", metavar="", callback=show_version, is_eager=True, help="Show the version and leave."),
+            typer.Option("--version", metavar="", callback=show_version, is_eager=True, help="Show the version."),
         ] = False,
     ) -> None:
-        """Recover a low-rank matrix from a few of its entries or from indirect measurements."""
+        """Low-rank matrix recovery: ratings, implicit feedback, tables with missing values."""
         if context.invoked_subcommand is None:
             print(WELCOME, end="")
 
     @app.command()
     def demo(
         context: typer.Context,
-        story: Annotated[
+        name: Annotated[
             str | None,
-            typer.Argument(
-                help="ratings, table, phase or image: a small story. Without it, solvers at work.", show_default=False
-            ),
+            typer.Argument(help="ratings, table, phase or image; by default a comparison of solvers.", show_default=False),
         ] = None,
         n: Annotated[int, typer.Option("--n", help="Rows and columns of the matrix.")] = 3000,
-        rank: Annotated[int, typer.Option(help="Its rank.")] = 10,
-        oversampling: Annotated[float, typer.Option(help="Observed entries for each degree of freedom.")] = 5.0,
-        seed: Annotated[int, typer.Option(metavar="<int>", help="Same seed, same problem.")] = 0,
+        rank: Annotated[int, typer.Option(help="Rank of the matrix.")] = 10,
+        oversampling: Annotated[float, typer.Option(help="Observed entries per degree of freedom.")] = 5.0,
+        seed: Annotated[int, typer.Option(metavar="<int>", help="Random seed.")] = 0,
         tol: Annotated[float, typer.Option(help="Stop at this relative error, |X_t - X| / |X|.")] = 1e-4,
-        max_iter: Annotated[int, typer.Option(help="The most iterations of a solver.")] = 500,
-        max_seconds: Annotated[float, typer.Option(help="The most seconds of a solver.")] = 10.0,
+        max_iter: Annotated[int, typer.Option(help="Maximum number of iterations of each solver.")] = 500,
+        max_seconds: Annotated[float, typer.Option(help="Maximum seconds of each solver.")] = 10.0,
         out: Annotated[
             Path | None,
-            typer.Option(help="Where the plot goes, a PNG: lorank-demo.png, or with the story's name.", show_default=False),
+            typer.Option(help="Write the plot to this PNG file; by default lorank-demo[-NAME].png.", show_default=False),
         ] = None,
         as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object instead of a table.")] = False,
     ) -> None:
-        """Recover a random matrix from a few of its entries with five solvers, and compare them; or tell a small story."""
-        if story is not None:
-            from .demos import run_story
+        """Run a demo: five solvers on a random matrix, or an application on synthetic data."""
+        if name is not None:
+            from .demos import run_demo
 
             solvers_only = ("n", "rank", "oversampling", "tol", "max_iter", "max_seconds")
-            sources = {name: context.get_parameter_source(name) for name in solvers_only}
-            given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-            run_story(story, out or Path(f"lorank-demo-{story}.png"), seed, as_json, given)
+            sources = {one: context.get_parameter_source(one) for one in solvers_only}
+            given = [one for one, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+            run_demo(name, out or Path(f"lorank-demo-{name}.png"), seed, as_json, given)
             return
         out = out or Path("lorank-demo.png")
-        from .demo import Demo, run_demo
+        from .solver_demo import SolverDemo, run_solver_demo
 
-        status = run_demo(Demo(n, rank, oversampling, seed, tol, max_iter, max_seconds, out), as_json=as_json)
+        status = run_solver_demo(SolverDemo(n, rank, oversampling, seed, tol, max_iter, max_seconds, out), as_json=as_json)
         if status:
             raise typer.Exit(status)
 
     @app.command()
     def reproduce(
         names: Annotated[
-            list[str] | None, typer.Argument(metavar="[NAME ...|all]", help="Experiments; all by default.")
+            list[str] | None, typer.Argument(metavar="[NAME ...|all]", help="Experiments; by default all.")
         ] = None,
-        scale: Annotated[str, typer.Option(help="quick: some twenty minutes for all on one core; paper: hours.")] = "quick",
-        out: Annotated[Path, typer.Option(help="The folder for results, figures and the page.")] = Path("lorank-reproduction"),
+        scale: Annotated[str, typer.Option(help="quick: about twenty minutes for all on one core; paper: hours.")] = "quick",
+        out: Annotated[Path, typer.Option(help="Folder for results, figures and the page.")] = Path("lorank-reproduction"),
         threads: Annotated[int, typer.Option(help="Threads of the kernels and of BLAS.")] = 1,
-        jobs: Annotated[int, typer.Option(help="Processes that make runs side by side.")] = 1,
+        jobs: Annotated[int, typer.Option(help="Number of parallel processes.")] = 1,
         only_render: Annotated[
-            bool, typer.Option("--only-render", metavar="", help="Run nothing: tables, figures and page from what is stored.")
+            bool, typer.Option("--only-render", metavar="", help="Render tables, figures and page from stored results.")
         ] = False,
-        show: Annotated[bool, typer.Option("--list", metavar="", help="List the experiments and leave.")] = False,
+        show: Annotated[bool, typer.Option("--list", metavar="", help="List the experiments.")] = False,
     ) -> None:
-        """Run the paper's experiments again. What is stored in the folder is not run twice: an interrupted call can go on."""
+        """Run the paper's experiments. Stored results are reused, so that interrupted calls resume."""
         from ..paper.command import Request, run_reproduce
 
         status = run_reproduce(Request(tuple(names or ["all"]), scale, out, threads, only_render, show, jobs))
         if status:
             raise typer.Exit(status)
 
-    from . import doctor, evaluate, ratings, serve
-    from . import impute as tables
+    from . import commands, doctor, impute, serve
 
-    ratings.register(app)
-    evaluate.register(app)
-    serve.register(app)
-    tables.register(app)
-    doctor.register(app)
+    for module in (commands, serve, impute, doctor):
+        module.register(app)
     for command in app.registered_commands:
         command.epilog = epilog(str(command.name or getattr(command.callback, "__name__", "")))
     return app

@@ -1,4 +1,4 @@
-"""``lorank demo ratings|table|phase|image``: small stories, each with data made on the spot, a few lines and a picture."""
+"""``lorank demo ratings|table|phase|image``: demos on synthetic data, each with a few lines of text and a plot."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from ..io.archive import atomic
 from ..phase import PhaseRetrieval, phase_distance
 from ..plans import solve
 from ..problems import Completion
-from .output import Misuse, busy, check_place, for_people, show_json
+from .errors import UsageError, cli_errors
+from .output import check_output_path, print_json, progress
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#8a8a8a"
 
 
 @dataclass
-class Story:
-    """What a story has to say: lines for people, numbers for programs, and how to draw its picture."""
+class Demo:
+    """Result of a demo: a function that draws its plot, lines of text, numbers for JSON, and the command for own data."""
 
     draw: Callable[[Any], None]
     size: tuple[float, float]
@@ -31,36 +32,50 @@ class Story:
     yours: str = ""
 
 
-def run_story(name: str, out: Path, seed: int, as_json: bool, options: Sequence[str] = ()) -> None:
-    """Tell a story: lines to stdout, the picture to a file."""
-    with for_people():
-        check_story(name, options)
-        check_place(out, (".png",), "a picture", "--out")
+def run_demo(name: str, out: Path, seed: int, as_json: bool, options: Sequence[str] = ()) -> None:
+    """Run a demo: text to standard output, plot to a file.
+
+    Parameters
+    ----------
+    name : str
+        ``"ratings"``, ``"table"``, ``"phase"`` or ``"image"``.
+    out : path
+        PNG file.
+    seed : int
+    as_json : bool
+    options : sequence of str
+        Options that were given and belong to the demo of solvers: they are refused.
+    """
+    with cli_errors():
+        if name not in DEMOS:
+            known = ", ".join(DEMOS)
+            raise UsageError(f"there is no demo {name!r}: choose {known}, or no name for solvers{did_you_mean(name, DEMOS)}")
+        if options:
+            raise UsageError(f"--{options[0].replace('_', '-')} is for lorank demo without a name")
+        check_output_path(out, (".png",), "a plot", "--out")
         if seed < 0:
-            raise Misuse(f"--seed must not be negative, got {seed}")
-        with busy(f"demo {name}"):
-            story = STORIES[name](np.random.default_rng(seed))
-            picture(story, out)
+            raise UsageError(f"--seed must not be negative, got {seed}")
+        with progress(f"demo {name}"):
+            demo = DEMOS[name](np.random.default_rng(seed))
+            write_plot(demo, out)
         if as_json:
-            show_json({"story": name, "seed": seed, "plot": str(out), **story.numbers})
+            print_json({"story": name, "seed": seed, "plot": str(out), **demo.numbers})
             return
-        print("\n".join(story.lines))
-        print(f"picture: {out}")
-        print(f"with your own data: {story.yours}")
+        print("\n".join([*demo.lines, f"plot: {out}", f"with your own data: {demo.yours}"]))
 
 
-def picture(story: Story, path: str | os.PathLike[str]) -> None:
-    """Draw it, and write it in one go."""
+def write_plot(demo: Demo, path: str | os.PathLike[str]) -> None:
+    """Draw the plot of a demo to a PNG file."""
     from ..report.convergence_plot import blank_figure
 
-    figure = blank_figure(*story.size)
-    story.draw(figure)
-    with atomic(Path(path)) as temporary:
+    figure = blank_figure(*demo.size)
+    demo.draw(figure)
+    with atomic(path) as temporary:
         figure.savefig(temporary, format="png")
 
 
-def ratings(rng: np.random.Generator) -> Story:
-    """People and films: a tenth of the ratings is hidden, and predicted with intervals."""
+def ratings(rng: np.random.Generator) -> Demo:
+    """Ratings: predict 10 % held-out ratings, with intervals."""
     from ..estimators import MatrixCompletion
 
     people, films = 400, 250
@@ -81,27 +96,27 @@ def ratings(rng: np.random.Generator) -> Story:
     def draw(figure: Any) -> None:
         left, right = figure.subplots(1, 2)
         left.boxplot([guess[truth == k] for k in range(1, 6)], positions=range(1, 6), showfliers=False)
-        left.set(xlabel="stars that were given", ylabel="predicted", title="ratings that were hidden")
+        left.set(xlabel="true rating", ylabel="prediction", title="held-out ratings")
         order = np.argsort(guess)[:: max(len(guess) // 60, 1)]
         place = np.arange(len(order))
-        right.vlines(place, low[order], high[order], color=BLUE, alpha=0.35, label="interval, 90 %")
-        right.plot(place, guess[order], ".", color=BLUE, label="predicted")
-        right.plot(place, truth[order], ".", color="k", label="given")
-        right.set(xlabel="some of them, by what was predicted", ylabel="stars", title="predictions with intervals")
+        right.vlines(place, low[order], high[order], color=BLUE, alpha=0.35, label="90 % interval")
+        right.plot(place, guess[order], ".", color=BLUE, label="prediction")
+        right.plot(place, truth[order], ".", color="k", label="true rating")
+        right.set(xlabel="held-out ratings in the order of predictions", ylabel="stars", title="prediction intervals")
         right.legend(fontsize=8)
 
     lines = [
-        f"{len(pairs):,} ratings of {films} films by {people} people, drawn here; a tenth of them is hidden.",
-        f"A model, which chose its rank {model.rank_} itself, predicts these with RMSE {rmse:.2f}; the mean alone: {mean:.2f}.",
-        f"Of its 90 % intervals, {100 * inside:.0f} % hold what was hidden.",
-        f"Person 0 would like films {', '.join(map(str, best[0]))} (predicted {', '.join(f'{v:.1f}' for v in values[0])}).",
+        f"{len(pairs):,} synthetic ratings of {films} films by {people} users; 10 % are held out.",
+        f"The model selects rank {model.rank_}. RMSE on held-out ratings: {rmse:.2f}; of the mean: {mean:.2f}.",
+        f"Coverage of the 90 % prediction intervals: {100 * inside:.0f} %.",
+        f"Recommended to user 0: films {', '.join(map(str, best[0]))} (predicted {', '.join(f'{v:.1f}' for v in values[0])}).",
     ]
     numbers = {"rank": model.rank_, "rmse": rmse, "rmse_of_the_mean": mean, "coverage": inside}
-    return Story(draw, (10, 3.8), lines, numbers, "lorank complete ratings.csv -o model.lorank --report page.html")
+    return Demo(draw, (10, 3.8), lines, numbers, "lorank complete ratings.csv -o model.lorank --report page.html")
 
 
-def table(rng: np.random.Generator) -> Story:
-    """Sensors over time: single gaps and a blackout of all of them."""
+def table(rng: np.random.Generator) -> Demo:
+    """Time series of sensors: scattered missing values and a common outage."""
     from ..tables import TableImputer
 
     sensors, steps = 12, 14 * 24
@@ -124,27 +139,27 @@ def table(rng: np.random.Generator) -> Story:
     def draw(figure: Any) -> None:
         left, right = figure.subplots(1, 2, width_ratios=[1, 1.7])
         left.imshow(sheet.T, aspect="auto", interpolation="nearest", extent=(0, steps / 24, sensors, 0))
-        left.set(title="readings; gaps are white", xlabel="day", ylabel="sensor")
+        left.set(title="readings (white: missing)", xlabel="day", ylabel="sensor")
         window, days = slice(170, 250), time / 24
-        hidden = {"where": gaps[window, 0], "color": BLUE, "alpha": 0.25}  # elsewhere nothing is uncertain
-        right.fill_between(days[window], low[window, 0], high[window, 0], **hidden, label="interval, 90 %")
-        right.plot(days[window], whole[window, 0], ".", color=GREY, label="true, hidden or not")
-        right.plot(days[window], np.where(gaps, lines_between, np.nan)[window, 0], color=ORANGE, label="straight lines")
-        right.plot(days[window], np.where(gaps, filled, np.nan)[window, 0], color=BLUE, label="filled")
-        right.set(title="sensor 0, its own gaps and the blackout", xlabel="day")
+        hidden = {"where": gaps[window, 0], "color": BLUE, "alpha": 0.25}  # observed values have no interval
+        right.fill_between(days[window], low[window, 0], high[window, 0], **hidden, label="90 % interval")
+        right.plot(days[window], whole[window, 0], ".", color=GREY, label="true values")
+        right.plot(days[window], np.where(gaps, lines_between, np.nan)[window, 0], color=ORANGE, label="linear interpolation")
+        right.plot(days[window], np.where(gaps, filled, np.nan)[window, 0], color=BLUE, label="imputed")
+        right.set(title="sensor 0", xlabel="day")
         right.margins(y=0.25)
         right.legend(fontsize=8, ncols=4, loc="upper center")
 
     lines = [
-        f"{sensors} sensors, {steps} hours, drawn here: {gaps.mean():.0%} of the readings are missing, for half a day all.",
-        f"Filled with an error of {errors[0]:.2f} (noise alone: 0.40); by lines between neighbours: {errors[1]:.2f}.",
+        f"{sensors} synthetic sensors, {steps} hours: {gaps.mean():.0%} of the readings are missing, all for half a day.",
+        f"RMSE of imputed values: {errors[0]:.2f} (noise: 0.40); of linear interpolation: {errors[1]:.2f}.",
     ]
     numbers = {"missing": float(gaps.mean()), "rmse": errors[0], "rmse_of_lines": errors[1]}
-    return Story(draw, (10, 3.6), lines, numbers, "lorank impute series.csv -o filled.csv --time date")
+    return Demo(draw, (10, 3.6), lines, numbers, "lorank impute series.csv -o filled.csv --time date")
 
 
 def flower(side: int) -> np.ndarray:
-    """A picture of side x side pixels between 0 and 1, from formulas alone."""
+    """An image of side x side pixels with values between 0 and 1."""
     y, x = np.mgrid[-1 : 1 : side * 1j, -1 : 1 : side * 1j]
     radius, angle = np.hypot(x, y), np.arctan2(y, x)
     petals = np.exp(-(((radius - 0.55 - 0.18 * np.cos(7 * angle)) / 0.12) ** 2))
@@ -153,8 +168,8 @@ def flower(side: int) -> np.ndarray:
     return np.clip(petals * (0.7 + 0.3 * np.cos(14 * angle)) + middle + leaves, 0, 1)
 
 
-def phase(rng: np.random.Generator) -> Story:
-    """An image from intensities behind coded masks."""
+def phase(rng: np.random.Generator) -> Demo:
+    """Phase retrieval: an image from coded diffraction patterns."""
     image = flower(96)
     masks = rng.choice(np.array([1, -1, 1j, -1j]), (5, *image.shape))
     intensities = np.abs(np.fft.fft2(masks * image)) ** 2
@@ -164,7 +179,7 @@ def phase(rng: np.random.Generator) -> Story:
 
     def draw(figure: Any) -> None:
         axes = figure.subplots(1, 4, width_ratios=[1, 1, 1, 1.3])
-        shown = {"one exposure (log)": np.fft.fftshift(np.log1p(intensities[0])), "found": found.real, "true": image}
+        shown = {"one pattern (log)": np.fft.fftshift(np.log1p(intensities[0])), "recovered": found.real, "true": image}
         for axis, (title, picture) in zip(axes, shown.items(), strict=False):
             axis.imshow(picture, cmap="magma")
             axis.set(title=title, xticks=[], yticks=[])
@@ -172,17 +187,17 @@ def phase(rng: np.random.Generator) -> Story:
         axes[3].set(title="relative residual", xlabel="iteration")
 
     lines = [
-        f"An image of {image.shape[0]} x {image.shape[1]} pixels behind five masks: intensities of FFTs, no phases.",
+        f"An image of {image.shape[0]} x {image.shape[1]} pixels from five coded diffraction patterns without phases.",
         f"{result.status} after {result.n_iter} iterations, {result.seconds:.1f} s: relative error {error:.0e}.",
     ]
     numbers = {"status": str(result.status), "iterations": result.n_iter, "relative_error": error}
-    return Story(
+    return Demo(
         draw, (12, 3.1), lines, numbers, "in Python, lr.solve(lr.PhaseRetrieval.coded_diffraction(masks, intensities), rank=1)"
     )
 
 
-def image(rng: np.random.Generator) -> Story:
-    """A woven pattern with missing and spoilt pixels."""
+def image(rng: np.random.Generator) -> Demo:
+    """Robust completion of an image with missing and corrupted pixels."""
     t, u = np.linspace(0, 1, 200), np.linspace(0, 1, 260)
     rank = 6
     warp = np.stack([np.cos(2 * np.pi * (k + 1) * t * (1 + 0.1 * k)) for k in range(rank)], axis=1)
@@ -203,7 +218,7 @@ def image(rng: np.random.Generator) -> Story:
 
         seen = np.full(whole.shape, np.nan)
         seen[rows, cols] = values
-        shown = {"30 % of the pixels (blue: unknown), a tenth spoilt": seen, "found": found, "true": whole}
+        shown = {"30 % of the pixels (blue: missing), 10 % corrupted": seen, "recovered": found, "true": whole}
         grey = matplotlib.colormaps["gray"].with_extremes(bad="#cfe3f5")
         for axis, (title, picture) in zip(figure.subplots(1, 3), shown.items(), strict=True):
             axis.imshow(picture, cmap=grey, vmin=0, vmax=1)
@@ -211,12 +226,12 @@ def image(rng: np.random.Generator) -> Story:
             axis.axis("off")
 
     lines = [
-        f"A woven pattern of {whole.shape[0]} x {whole.shape[1]} pixels: {known.mean():.0%} known, a tenth of that spoilt.",
-        f"Robust completion finds it with an error of {error:.3f} (white is 1), and {caught:.0%} of what was spoilt.",
-        "Photographs are of low rank only roughly: the gallery's page on images shows how far it goes.",
+        f"A pattern of {whole.shape[0]} x {whole.shape[1]} pixels: {known.mean():.0%} observed, 10 % of them corrupted.",
+        f"RMSE of robust completion: {error:.3f} (white is 1); {caught:.0%} of the corrupted pixels are detected.",
+        "Photographs have low rank only approximately: see the gallery's page on images.",
     ]
     numbers = {"status": str(result.status), "rmse": error, "spoilt_found": caught}
-    return Story(
+    return Demo(
         draw,
         (11, 3.2),
         lines,
@@ -225,18 +240,4 @@ def image(rng: np.random.Generator) -> Story:
     )
 
 
-STORIES: dict[str, Callable[[np.random.Generator], Story]] = {
-    "ratings": ratings,
-    "table": table,
-    "phase": phase,
-    "image": image,
-}
-
-
-def check_story(name: str, options: Sequence[str]) -> None:
-    """Refuse a name that is none, and options that a story does not take."""
-    if name not in STORIES:
-        known = ", ".join(STORIES)
-        raise Misuse(f"there is no demo {name!r}: {known}, or none of these for the solvers{did_you_mean(name, STORIES)}")
-    if options:
-        raise Misuse(f"--{options[0].replace('_', '-')} is for lorank demo alone: the stories have sizes of their own")
+DEMOS: dict[str, Callable[[np.random.Generator], Demo]] = {"ratings": ratings, "table": table, "phase": phase, "image": image}

@@ -1,5 +1,5 @@
-"""``lorank doctor``: what is installed, and what each missing piece would bring."""
-# No "from __future__ import annotations" here: typer reads the annotations, and is known only where they are written.
+"""``lorank doctor``: check the installation."""
+# No "from __future__ import annotations" here: typer evaluates the annotations, which name local variables.
 
 import importlib
 import importlib.metadata
@@ -10,28 +10,28 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from .output import show_json
+from .output import print_json
 
 if TYPE_CHECKING:
     import typer
 
-# Optional packages: what each brings, and the extra that installs it.
+# Optional packages: purpose, and the extra that installs them.
 PACKAGES = {
-    "scikit-learn": ("the estimators: ratings, clicks, tables", "sklearn"),
+    "scikit-learn": ("estimators for ratings, implicit feedback and tables", "sklearn"),
     "polars": ("reading CSV, TSV and Parquet files", "files"),
-    "matplotlib": ("pictures", "cli"),
-    "plotly": ("reports with interactive pictures", "cli"),
+    "matplotlib": ("plots", "cli"),
+    "plotly": ("reports with interactive plots", "cli"),
     "pooch": ("downloading MovieLens for the paper's experiments", "cli"),
     "torch": ("GPUs", "gpu"),
     "distributed": ("Dask clusters", "cluster"),
-    "starlette": ("lorank serve: a page for people to try a model", "serve"),
+    "starlette": ("lorank serve, a web page for a model", "serve"),
 }
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line: a thing, what there is of it, whether it is there, and what it is for or would bring."""
+    """A component: name, version or state, whether it is available, its purpose, and how to install it."""
 
     what: str
     found: str
@@ -46,26 +46,26 @@ def register(app: "typer.Typer") -> None:
 
     @app.command()
     def doctor(as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object.")] = False) -> None:
-        """Say what is installed, and what each missing piece would bring."""
+        """Check the installation: versions, optional packages, threads and GPU."""
         found = examine()
         if as_json:
-            show_json({"findings": [vars(one) for one in found]})
+            print_json({"findings": [vars(one) for one in found]})
             return
         width = max(len(one.what) for one in found)
         for one in found:
             print(f"{'ok' if one.there else '--'}  {one.what.ljust(width)}  {one.found}")
         missing = [one for one in found if not one.there]
-        print("\nNothing is missing." if not missing else "\nWhat is missing would bring:")
+        print("\nNothing is missing." if not missing else "\nMissing:")
         for one in missing:
             print(f"  {one.what}: {one.brings}" + (f"  ({one.remedy})" if one.remedy else ""))
 
 
 def examine() -> list[Finding]:
-    """Look at the machine and at what is installed."""
+    """Components of the installation and the machine."""
     from ..common.version import __version__
 
     found = [
-        Finding("lorank", __version__, True, "all of this"),
+        Finding("lorank", __version__, True, ""),
         Finding("Python", f"{platform.python_version()}, {platform.system()} {platform.machine()}", True, ""),
         _kernels(),
         _threads(),
@@ -76,22 +76,20 @@ def examine() -> list[Finding]:
         found.append(Finding(name, version or "missing", bool(version), brings, f'pip install "lorank[{extra}]"'))
     found.append(_gpu())
     browser = next((path for name in BROWSERS if (path := shutil.which(name))), "")
-    found.append(
-        Finding("Chromium", browser or "missing", bool(browser), "tests of pages in a browser; nothing else needs it", "")
-    )
+    found.append(Finding("Chromium", browser or "missing", bool(browser), "browser tests, for development only", ""))
     data = os.environ.get("LORANK_DATA", "")
     found.append(Finding("LORANK_DATA", data or "not set", bool(data), "MovieLens from a folder instead of a download", ""))
     return found
 
 
 def _kernels() -> Finding:
-    brings = "passes over observations several times faster"
+    brings = "C++ kernels, several times faster than NumPy"
     try:
         kernels = importlib.import_module("lorank._kernels")
     except ImportError:
-        return Finding("kernels", "missing", False, brings, "reinstall lorank where a C++17 compiler is found")
+        return Finding("kernels", "missing", False, brings, "reinstall lorank with a C++17 compiler")
     sets = ", ".join(kernels.instruction_sets())
-    return Finding("kernels", f"{kernels.instruction_set()} (this machine can run {sets})", True, brings)
+    return Finding("kernels", f"{kernels.instruction_set()} (available: {sets})", True, brings)
 
 
 def _threads() -> Finding:
@@ -110,15 +108,15 @@ def _threads() -> Finding:
 
 
 def _gpu() -> Finding:
-    brings, remedy = "large problems many times faster", "needs an NVIDIA GPU, its driver and PyTorch"
+    brings, remedy = "faster solution of large problems", "needs an NVIDIA GPU, its driver and PyTorch"
     if not _version("torch"):
-        return Finding("GPU", "not looked for: no PyTorch", False, brings, remedy)
+        return Finding("GPU", "unknown: no PyTorch", False, brings, remedy)
     try:
         import torch
 
         if torch.cuda.is_available():
             return Finding("GPU", ", ".join(_devices(torch)), True, brings)
-    except Exception as error:  # a broken PyTorch is a finding, not a crash
+    except Exception as error:  # a broken PyTorch installation is reported
         return Finding("GPU", f"PyTorch does not load: {error}", False, brings, remedy)
     return Finding("GPU", "missing", False, brings, remedy)
 

@@ -1,134 +1,94 @@
-"""``lorank complete`` and ``diagnose``: a model of the ratings in a file, and what they allow."""
+"""The driver of the commands: ``run(command, source, estimator, output)``.
+
+A command is a function of a source (files or partitions), an estimator (ratings or implicit feedback) and an output (model,
+table, page or JSON). It returns numbers for JSON, text for the terminal and the exit code.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..common.checks import counted
-from .model_files import summarize
-from .output import (
-    INTERRUPTED,
-    MODEL,
-    PAGE,
-    Misuse,
-    all_files,
-    busy,
-    check_device,
-    check_place,
-    in_options,
-    named,
-    number_or,
-    say_columns,
-    show_json,
-    tell,
-    whole_or,
-    word,
-)
+from ..io.archive import FileError
+from .errors import INTERRUPTED, UsageError, print_error
+from .estimators import Estimator, Fit, ImplicitEstimator, RatingsEstimator
+from .model_files import as_known, near_ids
+from .output import Output, format_table, print_columns, progress, table_writer
+from .sources import File, Partitions, Source, check_same_ids, counted_passes
 
-ENDS_EARLY = "Ctrl-C ends it with the best model so far"
+ORDERED = {
+    "taste": "ordered by the ranking model; --order-by rating orders by predicted rating",
+    "rating": "ordered by predicted rating; --order-by taste orders by the ranking model",
+}
 
 
-@dataclass(frozen=True)
-class Request:
-    """What ``lorank complete`` was asked for."""
+class Outcome(NamedTuple):
+    """Result of a command: numbers for JSON, text for the terminal, and the exit code."""
 
-    files: list[str]
-    columns: tuple[str | None, str | None, str | None]
-    rank: str = "auto"
-    regularization: str = "auto"
-    loss: str = "squares"
-    exposure: str | None = None
-    features: tuple[Path | None, Path | None] = (None, None)
-    out: Path | None = None
-    report: Path | None = None
-    seed: int = 0
-    device: str | None = None
-    as_json: bool = False
-    nonnegative: bool = False
-
-    def options(self) -> tuple[int | str, float | str]:
-        """Rank and regularization, after all has been checked that can be before anything is read."""
-        from ..losses import LOSSES, ROBUST, SQUARES
-
-        word(self.loss, (SQUARES, ROBUST, *LOSSES), "--loss")
-        check_place(self.out, MODEL, "a model")
-        check_place(self.report, PAGE, "a report", "--report")
-        check_device(self.device)
-        rank = whole_or(self.rank, ("auto",), "rank")
-        return rank, number_or(self.regularization, ("auto", "learned"), "regularization")
-
-    def in_memory(self) -> None:
-        """Refuse what partitions have not."""
-        asked: dict[str, Any] = {
-            "--row-features": self.features[0],
-            "--col-features": self.features[1],
-            "--report": self.report,
-        }
-        asked |= {"--device": self.device, "--exposure": self.exposure, "--nonnegative": self.nonnegative or None}
-        for option, value in asked.items():
-            if value is not None:
-                raise Misuse(
-                    f"{option} needs the ratings in memory, not in partitions: leave it out here, or give the files alone"
-                )
-        if self.loss == "robust":
-            raise Misuse("--loss robust needs the ratings in memory: for partitions take huber, cauchy or tukey")
+    summary: dict[str, Any]
+    text: str
+    code: int = 0
 
 
-def run_complete(request: Request) -> int:
-    """Read, fit, say how well, and write what was asked for; returns the exit code."""
-    from ..estimators import MatrixCompletion
-    from ..io import read_ratings
-    from ..losses import ROBUST, resolve_loss
+Command = Callable[[Any, Any, Output], Outcome]
 
-    options, loss, file = request.options(), request.loss, named(request.files)
+
+def run(command: Command, source: Source | None, estimator: Estimator | None, output: Output) -> int:
+    """Run a command and print its result.
+
+    Parameters
+    ----------
+    command : callable
+        One of this module, its own options bound.
+    source : File, Partitions or None
+    estimator : Estimator or None
+    output : Output
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    output.check()
+    outcome = command(source, estimator, output)
+    output.show(outcome.summary, outcome.text)
+    return outcome.code
+
+
+def complete(source: Source, estimator: Estimator, output: Output) -> Outcome:
+    """Fit a model; write it and a report about it."""
+    estimator.check(source, output)
     begin = time.perf_counter()
-    with busy("reading"):
-        data = read_ratings(all_files(request.files), *request.columns, request.exposure)
-    say_columns(file, replace(data.columns, time=None))
-    chosen = None if loss == ROBUST else resolve_loss(loss)
-    weights = None
-    if request.exposure is not None:
-        values, weights, chosen = _rates(chosen, data.values, data.times, request.exposure)
-        data = replace(data, values=values)
-    model = MatrixCompletion(
-        *options,
-        **bounds_and_intervals(np.unique(data.values[: 1 << 20]), data.values, chosen),
-        random_state=request.seed,
-        device=request.device,
-        loss=loss if weights is None else chosen,
-        holdout=0.1,
-        nonnegative=request.nonnegative,
-    )
-    features = _side_tables(request.features, data)
-    with busy(f"fitting ({ENDS_EARLY})"):
-        if features:
-            fit_with_features(model, data, features, weights)
-        else:
-            model.fit(data.pairs, data.values, weights)
-    model.ids_ = model.ids_ or {"rows": data.row_ids, "cols": data.col_ids}  # from here on it takes and gives the file's ids
-    model.labels_ = {"row": data.columns.row, "col": data.columns.col, "value": data.columns.value}
-    summary = summarize(model) | {"file": file, "seconds": time.perf_counter() - begin}
-    if model.outliers_ is not None:
-        summary["outliers"] = int(model.outliers_.sum())
-    stopped = model.status_ == "interrupted"
-    if request.out is not None:
-        stopped = stopped or not _finished(_learn_taste, model)  # recommend can still do that
-        model.save(request.out)
-        summary["model"] = str(request.out)
-    if request.report is not None and not stopped:
-        stopped = not _finished(_write_report, request.report, model, data, Path(file).name, request.seed)
-        summary |= {} if stopped else {"report": str(request.report)}
-    return say_fit(model, summary, request, stopped=stopped)
+    fit = estimator.fit(source)
+    summary = fit.summary | {"file": source.label, "seconds": time.perf_counter() - begin}
+    if isinstance(source, Partitions) and source.options.folder is not None:
+        summary["folder"] = str(source.options.folder)
+    early = estimator.model.status_ == "interrupted"
+    stopped = early
+    if output.model is not None:
+        if fit.data is not None:
+            stopped = stopped or not _finished(estimator.prepare_ranking)  # recommend can do that later
+        estimator.model.save(output.model)
+        summary["model"] = str(output.model)
+    if output.page is not None and not stopped:
+        stopped = not _finished(_write_report, output.page, estimator, fit, Path(source.label).name)
+        summary |= {} if stopped else {"report": str(output.page)}
+    written = [f"{key}: {summary[key]}" for key in ("model", "report") if key in summary]
+    unsaved = [] if output.model is not None else ["the model was not saved: use -o model.lorank"]
+    if stopped:
+        place = "was not saved" if output.model is None else f"is in {output.model}"
+        print_error(f"interrupted: the {'best model so far' if early else 'fitted model'} {place}")
+    return Outcome(summary, "\n".join([*fit.lines, *written, *unsaved]), INTERRUPTED if stopped else 0)
 
 
 def _finished(work: Callable[..., None], *arguments: Any) -> bool:
-    """Do what follows a fit; False where Ctrl-C ended it, which must not cost the fit."""
+    """Whether work after the fit finished; Ctrl-C ends the work and keeps the fit."""
     try:
         work(*arguments)
     except KeyboardInterrupt:
@@ -136,128 +96,155 @@ def _finished(work: Callable[..., None], *arguments: Any) -> bool:
     return True
 
 
-def bounds_and_intervals(some: np.ndarray, values: Any, loss: Any) -> dict[str, Any]:
-    """A few different values are a scale, whose ends bound predictions; classes have probabilities for intervals."""
-    classes = loss is not None and loss.discrete
-    bounds = (float(values.min()), float(values.max())) if 1 < len(some) <= 20 and not classes else None
-    return {"bounds": bounds, "intervals": not classes}
-
-
-def _learn_taste(model: Any) -> None:
-    from ..estimators.recommending import tasted
-
-    with busy("learning what is taken and liked"):
-        tasted(model)
-
-
-def _write_report(path: Path, model: Any, data: Any, title: str, seed: int) -> None:
+def _write_report(path: Path, estimator: Estimator, fit: Fit, title: str) -> None:
     from ..report.model_page import write_model_page
     from ..report.ranking_page import ranking_section
-    from .ranking import ranked_again
+    from .evaluate import rank_refitted
 
-    ranking = ranked_again(data, model, seed)
-    part = None if ranking is None else ranking_section(ranking)
-    with busy("writing the report"):
-        write_model_page(path, model, data.rows, data.cols, data.values, title=title, more=part)
-
-
-def _rates(loss: Any, counts: np.ndarray, exposures: Any, column: str) -> tuple[np.ndarray, np.ndarray, Any]:
-    """Counts over exposures, these as weights, and the loss that takes both."""
-    from ..backends import backend_of
-
-    if loss is None or loss.name != "poisson":
-        raise Misuse("--exposure is for counts: add --loss poisson, or leave it out")
-    if exposures.dtype.kind == "M":
-        raise ValueError(f"{column} holds dates: exposures are positive numbers")
-    bad = ~((exposures > 0) & np.isfinite(exposures))
-    if bad.any():
-        k = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"{column} of observation {k + 1} is {exposures[k]:g}: exposures are positive numbers")
-    loss.prepare(counts, backend_of(counts))  # refuses what are no counts
-    return counts / exposures, exposures, replace(loss, rates=True)
+    data = fit.data
+    ranking = rank_refitted(data, estimator.model, estimator.options.seed)
+    section = None if ranking is None else ranking_section(ranking)
+    with progress("writing the report"):
+        write_model_page(path, estimator.model, data.rows, data.cols, data.values, title=title, more=section)
 
 
-def _side_tables(sides: tuple[Path | None, Path | None], data: Any) -> dict[str, Any]:
-    """Features of rows and columns from files."""
-    from ..io.side_features import read_side
-
-    asked = zip(("row", "col"), sides, (data.row_ids, data.col_ids), strict=True)
-    return {
-        f"{side}_features": read_side(path, getattr(data.columns, side), ids) for side, path, ids in asked if path is not None
-    }
-
-
-def fit_with_features(model: Any, data: Any, features: dict[str, Any], weights: Any = None) -> None:
-    """Fit to the file's ids, those that have features and no ratings among them."""
-    from ..io.delimited_text import polars
-
-    names = data.columns
-    columns = {
-        names.row: data.row_ids[data.rows].tolist(),
-        names.col: data.col_ids[data.cols].tolist(),
-        str(names.value): data.values,
-    }
-    options = {"rows": names.row, "cols": names.col, "values": str(names.value)}
-    model.fit(polars().DataFrame(columns), sample_weight=weights, **options, **features)
-
-
-def say_fit(model: Any, summary: dict[str, Any], request: Request, more: str = "", stopped: bool = False) -> int:
-    """What was fitted, how well it predicts and where it is; returns the exit code."""
-    if request.as_json:
-        show_json(summary)
-    else:
-        print(in_options(str(model.diagnosis_)))
-        said = "" if request.loss == "squares" else f", loss {request.loss}"
-        print(f"rank {model.rank_}, regularization {_short(model.regularization_)}, {counted(model.n_iter_, 'sweep')}{said}")
-        if summary.get("outliers") is not None:
-            print(f"{counted(summary['outliers'], 'observation was', 'observations were')} left out as outliers")
-        held = summary.get("heldout")
-        if held is not None:
-            print(
-                f"on held-out values: RMSE {held['rmse']:.4f}, MAE {held['mae']:.4f} "
-                f"(the mean alone: RMSE {held['rmse_of_the_mean']:.4f})"
-            )
-        if more:
-            print(more)
-    return say_end(model, summary, request, stopped)
-
-
-def say_end(model: Any, summary: dict[str, Any], request: Request, stopped: bool = False) -> int:
-    """Where the model is, and whether Ctrl-C came before its end; returns the exit code."""
-    if not request.as_json:
-        for key in ("model", "report"):
-            if key in summary:
-                print(f"{key}: {summary[key]}")
-        if request.out is None:
-            print("the model was not saved: -o model.lorank does that")
-    early = model.status_ == "interrupted"
-    if not early and not stopped:
-        return 0
-    where = "and was not saved" if request.out is None else f"and is in {request.out}"
-    tell(f"interrupted: the model is {'the best so far' if early else 'fitted'}, {where}")
-    return INTERRUPTED
-
-
-def _short(strength: Any) -> str:
-    return strength if isinstance(strength, str) else f"{strength:.3g}"
-
-
-def run_diagnose(files: list[str], columns: tuple[str | None, str | None, str | None], rank: int) -> Any:
-    """What the ratings of one or more files allow."""
+def diagnose(source: Source, _estimator: Any, _output: Output, rank: int) -> Outcome:
+    """Check whether ratings suffice for a model of a given rank."""
     import scipy.sparse
 
-    from ..evaluation.diagnosis import diagnose
-    from ..io import read_ratings
+    from ..evaluation.diagnosis import diagnose as diagnose_pattern
 
-    data = read_ratings(all_files(files), *columns)
-    say_columns(named(files), data.columns)
-    shape = len(data.row_ids), len(data.col_ids)
-    return diagnose(scipy.sparse.coo_array((data.values, (data.rows, data.cols)), shape), min(rank, *shape))
-
-
-def say_diagnosis(found: Any, as_json: bool) -> None:
-    """For people or programs."""
-    if as_json:
-        show_json(found.to_dict())
+    if rank < 1:
+        raise UsageError(f"--rank must be a whole number, 1 or more, got {rank}")
+    if isinstance(source, Partitions):
+        problem, _ = source.open()
+        with counted_passes(problem, "counting observations"):
+            found = diagnose_pattern(problem, min(rank, *problem.shape))
     else:
-        print(in_options(str(found)))
+        data = source.read()
+        print_columns(source.label, data.columns)
+        shape = len(data.row_ids), len(data.col_ids)
+        observed = scipy.sparse.coo_array((data.values, (data.rows, data.cols)), shape)
+        found = diagnose_pattern(observed, min(rank, *shape))
+    return Outcome(found.to_dict(), str(found))
+
+
+def predict(source: File, estimator: RatingsEstimator, output: Output, interval: float | None) -> Outcome:
+    """Predict at pairs of row and column, in blocks, and write a table."""
+    from ..estimators.frames import beside
+    from ..io.delimited_text import polars
+
+    assert output.table is not None
+    if interval is not None and not 0 < interval < 1:
+        raise UsageError(f"--interval must lie between 0 and 1 (0.9 is 90 %), got {interval:g}")
+    model, count, unknown = estimator.model, 0, 0
+    columns, batches = source.pairs(model.labels_ or {})
+    row, col = columns.row, columns.col
+    names = zip(("rows", "cols"), (row, col), estimator.ids, strict=True)
+    if all(as_known(model, side, np.array([name]))[0] in ids for side, name, ids in names):
+        raise FileError(f"{source.label}: the first line, '{row},{col}', is a pair: add a line of names, such as user,item")
+    print_columns(source.label, columns)
+    own = beside((row, col), ("prediction", "low", "high", "known"))
+    with table_writer(output.table) as write, progress("predicting") as update:
+        for rows, cols in batches:
+            pairs = polars().DataFrame({"row": as_known(model, "rows", rows), "col": as_known(model, "cols", cols)})
+            made = {row: rows, col: cols, own[0]: model.predict(pairs)}
+            if interval is not None:
+                made[own[1]], made[own[2]] = model.predict_interval(pairs, interval)
+            known = model.known(pairs)
+            write(made | {own[3]: known})
+            count, unknown = count + len(rows), unknown + int((~known).sum())
+            update(f"{count:,}")
+        if not count:
+            raise FileError(f"{source.label} has no pairs to predict at")
+    text = f"{counted(count, 'prediction')} in {output.table}"
+    text += f", {unknown:,} of rows or columns never observed" if unknown else ""
+    return Outcome({"predictions": count, "unknown": unknown, "out": str(output.table)}, text)
+
+
+class RecommendOptions(NamedTuple):
+    """Length of the lists, their order (``"taste"`` or ``"rating"``), and whether observed columns are included."""
+
+    n: int = 10
+    order: str | None = None
+    include_seen: bool = False
+
+
+def recommend(_source: Any, estimator: Estimator, _output: Output, row: str, options: RecommendOptions) -> Outcome:
+    """Recommend columns for one row."""
+    from ..io.ratings import alike
+
+    ratings = isinstance(estimator, RatingsEstimator)
+    known = estimator.ids[0]
+    asked = as_known(estimator.model, "rows", np.array([row])) if ratings else alike(np.array([row]), known)
+    if asked[0] not in known:
+        what = "row" if ratings else "user"
+        raise ValueError(f"{row!r} is no {what} of the model{near_ids(row, known) or ': lorank inspect shows some ids'}")
+    cols, scores = estimator.recommend(asked, options.n, options.include_seen, options.order)
+    best = [(c, s) for c, s in zip(cols, scores, strict=True) if not np.isnan(s)]
+    order = options.order or "taste"
+    summary: dict[str, Any] = {"row": row} | ({"by": order} if ratings else {})
+    summary["recommendations"] = [{"col": c, estimator.score: s} for c, s in best]
+    if not best:
+        return Outcome(summary, f"no columns left to recommend to {row}: --include-seen includes those observed already")
+    lines = [
+        format_table(["", estimator.labels[1], estimator.score], [[k + 1, c, f"{s:.3f}"] for k, (c, s) in enumerate(best)])
+    ]
+    return Outcome(summary, "\n".join([*lines, *([f"({ORDERED[order]})"] if ratings else [])]))
+
+
+def recommend_all(
+    _source: Any, estimator: Estimator, output: Output, folder: Path | None, options: RecommendOptions
+) -> Outcome:
+    """Recommend columns for all rows, in blocks, and write a table.
+
+    ``folder`` holds partitions with the observations, for models that do not hold theirs.
+    """
+    from ..distributed.folder import open_folder
+    from ..estimators.frames import beside
+
+    assert output.table is not None
+    observed = None if folder is None else open_folder(folder)
+    row_ids, col_ids = estimator.ids
+    if observed is not None:
+        check_same_ids(observed, (row_ids, col_ids))
+    row, col = estimator.labels
+    place, score = beside((row, col), ("place", estimator.score))
+    n, order, include_seen = options
+    blocks = estimator.blocks(observed, include_seen)
+    with progress("recommending") as update, table_writer(output.table) as write:
+        for first, last, pattern in blocks:
+            cols, scores = estimator.recommend_block(first, last, n, pattern, include_seen, order)
+            there = ~np.isnan(scores)
+            places = np.broadcast_to(np.arange(1, n + 1), scores.shape)[there]
+            write({row: np.repeat(row_ids[first:last], there.sum(1)), place: places, col: cols[there], score: scores[there]})
+            update(f"{last:,} rows of {len(row_ids):,}")
+    count = len(row_ids)
+    return Outcome({"rows": count, "out": str(output.table)}, f"recommendations for {counted(count, 'row')} in {output.table}")
+
+
+def evaluate(source: File, estimator: Estimator, output: Output, positive: float | None, holdout: float, n: int) -> Outcome:
+    """Fit to a part of the data, recommend, and compare with the held-out part and with baselines."""
+    from ..report.ranking_page import write_ranking_page
+    from .evaluate import rank_implicit, rank_ratings
+
+    if n < 1:
+        raise UsageError(f"-n must be 1 or more, got {n}")
+    if not 0 < holdout < 1:
+        raise UsageError(f"--holdout must lie between 0 and 1, got {holdout:g}")
+    seed = estimator.options.seed
+    if isinstance(estimator, ImplicitEstimator):
+        if positive is not None:
+            raise UsageError("--positive is for ratings: leave it out with --implicit")
+        found = rank_implicit(source, holdout, n, seed)
+    else:
+        found = rank_ratings(source, positive, holdout, n, seed)
+    summary = {"file": source.label, "n": n, "positive": found.positive, "held_out": found.held_out, "seconds": found.seconds}
+    summary["models"] = {name: asdict(one) | {"rmse": found.errors.get(name)} for name, one in found.scores.items()}
+    values, rows = counted(found.held_out, "held-out value"), counted(found.users, "row")
+    lines = [f"{values} of {found.positive:g} or more, of {rows}; lists of {n}", format_table(found.head, found.lines)]
+    if output.page is not None:
+        write_ranking_page(output.page, found, title=f"{Path(source.label).name}: recommendations")
+        summary["report"] = str(output.page)
+        lines.append(f"report: {output.page}")
+    return Outcome(summary, "\n".join(lines))

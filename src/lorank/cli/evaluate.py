@@ -1,104 +1,173 @@
-"""``lorank evaluate``: is a model worth it? Recommendations against held-out items, with baselines beside them."""
-# No "from __future__ import annotations" here: typer reads the annotations, and is known only where they are written.
+"""``lorank evaluate``: ranking metrics of a model and of baselines on held-out items."""
 
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
 
 import numpy as np
 
 from ..common.checks import counted
-from .options import COLUMNS, OUTPUT, flag, option
-from .output import PAGE, Misuse, busy, check_place, for_people, only_one, say_columns, show_json, table, tell
-
-if TYPE_CHECKING:
-    import typer
-
-
-def register(app: "typer.Typer") -> None:
-    """Add the command to a typer application."""
-    import typer
-
-    @app.command()
-    def evaluate(
-        files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Ratings, as for complete.")],
-        row: Annotated[str | None, option("--row", panel=COLUMNS, help="The column that says which row: users, say.")] = None,
-        col: Annotated[
-            str | None, option("--col", panel=COLUMNS, help="The column that says which column: movies, say.")
-        ] = None,
-        value: Annotated[str | None, option("--value", panel=COLUMNS, help="The column with values: ratings, say.")] = None,
-        when: Annotated[
-            str | None, option("--time", panel=COLUMNS, help="The column with times: each row's latest are held out.")
-        ] = None,
-        positive: Annotated[
-            float | None, option("--positive", help="Values from here on count as liked; by default the median of all.")
-        ] = None,
-        holdout: Annotated[float, option("--holdout", help="The share of each row's values that is held out.")] = 0.2,
-        implicit: Annotated[
-            bool, flag("--implicit", help="Who took what, not ratings: each line counts once, or --value times.")
-        ] = False,
-        n: Annotated[int, option("-n", help="How many recommendations count.")] = 10,
-        seed: Annotated[int, option("--seed", min=0, metavar="<int>", help="Same seed, same split.")] = 0,
-        report: Annotated[
-            Path | None, option("--report", panel=OUTPUT, help="Where a page about it goes, an HTML file.")
-        ] = None,
-        as_json: Annotated[bool, flag("--json", panel=OUTPUT, help="Print one JSON object.")] = False,
-    ) -> None:
-        """Fit to a part of the ratings, recommend, and compare with what was held out; popularity and item means beside it."""
-        with for_people():
-            if implicit and positive is not None:
-                raise Misuse("--positive is for ratings: leave it out with --implicit, where all that was taken counts")
-            file, columns = only_one(files, "evaluate"), (row, col, value, when)
-            run_evaluate(file, columns, positive, holdout, n, seed, as_json, report, implicit)
+from ..report.ranking_page import LENGTHS, OTHER_ORDER, Ranking
+from .errors import UsageError, print_error
+from .output import print_columns, progress
+from .sources import File
 
 
-def run_evaluate(
-    file: Path,
-    columns: tuple[str | None, str | None, str | None, str | None],
-    positive: float | None,
-    holdout: float,
-    n: int,
-    seed: int,
-    as_json: bool,
-    report: Path | None = None,
-    implicit: bool = False,
-) -> None:
-    """Read, split, fit, recommend, and print the table."""
+def rank_ratings(source: File, positive: float | None, holdout: float, n: int, seed: int) -> Ranking:
+    """Evaluate MatrixCompletion on held-out ratings.
+
+    Parameters
+    ----------
+    source : File
+        With a column of times, the latest ratings of each row are held out; else random ones.
+    positive : float, optional
+        Ratings from this value on are relevant; the median by default.
+    holdout : float
+        Share of each row's ratings that is held out.
+    n : int
+        Length of the lists.
+    seed : int
+    """
     from ..estimators import MatrixCompletion
     from ..evaluation import leave_last_out, leave_some_out
-    from ..io import read_ratings
-    from ..report.ranking_page import write_ranking_page
-    from .evaluate_taken import rank_taken
-    from .ranking import rank_models
 
-    check_place(report, PAGE, "a report", "--report")
-    if not 0 < holdout < 1 or n < 1:
-        wrong = f"-n must be 1 or more, got {n}" if n < 1 else f"--holdout must lie between 0 and 1, got {holdout:g}"
-        raise Misuse(wrong)
-    if implicit:
-        found = rank_taken(file, columns, holdout, n, seed)
+    data = source.read()
+    print_columns(source.label, data.columns)
+    repeated = len(data.rows) - len(np.unique(data.rows * len(data.col_ids) + data.cols))
+    if repeated:
+        lines = counted(repeated, "line repeats", "lines repeat")
+        print_error(
+            f"note: {lines} a pair of row and column, so that held-out values are also known: keep one line of each pair"
+        )
+    if data.times is None:
+        out = leave_some_out(data.rows, holdout, seed=seed)
     else:
-        with busy("reading"):
-            data = read_ratings(file, *columns)
-        say_columns(file, data.columns)
-        repeated = len(data.rows) - len(np.unique(data.rows * len(data.col_ids) + data.cols))
-        if repeated:
-            said = counted(repeated, "line repeats", "lines repeat")
-            tell(f"note: {said} a pair of row and column: what is held out is known from there. Keep one line of each pair")
-        if data.times is None:
-            out = leave_some_out(data.rows, holdout, seed=seed)
-        else:
-            out = leave_last_out(data.rows, data.times, holdout, seed=seed)
-        found = rank_models(data, out, MatrixCompletion(random_state=seed), positive, n)
-    if report is not None:
-        write_ranking_page(report, found, title=f"{file.name}: recommendations")
-    if as_json:
-        summary = {"file": str(file), "n": n, "positive": found.positive, "held_out": found.held_out, "seconds": found.seconds}
-        models = {name: asdict(one) | {"rmse": found.errors.get(name)} for name, one in found.scores.items()}
-        show_json(summary | {"models": models} | ({} if report is None else {"report": str(report)}))
-        return
-    values, rows = counted(found.held_out, "held-out value"), counted(found.users, "row")
-    print(f"{values} of {found.positive:g} or more, of {rows}; lists of {n}")
-    table(found.head, found.lines)
-    if report is not None:
-        print(f"report: {report}")
+        out = leave_last_out(data.rows, data.times, holdout, seed=seed)
+    return _rank_models(data, out, MatrixCompletion(random_state=seed), positive, n)
+
+
+def rank_refitted(data: Any, model: Any, seed: int) -> Ranking | None:
+    """Evaluation for the report of a fitted model: its rank and regularization, fitted to 80 % of each row's ratings.
+
+    None if no row has two ratings, or all held-out ratings are below the median.
+    """
+    from sklearn.base import clone
+
+    from ..evaluation import leave_some_out
+
+    out = leave_some_out(data.rows, 0.2, seed=seed)
+    if not (out & (data.values >= np.median(data.values))).any():
+        return None
+    again = clone(model).set_params(rank=model.rank_, regularization=model.regularization_, intervals=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the fit of the model gave them already
+        return _rank_models(data, out, again, None, 10)
+
+
+def _rank_models(data: Any, out: np.ndarray, model: Any, positive: float | None, n: int) -> Ranking:
+    from ..evaluation import ItemMean, Popularity
+
+    shape = len(data.row_ids), len(data.col_ids)
+    threshold = float(np.median(data.values)) if positive is None else float(positive)
+    wanted = out & (data.values >= threshold)
+    if not out.any():
+        raise ValueError("no row has two values: none can be held out")
+    if not wanted.any():
+        raise UsageError(
+            f"none of the {int(out.sum()):,} held-out values is {threshold:g} or more: lower --positive, or raise --holdout"
+        )
+    begin, kept = time.perf_counter(), ~out
+    rows, cols, values = data.rows[kept], data.cols[kept], data.values[kept]
+    with progress("fitting without the held-out values"):
+        model.set_params(shape=shape).fit(np.column_stack([rows, cols]), values)
+    if model.status_ == "interrupted":
+        raise KeyboardInterrupt
+    means = ItemMean(rows, cols, values, shape[1])
+    models = {
+        "MatrixCompletion": model,
+        OTHER_ORDER: _ByRating(model),
+        "popularity": Popularity(rows, cols, shape[1]),
+        "item means": means,
+    }
+    truth, i, j = data.values[out], data.rows[out], data.cols[out]
+    guesses = {"MatrixCompletion": model._expected(model.model_.predict(i, j)), "item means": means.predict(j)}
+    errors = {name: float(np.sqrt(np.mean((guess - truth) ** 2))) for name, guess in guesses.items()}
+    return _compare(models, (data.rows[wanted], data.cols[wanted]), cols, shape, n, threshold, errors, begin)
+
+
+class _ByRating:
+    """The same model, ordered by predicted rating."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def recommend(self, rows: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+        found: tuple[np.ndarray, np.ndarray] = self.model.recommend(rows, n, by="rating")
+        return found
+
+
+def rank_implicit(source: File, holdout: float, n: int, seed: int) -> Ranking:
+    """Evaluate ImplicitFactorization on held-out items; parameters as for :func:`rank_ratings`."""
+    import scipy.sparse
+
+    from ..estimators import ImplicitFactorization
+    from ..evaluation import Popularity, leave_last_out, leave_some_out
+
+    users, items, counts, times, shape = read_interactions(source)
+    out = leave_some_out(users, holdout, seed=seed) if times is None else leave_last_out(users, times, holdout, seed=seed)
+    if not out.any():
+        raise ValueError("no user has two items, so that none can be held out: raise --holdout, or use more data")
+    begin, kept = time.perf_counter(), ~out
+    with progress("fitting without the held-out items"):
+        seen = scipy.sparse.csr_array((counts[kept], (users[kept], items[kept])), shape=shape)
+        model = ImplicitFactorization(random_state=seed).fit(seen)
+    models = {"ImplicitFactorization": model, "popularity": Popularity(users[kept], items[kept], shape[1])}
+    return _compare(models, (users[out], items[out]), items[kept], shape, n, float(counts[out].min()), {}, begin)
+
+
+def _compare(
+    models: dict[str, Any],
+    held_out: tuple[np.ndarray, np.ndarray],
+    items: np.ndarray,
+    shape: tuple[int, int],
+    n: int,
+    positive: float,
+    errors: dict[str, float],
+    begin: float,
+) -> Ranking:
+    from ..evaluation import HeldOutItems, compare
+
+    held, lengths = HeldOutItems.from_pairs(*held_out, shape[0]), [k for k in LENGTHS if k <= shape[1]]
+    with progress("recommending"):
+        scores = compare(models, held, np.bincount(items, minlength=shape[1]), shape[0], [n, *lengths])
+    first = {name: one[0] for name, one in scores.items()}
+    others = {name: one[1:] for name, one in scores.items()}
+    return Ranking(n, positive, len(held_out[0]), first, others, errors, time.perf_counter() - begin)
+
+
+def read_interactions(
+    source: File,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, tuple[int, int]]:
+    """Users, items, counts and times of distinct pairs, as indices from 0; and the numbers of users and items."""
+    from ..estimators.interactions import merged
+
+    data = source.read(with_values=source.names[2] is not None)
+    print_columns(source.label, data.columns)
+    users, items, times, shape = data.rows, data.cols, data.times, (len(data.row_ids), len(data.col_ids))
+    counts = np.ones(len(users)) if source.names[2] is None else data.values
+    if times is not None and times.dtype.kind == "M":
+        times = times.astype(np.int64)  # microseconds, exact in float64 until the year 2255
+    if (counts < 0).any():
+        raise ValueError(f"the least count is {counts.min():g}: counts must be 0 or more")
+    found = merged(users, items, counts, np.arange(shape[0]), np.arange(shape[1]))
+    if not len(found.users):
+        raise ValueError("there are no pairs with a positive count")
+    if times is None:
+        return found.users, found.items, found.counts, None, shape
+    there = counts > 0
+    last = np.full(len(found.users), -np.inf)  # a repeated pair has its latest time
+    place = np.searchsorted(found.users * shape[1] + found.items, users[there] * shape[1] + items[there])
+    np.maximum.at(last, place, times[there])
+    return found.users, found.items, found.counts, last, shape

@@ -1,39 +1,40 @@
-"""What ``lorank`` alone says, and the examples in the help of its commands."""
+"""Text of ``lorank`` without a command, and the examples on the help pages."""
 
 from __future__ import annotations
 
 WELCOME = """\
-lorank recovers a matrix of low rank from a few of its entries, or from other
-measurements of it.
+lorank: low-rank matrix completion for ratings, implicit feedback and tables.
 
-With a file in hand:
-  lorank diagnose ratings.csv             are these ratings enough for a model?
+Ratings:
+  lorank diagnose ratings.csv             check whether the ratings suffice
   lorank complete ratings.csv -o model.lorank --report page.html
-                                          fit a model to them, and write a page
+                                          fit a model and write a report
   lorank complete clicks.csv --implicit -o model.lorank
-                                          the same of who took what, no ratings
-  lorank recommend model.lorank --row 42  the best items for user 42
+                                          the same for implicit feedback
+  lorank recommend model.lorank --row 42  recommend items to user 42
   lorank predict model.lorank pairs.csv -o out.csv --interval 0.9
-                                          predictions with bounds
-  lorank serve model.lorank               a page for people to try the model
-  lorank evaluate ratings.csv             is a model worth it?
-  lorank inspect model.lorank             what a model file holds
-  lorank impute table.csv -o filled.csv   fill the gaps of a table
+                                          predict with 90 % intervals
+  lorank evaluate ratings.csv             compare a model with baselines
+  lorank serve model.lorank               start a web page for the model
+  lorank inspect model.lorank             show the content of a model file
+
+Tables:
+  lorank impute table.csv -o filled.csv   fill missing values
   lorank impute series.csv -o filled.csv --time date
-                                          the same of a series in time
+                                          the same for a time series
 
-Without one:
-  lorank demo                             five solvers find a matrix: watch them
-  lorank demo ratings                     a story and a picture; also table,
-                                          phase, image
-  lorank doctor                           what is installed, what is missing
-  lorank reproduce --list                 the paper's experiments
+Without data:
+  lorank demo                             compare five solvers
+  lorank demo ratings                     demo with a plot; also table, phase,
+                                          image
+  lorank doctor                           check the installation
+  lorank reproduce --list                 list the paper's experiments
 
-lorank COMMAND --help says more, with examples.
-lorank --install-completion: commands, options and files at Tab in your shell.
+Run lorank COMMAND --help for options and examples, and
+lorank --install-completion for shell completion.
 """
 
-# Shown at the end of a command's help. The tests parse each of them.
+# Shown at the end of a command's help page; tests parse each of them.
 EXAMPLES = {
     "demo": [
         "lorank demo",
@@ -75,6 +76,6 @@ EXAMPLES = {
 
 
 def epilog(command: str) -> str | None:
-    """The examples as the end of a help page: blank lines keep them apart."""
+    """Examples of a command, as the end of its help page."""
     lines = EXAMPLES.get(command)
     return None if not lines else "Examples:\n\n" + "\n\n".join(f"  {line}" for line in lines)

@@ -1,5 +1,5 @@
-"""``lorank impute``."""
-# No "from __future__ import annotations" here: typer reads the annotations, and is known only where they are written.
+"""``lorank impute``: fill missing values of a table."""
+# No "from __future__ import annotations" here: typer evaluates the annotations, which name local variables.
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,23 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from ..common.checks import counted
+from .errors import UsageError, cli_errors
 from .options import MODEL as FIT
-from .options import OUTPUT, flag, option
-from .output import (
-    MODEL,
-    PAGE,
-    TABLE,
-    Misuse,
-    busy,
-    check_device,
-    check_place,
-    for_people,
-    number_or,
-    only_one,
-    show_json,
-    whole_or,
-    word,
-)
+from .options import OUTPUT, check_device, check_word, flag, integer_or_word, number_or_word, option
+from .output import MODEL, PAGE, TABLE, check_output_path, print_json, progress
 
 if TYPE_CHECKING:
     import typer
@@ -39,45 +26,43 @@ def register(app: "typer.Typer") -> None:
     def impute(
         files: Annotated[list[Path], typer.Argument(metavar="FILE", help="A table: CSV, TSV or Parquet.")],
         out: Annotated[
-            Path, option("-o", "--out", panel=OUTPUT, help="Where the filled table goes: .csv or .tsv (also .gz), or .parquet.")
+            Path, option("-o", "--out", panel=OUTPUT, help="Write the completed table: .csv, .tsv (also .gz) or .parquet.")
         ],
         time: Annotated[
-            str | None, option("--time", help="Rows follow each other in time: the column of their times, or rows.")
+            str | None, option("--time", help="The rows are a time series: column of times, or 'rows' for their order.")
         ] = None,
         missing: Annotated[
             list[str] | None,
             option(
                 "--missing",
                 metavar="TEXT",
-                help="Cells that stand for a gap, beside empty ones and NA: -999, say; also several times.",
+                help="A further code for missing values, such as -999; may be repeated.",
             ),
         ] = None,
         refine: Annotated[
             str,
             option(
-                "--refine", panel=FIT, words=REFINES, help="For what a linear model leaves over: auto, trees (slower) or none."
+                "--refine", panel=FIT, words=REFINES, help="Nonlinear model of the residuals: auto, trees (slower) or none."
             ),
         ] = "auto",
         rank: Annotated[
-            str, option("--rank", panel=FIT, help="Factors of a low-rank model, or auto: whatever model is best.")
+            str, option("--rank", panel=FIT, help="Rank of a low-rank model, or auto: the default model.")
         ] = "auto",
         regularization: Annotated[
-            str, option("--regularization", panel=FIT, help="Of a low-rank model: a strength, learned or auto.")
+            str, option("--regularization", panel=FIT, help="Regularization of a low-rank model: a number, learned or auto.")
         ] = "auto",
-        seed: Annotated[int, option("--seed", min=0, metavar="<int>", panel=FIT, help="Same seed, same numbers.")] = 0,
-        device: Annotated[
-            str | None, option("--device", panel=FIT, help="Fit with PyTorch on this device: cuda, for example.")
-        ] = None,
-        model: Annotated[Path | None, option("--model", panel=OUTPUT, help="Where the model goes, for new rows.")] = None,
-        report: Annotated[
-            Path | None, option("--report", panel=OUTPUT, help="Where a page goes that draws what was filled.")
-        ] = None,
+        seed: Annotated[int, option("--seed", min=0, metavar="<int>", panel=FIT, help="Random seed.")] = 0,
+        device: Annotated[str | None, option("--device", panel=FIT, help="Fit with PyTorch on this device, e.g. cuda.")] = None,
+        model: Annotated[Path | None, option("--model", panel=OUTPUT, help="Write the model to this file.")] = None,
+        report: Annotated[Path | None, option("--report", panel=OUTPUT, help="Write an HTML report to this file.")] = None,
         as_json: Annotated[bool, flag("--json", panel=OUTPUT, help="Print one JSON object.")] = False,
     ) -> None:
-        """Fill the gaps of a table: numbers, whole numbers, categories. Files may be larger than memory."""
-        with for_people():
-            file, gaps = only_one(files, "impute"), tuple(missing or ())
-            run_impute(file, out, rank, regularization, model, seed, as_json, device, time, refine, report, gaps)
+        """Fill missing values of a table: numbers, integers and categories. Files may be larger than memory."""
+        with cli_errors():
+            if len(files) > 1:
+                raise UsageError(f"impute takes one file, got {len(files)}: join them first")
+            codes = tuple(missing or ())
+            run_impute(files[0], out, rank, regularization, model, seed, as_json, device, time, refine, report, codes)
 
 
 def run_impute(
@@ -94,58 +79,60 @@ def run_impute(
     report: Path | None = None,
     missing: tuple[str, ...] = (),
 ) -> None:
-    """Read, fill, write."""
+    """Read, impute, write."""
     from ..io.missing import Missing
 
-    check_place(out, (*TABLE, ".csv.gz", ".tsv.gz", ".tab", ".txt"), "a table")
-    check_place(model, MODEL, "a model", "--model")
-    check_place(report, PAGE, "a report", "--report")
-    word(refine, REFINES, "--refine")
+    check_output_path(out, (*TABLE, ".csv.gz", ".tsv.gz", ".tab", ".txt"), "a table")
+    check_output_path(model, MODEL, "a model", "--model")
+    check_output_path(report, PAGE, "a report", "--report")
+    check_word(refine, REFINES, "--refine")
     check_device(device)
     gaps = Missing.of(missing)
-    options = whole_or(rank, ("auto",), "rank"), number_or(regularization, ("auto", "learned"), "regularization")
+    options = (
+        integer_or_word(rank, ("auto",), "--rank"),
+        number_or_word(regularization, ("auto", "learned"), "--regularization"),
+    )
     chosen = options == ("auto", "auto") and device is None
     if not chosen and (time is not None or refine != "auto"):
-        raise Misuse("--time and --refine go with the default model: leave out --rank, --regularization and --device")
+        raise UsageError("--time and --refine need the default model: leave out --rank, --regularization and --device")
     if report is not None and (time is not None or not chosen):
-        raise Misuse("--report goes with the default model of tables: leave out --time, --rank, --regularization and --device")
+        raise UsageError("--report needs the default model: leave out --time, --rank, --regularization and --device")
     if chosen and time is None:
         summary = _by_blocks(file, out, refine, model, seed, report, gaps)
     else:
         summary = _at_once(file, out, options, model, seed, device, time, refine, gaps)
     if as_json:
-        show_json(summary)
+        print_json(summary)
     else:
         print(
-            f"{counted(summary['gaps'], 'gap')} of {counted(summary['cells'], 'cell')} filled at rank {summary['rank']}: {out}"
+            f"{counted(summary['gaps'], 'missing value')} of {counted(summary['cells'], 'cell')} filled at rank "
+            f"{summary['rank']}: {out}"
         )
         if summary["left_alone"]:
-            print(f"left as they are: {', '.join(summary['left_alone'])}")
+            print(f"not imputed: {', '.join(summary['left_alone'])}")
         if not summary["gaps"] and 3 <= len(summary["left_alone"]) + summary["columns"] <= 4:
-            print(
-                f"no gaps: if each line is one observation (row, column, value), `lorank complete {file}` predicts the others"
-            )
+            print(f"no missing values: if each line is one observation (row, column, value), use lorank complete {file}")
 
 
 def _by_blocks(
     file: Path, out: Path, refine: str, model: Path | None, seed: int, report: Path | None, missing: Any
 ) -> dict[str, Any]:
-    """The model is fitted on a sample of the rows; the file is read, filled and written a few rows at a time."""
+    """Fit to a sample of the rows; read, impute and write the file in blocks."""
     from ..io import open_table
     from ..io.archive import FileError
     from ..report.table_page import columns_of, write_table_page
     from ..tables import TableImputer
 
     imputer = TableImputer(refine=refine, random_state=seed)
-    with busy("reading"):
+    with progress("reading"):
         table = open_table(file, missing)
         sample = table.sample(imputer.fit_rows, np.random.default_rng(seed))
     if table.rows < 2:
-        raise FileError(f"{file} has one row: gaps are filled from other rows, and there are none")
+        raise FileError(f"{file} has one row: missing values are predicted from other rows")
     for column in sample:
         if column.dtype.is_numeric():
-            _question(file, column.name, column.cast(float).to_numpy())
-    with busy("fitting"):
+            _warn_about_codes(file, column.name, column.cast(float).to_numpy())
+    with progress("fitting"):
         imputer.fit(sample)
     used = [column.name for column in imputer.columns_ if column.width]
     if not used:
@@ -153,7 +140,7 @@ def _by_blocks(
         said = f": {cell!r} in column {name!r} is no number; write numbers alone, with a decimal point" if cell else ""
         raise FileError(f"{file} has no column of numbers or categories{said}")
     gaps, drawn = 0, columns_of(imputer) if report is not None else []
-    with busy("filling"), table.writing(out) as write:
+    with progress("filling"), table.writing(out) as write:
         for block in table.blocks():
             typed = table.typed(block)
             filled = imputer.transform(typed)
@@ -181,16 +168,16 @@ def _at_once(
     refine: str,
     missing: Any,
 ) -> dict[str, Any]:
-    """Series, and the low-rank model: the columns of numbers, all rows in memory."""
+    """Time series and low-rank models: numeric columns, all rows in memory."""
     from ..io import read_table
     from ..io.archive import FileError
     from ..tables import TableImputer
 
     table = read_table(file, missing)
     if len(table.values) < 2:
-        raise FileError(f"{file} has one row: gaps are filled from other rows, and there are none")
+        raise FileError(f"{file} has one row: missing values are predicted from other rows")
     for name, values in zip(table.numbers, table.values.T, strict=True):
-        _question(file, name, values)
+        _warn_about_codes(file, name, values)
     numbers, imputer = table.values, None  # type: np.ndarray, Any
     if time is not None:
         numbers, when = table.with_times(time)
@@ -198,7 +185,7 @@ def _at_once(
     else:
         rank, regularization = options
         imputer = TableImputer(method="low-rank", rank=rank, regularization=regularization, random_state=seed, device=device)
-    with busy("fitting"):
+    with progress("fitting"):
         filled = imputer.fit_transform(numbers)[:, : table.values.shape[1]]
     table.write(out, filled)
     if model is not None:
@@ -209,11 +196,11 @@ def _at_once(
     return _summary(len(filled), len(table.numbers), int(np.isnan(table.values).sum()), imputer, out, left, model)
 
 
-def _question(file: Path, name: str, values: np.ndarray) -> None:
-    """Say which numbers of a column look like no values."""
+def _warn_about_codes(file: Path, name: str, values: np.ndarray) -> None:
+    """Warn about numbers that look like codes for missing values."""
     from ..io.missing_codes import Sentinels
 
-    seen = Sentinels(f"{file}, column {name!r}", "--missing {} makes gaps of them")
+    seen = Sentinels(f"{file}, column {name!r}", "pass --missing {}")
     seen.add(values)
     seen.warn()
 

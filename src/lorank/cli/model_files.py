@@ -1,4 +1,4 @@
-"""Model files, as the commands see them: what one holds, and the ids in it."""
+"""Model files: loading for the commands, ``lorank inspect``, and lookup of ids."""
 
 from __future__ import annotations
 
@@ -8,55 +8,55 @@ from typing import Any
 import numpy as np
 
 from ..common.checks import did_you_mean
-from .output import TABLE, show_json
+from .estimators import Estimator, ImplicitEstimator, RatingsEstimator
+from .output import TABLE, print_json
 
 SHEETS = (".xlsx", ".xls", ".ods")
-SEARCHED = 5000  # ids that are compared with one that is none: more would take seconds
+MAX_COMPARED = 5000  # ids compared with an unknown one: more would take seconds
 
 
 def load_model(path: Path) -> Any:
-    """A model from a file, of whatever kind."""
-    from .. import estimators  # noqa: F401  (registers the formats of model files)
+    """The model in a file."""
+    from .. import estimators, tables  # noqa: F401  (they register the formats of model files)
     from ..io.archive import FileError, load_model
-    from ..io.format_hints import refuse_elsewhere
+    from ..io.format_hints import check_is_local
 
-    refuse_elsewhere(path)
+    check_is_local(path)
     try:
         return load_model(path)
     except FileError:
-        refuse_tables(path)
+        check_not_table(path)
         raise
 
 
-def refuse_tables(path: Path) -> None:
-    """A FileError where a table stands for a model."""
+def load_estimator(path: Path, *, ratings: bool = False) -> Estimator:
+    """The model in a file as an estimator of the commands; with ``ratings``, a MatrixCompletion."""
+    from ..estimators import ImplicitFactorization, MatrixCompletion
+    from ..io.archive import FileError
+
+    model = load_model(path)
+    if isinstance(model, MatrixCompletion):
+        return RatingsEstimator(model=model)
+    if not isinstance(model, ImplicitFactorization):
+        raise FileError(f"{path} is a model of a table, not of ratings: use it in Python with lorank.load")
+    if ratings:
+        raise FileError(f"{path} is a model of implicit feedback, not of ratings: use lorank recommend or lorank serve")
+    return ImplicitEstimator(model=model)
+
+
+def check_not_table(path: Path) -> None:
+    """Raise a FileError if the path of a model is a table."""
     from ..io.archive import FileError
 
     if path.is_file() and path.suffix.lower() in (*TABLE, ".txt", ".gz", *SHEETS):
         raise FileError(
-            f"{path} is no model: lorank complete makes one, and it comes first, as in lorank predict model.lorank pairs.csv"
+            f"{path} is no model: lorank complete writes models. The model comes first, as in lorank predict model.lorank "
+            "pairs.csv"
         ) from None
 
 
-def load_ratings(path: Path) -> Any:
-    """A MatrixCompletion from a file."""
-    return as_ratings(load_model(path), path)
-
-
-def as_ratings(model: Any, path: Path) -> Any:
-    """The model of a file, where it is one of ratings."""
-    from ..estimators.matrix_completion import MatrixCompletion
-    from ..io.archive import FileError
-
-    if not isinstance(model, MatrixCompletion):
-        taken = type(model).__name__ == "ImplicitFactorization"
-        hint = "lorank recommend and serve take it" if taken else "it is for lorank.load in Python"
-        raise FileError(f"{path} is a model of {'what was taken' if taken else 'a table'}, not of ratings: {hint}")
-    return model
-
-
-def summarize(model: Any) -> dict[str, Any]:
-    """A fitted MatrixCompletion in numbers."""
+def summarize_ratings(model: Any) -> dict[str, Any]:
+    """Numbers of a fitted MatrixCompletion."""
     from ..common.version import __version__
 
     summary: dict[str, Any] = {
@@ -73,9 +73,9 @@ def summarize(model: Any) -> dict[str, Any]:
         "diagnosis": model.diagnosis_.to_dict(),
         "curve": [vars(c) for c in model.curve_],
     }
-    if model.heldout_ is not None and len(model.heldout_[0]):  # none, where Ctrl-C came before
+    if model.heldout_ is not None and len(model.heldout_[0]):  # empty after an early Ctrl-C
         truth, guess, _ = model.heldout_
-        centred = model.loss_ is None and not model.nonnegative  # else the model's mean is not that of the values
+        centred = model.loss_ is None and not model.nonnegative  # else mean_ is not the mean of the values
         summary["heldout"] = {
             "observations": len(truth),
             "rmse": float(np.sqrt(np.mean((truth - guess) ** 2))),
@@ -85,17 +85,15 @@ def summarize(model: Any) -> dict[str, Any]:
     return summary
 
 
-def run_inspect(path: Path, as_json: bool) -> None:
-    """What a model file holds."""
-    from ..estimators.matrix_completion import MatrixCompletion
+def inspect(path: Path, as_json: bool) -> None:
+    """Print the content of a model file."""
+    from ..estimators import ImplicitFactorization, MatrixCompletion
     from ..io.archive import written_by
 
     model = load_model(path)
     if isinstance(model, MatrixCompletion):
-        summary = summarize(model)
-        summary["some_rows"] = ids_of(model, "rows")[:5]
-        summary["labels"] = model.labels_
-    elif type(model).__name__ == "ImplicitFactorization":
+        summary = summarize_ratings(model) | {"some_rows": ids_of(model, "rows")[:5], "labels": model.labels_}
+    elif isinstance(model, ImplicitFactorization):
         summary = {
             "class": "ImplicitFactorization",
             "shape": [len(model.user_ids_), len(model.item_ids_)],
@@ -112,7 +110,7 @@ def run_inspect(path: Path, as_json: bool) -> None:
         summary["names"] = names
     summary = {"lorank": written_by(path)} | {key: content for key, content in summary.items() if key != "lorank"}
     if as_json:
-        show_json(summary)
+        print_json(summary)
         return
     for key, content in summary.items():
         if content is not None and key not in ("curve", "diagnosis"):
@@ -120,19 +118,19 @@ def run_inspect(path: Path, as_json: bool) -> None:
 
 
 def ids_of(model: Any, side: str) -> np.ndarray:
-    """What a model's rows or columns are called; numbers from 0 on, where nothing else."""
+    """Ids of the rows or columns of a MatrixCompletion; indices if it has none."""
     return np.arange(model.model_.shape[side == "cols"]) if model.ids_ is None else np.asarray(model.ids_[side])
 
 
 def as_known(model: Any, side: str, ids: np.ndarray) -> np.ndarray:
-    """Ids from a file or a shell as the model has them: numbers or text; indices, where it has none."""
+    """Ids from a file or the command line in the type of the model's ids; indices if it has none."""
     from ..io.ratings import alike, places
 
     return places(ids, ids_of(model, side)) if model.ids_ is None else alike(ids, ids_of(model, side))
 
 
 def near_ids(asked: str, known: np.ndarray) -> str:
-    """The end of a message about an id that is none: others in other letters, or nearly the same."""
+    """Similar ids, as the end of a message about an unknown one."""
     if known.dtype.kind != "U":
         return ""
     folded = asked.strip().casefold()
@@ -140,5 +138,5 @@ def near_ids(asked: str, known: np.ndarray) -> str:
     if len(same):
         return did_you_mean(asked, same.tolist(), at_most=3)
     alike = known[np.char.startswith(np.char.lower(known), folded[:1])]
-    some = [*alike[:SEARCHED].tolist(), *known[: max(SEARCHED - len(alike), 0)].tolist()]
+    some = [*alike[:MAX_COMPARED].tolist(), *known[: max(MAX_COMPARED - len(alike), 0)].tolist()]
     return did_you_mean(asked, dict.fromkeys(some), at_most=3)

@@ -7,10 +7,16 @@ them. Reading one runs no code: arrays are read with ``allow_pickle=False``, and
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
 import os
+import platform
+import re
+import secrets
+import shutil
+import stat
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -29,17 +35,92 @@ class FileError(ValueError):
 
 
 @contextlib.contextmanager
-def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path that takes the place of ``path`` when all went well, and is gone otherwise."""
+def atomic(path: str | os.PathLike[str], *, folder: bool = False) -> Iterator[Path]:
+    """Write a file completely or not at all: yields a temporary path that replaces ``path`` at the end.
+
+    The temporary file has a random name in the same folder and is created exclusively, so that concurrent writers never share
+    it and a planted symbolic link is not followed. File and folder are synchronized to disk. An existing file keeps its mode;
+    if ``path`` is a symbolic link, the file that it points to is replaced. Temporary files of killed processes are removed.
+
+    Parameters
+    ----------
+    path : path
+    folder : bool, default False
+        Yield an empty temporary folder instead of a file; ``path`` must not exist.
+
+    Raises
+    ------
+    FileError
+        If the path cannot be written.
+    """
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    temporary = target.with_name(f".{target.name}.{_PROCESS}-{os.getpid()}-{secrets.token_hex(8)}.tmp")
     try:
+        with contextlib.suppress(OSError):  # a folder that can be written to and not listed
+            _remove_leftovers(target)
+        if folder:
+            temporary.mkdir()
+        else:
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         yield temporary
-        os.replace(temporary, path)
+        for one in sorted(temporary.rglob("*")) if folder else [temporary]:
+            _synchronize(one)
+        if not folder and target.exists():
+            os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+        os.replace(temporary, target)
+        _synchronize(target.absolute().parent)
     except OSError as error:
         raise FileError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
+
+
+_PROCESS = hashlib.sha256(platform.node().encode()).hexdigest()[:8]  # of this machine: process numbers of others mean nothing
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove temporary files of processes of this machine that ended without removing them."""
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.{_PROCESS}-(\d+)-[0-9a-f]{{16}}\.tmp")
+    with os.scandir(target.absolute().parent) as entries:
+        found = [(entry.path, pattern.fullmatch(entry.name)) for entry in entries]
+    for name, match in found:
+        if match is not None and not _is_running(int(match[1])):
+            _remove(Path(name))
+
+
+def _is_running(process: int) -> bool:
+    if os.name == "nt":  # where os.kill cannot ask
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # of another user
+        return True
+    return True
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _synchronize(path: Path) -> None:
+    """Flush a file or folder to disk, where the system can."""
+    if path.is_dir() and os.name == "nt":
+        return
+    handle = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EROFS):  # file systems without synchronization
+            raise
+    finally:
+        os.close(handle)
 
 
 def write_archive(path: str | os.PathLike[str], kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Path:
@@ -65,13 +146,10 @@ def write_archive(path: str | os.PathLike[str], kind: str, meta: Mapping[str, An
         np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
         members[f"{name}.npy"] = buffer.getvalue()
     sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in members.items())
-    with atomic(path) as temporary, open(temporary, "wb") as file:
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            for name, content in members.items():
-                archive.writestr(zipfile.ZipInfo(name), content)
-            archive.writestr(zipfile.ZipInfo(SUMS), sums)
-        file.flush()
-        os.fsync(file.fileno())
+    with atomic(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in members.items():
+            archive.writestr(zipfile.ZipInfo(name), content)
+        archive.writestr(zipfile.ZipInfo(SUMS), sums)
     return path
 
 

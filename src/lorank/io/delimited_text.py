@@ -14,7 +14,7 @@ import numpy as np
 
 from ..common.checks import counted
 from .archive import FileError
-from .format_hints import NOT_UTF8, NUL, number_hint, refuse_others, separator_of
+from .format_hints import NOT_UTF8, NUL, check_is_text, number_hint, separator_of
 
 GAPS = ("", "na", "nan", "null", "none", "n/a", "#n/a", "n.a.", "<na>", "?", "-")  # in small letters
 DIGITS = 18  # from here on ids are text: they might not fit into 64 bits
@@ -69,7 +69,7 @@ def head(path: Path) -> tuple[str, list[str], bool, list[list[str]]]:
 
     The separator is a tab in files called .tsv or .tab, and else what the first line has most of.
     """
-    refuse_others(path)
+    check_is_text(path)
     try:
         with lines(path) as file:
             start = next((line for line in iter(lambda: file.readline(1 << 16), "") if line.strip("\r\n")), "")

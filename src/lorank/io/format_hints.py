@@ -29,7 +29,7 @@ NUL = "holds NUL bytes, which no text has: remove them, as with tr -d '\\000', o
 POINTS = "numbers need decimal points: read it with pandas.read_csv(..., decimal=',') and write it again with to_csv"
 
 
-def refuse_elsewhere(path: str | Path) -> None:
+def check_is_local(path: str | Path) -> None:
     """A FileError for what is no file on this machine: an address, or standard input."""
     if str(path) == "-":
         raise FileError(
@@ -39,9 +39,9 @@ def refuse_elsewhere(path: str | Path) -> None:
         raise FileError(f"{path} is an address: download the file first, with curl -O for example, and name that")
 
 
-def refuse_others(path: Path) -> None:
+def check_is_text(path: Path) -> None:
     """A FileError where the first bytes are those of another kind of file than text."""
-    refuse_elsewhere(path)
+    check_is_local(path)
     if path.is_dir():
         raise FileError(f"{path} is a folder: name a file in it")
     if path.suffix.lower() == ".lorank":

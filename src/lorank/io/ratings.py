@@ -12,7 +12,7 @@ import numpy as np
 from ..common.checks import did_you_mean
 from .archive import FileError
 from .delimited_text import head, kind_of_values, number, polars
-from .format_hints import SHEET, SHEETS, refuse_elsewhere
+from .format_hints import SHEET, SHEETS, check_is_local
 from .id_checks import OddIds
 from .missing_codes import LEAVE_OUT, Sentinels
 from .text_columns import read_columns
@@ -169,7 +169,7 @@ def places(ids: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 def kind_of_file(path: Path) -> str:
     """text, parquet, mtx or npz, by its ending; a FileError for any other."""
-    refuse_elsewhere(path)
+    check_is_local(path)
     suffixes = [s.lower() for s in path.suffixes]
     last = suffixes[-1] if suffixes else ""
     if last == ".gz" and len(suffixes) > 1:

@@ -12,7 +12,7 @@ from .delimited_text import head, polars
 from .ratings import alike
 
 
-def read_side(path: str | Path, label: str, known: np.ndarray) -> Any:
+def read_side_features(path: str | Path, label: str, known: np.ndarray) -> Any:
     """A table with one line for each row (column) of ratings, as a polars data frame.
 
     Parameters

@@ -14,7 +14,7 @@ import numpy as np
 
 from .archive import FileError, atomic
 from .delimited_text import Part, head, polars, read_cells, without_empty_lines
-from .format_hints import DECIMAL_COMMA, refuse_elsewhere
+from .format_hints import DECIMAL_COMMA, check_is_local
 from .missing import NOTHING, Missing
 from .ragged_rows import ShortLines
 from .tables import _blame
@@ -143,7 +143,7 @@ def open_table(path: str | Path, missing: Missing = NOTHING) -> TableBlocks:
     """
     path = Path(path)
     pl = polars()
-    refuse_elsewhere(path)
+    check_is_local(path)
     if not path.exists():
         raise FileError(f"{path} does not exist")
     if path.suffix.lower() == ".parquet":

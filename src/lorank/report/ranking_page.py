@@ -92,7 +92,7 @@ class Ranking:
         own, other = next(iter(self.scores.values())).ndcg, self.scores.get(OTHER_ORDER)
         if other is None or own <= 0 or other.ndcg <= 1.02 * own:
             return ""
-        return f" Items ordered by predicted rating (--by rating) score {other.ndcg / own - 1:.0%} higher."
+        return f" Items ordered by predicted rating (--order-by rating) score {other.ndcg / own - 1:.0%} higher."
 
 
 def ranking_section(found: Ranking) -> tuple[html.Markup, dict[str, html.Plot]]:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from command_line import run
-from lorank.cli.evaluate_taken import read_taken
+from lorank.cli.evaluate import read_interactions
+from lorank.cli.sources import File
 
 pl = pytest.importorskip("polars")
 
@@ -40,15 +41,15 @@ def test_the_model_finds_more_than_what_is_popular(clicks, tmp_path):
 
 def test_pairs_are_counted_once_and_are_as_late_as_their_last(clicks):
     table = pl.read_csv(clicks).group_by("user", "item").agg(pl.len().alias("n"), pl.col("when").max())
-    users, _, counts, times, shape = read_taken(clicks, (None, None, None, "when"))
+    users, _, counts, times, shape = read_interactions(File([str(clicks)], extra="when"))
     assert len(users) == len(table)
     assert counts.sum() == table["n"].sum() > len(users)
     assert sorted(times.tolist()) == sorted(table["when"].to_list())
     assert shape == (60, 30)
-    plain = read_taken(clicks, ("user", "item", None, None))
+    plain = read_interactions(File([str(clicks)], ("user", "item", None)))
     np.testing.assert_array_equal(plain[2], counts)
     assert plain[3] is None
-    by_number = read_taken(clicks, ("user", "item", "when", None))  # the column as counts
+    by_number = read_interactions(File([str(clicks)], ("user", "item", "when")))  # the column as counts
     assert by_number[2].sum() == pl.read_csv(clicks)["when"].sum()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import lorank as lr
 from command_line import done, refused
-from lorank.cli import taken
+from lorank.cli import sources
 from lorank.estimators import implicit_partitioned
 
 pl = pytest.importorskip("polars")
@@ -31,7 +31,7 @@ def place(tmp_path_factory):
     table.write_csv(path / "clicks.csv")
     counted = table.group_by("user", "item").len("times")
     counted.write_csv(path / "counted.csv")
-    said = done("complete", "--implicit", path / "clicks" / "*.parquet", "--rank", 3, "--folder", path / "parts",
+    said = done("complete", "--implicit", path / "clicks" / "*.parquet", "--rank", 3, "--partitions-dir", path / "parts",
                 "-o", path / "m.lorank", "--json")  # fmt: skip
     return path, table, json.loads(said.stdout)
 
@@ -70,7 +70,7 @@ def test_lists_for_everybody(place, tmp_path, monkeypatch, remembers):
         done("complete", "--implicit", path / "parts", "--rank", 3, "-o", file)
         assert "too many to remember" in refused("recommend", file, "--all", "-o", tmp_path / "x.csv")
         assert not (tmp_path / "x.csv").exists()
-    monkeypatch.setattr(taken, "ROWS", 7)
+    monkeypatch.setattr(sources, "ROWS", 7)
     done("recommend", file, "--all", "-n", 4, "-o", tmp_path / "top.csv", *options)
     found = pl.read_csv(tmp_path / "top.csv")
     expected = model.recommend(model.user_ids_, 4)
@@ -91,12 +91,12 @@ def test_one_user_and_what_is_said(place):
 
 def test_what_is_refused(place, tmp_path):
     path = place[0]
-    assert "--by rating is for" in refused("recommend", path / "m.lorank", "--row", "u03", "--by", "rating", code=2)
+    assert "--order-by rating is for" in refused("recommend", path / "m.lorank", "--row", "u03", "--order-by", "rating", code=2)
     assert "--loss is for ratings" in refused("complete", "--implicit", path / "clicks.csv", "--loss", "huber", code=2)
     assert "no user of the model" in refused("recommend", path / "m.lorank", "--row", "nobody")
     assert "holds partitions already" in refused(
-        "complete", "--implicit", path / "clicks.csv", "--folder", path / "parts", code=2
+        "complete", "--implicit", path / "clicks.csv", "--partitions-dir", path / "parts", code=2
     )
     (tmp_path / "none.csv").write_text("user,item,times\nann,7,0\nbob,8,2\n")
     assert "smallest value" in refused("complete", "--implicit", tmp_path / "none.csv", "--value", "times")
-    assert "model of what was taken" in refused("predict", path / "m.lorank", path / "clicks.csv", "-o", tmp_path / "p.csv")
+    assert "model of implicit feedback" in refused("predict", path / "m.lorank", path / "clicks.csv", "-o", tmp_path / "p.csv")

@@ -10,7 +10,8 @@ import pytest
 
 import lorank as lr
 from command_line import done, refused
-from lorank.cli import sources as large
+from lorank.cli import model_files
+from lorank.cli import sources as cli_sources
 from lorank.distributed import sources
 
 pl = pytest.importorskip("polars")
@@ -30,7 +31,7 @@ def place(tmp_path_factory):
     for k in range(3):
         table[k * 400 : (k + 1) * 400 if k < 2 else None].write_parquet(path / "ratings" / f"part-{k}.parquet")
     table.write_csv(path / "ratings.csv")
-    done("complete", path / "ratings" / "*.parquet", "-o", path / "m.lorank", "--rank", 2, "--folder", path / "parts")
+    done("complete", path / "ratings" / "*.parquet", "-o", path / "m.lorank", "--rank", 2, "--partitions-dir", path / "parts")
     return path
 
 
@@ -47,7 +48,7 @@ def test_many_files_are_one_model(place):
 
 
 def test_what_is_said(place, tmp_path):
-    options = ("--rank", 2, "--memory", "500MB", "--json")
+    options = ("--rank", 2, "--max-memory", "500MB", "--json")
     found = json.loads(done("complete", place / "ratings.csv", *options, "-o", tmp_path / "m.lorank").stdout)
     assert found["workers"] == 1
     assert found["passes"] > 10
@@ -61,10 +62,10 @@ def test_what_is_said(place, tmp_path):
 def test_progress_shows_passes_bytes_and_workers(place):
     problem = lr.distributed.from_partitions(place / "parts")
     said = []
-    progress = large.Progress(problem, said.append)
+    progress = cli_sources.PassCounter(problem, said.append)
     lr.solve(problem, 2, stop=lr.stopping.Iterations(2), max_iter=2)
     assert "passes" in said[-1]
-    assert "passed over" in said[-1]
+    assert " read" in said[-1]
     assert progress.summary()["passes"] == problem.observations.graph.passes - progress.begin
 
 
@@ -92,15 +93,13 @@ def test_predictions_in_blocks(place, tmp_path, ending, monkeypatch):
 @pytest.mark.parametrize("remembers", [True, False])
 def test_recommendations_for_all_rows(place, tmp_path, monkeypatch, remembers):
     """Blocks of rows, with what was seen left out: from the model, or from the partitions."""
-    monkeypatch.setattr(large, "ROWS", 13)
+    monkeypatch.setattr(cli_sources, "ROWS", 13)
     model = lr.load(place / "m.lorank")
     if not remembers:
         model._memory = None
-        from lorank.cli import predictions as predicting
-
-        monkeypatch.setattr(predicting, "load_ratings", lambda path: model)
+        monkeypatch.setattr(model_files, "load_model", lambda path: model)
     more = () if remembers else ("--ratings", place / "parts")
-    done("recommend", place / "m.lorank", "--all", "-o", tmp_path / "top.parquet", "-n", 4, "--by", "rating", *more)
+    done("recommend", place / "m.lorank", "--all", "-o", tmp_path / "top.parquet", "-n", 4, "--order-by", "rating", *more)
     table = pl.concat([pl.read_parquet(f) for f in sorted((tmp_path / "top.parquet").iterdir())])
     assert len(list((tmp_path / "top.parquet").iterdir())) > 2
     twin = lr.load(place / "m.lorank")
@@ -113,20 +112,23 @@ def test_recommendations_for_all_rows(place, tmp_path, monkeypatch, remembers):
 
 
 def test_which_files_are_large(place, monkeypatch):
-    nothing = large.Where()
-    assert not large.wants_partitions([str(place / "ratings.csv")], nothing)
-    assert not large.wants_partitions([str(place / "ratings" / "part-0.parquet")], nothing)
-    assert not large.wants_partitions(["missing.csv"], nothing)
-    assert not large.wants_partitions([str(place / "ratings")], nothing)  # several files, small together
-    assert not large.wants_partitions([str(place / "ratings" / "*.parquet")], nothing)
-    assert large.wants_partitions([str(place / "parts")], nothing)
-    assert large.wants_partitions([str(place / "ratings.csv")], large.Where(memory="1GB"))
-    monkeypatch.setattr(large, "physical_memory", lambda: 100_000)
-    assert large.wants_partitions([str(place / "ratings.csv")], nothing)
-    assert large.wants_partitions([str(place / "ratings" / "part-0.parquet")], nothing)
-    monkeypatch.setattr(large, "physical_memory", lambda: 2 * large.IN_MEMORY * 500)
-    assert not large.wants_partitions([str(place / "ratings" / "part-0.parquet")], nothing)
-    assert large.wants_partitions([str(place / "ratings")], nothing)  # each would fit, and all of them not
+    def partitioned(*path, **options):
+        source = cli_sources.choose_source(list(map(str, path)), (None,) * 3, cli_sources.PartitionOptions(**options))
+        return isinstance(source, cli_sources.Partitions)
+
+    assert not partitioned(place / "ratings.csv")
+    assert not partitioned(place / "ratings" / "part-0.parquet")
+    assert not partitioned("missing.csv")
+    assert not partitioned(place / "ratings")  # several files, small together
+    assert not partitioned(place / "ratings" / "*.parquet")
+    assert partitioned(place / "parts")
+    assert partitioned(place / "ratings.csv", max_memory="1GB")
+    monkeypatch.setattr(cli_sources, "physical_memory", lambda: 100_000)
+    assert partitioned(place / "ratings.csv")
+    assert partitioned(place / "ratings" / "part-0.parquet")
+    monkeypatch.setattr(cli_sources, "physical_memory", lambda: 2 * cli_sources.BYTES_IN_MEMORY * 500)
+    assert not partitioned(place / "ratings" / "part-0.parquet")
+    assert partitioned(place / "ratings")  # each would fit, and all of them not
 
 
 def test_several_small_files_are_read_in_memory(place, tmp_path):
@@ -147,7 +149,13 @@ def test_several_small_files_are_read_in_memory(place, tmp_path):
 
 
 def test_what_says_how_files_are_read_is_refused_with_partitions(place, tmp_path):
-    options = {"--row": "user", "--col": "movie", "--value": "rating", "--folder": tmp_path / "new", "--duplicates": "mean"}
+    options = {
+        "--row": "user",
+        "--col": "movie",
+        "--value": "rating",
+        "--partitions-dir": tmp_path / "new",
+        "--duplicates": "mean",
+    }
     for option, value in options.items():
         assert f"{option} {value} is for files" in refused("complete", place / "parts", option, value, code=2)
         assert f"{option} {value} is for files" in refused("complete", place / "parts", "--implicit", option, value, code=2)
@@ -157,9 +165,9 @@ def test_what_says_how_files_are_read_is_refused_with_partitions(place, tmp_path
 def test_partitions_of_other_rows_are_refused_though_they_are_as_many(place, tmp_path):
     table = pl.read_csv(place / "ratings.csv").with_columns(pl.col("movie") + 1)
     table.write_parquet(tmp_path / "r.parquet")
-    done("complete", tmp_path / "r.parquet", "-o", tmp_path / "m.lorank", "--rank", 1, "--folder", tmp_path / "others")
+    done("complete", tmp_path / "r.parquet", "-o", tmp_path / "m.lorank", "--rank", 1, "--partitions-dir", tmp_path / "others")
     options = ("--all", "-o", tmp_path / "t.csv", "--ratings", tmp_path / "others")
-    assert "101 stands where the model has 100" in refused("recommend", place / "m.lorank", *options)
+    assert "101 instead of 100" in refused("recommend", place / "m.lorank", *options)
     done("complete", place / "ratings.csv", "--implicit", "--rank", 2, "-o", tmp_path / "taken.lorank")
     assert "has other columns than the model" in refused("recommend", tmp_path / "taken.lorank", *options)
 
@@ -168,12 +176,12 @@ def test_bad_input(place, tmp_path, monkeypatch):
     from lorank.distributed import client
 
     monkeypatch.setattr(client, "ANSWER_SECONDS", 0.2)
-    assert "2GB" in refused("complete", place / "ratings", "--memory", "much", code=2)
-    assert "--memory" in refused("complete", place / "ratings", "--memory", "1kB", code=2)
+    assert "2GB" in refused("complete", place / "ratings", "--max-memory", "much", code=2)
+    assert "--max-memory" in refused("complete", place / "ratings", "--max-memory", "1kB", code=2)
     assert "no files" in refused("complete", tmp_path / "*.parquet")
     if importlib.util.find_spec("distributed"):
         assert "no Dask scheduler" in refused("complete", place / "parts", "--cluster", "tcp://127.0.0.1:1")
-    assert "holds partitions already" in refused("complete", place / "ratings", "--folder", place / "parts", code=2)
+    assert "holds partitions already" in refused("complete", place / "ratings", "--partitions-dir", place / "parts", code=2)
     assert "--report" in refused("complete", place / "parts", "--report", tmp_path / "r.html", code=2)
     assert "no folder" in refused("complete", place / "parts", "-o", tmp_path / "no" / "m.lorank", code=2)
     assert "no column 'who'" in refused("complete", place / "ratings", "--row", "who")
@@ -189,7 +197,7 @@ def test_bad_input(place, tmp_path, monkeypatch):
     other = lr.datasets.random_completion(20, 10, 1, oversampling=3)[0]
     lr.distributed.save_partitions(other, tmp_path / "other", partitions=2)
     answer = refused("recommend", place / "m.lorank", "--all", "-o", tmp_path / "t.csv", "--ratings", tmp_path / "other")
-    assert "fitted to others" in answer
+    assert "was fitted to" in answer
 
 
 def test_factors_that_do_not_fit(place):
