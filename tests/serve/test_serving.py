@@ -272,7 +272,7 @@ def test_addresses():
         port = one.getsockname()[1]
         with pytest.raises(FileError, match="Try another --port"):
             listen("127.0.0.1", port)
-    with pytest.raises(FileError, match=r"--host|cannot listen"):
+    with pytest.raises(ValueError, match=r"host|cannot listen"):
         listen("no.such.host.invalid", 1)
 
 

@@ -22,7 +22,7 @@ OPTIONS = {
     "random_state": "--seed",
     "share": "--holdout",
 }
-SAME_NAME = ("cluster", "device", "duplicates", "loss", "rank", "refine", "regularization", "seed", "time")
+SAME_NAME = ("cluster", "device", "duplicates", "host", "loss", "rank", "refine", "regularization", "seed", "time")
 OPTIONS |= {name: f"--{name}" for name in SAME_NAME}
 
 

@@ -13,6 +13,7 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
+from ..common.checks import ParameterError
 from ..io.archive import FileError
 
 BACKLOG, MAX_CONNECTIONS, MAX_HEAD = 128, 64, 16 << 10  # waiting and open connections, bytes of a request's head
@@ -50,7 +51,7 @@ def listen(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         found = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise FileError(f"--host {host!r} is not an address of this machine: {error.strerror or error}") from None
+        raise ParameterError("host", f"must be an address of this machine, got {host!r}: {error.strerror or error}") from None
     try:
         if os.name != "nt":
             found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
