@@ -102,7 +102,7 @@ def test_a_page_draws_what_was_filled(tmp_path):
     done = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--report", tmp_path / "page.html")
     assert done.exit_code == 0, done.output
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert f"{int(gaps['count'].sum()):,} gaps" in page
+    assert f"{int(gaps['count'].sum()):,} missing" in page
     assert "mid&quot;dle" in page
     assert page.count("<svg") == 3  # columns with gaps
     assert "<script" not in page
