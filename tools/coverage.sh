@@ -34,7 +34,7 @@ kernels() {
   for isa in $(PYTHONPATH="$build/pkg:$site" "$PYTHON" -S -c 'from lorank import _kernels as k; print(*k.instruction_sets())'); do
     echo "coverage: kernels for $isa"
     OMP_NUM_THREADS=2 LORANK_INSTRUCTION_SET=$isa PYTHONPATH="$build/pkg:$site" "$PYTHON" -S -m pytest -q -p no:cacheprovider -k "not torch" \
-      --hypothesis-profile=quick tests/backends tests/tables/test_gaussian.py tests/solvers/test_sweeps.py
+      --hypothesis-profile=quick tests/backends tests/tables/test_gaussian.py tests/solvers/test_exact_als.py
   done
 }
 

@@ -32,7 +32,7 @@ SOLVERS = (
     *("tests/losses", "tests/problems", "tests/metrics", "tests/loop", "tests/solvers", "tests/starts", "tests/plans"),
     *("tests/robust", "tests/phase", "tests/estimators", "tests/factorization", "tests/tables"),
     *("tests/backends/test_partitioned.py", "tests/distributed/test_out_of_core.py", "tests/distributed/test_spread.py"),
-    *("tests/geometry/test_linalg.py", "tests/test_docs.py"),
+    *("tests/geometry/test_truncated_svd.py", "tests/test_docs.py"),
 )
 NO_TORCH = ("-k", "not torch")  # which has a BLAS and kernels of its own: once is enough
 QUICK = (*NO_TORCH, "--hypothesis-profile=quick")

@@ -234,8 +234,8 @@ def test_squares_of_a_robust_gradient(loss):
     data = one.rows, one.cols, one.y, one.shape
     a, b = (lr.Completion(*data, loss=loss, backend=k).gradient(X) for k in (None, "partitions:3"))
     dense = a.problem.observations.matrix(a.dual).toarray()
-    np.testing.assert_allclose(b.row_squares, (dense**2).sum(1), rtol=1e-10)
-    np.testing.assert_allclose(b.col_squares, (dense**2).sum(0), rtol=1e-10)
+    np.testing.assert_allclose(b.squared_norms[0], (dense**2).sum(1), rtol=1e-10)
+    np.testing.assert_allclose(b.squared_norms[1], (dense**2).sum(0), rtol=1e-10)
     for found, wanted in zip(b.outer(), (dense @ dense.T, dense.T @ dense), strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-10)
     results = [lr.solve(g.problem, 3, lr.solvers.RCG(lr.metrics.RowColumn()), max_iter=4) for g in (a, b)]

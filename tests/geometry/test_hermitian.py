@@ -452,13 +452,13 @@ def test_two_weights_where_a_square_gradient_is_not_hermitian(dtype, backend):
         G = problem.gradient(random_point(rng, (6, 6), 2, dtype, backend))
         memory = shampoo.start(G) if memory is None else memory
         weights, memory = shampoo.weights(G, memory)
-        rows, cols = rows + G.row_squares, cols + G.col_squares
+        rows, cols = rows + G.squared_norms[0], cols + G.squared_norms[1]
         assert weights.right is not weights.left
         assert_close(weights.left.w, (epsilon + rows) ** 0.25, dtype)
         assert_close(weights.right.w, (epsilon + cols) ** 0.25, dtype)
     weights, _ = metrics.RowColumn(metrics.Fixed(0.3)).weights(G, 0.3)
     assert weights.right is not weights.left
-    assert_close(weights.right.w, (epsilon + G.col_squares) ** 0.25, dtype)
+    assert_close(weights.right.w, (epsilon + G.squared_norms[1]) ** 0.25, dtype)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

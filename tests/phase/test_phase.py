@@ -107,13 +107,13 @@ def test_gradient_against_its_dense_twin(kind, rank, hermitian, dtype, backend):
         assert backend.dtype(actual) == dtype
         assert_close(actual, expected, dtype, 100, scale)
     if problem.probes is None:
-        assert_close(G.row_squares, (np.abs(dense) ** 2).sum(1), dtype, 200, scale**2)
-        assert_close(G.col_squares, (np.abs(dense) ** 2).sum(0), dtype, 200, scale**2)
+        assert_close(G.squared_norms[0], (np.abs(dense) ** 2).sum(1), dtype, 200, scale**2)
+        assert_close(G.squared_norms[1], (np.abs(dense) ** 2).sum(0), dtype, 200, scale**2)
     else:  # an estimate, and this is what it is made of
         probes = double(problem.probes)
-        assert_close(G.row_squares, (np.abs(dense @ probes) ** 2).mean(1), dtype, 200, scale**2)
-        assert_close(G.col_squares, (np.abs(dense.conj().T @ probes) ** 2).mean(1), dtype, 200, scale**2)
-    assert (G.col_squares is G.row_squares) == (hermitian or dtype.kind != "c")
+        assert_close(G.squared_norms[0], (np.abs(dense @ probes) ** 2).mean(1), dtype, 200, scale**2)
+        assert_close(G.squared_norms[1], (np.abs(dense.conj().T @ probes) ** 2).mean(1), dtype, 200, scale**2)
+    assert (G.squared_norms[1] is G.squared_norms[0]) == (hermitian or dtype.kind != "c")
 
 
 @pytest.mark.parametrize("hermitian", [True, False])
@@ -187,8 +187,8 @@ def test_probes_are_unbiased(dtype):
     assert set(problem.with_row_norms(50).probes.ravel()) == set(entries)
     probing.probes = np.array(list(itertools.product(entries, repeat=3))).T.astype(dtype)
     G = probing.gradient(X)
-    np.testing.assert_allclose(G.row_squares, exact.row_squares, rtol=1e-12)
-    np.testing.assert_allclose(G.col_squares, exact.col_squares, rtol=1e-12)
+    np.testing.assert_allclose(G.squared_norms[0], exact.squared_norms[0], rtol=1e-12)
+    np.testing.assert_allclose(G.squared_norms[1], exact.squared_norms[1], rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
@@ -196,9 +196,9 @@ def test_probes_are_unbiased(dtype):
 def test_more_probes_mean_smaller_errors(kind, dtype):
     problem, _ = make(kind, dtype)
     X = hermitian_point(np.random.default_rng(9), problem.shape[0], 1, problem.dtype)
-    exact, error = problem.gradient(X).row_squares, {}
+    exact, error = problem.gradient(X).squared_norms[0], {}
     for number in (4, 64):
-        drawn = np.array([problem.with_row_norms(number, seed).gradient(X).row_squares / exact for seed in range(60)])
+        drawn = np.array([problem.with_row_norms(number, seed).gradient(X).squared_norms[0] / exact for seed in range(60)])
         error[number] = np.sqrt(((drawn - 1) ** 2).mean())
         assert abs(drawn.mean() - 1) < 4 * error[number] / np.sqrt(60)
     assert 3 < error[4] / error[64] < 5.3  # like 1 / sqrt(number): 4
@@ -211,7 +211,7 @@ def test_products_batched_with_probes_are_the_same(kind, dtype, backend):
     X = hermitian_point(np.random.default_rng(10), problem.shape[0], 1, problem.dtype, backend)
     plain, batched = problem.gradient(X), problem.gradient(X)
     counter = count(problem, exact=False)
-    _ = batched.row_squares
+    _ = batched.squared_norms[0]
     assert counter.adjoined == 1
     assert counter.widest == 6
     assert_close(batched.GV, double(plain.GV), problem.dtype, scale=np.linalg.norm(host(plain.GV)))

@@ -232,7 +232,7 @@ def test_a_complex_start_for_a_real_signal_is_refused():
 
 def test_full_shampoo_says_what_it_cannot_do():
     problem, _ = lr.datasets.random_phase(6, seed=1)
-    with pytest.raises(TypeError, match=r"PhaseRetrieval\.adjoint returns a LinearOperator.*solver='rgd'"):
+    with pytest.raises(ValueError, match=r"PhaseRetrieval\.adjoint returns a LinearOperator.*solver='rgd'"):
         lr.solve(problem, 1, lr.solvers.RGD(lr.metrics.FullShampoo()))
 
 

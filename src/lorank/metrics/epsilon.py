@@ -5,6 +5,7 @@ Every policy but ``Fixed`` scales with the data: if y is multiplied by c, epsilo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -84,7 +85,7 @@ class Median:
 
     def start(self, G: Gradient) -> float:
         backend = G.X.backend
-        norms = backend.concat([G.row_squares, G.col_squares], axis=0)
+        norms = backend.concat(list(G.squared_norms), axis=0)
         norms = norms[norms > 0]
         return _positive(self.factor * backend.median(norms)) if len(norms) else 1.0
 
@@ -115,7 +116,7 @@ class RelativeMax:
         check_parameters(self, factor=POSITIVE)
 
     def start(self, G: Gradient) -> float:
-        return _positive(self.factor * G.max_norm**2)
+        return _positive(self.factor * max_norm(G) ** 2)
 
     def at(self, G: Gradient, start: float) -> float:
         return start
@@ -137,7 +138,12 @@ class Theory:
         return 0.0
 
     def at(self, G: Gradient, start: float) -> float:
-        return _positive(G.max_norm**2)
+        return _positive(max_norm(G) ** 2)
+
+
+def max_norm(G: Gradient) -> float:
+    """The paper's ``|G|_v``: the largest norm of a row or column."""
+    return math.sqrt(max(float(squares.max()) for squares in G.squared_norms))
 
 
 def _positive(value: float) -> float:

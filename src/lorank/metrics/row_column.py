@@ -43,7 +43,7 @@ class RowColumn:
 
     def weights(self, G: Gradient, memory: float) -> tuple[Weights, float]:
         epsilon = self.epsilon.at(G, memory)
-        return diagonal_weights(epsilon, G.row_squares, G.col_squares, G.X), memory
+        return diagonal_weights(epsilon, *G.squared_norms, G.X), memory
 
 
 def diagonal_weights(epsilon: float, row_squares: Array, col_squares: Array, X: FixedRank) -> Weights:

@@ -48,8 +48,9 @@ class Shampoo:
 
     def weights(self, G: Gradient, memory: tuple[float, Array, Array]) -> tuple[Weights, tuple[float, Array, Array]]:
         start, rows, cols = memory
-        alike = cols is rows and G.col_squares is G.row_squares  # Hermitian all along
-        rows, cols = (both := rows + G.row_squares), both if alike else cols + G.col_squares
+        of_rows, of_cols = G.squared_norms
+        hermitian = cols is rows and of_cols is of_rows  # in all iterations so far
+        rows, cols = (both := rows + of_rows), both if hermitian else cols + of_cols
         return diagonal_weights(self.epsilon.at(G, start), rows, cols, G.X), (start, rows, cols)
 
 

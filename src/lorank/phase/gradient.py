@@ -99,19 +99,15 @@ class PhaseGradient(Gradient):
         return self.GV if self.X.hermitian else self.adjoint_times(self.X.U)
 
     @functools.cached_property
-    def row_squares(self) -> Array:
-        if self.problem.probes is None:
-            return self.problem.linear_map.row_squares(self.dual)
-        return _mean_squares(self._batched[1], self.X.backend)
-
-    @functools.cached_property
-    def col_squares(self) -> Array:
-        if not self.X.backend.is_complex(self.dual):
-            return self.row_squares  # G is Hermitian
-        d = self.dual.conj()
-        if self.problem.probes is None:
-            return self.problem.linear_map.row_squares(d)
-        return _mean_squares(self.problem.linear_map.adjoint(d[:, None] * self.problem.probe_image), self.X.backend)
+    def squared_norms(self) -> tuple[Array, Array]:
+        linear_map, d, backend = self.problem.linear_map, self.dual.conj(), self.X.backend
+        exact = self.problem.probes is None
+        rows = linear_map.row_squares(self.dual) if exact else _mean_squares(self._batched[1], backend)
+        if not backend.is_complex(self.dual):
+            return rows, rows  # G is Hermitian
+        if exact:
+            return rows, linear_map.row_squares(d)
+        return rows, _mean_squares(linear_map.adjoint(d[:, None] * self.problem.probe_image), backend)
 
     def times(self, v: Array) -> Array:
         return self.problem.times(self.dual, *self.X.backend.asarrays(v))

@@ -453,7 +453,7 @@ class Completion(MatrixProblem):
             return None
         backend, observed = self.backend, self.observations
         at_zero = self.gradient(FixedRank.zero(self.shape, 1, self.dtype, backend))  # there G = -A* y
-        left, right = (_sizes(observed.counts(k), s) for k, s in enumerate((at_zero.row_squares, at_zero.col_squares)))
+        left, right = (_sizes(observed.counts(k), s) for k, s in enumerate(at_zero.squared_norms))
         empty = self._empty_rows, self._empty_cols
         seen_sizes = [a[observed.counts(k) > 0] if len(empty[k]) else a for k, a in enumerate((left, right))]
         if max(_spread(sizes, backend) for sizes in seen_sizes) < 4:

@@ -81,16 +81,12 @@ class SampledGradient(PatternGradient):
         return self._by_rows[0]
 
     @property
-    def row_squares(self) -> Array:  # type: ignore[override]
-        return self._by_rows[1]
-
-    @property
     def GhU(self) -> Array:  # type: ignore[override]
         return self._by_cols[0]
 
     @property
-    def col_squares(self) -> Array:  # type: ignore[override]
-        return self._by_cols[1]
+    def squared_norms(self) -> tuple[Array, Array]:  # type: ignore[override]
+        return self._by_rows[1], self._by_cols[1]
 
     @functools.cached_property
     def residual_norm(self) -> float:
@@ -120,13 +116,5 @@ class LossGradient(PatternGradient):
         return self.problem.squares(self.problem.observations.with_weights(self.curvature))
 
     @functools.cached_property
-    def _squares(self) -> tuple[Array, Array]:
+    def squared_norms(self) -> tuple[Array, Array]:
         return self.problem.observations.squares(self.dual)
-
-    @property
-    def row_squares(self) -> Array:  # type: ignore[override]
-        return self._squares[0]
-
-    @property
-    def col_squares(self) -> Array:  # type: ignore[override]
-        return self._squares[1]

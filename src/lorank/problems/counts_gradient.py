@@ -99,21 +99,13 @@ class CountGradient(Gradient):
         return product - counted + problem.ridge * backend.product(backend.asarray(own * X.s), backend.gram(other, a))
 
     @functools.cached_property
-    def _squares(self) -> tuple[Array, Array]:
+    def squared_norms(self) -> tuple[Array, Array]:
         problem, X, observed = self.problem, self.X, self.problem.observations
         asarray = problem.backend.asarray
         rows, cols = exponential_squares(*self._factors, (asarray(X.U * (problem.ridge * X.s)), asarray(X.V)))
         means = entrywise(lambda xp, z: xp.exp(z.clip(max=LARGEST)), self._log_means)
         mixed = problem.y * (problem.y - 2 * (means + problem.ridge * self._counted))
         return (rows + observed.sums(mixed, 0)).clip(min=0), (cols + observed.sums(mixed, 1)).clip(min=0)
-
-    @property
-    def row_squares(self) -> Array:  # type: ignore[override]
-        return self._squares[0]
-
-    @property
-    def col_squares(self) -> Array:  # type: ignore[override]
-        return self._squares[1]
 
     def squared_image_norm(self, xi: Tangent) -> float:
         left, right = (self.problem.backend.asarray(a) for a in xi.factors())

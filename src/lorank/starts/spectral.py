@@ -99,7 +99,7 @@ class Trimmed:
             mean = float(squares.mean())
             return backend.astype((squares / mean if mean > 0 else squares).clip(1.0) ** -0.5, dtype)[:, None]
 
-        return cls(G, scale(G.row_squares), scale(G.col_squares))
+        return cls(G, *map(scale, G.squared_norms))
 
     def times(self, v: Array) -> Array:
         return self.rows * self.G.times(self.cols * v)

@@ -74,7 +74,7 @@ def test_products_are_enough_without_row_weights(name):
 
 def test_row_weights_refuse_an_operator_without_entries():
     problem, _ = make(ByProducts)
-    with pytest.raises(TypeError, match=r"ByProducts\.adjoint returns a LinearOperator.*solver='rgd'"):
+    with pytest.raises(ValueError, match=r"ByProducts\.adjoint returns a LinearOperator.*solver='rgd'"):
         lr.solve(problem, 2, "prgd")
 
 
