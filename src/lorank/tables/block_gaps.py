@@ -140,18 +140,10 @@ def season_predictions(table: np.ndarray, times: np.ndarray, line: np.ndarray, p
 def fit_block_gaps(
     table: np.ndarray, passes: list[np.ndarray], predict: Predict, season: int, inflation: float
 ) -> BlockGapModel:
-    """Fit weights and calibration to artificial block gaps.
+    """Fit weights and calibration to artificial block gaps, the cells to hold out in each of ``passes``.
 
-    Parameters
-    ----------
-    table : (n, d) array
-    passes : list of (n, d) Boolean arrays
-        Cells to hold out (:func:`block_gap_passes`), at least one.
-    predict : callable
-        Of a table: (g, n, d) predictions, and (n, d) classes of distances.
-    season : int
-    inflation : float
-        Factor on the errors, for models that were fitted to the held-out cells too.
+    ``predict`` returns (g, n, d) predictions for a table, and (n, d) classes of distances; ``inflation`` is a factor on the
+    errors, for models that were fitted to the held-out cells too.
     """
     truth, found, classes, where, lengths = [], [], [], [], []
     for hidden in passes:

@@ -12,14 +12,6 @@ import numpy as np
 MAX_LEVELS = 60  # of a category; a text column with more is not imputed
 NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "D": 86400 * 10**9}
 NUMBER, WHOLE, BOOLEAN, LEVELS, ORDERED, DATE, TEXT = "number", "whole", "Boolean", "levels", "ordered", "date", "text"
-PLURALS = {
-    NUMBER: "numbers",
-    WHOLE: "whole numbers",
-    BOOLEAN: "Booleans",
-    LEVELS: "categories",
-    ORDERED: "ordered categories",
-    DATE: "dates",
-}
 MAX_VALUE = 1e300  # in magnitude: beyond, the difference of two numbers may overflow
 SAFE_VALUES = 1e-100, 1e100  # between these, squares and their sums neither overflow nor vanish
 MAX_DEVIATION = 1e15  # standard deviations: farther values are clipped, so that squares fit into single precision
@@ -103,10 +95,8 @@ def restore(X: Any, columns: list[Column], numbers: np.ndarray) -> Any:
             try:
                 out = (_pandas_fill if kind == "pandas" else _polars_fill)(out, k, series, missing, filled, column)
             except (AttributeError, TypeError, ValueError) as error:
-                raise ValueError(
-                    f"column {column.name!r} held {PLURALS[column.kind]} in fit; its type now, {series.dtype}, cannot hold "
-                    f"the imputed values ({error})"
-                ) from None
+                kinds = f"was of kind {column.kind!r} in fit, and is of type {series.dtype} now"
+                raise ValueError(f"column {column.name!r} {kinds}, which cannot hold the imputed values: {error}") from None
     return out
 
 

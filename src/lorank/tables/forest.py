@@ -72,12 +72,12 @@ class Forest:
     @classmethod
     def from_nodes(cls, parts: list[Nodes]) -> Forest:
         """One forest of all trees of several, in the same order of trees."""
-        starts = np.cumsum([0, *(len(part.value) for part in parts)])
-        moved = [
-            Nodes(part.roots + s, part.feature, part.value, part.left + s, part.right + s)
-            for part, s in zip(parts, starts, strict=False)
-        ]
-        roots, feature, value, left, right = (np.concatenate(arrays) for arrays in zip(*moved, strict=True))
+        starts = np.cumsum([0, *(len(part.value) for part in parts[:-1])])
+        roots, left, right = (
+            np.concatenate([getattr(part, name) + s for part, s in zip(parts, starts, strict=True)])
+            for name in ("roots", "left", "right")
+        )
+        feature, value = (np.concatenate([getattr(part, name) for part in parts]) for name in ("feature", "value"))
         order, level = [], roots
         while len(level):
             order.append(level)

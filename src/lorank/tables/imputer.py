@@ -14,7 +14,7 @@ from ..common.checks import SHARE, ParameterError, check, one_of, shown, whole
 from ..io.archive import save_model
 from .columns import Column, column_moments, describe, encode, frame_kind, restore, standardize
 from .low_rank import LowRankModel, fit_low_rank
-from .series import Neighbors, find_period
+from .series import find_period
 from .series_model import SeriesModel, fit_series
 from .table_model import TableModel, fit_table
 
@@ -145,7 +145,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         elif times is not None:
             order = np.argsort(times, kind="stable")
             self.period_ = find_period(standard[order], times[order])
-            self.model_ = fit_series(standard[order], times[order], Neighbors(self.period_), rng)
+            self.model_ = fit_series(standard[order], times[order], self.period_, rng)
         else:
             small = len(standard) in TREE_ROWS and len(standard) * standard.shape[1] ** 2 <= TREE_WORK
             trees = self.refine == "trees" or (self.refine == "auto" and small)
@@ -213,14 +213,15 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check("n", n, whole(1))
         table, times = self._prepare(X, "sample")
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        used, found = self._used, []
+        model, used, found = self.model_, self._used, []
+        order = np.arange(len(table)) if times is None else np.argsort(times, kind="stable")
+        part, mean, scale = table[np.ix_(order, used)], self.means_[used], self.scales_[used]
         for _ in range(n):
             filled = self._mean_filled(table)
-            if self.model_ is not None and len(table):
-                standard = standardize(table[:, used], self.means_[used], self.scales_[used])
-                drawn = self._draw(standard, times, rng) * self.scales_[used] + self.means_[used]
-                drawn = np.clip(drawn, self.low_[used], self.high_[used])
-                filled[:, used] = np.where(np.isnan(table[:, used]), drawn, table[:, used])
+            if model is not None and not isinstance(model, LowRankModel) and len(table):
+                drawn = model.draw(standardize(part, mean, scale), rng, None if times is None else times[order])
+                drawn = np.clip(drawn * scale + mean, self.low_[used], self.high_[used])
+                filled[np.ix_(order, used)] = np.where(np.isnan(part), drawn, part)
             found.append(self._restore(X, filled))
         return found
 
@@ -349,17 +350,16 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if model is None or not len(table):
             return filled, deviation
         scale, mean = self.scales_[used], self.means_[used]
-        if isinstance(model, SeriesModel):
-            assert times is not None
-            blocks = [np.argsort(times, kind="stable")]
-        else:
+        if times is None:
             incomplete = np.flatnonzero((np.isnan(table) & used).any(axis=1))
             step = max(1, BLOCK // table.shape[1])
             blocks = [incomplete[at : at + step] for at in range(0, len(incomplete), step)]
+        else:
+            blocks = [np.argsort(times, kind="stable")]
         for rows in blocks:
             part = table[rows][:, used]
             standard = standardize(part, mean, scale)
-            found, sd = model.fill(standard, times[rows]) if isinstance(model, SeriesModel) else model.fill(standard, spread)  # type: ignore[index]
+            found, sd = model.fill(standard, None if times is None else times[rows], spread)
             guess = found * scale + mean
             if not isinstance(model, LowRankModel):
                 guess = np.clip(guess, self.low_[used], self.high_[used])
@@ -367,16 +367,6 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             if spread and sd is not None:
                 deviation[np.ix_(rows, used)] = sd * scale
         return filled, deviation
-
-    def _draw(self, standard: np.ndarray, times: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
-        if isinstance(self.model_, SeriesModel):
-            assert times is not None
-            order = np.argsort(times, kind="stable")
-            drawn = np.empty_like(standard)
-            drawn[order] = self.model_.draw(standard[order], rng, times[order])
-            return drawn
-        assert isinstance(self.model_, TableModel)
-        return self.model_.draw(standard, rng)
 
     def _restore(self, X: Any, filled: np.ndarray) -> Any:
         return restore(X, self.columns_, filled) if frame_kind(X) else filled

@@ -160,19 +160,10 @@ def choose_linear(
     regularizations: tuple[float, ...] = REGULARIZATIONS,
     min_gain: float = -1e-4,
 ) -> LinearModel:
-    """The model, fitted without the held-out cells, whose regularization predicts them best.
+    """The model, fitted without the cells ``held`` (a Boolean array), whose regularization predicts them best.
 
-    Parameters
-    ----------
-    table : (n, d) array
-        With nan for missing values; columns of about unit variance.
-    held : (n, d) Boolean array
-        Held-out cells.
-    marginals : list of Marginal, optional
-    regularizations : tuple of float
-        Candidates, decreasing.
-    min_gain : float
-        Relative reduction of the squared error by which a candidate must improve on the one before for the search to go on.
+    Candidates are tried from strong to weak, until one does not reduce the squared error of the one before by ``min_gain``,
+    relatively.
     """
     hidden = np.where(held, np.nan, table)
     scores = to_scores(marginals, hidden)

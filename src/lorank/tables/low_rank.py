@@ -37,7 +37,7 @@ class LowRankModel:
         """Factors of the columns: a (d, rank) array."""
         return np.asarray(self.factors.cols[:, : self.rank])
 
-    def fill(self, table: np.ndarray, spread: bool = False) -> tuple[np.ndarray, None]:
+    def fill(self, table: np.ndarray, times: np.ndarray | None = None, spread: bool = False) -> tuple[np.ndarray, None]:
         """The filled table; each row's factors are fitted to its observed values."""
         known = ~np.isnan(table)
         indptr = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
@@ -46,18 +46,7 @@ class LowRankModel:
 
 
 def fit_low_rank(table: np.ndarray, rank: Any, regularization: Any, seed: int, device: str | None) -> LowRankModel:
-    """Fit a low-rank model.
-
-    Parameters
-    ----------
-    table : (n, d) array
-        With nan for missing values; columns of about mean 0 and variance 1.
-    rank : int or "auto"
-    regularization : float, "learned" or "auto"
-    seed : int
-    device : str or None
-        Device of PyTorch; None computes with NumPy.
-    """
+    """Fit a low-rank model to a standardized table; the parameters are those of :class:`TableImputer`."""
     n, d = table.shape
     penalty, number = check_regularization(regularization), check_rank(rank, d)
     ranks = [r for r in RANKS if r <= max(min(n, d) - 1, 1)] if isinstance(number, str) else None

@@ -36,17 +36,11 @@ def _patterns_repeat(missing: np.ndarray) -> bool:
 
 
 def missing_odds(missing: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Odds of each cell being missing, given the rest of its row; 1 in columns whose values are missing completely at random.
+    """Odds of each cell being missing, given its standardized and filled row; 1 in columns missing completely at random.
 
     Errors are known for observed cells and wanted for missing ones: under missingness at random (MAR), errors weighted by these
     odds are representative. One logistic regression a column on the others, all at once, with the bound X^T X / 4 on the
     Hessians, so that an iteration is two matrix products.
-
-    Parameters
-    ----------
-    missing : (n, d) Boolean array
-    rows : (n, d) array
-        The filled table, standardized.
     """
     n, d = missing.shape
     share = missing.mean(axis=0)
@@ -58,7 +52,9 @@ def missing_odds(missing: np.ndarray, rows: np.ndarray) -> np.ndarray:
     gram = X.T @ X / 4
     inverse = np.linalg.inv(gram + (1e-3 * np.trace(gram) / d + 1.0) * np.eye(d))
     threshold = d + SIGNIFICANCE * np.sqrt(2 * d)
-    some &= _score_test(X.T @ (missing - share), inverse, share) > SCREENING * threshold
+    slopes = X.T @ (missing - share)
+    score_test = (slopes * (inverse @ slopes)).sum(axis=0) / np.maximum(4 * share * (1 - share), 1e-300)
+    some &= score_test > SCREENING * threshold  # an approximation of the likelihood ratio, from above
     if not some.any():
         return weights
     X, columns = X.astype(np.float32), np.flatnonzero(some)  # single precision suffices
@@ -79,15 +75,6 @@ def missing_odds(missing: np.ndarray, rows: np.ndarray) -> np.ndarray:
     odds /= np.maximum((odds * lack).sum(axis=0) / lack.sum(axis=0), 1e-300)
     weights[:, columns[significant]] = np.minimum(odds, MAX_ODDS)
     return weights
-
-
-def _score_test(slopes: np.ndarray, inverse: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Score statistics, an approximation of the likelihood ratios.
-
-    ``inverse`` is that of a quarter of the sums of squares, where a column's information has the factor ``share (1 - share)``.
-    A column's own slope is included, which only enlarges the statistic.
-    """
-    return np.asarray((slopes * (inverse @ slopes)).sum(axis=0) / np.maximum(4 * share * (1 - share), 1e-300))
 
 
 def _logistic(x: np.ndarray) -> np.ndarray:

@@ -18,7 +18,6 @@ from .imputer import TableImputer
 from .kernel_ridge import KernelRidge
 from .linear import LinearModel, Marginal
 from .low_rank import LowRankModel
-from .series import Neighbors
 from .series_model import SeriesModel
 from .stacking import Calibration
 from .table_model import TableModel
@@ -39,7 +38,6 @@ CLASSES: dict[str, Any] = {
         LinearModel,
         LowRankModel,
         Marginal,
-        Neighbors,
         SeriesModel,
         TableModel,
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from .missingness import NO_FOLD
@@ -17,19 +15,13 @@ MIN_HIDDEN_ROWS = 15  # of a fold, up to MAX_HIDDEN
 PLACES = 4  # tried for each run of a fold
 
 
-@dataclass(frozen=True)
-class Neighbors:
-    """Features of each cell from its neighbors in time."""
-
-    period: int = 0  # rows; 0 where there is none
-
-    def __call__(self, table: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """Interpolation, interpolation weighted by distance and, with a period, the season: an (n, 2 d) or (n, 3 d) array."""
-        line, distance = interpolate(table, times)
-        parts = [line, line * np.exp(-distance / (DECAY_STEPS * typical_step(times)))]
-        if self.period:
-            parts.append(seasonal(table, self.period, line))
-        return np.hstack(parts)
+def with_neighbors(table: np.ndarray, times: np.ndarray, period: int) -> np.ndarray:
+    """The columns, their interpolation, the same weighted by distance and, with a period, their season, next to each other."""
+    line, distance = interpolate(table, times)
+    parts = [table, line, line * np.exp(-distance / (DECAY_STEPS * typical_step(times)))]
+    if period:
+        parts.append(seasonal(table, period, line))
+    return np.hstack(parts)
 
 
 def interpolate(table: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

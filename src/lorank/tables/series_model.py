@@ -16,7 +16,7 @@ from .factor_analysis import FactorAnalysis
 from .gaussian import Gaussian
 from .linear import LinearModel
 from .patterns import find_patterns
-from .series import Neighbors, block_folds, interpolate, run_lengths, seasonal, seasonal_profile, typical_step
+from .series import block_folds, interpolate, run_lengths, seasonal, seasonal_profile, typical_step, with_neighbors
 from .smoother import fit_smoother
 from .stacking import (
     DISTANCE_EDGES,
@@ -37,7 +37,7 @@ class SeriesModel:
 
     across: LinearModel  # of the columns
     along: LinearModel  # of the columns and their neighbors in time
-    neighbors: Neighbors
+    period: int  # rows; 0 where there is none
     weights: np.ndarray  # (classes, d, predictions), by distance to observed values
     spread: np.ndarray  # (classes, d): root mean square errors
     calibration: Calibration
@@ -48,15 +48,16 @@ class SeriesModel:
         """The Gaussian of the columns."""
         return self.across.gaussian
 
-    def fill(self, table: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def fill(self, table: np.ndarray, times: np.ndarray | None, spread: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """The filled table, and the standard deviations of its missing values."""
+        assert times is not None
         missing = np.isnan(table)
-        found, classes = _predictions(table, times, self.across, self.along, self.neighbors)
+        found, classes = _predictions(table, times, self.across, self.along, self.period)
         filled = stack(found, classes, self.weights)
         deviation = self.spread[classes, np.arange(table.shape[1])]
         empty = self._empty_rows(missing)
         if self.block_gaps is not None and empty.any():
-            more = season_predictions(table, times, found[LINE], self.neighbors.period, self.block_gaps.season)
+            more = season_predictions(table, times, found[LINE], self.period, self.block_gaps.season)
             there = np.stack([*found, *more])[:, empty]
             filled[empty], deviation[empty] = self.block_gaps.fill(there, classes[empty])
         return np.where(missing, filled, table), np.where(missing, deviation, 0.0)
@@ -73,7 +74,7 @@ class SeriesModel:
     def _empty_rows(self, missing: np.ndarray) -> np.ndarray:
         return empty_rows(missing) if self.block_gaps is not None else np.zeros(len(missing), bool)
 
-    def draw(self, table: np.ndarray, rng: np.random.Generator, times: np.ndarray) -> np.ndarray:
+    def draw(self, table: np.ndarray, rng: np.random.Generator, times: np.ndarray | None) -> np.ndarray:
         """Random imputations: errors are correlated over columns as in the Gaussian, and along a gap."""
         filled, deviation = self.fill(table, times)
         mean, drawn = self.across.fill(table), self.across.draw(table, rng)
@@ -85,23 +86,13 @@ class SeriesModel:
         return filled + size * deviation * error / scale
 
 
-def fit_series(table: np.ndarray, times: np.ndarray, neighbors: Neighbors, rng: np.random.Generator) -> SeriesModel:
-    """Select and fit the model of a series.
-
-    Parameters
-    ----------
-    table : (n, d) array
-        With nan for missing values; columns of about mean 0 and variance 1, none constant.
-    times : (n,) array
-        Of the rows, increasing.
-    neighbors : Neighbors
-    rng : numpy.random.Generator
-    """
+def fit_series(table: np.ndarray, times: np.ndarray, period: int, rng: np.random.Generator) -> SeriesModel:
+    """Select and fit the model of a standardized table without constant columns, whose rows are at increasing times."""
     n, d = table.shape
     missing = np.isnan(table)
     passes = block_gap_passes(missing, rng)
     fold = block_folds(missing, FOLDS, rng, empty_rows(missing) if passes else None)
-    wide = np.hstack([table, neighbors(table, times)])
+    wide = with_neighbors(table, times, period)
     linears, many_rows = fit_linears(table, fold == 0, None)
     across = linears[0]
     features = np.zeros((n, wide.shape[1] - d), bool)
@@ -112,9 +103,8 @@ def fit_series(table: np.ndarray, times: np.ndarray, neighbors: Neighbors, rng: 
         """By models refitted without the held-out cells, unless there are many rows."""
         models = (across, along)
         if not many_rows:
-            wide = np.hstack([hidden, neighbors(hidden, times)])
-            models = across.refit(hidden, REFIT_ITER), along.refit(wide, REFIT_ITER)
-        return _predictions(hidden, times, *models, neighbors)
+            models = across.refit(hidden, REFIT_ITER), along.refit(with_neighbors(hidden, times, period), REFIT_ITER)
+        return _predictions(hidden, times, *models, period)
 
     found, classes = None, np.zeros((n, d), int)
     for k in range(FOLDS):
@@ -125,32 +115,32 @@ def fit_series(table: np.ndarray, times: np.ndarray, neighbors: Neighbors, rng: 
         found = np.full_like(predictions, np.nan) if found is None else found
         found[:, at], classes[at] = predictions[:, at], distance[at]
     if found is None:  # too few rows for cross-validation
-        found = _predictions(table, times, across, along, neighbors)[0]
+        found = _predictions(table, times, across, along, period)[0]
     weights, stacked = _fit_stack(found, classes, table, fold, _stretch(missing))
     left = np.where(fold >= 0, table - stacked, np.nan)
     spread = error_spread(left, classes)
     inflation = 1 + wide.shape[1] / n if many_rows else 1.0
     calibration = Calibration.of(left, spread[classes, np.arange(d)], inflation)
-    model = SeriesModel(across, along, neighbors, weights, spread, calibration)
+    model = SeriesModel(across, along, period, weights, spread, calibration)
     if not passes:
         return model
-    season = find_season(table, neighbors.period)
+    season = find_season(table, period)
 
     def predict_empty(hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         predictions, distance = predict(hidden)
-        more = season_predictions(hidden, times, predictions[LINE], neighbors.period, season)
+        more = season_predictions(hidden, times, predictions[LINE], period, season)
         return np.stack([*predictions, *more]), distance
 
     return replace(model, block_gaps=fit_block_gaps(table, passes, predict_empty, season, inflation))
 
 
 def _predictions(
-    table: np.ndarray, times: np.ndarray, across: LinearModel, along: LinearModel, neighbors: Neighbors
+    table: np.ndarray, times: np.ndarray, across: LinearModel, along: LinearModel, period: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """All predictions for all cells, a (g, n, d) array, and the class of each cell's distance to observed values."""
     missing, gaussian, d = np.isnan(table), across.gaussian, table.shape[1]
     covariance = gaussian.covariance
-    rows = along.fill(np.hstack([table, neighbors(table, times)]))
+    rows = along.fill(with_neighbors(table, times, period))
     filled = across.fill(table, find_patterns(missing))
     line, distance = interpolate(table, times)
     K = np.linalg.inv(covariance)
@@ -160,9 +150,9 @@ def _predictions(
     smooth = fit_smoother(gaussian.mean, covariance, filled)(table, np.diff(times) / step)
     smooth_through = smooth + interpolate(np.where(missing, np.nan, table - smooth), times)[0]
     found = [rows[:, :d], filled, line, through, smooth_through]
-    if neighbors.period:
-        profile = seasonal_profile(table, neighbors.period)
-        found += [seasonal(table, neighbors.period, line), profile + interpolate(table - profile, times)[0]]
+    if period:
+        profile = seasonal_profile(table, period)
+        found += [seasonal(table, period, line), profile + interpolate(table - profile, times)[0]]
     return np.stack(found), np.searchsorted(DISTANCE_EDGES, distance / step)
 
 

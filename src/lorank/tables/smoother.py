@@ -27,15 +27,7 @@ class Smoother:
     autocorrelation: np.ndarray  # (r,): phi of each factor over one typical step
 
     def factors(self, table: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """Posterior means of the factors: an (n, r) array.
-
-        Parameters
-        ----------
-        table : (n, d) array
-            Rows in the order of time, with nan for missing values.
-        steps : (n - 1,) array
-            Time from row to row, in typical steps.
-        """
+        """Posterior means of the factors, an (n, r) array, given the n - 1 times between rows in typical steps."""
         n, r = len(table), len(self.autocorrelation)
         known = ~np.isnan(table)
         weighted = self.loadings / self.noise[:, None]

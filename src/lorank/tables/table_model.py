@@ -55,7 +55,9 @@ class TableModel:
         """The Gaussian of the columns as they are."""
         return self.linears[0].gaussian
 
-    def fill(self, table: np.ndarray, spread: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
+    def fill(
+        self, table: np.ndarray, times: np.ndarray | None = None, spread: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         """The filled table, and the first linear model's standard deviations if ``spread``."""
         missing = np.isnan(table)
         patterns = None if isinstance(self.gaussian, FactorAnalysis) else find_patterns(missing)
@@ -68,7 +70,7 @@ class TableModel:
         filled = np.where(missing, filled, table)
         return filled if self.trees is None else self.trees.refine(filled, missing), deviation
 
-    def draw(self, table: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def draw(self, table: np.ndarray, rng: np.random.Generator, times: np.ndarray | None = None) -> np.ndarray:
         """Random imputations: predictions plus errors, correlated as in the linear model and of calibrated size."""
         first = self.linears[0]
         drawn, mean = first.draw(table, rng), first.fill(table)
@@ -80,15 +82,9 @@ class TableModel:
 
 
 def fit_table(table: np.ndarray, rng: np.random.Generator, *, kernel_ridge: bool = True, trees: bool = False) -> TableModel:
-    """Select and fit the model of a table.
+    """Select and fit the model of a standardized table without constant columns.
 
-    Parameters
-    ----------
-    table : (n, d) array
-        With nan for missing values; columns of about mean 0 and variance 1, none constant.
-    rng : numpy.random.Generator
-    kernel_ridge, trees : bool
-        Corrections to try; they are kept where they reduce the held-out error.
+    ``kernel_ridge`` and ``trees`` are corrections to try; they are kept where they reduce the held-out error.
     """
     missing = np.isnan(table)
     n, d = table.shape
