@@ -17,8 +17,7 @@ import threading
 from pathlib import Path
 
 from common import markdown, write_csv
-from lorank.experiments import Experiment, Instance, Point
-from lorank.experiments.experiment import TUNING_SEEDS
+from lorank.experiments import TUNING_SEEDS, Experiment, Instance, Point
 from lorank.experiments.progress import Progress
 from lorank.experiments.runner import run_experiment
 from lorank.experiments.store import read

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from engine import Scripted, method, point, run
+from scripted import Scripted, method, point, run
 
 from lorank.experiments import Method, Outcome
 from lorank.experiments.store import Store
@@ -114,7 +114,7 @@ def test_on_noisy_data_a_run_that_stopped_too_early_does_not_win():
 
 
 def test_tuning_and_reporting_seeds_are_apart():
-    with pytest.raises(ValueError, match=r"must not be chosen on seeds of reported runs: \[1000\] are both"):
+    with pytest.raises(ValueError, match=r"\[1000\]"):
         point([], seeds=(0, 1000))
     with pytest.raises(ValueError, match="seeds of reported runs"):
         point([Method("prgd", ("a", "b"), more_seeds=(1,))])

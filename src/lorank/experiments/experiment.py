@@ -1,7 +1,8 @@
-"""What an experiment is: points, the methods compared there, and how one run is made and measured."""
+"""Definition of an experiment: points, methods, and the measurement of a run."""
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from ..plans import SOLVERS, solve
 from ..problems import Problem
 
 SCALES = ("tiny", "quick", "paper")  # tiny is for tests
-TUNING_SEEDS = (1000, 1001)  # settings are chosen on these, and never reported on
+TUNING_SEEDS = (1000, 1001)  # for the selection of settings; never reported
 TRACED = ("iteration", "seconds", "residual", "error", "heldout_rmse")
 
 
@@ -29,14 +30,14 @@ class Method:
     ----------
     name : str
     grid : tuple
-        The settings that tuning chooses from, the likely best first: solvers such as ``RGD(RowColumn(), Constant(0.7))``, or
-        their names. One entry needs no tuning.
+        Candidate settings, the likely best first: solvers such as ``RGD(RowColumn(), Constant(0.7))``, or their names. A single
+        entry is not tuned.
     max_seconds : float or None
-        A cap for this method where the point's is too generous.
+        A time limit below that of the point.
     more_seeds : tuple of int
-        Further tuning seeds, for a method that fails on one problem in ten with a setting that is the fastest on the others.
+        Further tuning seeds, for a method whose fastest setting fails on one problem in ten.
     tuned_at : mapping or None
-        The parameters of the point whose chosen setting this method takes, where that is not the point's own.
+        The parameters of the point at which the setting of this method is selected; by default this point.
     """
 
     name: str
@@ -48,26 +49,26 @@ class Method:
 
 @dataclass(frozen=True)
 class Point:
-    """One setting of the parameters, at which all methods run on all seeds.
+    """A point of the parameter grid, at which all methods run on all seeds.
 
     Parameters
     ----------
     params : mapping
-        What tells the point from others: names and values.
+        Names and values of the parameters, which identify the point.
     methods : sequence of Method
     seeds : sequence of int
-        Of the reported runs; none of them is a tuning seed.
+        Seeds of the reported runs; none of them is a tuning seed.
     max_iter, max_seconds
-        Caps on one run. A run that meets one is reported as capped.
+        Limits of a run. A run stopped by one of them is reported as capped.
     tuning_seeds : sequence of int
     tuning_seconds : float
-        A cap on one run of tuning, where the point's own is too generous.
+        Time limit of a tuning run.
     tuned_at : mapping or None
-        The parameters of another point whose chosen settings are used here, where tuning would cost too much.
+        The parameters of another point whose selected settings are used here, where tuning would cost too much.
     traced : sequence of int
-        Seeds whose runs are stored with their way there, iteration by iteration.
+        Seeds whose runs are stored iteration by iteration.
     extra : object
-        What :meth:`Experiment.instance` needs beside the parameters.
+        Further data for :meth:`Experiment.instance`.
     """
 
     params: Mapping[str, Any]
@@ -84,30 +85,30 @@ class Point:
     def __post_init__(self) -> None:
         shared = set(self.seeds) & {*self.tuning_seeds, *(seed for method in self.methods for seed in method.more_seeds)}
         if shared:
-            raise ValueError(f"settings must not be chosen on seeds of reported runs: {sorted(shared)} are both")
+            raise ValueError(f"tuning seeds must differ from the seeds of reported runs: {sorted(shared)} are both")
 
     def cap(self, method: Method, *, tuning: bool = False) -> float:
-        """Seconds that a run of the method may take."""
+        """Time limit of a run of the method, in seconds."""
         own = math.inf if method.max_seconds is None else method.max_seconds
         return min(self.max_seconds, own, self.tuning_seconds if tuning else math.inf)
 
     def settings_of(self, method: Method) -> Mapping[str, Any]:
-        """The parameters of the point at which the method's setting is chosen: those of this one, or of another."""
+        """The parameters of the point at which the method's setting is selected."""
         return method.tuned_at or self.tuned_at or self.params
 
     def tunes(self, method: Method) -> bool:
-        """Whether the method's setting is chosen at this point."""
+        """Whether the method's setting is selected at this point."""
         own = self.tuned_at is None if method.tuned_at is None else method.tuned_at == self.params
         return own and len(method.grid) > 1
 
     @property
     def size(self) -> float:
-        """About what an iteration costs, in units of its own: for estimates of time alone."""
+        """Approximate cost of an iteration in arbitrary units, for estimates of time."""
         get = self.params.get
         return float(get("m") or get("n1") or 1) * (10 + float(get("rank") or 1))
 
     def label(self) -> str:
-        """For people."""
+        """The parameters as text."""
         return ", ".join(
             f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
             for name, value in self.params.items()
@@ -117,7 +118,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Instance:
-    """A problem to solve: with its solution where that is known, and with whatever else its experiment measures by."""
+    """A problem, its solution where that is known, and further data for measurements."""
 
     problem: Problem
     rank: int
@@ -127,7 +128,7 @@ class Instance:
 
 @dataclass
 class Outcome:
-    """What one run gave. A number that does not apply is None."""
+    """The result of a run. Numbers that do not apply are None."""
 
     setting: str
     iterations: int
@@ -139,70 +140,69 @@ class Outcome:
     error: float | None = None
     heldout_rmse: float | None = None
     trace: dict[str, list[Any]] | None = None
-    extra: dict[str, Any] = field(default_factory=dict)  # what else an experiment measures; stored beside the others
+    extra: dict[str, Any] = field(default_factory=dict)  # further measurements, stored with the others
 
     def record(self) -> dict[str, Any]:
-        """All of it, to be stored."""
+        """The record to be stored."""
         return {name: value for name, value in vars(self).items() if name != "extra"} | self.extra
 
     @property
     def failed(self) -> bool:
-        """Whether the run ended by itself without having reached its aim: it diverged, or stood still."""
+        """Whether the run diverged or stagnated, as opposed to reaching its aim or a limit."""
         return not (self.reached or self.capped)
 
     @property
     def merit(self) -> float:
-        """The error, or the residual where no truth is known; infinite where it is not a number."""
+        """The error, or the residual where the solution is unknown; infinite where it is not finite."""
         value = self.residual if self.error is None else self.error
         return value if math.isfinite(value) else math.inf
 
 
 class Experiment:
-    """One experiment.
+    """Base class of experiments.
 
-    A subclass gives ``name``, ``title``, :meth:`points` and :meth:`instance`, and overrides what is special about it. By
-    default a run ends at a relative error of ``tol``, and the setting with the fewest iterations to it is the best.
+    A subclass defines ``name``, ``title``, :meth:`points` and :meth:`instance`. By default a run ends at a relative error of
+    ``tol``, and the setting with the fewest iterations is the best.
     """
 
     name: str
     title: str
     tol: float = 1e-4
-    stop_slower_candidates: bool = True  # in tuning, once they have made more iterations than the best so far
-    protocol: int = 1  # raised where methods or grids change; stored with each run
-    instances_kept: int = 2  # in memory at a time, of a point
+    stop_slower_candidates: bool = True  # in tuning, after more iterations than the best one
+    protocol: int = 1  # increased when methods or grids change; stored with each run
+    instances_kept: int = 2  # instances of a point held in memory
 
     def points(self, scale: str) -> Sequence[Point]:
-        """The points at ``"tiny"``, ``"quick"`` or ``"paper"`` scale."""
+        """The points at the scale ``"tiny"``, ``"quick"`` or ``"paper"``."""
         raise NotImplementedError
 
     def instance(self, point: Point, seed: int) -> Instance:
-        """The problem for that seed."""
+        """The problem for a seed."""
         raise NotImplementedError
 
     def missing(self, scale: str) -> str | None:
-        """Why the experiment cannot run here, if so."""
+        """The reason why the experiment cannot run, or None."""
         return None
 
     def stop(self, point: Point, instance: Instance) -> Rule:
-        """When a run has done what was asked of it."""
+        """The stopping rule that means success."""
         assert instance.truth is not None
         return TruthDistance(instance.truth, self.tol)
 
     def measure(self, point: Point, instance: Instance, X: FixedRank) -> dict[str, float]:
-        """``error`` and ``heldout_rmse`` of X, as far as they apply: for traces, and for a run's last point."""
+        """``error`` and ``heldout_rmse`` of X, as far as they apply; for traces and for results."""
         return {} if instance.truth is None else {"error": instance.truth.distance(X) / instance.truth.norm()}
 
     def better(self, new: Sequence[Outcome], best: Sequence[Outcome]) -> bool:
         """Whether one candidate's tuning runs, one a seed, are better than another's.
 
-        No seed on which it fails (diverges, say); then more seeds recovered; then fewer iterations; then, where not all were
-        recovered, a smaller error. Further runs never make a candidate better: one that is not better after its first seeds
-        is not better in the end.
+        Compared are, in this order: failures, recovered seeds, iterations, and the error where some seeds were not recovered.
+        Further runs never improve a candidate: one that is not better after its first seeds is not better in the end.
         """
         return _score(new) < _score(best)
 
     def setting(self, solver: Any) -> str:
-        """A solver of a grid as its outcomes say it."""
+        """The text of a solver in the stored records."""
         return repr(SOLVERS[solver]() if isinstance(solver, str) else solver)
 
     def run(
@@ -216,11 +216,11 @@ class Experiment:
         traced: bool = False,
         callbacks: Sequence[Callback] = (),
     ) -> Outcome:
-        """Solve the instance and measure. Raises KeyboardInterrupt after Ctrl-C."""
-        vars(instance.problem).pop("_balanced", None)  # what a problem keeps from one run would spare the next one time
+        """Solve an instance and measure the result. Raises KeyboardInterrupt after Ctrl-C."""
+        problem = copy.copy(instance.problem)  # values cached in one run would save time in the next one
         trace = Trace(lambda X: self.measure(point, instance, X)) if traced else None
         result = solve(
-            instance.problem,
+            problem,
             instance.rank,
             solver,
             stop=self.stop(point, instance) | Seconds(max_seconds),
@@ -232,7 +232,7 @@ class Experiment:
         return self.outcome(point, instance, result, trace)
 
     def outcome(self, point: Point, instance: Instance, result: Result, trace: Trace | None) -> Outcome:
-        """A finished run in numbers."""
+        """The record of a finished run."""
         found = self.measure(point, instance, result.X)
         return Outcome(
             setting=repr(result.solver),
@@ -257,7 +257,7 @@ def _score(outcomes: Sequence[Outcome]) -> tuple[bool, int, int, float]:
 
 
 class Trace:
-    """A callback that keeps the way of a run: residuals, and what the experiment measures of X."""
+    """A callback that records residuals and the measurements of each iterate."""
 
     def __init__(self, measure: Callable[[FixedRank], Mapping[str, float]]) -> None:
         self._measure = measure
@@ -268,7 +268,7 @@ class Trace:
         self._rows.append(row | dict(self._measure(state.X)))
 
     def columns(self) -> dict[str, list[Any]]:
-        """The columns that apply, to six digits."""
+        """The columns with values, rounded to six digits."""
         present = [name for name in TRACED if any(name in row for row in self._rows)]
         return {name: [_short(row.get(name)) for row in self._rows] for name in present}
 
@@ -281,11 +281,11 @@ def _short(value: float | None) -> float | int | None:
 
 @dataclass(frozen=True)
 class PlannedIterations(Rule):
-    """So many iterations, and to have made them is the aim: for experiments that compare curves."""
+    """A fixed number of iterations counts as success, for experiments that compare curves."""
 
     number: int
 
     def check(self, problem: Problem, state: Any, history: Any, clock: Any) -> Status | None:
         if state.iteration < self.number:
             return None
-        return Status("done", advice=f"Made {self.number} iterations, as planned.", success=True)
+        return Status("done", advice=f"Completed {self.number} iterations.", success=True)

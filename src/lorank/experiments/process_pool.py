@@ -1,7 +1,7 @@
-"""Several processes make the runs of several experiments, one thread each.
+"""Execution of several experiments in a pool of processes.
 
-This process hands out the jobs and alone writes to the stores. A run waits until its setting is chosen, and until the first
-seed of its point has shown that the method does not run out of time there.
+The main process schedules the jobs and writes the stores. A run is scheduled when its setting is selected and the first seed of
+its point has shown that the method does not exceed the time limit.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 from ..common.timer import Clock
 from .experiment import Experiment
 from .progress import Progress
-from .runner import Runner, summary, thinned_away
-from .single_process import Job, Workbench, warm_up
+from .runner import Runner, skip_message, summary
+from .single_process import Job, JobExecutor, warm_up
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Task:
 
     @property
     def place(self) -> tuple[int, str, int | None]:
-        """Jobs at one place share their instances."""
+        """Jobs at the same place share instances."""
         return self.number, str(sorted(self.job.point.params.items())), self.job.seed
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class Task:
 
 @dataclass
 class Worker:
-    """A process, and what it does now or did last."""
+    """A process with its present task and its latest place."""
 
     process: Any
     line: Connection
@@ -48,17 +48,18 @@ class Worker:
     place: Any = None
 
 
-def run_side_by_side(runners: Sequence[Runner], workers: int, progress: Progress, threads: int = 1) -> None:
-    """Do what is not stored yet.
+def run_in_pool(runners: Sequence[Runner], workers: int, progress: Progress, threads: int = 1) -> None:
+    """Execute all jobs that are not stored yet.
 
     Parameters
     ----------
     runners : sequence of Runner
-        Experiments: settings are chosen first, and the runs of the earlier ones made before those of the later.
+        Experiments. Tuning precedes runs, and the runs of an experiment precede those of later ones.
     workers : int
+        Number of processes.
     progress : Progress
     threads : int
-        Of each process. With one, seconds are CPU time.
+        Threads of each process. With one thread times are CPU times.
     """
     todo = [Task(runner, number, job) for number, runner in enumerate(runners) for job in runner.jobs()]
     found = [(task, task.job.stored_in(task.runner.store)) for task in todo]
@@ -68,10 +69,9 @@ def run_side_by_side(runners: Sequence[Runner], workers: int, progress: Progress
     pool = [_start([runner.experiment for runner in runners], threads) for _ in range(min(workers, len(left)))]
     try:
         while left or any(worker.task for worker in pool):
-            _hand_out(left, pool, progress)
+            _schedule(left, pool, progress)
             for line in wait([worker.line for worker in pool if worker.task]):
-                worker = next(worker for worker in pool if worker.line is line)
-                _take_back(worker, progress)
+                _collect(next(worker for worker in pool if worker.line is line), progress)
     finally:
         for worker in pool:
             worker.process.terminate()
@@ -88,39 +88,35 @@ def _start(experiments: list[Experiment], threads: int) -> Worker:
     return Worker(process, here)
 
 
-def _hand_out(left: list[Task], pool: list[Worker], progress: Progress) -> None:
-    """Give each idle process the next job: tuning first, on which runs wait, and where it is, if there is more to do."""
-    for task in [task for task in left if task.runner.thinned(task.job)]:
+def _schedule(left: list[Task], pool: list[Worker], progress: Progress) -> None:
+    """Send each idle process its next job: tuning first, then by experiment, and at its latest place if possible."""
+    for task in [task for task in left if task.runner.is_skipped(task.job)]:
         left.remove(task)
-        progress.skip(task.job.cost, thinned_away(task.job))
-    ready = [task for task in left if task.runner.ready(task.job)]
+        progress.skip(task.job.cost, skip_message(task.job))
+    ready = [task for task in left if task.runner.is_ready(task.job)]
     for worker in pool:
         if worker.task or not ready:
             continue
-        busy = [other.place for other in pool if other.task]
-        task = min(
-            ready,
-            key=lambda task: (
-                task.job.seed is not None,
-                task.number,
-                task.place != worker.place,
-                busy.count(task.place),
-            ),
-        )
+        busy, latest = [other.place for other in pool if other.task], worker.place
+
+        def priority(task: Task, busy: list[Any] = busy, latest: Any = latest) -> tuple[bool, int, bool, int]:
+            return task.job.seed is not None, task.number, task.place != latest, busy.count(task.place)
+
+        task = min(ready, key=priority)
         ready.remove(task)
         left.remove(task)
         worker.task, worker.place = task, task.place
         worker.line.send((task.number, task.job, task.runner.setting(task.job)))
 
 
-def _take_back(worker: Worker, progress: Progress) -> None:
-    """Store what a process has found."""
+def _collect(worker: Worker, progress: Progress) -> None:
+    """Store the result of a process."""
     task, worker.task = worker.task, None
     assert task is not None
     try:
         found = worker.line.recv()
     except EOFError:
-        raise RuntimeError(f"the process that made this run has died: {task}") from None
+        raise RuntimeError(f"the process of this run has died: {task}") from None
     if isinstance(found, str):
         raise RuntimeError(f"{task} failed:\n{found}")
     progress.start(str(task))
@@ -129,19 +125,19 @@ def _take_back(worker: Worker, progress: Progress) -> None:
 
 
 def _work(line: Connection, experiments: list[Experiment], threads: int) -> None:
-    """What each process does: jobs, until it is ended."""
+    """The loop of a process: execute jobs until terminated."""
     import signal
 
     from threadpoolctl import threadpool_limits
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that hands out jobs ends this one
-    benches = [Workbench(experiment, lambda *_: None) for experiment in experiments]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process terminates this one
+    executors = [JobExecutor(experiment, lambda *_: None) for experiment in experiments]
     warm_up()  # also loads the libraries whose threads are limited next
     with threadpool_limits(threads), Clock.by(time.thread_time if threads == 1 else time.perf_counter):
         while True:
             number, job, solver = line.recv()
             try:
-                found: Any = benches[number].do(job, solver)
+                found: Any = executors[number].execute(job, solver)
             except Exception:
                 found = traceback.format_exc()
             line.send(found)

@@ -1,4 +1,4 @@
-"""Runs an experiment: what is stored is skipped, what ends is stored, and the time left is said."""
+"""Execution of an experiment: stored runs are skipped, finished runs are stored."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from typing import Any
 
 from .experiment import Experiment, Method, Point
 from .progress import Progress
-from .single_process import Job, Workbench
+from .single_process import Job, JobExecutor
 from .store import Record, Store
 
 
 def run_experiment(
     experiment: Experiment, path: Path, scale: str = "paper", *, threads: int = 1, workers: int = 1, progress: Progress
 ) -> list[Record]:
-    """Make the runs of an experiment that a file does not hold yet, and add them to it.
+    """Make the runs of an experiment that are not stored yet.
 
     Parameters
     ----------
     experiment : Experiment
     path : Path
-        A file of JSON lines.
+        The store, a file of JSON lines.
     scale : {"tiny", "quick", "paper"}
     threads : int
-        Of the kernels and of BLAS; written down with each run. Limiting them is the caller's.
+        Threads of the kernels and of BLAS, stored with each run; the caller sets the limit.
     workers : int
-        Processes that make runs side by side.
+        Number of processes.
     progress : Progress
 
     Returns
     -------
     list of dict
-        All that is stored now.
+        All stored records.
     """
     with Store(path, experiment.name, scale) as store:
         runner = Runner(experiment, scale, store, threads)
         if workers > 1:
-            from .process_pool import run_side_by_side
+            from .process_pool import run_in_pool
 
-            run_side_by_side([runner], workers, progress, threads)
+            run_in_pool([runner], workers, progress, threads)
         else:
             runner.run(progress)
         return list(store.records.values())
 
 
 class Runner:
-    """One experiment at one scale, with what is stored of it."""
+    """One experiment at one scale, with its store."""
 
     def __init__(self, experiment: Experiment, scale: str, store: Store, threads: int = 1) -> None:
         self.experiment, self.store = experiment, store
@@ -58,35 +58,35 @@ class Runner:
         self.about = provenance(threads) | {"protocol": experiment.protocol}
 
     def run(self, progress: Progress) -> None:
-        """Do what is not stored yet, one job after another."""
-        bench = Workbench(self.experiment, progress.watch)
+        """Execute the jobs that are not stored yet, one after another."""
+        executor = JobExecutor(self.experiment, progress.watch)
         for job in self.begin(progress):
-            if self.thinned(job):
-                progress.skip(job.cost, thinned_away(job))
+            if self.is_skipped(job):
+                progress.skip(job.cost, skip_message(job))
                 continue
             progress.start(str(job))
-            record = self.keep(job, bench.do(job, self.setting(job)))
+            record = self.keep(job, executor.execute(job, self.setting(job)))
             progress.end(job.cost, record["wall"], summary(record))
 
     def begin(self, progress: Progress) -> list[Job]:
-        """The jobs to do; the others, with the time that they took, are told to the progress."""
+        """The jobs that are not stored; the progress gets the times of the others."""
         found = [(job, job.stored_in(self.store)) for job in self.jobs()]
         progress.begin([(job.cost, None if record is None else float(record["wall"])) for job, record in found])
         return [job for job, record in found if record is None]
 
     def jobs(self) -> Iterator[Job]:
-        """Point by point: tuning first, then seed by seed, so that an instance serves all methods."""
+        """Jobs by point: tuning first, then seed by seed, so that all methods share an instance."""
         for point in self.points:
             yield from (Job(point, method, None) for method in point.methods if point.tunes(method))
             yield from (Job(point, method, seed) for seed in point.seeds for method in point.methods)
 
     def keep(self, job: Job, values: dict[str, Any]) -> Record:
-        """Store what a job gave."""
+        """Store the result of a job."""
         kind = "tuning" if job.seed is None else "run"
         return self.store.add(kind, job.point.params, job.method.name, job.seed, {**values, **self.about, "date": today()})
 
     def setting(self, job: Job) -> Any:
-        """The solver that tuning chose; None for tuning itself."""
+        """The solver selected by tuning; None for tuning itself."""
         point, method = job.point, job.method
         if job.seed is None:
             return None
@@ -99,23 +99,23 @@ class Runner:
             if self.experiment.setting(solver) == record["chosen"]:
                 return solver
         raise ValueError(
-            f"{self.store.path}: the setting chosen for {method.name}, {record['chosen']}, is no longer among those tried: "
+            f"{self.store.path}: the setting chosen for {method.name}, {record['chosen']}, is not in the grid: "
             "choose another --out"
         )
 
     def _choice(self, point: Point, method: Method) -> Record | None:
         return self.store.get("tuning", point.settings_of(method), method.name)
 
-    def ready(self, job: Job) -> bool:
-        """Whether all is stored that the job needs to know: its setting, and whether the first seed ran out of time."""
+    def is_ready(self, job: Job) -> bool:
+        """Whether the job's setting and the run of its first seed are stored."""
         if job.seed is None:
             return True
         first = job.point.seeds[0]
         tuned = len(job.method.grid) == 1 or self._choice(job.point, job.method) is not None
         return tuned and (job.seed == first or Job(job.point, job.method, first).stored_in(self.store) is not None)
 
-    def thinned(self, job: Job) -> bool:
-        """Whether the method ran out of time on an earlier seed here: the others would, too."""
+    def is_skipped(self, job: Job) -> bool:
+        """Whether the method exceeded the time limit on an earlier seed, so that this job is skipped."""
         if job.seed is None:
             return False
         seeds = list(job.point.seeds)
@@ -124,15 +124,15 @@ class Runner:
         return any(record is not None and record["status"] == "time" for record in records)
 
 
-def thinned_away(job: Job) -> str:
-    """Why a job is not done, for people."""
-    return f"{job}: thinned, an earlier seed ran out of time"
+def skip_message(job: Job) -> str:
+    """The message for a skipped job."""
+    return f"{job}: skipped, an earlier seed exceeded the time limit"
 
 
 def summary(record: Record) -> str:
-    """What a job gave, for people."""
+    """The result of a job as text."""
     if record["kind"] == "tuning":
-        return f"chose {record['chosen']}"
+        return f"selected {record['chosen']}"
     error = record["residual"] if record["error"] is None else record["error"]
     size = "" if error is None else f", {'residual' if record['error'] is None else 'error'} {error:.1e}"
     return f"{record['status']} after {record['iterations']} iterations, {record['seconds']:.2f} s{size}"
@@ -140,7 +140,7 @@ def summary(record: Record) -> str:
 
 @functools.cache
 def _machine() -> str:
-    """The processor and how many of it, no names."""
+    """Processor, number of cores and system, without host names."""
     name = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
@@ -151,12 +151,12 @@ def _machine() -> str:
 
 
 def today() -> str:
-    """The date in Greenwich."""
+    """The date in UTC."""
     return datetime.now(UTC).date().isoformat()
 
 
 def provenance(threads: int) -> dict[str, Any]:
-    """Versions, machine and threads, for each row of the tables."""
+    """Versions, machine and threads, stored with each run."""
     import numpy
     import scipy
 

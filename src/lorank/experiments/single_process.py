@@ -1,4 +1,4 @@
-"""Where the runs of an experiment are made, in one process."""
+"""Jobs of an experiment, and their execution in one process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .tuning import tune
 
 @dataclass(frozen=True)
 class Job:
-    """One thing to do: the tuning of a method at a point (seed None), or a reported run."""
+    """The tuning of a method at a point (seed None), or a reported run."""
 
     point: Point
     method: Method
@@ -25,7 +25,7 @@ class Job:
 
     @property
     def cost(self) -> Cost:
-        """What to estimate its time by: jobs of the same sort take about as long for each unit of size."""
+        """Kind, size and maximum time, for the estimate of its time."""
         point, method = self.point, self.method
         if self.seed is not None:
             return method.name, point.size, point.cap(method)
@@ -40,55 +40,47 @@ class Job:
         return f"{self.method.name}, {self.point.label()}, {what}"
 
 
-class Workbench:
-    """Makes the runs of one experiment; keeps the last instances, which serve several methods.
+class JobExecutor:
+    """Executes jobs of one experiment and caches the latest instances, which several methods share.
 
     Parameters
     ----------
     experiment : Experiment
     watch : callable
-        A callback, called in each iteration.
+        A callback for each iteration.
     """
 
     def __init__(self, experiment: Experiment, watch: Callable[..., None]) -> None:
         self.experiment, self.watch = experiment, watch
-        self._where: Any = None
+        self._params: Any = None
         self._instances: OrderedDict[int, Instance] = OrderedDict()
 
-    def do(self, job: Job, solver: Any) -> dict[str, Any]:
-        """What tuning found, or what the run with that solver gave; ``wall`` is the time it took, instances included."""
+    def execute(self, job: Job, solver: Any) -> dict[str, Any]:
+        """The record of the tuning, or of the run with ``solver``; ``wall`` is the time including the instances."""
         begin = time.perf_counter()
-        with warnings.catch_warnings():  # candidates that diverge overflow on the way: the tables say so, warnings need not
+        with warnings.catch_warnings():  # diverging candidates overflow; their status is stored
             warnings.simplefilter("ignore")
             found = self._tune(job.point, job.method) if job.seed is None else self._report(job, job.seed, solver)
         return {**found, "wall": time.perf_counter() - begin}
 
     def _tune(self, point: Point, method: Method) -> dict[str, Any]:
-        seconds = point.cap(method, tuning=True)
+        limits: dict[str, Any] = {"max_seconds": point.cap(method, tuning=True), "callbacks": [self.watch]}
 
         def run(candidate: Any, seed: int, instance: Instance, max_iter: int) -> Outcome:
-            watch = [self.watch]
-            return self.experiment.run(point, instance, candidate, max_iter=max_iter, max_seconds=seconds, callbacks=watch)
+            return self.experiment.run(point, instance, candidate, max_iter=max_iter, **limits)
 
         return tune(self.experiment, point, method, self.instance, run)
 
     def _report(self, job: Job, seed: int, solver: Any) -> dict[str, Any]:
         point = job.point
-        outcome = self.experiment.run(
-            point,
-            self.instance(point, seed),
-            solver,
-            max_iter=point.max_iter,
-            max_seconds=point.cap(job.method),
-            traced=seed in point.traced,
-            callbacks=[self.watch],
-        )
-        return outcome.record()
+        limits: dict[str, Any] = {"max_iter": point.max_iter, "max_seconds": point.cap(job.method)}
+        instance, traced = self.instance(point, seed), seed in point.traced
+        return self.experiment.run(point, instance, solver, traced=traced, callbacks=[self.watch], **limits).record()
 
     def instance(self, point: Point, seed: int) -> Instance:
-        """The instance, made anew unless it was one of the last at this point."""
-        if point.params != self._where:
-            self._where = point.params
+        """The instance for a seed, from the cache where possible."""
+        if point.params != self._params:
+            self._params = point.params
             self._instances.clear()
         if seed not in self._instances:
             while len(self._instances) >= self.experiment.instances_kept:
@@ -99,7 +91,7 @@ class Workbench:
 
 
 def warm_up() -> None:
-    """Imports and the first touch of libraries are no method's own time."""
+    """Run every solver briefly, so that imports and library initialization are not measured."""
     from ..datasets import random_completion
     from ..loop.stopping import Iterations
     from ..plans import SOLVERS, solve

@@ -1,4 +1,4 @@
-"""Where runs are kept: a file of JSON lines, one a run, written as they end."""
+"""Storage of runs: a file of JSON lines, one a run, written when the run ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-# The order in which parameters stand in keys and tables; others follow, by their names.
+# The order of parameters in keys and tables; others follow alphabetically.
 PARAMETERS = ("n1", "n2", "rank", "oversampling", "m", "noise", "field")
 SCHEMA = 1
 
@@ -18,17 +18,17 @@ Record = dict[str, Any]
 
 
 def key(kind: str, params: Mapping[str, Any], method: str, seed: int | None = None) -> str:
-    """What a run is known by within its experiment's file."""
+    """The identifier of a run within its experiment's file."""
     return json.dumps(_plain([kind, {name: params[name] for name in ordered(params) if name in params}, method, seed]))
 
 
 def ordered(names: Iterable[str]) -> list[str]:
-    """Parameters as they stand in keys and tables."""
+    """Parameters in the order of keys and tables."""
     return [*PARAMETERS, *sorted(set(names) - set(PARAMETERS))]
 
 
 class Store:
-    """The finished runs of one experiment at one scale. Use as a context manager: it holds the file open, and locked."""
+    """The finished runs of one experiment at one scale. A context manager that holds the file open and locked."""
 
     def __init__(self, path: Path, experiment: str, scale: str) -> None:
         self.path, self.experiment, self.scale = path, experiment, scale
@@ -55,11 +55,11 @@ class Store:
         self._file.close()
 
     def get(self, kind: str, params: Mapping[str, Any], method: str, seed: int | None = None) -> Record | None:
-        """The record of that run, if it is there."""
+        """The record of a run, or None."""
         return self.records.get(key(kind, params, method, seed))
 
     def add(self, kind: str, params: Mapping[str, Any], method: str, seed: int | None, values: Mapping[str, Any]) -> Record:
-        """Keep a finished run; it is on the disk when this returns."""
+        """Store a finished run; it is on disk when this returns."""
         name = key(kind, params, method, seed)
         record = {"key": name, "kind": kind, "method": method, "params": dict(params), "seed": seed, **values}
         self._write(record)
@@ -74,7 +74,7 @@ class Store:
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no nan and no inf, and knows nothing of NumPy."""
+    """A value for JSON: NumPy scalars as Python numbers, nan and inf as None."""
     if isinstance(value, Mapping):
         return {name: _plain(entry) for name, entry in value.items()}
     if isinstance(value, (list, tuple)):
@@ -85,7 +85,7 @@ def _plain(value: Any) -> Any:
 
 
 def _lock(file: Any, path: Path) -> None:
-    """Two processes must not write the same runs; where the system knows no such locks, it is left to the user."""
+    """Lock the file against other processes, on systems that support it."""
     try:
         import fcntl
     except ImportError:
@@ -93,11 +93,11 @@ def _lock(file: Any, path: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise ValueError(f"{path} is in use: another run of this experiment writes there") from None
+        raise ValueError(f"{path} is in use by another process") from None
 
 
 def _drop_torn_line(file: Any) -> int:
-    """Cut off a last line that a killed process left unfinished. Returns the bytes that stay."""
+    """Remove an unfinished last line of a killed process. Returns the number of remaining bytes."""
     file.seek(0)
     content = file.read()
     good = content.rfind(b"\n") + 1
@@ -108,21 +108,21 @@ def _drop_torn_line(file: Any) -> int:
 
 
 def read(path: Path) -> tuple[Record, list[Record]]:
-    """The header and the records of a file; an unfinished last line is passed over."""
+    """The header and the records of a file; an unfinished last line is ignored."""
     lines = path.read_bytes().split(b"\n")[:-1]
     found = []
     for number, line in enumerate(lines, 1):
         try:
             found.append(json.loads(line))
         except ValueError:
-            raise ValueError(f"{path}, line {number}, is damaged: remove the line, and its run will be made again") from None
+            raise ValueError(f"{path}, line {number}, is damaged: remove the line to repeat its run") from None
     if not found or "schema" not in found[0]:
-        raise ValueError(f"{path} does not begin as a file of runs should: remove it, or choose another place")
+        raise ValueError(f"{path} is not a file of runs: remove it, or choose another --out")
     return found[0], found[1:]
 
 
 def check_header(path: Path, header: Record, scale: str | None) -> None:
-    """Raise a ValueError where a file was written by another version or at another scale."""
+    """Raise a ValueError for a file of another format version or of another scale."""
     if header["schema"] != SCHEMA:
         raise ValueError(
             f"{path} was written by another version of lorank (format {header['schema']}, this one reads {SCHEMA}): "

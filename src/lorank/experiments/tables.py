@@ -1,4 +1,4 @@
-"""Stored runs as tables: runs, their traces and the tuning as objects, averages over tests, and all of it as CSV."""
+"""Tables of stored runs: runs, traces and tuning as objects, averages over tests, CSV files."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .store import PARAMETERS, Record, check_header, ordered, read
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
-BOUNDED = ("iterations", "seconds")  # what a run that is cut short bounds from below
-TIMES = ("seconds", "pace")  # what depends on the machine
+BOUNDED = ("iterations", "seconds")  # quantities that a stopped run bounds from below
+TIMES = ("seconds", "pace")  # quantities that depend on the machine
 VERSIONS = ("lorank", "numpy", "scipy", "python")
 MEASURED = ("iterations", "seconds", "error", "residual", "heldout_rmse")
 SYMBOLS = {"n1": "n", "n2": "n2", "rank": "r", "oversampling": "1/q", "m": "m", "noise": "\N{GREEK SMALL LETTER SIGMA}"}
 
 
 class Case(NamedTuple):
-    """The parameters that tell points of an experiment apart; None or an empty text where one does not apply."""
+    """The parameters of a point; None or an empty text where one does not apply."""
 
     n1: int | None = None
     n2: int | None = None
@@ -38,19 +38,19 @@ class Case(NamedTuple):
     field: str = ""
 
     def label(self, *names: str) -> str:
-        """For people: ``n = 10 000, r = 10, 1/q = 5``. By default all that applies, m and n2 where they say more."""
+        """Text such as ``n = 10 000, r = 10, 1/q = 5``; by default of all parameters that apply."""
         chosen = names or ("n1", "rank", "oversampling", "noise", *(("m",) if self.oversampling is None else ()))
         known = [name for name in chosen if getattr(self, name) is not None]
         return ", ".join(equal(self.symbol(name), getattr(self, name)) for name in known)
 
     def symbol(self, name: str) -> str:
-        """What the paper calls a parameter. Phase retrieval counts measurements by n, not by degrees of freedom."""
+        """The paper's symbol. Phase retrieval counts measurements per entry, not per degree of freedom."""
         by_n = name == "oversampling" and self.n1 and self.m and self.oversampling == self.m / self.n1
         return "m/n" if by_n else SYMBOLS[name]
 
 
 def varying(cases: Iterable[Case]) -> list[str]:
-    """The parameters in which points differ, m only where the others leave some alike; the size where there is one point."""
+    """The parameters in which points differ, m only where the others do not suffice; the size of a single point."""
     found = set(cases)
     names = [name for name in ("rank", "oversampling", "n1", "noise") if len({getattr(case, name) for case in found}) > 1]
     if len({tuple(getattr(case, name) for name in names) for case in found}) < len(found):
@@ -60,7 +60,7 @@ def varying(cases: Iterable[Case]) -> list[str]:
 
 @dataclass(frozen=True)
 class Row:
-    """One run. Numbers that do not apply are nan."""
+    """A run. Numbers that do not apply are nan."""
 
     experiment: str
     scale: str
@@ -83,23 +83,23 @@ class Row:
 
     @property
     def pace(self) -> float:
-        """Seconds an iteration, the start shared out among them."""
+        """Seconds per iteration, including the initialization."""
         return self.seconds / self.iterations if self.iterations > 0 else math.nan
 
     @property
     def bound(self) -> bool:
-        """Whether the run was cut short, so that its iterations and seconds are lower bounds."""
+        """Whether a limit stopped the run, so that its iterations and seconds are lower bounds."""
         return self.capped and not self.reached
 
     @property
     def failed(self) -> bool:
-        """Whether the run ended by itself without having reached its aim: it diverged, or stood still."""
+        """Whether the run diverged or stagnated."""
         return not (self.reached or self.capped)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One run, iteration by iteration."""
+    """A run, iteration by iteration."""
 
     experiment: str
     method: str
@@ -114,7 +114,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A setting that tuning tried, on one seed."""
+    """A setting tried in tuning, on one seed."""
 
     experiment: str
     method: str
@@ -126,11 +126,11 @@ class Candidate:
     error: float
     reached: bool
     chosen: bool
-    budget: str = ""  # of all candidates of the method, in words
+    budget: str = ""  # budget of the method as text
 
 
 class Stat(NamedTuple):
-    """An average over tests, with the smallest and the largest of them."""
+    """An average over tests, with the minimum and the maximum."""
 
     mean: float
     low: float
@@ -141,8 +141,8 @@ class Stat(NamedTuple):
 class Mean:
     """A method's runs at one point, one a test, to be averaged.
 
-    Averages are means, as in the paper. Where some runs were cut short, but fewer than half, what these would have taken is
-    not known and the mean neither, but the median is: it then stands in for the mean. Otherwise the mean is a lower bound.
+    Averages are means, as in the paper. Where fewer than half of the runs were stopped by a limit, the mean is unknown and the
+    median replaces it. Where half or more were stopped, the mean is a lower bound.
     """
 
     method: str
@@ -151,7 +151,7 @@ class Mean:
 
     @cached_property
     def counted(self) -> tuple[Row, ...]:
-        """The runs that say how long the method takes: those that failed are left out, unless all did."""
+        """The runs that determine the cost: those that did not fail, or all if all failed."""
         return tuple(row for row in self.rows if not row.failed) or self.rows
 
     @property
@@ -160,36 +160,36 @@ class Mean:
 
     @property
     def failed(self) -> bool:
-        """Whether no run reached its aim, or was on its way there when cut short."""
+        """Whether all runs failed."""
         return all(row.failed for row in self.rows)
 
     @property
     def tells(self) -> bool:
-        """Whether at least half of the runs count, or all failed: a few that happened to end well say little."""
+        """Whether at least half of the runs count, or all failed."""
         return 2 * self.tests >= len(self.rows)
 
     @property
     def cut_short(self) -> int:
-        """How many runs were cut short."""
+        """Number of runs stopped by a limit."""
         return sum(row.bound for row in self.counted)
 
     @property
     def at_least(self) -> bool:
-        """Whether half of the runs or more were cut short, so that the averages are lower bounds."""
+        """Whether half of the runs or more were stopped, so that the averages are lower bounds."""
         return 0 < self.tests <= 2 * self.cut_short
 
     @property
     def by_median(self) -> bool:
-        """Whether some runs were cut short, but so few that the median is known: it is the average then."""
+        """Whether fewer than half of the runs were stopped, so that the average is the median."""
         return 0 < 2 * self.cut_short < self.tests
 
     @property
     def reached(self) -> int:
-        """In how many tests the aim was reached."""
+        """Number of tests that converged."""
         return sum(row.reached for row in self.rows)
 
     def of(self, quantity: str, *, median: bool = False) -> Stat:
-        """The average of ``"iterations"``, ``"seconds"``, ``"error"``, ... over the tests; nan where there is none."""
+        """The average of ``"iterations"``, ``"seconds"``, ``"error"``, ... over the tests; nan without values."""
         values = np.array([getattr(row, quantity) for row in self.counted], float)
         values = values[np.isfinite(values)]
         if not len(values):
@@ -199,12 +199,12 @@ class Mean:
 
 
 def comparable(quantity: str, *found: Mean) -> bool:
-    """Whether a quantity of these averages may be compared: times only where all runs were made on one machine."""
+    """Whether averages may be compared: times only if all runs were made on the same machine."""
     return quantity not in TIMES or len({row.machine for mean in found for row in mean.counted}) <= 1
 
 
 def median_of(rows: Sequence[Row], quantity: str) -> float:
-    """The median over runs; those cut short count as the longest, as far as they are fewer than half."""
+    """The median over runs; stopped runs count as infinite where they are fewer than half."""
     bounded = quantity in BOUNDED and 2 * sum(row.bound for row in rows) < len(rows)
     values = [math.inf if bounded and row.bound else float(getattr(row, quantity)) for row in rows]
     return float(np.median([value for value in values if not math.isnan(value)]))
@@ -212,18 +212,18 @@ def median_of(rows: Sequence[Row], quantity: str) -> float:
 
 @dataclass(frozen=True)
 class Tables:
-    """All that an output folder holds."""
+    """The content of an output folder."""
 
     results: tuple[Row, ...] = ()
     curves: tuple[Curve, ...] = ()
     tuning: tuple[Candidate, ...] = ()
 
     def experiments(self) -> list[str]:
-        """Those with results, in the order of the table."""
+        """Experiments with results, in the order of the table."""
         return list(dict.fromkeys(row.experiment for row in self.results))
 
     def of(self, *experiments: str) -> list[Row]:
-        """The rows of some experiments."""
+        """The runs of some experiments."""
         return [row for row in self.results if row.experiment in experiments]
 
     def curves_of(self, experiment: str) -> list[Curve]:
@@ -231,7 +231,7 @@ class Tables:
 
 
 def group(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
-    """Items with the same key together, in their order."""
+    """Items grouped by key, in their order."""
     found: dict[K, list[T]] = {}
     for item in items:
         found.setdefault(key(item), []).append(item)
@@ -239,7 +239,7 @@ def group(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
 
 
 def average(rows: Iterable[Row]) -> dict[Case, dict[str, Mean]]:
-    """The runs of one experiment, averaged over tests: by point, from small to large, and by method."""
+    """The runs of one experiment by point, in increasing order, and by method."""
     cases = group(rows, lambda row: row.case)
     return {
         case: {method: Mean(method, case, tuple(runs)) for method, runs in group(cases[case], lambda row: row.method).items()}
@@ -248,27 +248,27 @@ def average(rows: Iterable[Row]) -> dict[Case, dict[str, Mean]]:
 
 
 def series(points: dict[Case, dict[str, Mean]], method: str) -> list[Mean]:
-    """One method's averages, from point to point."""
+    """One method's averages at all points."""
     return [means[method] for means in points.values() if method in means]
 
 
 def methods(points: dict[Case, dict[str, Mean]]) -> list[str]:
-    """All methods that occur."""
+    """All methods."""
     return list(dict.fromkeys(method for means in points.values() for method in means))
 
 
 def typical(curves: Sequence[Curve]) -> Curve:
-    """Of several tests the one with the median number of iterations."""
+    """The test with the median number of iterations."""
     return sorted(curves, key=lambda curve: (len(curve.iteration), curve.seed))[(len(curves) - 1) // 2]
 
 
 def equal(symbol: str, value: object) -> str:
-    """``n = 10 000``, in one piece where lines are broken."""
+    """``n = 10 000`` with no-break spaces."""
     return f"{symbol} = {plain(value)}".replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def plain(value: object) -> str:
-    """A number for people: 10 000, 0.001, 1.2."""
+    """A number as text: 10 000, 0.001, 1.2."""
     if isinstance(value, str):
         return value
     number = float(value)  # type: ignore[arg-type]
@@ -284,9 +284,9 @@ def _order(case: Case) -> tuple[tuple[bool, float], ...]:
 
 # -- from stored runs --------------------------------------------------------------------------------------------------
 def stored(out: Path, names: Sequence[str], scale: str | None = None) -> list[Record]:
-    """The records of these experiments in ``out/runs``, a run that was made again once, with its experiment and scale.
+    """The records of these experiments in ``out/runs``, the latest of each run, with experiment and scale.
 
-    Raises a ValueError where some are of another scale than the one given, or than the first.
+    Raises a ValueError for records of another scale than the one given, or than the first.
     """
     found: dict[tuple[str, str], Record] = {}
     for name in names:
@@ -312,7 +312,7 @@ def tables(records: Sequence[Record]) -> Tables:
 
 
 def _made(kind: type[T], record: Record) -> T:
-    """An object of a record's entries of the same names; None among numbers is nan."""
+    """An object from the record's entries of the same names; None becomes nan."""
     case = Case(**{name: value for name, value in record["params"].items() if name in PARAMETERS})
     values: dict[str, Any] = {**record, "case": case, "versions": tuple(record.get(name, "") for name in VERSIONS)}
     values.setdefault("protocol", 1)
@@ -335,7 +335,7 @@ ABOUT = ("threads", "date", *VERSIONS, "machine")
 
 
 def write_csv(out: Path, records: Sequence[Record]) -> list[Path]:
-    """``results.csv``, ``traces.csv`` and ``tuning.csv`` of all that is stored, for other programs."""
+    """Write ``results.csv``, ``traces.csv`` and ``tuning.csv``."""
     names = ordered({name for record in records for name in record["params"]})
     traces = [name for name in names if name != "noise"]
     measured = (*MEASURED, "reached", "capped", "status")
@@ -354,9 +354,9 @@ def write_csv(out: Path, records: Sequence[Record]) -> list[Path]:
 
 
 def _budget(record: Record) -> Record:
-    """With what all candidates of the method may cost, in words."""
+    """The record with the method's budget as text."""
     found = record.get("budget")
-    if found is None:  # of the first protocol
+    if found is None:  # first protocol
         return record | {"budget": ""}
     runs = f"{found['grid']} candidates on {found['seeds']} seeds"
     return record | {"budget": f"{runs}, at most {found['max_seconds']:g} s and {found['max_iter']} iterations each"}

@@ -1,9 +1,8 @@
-"""Every method at its best: its setting is chosen from a small grid, on seeds that are not reported on.
+"""Tuning: selection of a method's setting from a small grid, on seeds that are not reported.
 
-The candidates run one after another on the tuning seeds. One that fails on a seed (it diverges, or stands still) is not tried
-on the next; one that is cut short by a cap is, unless it is behind the best so far. The best fails on no seed and recovers the
-most of them with the fewest iterations; where some are cut short, the smallest error decides (:meth:`Experiment.better`). What
-all candidates of a method may cost, its budget, is stored with the choice.
+The candidates run one after another on the tuning seeds. A candidate that diverges or stagnates is not continued; one that is
+stopped by a limit is, unless it is worse than the best so far. :meth:`Experiment.better` defines the order. The budget of the
+method, the same for all, is stored with the selection.
 """
 
 from __future__ import annotations
@@ -13,21 +12,31 @@ from typing import Any
 
 from .experiment import Experiment, Instance, Method, Outcome, Point
 
-Run = Callable[[Any, int, Instance, int], Outcome]  # of a candidate, its seed, the instance, and a cap on iterations
+Run = Callable[[Any, int, Instance, int], Outcome]  # of a candidate, seed, instance and maximum number of iterations
 
 
 def tune(
     experiment: Experiment, point: Point, method: Method, instance: Callable[[Point, int], Instance], run: Run
 ) -> dict[str, Any]:
-    """Choose from the method's grid: ``chosen``, the setting as text, its ``budget``, and ``candidates``, one entry a run.
+    """Select a setting from the method's grid.
 
-    ``instance`` gives the instance for a point and a seed; ``run`` makes one run.
+    Parameters
+    ----------
+    instance : callable
+        Gives the instance for a point and a seed.
+    run : callable
+        Makes one run.
+
+    Returns
+    -------
+    dict
+        ``chosen``, the setting as text; its ``budget``; and ``candidates``, one entry a run.
     """
     seeds = (*point.tuning_seeds, *method.more_seeds)
     found: dict[str, list[Outcome]] = {}
     best: str | None = None
     for candidate in method.grid:
-        left = point.max_iter * len(seeds)  # iterations, over all seeds, in which it can still beat the best
+        left = point.max_iter * len(seeds)  # iterations, over all seeds, within which it can still be the best
         won = found[best] if best is not None else []
         if experiment.stop_slower_candidates and len(won) == len(seeds) and all(outcome.reached for outcome in won):
             left = sum(outcome.iterations for outcome in won)
@@ -37,7 +46,7 @@ def tune(
             latest = run(candidate, seed, instance(point, seed), min(left, point.max_iter))
             outcomes.append(latest)
             left -= latest.iterations
-            # One that was cut short is compared on the seeds so far: it has cost its full time, and may do so on each seed.
+            # A candidate stopped by a limit is compared on the seeds so far: it may need its full time on every seed.
             rival = won if latest.reached or any(outcome.failed for outcome in won) else won[: len(outcomes)]
             beaten = best is not None and not experiment.better(outcomes, rival)
             if latest.failed or beaten:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..common.timer import Clock
 from ..experiments import SCALES
-from ..experiments.process_pool import run_side_by_side
+from ..experiments.process_pool import run_in_pool
 from ..experiments.progress import follow
 from ..experiments.runner import Runner, run_experiment
 from ..experiments.single_process import warm_up
@@ -146,7 +146,7 @@ def _process_pool(names: Sequence[str], scale: str, out: Path, threads: int, job
         stores = [stack.enter_context(Store(out / "runs" / f"{name}.jsonl", name, scale)) for name in names]
         runners = [Runner(load(name), scale, store, threads) for name, store in zip(names, stores, strict=True)]
         progress = stack.enter_context(follow(f"{len(names)} experiments", console))
-        run_side_by_side(runners, jobs, progress, threads)
+        run_in_pool(runners, jobs, progress, threads)
 
 
 def render(out: Path) -> list[Path]:

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..datasets import random_completion
-from ..experiments import Experiment, Instance, Outcome, Point
-from ..experiments.experiment import TUNING_SEEDS
+from ..experiments import TUNING_SEEDS, Experiment, Instance, Outcome, Point
 from ..loop.stopping import RelativeChange, Rule
 from .methods import PROTOCOL, completion_methods
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..datasets import MovieLens, load_movielens, random_completion
-from ..experiments import Experiment, Instance, PlannedIterations, Point
-from ..experiments.experiment import TUNING_SEEDS
+from ..experiments import TUNING_SEEDS, Experiment, Instance, PlannedIterations, Point
 from ..geometry import FixedRank
 from ..loop.stopping import Rule
 from ..problems import Completion

@@ -1,4 +1,4 @@
-"""Made-up experiments whose runs cost nothing, for tests of the engine."""
+"""Scripted experiments whose runs cost nothing, for tests of the runner."""
 
 from __future__ import annotations
 
