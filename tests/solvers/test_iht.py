@@ -114,5 +114,5 @@ def test_metrics_of_whole_matrices_are_refused():
             return lr.geometry.Weights(left=lr.geometry.DenseWeight(np.eye(60), np.eye(60))), None
 
     for metric in (lr.metrics.Blocks(), Whole()):
-        with pytest.raises(ValueError, match="each row and column by one number"):
+        with pytest.raises(ValueError, match="diagonal weights"):
             lr.solve(problem, 2, NIHT(metric=metric))

@@ -116,7 +116,7 @@ def test_staged_fits_rank_one_by_steps_where_the_model_has_no_way_of_its_own():
 
     plain, rng = Plain(), np.random.default_rng(0)
     assert not supports(plain, HasRankOnePoint)
-    X = Staged(iterations=4)(plain, 3, np.random.default_rng(0))
+    X = Staged(inner_max_iter=4)(plain, 3, np.random.default_rng(0))
     Y = grow(plain, fit(plain, COARSE(plain, 1, rng), 4, 4), 2, rng, tol=0.2 * 2**0.5)
     np.testing.assert_array_equal(X.to_dense(), Y.to_dense())
 

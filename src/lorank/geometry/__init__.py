@@ -1,4 +1,4 @@
-"""The manifold of rank-r matrices: points, tangent vectors, metric weights, gradient and retraction."""
+"""Manifold of fixed-rank matrices: points, tangent vectors, metric weights, gradient and retraction."""
 
 from .block_weights import BlockInverses, BlockWeights, ExpectedInverses
 from .manifold import FIXED_RANK, FixedRankManifold, Manifold

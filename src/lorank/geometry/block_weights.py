@@ -1,4 +1,4 @@
-"""A small matrix for each row and each column: the finest metric that is still cheap to invert."""
+"""Block-diagonal metrics: one r x r matrix for each row and each column."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .weights import DiagonalWeight, Weights
 
 @dataclass(frozen=True)
 class BlockInverses:
-    """What :meth:`Problem.blocks` says of A*A near a point, inverted and applied to tangent vectors.
+    """Additive Schwarz preconditioner for ``A* A`` on a tangent space, from its diagonal blocks near a point.
 
-    The tangent space is the sum of the spaces ``{L V^H}`` and ``{U R^H}``. On each of them A*A is a small matrix for each row
-    of L, or of R: the normal equations of alternating least squares. Both are solved and the solutions added up (additive
-    Schwarz): ``xi -> (xi V) B^-1 V^H + U ((xi^H U) C^-1)^H``. Hermitian and positive definite, as sums of such are, and never
-    more than twice the inverse of A*A, so only what the two spaces do not see of each other is left to iterations.
+    The tangent space is the sum of the spaces ``{L V^H}`` and ``{U R^H}``. On each of them ``A* A`` is one small matrix per
+    row of L or of R, the normal equations of alternating least squares. The preconditioner is the sum of both inverses,
+    ``xi -> (xi V) B^-1 V^H + U ((xi^H U) C^-1)^H``. It is Hermitian, positive definite and at most twice the inverse of
+    ``A* A``.
 
     Attributes
     ----------
     at : FixedRank
-        Where the blocks were taken.
+        The point of the blocks.
     rows, cols : functions of (n1, r) and (n2, r) arrays
-        Each row of the array times the inverse of its own block (:meth:`Backend.block_solver`).
+        Each row of the array times the inverse of its block (:meth:`Backend.block_solver`).
     scale : float
-        The unit that blocks are measured in.
+        Factor on the inverse.
     """
 
     at: FixedRank
@@ -38,9 +38,9 @@ class BlockInverses:
     scale: float = 1.0
 
     def solve(self, X: FixedRank, left: Array, right: Array) -> Tangent:
-        """``left B^-1 V^H + U (right C^-1)^H`` for ``left = xi V`` and ``right = xi^H U`` at X, there or near there.
+        """``left B^-1 V^H + U (right C^-1)^H`` for ``left = xi V`` and ``right = xi^H U`` at a point X near that of the blocks.
 
-        Elsewhere the blocks are carried along: with ``V = V_o Q`` they become ``Q^H B Q``.
+        The blocks are transformed to X: with ``V = V_o Q`` they become ``Q^H B Q``.
         """
         sides = ((left, self.rows, X.V, self.at.V), (right, self.cols, X.U, self.at.U))
         return Tangent.project(X, *(self.scale * self._side(X, *side) for side in sides))
@@ -53,7 +53,7 @@ class BlockInverses:
         return X.backend.product(solve(X.backend.product(a, q)), q.conj().T)
 
     def drift(self, X: FixedRank) -> float:
-        """How far the singular vectors at X have turned away from those where the blocks were taken: the sine of an angle."""
+        """Sine of the largest angle between the singular subspaces at X and at the point of the blocks."""
         turns = X.backend.gram_pairs([(self.at.U, X.U), (self.at.V, X.V)])
         least = min(np.linalg.norm(turn, -2) for turn in turns)
         return float(np.sqrt(max(0.0, 1 - float(least) ** 2)))
@@ -61,10 +61,10 @@ class BlockInverses:
 
 @dataclass(frozen=True)
 class ExpectedInverses:
-    """The same with the blocks that are expected from the numbers of observations alone, n r numbers in place of n r^2.
+    """The same preconditioner with the expectation of the blocks, given the numbers of observations: n r numbers, not n r^2.
 
-    Where entries are drawn with frequencies ``p_i q_j``, the block of row i is ``l_i V^H diag(rho) V`` on average, l and rho
-    the weights of :class:`~lorank.metrics.Counts`, in units of the operator scale. With a damping D, one r x r
+    Where entries are drawn with frequencies ``p_i q_j``, the block of row i has the mean ``l_i V^H diag(rho) V``, l and rho the
+    weights of :class:`~lorank.metrics.Counts`, in units of the operator scale. With a damping D, one r x r
     eigendecomposition serves all rows: ``l_i M + D = S^-H (l_i + delta) S^-1``.
 
     Attributes
@@ -78,7 +78,7 @@ class ExpectedInverses:
 
     @classmethod
     def of(cls, X: FixedRank, weights: Weights, damping: np.ndarray) -> ExpectedInverses | None:
-        """For the damping ``damping_j`` of column j of ``xi V`` and of ``xi^H U``; None for other than diagonal weights."""
+        """With the damping ``damping_j`` of column j of ``xi V`` and of ``xi^H U``; None for weights that are not diagonal."""
         left, right = weights.left, weights.right
         if not (isinstance(left, DiagonalWeight) and isinstance(right, DiagonalWeight)):
             return None
@@ -94,7 +94,7 @@ class ExpectedInverses:
         return cls(side(left, right, X.V), side(right, left, X.U))
 
     def solve(self, X: FixedRank, left: Array, right: Array) -> Tangent:
-        """As :meth:`BlockInverses.solve`, at the point that they were made for."""
+        """As :meth:`BlockInverses.solve`, at the point of construction."""
         product = X.backend.product
         sides = ((left, *self.rows), (right, *self.cols))
         return Tangent.project(X, *(product(product(a, basis) * inverse, basis.conj().T) for a, basis, inverse in sides))
@@ -102,7 +102,7 @@ class ExpectedInverses:
 
 @dataclass(frozen=True)
 class BlockWeights(Weights):
-    """A metric that is known by its inverse, block by block."""
+    """A metric given by its block-diagonal inverse."""
 
     inverses: BlockInverses | None = None
 

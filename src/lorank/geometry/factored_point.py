@@ -1,4 +1,4 @@
-"""A point known by factors that nobody has made orthonormal yet."""
+"""Low-rank point with a lazily computed SVD."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from .point import FixedRank
 
 
 class FactoredPoint(FixedRank):
-    """``left right^H``, whose singular values and vectors are found when somebody asks for them.
+    """The point ``left right^H``, whose singular value decomposition is computed on first use.
 
-    Solvers that work with plain factors make such a point in each iteration, and only the last one is mostly looked at.
+    Solvers with plain factors create such a point in each iteration, and mostly only the last one is decomposed.
 
     Parameters
     ----------
     left, right : (n1, r) and (n2, r) arrays
-        Not to be changed afterwards.
+        Not copied; they must not change afterwards.
     backend : Arrays
+        Backend of the arrays.
 
     Examples
     --------
@@ -35,14 +36,14 @@ class FactoredPoint(FixedRank):
         self.backend = backend
         self._sides: tuple[Array, Array] | None = (left, right)
 
-    def __getattr__(self, name: str) -> Any:  # of slots that are still empty
+    def __getattr__(self, name: str) -> Any:  # called for empty slots only
         if name not in ("U", "s", "V"):
             raise AttributeError(name)
         sides = self._sides
-        if sides is not None:  # else another thread has found them meanwhile
+        if sides is not None:  # otherwise another thread has computed them
             X = FixedRank.from_factors(*sides, backend=self.backend)
             self.U, self.s, self.V = X.U, X.s, X.V
-            self._sides = None  # last: whoever sees that finds the others
+            self._sides = None  # last, so that other threads see all three
         return object.__getattribute__(self, name)
 
     def __reduce__(self) -> Any:
@@ -56,4 +57,4 @@ class FactoredPoint(FixedRank):
     @property
     def rank(self) -> int:
         left, right = self._sides or (self.U, self.V)
-        return int(min(left.shape[1], left.shape[0], right.shape[0]))  # wider factors than that have no more singular values
+        return int(min(left.shape[1], left.shape[0], right.shape[0]))  # wider factors have no more singular values

@@ -1,4 +1,4 @@
-"""What a manifold is to a solver, and the manifold of matrices of fixed rank."""
+"""Protocol of manifolds, and the manifold of fixed-rank matrices."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from .weights import Weights
 
 
 class Transport(Protocol):
-    """The way from the tangent space at one point to that at another; what both kinds of question share is computed once."""
+    """Vector transport from the tangent space at one point to that at another."""
 
     def vector(self, xi: Any) -> Any:
-        """The vector xi, moved."""
+        """The transported vector."""
         ...
 
     def slope(self, xi: Any, G: Any) -> float:
-        """``<G, moved xi>`` for an ambient gradient G, without moving xi."""
+        """``<G, T xi>`` for an ambient gradient G, without computing the transported vector T xi."""
         ...
 
 
 class Manifold(Protocol):
-    """The set in which a problem's solution is looked for; points carry theirs as ``X.manifold``.
+    """The set that contains the solution of a problem, with the operations that solvers use. Points have it as ``X.manifold``.
 
     A point X has ``manifold``, ``shape``, ``rank``, ``dtype``, ``backend``, ``norm()``, ``distance(other)``, ``is_finite()``,
-    ``padded(rank)`` and ``numpy()``; a tangent vector can be added, subtracted and multiplied by numbers, and has
-    ``norm()`` and ``inner(G)``, its inner product with an ambient gradient.
+    ``padded(rank)`` and ``numpy()``; a tangent vector has ``X``, ``norm()``,
+    ``inner(G)`` (its inner product with an ambient gradient), sums, differences and products with numbers.
     """
 
     def check_rank(self, rank: Any, shape: tuple[int, ...]) -> Any:
-        """The rank, or a ValueError that says what is wrong with it."""
+        """The rank in the form that points store, or a ValueError."""
         ...
 
     def dof(self, shape: tuple[int, ...], rank: Any) -> int:
@@ -47,23 +47,23 @@ class Manifold(Protocol):
         ...
 
     def check_point(self, X: Any, shape: tuple[int, ...], rank: Any, dtype: Any, backend: Arrays) -> Any:
-        """A user's point in that dtype and backend, or a ValueError that says what is wrong with it."""
+        """A user's point in that dtype and backend, or a ValueError."""
         ...
 
     def gradient(self, X: Any, G: Any, weights: Weights) -> Any:
-        """The Riemannian gradient in a metric, a tangent vector at X."""
+        """The Riemannian gradient in the metric of the weights, a tangent vector at X."""
         ...
 
     def prepare(self, X: Any, G: Any, vectors: Sequence[Any]) -> None:
-        """Says that products of these vectors from an earlier point with X and G will be asked for."""
+        """Announce that inner products of these vectors, at an earlier point, with X and G follow; backends may batch them."""
         ...
 
     def forget(self, xi: Any) -> None:
-        """Drop what a tangent vector keeps for its retraction: no other will follow."""
+        """Free what a tangent vector caches for retractions."""
         ...
 
     def retract(self, xi: Any, alpha: float) -> Any:
-        """The point ``X + alpha xi``, brought back to the manifold."""
+        """The retraction of ``X + alpha xi`` to the manifold."""
         ...
 
     def transport(self, old: Any, X: Any) -> Transport:
@@ -71,16 +71,16 @@ class Manifold(Protocol):
         ...
 
     def arrays(self, X: Any) -> dict[str, Array]:
-        """What a file has to hold of a point."""
+        """The arrays of a point, for files."""
         ...
 
     def from_arrays(self, arrays: dict[str, Array], backend: Arrays) -> Any:
-        """The point of such arrays, in the backend's own kind."""
+        """The point of such arrays, in that backend."""
         ...
 
 
 class _Shifted:
-    """Transport by orthogonal projection: both ends' singular vectors are multiplied once."""
+    """Transport by orthogonal projection; Gram matrices of the singular vectors are computed once."""
 
     def __init__(self, old: FixedRank, X: FixedRank) -> None:
         self.X, self.shifted = X, shift(old, X)
@@ -93,7 +93,7 @@ class _Shifted:
 
 
 class FixedRankManifold:
-    """Matrices of rank r, Hermitian positive semidefinite ones (one factor for both sides) among them.
+    """Matrices of rank r, including Hermitian positive semidefinite ones, which store one factor for both sides.
 
     Examples
     --------
@@ -130,7 +130,7 @@ class FixedRankManifold:
         return retract(xi, alpha)
 
     def forget(self, xi: Tangent) -> None:
-        vars(xi).pop("bases", None)  # as large as the vector itself
+        vars(xi).pop("bases", None)  # as large as the vector
 
     def transport(self, old: FixedRank, X: FixedRank) -> _Shifted:
         return _Shifted(old, X)

@@ -1,4 +1,4 @@
-"""How a factored matrix behaves where a matrix is asked for: products, transposes, rows, blocks and entries."""
+"""Array interface of factored matrices: products, transposes, rows, blocks and entries."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ DENSE_LIMIT = 50_000_000  # entries; 400 MB in float64
 
 
 class MatrixInterface:
-    """What ``U diag(s) V^H`` has in common with an array and with SciPy's linear operators.
+    """``U diag(s) V^H`` with the interface of an array and of SciPy's linear operators.
 
-    Products cost ``(n1 + n2) r`` operations a column, rows and blocks no more than their own size times r. Whatever becomes
-    an array is refused beyond ``DENSE_LIMIT`` entries.
+    Products cost ``(n1 + n2) r`` operations per column, rows and blocks r operations per entry. Arrays of more than
+    ``DENSE_LIMIT`` entries are refused.
     """
 
     __slots__ = ()
-    __array_ufunc__ = None  # so that ``array @ X`` asks X, and is not tried entry by entry
+    __array_ufunc__ = None  # makes ``array @ X`` call X.__rmatmul__
 
     U: Array
     s: Array
@@ -48,7 +48,7 @@ class MatrixInterface:
         return type(self)(self.V, self.s, self.U, self.backend)  # type: ignore[call-arg]
 
     def conj(self) -> Self:
-        """The entrywise conjugate; itself where it is real."""
+        """The complex conjugate; the point itself where it is real."""
         if not self.backend.is_complex(self.U):
             return self
         U = self.backend.asarray(self.U.conj())
@@ -80,7 +80,7 @@ class MatrixInterface:
         return ((v @ U) * s) @ V.conj().T
 
     def matvec(self, v: Any) -> Array:
-        """``X v``, as SciPy's linear operators name it."""
+        """``X v``."""
         return self @ v
 
     def rmatvec(self, u: Any) -> Array:
@@ -96,7 +96,7 @@ class MatrixInterface:
         return self.H @ u
 
     def _times_point(self, other: MatrixInterface) -> Self:
-        """A product of two factored matrices, of the smaller rank of the two."""
+        """The product of two factored matrices, of the smaller of their ranks."""
         _check_lengths("X @ Y", self.shape[1], other.shape[0], self.shape, other.shape)
         gram, product, asarray = self.backend.gram, self.backend.product, self.backend.asarray
         core = gram(self.V, other.U)  # V^H U'
@@ -109,7 +109,7 @@ class MatrixInterface:
         return type(self).from_factors(left, right, backend=self.backend)  # type: ignore[attr-defined]
 
     def _alike(self, v: Any, name: str) -> tuple[Array, Array, Array, Array]:
-        """An array of one or two dimensions and the factors, in one dtype and place."""
+        """An array of one or two dimensions and the factors, in a common dtype and backend."""
         backend = self.backend
         if not hasattr(v, "ndim"):
             v = np.asarray(v)
@@ -139,7 +139,7 @@ class MatrixInterface:
         Parameters
         ----------
         limit : int or None
-            Refuse to make more entries than this; None makes any number.
+            Largest number of entries; None for no limit.
 
         Returns
         -------
@@ -150,9 +150,9 @@ class MatrixInterface:
         return (self.U * self.s) @ self.V.conj().T
 
     def __getitem__(self, index: Any) -> Any:
-        """Rows, columns, blocks and entries as arrays, as NumPy has them: ``X[i]``, ``X[a:b]``, ``X[:, j]``, ``X[i, j]``.
+        """Rows, columns, blocks and entries as arrays, with NumPy's indexing: ``X[i]``, ``X[a:b]``, ``X[:, j]``, ``X[i, j]``.
 
-        Arrays of indices and masks will do as well; two arrays, ``X[rows, cols]``, are pairs.
+        Indices may be arrays and masks; two arrays, ``X[rows, cols]``, are pairs.
         """
         row, col = index if isinstance(index, tuple) and len(index) == 2 else (index, slice(None))
         if isinstance(index, tuple) and len(index) != 2:
@@ -166,16 +166,16 @@ class MatrixInterface:
         return left @ (right if right.ndim == 1 else right.T)
 
     def _rows(self, a: Array, k: Any) -> Array:
-        if isinstance(k, slice) and (k.step or 1) < 0:  # which not every kind of array has
+        if isinstance(k, slice) and (k.step or 1) < 0:  # torch has no negative steps
             k = np.arange(a.shape[0])[k]
         if isinstance(k, (slice, int)):
             return a[k]
         if k.ndim > 1:
-            raise IndexError(f"an array of indices beside a slice must have one dimension, got shape {k.shape}")
+            raise IndexError(f"an array of indices combined with a slice must have one dimension, got shape {k.shape}")
         return a[self.backend.asindex(k)]
 
     def _scattered(self, row: Any, col: Any) -> Array:
-        """Entries at pairs of indices that are broadcast against each other."""
+        """Entries at pairs of indices, broadcast against each other."""
         try:
             rows, cols = np.broadcast_arrays(row, col)
         except ValueError:
@@ -189,7 +189,7 @@ class MatrixInterface:
 
 
 def _positions(k: Any, n: int, name: str) -> tuple[Any, int]:
-    """An index of one side as a slice, an int or an array of numbers from 0 on, and how many positions it takes."""
+    """An index of one side as a slice, an int or an array of non-negative integers, and its number of positions."""
     if isinstance(k, slice):
         try:
             return k, len(range(*k.indices(n)))
@@ -220,7 +220,7 @@ def _check_lengths(what: str, one: int, other: int, *shapes: Any) -> None:
 
 
 def check_size(shape: tuple[int, int], dtype: Any, remedy: str, limit: int | None = DENSE_LIMIT) -> None:
-    """A ValueError where an array of that shape has more than ``limit`` entries."""
+    """Raise a ValueError where an array of that shape has more than ``limit`` entries."""
     n1, n2 = shape
     if limit is not None and n1 * n2 > limit:
         size = n1 * n2 * np.dtype(dtype).itemsize / 1e9

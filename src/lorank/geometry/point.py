@@ -1,4 +1,4 @@
-"""A point of the manifold: a matrix of rank r in factored form."""
+"""Points of the fixed-rank manifold: matrices in factored form."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class FixedRank(MatrixInterface):
         Real, non-negative, decreasing.
     V : (n2, r) array
     backend : Arrays, optional
-        Who computes with the arrays; by default NumPy, or torch where they are tensors.
+        Backend of the arrays; by default NumPy, or torch for tensors.
 
     Notes
     -----
-    The constructor trusts its input; :meth:`from_factors` and :meth:`from_dense` make a point from any matrix.
+    The constructor does not check its input; :meth:`from_factors` and :meth:`from_dense` make a point from any matrix.
 
     Raises
     ------
     ValueError
-        Where the factors do not belong together, or the rank is beyond the smaller side.
+        Where the widths of the factors differ, or the rank exceeds the smaller side.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class FixedRank(MatrixInterface):
     @classmethod
     def from_factors(cls, left: Array, right: Array, rank: int | None = None, backend: Arrays | None = None) -> FixedRank:
         """The point ``left right^H``, truncated to ``rank`` (by default the factors' width)."""
-        if backend is None:  # a user's factors
+        if backend is None:  # called by a user
             left, right = _matrix(left, "left"), _matrix(right, "right")
             if left.shape[1] != right.shape[1]:
                 raise ValueError(
@@ -88,7 +88,7 @@ class FixedRank(MatrixInterface):
 
     @classmethod
     def zero(cls, shape: Sequence[int], rank: int, dtype: Any, backend: Arrays | None = None) -> FixedRank:
-        """The zero matrix, with the first unit vectors as its factors."""
+        """The zero matrix, with unit vectors as factors."""
         check("shape", tuple(shape) if isinstance(shape, Sequence) else shape, SHAPE)
         if max(shape) >= 2**31:
             raise ParameterError("shape", f"must have sides below 2^31, got {shown(shape)}")
@@ -100,7 +100,7 @@ class FixedRank(MatrixInterface):
 
     @classmethod
     def semidefinite(cls, factor: Array, rank: int | None = None, backend: Arrays | None = None) -> FixedRank:
-        """The Hermitian point ``factor factor^H``, truncated to ``rank``. It holds one factor for both sides."""
+        """The Hermitian point ``factor factor^H``, truncated to ``rank``. It stores one factor for both sides."""
         factor = _matrix(factor, "factor") if backend is None else factor
         backend = backend_of(factor) if backend is None else backend
         if rank is not None:
@@ -113,13 +113,13 @@ class FixedRank(MatrixInterface):
 
     @property
     def hermitian(self) -> bool:
-        """Whether the matrix is Hermitian positive semidefinite and kept as such: one factor for both sides."""
+        """Whether the point stores one factor for both sides, as Hermitian positive semidefinite matrices do."""
         return self.V is self.U
 
     @property
     def manifold(self) -> Manifold:
-        """What solvers do with such points."""
-        from .manifold import FIXED_RANK  # which is written in terms of points
+        """The manifold that the point belongs to."""
+        from .manifold import FIXED_RANK  # circular import
 
         return FIXED_RANK
 
@@ -133,11 +133,11 @@ class FixedRank(MatrixInterface):
 
     @property
     def real_dtype(self) -> np.dtype:
-        """Of the singular values."""
+        """The dtype of the singular values."""
         return self.backend.dtype(self.s)
 
     def numpy(self) -> FixedRank:
-        """The same point with NumPy arrays, wherever its own are."""
+        """The point with NumPy arrays."""
         U, s, V = (self.backend.to_numpy(a) for a in (self.U, self.s, self.V))
         return FixedRank(U, s, U if self.hermitian else V)
 
@@ -149,8 +149,7 @@ class FixedRank(MatrixInterface):
     def astype(self, dtype: Any, factor: float = 1.0) -> FixedRank:
         """The point times ``factor`` in another precision.
 
-        Columns that are orthonormal to single precision are made so to double: one step of Newton and Schulz,
-        ``U (3 I - U^H U) / 2``, squares what is lacking.
+        A Newton-Schulz step, ``U (3 I - U^H U) / 2``, makes columns that are orthonormal to single precision so to double.
         """
         backend, dtype = self.backend, np.dtype(dtype)
         if dtype == self.dtype and factor == 1:
@@ -166,7 +165,7 @@ class FixedRank(MatrixInterface):
         return FixedRank(U, s, U if self.hermitian else cast(self.V), backend)
 
     def padded(self, rank: int) -> FixedRank:
-        """The same matrix with singular values of zero up to ``rank``."""
+        """The matrix with zero singular values added up to ``rank``."""
         if rank <= self.rank:
             return self
         backend, more = self.backend, rank - self.rank
@@ -202,10 +201,10 @@ class FixedRank(MatrixInterface):
         return self.backend.entries(self.U * self.s, self.V, rows, cols).reshape(shape)
 
     def distance(self, other: FixedRank) -> float:
-        """``|X - Y|_F`` from the factors, accurate to rounding in ``|X|_F`` however close the two are.
+        """``|X - Y|_F`` from the factors, accurate to rounding relative to ``|X|_F``.
 
-        With ``U' = U A + E``, ``V' = V B + F`` (E, F orthogonal to U, V) the difference splits into four blocks that are
-        orthogonal to each other, so that their squares add up without cancellation.
+        With ``U' = U A + E``, ``V' = V B + F`` (E, F orthogonal to U, V) the difference is a sum of four mutually
+        orthogonal blocks, whose squared norms add up without cancellation.
         """
         if type(self.U) is not type(other.U):
             return self.numpy().distance(other.numpy())
@@ -213,7 +212,8 @@ class FixedRank(MatrixInterface):
         if self.rank == other.rank == 1 and self.hermitian and other.hermitian:
             return _distance_of_signals(self, other)
         a, b = gram(self.U, other.U), gram(self.V, other.V)
-        e, f = backend.asarrays(backend.minus(other.U, self.U, a), backend.minus(other.V, self.V, b))  # not from gram: tiny
+        # E and F themselves, and not their Gram matrices by subtraction, which would cancel
+        e, f = backend.asarrays(backend.minus(other.U, self.U, a), backend.minus(other.V, self.V, b))
         e_s, f_s = e * other.s, f * other.s
         s, t = backend.small(self.s), backend.small(other.s)
         core = backend.add_diagonal((a * t) @ b.conj().T, -s)
@@ -228,7 +228,7 @@ class FixedRank(MatrixInterface):
 
 
 def _distance_of_signals(X: FixedRank, Y: FixedRank) -> float:
-    """The same for ``s u u^H`` and ``t v v^H``, as rules ask for it in every step of phase retrieval: ``v = a u + e``."""
+    """The distance of ``s u u^H`` and ``t v v^H``, used in every step of phase retrieval: ``v = a u + e``."""
     a = X.backend.gram(X.U, Y.U)
     e = X.backend.norm(X.backend.minus(Y.U, X.U, a)) ** 2
     s, t, a2 = float(X.s[0]), float(Y.s[0]), abs(complex(a[0, 0])) ** 2

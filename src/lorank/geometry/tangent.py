@@ -1,4 +1,4 @@
-"""Tangent vectors, the Riemannian gradient in a metric, and the retraction by truncated SVD."""
+"""Tangent vectors of the fixed-rank manifold, the Riemannian gradient in a metric, transport and retraction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .weights import DiagonalWeight, Weight, Weights
 
 
 class Cotangent(Protocol):
-    """What the geometry needs of an ambient gradient G at ``X = U diag(s) V^H``: two thin products and a small one."""
+    """An ambient gradient G at ``X = U diag(s) V^H``, by the three products that its projection needs."""
 
     @property
     def GV(self) -> Array:
@@ -51,7 +51,7 @@ class Tangent:
     def project(
         cls, X: FixedRank, left: Array, right: Array, core: Array | None = None, *, inner: Array | None = None
     ) -> Tangent:
-        """The tangent vector ``left V^H + U right^H - U core V^H`` in normal form; ``inner`` is ``U^H left``, where known."""
+        """The tangent vector ``left V^H + U right^H - U core V^H`` in normal form; ``inner`` is ``U^H left`` if known."""
         minus, one_side = X.backend.minus, X.hermitian and right is left
         wanted = [] if inner is not None else [(X.U, left)]
         found = X.backend.gram_pairs(wanted if one_side else [*wanted, (X.V, right)])
@@ -63,7 +63,7 @@ class Tangent:
 
     @property
     def hermitian(self) -> bool:
-        """Whether this is a Hermitian vector at a Hermitian point that holds one factor for both sides."""
+        """Whether the vector and its point are Hermitian and store one factor for both sides."""
         return self.X.hermitian and self.Vp is self.Up
 
     def __mul__(self, c: float) -> Tangent:
@@ -85,7 +85,7 @@ class Tangent:
         return -1.0 * self
 
     def computed(self) -> Tangent:
-        """With Up and Vp as arrays in memory: a backend that puts sums off would let them grow from step to step."""
+        """The vector with Up and Vp evaluated, for backends with lazy sums, which would grow from step to step."""
         Up, Vp = self.X.backend.asarrays(self.Up, self.Vp)
         return Tangent(self.X, self.M, Up, Up if self.hermitian else Vp)
 
@@ -114,7 +114,7 @@ class Tangent:
 
     @functools.cached_property
     def bases(self) -> tuple[Array, Array, Array, Array] | None:
-        """Orthonormal Q2, K2, Q1, K1 with ``Up = Q2 K2``, ``Vp = Q1 K1``; kept, so that another step length is cheap."""
+        """Orthonormal Q2, K2, Q1, K1 with ``Up = Q2 K2``, ``Vp = Q1 K1``; cached for other step lengths."""
         pairs = [(self.X.U, self.Up)] if self.hermitian else [(self.X.U, self.Up), (self.X.V, self.Vp)]
         found = self.X.backend.extend_bases(pairs)
         return None if found is None else (*found[0], *found[-1])
@@ -122,7 +122,7 @@ class Tangent:
 
 @runtime_checkable
 class KnownByInverse(Protocol):
-    """A metric that is no pair of weights: it gives the gradient itself."""
+    """A metric that is not a pair of weights and computes the gradient itself."""
 
     def gradient(self, X: FixedRank, G: Cotangent) -> Tangent: ...
 
@@ -152,7 +152,7 @@ def riemannian_gradient(X: FixedRank, G: Cotangent, weights: Weights) -> Tangent
 
 
 def _inverse_grams(X: FixedRank, weights: Weights) -> tuple[Array | None, Array | None]:
-    """Of both sides, together where weights are diagonal: for some backends that is one trip instead of two."""
+    """The inverses for both sides, batched for diagonal weights: one transfer from a device instead of two."""
     left, right = weights.left, weights.right
     if isinstance(left, DiagonalWeight) and isinstance(right, DiagonalWeight):
         m1, m2 = X.backend.gram_pairs([(X.U, left.apply(X.U)), (X.V, right.apply(X.V))])
@@ -167,16 +167,16 @@ def _inverse_gram(X: FixedRank, weight: Weight, u: Array) -> Array | None:
 
 
 def shift(old: FixedRank, X: FixedRank) -> tuple[Array, Array]:
-    """``U^H U_o`` and ``V_o^H V``: how the singular vectors at X lie to those at another point."""
+    """``U^H U_o`` and ``V_o^H V``, the Gram matrices of the singular vectors at two points."""
     return X.backend.gram(X.U, old.U), X.backend.gram(old.V, X.V)
 
 
 def transport(xi: Tangent, X: FixedRank, shifted: tuple[Array, Array] | None = None) -> Tangent:
-    """The vector xi moved to the tangent space at X, by orthogonal projection.
+    """The vector xi transported to the tangent space at X by orthogonal projection.
 
-    In small matrices but for the last line: with ``a = U^H U_o``, ``b = U^H Up``, ``e = V_o^H V`` and ``f = Vp^H V`` (o for the
-    foot of xi), ``xi V = U_o (f + M e) + Up e`` and ``xi^H U = Vp a^H + V_o (M^H a^H + b^H)``. ``shifted`` is
-    ``shift(xi.X, X)``, where known.
+    With small matrices in all but the last step: ``a = U^H U_o``, ``b = U^H Up``, ``e = V_o^H V`` and ``f = Vp^H V`` (o for
+    the point of xi), ``xi V = U_o (f + M e) + Up e`` and ``xi^H U = Vp a^H + V_o (M^H a^H + b^H)``. ``shifted`` is
+    ``shift(xi.X, X)`` if known.
     """
     gram, plus, minus = X.backend.gram, X.backend.plus, X.backend.minus
     old = xi.X
@@ -191,7 +191,7 @@ def transport(xi: Tangent, X: FixedRank, shifted: tuple[Array, Array] | None = N
 
 
 def slope_of_transport(xi: Tangent, X: FixedRank, G: Cotangent, shifted: tuple[Array, Array] | None = None) -> float:
-    """``transport(xi, X).inner(G)``, by small matrices alone: ``<G, P xi> = <P G, xi>`` for the projection P at X."""
+    """``transport(xi, X).inner(G)`` from small matrices: ``<G, P xi> = <P G, xi>`` for the projection P at X."""
     gram = X.backend.gram
     old = xi.X
     a, e = shift(old, X) if shifted is None else shifted
@@ -211,8 +211,7 @@ def _trace(a: Array, b: Array) -> float:
 def retract(xi: Tangent, alpha: float) -> FixedRank:
     """``H_r(X + alpha xi)``: the best approximation of rank r, by two thin QRs and an SVD of a 2r x 2r matrix.
 
-    Hermitian vectors at Hermitian points take one QR and an eigendecomposition, and give the best approximation that is
-    positive semidefinite.
+    For Hermitian vectors at Hermitian points, the best positive semidefinite approximation by one QR and an eigendecomposition.
     """
     X, backend, r, alpha = xi.X, xi.X.backend, xi.X.rank, float(alpha)
     core = backend.add_diagonal(alpha * xi.M, backend.small(X.s))
@@ -233,7 +232,7 @@ def retract(xi: Tangent, alpha: float) -> FixedRank:
 
 
 def _retract_safely(xi: Tangent, core: Array, alpha: float) -> FixedRank:
-    """The same by QR of ``[U, Up]`` and ``[V, Vp]`` as a whole, which no dependence among columns can harm."""
+    """The same by QR of ``[U, Up]`` and ``[V, Vp]``, stable for linearly dependent columns."""
     X, backend, r = xi.X, xi.X.backend, xi.X.rank
     q2, k2 = backend.qr(backend.concat([X.U, xi.Up]))
     q1, k1 = (q2, k2) if xi.hermitian else backend.qr(backend.concat([X.V, xi.Vp]))
@@ -251,7 +250,7 @@ def _retract_safely(xi: Tangent, core: Array, alpha: float) -> FixedRank:
 
 
 def _semidefinite(backend: Arrays, a: Array, rank: int) -> tuple[Array, Array]:
-    """The leading eigenvectors of a small Hermitian matrix, and their eigenvalues with zeros for negative ones."""
+    """The leading eigenvectors of a small Hermitian matrix and their eigenvalues, negative ones set to zero."""
     values, vectors = backend.eigh(a)
     s = values[:rank]
     return vectors[:, :rank], s * (s > 0)

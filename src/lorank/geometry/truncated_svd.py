@@ -1,4 +1,4 @@
-"""Truncated singular value decomposition of a matrix known by its products, by a restarted block Krylov method."""
+"""Truncated singular value decomposition of an implicit matrix, by a restarted block Krylov method."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def truncated_svd(
     times, adjoint_times : callables
         ``W v`` and ``W^H u`` for thin v, u.
     start : (n2, b) array, b >= rank
-        Where to begin: the closer its span to the leading right singular vectors, the fewer products.
+        Initial right vectors: the closer their span to the leading right singular vectors, the fewer products.
     tol : float
-        Ends when ``|W^H u - sigma v| <= tol sigma_1`` for the wanted triples together.
+        Converged when ``|W^H u - sigma v| <= tol sigma_1`` for all triples together.
     depth : int
         Krylov blocks added to the start before each Rayleigh-Ritz step.
     restarts : int
-        The most Rayleigh-Ritz steps. Clustered trailing values may not have settled by then, which costs nothing in the
-        approximation error.
+        Largest number of Rayleigh-Ritz steps. Clustered trailing vectors may not have converged by then, which does not affect
+        the approximation error.
 
     Notes
     -----
-    Block Golub-Kahan bidiagonalisation with full reorthogonalisation and thick restarts: ``W V = U T`` with orthonormal
+    Block Golub-Kahan bidiagonalization with full reorthogonalization and thick restarts: ``W V = U T`` with orthonormal
     U, V of ``b (depth + 1)`` columns and a small T, whose singular triples give those of W.
     """
     b = start.shape[1]
@@ -49,9 +49,9 @@ def truncated_svd(
     y = times(v)
     dtype = backend.dtype(y)
     rounding = float(np.finfo(dtype).eps)
-    tol = max(tol, 10 * rounding)  # further restarts would only add more of it
+    tol = max(tol, 10 * rounding)  # smaller tolerances are below rounding
     n1, n2, width = y.shape[0], v.shape[0], b * (depth + 1)
-    if n2 <= width:  # as thin as the bases would be: no need to iterate
+    if n2 <= width:  # no wider than the bases: a direct SVD
         return _thin_svd(times(backend.eye(n2, dtype)), rank, backend)
     if n1 <= width:
         return _thin_svd(adjoint_times(backend.eye(n1, dtype)), rank, backend).H

@@ -1,4 +1,4 @@
-"""Metrics on a tangent space as a pair of weights, one on rows and one on columns: ``<Z, Y>_W = <L Z R, Y>``."""
+"""Metrics ``<Z, Y>_W = <L Z R, Y>`` on a tangent space: a weight L on rows and a weight R on columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Weight(Protocol):
 
 @dataclass(frozen=True)
 class Identity:
-    """No weight."""
+    """The identity."""
 
     def gram(self, backend: Arrays, u: Array) -> Array | None:
         return None
@@ -83,7 +83,7 @@ class Weights:
     left, right : Weight
         The paper's L^(1/4) and R^(1/4).
     low, high : float
-        Bounds on the products of a left and a right weight, the paper's nu and mu: steps are measured in them.
+        Bounds on products of a left and a right weight, the paper's nu and mu; units of step sizes.
     """
 
     left: Weight = NO_WEIGHT

@@ -1,4 +1,4 @@
-"""Metrics: each turns the gradient into weights on rows and columns. RGD, PRGD and Shampoo differ only in this."""
+"""Metrics: weights on rows and columns, computed from the gradient. RGD, PRGD and Shampoo differ in the metric only."""
 
 from .blocks import Blocks
 from .canonical import Canonical

@@ -1,4 +1,4 @@
-"""The metric of alternating least squares: a small matrix for each row and each column."""
+"""Block-diagonal metric of alternating least squares."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from .counts import Counts
 
 @dataclass(frozen=True)
 class Blocks:
-    """Each row and each column weighted by its own normal equations (:class:`~lorank.geometry.BlockInverses`).
+    """Rows and columns weighted by their normal equations (:class:`~lorank.geometry.BlockInverses`).
 
-    Near a solution this evens out what :class:`Counts` cannot: rows with hardly more observations than the rank, which see some
-    directions well and others not at all. Far from one it trusts those rows too much. The blocks are taken at the first point
-    and carried along, and taken anew where the singular vectors have turned by more than ``drift``.
+    Near a solution this converges faster than :class:`Counts`, in particular where rows have hardly more observations than the
+    rank. Far from a solution it overfits those rows. The blocks are computed at the first point, transformed to later ones, and
+    recomputed where the singular subspaces have rotated by more than ``drift``.
 
-    The weights of :class:`Counts` where a model has no blocks (:meth:`Problem.blocks`).
+    For models without blocks (:class:`~lorank.problems.capabilities.BlockPreconditioned`) the weights are those of
+    :class:`Counts`.
 
     Parameters
     ----------
     drift : float
-        The sine of the largest angle.
+        Sine of the largest angle, between 0 and 1.
 
     Examples
     --------
@@ -52,14 +53,14 @@ class Blocks:
 
 
 def block_inverses(problem: Problem, X: FixedRank, damping: np.ndarray | None = None) -> BlockInverses | None:
-    """The inverses of the problem's blocks at X plus a damping, in units of ``1 / operator_scale``; None where it has none.
+    """The inverses of the blocks at X plus a damping, in units of ``1 / operator_scale``; None for models without blocks.
 
     Parameters
     ----------
     problem : Problem
     X : FixedRank
     damping : (r,) array, optional
-        Added to the diagonal of each block, and a little more: rows with few measurements have singular ones.
+        Added to the diagonal of each block, with a small regularization for singular blocks.
     """
     blocks = problem.blocks(X) if supports(problem, BlockPreconditioned) else None
     if blocks is None:

@@ -1,4 +1,4 @@
-"""The metric of the ambient space: plain Riemannian gradient descent."""
+"""Euclidean metric of the ambient space."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..problems import Gradient
 
 @dataclass(frozen=True)
 class Canonical:
-    """``<Z, Y> = Re tr(Z^H Y)``.
+    """The Euclidean metric ``<Z, Y> = Re tr(Z^H Y)``.
 
     Examples
     --------

@@ -15,21 +15,20 @@ from ..problems.capabilities import HasCounts, supports
 
 @dataclass(frozen=True)
 class Counts:
-    """``L = diag(l)``, ``l = c + floor median(c)`` over its mean, c the numbers of observations of rows; R likewise.
+    """``L = diag(l)`` with ``l = c + floor median(c)`` divided by its mean, c the numbers of observations of rows; R likewise.
 
-    Where m entries are drawn with frequencies p_i q_j, ``E |A Z|^2 = m <P Z Q, Z>``: in this metric the misfit looks, on
-    average, alike in all directions, however uneven the frequencies. The floor bounds the steps of rows that were hardly
-    seen, of which one or two observations say little.
+    Where m entries are drawn with frequencies ``p_i q_j``, ``E |A Z|^2 = m <P Z Q, Z>``: in this metric the objective has the
+    same expected curvature in all directions. The floor bounds the steps of rows with few observations.
 
-    No weights where a model knows no counts (:meth:`Problem.counts`), or where they hardly differ. On uniform patterns, whose
-    counts differ by chance, the weights save about one iteration in ten.
+    Weights are the identity for models without counts (:class:`~lorank.problems.capabilities.HasCounts`) and for nearly equal
+    counts. On uniform patterns, whose counts differ by chance, they save about a tenth of the iterations.
 
     Parameters
     ----------
     floor : float
-        In medians of the counts.
+        Added to the counts, in units of their median.
     uneven : float
-        The smallest squared coefficient of variation of either side's counts that is worth the weights.
+        Squared coefficient of variation of the counts of either side below which no weights are used.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Policies for the paper's epsilon_t, which keeps the weights of rows with a small gradient away from zero.
+"""Policies for the paper's epsilon_t, which bounds the weights of rows with a small gradient from below.
 
-Every policy but ``Fixed`` scales with the data: if y is multiplied by c, epsilon is multiplied by c^2 and the iterates by c.
+All policies but ``Fixed`` are scale-invariant: if y is multiplied by c, epsilon is multiplied by c^2 and the iterates by c.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..problems import Gradient
 
 
 class Epsilon(Protocol):
-    """A policy: one number from the first gradient, one for each iteration from that and the gradient there.
+    """A policy: a number from the first gradient, and epsilon in each iteration from that number and the current gradient.
 
     Examples
     --------
@@ -25,9 +25,13 @@ class Epsilon(Protocol):
     RowColumn(epsilon=Fixed(value=0.001))
     """
 
-    def start(self, G: Gradient) -> float: ...
+    def start(self, G: Gradient) -> float:
+        """The number from the first gradient."""
+        ...
 
-    def at(self, G: Gradient, start: float) -> float: ...
+    def at(self, G: Gradient, start: float) -> float:
+        """epsilon_t at the gradient G."""
+        ...
 
 
 POLICY = with_methods("start", "at", what="a policy such as lorank.metrics.Median()")
@@ -35,11 +39,12 @@ POLICY = with_methods("start", "at", what="a policy such as lorank.metrics.Media
 
 @dataclass(frozen=True)
 class Fixed:
-    """A given number.
+    """A constant epsilon.
 
     Parameters
     ----------
     value : float
+        Positive, in units of squared gradient entries.
 
     Examples
     --------
@@ -62,12 +67,12 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Median:
-    """The median of the squared row and column norms of the first gradient (those that are not zero).
+    """The median of the nonzero squared row and column norms of the first gradient.
 
     Parameters
     ----------
     factor : float
-        On the median.
+        Factor on the median.
 
     Examples
     --------
@@ -95,11 +100,12 @@ class Median:
 
 @dataclass(frozen=True)
 class RelativeMax:
-    """``factor |G_0|_v^2``: relative to the largest row or column norm of the first gradient.
+    """``factor |G_0|_v^2``: relative to the largest squared row or column norm of the first gradient.
 
     Parameters
     ----------
     factor : float
+        Positive.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a metric is to a solver."""
+"""Protocol of metrics."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from ..problems import Gradient
 
 
 class Metric(Protocol):
-    """Turns gradients into weights; what it remembers between iterations travels with the solver's state.
+    """Weights of rows and columns as a function of the gradient; the memory of a metric is part of the state of the solver.
 
     Examples
     --------
-    Any object with these two methods is a metric; this one is :class:`Canonical`:
+    Any object with these two methods is a metric. It may list the capabilities that it needs in ``needs``. This one is
+    :class:`Canonical`:
 
     >>> import lorank as lr
     >>> class Plain:

@@ -1,4 +1,4 @@
-"""The paper's metric: rows and columns weighted by the norms that the gradient has there."""
+"""The paper's metric: rows and columns weighted by the norms of the gradient."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class RowColumn:
 
 
 def diagonal_weights(epsilon: float, row_squares: Array, col_squares: Array, X: FixedRank) -> Weights:
-    """Fourth roots of ``epsilon + squares``. Their products lie between sqrt(epsilon) and sqrt(epsilon + largest)."""
+    """Weights ``(epsilon + squares)^(1/4)``, whose products lie between sqrt(epsilon) and sqrt(epsilon + largest)."""
     backend, dtype = X.backend, X.real_dtype
     left = DiagonalWeight(backend.astype((epsilon + row_squares) ** 0.25, dtype))
-    right = left  # where G is Hermitian: one weight for both sides
+    right = left  # one weight for both sides of a Hermitian G
     if col_squares is not row_squares:
         right = DiagonalWeight(backend.astype((epsilon + col_squares) ** 0.25, dtype))
     largest = max(float(row_squares.max()), float(col_squares.max()))

@@ -1,4 +1,4 @@
-"""Shampoo's metric: what the gradients of all iterations so far add up to."""
+"""Metrics of Shampoo: sums of squared gradients over all iterations."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..problems import Gradient, MatrixProblem
 from .epsilon import POLICY, Epsilon, Median
 from .row_column import diagonal_weights
 
-FULL_LIMIT = 3000  # rows or columns; an eigendecomposition of that size takes seconds, each iteration
+FULL_LIMIT = 3000  # rows or columns; each iteration makes two eigendecompositions of that size
 
 
 @dataclass(frozen=True)
 class Shampoo:
-    """The diagonals of Shampoo's matrices, at any size: ``L_t = eps I + sum_i diag(G_i G_i^H)``, ``R_t`` likewise.
+    """Diagonal Shampoo, for any size: ``L_t = eps I + sum_i diag(G_i G_i^H)``, ``R_t`` likewise.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class FullShampoo:
     epsilon : Epsilon
         The policy for eps.
     limit : int
-        The most rows and columns.
+        Largest number of rows and columns.
 
     Examples
     --------
@@ -99,14 +99,14 @@ class FullShampoo:
         rows, cols = rows + by_rows, cols + by_cols
         epsilon = self.epsilon.at(G, start)
         (left, largest_left), (right, largest_right) = (_fourth_root(a, epsilon, G.X) for a in (rows, cols))
-        # As for the diagonal one, low is the bound that epsilon gives. The smallest weight of an iteration grows with what is
-        # summed up, and a constant step would grow with it.
+        # As for the diagonal metric, low is the bound by epsilon: the smallest weight grows over the iterations, and a constant
+        # step would grow with it.
         low = float(np.sqrt(epsilon))
         return Weights(left, right, low, largest_left * largest_right), (start, rows, cols)
 
 
 def _fourth_root(a: np.ndarray, epsilon: float, X: FixedRank) -> tuple[DenseWeight, float]:
-    """``(epsilon I + a)^(1/4)`` with its inverse, and its largest eigenvalue; computed by NumPy for every backend."""
+    """``(epsilon I + a)^(1/4)`` with its inverse, and its largest eigenvalue; computed with NumPy for all backends."""
     values, vectors = np.linalg.eigh(a)
     roots = (epsilon + np.maximum(values, 0)) ** 0.25
     w, inverse = ((vectors * d) @ vectors.conj().T for d in (roots, 1 / roots))

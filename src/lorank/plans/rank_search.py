@@ -56,7 +56,7 @@ def find_rank(problem: Problem, tol: float, rng: np.random.Generator) -> Found:
             top = max((k for k in range(1, min(problem.shape) + 1) if kept.m >= ROOM * kept.dof(k)), default=1)
             X = Spectral(tol=1e-2, restarts=2)(kept, 1, rng)
             while True:
-                X = fit(kept, X, settle=10, max_steps=200, tol=tol, fall=0.9)
+                X = fit(kept, X, stall_window=10, max_iter=200, tol=tol, stall_ratio=0.9)
                 G = kept.gradient(X)
                 misfit = G.residual_norm / kept.y_norm
                 error = math.nan if held is None else held.objective_root(X, G.objective) / (held.y_norm or 1.0)

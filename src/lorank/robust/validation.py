@@ -54,7 +54,7 @@ def doubts(problem: Completion, X: FixedRank, limit: float, *, noisy: bool, sear
         kept, held = part.split(np.random.default_rng(0), HELD)
     except ValueError:  # too few to hold any back
         return ""
-    found = fit(kept, X, 5, STEPS, fall=0.98)
+    found = fit(kept, X, 5, STEPS, stall_ratio=0.98)
     before, (now, typical, data) = _sizes(part, X)[0], _sizes(held, found)
     inflation = now / before * (fitting - dof) / fitting if before > 0 else 1.0
     data = data or 1.0

@@ -1,4 +1,4 @@
-"""Solvers: one loop, one algorithm per file."""
+"""Optimization algorithms, one per file; :func:`lorank.loop.runner.run` iterates them."""
 
 from .als import ALS
 from .gauss_newton import GaussNewton

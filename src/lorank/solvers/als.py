@@ -1,4 +1,4 @@
-"""Alternating least squares without a penalty, for exact data: all rows at once, then all columns."""
+"""Alternating least squares (ALS) without a penalty, for data without noise."""
 
 from __future__ import annotations
 
@@ -20,24 +20,22 @@ BELOW_TWO = Expected("lie between 0 and 2", lambda value: POSITIVE.holds(value) 
 
 @dataclass(frozen=True)
 class ALS(Solver):
-    """Sweeps of alternating least squares: each row fitted to its observations with the columns' factor held fixed, then each
-    column with the rows' factor held fixed.
+    """Alternating least squares: fit all rows with the factor of the columns fixed, then all columns.
 
-    A sweep costs two gradients, and ``r^2`` operations an observation for the normal equations. Where observations are many
-    for each row and column it divides the error by four or more, however uneven their numbers and whatever the condition
-    number of the matrix; where they are few, :class:`RCG` is faster and surer.
+    An iteration costs two gradients and ``r^2`` operations per observation for the normal equations. With many observations for
+    each row and column it divides the error by four or more, independently of their distribution and of the condition number of
+    the matrix; with few, :class:`RCG` is faster and more reliable.
 
-    Rows move by corrections, ``- (B + damping)^-1 G V``: B may be rounded to single precision and rows may have fewer
-    observations than the rank, and still the data's own digits decide where this ends. Noisy data want a penalty:
-    :class:`RegularizedALS`.
+    Rows are corrected by ``- (B + damping)^-1 G V``, with B the normal equations. B is computed in single precision; the
+    accuracy of the limit is that of G. For noisy data use the penalized :class:`~lorank.factorization.als.RegularizedALS`.
 
     Parameters
     ----------
     damping : float
-        Added to the normal equations, as a share of what they are on average.
+        Added to the normal equations, relative to their mean diagonal.
     relaxation : float
-        Corrections are taken so many times: 1 fits rows and columns, a little more goes beyond. Where a sweep leaves a share of
-        q of the error, ``2 / (1 + sqrt(1 - q))`` leaves one of ``relaxation - 1`` (successive overrelaxation).
+        Factor on corrections, between 0 and 2; values above 1 overrelax. Where an iteration with factor 1 leaves a share q of
+        the error, ``2 / (1 + sqrt(1 - q))`` leaves a share of that minus 1 (successive overrelaxation).
 
     Examples
     --------
@@ -63,11 +61,11 @@ class ALS(Solver):
         return state.next(problem, self.moved(problem, state.X, state.gradient.GV), 1.0)
 
     def moved(self, problem: Completion, X: FixedRank, slope: Array) -> FixedRank:
-        """X after a sweep, ``slope`` being ``G V`` there."""
+        """X after one iteration; ``slope`` is ``G V`` at X."""
         backend = problem.backend
         left = X.U * X.s - self._correction(problem, 0, X.V, slope)
         U, k = backend.qr(left)
-        right = backend.product(X.V, k.conj().T)  # X = U right^H now
+        right = backend.product(X.V, k.conj().T)  # X = U right^H
         ones = backend.asarray(np.ones(X.rank, X.real_dtype))
         slope, _ = problem.observations.gradient_cols(U, ones, right)
         V, k = backend.qr(right - self._correction(problem, 1, U, slope))
@@ -75,7 +73,7 @@ class ALS(Solver):
         return FixedRank(backend.product(U, p), s, backend.product(V, q), backend)
 
     def _correction(self, problem: Completion, side: int, other: Array, slope: Array) -> Array:
-        """``slope B^-1`` row by row, B the sums of ``w f^H f`` over the observed rows f of the other side's factor."""
+        """``slope_i B_i^-1`` for each row i, with ``B_i = sum w f^H f`` over the observed rows f of the other factor."""
         backend, single = problem.backend, np.dtype(np.complex64 if problem.dtype.kind == "c" else np.float32)
         other, slope = (backend.astype(a, single) for a in (other, slope))
         found = backend.astype(problem.solve_blocks(side, other, self.damping * problem.operator_scale, slope), problem.dtype)

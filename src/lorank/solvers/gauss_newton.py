@@ -1,4 +1,4 @@
-"""Gauss-Newton on the fixed-rank manifold."""
+"""Gauss-Newton method with Levenberg-Marquardt damping on the manifold of fixed-rank matrices."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from .tangent_system import Damping, TangentSystem
 
 @dataclass(frozen=True)
 class GaussNewtonState:
-    """The damping in units of the operator_scale."""
+    """Levenberg-Marquardt damping in units of the operator scale."""
 
     damping: float = 0.0
 
 
-MOST = 1e30  # damping: a step is zero long before, and single precision holds no more than 1e38
+MAX_DAMPING = 1e30  # steps vanish long before; float32 ends at 1e38
 
 
 @dataclass(frozen=True)
 class GaussNewton(Solver):
-    """Each step minimises the misfit ``|A (X + xi) - y|`` over the whole tangent space, by conjugate gradients inside.
+    """Gauss-Newton: each step minimizes ``|A (X + xi) - y|`` over the tangent vectors xi, by conjugate gradients.
 
-    Near a solution that fits the data each step squares the error, however few the measurements and however ill-conditioned X.
-    Where a step makes the misfit larger it is damped (Levenberg and Marquardt) until it does not.
+    Near a solution that fits the data convergence is quadratic, for ill-conditioned X and few measurements as well. Steps that
+    would increase the objective are damped (Levenberg-Marquardt).
 
     Parameters
     ----------
     tol : float
-        Accuracy of the inner solution.
-    max_steps : int
-        The most inner steps.
+        Relative accuracy of the conjugate gradients.
+    inner_max_iter : int
+        Largest number of conjugate gradient steps.
     tries : int
-        Dampings to try in one step before X is left as it is.
+        Number of dampings to try in one iteration; X is unchanged where all fail.
 
     Examples
     --------
@@ -48,14 +48,14 @@ class GaussNewton(Solver):
     """
 
     tol: float = 1e-3
-    max_steps: int = 300
+    inner_max_iter: int = 300
     tries: int = 3
 
     needs: ClassVar[tuple[type, ...]] = (MatrixProblem,)
     default_start: ClassVar[str] = "staged"
 
     def __post_init__(self) -> None:
-        check_parameters(self, tol=SHARE, max_steps=whole(1), tries=whole(1))
+        check_parameters(self, tol=SHARE, inner_max_iter=whole(1), tries=whole(1))
 
     def start(self, problem: MatrixProblem, state: State) -> GaussNewtonState:
         return GaussNewtonState()
@@ -65,9 +65,9 @@ class GaussNewton(Solver):
         rhs, local = -riemannian_gradient(X, state.gradient, Weights()), state.gradient.quadratic_model()
         for _ in range(self.tries):
             system = TangentSystem(local, X, Damping.constant(X, damping * local.operator_scale), state.gradient.curvature)
-            xi, _ = system.solve(rhs, tol=self.tol, max_steps=self.max_steps)
+            xi, _ = system.solve(rhs, tol=self.tol, max_iter=self.inner_max_iter)
             new = state.next(problem, retract(xi, 1.0), 1.0)
             if new.residual < state.residual:
                 return new.with_memory(GaussNewtonState(damping / 10 if damping > 1e-4 else 0.0))
-            damping = min(max(10 * damping, 1e-3), MOST)
+            damping = min(max(10 * damping, 1e-3), MAX_DAMPING)
         return replace(state, iteration=state.iteration + 1, memory=GaussNewtonState(damping))

@@ -1,6 +1,6 @@
-"""Iterative hard thresholding: a full gradient step, then the best approximation of rank r.
+"""Iterative hard thresholding (IHT, NIHT): a step along the full gradient, then a truncated SVD.
 
-``X_t - alpha G`` is a sparse plus a low-rank matrix; its truncated SVD is found from products with it.
+``X_t - alpha G`` is a sparse plus a low-rank matrix, whose truncated SVD is computed from products with thin matrices.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from .safeguard import SAFEGUARD, UNGUARDED, GuardedState, Safeguard, Trust
 
 
 class Coordinates:
-    """``Y = L^(1/2) X R^(1/2)``, in which the metric ``<L Z R, Z>`` is the plain one: there the best approximation is a
-    truncated SVD, and the gradient is ``L^(-1/2) G R^(-1/2)``. Without weights, X and G themselves.
+    """Coordinates ``Y = L^(1/2) X R^(1/2)`` in which the metric ``<L Z R, Z>`` is Euclidean.
+
+    There the best approximation is a truncated SVD and the gradient is ``L^(-1/2) G R^(-1/2)``.
     """
 
     def __init__(self, X: FixedRank, G: Gradient, weights: Weights) -> None:
@@ -34,10 +35,11 @@ class Coordinates:
         self.X = X if self.plain else self._scaled(X, 1)
 
     def out(self, left: Array, right: Array) -> tuple[Array, Array]:
-        """Factors of a matrix in these coordinates as those of the matrix itself."""
+        """Factors of a matrix in these coordinates, as factors of the matrix in the original ones."""
         return _by(left, self.left, -1), _by(right, self.right, -1)
 
     def back(self, Y: FixedRank) -> FixedRank:
+        """A point of these coordinates in the original ones."""
         return Y if self.plain else self._scaled(Y, -1)
 
     def _scaled(self, X: FixedRank, power: int) -> FixedRank:
@@ -52,7 +54,7 @@ class Coordinates:
 
     @property
     def along(self) -> Array:
-        """``G^H U``."""
+        """``G^H U`` in these coordinates."""
         return self.G.GhU if self.plain else self.adjoint_times(self.X.U)
 
 
@@ -66,8 +68,8 @@ def _root(weight: Any) -> Array | None:
 
 def _refusal(weights: Any) -> ValueError:
     return ValueError(
-        "hard thresholding takes metrics that weigh each row and column by one number, such as lorank.metrics.Counts(): this "
-        f"one has {type(weights).__name__}"
+        "hard thresholding needs a metric with diagonal weights, such as lorank.metrics.Counts(): this one has "
+        f"{type(weights).__name__}"
     )
 
 
@@ -77,18 +79,19 @@ def _by(a: Array, root: Array | None, power: int) -> Array:
 
 @dataclass(frozen=True)
 class IHT(Solver):
-    """``X_{t+1} = H_r(X_t - alpha G_t)`` with a constant step ``alpha = factor / operator_scale``.
+    """``X_{t+1} = H_r(X_t - alpha G_t)`` with the constant step ``alpha = factor / operator_scale``.
 
     Parameters
     ----------
     factor : float
+        Step in units of 1 / operator_scale.
     accuracy : float
-        Of the truncated SVD, relative to the length of the step.
+        Accuracy of the truncated SVD, relative to the length of the step.
     safeguard : Safeguard or None
-        Shortens steps after which the residual grows (fallbacks are not used here).
+        Backtracking; its fallbacks are not used. None takes every step in full.
     metric : Metric
-        In which steps are steepest and approximations best: :class:`~lorank.metrics.Counts` where some rows and columns were
-        seen much more often than others. One that weighs each row and column by a number.
+        Metric of the gradient and of the approximation, with diagonal weights: :class:`~lorank.metrics.Counts` for unevenly
+        sampled rows and columns. By default Euclidean.
 
     Examples
     --------
@@ -129,21 +132,20 @@ class IHT(Solver):
 
 @dataclass(frozen=True)
 class NIHT(IHT):
-    """Normalised IHT: the exact step along G projected on the column space of X_t (Tanner and Wei).
+    """Normalized IHT: the exact step along G projected onto the column space of X_t (Tanner and Wei).
 
-    ``alpha = |U U^H G|^2 / |A(U U^H G)|^2``. With ``metric=Counts()`` all of it happens in coordinates in which rows and
-    columns that were seen more often weigh more; the default is the published method.
+    ``alpha = |U U^H G|^2 / |A(U U^H G)|^2``. The default metric gives the published method.
 
     Parameters
     ----------
     factor : float
-        On that step.
+        Factor on that step.
     accuracy : float
-        Of the truncated SVD, relative to the length of the step.
+        Accuracy of the truncated SVD, relative to the length of the step.
     safeguard : Safeguard or None
-        Shortens steps after which the residual grows (fallbacks are not used here).
+        Backtracking; its fallbacks are not used. None takes every step in full.
     metric : Metric
-        In which steps are steepest and approximations best, as for :class:`IHT`.
+        As for :class:`IHT`.
 
     Examples
     --------
@@ -165,7 +167,7 @@ class NIHT(IHT):
 
 
 def hard_threshold(at: Coordinates, alpha: float, accuracy: float) -> FixedRank:
-    """``H_r(X - alpha G)``, from the products of X and G with thin matrices, starting at X's own singular vectors."""
+    """``H_r(X - alpha G)``, with the singular vectors of X as initial vectors of the truncated SVD."""
     X, backend = at.X, at.X.backend
     gram, product = backend.gram, backend.product
 

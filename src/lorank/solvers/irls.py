@@ -1,4 +1,4 @@
-"""IRLS: the rank made smooth, and the smoothing lowered step by step."""
+"""Iteratively reweighted least squares (IRLS) for the smoothed log-determinant."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..problems.capabilities import HasWeights, TightFrame, supports
 from .tangent_system import Damping, TangentSystem
 
 NOTE_EVERY = 40  # iterations between notes on the same number of active directions
-FREE = 0.1  # a direction whose damping is this share of the operator_scale is as good as undamped
+FREE = 0.1  # damping relative to the operator scale below which a direction counts as undamped
 
 
 @dataclass(frozen=True)
@@ -37,30 +37,31 @@ class IRLSState:
 
 @dataclass(frozen=True)
 class IRLS(Solver):
-    """Reweighted least squares for the smoothed log-determinant, with a smoothing epsilon that falls slowly.
+    """Iteratively reweighted least squares for the smoothed log-determinant, with a slowly decreasing smoothing epsilon.
 
-    ``sum log max(s_i, epsilon)`` counts the singular values above epsilon. It is majorised by a quadratic with the weights
-    ``1 / (s_i s_j)``, every s at least epsilon; its minimiser among the matrices that fit the data is ``xi + A*(y - A xi)``
-    with xi in the tangent space at X, a damped least squares problem there. While epsilon is large only the strongest
-    directions can move; the others are freed one after the other as it falls, each before noise or a few loud rows can take
-    its place. That it falls slowly is what gets through where a jump ends in a local minimum: with ``rate=0.95`` problems with
-    1.5 measurements per degree of freedom are solved, with epsilon at the first singular value beyond the rank hardly those
-    with 2.
+    ``sum log max(s_i, epsilon)``, a smooth surrogate of the rank, is majorized by a quadratic with weights ``1 / (s_i s_j)``,
+    every s at least epsilon. Its minimizer among the matrices that fit the data is ``xi + A*(y - A xi)``, with xi the solution
+    of a damped least squares problem on the tangent space at X. While epsilon is large, only the strongest directions are
+    undamped; as it decreases, the others follow one by one. A slow decrease avoids local minima: with ``rate=0.95`` problems
+    with 1.5 measurements per degree of freedom are solved.
 
-    Begins from scratch, at the leading singular pairs of ``A* y``; the start's point is not used. It brings X near the
-    solution, and is finished (``state.finished``) when no direction is damped any more: :class:`GaussNewton` then converges
-    fast. Notes in the history report the number of directions above epsilon.
+    The iteration starts at the leading singular pairs of ``A* y`` and ignores the initial point. It ends near the solution
+    (``state.finished``), when no direction is damped any more; :class:`GaussNewton` then converges fast. Notes in the history
+    report the number of directions above epsilon.
 
     Parameters
     ----------
     rate : float
-        The factor on epsilon from one step to the next.
-    tol, max_steps : float, int
-        Accuracy and number of the inner conjugate gradient steps.
+        Factor on epsilon in each iteration.
+    tol : float
+        Relative accuracy of the inner conjugate gradients.
+    inner_max_iter : int
+        Largest number of inner conjugate gradient steps.
     extra : int
-        Directions beyond the rank that take part; X is without them. What a few rows insist on goes there instead of bending X.
+        Additional directions beyond the rank, which absorb single large rows; X is returned without them.
     window : int
-        Ends when epsilon has not fallen by a tenth in so many steps: noise, or a matrix of higher rank.
+        Iterations within which epsilon must decrease by a tenth; otherwise the iteration is finished, because of noise or a
+        matrix of higher rank.
 
     Examples
     --------
@@ -73,20 +74,20 @@ class IRLS(Solver):
 
     rate: float = 0.95
     tol: float = 1e-2
-    max_steps: int = 100
+    inner_max_iter: int = 100
     extra: int = 2
     window: int = 12
 
     needs: ClassVar[tuple[type, ...]] = (MatrixProblem, TightFrame)
 
     def __post_init__(self) -> None:
-        check_parameters(self, rate=SHARE, tol=SHARE, max_steps=whole(1), extra=whole(0), window=whole(1))
+        check_parameters(self, rate=SHARE, tol=SHARE, inner_max_iter=whole(1), extra=whole(0), window=whole(1))
 
     def start(self, problem: MatrixProblem, state: State) -> IRLSState:
         if state.X.rank >= min(problem.shape):
             raise ValueError(
-                f"IRLS looks at the first singular value beyond the rank, and a {problem.shape[0]} x {problem.shape[1]} "
-                f"matrix has none beyond {state.X.rank}: lower the rank or use another solver"
+                f"IRLS needs a rank below {min(problem.shape)}, the smaller side of the matrix: got {state.X.rank}; lower the "
+                "rank or use another solver"
             )
         return IRLSState(float("inf"), noted_at=state.iteration)
 
@@ -111,16 +112,16 @@ class IRLS(Solver):
         return replace(new, note=note, restarted=True) if notes else new
 
     def _smoothed(self, problem: MatrixProblem, X: FixedRank, epsilon: float) -> Tangent:
-        """The tangent part of the next iterate: ``|A xi - y|^2`` with each direction damped as its weight says."""
+        """The tangent part of the next iterate: the minimizer of ``|A xi - y|^2`` plus the weighted penalty."""
         c = _frame_constant(problem)
         s = np.maximum(X.backend.small(X.s).astype(float), 1.001 * epsilon)
         core, side = epsilon**2 / (np.outer(s, s) - epsilon**2), epsilon / (s - epsilon)
         system = TangentSystem(problem, X, Damping(_like(X, c * core), _like(X, c * side)))
         here = Tangent(X, np.diag(X.backend.small(X.s)).astype(X.dtype), 0 * X.U, 0 * X.V)
-        return system.solve(system.pull_back(problem.y), here, tol=self.tol, max_steps=self.max_steps)[0]
+        return system.solve(system.pull_back(problem.y), here, tol=self.tol, max_iter=self.inner_max_iter)[0]
 
     def _lower(self, s: Array, epsilon: float, problem: MatrixProblem) -> tuple[float, int]:
-        """The next epsilon, and how many singular values stand well above it."""
+        """The next epsilon, and the number of singular values above three times that."""
         if not np.isfinite(epsilon):
             return float(s[-1]), 0
         above = s[s > epsilon]
@@ -128,13 +129,13 @@ class IRLS(Solver):
         if len(above) < len(s) and (
             not len(above) or epsilon < FREE * problem.operator_scale / _frame_constant(problem) * above[-1]
         ):
-            lower = min(lower, 1.05 * float(s[len(above)]))  # nothing happens before the next direction is reached
+            lower = min(lower, 1.05 * float(s[len(above)]))  # skip values of epsilon at which no direction is freed
         epsilon = max(lower, float(s[-1]))
         return epsilon, int((s > 3 * epsilon).sum())
 
 
 def _leading(problem: MatrixProblem, xi: Tangent | None, count: int) -> FixedRank:
-    """The leading singular triples of ``xi + A*(y - A xi)``, beginning from where xi stands."""
+    """The leading singular triples of ``xi + A*(y - A xi)``; without xi those of ``A* y / c``."""
     backend, c = problem.backend, _frame_constant(problem)
     rng = np.random.default_rng(count)
     if xi is None:
@@ -144,7 +145,7 @@ def _leading(problem: MatrixProblem, xi: Tangent | None, count: int) -> FixedRan
     left, right = xi.factors()
     rest, adjoint_rest = problem.products((problem.y - problem.forward(left, right)) / c)
     more = min(count + 3, *problem.shape) - xi.X.rank
-    # Through the operator once, so that rows and columns without data stay zero.
+    # One product with the adjoint keeps rows and columns without data zero.
     start = backend.concat([xi.X.V, adjoint_rest(backend.random_normal(rng, (problem.shape[0], more), problem.dtype))])
 
     def times_sum(v: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Riemannian conjugate gradients in a metric."""
+"""Riemannian nonlinear conjugate gradients in a metric."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..problems import Gradient, Problem
 from .safeguard import SAFEGUARD, Safeguard, Trust
 
 _COSINE = Expected(
-    "be a number, at most 1 (-inf never starts again)",
+    "be a number, at most 1 (-inf never restarts)",
     lambda value: isinstance(value, Real) and not isinstance(value, bool) and value <= 1,
 )
 
 
 class Reweighting(Protocol):
-    """Weights of the measurements, chosen anew at each point."""
+    """Weights of the measurements as a function of the iterate."""
 
     def __call__(self, problem: Problem, state: State) -> Vector:
         """A vector of positive numbers, one per measurement."""
@@ -32,7 +32,7 @@ class Reweighting(Protocol):
 
 @dataclass(frozen=True)
 class RCGState:
-    """What RCG carries along: the metric's memory, the last gradient with its slope, and the last direction."""
+    """State of the metric and of the safeguard, the previous gradient with its slope, and the previous direction."""
 
     metric: Any
     trust: Trust
@@ -43,19 +43,19 @@ class RCGState:
 
 @dataclass(frozen=True)
 class RCG(Solver):
-    """Conjugate gradients: Polak and Ribiere's direction, never against the gradient, and the exact step along it.
+    """Nonlinear conjugate gradients: the Polak-Ribiere+ direction and the exact step along it.
 
     Parameters
     ----------
     metric : Metric
+        By default Euclidean.
     restart : float
-        Start again from the gradient where the direction, length for length, descends less than this share of what the
-        gradient does (the cosine of their angle, in the canonical metric).
+        Restart from the gradient where the cosine of the angle between direction and negative gradient is below this; -inf
+        never restarts.
     safeguard : Safeguard
-        Shortens steps after which the residual grows (its fallbacks are not used here).
+        Backtracking; its fallbacks are not used.
     reweighting : Reweighting, optional
-        Weights of the measurements, chosen anew in each step; by default those of the problem. :class:`Fisher`'s are for phase
-        retrieval.
+        Weights of the measurements in each iteration, such as :class:`~lorank.phase.Fisher`; by default those of the problem.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class RCG(Solver):
         return new.with_memory(replace(moved, trust=trust))
 
     def move(self, X: Any, G: Gradient, memory: RCGState) -> tuple[float, RCGState]:
-        """The exact step at X for a misfit with the gradient G, and the memory with the direction that it is along."""
+        """The exact step at X for an objective with gradient G, and the state with its direction."""
         X.manifold.prepare(X, G, [xi for xi in (memory.gradient, memory.direction) if xi is not None])
         weights, metric = self.metric.weights(G, memory.metric)
         xi = X.manifold.gradient(X, G, weights)
@@ -106,14 +106,14 @@ class RCG(Solver):
         return -downhill / energy if energy > 0 else 0.0, RCGState(metric, memory.trust, xi, slope, direction)
 
     def _gradient(self, problem: Problem, state: State) -> Gradient:
-        """The gradient, with the measurements weighted where that is asked for."""
+        """The gradient, reweighted if the solver has a reweighting."""
         return state.gradient if self.reweighting is None else state.gradient.weighted(self.reweighting(problem, state))
 
     def _direction(self, xi: Tangent, slope: float, memory: RCGState, X: Any, G: Any) -> tuple[Tangent, float]:
-        """``-xi + beta T(d)`` and the slope along it, by products with G alone: ``<xi, z>`` in the metric is ``<G, z>``."""
+        """``-xi + beta T(d)`` and the slope along it. Inner products ``<xi, z>`` in the metric are computed as ``<G, z>``."""
         if memory.gradient is None or memory.direction is None or min(slope, memory.slope) <= 0:
             return -xi, -slope
-        transport = X.manifold.transport(memory.gradient.X, X)  # gradient and direction have the same foot
+        transport = X.manifold.transport(memory.gradient.X, X)  # gradient and direction belong to the same point
         beta = (slope - transport.slope(memory.gradient, G)) / memory.slope
         if not beta > 0:
             return -xi, -slope

@@ -1,6 +1,7 @@
-"""Riemannian gradient descent in a metric. PRGD, RGD and Shampoo are compositions of it.
+"""Riemannian gradient descent in a metric: the paper's Algorithm 1.
 
-The paper's Algorithm 1 is :meth:`RGD.step` with the metric :class:`~lorank.metrics.RowColumn`.
+Algorithm 1 is :meth:`RGD.step` with the metric :class:`~lorank.metrics.RowColumn`. PRGD, RGD and Shampoo differ in the metric
+only.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ class RGD(Solver):
     Parameters
     ----------
     metric : Metric
-        ``Canonical()`` gives RGD, ``RowColumn()`` PRGD, ``Shampoo()`` Shampoo.
+        ``Canonical()``, the default, gives RGD, ``RowColumn()`` PRGD, ``Shampoo()`` Shampoo.
     step_rule : StepRule
-        ``Constant(factor)``, ``Exact(relaxation)``, ``Polyak(factor)``, ``Theory()``.
+        ``Constant(factor)``, the default, ``Exact(relaxation)``, ``Polyak(factor)`` or ``Theory()``.
     safeguard : Safeguard or None
-        None takes every step as the rule says.
+        Backtracking; None takes every step in full.
 
     Examples
     --------
@@ -57,6 +58,6 @@ class RGD(Solver):
         xi = X.manifold.gradient(X, G, weights)  # P~_T(L^-1/4 G R^-1/4)
         guard = self.safeguard or UNGUARDED
         alpha = guard.rule(self.step_rule, memory.trust)(problem, xi, G, weights)  # alpha_t
-        # X_{t+1} = H_r(X_t - alpha_t xi), with a shorter alpha_t where the safeguard asks for it
+        # X_{t+1} = H_r(X_t - alpha_t xi), with a smaller alpha_t where the safeguard rejects it
         new, trust = guard.advance(problem, state, memory.trust, alpha, lambda alpha: X.manifold.retract(xi, -alpha))
         return new.with_memory(GuardedState(metric, trust))

@@ -1,4 +1,4 @@
-"""What keeps steps that nobody tuned from going wrong."""
+"""Backtracking safeguard for untuned step sizes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,20 @@ from ..problems import Problem
 
 @dataclass(frozen=True)
 class Trust:
-    """The safeguard's memory: the best residual, the stage, and for that stage how much of a step to take, how long ago the
-    best residual was, and how many steps were rejected.
+    """State of the safeguard.
+
+    Attributes
+    ----------
+    best : float
+        Smallest residual so far.
+    stage : int
+        0 for the step rule of the solver, k for the k-th fallback.
+    fraction : float
+        Share of the step to try first.
+    waited : int
+        Iterations since the smallest residual.
+    rejected : int
+        Rejected steps in this stage.
     """
 
     best: float
@@ -29,7 +41,7 @@ class Trust:
 
 @dataclass(frozen=True)
 class GuardedState:
-    """What a guarded solver with a metric carries from one iteration to the next: the metric's memory and the safeguard's."""
+    """State of a solver with a metric and a safeguard: the states of both."""
 
     metric: Any
     trust: Trust
@@ -37,17 +49,17 @@ class GuardedState:
 
 @dataclass(frozen=True)
 class Fallback:
-    """Another step rule, with the growth that it is allowed and the patience it is given.
+    """Step rule that a safeguard switches to.
 
     Parameters
     ----------
     rule : StepRule
     growth : float
-        How far the residual may rise above the best so far.
+        Accept a residual of at most ``growth`` times the best so far.
     patience : int or inf
-        Iterations without a new best before the next fallback takes over.
+        Iterations without a new best residual before the next fallback is used.
     rejections : int or inf
-        Rejected steps before it does.
+        Rejected steps before the next fallback is used.
 
     Examples
     --------
@@ -77,27 +89,27 @@ FALLBACKS = (Fallback(Polyak(0.7), 10.0, 20, 10), Fallback(Exact(0.9), 1.05, mat
 
 @dataclass(frozen=True)
 class Safeguard:
-    """Backs off when the residual grows, and tries other step rules when one leads nowhere.
+    """Nonmonotone backtracking, with other step rules as fallbacks.
 
-    A residual may rise a little above the best so far: on spiky gradients the way down leads over small hills, and a monotone
-    rule would never leave the valley. More than that, and the step is halved until it fits; later ones grow back slowly. After
-    ``rejections`` such steps, or ``patience`` iterations without a new best residual, the next rule takes over for good.
+    A step is accepted where the residual rises at most slightly above the best so far: on gradients with a few large rows a
+    monotone rule may get stuck. Otherwise it is shortened, and later steps grow back slowly. After ``rejections`` rejected
+    steps, or ``patience`` iterations without a new best residual, the next fallback replaces the step rule permanently.
 
     Parameters
     ----------
     growth : float
         Accept a residual of at most ``growth`` times the best so far, or at most the current one.
     patience : int
-        Iterations without a new best before the first fallback takes over.
+        Iterations without a new best residual before the first fallback is used.
     rejections : int
-        Rejected steps before the first fallback takes over.
+        Rejected steps before the first fallback is used.
     fallbacks : tuple of Fallback
-        Polyak's step walks over larger hills and gets through badly scaled data; the exact step, slower and surer, settles
-        what noise keeps Polyak's from settling.
+        By default Polyak's step, which tolerates a growing residual on badly scaled data, then the exact step, which converges
+        on noisy data.
     shrink, regrow : float
-        Factors on the step after a rejection, and after a success (never beyond the rule's own step).
+        Factors on the step after a rejection and after a success; the step of the rule is never exceeded.
     max_rejections : int
-        Rejections in one iteration before the step is taken as it is.
+        Rejections in one iteration, after which the step is taken.
 
     Examples
     --------
@@ -130,7 +142,7 @@ class Safeguard:
         )
 
     def __repr__(self) -> str:
-        """Only what differs from the defaults."""
+        """The parameters that differ from their defaults."""
         changed = [f"{f.name}={v!r}" for f in fields(self) if (v := getattr(self, f.name)) != f.default]
         return f"Safeguard({', '.join(changed)})"
 
@@ -162,4 +174,4 @@ class Safeguard:
 
 
 SAFEGUARD = instance(Safeguard, "a safeguard such as lorank.solvers.Safeguard(growth=1.05)")
-UNGUARDED = Safeguard(growth=math.inf, fallbacks=(), max_rejections=1)  # takes every step as the rule says
+UNGUARDED = Safeguard(growth=math.inf, fallbacks=(), max_rejections=1)  # takes every step in full

@@ -82,7 +82,7 @@ class TangentSystem:
         left, right = X.backend.minus(xi.Up, X.U, -xi.M), X.backend.minus(xi.Vp, X.V, -xi.M.conj().T)  # xi V and xi^H U
         return self._inverses.solve(X, left, right)
 
-    def solve(self, rhs: Tangent, xi: Tangent | None = None, *, tol: float = 1e-2, max_steps: int = 300) -> tuple[Tangent, int]:
+    def solve(self, rhs: Tangent, xi: Tangent | None = None, *, tol: float = 1e-2, max_iter: int = 300) -> tuple[Tangent, int]:
         """The solution of ``apply(xi) = rhs`` and the number of conjugate gradient steps.
 
         Parameters
@@ -92,7 +92,7 @@ class TangentSystem:
             Initial value, by default zero.
         tol : float
             Reduction of the residual in the norm of the preconditioner.
-        max_steps : int
+        max_iter : int
             Largest number of steps.
         """
         left = rhs if xi is None else rhs + -self.apply(xi)
@@ -100,7 +100,7 @@ class TangentSystem:
         z = direction = self.precondition(left)
         size = first = inner(left, z)
         count = 0
-        while count < max_steps and size > tol**2 * first:
+        while count < max_iter and size > tol**2 * first:
             image = self.apply(direction)
             curvature = inner(direction, image)
             if not curvature > 0:  # rounding, or a zero residual

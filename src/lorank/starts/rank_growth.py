@@ -18,15 +18,17 @@ from .spectral import leading, trimmed_pairs
 DOMINANT_BELOW = 0.7  # relative residual: a rank-1 fit above it explains less than half of the data
 
 
-def fit(problem: Problem, X: FixedRank, settle: int, max_steps: int, *, tol: float = 0.0, fall: float = 0.9) -> FixedRank:
-    """X after at most ``max_steps`` conjugate gradient steps at its rank.
+def fit(
+    problem: Problem, X: FixedRank, stall_window: int, max_iter: int, *, tol: float = 0.0, stall_ratio: float = 0.9
+) -> FixedRank:
+    """X after at most ``max_iter`` conjugate gradient steps at its rank.
 
-    They stop when ``settle`` steps leave more than ``fall`` of the residual, or the relative residual is below ``tol`` or
-    rounding.
+    They stop when ``stall_window`` steps leave more than ``stall_ratio`` of the residual, or the relative residual is below
+    ``tol`` or rounding.
     """
     tol = max(tol, 100 * float(np.finfo(X.dtype).eps))
     return run(
-        problem, RCG(Counts()), X, RelativeResidual(tol) | Slowdown(max(settle, 1), fall) | Iterations(max_steps)
+        problem, RCG(Counts()), X, RelativeResidual(tol) | Slowdown(max(stall_window, 1), stall_ratio) | Iterations(max_iter)
     ).point()
 
 

@@ -39,7 +39,7 @@ class Staged:
 
     Parameters
     ----------
-    iterations : int
+    inner_max_iter : int
         Conjugate gradient steps at rank 1, used where the model has no rank-1 approximation of its own, or its rows and columns
         differ much in size.
 
@@ -47,16 +47,16 @@ class Staged:
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> lr.solve(problem, rank=2, start=lr.starts.Staged(iterations=5)).converged
+    >>> lr.solve(problem, rank=2, start=lr.starts.Staged(inner_max_iter=5)).converged
     True
     """
 
-    iterations: int = 3
+    inner_max_iter: int = 3
 
     needs: ClassVar[tuple[type, ...]] = (FixedRankManifold,)
 
     def __post_init__(self) -> None:
-        check_parameters(self, iterations=whole(0))
+        check_parameters(self, inner_max_iter=whole(0))
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         if supports(problem, HasInitialPoint):
@@ -74,7 +74,7 @@ class Staged:
         if X is not None:
             return grow_from_rank_one(rough, X, rank, rng, dtype=problem.dtype, unit=unit)
         try:
-            X = fit(rough, COARSE(rough, 1, rng), self.iterations, self.iterations)
+            X = fit(rough, COARSE(rough, 1, rng), self.inner_max_iter, self.inner_max_iter)
         except Interrupted as stopped:
             raise Interrupted(stopped.point if single is None else single.back(stopped.point)) from None
         tol = 0.2 * (rank - 1) ** 0.5 if alike else 0.2  # a fifth per pair on average, or for all of them together
@@ -90,31 +90,31 @@ class Continuation:
 
     Parameters
     ----------
-    settle : int
+    stall_window : int
         The rank is increased when this many conjugate gradient steps reduce the residual by less than a tenth.
-    max_steps : int
+    inner_max_iter : int
         Largest number of steps at each rank.
 
     Examples
     --------
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
-    >>> lr.solve(problem, rank=2, start=lr.starts.Continuation(settle=3)).converged
+    >>> lr.solve(problem, rank=2, start=lr.starts.Continuation(stall_window=3)).converged
     True
     """
 
-    settle: int = 5
-    max_steps: int = 30
+    stall_window: int = 5
+    inner_max_iter: int = 30
 
     needs: ClassVar[tuple[type, ...]] = (FixedRankManifold,)
 
     def __post_init__(self) -> None:
-        check_parameters(self, settle=whole(1), max_steps=whole(0))
+        check_parameters(self, stall_window=whole(1), inner_max_iter=whole(0))
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         X = COARSE(problem, 1, rng)
         while X.rank < rank:
-            X = grow(problem, fit(problem, X, self.settle, self.max_steps), 1, rng)
+            X = grow(problem, fit(problem, X, self.stall_window, self.inner_max_iter), 1, rng)
         return X
 
 
