@@ -1,4 +1,4 @@
-"""Rows without any known cell are judged apart."""
+"""Block gaps: weights and intervals for empty rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PERIOD, LENGTH = 24, 8
 
 
 def daily(seed, n=20 * PERIOD, columns=6, week=False):
-    """A day's shape of each column, one slow level for all, noise; gaps of single columns, and four blackouts."""
+    """A day's shape of each column, one slow level for all, noise; gaps of single columns, and four block gaps."""
     rng = np.random.default_rng(seed)
     t = np.arange(n)
     peaks = np.stack([np.exp(-(((t % PERIOD - at) / 2.0) ** 2)) for at in (8, 17)], axis=1)
@@ -37,46 +37,46 @@ def line_of(table):
     return np.column_stack([np.interp(t, t[~np.isnan(column)], column[~np.isnan(column)]) for column in table.T])
 
 
-def in_the_dark(whole, gaps):
-    """Errors of the imputer, of the line and of the mean of the days around, and the share within intervals, in dark rows."""
-    table, dark = np.where(gaps, np.nan, whole), gaps.all(axis=1)
+def block_gap_errors(whole, gaps):
+    """Errors in empty rows of the imputer, of interpolation and of the season, and the coverage of intervals."""
+    table, empty = np.where(gaps, np.nan, whole), gaps.all(axis=1)
     imputer = lr.TableImputer(time=True).fit(table)
     line = line_of(table)
     guesses = (imputer.transform(table), line, seasonal(table, PERIOD, line))
     low, high = imputer.predict_interval(table, 0.9)
-    inside = ((low <= whole) & (whole <= high))[dark].mean()
-    return [float(np.sqrt(np.mean((guess - whole)[dark] ** 2))) for guess in guesses], float(inside)
+    inside = ((low <= whole) & (whole <= high))[empty].mean()
+    return [float(np.sqrt(np.mean((guess - whole)[empty] ** 2))) for guess in guesses], float(inside)
 
 
-def test_a_daily_series_is_no_worse_than_its_season_and_the_line_and_intervals_hold():
-    errors, inside = zip(*(in_the_dark(*daily(seed)) for seed in range(6)), strict=True)
+def test_errors_in_block_gaps_are_at_most_those_of_season_and_interpolation_and_intervals_cover():
+    errors, inside = zip(*(block_gap_errors(*daily(seed)) for seed in range(6)), strict=True)
     ours, line, season = np.transpose(errors)
     assert (ours < 1.1 * np.minimum(line, season)).all()
     assert 0.8 < np.mean(inside) < 0.97
     assert min(inside) > 0.65
 
 
-def test_a_random_walk_is_no_worse_than_the_line():
+def test_errors_of_a_random_walk_are_at_most_those_of_interpolation():
     rng = np.random.default_rng(0)
     whole = np.cumsum(rng.standard_normal((500, 5)), axis=0)
     gaps = rng.random(whole.shape) < 0.05
     for begin in (60, 190, 310, 420):
         gaps[begin : begin + 15] = True
-    errors, inside = in_the_dark(whole, gaps)
+    errors, inside = block_gap_errors(whole, gaps)
     assert errors[0] < 1.1 * errors[1]
     assert 0.7 < inside < 1.0
 
 
-def test_days_of_a_week_differ():
+def test_a_weekly_season_is_found():
     whole, gaps = daily(0, n=28 * PERIOD, week=True)
     gaps[13 * PERIOD + 4 : 13 * PERIOD + 4 + LENGTH] = True  # a morning before a Monday: days around it would be wrong
     table = np.where(gaps, np.nan, whole)
     assert find_season(table, PERIOD) == 7 * PERIOD
-    errors, _ = in_the_dark(whole, gaps)
+    errors, _ = block_gap_errors(whole, gaps)
     assert errors[0] < 0.8 * min(errors[1:])
 
 
-def test_only_runs_of_dark_rows_that_are_more_than_chance_are_blackouts():
+def test_block_gaps_are_runs_of_more_empty_rows_than_by_chance():
     rng = np.random.default_rng(0)
     scattered = rng.random((2000, 4)) < 0.5
     assert empty_rows(scattered).sum() > 80
@@ -89,7 +89,7 @@ def test_only_runs_of_dark_rows_that_are_more_than_chance_are_blackouts():
     assert has_block_gaps(gaps)
 
 
-def test_made_blackouts_are_whole_and_apart():
+def test_artificial_block_gaps_are_complete_and_separate():
     missing = np.zeros((400, 12), bool)
     missing[50:60] = missing[300:310] = True
     missing[50:60, 3] = False  # one column went on
@@ -118,7 +118,7 @@ def test_saved_models_include_block_gaps(tmp_path, what):
     np.testing.assert_array_equal(drawn[~gaps], whole[~gaps])
 
 
-def one_long_blackout(series):
+def one_long_block_gap(series):
     hidden = np.zeros(series.shape, bool)
     hidden[170:320] = True
     given = np.where(hidden, np.nan, series)
@@ -126,10 +126,10 @@ def one_long_blackout(series):
     return given, hidden
 
 
-def test_a_blackout_of_a_third_of_the_time_is_filled_by_the_season_where_that_beats_the_line_by_far():
+def test_one_long_block_gap_takes_the_season_where_it_is_much_better_than_interpolation():
     rng, n = np.random.default_rng(0), 480
     waves = np.sin(2 * np.pi * np.arange(n) / 24)[:, None] * rng.uniform(0.5, 2, 5) + 0.3 * rng.standard_normal((n, 5))
-    given, hidden = one_long_blackout(waves)
+    given, hidden = one_long_block_gap(waves)
     imputer = lr.TableImputer(time=True).fit(given)
     line = interpolate(given, np.arange(n, dtype=float))[0]
     mine, its = (np.sqrt(np.mean((guess - waves)[hidden] ** 2)) for guess in (imputer.transform(given), line))
@@ -139,7 +139,7 @@ def test_a_blackout_of_a_third_of_the_time_is_filled_by_the_season_where_that_be
     assert ((low <= waves) & (waves <= high))[hidden].mean() > 0.75
 
 
-def test_there_is_a_place_for_a_made_blackout_however_long_the_table_s_own_is():
+def test_artificial_block_gaps_are_shortened_to_fit():
     missing = np.zeros((480, 3), bool)
     missing[170:320] = True
     passes = block_gap_passes(missing, np.random.default_rng(0))
@@ -147,8 +147,8 @@ def test_there_is_a_place_for_a_made_blackout_however_long_the_table_s_own_is():
     assert all(not (hidden & missing).any() and run_lengths(hidden[:, 0]).min() > 30 for hidden in passes)
 
 
-def test_a_random_walk_is_a_line_in_a_long_blackout():
+def test_a_random_walk_is_interpolated_in_a_long_block_gap():
     walks = np.cumsum(np.random.default_rng(0).standard_normal((480, 5)), axis=0)
-    given, hidden = one_long_blackout(walks)
+    given, hidden = one_long_block_gap(walks)
     filled, line = lr.TableImputer(time=True).fit_transform(given), interpolate(given, np.arange(480.0))[0]
     np.testing.assert_allclose(filled[hidden], line[hidden])

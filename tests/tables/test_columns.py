@@ -1,4 +1,4 @@
-"""Frames of all kinds: their types stay, and where that cannot be, the column is named."""
+"""Columns of data frames and their types; standardization."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LEVELS = ["x", "y", "y"] * (N // 3)
         ((np.arange(N) / 7).tolist(), object),
     ],
 )
-def test_frames_of_pandas_come_back_filled_with_their_types(cells, dtype, time, tmp_path):
+def test_pandas_frames_keep_the_types_of_all_columns(cells, dtype, time, tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": pandas.Series(gapped(cells), dtype=dtype), "b": other()})
     before = frame.copy()
@@ -64,7 +64,7 @@ def test_whole_numbers_among_objects_stay_whole():
     assert all(type(cell) is int for cell in filled)
 
 
-def test_durations_of_polars_are_numbers():
+def test_polars_durations_are_imputed():
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"a": gapped(DAYS), "b": list(range(N))})
     filled = lr.TableImputer(time=True, refine="none").fit_transform(frame)
@@ -74,7 +74,7 @@ def test_durations_of_polars_are_numbers():
 
 
 @pytest.mark.parametrize("package", ["pandas", "polars"])
-def test_dates_in_other_units_than_those_of_the_fit_are_the_same_dates(package):
+def test_date_units_may_differ_from_those_of_the_fit(package):
     frames = pytest.importorskip(package)
     dates = [datetime.datetime(2024, 1, 1) + day for day in DAYS]
     frame = frames.DataFrame({"a": dates, "b": list(range(N))})
@@ -100,14 +100,14 @@ def test_dates_in_other_units_than_those_of_the_fit_are_the_same_dates(package):
         ([datetime.datetime(2024, 1, 1) + day for day in DAYS], [None] * N, "column 'a'.*date"),
     ],
 )
-def test_a_column_of_another_kind_than_in_the_fit_is_named(package, first, then, match):
+def test_a_column_of_another_type_than_in_fit_is_an_error_with_its_name(package, first, then, match):
     frames = pytest.importorskip(package)
     imputer = lr.TableImputer(refine="none").fit(frames.DataFrame({"a": gapped(first), "b": other()}))
     with pytest.raises(ValueError, match=match):
         imputer.transform(frames.DataFrame({"a": then, "b": other()}))
 
 
-def test_numbers_of_the_fit_are_whole_ones_where_the_frame_has_these_and_nothing_but_gaps_is_filled_too():
+def test_integer_and_empty_columns_are_filled_by_a_model_of_floats():
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     numbers = pandas.DataFrame({"a": np.where(GAPS, np.nan, np.arange(N) / 2), "b": other()})
     imputer = lr.TableImputer(time=True, refine="none").fit(numbers)
@@ -133,7 +133,7 @@ def a_table(seed: int = 0, n: int = 90) -> np.ndarray:
     return table
 
 
-def test_moments_are_those_of_the_plain_formulas_in_any_bit():
+def test_moments_equal_the_plain_formulas_exactly():
     table = 7 + 3 * a_table()
     means, scales = column_moments(table, NAMES)
     gaps = np.isnan(table)
@@ -145,13 +145,13 @@ def test_moments_are_those_of_the_plain_formulas_in_any_bit():
 
 
 @pytest.mark.parametrize("power", [-1000, -600, 600, 990])
-def test_moments_of_large_and_small_numbers_are_those_of_others_in_other_units(power):
+def test_moments_of_extreme_magnitudes_scale_exactly(power):
     table = a_table()
     for own, other in zip(column_moments(np.ldexp(table, power), NAMES), column_moments(table, NAMES), strict=True):
         np.testing.assert_array_equal(own, np.ldexp(other, power))
 
 
-def test_constant_columns_have_no_deviation_whatever_their_size():
+def test_constant_columns_of_any_magnitude_have_deviation_zero():
     means, scales = column_moments(np.tile([1e250, 3.0, 1e-250, 0.0], (7, 1)), NAMES)
     np.testing.assert_allclose(means, [1e250, 3.0, 1e-250, 0.0], rtol=1e-14)
     assert not scales.any()
@@ -161,7 +161,7 @@ SIZES = np.array([1e200, 1e-200, 1.0, 1e160, 1e-310])
 
 
 @pytest.mark.parametrize("time", [None, True])
-def test_tables_of_large_and_small_numbers_are_filled_as_others_are(time):
+def test_columns_of_extreme_magnitudes_are_filled(time):
     table = a_table() if time is None else np.sin(np.arange(90)[:, None] / 7 + np.arange(5)) + 0 * a_table()
     imputer = lr.TableImputer(time=time, refine="none").fit(table * SIZES)
     gaps = np.isnan(table)
@@ -175,7 +175,7 @@ def test_tables_of_large_and_small_numbers_are_filled_as_others_are(time):
     np.testing.assert_array_equal(filled[~gaps], (table * SIZES)[~gaps])
 
 
-def test_a_low_rank_imputer_takes_them_too():
+def test_the_low_rank_model_fills_columns_of_extreme_magnitudes():
     table = a_table()
     plain = lr.TableImputer(method="low-rank", rank=2).fit_transform(table)
     np.testing.assert_allclose(
@@ -185,7 +185,7 @@ def test_a_low_rank_imputer_takes_them_too():
 
 @pytest.mark.parametrize("size", [1e16, 1e155, 1e308])
 @pytest.mark.parametrize("imputer", [lr.TableImputer(), lr.TableImputer(time=True), lr.TableImputer(method="low-rank", rank=2)])
-def test_new_cells_far_from_all_others_leave_numbers(imputer, size):
+def test_new_rows_with_extreme_outliers_give_finite_values(imputer, size):
     imputer.fit(a_table(n=150))
     rows = size * np.where(np.arange(5) % 2, 1.0, -1.0) * np.ones((6, 1))
     rows[0, 0] = rows[1, 1:] = rows[2, ::2] = np.nan
@@ -196,14 +196,14 @@ def test_new_cells_far_from_all_others_leave_numbers(imputer, size):
 
 
 @pytest.mark.parametrize("imputer", [lr.TableImputer(), lr.TableImputer(method="low-rank")])
-def test_the_largest_numbers_are_refused_with_their_column(imputer):
+def test_values_near_overflow_are_an_error_with_their_column(imputer):
     table = np.arange(12.0).reshape(6, 2)
     table[2, 1] = 1e305
     with pytest.raises(ValueError, match=r"'x1'.*1e\+305"):
         imputer.fit(table)
 
 
-def test_a_covariance_whose_squares_are_no_numbers_is_refused():
+def test_an_overflowing_covariance_is_an_error():
     imputer = lr.TableImputer(refine="none").fit(a_table() * 1e200)
     with pytest.raises(ValueError, match="divide such columns by"):
         _ = imputer.covariance_

@@ -1,4 +1,4 @@
-"""Factor analysis of tables with gaps, against plain sums over the cells that are known."""
+"""Factor analysis, against plain sums over the observed cells."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def a_table(n=40, d=7, r=2, seed=0):
     return np.where(gaps, np.nan, table), rng
 
 
-def test_products_are_those_of_the_known_cells():
+def test_products_equal_dense_ones_over_observed_cells():
     table, rng = a_table()
     cells, known = MaskedTable.of(table), ~np.isnan(table)
     mean, W, z = rng.standard_normal(7), rng.standard_normal((7, 3)), rng.standard_normal((40, 3))
@@ -32,7 +32,7 @@ def test_products_are_those_of_the_known_cells():
 
 
 def plain_round(table, model):
-    """One round of expectation and maximisation, cell by cell."""
+    """One EM step, cell by cell."""
     known, (mean, W, noise) = ~np.isnan(table), (model.mean, model.loadings, model.noise)
     r = W.shape[1]
     z, second = [], []
@@ -51,7 +51,7 @@ def plain_round(table, model):
     return means, loadings @ np.linalg.cholesky(np.mean(second, axis=0)), left
 
 
-def test_a_round_is_that_of_the_plain_formulas():
+def test_an_em_step_equals_the_plain_formulas():
     table, _ = a_table()
     start = fit_factor_analysis(table, 2, max_iter=2)
     found = fit_factor_analysis(table, 2, start=start, max_iter=1)
@@ -85,7 +85,7 @@ def test_draws_have_the_conditional_mean_and_covariance():
 
 
 @pytest.mark.parametrize("shape", [(4, 6), (70, 90)])
-def test_residuals_without_a_component_along_ones_or_of_zero_are_decomposed(shape):
+def test_centered_and_zero_residuals_are_decomposed(shape):
     rng = np.random.default_rng(0)
     centred = rng.standard_normal(shape)
     centred -= centred.mean(axis=0)
@@ -106,7 +106,7 @@ def test_small_random_tables_are_filled(time):
             assert np.isfinite(lr.TableImputer(time=time).fit_transform(table)).all(), seed
 
 
-def test_factor_analysis_is_a_gaussian_of_that_covariance():
+def test_conditionals_equal_those_of_the_gaussian_with_that_covariance():
     rng = np.random.default_rng(3)
     model = FactorAnalysis(rng.standard_normal(7), rng.standard_normal((7, 2)), rng.uniform(0.2, 1, 7))
     table = np.where(rng.random((40, 7)) < 0.4, np.nan, rng.standard_normal((40, 7)))
@@ -117,7 +117,7 @@ def test_factor_analysis_is_a_gaussian_of_that_covariance():
     np.testing.assert_allclose(deviation, spread, rtol=1e-7, atol=1e-8)
 
 
-def test_factor_analysis_recovers_a_covariance_and_its_rank():
+def test_covariance_and_rank_are_recovered():
     rng = np.random.default_rng(4)
     W = rng.standard_normal((20, 2))
     whole = rng.standard_normal((1500, 2)) @ W.T + 0.5 * rng.standard_normal((1500, 20))

@@ -1,4 +1,4 @@
-"""Trees as arrays, and what they add to a table's model."""
+"""Forests as arrays, and their corrections of a table model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lorank.tables.gaussian import fit_gaussian
 from lorank.tables.persistence import pack, unpack
 
 
-def test_trees_as_arrays_say_what_scikit_learn_s_say():
+def test_forests_predict_as_scikit_learn_does():
     from sklearn.ensemble import ExtraTreesRegressor
 
     rng = np.random.default_rng(0)
@@ -83,7 +83,7 @@ def test_arrays_that_are_no_trees_are_refused():
             replace(forest, **broken)
 
 
-def test_rows_as_if_a_cell_were_unknown():
+def test_leave_out_shift_equals_filling_without_the_cell():
     rng = np.random.default_rng(1)
     whole = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 6)) + 0.5 * rng.standard_normal((60, 6))
     table = np.where(rng.random(whole.shape) < 0.3, np.nan, whole)
@@ -99,7 +99,7 @@ def test_rows_as_if_a_cell_were_unknown():
 
 
 def steps(n=400, seed=0):
-    """Groups of rows that are alike: what trees see and lines do not."""
+    """Groups of similar rows, which trees model and linear models do not."""
     rng = np.random.default_rng(seed)
     group = rng.integers(0, 25, n)
     whole = rng.standard_normal((25, 5))[group] + 0.1 * rng.standard_normal((n, 5))
@@ -107,7 +107,7 @@ def steps(n=400, seed=0):
     return whole, hidden, np.where(hidden, np.nan, whole)
 
 
-def test_trees_come_by_themselves_where_they_help(tmp_path):
+def test_trees_are_used_where_they_reduce_the_error(tmp_path):
     whole, hidden, table = steps()
     plain, found = lr.TableImputer(refine="none").fit(table), lr.TableImputer().fit(table)
     filled = found.transform(table)
@@ -119,14 +119,14 @@ def test_trees_come_by_themselves_where_they_help(tmp_path):
     np.testing.assert_array_equal(again.transform(table), filled)
 
 
-def test_lines_need_no_trees():
+def test_linear_tables_have_no_trees():
     rng = np.random.default_rng(0)
     whole = rng.standard_normal((200, 2)) @ rng.standard_normal((2, 5)) + 0.3 * rng.standard_normal((200, 5))
     table = np.where(rng.random(whole.shape) < 0.2, np.nan, whole)
     assert lr.TableImputer().fit(table).model_.trees is None
 
 
-def test_rows_in_another_order_are_filled_alike():
+def test_the_order_of_rows_does_not_change_the_folds():
     _, _, table = steps(n=120)
     order = np.random.default_rng(5).permutation(len(table))
     here, there = (lr.TableImputer().fit(rows).transform(table) for rows in (table, table[order]))

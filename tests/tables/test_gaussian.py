@@ -1,4 +1,4 @@
-"""Gaussians of tables with gaps, against the textbook's formulas row by row."""
+"""Gaussian models, against the plain formulas row by row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def problem(n=60, d=6, share=0.35, seed=0):
 
 
 def conditional(row, mean, S):
-    """Mean and covariance of the missing cells of one row, given the others: as in a textbook."""
+    """Conditional mean and covariance of the missing values of one row."""
     m, o = np.isnan(row), ~np.isnan(row)
     if not o.any():
         return mean, S
@@ -30,7 +30,7 @@ def conditional(row, mean, S):
     return mean[m] + B @ (row[o] - mean[o]), S[np.ix_(m, m)] - B @ S[np.ix_(o, m)]
 
 
-def test_conditional_means_and_deviations_are_the_textbook_s():
+def test_conditional_means_and_deviations_equal_the_plain_formulas():
     _, table, model = problem()
     filled, deviation = model.conditional(table)
     for row, got, spread in zip(table, filled, deviation, strict=True):
@@ -43,7 +43,7 @@ def test_conditional_means_and_deviations_are_the_textbook_s():
         assert (spread[~gaps] == 0).all()
 
 
-def test_one_round_is_the_textbook_s():
+def test_an_em_step_equals_the_plain_formulas():
     _, table, start = problem()
     d, n = table.shape[1], len(table)
     first, second = np.zeros(d), np.zeros((d, d))
@@ -80,7 +80,7 @@ def test_draws_have_the_conditional_mean_and_spread():
 
 
 @pytest.mark.parametrize("strength", [0.0, 50.0])
-def test_shrinking_leaves_variances(strength):
+def test_regularization_shrinks_correlations_and_keeps_variances(strength):
     whole, _, _ = problem(n=300)
     got = fit_gaussian(whole, strength, max_iter=1)
     np.testing.assert_allclose(np.diag(got.covariance), whole.var(axis=0), rtol=1e-5)
@@ -88,8 +88,8 @@ def test_shrinking_leaves_variances(strength):
     np.testing.assert_allclose(got.covariance[0, 1], off, rtol=1e-6, atol=1e-9)
 
 
-def test_the_inverse_of_a_singular_covariance():
-    """As of one that rounding has made indefinite: finite, and right where the covariance says something."""
+def test_inverse_of_an_indefinite_covariance_is_finite():
+    """Indefinite by rounding: the inverse is finite, and exact on the range."""
     B = np.random.default_rng(1).standard_normal((6, 3))
     S = B @ B.T - 1e-12 * np.eye(6)
     found = inverse(S)
@@ -100,7 +100,7 @@ def test_the_inverse_of_a_singular_covariance():
     np.testing.assert_allclose(inverse(regular), np.linalg.inv(regular), rtol=1e-9, atol=1e-12)
 
 
-def test_a_linear_iteration_ends_after_as_many_rounds_as_it_has_rates():
+def test_anderson_solves_a_linear_iteration_in_as_many_steps_as_it_has_rates():
     rng = np.random.default_rng(0)
     Q = np.linalg.qr(rng.standard_normal((6, 6)))[0]
     A = (Q * np.repeat([0.98, 0.9, 0.3], 2)) @ Q.T  # three rates: four rounds show them all
@@ -121,7 +121,7 @@ def gaps(n=400, d=5, share=0.5, seed=1):
     return np.where(rng.random((n, d)) < share, np.nan, whole)
 
 
-def test_extrapolated_rounds_end_where_plain_rounds_do():
+def test_accelerated_em_converges_to_the_limit_of_plain_em():
     table = gaps()
     cells, patterns = ObservedValues(table, np.isnan(table)), find_patterns(np.isnan(table))
     start = pairwise_start(cells, 2.0)
@@ -134,7 +134,7 @@ def test_extrapolated_rounds_end_where_plain_rounds_do():
     assert got.n_iter < 150
 
 
-def test_pairs_of_columns_are_a_start():
+def test_the_start_has_pairwise_covariances_and_is_positive_definite():
     table = gaps(share=0.2)
     start = pairwise_start(ObservedValues(table, np.isnan(table)), 0.0)
     for j in range(5):
@@ -148,7 +148,7 @@ def test_pairs_of_columns_are_a_start():
     assert np.isfinite(fit_gaussian(few, 1.0).covariance).all()
 
 
-def test_known_cells_come_back_as_they_were():
+def test_observed_values_are_unchanged():
     table = gaps(40) * 1e8 + np.pi
     missing = np.isnan(table)
     filled = Gaussian(np.full(5, 3.0), np.eye(5)).fill(table)

@@ -1,4 +1,4 @@
-"""The transformer whose model chooses itself."""
+"""TableImputer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def linear_table(n=300, d=8, seed=0, share=0.25):
     return whole, hidden, np.where(hidden, np.nan, whole)
 
 
-def test_gaps_are_filled_and_the_rest_stays():
+def test_missing_values_are_filled_and_observed_ones_unchanged():
     whole, hidden, table = linear_table()
     imputer = lr.TableImputer()
     filled = imputer.fit_transform(table)
@@ -47,7 +47,7 @@ def test_rows_are_filled_one_by_one_or_together():
     assert np.isfinite(imputer.transform(np.full((1, 8), np.nan))).all()
 
 
-def test_what_no_line_can_say_is_learned():
+def test_nonlinear_relations_are_learned():
     rng = np.random.default_rng(0)
     x = rng.uniform(-2, 2, (700, 2))
     whole = np.column_stack([x, x[:, 0] ** 2, np.abs(x[:, 1])]) + 0.1 * rng.standard_normal((700, 4))
@@ -68,7 +68,7 @@ def test_never_much_worse_than_the_mean():
     assert error(lr.TableImputer().fit_transform(table), whole, hidden) < 1.05 * mean_error(table, whole, hidden)
 
 
-def test_intervals_hold_what_they_promise():
+def test_intervals_have_their_coverage():
     whole, hidden, table = linear_table(n=900, seed=5)
     imputer = lr.TableImputer().fit(table)
     low, high = imputer.predict_interval(table, 0.9)
@@ -81,7 +81,7 @@ def test_intervals_hold_what_they_promise():
         imputer.predict_interval(table, 2)
 
 
-def test_intervals_hold_where_what_is_missing_depends_on_what_is_known():
+def test_intervals_have_their_coverage_under_mar():
     rng = np.random.default_rng(4)
     x = rng.standard_normal((1500, 3))
     noise = rng.standard_normal(1500) * np.exp(0.6 * x[:, 0])  # errors are larger where cells are missing
@@ -93,7 +93,7 @@ def test_intervals_hold_where_what_is_missing_depends_on_what_is_known():
     assert 0.85 < ((low <= whole) & (whole <= high))[hidden].mean() < 0.95
 
 
-def test_intervals_end_at_bounds_that_several_cells_have():
+def test_intervals_end_at_bounds_that_several_cells_share():
     rng = np.random.default_rng(5)
     x = rng.standard_normal(300)
     whole = np.column_stack([np.maximum(x, 0), x + 0.3 * rng.standard_normal(300)])
@@ -104,7 +104,7 @@ def test_intervals_end_at_bounds_that_several_cells_have():
     assert high[1, 0] > np.nanmax(table[:, 0])  # beyond a single largest cell there may be more
 
 
-def test_series_are_lines_where_nothing_else_is_sure():
+def test_series_are_interpolated_where_nothing_is_significantly_better():
     rng = np.random.default_rng(6)
     whole = np.cumsum(rng.standard_normal((150, 4)), axis=0)  # nothing in common
     hidden = np.zeros(whole.shape, bool)
@@ -116,7 +116,7 @@ def test_series_are_lines_where_nothing_else_is_sure():
     assert error(filled, whole, hidden) < 1.02 * error(line, whole, hidden)
 
 
-def test_samples_spread_as_errors_do():
+def test_samples_have_the_spread_of_the_errors():
     whole, hidden, table = linear_table(n=500)
     imputer = lr.TableImputer().fit(table)
     draws = np.stack(imputer.sample(table, 20, random_state=1))
@@ -134,7 +134,7 @@ def wave(n=600, seed=0):
     return shape @ rng.standard_normal((3, 5)) + 0.05 * rng.standard_normal((n, 5))
 
 
-def test_blackouts_are_filled_from_time():
+def test_block_gaps_are_filled_from_the_season():
     whole = wave()
     hidden = np.zeros(whole.shape, bool)
     for at in (50, 170, 290, 450):
@@ -150,7 +150,7 @@ def test_blackouts_are_filled_from_time():
     assert np.mean(((low <= whole) & (whole <= high))[hidden]) > 0.7
 
 
-def test_rows_may_come_in_any_order_and_at_any_time():
+def test_times_may_be_irregular_and_rows_unordered():
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(1)
     whole = wave(300)
@@ -228,7 +228,7 @@ def test_wide_tables_have_a_few_factors():
     assert error(imputer.transform(table), whole, hidden) < 0.25
 
 
-def test_columns_that_never_change_or_were_never_seen():
+def test_constant_and_empty_columns():
     _, _, table = linear_table()
     table[:, 2], table[:, 5] = 7.0, np.nan
     table[0, 2] = np.nan
@@ -241,7 +241,7 @@ def test_columns_that_never_change_or_were_never_seen():
 
 
 @pytest.mark.parametrize("time", [None, True])
-def test_a_model_comes_back_as_it_was(tmp_path, time):
+def test_saved_models_give_the_same_answers(tmp_path, time):
     whole, _, table = linear_table(n=250)
     imputer = lr.TableImputer(time=time).fit(table)
     again = lr.load(imputer.save(tmp_path / "model"))
@@ -256,13 +256,13 @@ def test_a_model_comes_back_as_it_was(tmp_path, time):
         np.testing.assert_array_equal(again.transform(bent), trees.transform(bent))
 
 
-def test_large_tables_are_fitted_on_some_rows():
+def test_large_tables_are_fitted_to_a_sample_of_rows():
     whole, hidden, table = linear_table(n=3000)
     imputer = lr.TableImputer(fit_rows=500).fit(table)
     assert error(imputer.transform(table), whole, hidden) < 0.6 * mean_error(table, whole, hidden)
 
 
-def test_pooled_analyses_of_samples_know_what_is_missing():
+def test_pooled_variances_include_missing_values():
     """Rubin's rules: the slope of a regression, and its standard error, from several imputations."""
     rng = np.random.default_rng(8)
     x = rng.standard_normal((600, 2))
@@ -282,7 +282,7 @@ def test_pooled_analyses_of_samples_know_what_is_missing():
     assert deviation < 0.15
 
 
-def test_output_as_asked_for():
+def test_set_output():
     pd = pytest.importorskip("pandas")
     _, _, table = linear_table(n=60)
     out = lr.TableImputer().set_output(transform="pandas").fit_transform(table)
@@ -295,7 +295,7 @@ def test_output_as_asked_for():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_constant_column_with_gaps_beside_one_other(seed):
+def test_a_constant_column_with_missing_values(seed):
     other = np.arange(300) * 0.1 + 0.01 * np.random.default_rng(seed).standard_normal(300)
     table = np.column_stack([np.full(300, 5.0), other])
     table[::9, 0] = np.nan
@@ -304,8 +304,8 @@ def test_a_constant_column_with_gaps_beside_one_other(seed):
 
 
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
-def test_times_in_the_index(zone):
-    """Rows are taken in the order of their dates, however they come."""
+def test_dates_in_a_pandas_index_are_times(zone):
+    """Rows are taken in the order of their dates."""
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(9)
     hours = np.sort(rng.uniform(0, 400, 200))

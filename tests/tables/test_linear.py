@@ -9,7 +9,7 @@ from lorank.tables.linear import fit_linear, fit_marginal, fit_marginals
 from lorank.tables.table_model import fit_linears
 
 
-def test_scores_go_there_and_back():
+def test_marginal_transforms_and_their_inverse():
     rng = np.random.default_rng(0)
     x = np.exp(rng.standard_normal(800))
     marginal = fit_marginal(x)
@@ -23,22 +23,22 @@ def test_scores_go_there_and_back():
     assert (marginal.inverse(np.array([-99.0, 99.0])) == [x.min(), x.max()]).all()
 
 
-def test_a_few_factors_compete_where_rows_are_few():
+def test_factor_analysis_is_selected_where_rows_are_few():
     rng = np.random.default_rng(60)
     whole = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 40)) + 0.7 * rng.standard_normal((60, 40))
     table = np.where(rng.random(whole.shape) < 0.3, np.nan, whole)
     held = ~np.isnan(table) & (rng.random(table.shape) < 0.15)
-    linears, plenty = fit_linears(table, held, fit_marginals(table))
+    linears, many_rows = fit_linears(table, held, fit_marginals(table))
     assert isinstance(linears[0].gaussian, FactorAnalysis)
-    assert not plenty
+    assert not many_rows
     again = linears[0].refit(np.where(held, np.nan, table), 3)
     assert again.gaussian.loadings.shape == linears[0].gaussian.loadings.shape
     noise = rng.standard_normal((60, 40))
     assert len(fit_linears(np.where(rng.random(noise.shape) < 0.3, np.nan, noise), held, fit_marginals(noise))[0]) >= 1
 
 
-def test_draws_and_deviations_through_margins():
-    """Of a column that is the exponential of a normal one, given the other."""
+def test_draws_and_deviations_with_marginal_transforms():
+    """Lognormal columns, one given the other."""
     rng = np.random.default_rng(3)
     z = rng.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], 4000)
     whole = np.exp(z)

@@ -1,4 +1,4 @@
-"""The transformer for tables with gaps."""
+"""TableImputer(method="low-rank")."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def filled():
     return whole, gaps, imputer.fit_transform(gaps), imputer
 
 
-def test_gaps_are_filled_and_the_rest_stays(filled):
+def test_missing_values_are_filled_and_observed_ones_unchanged(filled):
     whole, gaps, out, imputer = filled
     missing = np.isnan(gaps)
     np.testing.assert_array_equal(out[~missing], whole[~missing])
@@ -40,7 +40,7 @@ def test_gaps_are_filled_and_the_rest_stays(filled):
     assert len(imputer.model_.curve) > 3
 
 
-def test_new_rows_are_folded_in(filled):
+def test_new_rows_are_filled_without_refitting(filled):
     imputer = filled[3]
     holes = table()[1]
     np.testing.assert_allclose(imputer.transform(holes[:40]), imputer.transform(holes)[:40], rtol=1e-9)
@@ -58,7 +58,7 @@ def test_never_worse_than_the_column_mean():
     assert np.sqrt(np.mean((out - whole)[missing] ** 2)) < 1.02 * mean
 
 
-def test_frames_and_pipelines():
+def test_pandas_frames_and_pipelines():
     pd = pytest.importorskip("pandas")
     _, gaps = table()
     frame = pd.DataFrame(gaps, columns=[f"c{k}" for k in range(12)])
@@ -84,7 +84,7 @@ def test_polars_frames():
     np.testing.assert_allclose(out.to_numpy(), plain)
 
 
-def test_columns_that_never_change_or_were_never_seen():
+def test_constant_and_empty_columns():
     _, gaps = table()
     gaps[:, 2], gaps[:, 5] = 7.0, np.nan
     gaps[0, 2] = np.nan
@@ -109,7 +109,7 @@ def test_bad_parameters():
             lr.TableImputer(method="low-rank", **options).fit(gaps)
 
 
-def test_what_may_not_be_written_is_left_alone_and_filled_elsewhere():
+def test_read_only_input_is_filled_in_a_copy():
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     table = rng.standard_normal((30, 3))

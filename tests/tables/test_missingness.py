@@ -1,4 +1,4 @@
-"""Intervals from errors at hidden cells."""
+"""Cross-validation folds of cells, and odds of being missing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from lorank.tables.missingness import cell_folds, missing_odds
 
 
-def test_odds_are_those_of_a_logistic_regression():
+def test_odds_equal_those_of_a_logistic_regression():
     rng = np.random.default_rng(2)
     rows = rng.standard_normal((4000, 4))
     missing = np.zeros((4000, 4), bool)
@@ -20,7 +20,7 @@ def test_odds_are_those_of_a_logistic_regression():
     np.testing.assert_allclose(fit[:4], [0, 1.5, -1, 0], atol=0.25)
 
 
-def test_gaps_by_chance_are_not_regressed_and_weak_ones_are_not_missed():
+def test_only_significant_dependence_has_odds():
     rng = np.random.default_rng(6)
     rows = rng.standard_normal((4000, 5))
     chance = rng.random((4000, 5)) < [0.1, 0.3, 0.5, 0.2, 0.4]
@@ -33,7 +33,7 @@ def test_gaps_by_chance_are_not_regressed_and_weak_ones_are_not_missed():
         assert abs(np.corrcoef(np.log(weights[:, 0]), rows[:, 4])[0, 1]) > 0.8
 
 
-def test_weighted_known_cells_look_like_missing_ones():
+def test_weighted_observed_cells_are_distributed_as_missing_ones():
     rng = np.random.default_rng(3)
     rows = rng.standard_normal((3000, 3))
     missing = np.zeros((3000, 3), bool)
@@ -45,7 +45,7 @@ def test_weighted_known_cells_look_like_missing_ones():
     assert abs(rows[known, 1].mean() - rows[missing[:, 0], 1].mean()) > 0.8
 
 
-def test_rows_without_gaps_take_patterns_that_come_again():
+def test_complete_rows_take_repeated_patterns():
     missing = np.zeros((200, 6), bool)
     missing[:80, :3] = True
     fold = cell_folds(missing, 5, np.random.default_rng(0))

@@ -36,7 +36,7 @@ def test_patterns_of_many_columns():
 
 @pytest.mark.skipif(not NATIVE, reason="the extension is not there")
 @pytest.mark.parametrize("d", [1, 5, 8, 13, 30])
-def test_the_native_pass_and_its_twin_agree(d):
+def test_the_native_kernel_agrees_with_numpy(d):
     rng = np.random.default_rng(d)
     A = rng.standard_normal((d, 2 * d))
     K = A @ A.T / d + 0.1 * np.eye(d)
@@ -54,8 +54,8 @@ def test_the_native_pass_and_its_twin_agree(d):
 
 
 @pytest.mark.skipif(not NATIVE, reason="the extension is not there")
-def test_the_native_pass_has_as_many_gaps_as_there_are():
-    """One row with each number of gaps: rows of registers up to 64 of them, and memory beyond."""
+def test_the_native_kernel_takes_any_number_of_missing_values():
+    """One row with each number of missing values: the kernel uses registers up to 64 of them, and memory beyond."""
     d = 75
     rng = np.random.default_rng(0)
     A = rng.standard_normal((d, 2 * d))
@@ -77,7 +77,7 @@ def test_the_native_pass_has_as_many_gaps_as_there_are():
 
 
 @pytest.mark.skipif(not NATIVE, reason="the extension is not there")
-def test_the_native_pass_refuses_what_does_not_fit():
+def test_the_native_kernel_refuses_arrays_of_wrong_shape():
     patterns = find_patterns(np.eye(3, dtype=bool))
     good = np.eye(3), patterns.column_ptr, patterns.columns, patterns.row_ptr, patterns.rows, np.ones((3, 3)), np.ones((3, 3))
     from lorank import _kernels

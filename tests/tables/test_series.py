@@ -1,4 +1,4 @@
-"""What neighbours in time say."""
+"""Interpolation, seasons and folds of time series."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lorank.tables.series import block_folds, find_period, interpolate, run_leng
 
 
 def plain_between(column, times, i):
-    """The line at time i from the other known cells, one cell at a time."""
+    """Interpolation of one cell from the other observed ones."""
     left = [k for k in range(i) if not np.isnan(column[k])]
     right = [k for k in range(i + 1, len(column)) if not np.isnan(column[k])]
     if not left and not right:
@@ -24,7 +24,7 @@ def plain_between(column, times, i):
     return (1 - t) * column[a] + t * column[b], 2 * back * ahead / (back + ahead)
 
 
-def test_lines_between_neighbours_leave_out_the_cell_itself():
+def test_interpolation_leaves_out_the_cell_itself():
     rng = np.random.default_rng(0)
     table = np.where(rng.random((25, 3)) < 0.5, np.nan, rng.standard_normal((25, 3)))
     table[:, 2] = np.nan
@@ -41,7 +41,7 @@ def test_lines_between_neighbours_leave_out_the_cell_itself():
                 assert distance[i, j] > 1e6
 
 
-def test_a_period_is_found_and_its_profile_drawn():
+def test_the_period_is_found_with_its_profile():
     rng = np.random.default_rng(1)
     t = np.arange(480)
     table = np.column_stack([np.sin(2 * np.pi * t / 24), np.cos(2 * np.pi * t / 24)]) + 0.2 * rng.standard_normal((480, 2))
@@ -53,7 +53,7 @@ def test_a_period_is_found_and_its_profile_drawn():
     np.testing.assert_allclose(both, [4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7])
 
 
-def test_hidden_runs_have_the_lengths_of_gaps():
+def test_folds_are_runs_of_the_lengths_of_gaps():
     missing = np.zeros((400, 3), bool)
     for at in (20, 90, 200, 300):
         missing[at : at + 12] = True
@@ -61,7 +61,7 @@ def test_hidden_runs_have_the_lengths_of_gaps():
     assert (fold[missing] == -1).all()
     some = fold[:, 0] == 0
     assert some.any()
-    np.testing.assert_array_equal(fold[:, 0], fold[:, 1])  # blackouts are of all columns
+    np.testing.assert_array_equal(fold[:, 0], fold[:, 1])  # block gaps are of all columns
     assert run_lengths(some).max() >= 6
     np.testing.assert_array_equal(run_lengths(np.array([1, 1, 0, 1, 0, 0, 1, 1, 1], bool)), [2, 1, 3])
 

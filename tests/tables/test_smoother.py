@@ -1,4 +1,4 @@
-"""Factors along time, against the dense Gaussian of all cells."""
+"""Dynamic factor model, against the dense Gaussian of all cells."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import numpy as np
 from lorank.tables.smoother import Smoother, fit_smoother
 
 
-def test_factors_are_the_dense_gaussian_s():
+def test_factors_equal_those_of_the_dense_gaussian():
     rng = np.random.default_rng(0)
     n, d, r = 15, 4, 2
     model = Smoother(rng.standard_normal(d), rng.standard_normal((d, r)), rng.uniform(0.1, 1, d), np.array([0.9, 0.4]))
     times = np.cumsum(rng.uniform(0.3, 3, n))  # irregular
     table = np.where(rng.random((n, d)) < 0.4, np.nan, rng.standard_normal((n, d)))
-    table[5:8] = np.nan  # a blackout
+    table[5:8] = np.nan  # a block gap
     apart = np.abs(times[:, None] - times)
     prior = np.stack([phi**apart for phi in model.autocorrelation])  # (r, n, n)
     joint = np.einsum("ak,knm,bk->namb", model.loadings, prior, model.loadings).reshape(n * d, n * d)
@@ -27,7 +27,7 @@ def test_factors_are_the_dense_gaussian_s():
     np.testing.assert_allclose(model(table, np.diff(times)), model.mean + got @ model.loadings.T, rtol=1e-12, atol=1e-12)
 
 
-def test_a_blackout_is_filled_from_both_sides():
+def test_a_block_gap_is_smoothed_from_both_sides():
     rng = np.random.default_rng(1)
     n, d, phi = 800, 6, np.array([0.97, 0.8])
     z = np.zeros((n, 2))

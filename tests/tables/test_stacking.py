@@ -7,7 +7,7 @@ import numpy as np
 from lorank.tables.stacking import Calibration, gain_is_significant
 
 
-def test_the_next_error_lies_within_with_the_chance_that_is_said():
+def test_intervals_of_few_errors_have_their_coverage():
     rng = np.random.default_rng(0)
     inside = []
     for _ in range(400):
@@ -17,7 +17,7 @@ def test_the_next_error_lies_within_with_the_chance_that_is_said():
     assert abs(np.mean(inside) - 0.9) < 0.05
 
 
-def test_columns_have_their_own_quantiles_and_lean_on_all_where_cells_are_few():
+def test_quantiles_of_columns_with_few_cells_are_pooled():
     rng = np.random.default_rng(1)
     errors = rng.standard_normal((2000, 3)) * [1.0, 3.0, 1.0]
     errors[4:, 2] = np.nan
@@ -29,14 +29,13 @@ def test_columns_have_their_own_quantiles_and_lean_on_all_where_cells_are_few():
     np.testing.assert_allclose(nothing.bounds(0.9)[1], 1.645, rtol=0.02)
 
 
-def test_weighted_cells_count_as_if_they_were_there_more_often():
+def test_weights_move_the_quantiles():
     errors = np.array([[-2.0], [-1.0], [0.0], [1.0], [5.0]])
     weights = np.array([[1.0], [1.0], [1.0], [1.0], [4.0]])
     heavy = Calibration.of(errors, np.ones((5, 1)), weights=weights).bounds(0.5)[1]
     assert heavy[0] > Calibration.of(errors, np.ones((5, 1))).bounds(0.5)[1][0]
 
 
-def test_a_line_without_any_error_is_no_division_by_zero():
-    """Gains over it, in units of its error, are beyond all numbers."""
+def test_gains_over_an_exact_interpolation_are_not_significant():
     gain, size = -np.ones((12, 2)), np.zeros(2)
     assert not gain_is_significant(gain, size, 3).any()
