@@ -121,8 +121,8 @@ def find_season(table: np.ndarray, period: int) -> int:
     for multiple in range(1, MAX_SEASON + 1):
         if not period or 2 * multiple * period > len(table) or 2 * length >= len(table):
             break
-        left = table - seasonal(table, multiple * period, nothing)
-        squares = (left[length:-length] - (left[: -2 * length] + left[2 * length :]) / 2) ** 2
+        difference = table - seasonal(table, multiple * period, nothing)
+        squares = (difference[length:-length] - (difference[: -2 * length] + difference[2 * length :]) / 2) ** 2
         errors.append(float(np.nanmean(squares)) if not np.isnan(squares).all() else np.inf)
     return (int(np.argmin(errors)) + 1) * period if errors and min(errors) < SEASON_MAX_RATIO * errors[0] else 0
 
@@ -157,16 +157,16 @@ def fit_block_gaps(
     cells, stacked, distances = np.concatenate(truth), np.concatenate(found, axis=1), np.concatenate(classes)
     places, length, columns = np.concatenate(where), float(np.mean(lengths)), np.arange(cells.shape[1])
     weights, mean = _fit_stack(stacked, distances, cells, places, length)
-    left = cells - mean
+    errors = cells - mean
     disagreement = _disagreement(stacked, mean)
-    spread = error_spread(left, distances)
-    usual = error_spread(np.where(np.isnan(left), np.nan, np.sqrt(disagreement)), distances) ** 2
+    spread = error_spread(errors, distances)
+    usual = error_spread(np.where(np.isnan(errors), np.nan, np.sqrt(disagreement)), distances) ** 2
     ratio = _relative(disagreement, usual[distances, columns])
-    share = _slope((left / spread[distances, columns]) ** 2, ratio)
+    share = _slope((errors / spread[distances, columns]) ** 2, ratio)
     deviation = spread[distances, columns] * np.sqrt(1 - share + share * ratio)
     stretches = len(np.unique(places)) / length
     inflation *= float(np.sqrt(1 + 1 / stretches))  # few stretches of time may all be easy
-    return BlockGapModel(season, weights, spread, usual, share, Calibration.of(left, deviation, inflation))
+    return BlockGapModel(season, weights, spread, usual, share, Calibration.of(errors, deviation, inflation))
 
 
 def _fit_stack(

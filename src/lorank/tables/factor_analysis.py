@@ -200,12 +200,12 @@ def _with_more_factors(table: np.ndarray, known: np.ndarray, model: FactorAnalys
 
     more = rank - model.rank
     guess = model.mean + (model.factors(MaskedTable.of(table))[0] @ model.loadings.T if model.rank else 0.0)
-    left = np.where(known, table - guess, 0.0)
-    if min(left.shape) > max(DENSE_SVD_SIZE, 2 * more + 1) and left.any():
-        start = np.random.default_rng(0).standard_normal(min(left.shape))  # ones would be orthogonal to centered columns
-        _, s, Vt = svds(left, more, v0=start)
+    residuals = np.where(known, table - guess, 0.0)
+    if min(residuals.shape) > max(DENSE_SVD_SIZE, 2 * more + 1) and residuals.any():
+        start = np.random.default_rng(0).standard_normal(min(residuals.shape))  # ones would be orthogonal to centered columns
+        _, s, Vt = svds(residuals, more, v0=start)
     else:
-        _, s, Vt = np.linalg.svd(left, full_matrices=False)
+        _, s, Vt = np.linalg.svd(residuals, full_matrices=False)
         s, Vt = s[:more], Vt[:more]
     new = Vt.T * (0.7 * s / np.sqrt(len(table) * known.mean()))
     return FactorAnalysis(model.mean, np.hstack([model.loadings, new]), model.noise, model.n_iter)

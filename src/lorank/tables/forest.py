@@ -152,10 +152,10 @@ def fit_forest_ensemble(sets: TrainingSets, seed: int) -> tuple[ForestEnsemble |
     ForestEnsemble or None, (n, d) array
         The forests, and the corrections by trees that were not trained on a cell's row; 0 where there are none.
     """
-    table, left = sets.table, sets.errors
+    table, residuals = sets.table, sets.errors
     n, d = table.shape
     part = np.random.default_rng(seed).permutation(n) % PARTS
-    cells = [np.flatnonzero(~np.isnan(left[:, j])) for j in range(d)]
+    cells = [np.flatnonzero(~np.isnan(residuals[:, j])) for j in range(d)]
     used = [j for j in range(d) if len(cells[j]) >= MIN_CELLS and d > 1]
     predicted = np.full((2, n, d), np.nan)
     values: dict[int, list[Forest]] = {j: [] for j in used}
@@ -163,19 +163,19 @@ def fit_forest_ensemble(sets: TrainingSets, seed: int) -> tuple[ForestEnsemble |
     for k in range(PARTS):
         for j in used:
             at = cells[j]
-            guess = table[at, j] - left[at, j]
+            guess = table[at, j] - residuals[at, j]
             alone = np.delete(sets.filled[at] + sets.shift(j, at), j, axis=1)
             among = np.delete(sets.rows[sets.place[at, j]], j, axis=1)
             both = np.column_stack([among, guess])
             train, held = part[at] != k, part[at] == k
             leaf = n // ROWS_PER_LEAF_CELL
             values[j].append(fit_forest(alone[train], table[at[train], j], TREES, max(1, leaf), seed + k))
-            errors[j].append(fit_forest(both[train], left[at[train], j], TREES, max(2, leaf), seed + k))
+            errors[j].append(fit_forest(both[train], residuals[at[train], j], TREES, max(2, leaf), seed + k))
             predicted[0, at[held], j] = values[j][k](among[held]) - guess[held]
             predicted[1, at[held], j] = errors[j][k](both[held])
-        if k == 0 and not _improves(predicted, left):
+        if k == 0 and not _improves(predicted, residuals):
             return None, np.zeros((n, d))
-    weights = _column_weights(predicted, left)
+    weights = _column_weights(predicted, residuals)
     improved = [j for j in used if weights[:, j].any()]
     if not improved:
         return None, np.zeros((n, d))
@@ -184,32 +184,32 @@ def fit_forest_ensemble(sets: TrainingSets, seed: int) -> tuple[ForestEnsemble |
     return ensemble, np.nan_to_num(np.einsum("gj,gij->ij", weights, predicted))
 
 
-def _improves(predicted: np.ndarray, left: np.ndarray) -> bool:
+def _improves(predicted: np.ndarray, residuals: np.ndarray) -> bool:
     """Whether the first trees reduce the squared error of all columns enough, and by more than two weights would by chance."""
     there = ~np.isnan(predicted[0])
     if not there.any():
         return False
-    rest = left[there] - _weights(predicted[:, there], left[there], np.zeros(2), 0.0) @ predicted[:, there]
-    return bool(rest @ rest < (1 - MIN_GAIN - 4 / len(rest)) * (left[there] @ left[there]))
+    rest = residuals[there] - _weights(predicted[:, there], residuals[there], np.zeros(2), 0.0) @ predicted[:, there]
+    return bool(rest @ rest < (1 - MIN_GAIN - 4 / len(rest)) * (residuals[there] @ residuals[there]))
 
 
-def _column_weights(predicted: np.ndarray, left: np.ndarray) -> np.ndarray:
+def _column_weights(predicted: np.ndarray, residuals: np.ndarray) -> np.ndarray:
     """Least-squares weights of each column, shrunk towards those of all columns."""
     there = ~np.isnan(predicted[0])
-    common = _weights(predicted[:, there], left[there], np.zeros(2), 0.0)
-    weights = np.zeros((2, left.shape[1]))
+    common = _weights(predicted[:, there], residuals[there], np.zeros(2), 0.0)
+    weights = np.zeros((2, residuals.shape[1]))
     size = float(np.mean(predicted[:, there] ** 2))
-    for j in range(left.shape[1]):
+    for j in range(residuals.shape[1]):
         mine = there[:, j]
         if mine.any():
-            weights[:, j] = _weights(predicted[:, mine, j], left[mine, j], common, PRIOR_CELLS * size)
+            weights[:, j] = _weights(predicted[:, mine, j], residuals[mine, j], common, PRIOR_CELLS * size)
     return weights
 
 
-def _weights(predicted: np.ndarray, left: np.ndarray, prior: np.ndarray, regularization: float) -> np.ndarray:
+def _weights(predicted: np.ndarray, residuals: np.ndarray, prior: np.ndarray, regularization: float) -> np.ndarray:
     gram = predicted @ predicted.T
     gram[np.diag_indices(2)] += regularization + 1e-9 * np.trace(gram) + 1e-300
-    return np.asarray(np.clip(prior + np.linalg.solve(gram, predicted @ (left - prior @ predicted)), 0, 1))
+    return np.asarray(np.clip(prior + np.linalg.solve(gram, predicted @ (residuals - prior @ predicted)), 0, 1))
 
 
 def leave_out_shift(

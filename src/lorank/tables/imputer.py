@@ -267,7 +267,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         )
         for name, default in unused.items():
             value = getattr(self, name)
-            if type(value) is not type(default) or value != default:
+            if not isinstance(value, type(default)) or value != default:
                 raise ParameterError(name, f"needs method={other!r}, got {shown(value)} with method={self.method!r}")
 
     def _read(self, X: Any, reset: bool) -> tuple[np.ndarray, np.ndarray | None]:

@@ -107,13 +107,13 @@ def fit_kernel_ridge(
         if len(rows) < MIN_CELLS:
             continue
         r = errors[rows, j]
-        used, (found, left) = few, _leave_one_out(of_few[place[rows, j]], r, penalty[:few, :few])
-        if few < m and left @ left < (1 - FEW_MIN_GAIN) * (r @ r):
+        used, (found, held_out) = few, _leave_one_out(of_few[place[rows, j]], r, penalty[:few, :few])
+        if few < m and held_out @ held_out < (1 - FEW_MIN_GAIN) * (r @ r):
             of_all = kernel(filled, landmarks, width) if of_all is None else of_all
-            used, (found, left) = m, _leave_one_out(of_all[place[rows, j]], r, penalty)
-        if left @ left < (1 - MIN_GAIN) * (r @ r):
+            used, (found, held_out) = m, _leave_one_out(of_all[place[rows, j]], r, penalty)
+        if held_out @ held_out < (1 - MIN_GAIN) * (r @ r):
             weights[:used, j] = found
-            predicted[some[rows], j] = r - left
+            predicted[some[rows], j] = r - held_out
             others = np.ones(n, bool)
             others[some] = False
             predicted[others, j] = np.nan
@@ -131,7 +131,7 @@ def _select(
     filled: np.ndarray, place: np.ndarray, fold: np.ndarray, errors: np.ndarray, landmarks: np.ndarray
 ) -> tuple[float, float]:
     """Width and ridge with the least squared error on the first fold of a few columns."""
-    left = {(width, ridge): 0.0 for width in WIDTHS for ridge in RIDGES}
+    losses = {(width, ridge): 0.0 for width in WIDTHS for ridge in RIDGES}
     among = {width: _kernel_matrix(landmarks, width) for width in WIDTHS}
     d = fold.shape[1]
     for j in range(0, d, -(-d // SELECTION_COLUMNS)):
@@ -147,8 +147,8 @@ def _select(
             for ridge in RIDGES:
                 factor = _cholesky(gram + ridge * among[width]), True
                 off = r[held] - P[held] @ cho_solve(factor, right, check_finite=False)
-                left[width, ridge] += float(off @ off) / before
-    return min(left, key=lambda pair: left[pair])
+                losses[width, ridge] += float(off @ off) / before
+    return min(losses, key=lambda pair: losses[pair])
 
 
 def _kernel_matrix(landmarks: np.ndarray, width: float) -> np.ndarray:

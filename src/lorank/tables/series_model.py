@@ -117,10 +117,10 @@ def fit_series(table: np.ndarray, times: np.ndarray, period: int, rng: np.random
     if found is None:  # too few rows for cross-validation
         found = _predictions(table, times, across, along, period)[0]
     weights, stacked = _fit_stack(found, classes, table, fold, _stretch(missing))
-    left = np.where(fold >= 0, table - stacked, np.nan)
-    spread = error_spread(left, classes)
+    errors = np.where(fold >= 0, table - stacked, np.nan)
+    spread = error_spread(errors, classes)
     inflation = 1 + wide.shape[1] / n if many_rows else 1.0
-    calibration = Calibration.of(left, spread[classes, np.arange(d)], inflation)
+    calibration = Calibration.of(errors, spread[classes, np.arange(d)], inflation)
     model = SeriesModel(across, along, period, weights, spread, calibration)
     if not passes:
         return model

@@ -100,18 +100,20 @@ def fit_table(table: np.ndarray, rng: np.random.Generator, *, kernel_ridge: bool
     correction, predicted = None, np.where(fold >= 0, 0.0, np.nan)
     if kernel_ridge:
         correction, predicted = fit_kernel_ridge(held.scores, held.place, fold, errors, rng)
-    left = errors - predicted
+    residuals = errors - predicted
     first = linears[0].fill(table)
     weights = missing_odds(missing, first)
     inflation = 1 + d / n if many_rows else 1.0
-    model = TableModel(linears, mixture, marginals, correction, Calibration.of(left, held.spread, inflation, weights), None)
+    model = TableModel(
+        linears, mixture, marginals, correction, Calibration.of(residuals, held.spread, inflation, weights), None
+    )
     if not trees:
         return model
     gaussian = linears[0].gaussian
     shift = leave_out_shift(gaussian.mean, gaussian.covariance, first, missing)
-    sets = TrainingSets(table, model.fill(table, spread=False)[0], shift, left, held.rows, held.place)
+    sets = TrainingSets(table, model.fill(table, spread=False)[0], shift, residuals, held.rows, held.place)
     ensemble, added = fit_forest_ensemble(sets, int(rng.integers(2**31 - 10)))
-    return replace(model, trees=ensemble, calibration=Calibration.of(left - added, held.spread, inflation, weights))
+    return replace(model, trees=ensemble, calibration=Calibration.of(residuals - added, held.spread, inflation, weights))
 
 
 def fit_linears(
