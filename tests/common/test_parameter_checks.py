@@ -30,7 +30,7 @@ from lorank.factorization.variational import VariationalALS
 from lorank.loop import steps, stopping
 from lorank.phase import AutoPhase, Fisher, MessagePassing, SignalCG
 from lorank.plans import Auto
-from lorank.robust import Robust, Schedule
+from lorank.robust import Robust, SmoothingSchedule, Thresholds
 
 NAN, INF = math.nan, math.inf
 TRUTH = lr.FixedRank.zero((3, 2), 1, float)
@@ -138,16 +138,16 @@ NUMBERS = [
     (MessagePassing, "late", [0, -1, 1.1]),
     (MessagePassing, "near", [-1, INF]),
     (MessagePassing, "patience", [0, 2.5]),
-    (Robust, "slowing", [0, 1, -1]),
-    (Robust, "every", [0, 2.5]),
-    (Robust, "margin", [0, -1, INF]),
-    (Robust, "sigmas", [0, -1, INF]),
-    (Robust, "suspicious", [1, 2.5]),
-    (Schedule, "gain", [-1, INF]),
-    (Schedule, "look", [0, 2.5]),
-    (Schedule, "rate", [0, 1]),
-    (Schedule, "end", [0, 1]),
-    (Schedule, "first", [0, -1, INF]),
+    (Thresholds, "round_end_rate", [0, 1, -1]),
+    (Thresholds, "round_max_iter", [0, 2.5]),
+    (Thresholds, "limit_quantiles", [0, -1, INF]),
+    (Thresholds, "limit_sigmas", [0, -1, INF]),
+    (Thresholds, "check_after", [1, 2.5]),
+    (SmoothingSchedule, "gain", [-1, INF]),
+    (SmoothingSchedule, "window", [0, 2.5]),
+    (SmoothingSchedule, "rate", [0, 1]),
+    (SmoothingSchedule, "end", [0, 1]),
+    (SmoothingSchedule, "first", [0, -1, INF]),
     (solvers.Safeguard, "growth", [0, -1]),
     (solvers.Safeguard, "patience", [0, 2.5]),
     (solvers.Safeguard, "rejections", [0, 2.5]),
@@ -202,10 +202,10 @@ OBJECTS = [
         [metrics.RowColumn, "row-column", steps.Exact()],
     ),
     (solvers.RGD, "step_rule", r"a step rule such as lorank\.steps\.Exact\(\)", [steps.Exact, "exact", 0.5]),
-    (Robust, "plain", "an Auto object", [Auto, "auto", None]),
-    (Robust, "solver", "an RCG object", [solvers.RCG, "rcg", None]),
-    (Robust, "sweeps", "an ALS object", [solvers.ALS, "sweeps", None]),
-    (Robust, "schedules", "a tuple of Schedule objects", [(), [Schedule()], (1,), None]),
+    (Robust, "least_squares", "an Auto object", [Auto, "auto", None]),
+    (Robust, "descent", "an RCG object", [solvers.RCG, "rcg", None]),
+    (Robust, "als", "an ALS object", [solvers.ALS, "sweeps", None]),
+    (Robust, "schedules", "a tuple of SmoothingSchedule objects", [(), [SmoothingSchedule()], (1,), None]),
     (solvers.RGD, "safeguard", r"a safeguard such as lorank\.solvers\.Safeguard", [solvers.Safeguard, "none", 1.05, False]),
     (solvers.RCG, "metric", "a metric such as", [metrics.Canonical, "canonical", None]),
     (solvers.RCG, "safeguard", "a safeguard such as", [solvers.Safeguard, None]),

@@ -12,9 +12,9 @@ import numpy as np
 
 from ..backends import Array
 from ..geometry import FixedRank
-from ..losses.residual_tails import within
 from ..problems import Completion
 from ..robust.redescending_start import RobustStart
+from ..robust.weights import threshold_weights
 from ..starts.rank_growth import fit as descend
 from ..starts.staged import Staged
 from .als import total_weight
@@ -133,7 +133,7 @@ def robust_initialization(origin: Origin, rank: int) -> tuple[Completion, Origin
     X = start(squares, rank, np.random.default_rng(0))
     if not start.succeeded:
         return None
-    weights, _ = within(squares.observations.residual(X.U * X.s, X.V), start.limit, squares.observations.weights)
+    weights, _ = threshold_weights(squares.observations.residual(X.U * X.s, X.V), start.limit, squares.observations.weights)
     kept = squares.with_observations(squares.observations.with_weights(weights + LEAST))
     trusting = start.adjusted(problem)
     assert isinstance(trusting, Completion)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import Array, Arrays, Vector, entrywise, reduced, total
+from ..backends import Array, Arrays, Vector, reduced, total
 
 STEPS, DEPTH = 8, 60  # bins of a histogram for each factor of two, and factors of two below the largest
 NORMAL_MEDIAN, NORMAL_THREE_QUARTERS = 0.6745, 1.1503  # of the absolute value of a standard normal number
@@ -44,54 +44,6 @@ def quantile(d: Vector, share: float, backend: Arrays) -> float:
     inside = (share * reached[-1] - (reached[k - 1] if k else 0)) / max(counts[k], 1)  # how far into the bin
     octave, part = divmod(k - STEPS * DEPTH, STEPS)
     return float(top * 2.0**octave * (1 + (part + inside) / STEPS))
-
-
-def smoothed(d: Vector, epsilon: float, base: Vector | None = None) -> tuple[Vector, float]:
-    """The weights ``(1 + |d / epsilon|^2)^(-3/4)`` of the smoothed square root of deviations, times ``base``, and the mean of
-    the former.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> smoothed(np.array([0.0, 1e3]), 1.0)[0]
-    array([1.00000000e+00, 3.16227529e-05])
-    """
-
-    def weights(xp: Any, d: Array) -> Array:
-        d = d * (1 / epsilon)
-        root = xp.sqrt((d * d.conj()).real + 1)
-        return 1 / (root * xp.sqrt(root))
-
-    found = entrywise(weights, d)
-    mean = float(found.sum()) / len(d)
-    return (found if base is None else base * found), mean
-
-
-def within(d: Vector, limit: float, base: Vector | None = None) -> tuple[Vector, float]:
-    """Weights 1 (or ``base``) for deviations below a limit and 0 for the others, and the share of the former."""
-
-    def weights(xp: Any, d: Array) -> Array:
-        return 0 * abs(d) + (abs(d) <= limit)
-
-    found = entrywise(weights, d)
-    share = float(found.sum()) / len(d)
-    return (found if base is None else base * found), share
-
-
-def biweight(d: Vector, limit: float) -> Vector:
-    """``(1 - |d / limit|^2)^2``, and 0 beyond the limit: how well each measurement fits."""
-
-    def weights(xp: Any, d: Array) -> Array:
-        return (1 - (abs(d / limit) ** 2).clip(max=1)) ** 2
-
-    return entrywise(weights, d)
-
-
-def misfit_root(d: Vector, unit: float) -> float:
-    """The sum of the square roots of deviations in a unit, those below it left as they are: fits with outliers are compared
-    by it.
-    """
-    return float(total(lambda xp, d: (xp.sqrt(xp.sqrt(abs(d / unit) ** 2 + 1)) - 1,), d)[0])
 
 
 @dataclass(frozen=True)

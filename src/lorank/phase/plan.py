@@ -134,14 +134,14 @@ class AutoPhase(PlannedSolver):
         to_refinement = Transition(FINISHED, "refinement", "message passing ended at {state.residual:.1e}: conjugate gradients")
         return Plan(
             phases=(
-                Phase("descent", self.descent, stalled(Condition(self._descent_stalls)), keeps_point=True),
+                Phase("descent", self.descent, stalled(Condition(self._descent_stalls)), keep=lambda state: state.X),
                 Phase("message passing", self._messages, (to_refinement,), start=current_point, provisional=True),
                 Phase(
                     "refinement",
                     self.refinement,
                     stalled(Condition(self._refinement_stalls)),
                     start=current_point,
-                    keeps_point=True,
+                    keep=lambda state: state.X,
                 ),
                 Phase("final", self.final, start=best_point),
             ),
@@ -188,7 +188,7 @@ def _rounded(now: Context) -> bool:
 
 def _same_end(now: Context) -> bool:
     """Whether an earlier phase has ended at the same signal."""
-    points = (ended.X for ended in now.plan.ended if ended.X is not None)
+    points = (ended.kept for ended in now.plan.ended if ended.kept is not None)
     return any(X.distance(now.state.X) < SAME_SIGNAL * X.norm() for X in points)
 
 

@@ -3,9 +3,13 @@
 A :class:`Plan` is a list of :class:`Phase`. A phase has a solver and transitions to other phases, each with a
 :class:`Condition`. There are two kinds of transition, depending on the next phase:
 
-- A phase with a ``start`` begins anew: at a point of its own, in data units, in an iteration of its own. Rules on stalls
-  forget what was before.
-- A phase without one takes over in the middle of an iteration, at the same point and in the same :class:`Units`.
+- A phase with a ``start`` begins anew: at a point of its own, in an iteration of its own. Rules on stalls ignore the
+  residuals before it.
+- A phase without one takes over in the middle of an iteration, at the same point. Its solver's ``start`` finds the memory of
+  the solver before in ``state.memory``.
+
+A solver whose step cannot go on returns its state with ``finished=True`` and the same iteration number. The transition is then
+made in the same iteration.
 """
 
 from __future__ import annotations
@@ -82,11 +86,11 @@ class Best(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How a phase ended: its name, the residual and, where the phase keeps it, the point."""
+    """How a phase ended: its name, the residual in data units, and what the phase keeps."""
 
     name: str
     residual: float
-    X: FixedRank | None
+    kept: Any
 
 
 class PlanState(NamedTuple):
@@ -210,15 +214,18 @@ class Phase:
     solver : Solver or callable
         Or a function of the context, where the solver depends on the phases before.
     until : tuple of Transition
-        The first whose condition holds is made; those to phases with a start are considered first.
+        The first whose condition holds is made; before a step, those to phases with a start are considered first.
     start : callable, optional
-        The point to begin at, as a function of the context.
+        The point or state to begin at, in the units of the phase, as a function of the context.
+    units : callable, optional
+        Units of the phase, as a function of problem and state. By default data units for a phase with a start, and for others
+        the units of the phase before.
     suits : callable
         Of the solver's first state: the transition is not made where it is False.
     provisional : bool
         Whether the points are provisional: a small change of the point is no sign of convergence.
-    keeps_point : bool
-        Whether :attr:`PlanState.ended` keeps the last point.
+    keep : callable, optional
+        Value for :attr:`PlanState.ended`, as a function of the last state in the units of the phase.
 
     Examples
     --------
@@ -232,13 +239,17 @@ class Phase:
     name: str
     solver: Solver | Callable[[Context], Solver]
     until: tuple[Transition, ...] = ()
-    start: Callable[[Context], FixedRank] | None = None
+    start: Callable[[Context], FixedRank | State] | None = None
+    units: Callable[[Problem, State], Units] | None = None
     suits: Callable[[State], bool] = field(default=lambda state: True)
     provisional: bool = False
-    keeps_point: bool = False
+    keep: Callable[[State], Any] = field(default=lambda state: None)
 
     def solver_for(self, now: Context) -> Solver:
         return self.solver if isinstance(self.solver, Solver) else self.solver(now)
+
+
+Ways = tuple[list[tuple[Transition, Phase]], list[tuple[Transition, Phase]], list[tuple[Transition, Phase]]]
 
 
 @dataclass(frozen=True)
@@ -288,12 +299,12 @@ class Plan(Solver):
             raise ValueError(f"until and first must name phases of the plan, got {', '.join(sorted(unknown - names))}")
 
     @cached_property
-    def _ways(self) -> dict[str, tuple[list[tuple[Transition, Phase]], list[tuple[Transition, Phase]]]]:
+    def _ways(self) -> dict[str, Ways]:
         """For each phase, the transitions that begin anew and those that take over, with the next phases."""
         named = {phase.name: phase for phase in self.phases}
         ways = {phase.name: [(way, named[way.to]) for way in phase.until] for phase in self.phases}
         return {
-            name: ([way for way in found if way[1].start is not None], [way for way in found if way[1].start is None])
+            name: ([way for way in found if way[1].start is not None], [way for way in found if way[1].start is None], found)
             for name, found in ways.items()
         }
 
@@ -311,7 +322,7 @@ class Plan(Solver):
     def step(self, problem: Problem, state: State) -> State:
         plan: PlanState = state.memory
         now = Context(problem, state, plan)
-        anew, taking_over = self._ways[plan.phase.name]
+        anew, taking_over, _ = self._ways[plan.phase.name]
         for way, phase in anew:
             if way.when(now):
                 return self._begin(now, way, phase)
@@ -325,7 +336,20 @@ class Plan(Solver):
             if way.when(now) and (taken := self._take_over(now, phase)) is not None:
                 plan, note = taken, _note(way, now)
                 break
+        return self._advance(problem, state, plan, note)
+
+    def _advance(self, problem: Problem, state: State, plan: PlanState, note: str) -> State:
+        """A step of the current phase or, where its solver is finished before one, of the next phase."""
         inner = plan.solver.step(plan.units.problem, plan.inner)
+        if inner.finished and inner.iteration == plan.inner.iteration:
+            now = Context(problem, state, plan._replace(inner=inner))
+            for way, phase in self._ways[plan.phase.name][2]:
+                if way.when(now):
+                    if phase.start is not None:
+                        return self._begin(now, way, phase)
+                    if (taken := self._take_over(now, phase)) is not None:
+                        return self._advance(problem, state, taken, _note(way, now) or note)
+            raise RuntimeError(f"phase {plan.phase.name!r} is finished, and none of its transitions applies")
         residuals = (*plan.residuals, inner.residual)[-1 - self.max_window :]
         return self._outer(problem, state, plan, inner, residuals, plan.steps + 1, note or inner.note)
 
@@ -335,21 +359,26 @@ class Plan(Solver):
         plan, solver = now.plan, phase.solver_for(now)
         if solver == plan.solver:
             return plan._replace(phase=phase)
-        inner = plan.inner.with_memory(solver.start(plan.units.problem, plan.inner))
+        units, inner = plan.units, plan.inner
+        if phase.units is not None and (new := phase.units(now.problem, now.state)).kind != units.kind:
+            units, inner = new, new.enter(now.state).with_memory(inner.memory)
+        inner = replace(inner, memory=solver.start(units.problem, inner), finished=False)
         if not phase.suits(inner):
             return None
-        return plan._replace(phase=phase, solver=solver, inner=inner, residuals=(inner.residual,), steps=0)
+        return plan._replace(phase=phase, solver=solver, units=units, inner=inner, residuals=(inner.residual,), steps=0)
 
     def _begin(self, now: Context, way: Transition, phase: Phase) -> State:
         """The first state of a phase that begins anew."""
         problem, state, plan = now
         assert phase.start is not None
-        ended = Ended(plan.phase.name, state.residual, state.X if plan.phase.keeps_point else None)
-        plan = plan._replace(phase=phase, units=Units(problem), ended=(*plan.ended, ended))
+        ended = Ended(plan.phase.name, state.residual, plan.phase.keep(plan.inner))
+        units = Units(problem) if phase.units is None else phase.units(problem, state)
+        plan = plan._replace(phase=phase, units=units, ended=(*plan.ended, ended))
         later = Context(problem, state, plan)
-        inner = state.next(problem, phase.start(later), NAN)
+        first = phase.start(later)
+        inner = first if isinstance(first, State) else state.next(problem, first, NAN)
         solver = phase.solver_for(later)
-        inner = inner.with_memory(solver.start(problem, inner))
+        inner = replace(inner, memory=solver.start(units.problem, inner), finished=False)
         new = self._outer(problem, state, plan._replace(solver=solver), inner, (inner.residual,), 0, _note(way, now))
         return replace(new, previous=None, restarted=True)
 
@@ -363,7 +392,7 @@ class Plan(Solver):
             best = Best(new.X, new.residual)
         # Constructors, not `replace`: that would take as long as the products of a small problem.
         memory = PlanState(plan.rank, phase, plan.solver, plan.units, inner, residuals, best, steps, plan.ended)
-        iteration, restarted, provisional = state.iteration + 1, new.restarted, phase.provisional
+        iteration, restarted, provisional = state.iteration + 1, new.restarted, new.provisional or phase.provisional
         return State(
             iteration, new.X, new.gradient, new.residual, new.step, new.previous, memory, note, restarted, False, provisional
         )

@@ -1,7 +1,7 @@
 """Completion with outliers: find them, and fit the other observations."""
 
+from .options import SmoothingSchedule, Thresholds
 from .plan import Robust
 from .redescending_start import RobustStart
-from .schedule import Schedule
 
-__all__ = ["Robust", "RobustStart", "Schedule"]
+__all__ = ["Robust", "RobustStart", "SmoothingSchedule", "Thresholds"]

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..backends import Array, Vector, entrywise
 from ..geometry import FixedRank
-from ..losses.residual_tails import smoothed, within
 from ..problems import Completion
+from .weights import sqrt_weights, threshold_weights
 
 SWEEPS, RATE = 12, 0.6  # of the smoothing, from a coarse one down
 ATTEMPTS = 6  # the first from zero
@@ -66,10 +66,10 @@ class Side:
 
     def inliers(self, own: Array, limit: float) -> Array:
         """How many observations of each row are within the limit."""
-        return self.problem.observations.sums(within(self.deviations(own), limit)[0], self.side)
+        return self.problem.observations.sums(threshold_weights(self.deviations(own), limit)[0], self.side)
 
 
-def suspicious(problem: Completion, weights: Vector, share: float, rank: int, side: int) -> Array:
+def flag_rows(problem: Completion, weights: Vector, share: float, rank: int, side: int) -> Array:
     """Flags for rows (columns) of which not half as many observations fit as of all, or no more than any fit fits."""
     counts, fitting = problem.observations.counts(side), problem.observations.sums(weights, side)
     return ((fitting <= rank + 1) | (fitting < 0.5 * share * counts)) & (counts > rank + 1)
@@ -79,9 +79,32 @@ def loses_rows(problem: Completion, d: Vector, limits: tuple[float, float], shar
     """Whether the lower of two limits would leave out rows or columns that fit within the other one: those that a fit comes to
     more slowly than to the rest.
     """
-    low, high = (within(d, limit)[0] for limit in limits)
-    new = (suspicious(problem, low, share, rank, side) & ~suspicious(problem, high, share, rank, side) for side in (0, 1))
+    low, high = (threshold_weights(d, limit)[0] for limit in limits)
+    new = (flag_rows(problem, low, share, rank, side) & ~flag_rows(problem, high, share, rank, side) for side in (0, 1))
     return any(bool(flags.any()) for flags in new)
+
+
+def repair(problem: Completion, X: FixedRank, d: Vector, limit: float, share: float, coarse: float) -> tuple[FixedRank, int]:
+    """X with flagged rows, then columns, refitted; and how many.
+
+    Parameters
+    ----------
+    problem : Completion
+    X : FixedRank
+    d : (m,) vector
+        Deviations at X.
+    limit, share : float
+        Deviation beyond which observations are considered outliers, and the share of the others.
+    coarse : float
+        First smoothing of the robust fits.
+    """
+    refitted, weights, rank = 0, threshold_weights(d, limit)[0], X.rank
+    for side in (0, 1):
+        flags = flag_rows(problem, weights, share, rank, side)
+        if bool(flags.any()):
+            X, count = repaired(problem, X, side, flags, limit, coarse)
+            refitted += count
+    return X, refitted
 
 
 def repaired(problem: Completion, X: FixedRank, side: int, flags: Array, limit: float, coarse: float) -> tuple[FixedRank, int]:
@@ -180,10 +203,10 @@ def _descend(here: Side, leverage: Vector, own: Array, epsilon: float, sweeps: i
     """Reweighted least squares from a point and a smoothing down, and then least squares with what fits."""
     equal = leverage**-2
     for _ in range(sweeps):
-        weights, _ = smoothed(here.deviations(own) / leverage, max(epsilon, limit / 4), equal)
+        weights, _ = sqrt_weights(here.deviations(own) / leverage, max(epsilon, limit / 4), equal)
         own, epsilon = here.fitted(weights, 1e-6), RATE * epsilon
     for many in ROUNDS:
-        weights, _ = within(here.deviations(own) / leverage, max(many * epsilon, limit))
+        weights, _ = threshold_weights(here.deviations(own) / leverage, max(many * epsilon, limit))
         own = here.fitted((weights + 1e-9) * equal, 1e-12)
     return own
 

@@ -6,10 +6,11 @@ import numpy as np
 
 from ..backends import Vector
 from ..geometry import FixedRank
-from ..losses.residual_tails import quantile, smoothed
+from ..losses.residual_tails import quantile
 from ..problems import Completion
 from ..starts.rank_growth import grow_from_rank_one
 from ..starts.staged import Staged
+from .weights import sqrt_weights
 
 MEAN = 1.5  # so many medians of what rank 1 leaves over are less than one of the data where these have a mean
 
@@ -23,7 +24,7 @@ def coarse_start(inside: Completion, first: float, rank: int) -> tuple[float, fl
     observed, median, rng = inside.observations, quantile(inside.y, 0.5, inside.backend), np.random.default_rng(0)
 
     def weighted(d: Vector, epsilon: float) -> Completion:
-        return inside.with_observations(observed.with_weights(smoothed(d, epsilon, observed.weights)[0]))
+        return inside.with_observations(observed.with_weights(sqrt_weights(d, epsilon, observed.weights)[0]))
 
     found = weighted(inside.y, 2 * first * median)
     one = found.rank_one_point(rng)

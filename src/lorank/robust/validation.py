@@ -7,9 +7,10 @@ import numpy as np
 from ..backends import entrywise, total
 from ..common.checks import counted
 from ..geometry import FixedRank
-from ..losses.residual_tails import quantile, within
+from ..losses.residual_tails import quantile
 from ..problems import Completion
 from ..starts.rank_growth import fit
+from .weights import threshold_weights
 
 HELD, STEPS = 0.1, 20  # share of observations held back, and steps of the fit to the others
 FEWEST = 1.9  # observations that fit, for each degree of freedom: with fewer, noise can be whatever one likes
@@ -21,7 +22,7 @@ FEW = 0.01  # of the rows and columns: in noisy data some always have few observ
 SCARCE = 3.0  # observations for each degree of freedom: with more, a fit for which no outliers were searched is not asked
 
 
-def doubts(problem: Completion, X: FixedRank, limit: float, *, noisy: bool, searched: bool = False) -> str:
+def validate(problem: Completion, X: FixedRank, limit: float, *, noisy: bool, searched: bool = False) -> str:
     """A sentence on why X may be a wrong end, and an empty one where nothing speaks against it.
 
     Rows and columns with no more observations within the limit than any fit would fit are not determined, even where they are
@@ -32,7 +33,7 @@ def doubts(problem: Completion, X: FixedRank, limit: float, *, noisy: bool, sear
     """
     rank, dof = X.rank, problem.dof(X.rank)
     observed, d = problem.observations, problem.observations.residual(X.U * X.s, X.V)
-    fits, share = within(d, limit)
+    fits, share = threshold_weights(d, limit)
     fitting = share * problem.m
     if np.isfinite(limit):
         lost = [int(((observed.sums(fits, k) <= rank) & (observed.counts(k) > rank)).sum()) for k in (0, 1)]
