@@ -6,7 +6,7 @@
                                                             memory (on a machine that nobody else uses); --threads 1 2
     python benchmarks/cluster.py workers [--m 50_000_000]   Dask workers against one process on one and two threads
     python benchmarks/cluster.py gpu [--m 1_000_000_000]    made and solved on one GPU, float32; --partitions 2 in two blocks,
-                                                            --sites 2 with a thread each, as with two GPUs
+                                                            --shards 2 with a thread each, as with two GPUs
 
 Where there is systemd, a limit on everything, the pages of files included, is
 ``systemd-run --user --scope -p MemoryMax=1G python benchmarks/cluster.py disk --modes mapped``.
@@ -36,10 +36,9 @@ import numpy as np
 
 import lorank as lr
 from lorank.backends import HostEntries
-from lorank.distributed import opening
-from lorank.distributed.blocks import block_arrays
-from lorank.distributed.folder import FolderWriter, open_folder
-from lorank.distributed.memory_mapped import OnDisk
+from lorank.distributed import completion
+from lorank.distributed.folder import FolderWriter, block_arrays, open_folder
+from lorank.distributed.memory_mapped import MappedBlocks
 
 
 def factors(n1, n2, rank, seed=0):
@@ -182,17 +181,24 @@ def each(args, place, mode, threads, **more):
     subprocess.run(command, check=False, env=environment)
 
 
-class Dropping(OnDisk):
-    """Pages of a block are dropped when it is done with: whoever needs it again reads it again."""
+class Dropping(MappedBlocks):
+    """Drops the pages of a block when the next one is requested, so that every pass reads the files."""
 
-    def done(self, block):
+    last = None
+
+    def observations(self, block):
+        found = super().observations(block)
+        if self.last not in (None, block):
+            self.drop(self.last)
+        self.last = block
+        return found
+
+    def drop(self, block):
         for a in self._open[block][0]:
-            source = getattr(a, "_mmap", None)
-            if source is not None:
-                source.madvise(mmap.MADV_DONTNEED)
-        part = self.folder.parts[block]
-        for name in part.files:
-            handle = os.open(self.folder._file(part, name), os.O_RDONLY)
+            if a is not None and isinstance(a.base, mmap.mmap):
+                a.base.madvise(mmap.MADV_DONTNEED)
+        for path in self._open[block][2]:
+            handle = os.open(path, os.O_RDONLY)
             os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(handle)
 
@@ -221,7 +227,7 @@ def one(args):
         problem = in_memory(folder)
     else:
         if args.mode == "dropped":
-            opening.OnDisk = Dropping
+            completion.MappedBlocks = Dropping
         problem = lr.distributed.from_partitions(args.folder)
     report(args, key, problem)
     del held
@@ -242,7 +248,7 @@ def at_workers(args, key):
         graph = problem.observations.graph
         began = time.perf_counter()
         for _ in range(20):
-            graph.find([("item", ((0,), 0))])
+            graph.fetch([("item", ((0,), 0))])
         key["idle_trip"] = (time.perf_counter() - began) / 20
         report(args, key, problem)
 
@@ -258,12 +264,12 @@ def workers(args, place):
 
 
 def gpu(args):
-    found = solved_on(args.device, args.m, args.rank, args.partitions, args.sites)
+    found = solved_on(args.device, args.m, args.rank, args.partitions, args.shards)
     print("residuals", " ".join(f"{r:.1e}" for r in found["residuals"]), found["notes"])
     print(f"error {found['error']:.1e}")
 
 
-def solved_on(device, m, rank, partitions=None, sites=1, runs=2):
+def solved_on(device, m, rank, partitions=None, shards=1, runs=2):
     """What the last run took, the first of which compiles, on m observations made on a device: in one piece, or in blocks."""
     import torch
 
@@ -272,7 +278,7 @@ def solved_on(device, m, rank, partitions=None, sites=1, runs=2):
     wait = torch.cuda.synchronize if on_gpu else lambda: None
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
-    problem, left, right = made_on(where, m, rank, partitions, sites)
+    problem, left, right = made_on(where, m, rank, partitions, shards)
     wait()
     n1, n2 = problem.shape
     print(
@@ -305,7 +311,7 @@ def solved_on(device, m, rank, partitions=None, sites=1, runs=2):
     }
 
 
-def made_on(where, m, rank, partitions=None, sites=1, dtype=None):
+def made_on(where, m, rank, partitions=None, shards=1, dtype=None):
     """A problem of m observations made on a device, in one piece or in blocks of rows, and the factors of its matrix."""
     import torch
 
@@ -319,39 +325,38 @@ def made_on(where, m, rank, partitions=None, sites=1, dtype=None):
     for k in range(0, n1, 50_000):
         some = slice(k, k + 50_000)
         values[some] = torch.einsum("ik,ijk->ij", left[some], right[cols[some].long()]).to(values.dtype)
-    if partitions or sites > 1:
-        return blocks_of(cols, values, n2, partitions or sites, sites, str(where)), left, right
+    if partitions or shards > 1:
+        return blocks_of(cols, values, n2, partitions or shards, shards, str(where)), left, right
     rows = torch.arange(n1, device=where, dtype=torch.int32).repeat_interleave(each)
     precision = "auto" if values.dtype == torch.float32 else "double"  # starts, too
     return lr.Completion(rows, cols.ravel(), values.ravel(), (n1, n2), precision=precision), left, right
 
 
-def blocks_of(cols, values, n2, count, sites, device):
-    """Blocks of rows on a device, dealt out to sites with a thread each: what several GPUs of a machine would do."""
+def blocks_of(cols, values, n2, count, shards, device):
+    """Blocks of rows on a device, assigned to shards with a thread each, as for several GPUs of a machine."""
     import torch
 
     from lorank.backends import device_backend
-    from lorank.distributed.backend import Partitioned, spread_observations
-    from lorank.distributed.engine import Local
-    from lorank.distributed.multi_device import Together
-    from lorank.distributed.program import Plan, share_out
-    from lorank.distributed.shard import InMemory, Site
+    from lorank.distributed.backend import Partitioned, distributed_observations
+    from lorank.distributed.multi_device import MultiDevice
+    from lorank.distributed.program import BlockLayout, assign_blocks
+    from lorank.distributed.shard import InMemoryBlocks, LocalEngine, Shard
 
     n1, each = cols.shape
-    plan = Plan((n1, n2), tuple(int(k) for k in np.linspace(0, n1, count + 1)))
-    holders = [copy.deepcopy(device_backend(device)) for _ in range(sites)]
+    layout = BlockLayout((n1, n2), tuple(int(k) for k in np.linspace(0, n1, count + 1)))
+    holders = [copy.deepcopy(device_backend(device)) for _ in range(shards)]
     made = []
-    for holder, numbers in zip(holders, share_out(count, sites), strict=True):
+    for holder, numbers in zip(holders, assign_blocks(count, shards), strict=True):
         blocks = {}
         for k in numbers:
-            rows = plan.rows(k)
+            rows = layout.rows(k)
             indptr = torch.arange(rows.stop - rows.start + 1, device=cols.device, dtype=torch.int64) * each
             blocks[k] = holder.make_observations(indptr, cols[rows].ravel(), values[rows].ravel(), n2)
-        made.append(Site(holder, plan, numbers, InMemory(blocks)))
-    engine = Local(made[0]) if sites == 1 else Together(made)
-    sizes = [each * (b - a) for a, b in itertools.pairwise(plan.edges)]
+        made.append(Shard(holder, layout, numbers, InMemoryBlocks(blocks)))
+    engine = LocalEngine(made[0]) if shards == 1 else MultiDevice(made)
+    sizes = [each * (b - a) for a, b in itertools.pairwise(layout.edges)]
     problem = lr.Completion(np.array([0]), np.array([0]), np.array([1.0]), (1, 1))
-    observations = spread_observations(engine, sizes, np.dtype(np.float32), False)
+    observations = distributed_observations(engine, sizes, np.dtype(np.float32), False)
     problem._observe(observations, Partitioned(holders[0], count, None, holders[1:]))
     return problem
 
@@ -364,7 +369,7 @@ def main():
     parser.add_argument("--folder", help="keep the data here, and use what is there")
     parser.add_argument("--modes", nargs="*", default=["memory", "mapped", "limited", "dropped", "balloon"])
     parser.add_argument("--partitions", type=int, help="of the files; of the GPU, where all is in one piece otherwise")
-    parser.add_argument("--sites", type=int, default=1, help="on the GPU: threads, each with some of the partitions")
+    parser.add_argument("--shards", type=int, default=1, help="on the GPU: threads, each with some of the partitions")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--threads", type=int, nargs="*", default=[1], help="of disk: a run with each number")
     parser.add_argument("--passes", type=int, default=3, help="gradients to time")

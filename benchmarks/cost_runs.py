@@ -27,7 +27,7 @@ import distributed
 import lorank as lr
 from cluster import write
 from lorank.distributed.folder import open_folder
-from lorank.distributed.programs import SHARED, SUM
+from lorank.distributed.program import SHARED, SUM
 
 SIZES = ["5_000_000:10", "20_000_000:10", "10_000_000:20", "50_000_000:10"]
 LENGTHS, MANY = (16, 400_000, 1_000_000), 100  # numbers to be added up, the last ones in slices; instructions
@@ -84,26 +84,26 @@ def constants(graph):
 
     def instructions():
         nodes = [graph.node(SHARED, "constant", 1.0) for _ in range(MANY)]
-        graph.find(empty)
+        graph.fetch(empty)
         return nodes
 
     def summed(rows):
         ones = graph.node(SHARED, "constant", np.ones((rows, 1), np.float32))
         holder = type("Holder", (), {"like": np.empty((0, 1)), "side": "cols"})()
-        ones.owned = weakref.ref(holder)
-        graph.find(empty)
+        ones.owner = weakref.ref(holder)
+        graph.fetch(empty)
 
         def work():
             total = graph.node(SUM, "apply", "mul", ones, np.float32(1))
-            graph.find([("squared", (total,))])
+            graph.fetch([("squared", (total,))])
 
         work()
         return timed(work, 15), holder
 
     for _ in range(5):
-        graph.find(empty)
+        graph.fetch(empty)
     return {
-        "trip": timed(lambda: graph.find(empty), 40),
+        "trip": timed(lambda: graph.fetch(empty), 40),
         "instructions": timed(instructions, 20),
         "sums": [summed(length)[0] for length in LENGTHS],
         "lengths": LENGTHS,

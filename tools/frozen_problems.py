@@ -170,7 +170,7 @@ def partitions(**options: Any) -> Any:
     """Mapped from a folder, which goes when the problem does."""
     folder = tempfile.TemporaryDirectory()
     place = Path(folder.name) / "entries"
-    lr.distributed.save_partitions(even(120, 100, 3, oversampling=6, noise=0.02, seed=1)(), place, partitions=3)
+    lr.distributed.save_partitions(even(120, 100, 3, oversampling=6, noise=0.02, seed=1)(), place, n_partitions=3)
     problem = lr.distributed.from_partitions(place, **options)
     problem.folder_kept = folder
     return problem

@@ -77,7 +77,7 @@ def test_diagnose(place):
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_predictions_in_blocks(place, tmp_path, ending, monkeypatch):
-    monkeypatch.setattr(sources, "CHUNK", 100)
+    monkeypatch.setattr(sources, "CHUNK_SIZE", 100)
     out = tmp_path / f"p{ending}"
     done("predict", place / "m.lorank", place / "ratings" / "*.parquet", "-o", out, "--interval", 0.9)
     found = pl.read_csv(out) if ending == ".csv" else pl.concat([pl.read_parquet(f) for f in sorted(out.iterdir())])
@@ -195,15 +195,15 @@ def test_bad_input(place, tmp_path, monkeypatch):
     (tmp_path / "taken.parquet").mkdir()
     assert "exists" in refused("recommend", place / "m.lorank", "--all", "-o", tmp_path / "taken.parquet")
     other = lr.datasets.random_completion(20, 10, 1, oversampling=3)[0]
-    lr.distributed.save_partitions(other, tmp_path / "other", partitions=2)
+    lr.distributed.save_partitions(other, tmp_path / "other", n_partitions=2)
     answer = refused("recommend", place / "m.lorank", "--all", "-o", tmp_path / "t.csv", "--ratings", tmp_path / "other")
     assert "was fitted to" in answer
 
 
 def test_factors_that_do_not_fit(place):
-    problem = lr.distributed.from_partitions(place / "parts", memory="60MB")
-    problem.backend.memory = 20_000  # as if rows were many
-    with pytest.raises(MemoryError, match="are allowed"):
+    problem = lr.distributed.from_partitions(place / "parts", max_memory="60MB")
+    problem.backend.max_memory = 20_000  # as if rows were many
+    with pytest.raises(MemoryError, match="max_memory"):
         lr.MatrixCompletion(8, "learned").fit(problem)
     assert lr.MatrixCompletion().fit(problem).rank_ < 4
 

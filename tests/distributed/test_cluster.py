@@ -60,7 +60,7 @@ def two_workers(cluster, client):
 def data(tmp_path_factory):
     place = tmp_path_factory.mktemp("data")
     problem, truth = lr.datasets.random_completion(200, 120, 3, oversampling=4)
-    lr.distributed.save_partitions(problem, place / "p", partitions=5)
+    lr.distributed.save_partitions(problem, place / "p", n_partitions=5)
     return place / "p", truth
 
 
@@ -117,7 +117,7 @@ def test_the_implicit_model(client, tmp_path):
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((60, 40)) < 0.3)
     lr.distributed.save_partitions(
-        lr.Completion(users, items, rng.integers(1, 4, len(users)) * 1.0), tmp_path / "p", partitions=5
+        lr.Completion(users, items, rng.integers(1, 4, len(users)) * 1.0), tmp_path / "p", n_partitions=5
     )
     problems = [lr.distributed.from_partitions(tmp_path / "p", client=c) for c in (None, client)]
     alone, found = (lr.ImplicitFactorization(3, 0.02, zeros=0.1, max_iter=2).fit(p) for p in problems)
@@ -162,7 +162,7 @@ def test_a_worker_killed_within_a_program(client, data, alone, monkeypatch):
     """While the workers run, and wait for each other's sums."""
     problem = lr.distributed.from_partitions(data[0], client=client)
     engine = engine_of(problem)
-    run, count, pid = engine._together, [0], victim(problem)
+    run, count, pid = engine._call_all, [0], victim(problem)
 
     def killing(function, args):
         count[0] += 1
@@ -170,15 +170,15 @@ def test_a_worker_killed_within_a_program(client, data, alone, monkeypatch):
             threading.Timer(0.001, os.kill, (pid, KILL)).start()
         return run(function, args)
 
-    monkeypatch.setattr(engine, "_together", killing)
+    monkeypatch.setattr(engine, "_call_all", killing)
     assert_same(fit(problem), alone)
     assert engine.recoveries >= 1
 
 
 def test_a_worker_killed_after_a_snapshot(client, data, tmp_path, monkeypatch):
     """What came before the snapshot is not computed again, and the bits are the same (test_snapshots.py: of all solvers)."""
-    monkeypatch.setattr(snapshots, "LEAST", 0.0)
-    monkeypatch.setattr(snapshots, "TIMES", 0.0)
+    monkeypatch.setattr(snapshots, "MIN_SECONDS", 0.0)
+    monkeypatch.setattr(snapshots, "MIN_COST_RATIO", 0.0)
     rng = np.random.default_rng(0)
     start = lr.FixedRank.from_factors(rng.standard_normal((200, 3)), rng.standard_normal((120, 3)))
     found = []
@@ -196,8 +196,8 @@ def test_a_worker_killed_after_a_snapshot(client, data, tmp_path, monkeypatch):
     assert engine.snapshots.count > 5
     assert engine.replayed <= 15 < problem.observations.graph.trips / 3
     assert_same(found[1].numpy(), found[0].numpy())
-    assert len(engine.snapshots.journal.programs) < 20  # it does not grow without bound
-    home = engine.snapshots.place.parent
+    assert len(engine.snapshots.log.programs) < 20  # it does not grow without bound
+    home = engine.snapshots.path.parent
     assert len(list(home.iterdir())) == 1  # old ones are gone
     del engine, problem, found, kill, stop
     gc.collect()
@@ -206,11 +206,11 @@ def test_a_worker_killed_after_a_snapshot(client, data, tmp_path, monkeypatch):
 
 def test_a_worker_killed_while_it_writes_a_snapshot(client, data, alone, tmp_path, monkeypatch):
     """One that was broken off is never read, and does not stay."""
-    monkeypatch.setattr(snapshots, "LEAST", 0.0)
-    monkeypatch.setattr(snapshots, "TIMES", 0.0)
+    monkeypatch.setattr(snapshots, "MIN_SECONDS", 0.0)
+    monkeypatch.setattr(snapshots, "MIN_COST_RATIO", 0.0)
     problem = lr.distributed.from_partitions(data[0], client=client, scratch=tmp_path)
     engine = engine_of(problem)
-    run, saved = engine._together, [0]
+    run, saved = engine._call_all, [0]
 
     def killing(function, args):
         saved[0] += function == "save"
@@ -218,14 +218,14 @@ def test_a_worker_killed_while_it_writes_a_snapshot(client, data, alone, tmp_pat
             os.kill(victim(problem), KILL)
         return run(function, args)
 
-    broken_off, left = engine.snapshots.broken_off, []
+    discard_incomplete, left = engine.snapshots.discard_incomplete, []
 
     def looking():
-        broken_off()
-        left.append((list(Path(engine.snapshots._home).iterdir()), engine.snapshots.place))
+        discard_incomplete()
+        left.append((list(Path(engine.snapshots._home).iterdir()), engine.snapshots.path))
 
-    monkeypatch.setattr(engine, "_together", killing)
-    monkeypatch.setattr(engine.snapshots, "broken_off", looking)
+    monkeypatch.setattr(engine, "_call_all", killing)
+    monkeypatch.setattr(engine.snapshots, "discard_incomplete", looking)
     assert_same(fit(problem), alone)
     assert engine.recoveries >= 1
     assert left[0] == ([left[0][1]], left[0][1])
@@ -234,8 +234,8 @@ def test_a_worker_killed_while_it_writes_a_snapshot(client, data, alone, tmp_pat
 @pytest.mark.parametrize("who", ["driver", "workers"])
 def test_snapshots_that_cannot_be_written(client, data, alone, tmp_path, monkeypatch, who):
     """The run goes on without."""
-    monkeypatch.setattr(snapshots, "LEAST", 0.0)
-    with pytest.raises(FileError, match=r"scratch=.*no files can be written there"):
+    monkeypatch.setattr(snapshots, "MIN_SECONDS", 0.0)
+    with pytest.raises(FileError, match=r"scratch=.*nowhere"):
         lr.distributed.from_partitions(data[0], client=client, scratch=tmp_path / "nowhere")
     problem = lr.distributed.from_partitions(data[0], client=client, scratch=tmp_path)
     shutil.rmtree(engine_of(problem).snapshots._home)
@@ -517,7 +517,7 @@ def test_the_command(cluster, tmp_path):
 
 def test_a_partition_that_workers_cannot_read(client, tmp_path):
     problem, _ = lr.datasets.random_completion(40, 30, 2, oversampling=4)
-    lr.distributed.save_partitions(problem, tmp_path / "p", partitions=2)
+    lr.distributed.save_partitions(problem, tmp_path / "p", n_partitions=2)
     (tmp_path / "p" / "00001" / "values.npy").unlink()
     with pytest.raises(FileError, match=r"00001.values\.npy"):
         lr.distributed.from_partitions(tmp_path / "p", client=client)

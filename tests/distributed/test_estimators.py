@@ -12,8 +12,8 @@ from lorank.distributed import memory_mapped as mapped
 
 @pytest.fixture(autouse=True)
 def everything_to_disk(monkeypatch):
-    monkeypatch.setattr(mapped, "LARGE", 0)
-    monkeypatch.setattr(graph, "WIDE", 2)
+    monkeypatch.setattr(mapped, "MIN_MAPPED_BYTES", 0)
+    monkeypatch.setattr(graph, "LARGE_ROW", 2)
 
 
 def ratings(loss="squares", noise=0.3, seed=0):
@@ -31,9 +31,9 @@ def ratings(loss="squares", noise=0.3, seed=0):
     return np.column_stack([rows, cols]), values, rng.uniform(0.5, 2, len(rows)), truth
 
 
-def folder(place, pairs, values, weights=None, partitions=4):
+def folder(place, pairs, values, weights=None, n_partitions=4):
     problem = lr.Completion(pairs[:, 0], pairs[:, 1], values, weights=weights)
-    lr.distributed.save_partitions(problem, place / "p", partitions=partitions)
+    lr.distributed.save_partitions(problem, place / "p", n_partitions=n_partitions)
     return lr.distributed.from_partitions(place / "p")
 
 

@@ -1,4 +1,4 @@
-"""Sums among sites: the bits of the tree over the blocks, however many sites there are and however they talk."""
+"""Sums among shards: the bits of the tree over the blocks, however many shards there are and however they talk."""
 
 from __future__ import annotations
 
@@ -9,60 +9,60 @@ import numpy as np
 import pytest
 
 from lorank.distributed import exchange
-from lorank.distributed.exchange import AllSum, Lost, Mailbox
-from lorank.distributed.program import TreeSum, share_out, tree_total
+from lorank.distributed.exchange import AllReduce, Mailbox, WorkerLost
+from lorank.distributed.program import TreeSum, assign_blocks, tree_total
 
 BLOCKS = 11
 
 
-def among(sites, given, rounds=3):
-    """What each site finds, round by round, and how many messages were sent."""
-    boxes, sent, lock = [Mailbox() for _ in range(sites)], [], threading.Lock()
+def among(shards, given, rounds=3):
+    """What each shard finds, round by round, and how many messages were sent."""
+    boxes, sent, lock = [Mailbox() for _ in range(shards)], [], threading.Lock()
 
     def work(index):
-        def send(site, tag, ranges, arrays):
+        def send(shard, tag, ranges, arrays):
             with lock:
-                sent.append(site)
+                sent.append(shard)
             copies = [tuple(a.copy() for a in term) for term in arrays]
-            boxes[site].put(tag, index, (ranges, copies))
+            boxes[shard].put(tag, index, (ranges, copies))
 
-        total, found = AllSum(index, sites, boxes[index], send), []
+        total, found = AllReduce(index, shards, boxes[index], send), []
         for _ in range(rounds):
             own = TreeSum(BLOCKS)
-            for block in share_out(BLOCKS, sites)[index]:
+            for block in assign_blocks(BLOCKS, shards)[index]:
                 term = given[block]
                 own.add((block, block + 1), tuple(a.copy() for a in term) if isinstance(term, tuple) else term.copy())
             found.append(total(own))
         return found
 
-    with ThreadPoolExecutor(sites) as pool:
-        return list(pool.map(work, range(sites))), len(sent) / rounds
+    with ThreadPoolExecutor(shards) as pool:
+        return list(pool.map(work, range(shards))), len(sent) / rounds
 
 
-@pytest.mark.parametrize("sites", [1, 2, 3, 4, 5, 8, 11])
+@pytest.mark.parametrize("shards", [1, 2, 3, 4, 5, 8, 11])
 @pytest.mark.parametrize("pairs", [False, True])
-def test_the_same_bits_by_either_way(sites, pairs, monkeypatch):
-    rng = np.random.default_rng(sites)
+def test_the_same_bits_by_either_way(shards, pairs, monkeypatch):
+    rng = np.random.default_rng(shards)
     arrays = [rng.standard_normal((40, 3)).astype(np.float32) for _ in range(BLOCKS)]
     given = [(a, a[:, 0] ** 2) for a in arrays] if pairs else arrays
     expected = (tree_total(arrays), tree_total([a[:, 0] ** 2 for a in arrays]))[: 1 + pairs]
     counts = {}
     for short in (0, 1 << 20):
-        monkeypatch.setattr(exchange, "SHORT", short)
-        found, counts[short] = among(sites, given)
-        for site in found:
-            for total in site:
+        monkeypatch.setattr(exchange, "TREE_MAX_BYTES", short)
+        found, counts[short] = among(shards, given)
+        for shard in found:
+            for total in shard:
                 for a, b in zip(total if pairs else (total,), expected, strict=True):
                     np.testing.assert_array_equal(a, b)
                     assert a.flags.writeable
-    assert counts == {0: 2 * sites * (sites - 1), 1 << 20: 2 * (sites - 1)}
+    assert counts == {0: 2 * shards * (shards - 1), 1 << 20: 2 * (shards - 1)}
 
 
 def test_whoever_waits_for_one_that_is_lost_is_told():
     box = Mailbox()
-    total = AllSum(0, 3, box, lambda *letter: None)
+    total = AllReduce(0, 3, box, lambda *letter: None)
     own = TreeSum(BLOCKS)
     own.add((0, 1), np.ones(4))
     threading.Timer(0.05, box.close, ("it is gone",)).start()
-    with pytest.raises(Lost, match="it is gone"):
+    with pytest.raises(WorkerLost, match="it is gone"):
         total(own)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
+import re
+import shutil
+import time
 
 import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.distributed.blocks import block_arrays, row_edges
-from lorank.distributed.folder import MANIFEST, open_folder
+from lorank.distributed.folder import MANIFEST, _checksum, _manifest_checksum, block_arrays, open_folder, row_edges
 from lorank.io.archive import FileError
 
 
@@ -26,7 +29,7 @@ def problem_of(weights=False, seed=0, **options):
 @pytest.mark.parametrize("options", [{}, {"dtype": np.float32}, {"dtype": np.complex128}])
 def test_what_is_written_is_read_again(tmp_path, weights, options):
     problem, _ = problem_of(weights, **options)
-    lr.distributed.save_partitions(problem, tmp_path / "p", partitions=4)
+    lr.distributed.save_partitions(problem, tmp_path / "p", n_partitions=4)
     again = lr.distributed.from_partitions(tmp_path / "p")
     assert again.shape == problem.shape
     assert again.dtype == problem.dtype
@@ -41,7 +44,7 @@ def test_what_is_written_is_read_again(tmp_path, weights, options):
 
 def test_nothing_is_pickled_and_nothing_is_left_behind(tmp_path):
     problem, _ = problem_of()
-    lr.distributed.save_partitions(problem, tmp_path / "p", partitions=3)
+    lr.distributed.save_partitions(problem, tmp_path / "p", n_partitions=3)
     assert {f.suffix for f in (tmp_path / "p").rglob("*.*")} == {".json", ".npy"}
     assert [f.name for f in tmp_path.iterdir()] == ["p"]
     again = lr.distributed.from_partitions(tmp_path / "p")
@@ -67,23 +70,23 @@ def test_a_block_in_both_orders():
     assert not block.indices[m:].any()
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 5, 9])
-def test_rows_are_cut_evenly_and_no_block_is_empty(partitions):
-    rng = np.random.default_rng(partitions)
+@pytest.mark.parametrize("n_partitions", [1, 2, 5, 9])
+def test_rows_are_cut_evenly_and_no_block_is_empty(n_partitions):
+    rng = np.random.default_rng(n_partitions)
     for counts in (rng.integers(0, 9, 50), np.r_[1000, np.ones(8, int)], np.r_[np.zeros(20, int), np.ones(9, int)]):
-        edges = row_edges(counts, partitions)
+        edges = row_edges(counts, n_partitions)
         assert edges[0] == 0
         assert edges[-1] == len(counts)
         sums = np.add.reduceat(counts, edges[:-1])
         assert (np.diff(edges) > 0).all()
         assert (sums > 0).all()
-        assert sums.max() <= counts.sum() / partitions + counts.max()
+        assert sums.max() <= counts.sum() / n_partitions + counts.max()
 
 
 def test_more_partitions_than_rows_are_refused(tmp_path):
     problem, _ = problem_of()
-    with pytest.raises(ValueError, match="partitions=61"):
-        lr.distributed.save_partitions(problem, tmp_path / "p", partitions=61)
+    with pytest.raises(ValueError, match=r"n_partitions.*61"):
+        lr.distributed.save_partitions(problem, tmp_path / "p", n_partitions=61)
     assert not list(tmp_path.iterdir())
 
 
@@ -92,6 +95,20 @@ def test_an_existing_folder_is_not_overwritten(tmp_path):
     lr.distributed.save_partitions(problem, tmp_path / "p")
     with pytest.raises(FileError, match="not empty"):
         lr.distributed.save_partitions(problem, tmp_path / "p")
+
+
+def flip(file, bit):
+    content = bytearray(file.read_bytes())
+    content[bit // 8] ^= 1 << bit % 8
+    file.write_bytes(bytes(content))
+
+
+def change(folder, change):
+    """Change a manifest, with a checksum that fits."""
+    found = json.loads((folder / MANIFEST).read_text())
+    change(found)
+    del found["crc32"]
+    (folder / MANIFEST).write_text(json.dumps({**found, "crc32": _manifest_checksum(found)}))
 
 
 def damage_size(folder):
@@ -110,66 +127,218 @@ def damage_index(folder):
     a = np.load(file)
     a[3] = 10**6
     np.save(file, a)
+    return r"indices\.npy"
+
+
+def damage_index_with_its_checksum(folder):
+    damage_index(folder)
+    file = folder / "00001" / "indices.npy"
+    change(folder, lambda found: found["parts"][1]["files"].update(indices=[file.stat().st_size, _checksum(file)]))
     return "00001.*damaged"
 
 
 def damage_json(folder):
     (folder / MANIFEST).write_text("{")
-    return "manifest.json"
+    return r"manifest\.json"
+
+
+def damage_encoding(folder):
+    (folder / MANIFEST).write_bytes(b"\xff\xfe\x80")
+    return r"manifest\.json"
+
+
+def damage_kind(folder):
+    (folder / MANIFEST).write_text("[1, 2]")
+    return r"manifest\.json"
+
+
+def damage_manifest(folder):
+    text = (folder / MANIFEST).read_text()
+    (folder / MANIFEST).write_text(text.replace('"weighted": false', '"weighted": true'))
+    return r"manifest\.json"
 
 
 def damage_version(folder):
-    found = json.loads((folder / MANIFEST).read_text())
-    (folder / MANIFEST).write_text(json.dumps({**found, "version": 99}))
+    change(folder, lambda found: found.update(version=99))
     return "later format"
 
 
 def damage_gap(folder):
-    found = json.loads((folder / MANIFEST).read_text())
-    del found["parts"][1]
-    (folder / MANIFEST).write_text(json.dumps(found))
+    change(folder, lambda found: found["parts"].pop(1))
     return "begins at row"
 
 
 def damage_name(folder):
-    found = json.loads((folder / MANIFEST).read_text())
-    found["parts"][1]["name"] = "../elsewhere"
-    (folder / MANIFEST).write_text(json.dumps(found))
-    return "no name of a partition"
+    change(folder, lambda found: found["parts"][1].update(name="../elsewhere"))
+    return r"\.\./elsewhere"
 
 
 def damage_empty(folder):
-    found = json.loads((folder / MANIFEST).read_text())
-    found["parts"][1]["m"] = 0
-    (folder / MANIFEST).write_text(json.dumps(found))
+    change(folder, lambda found: found["parts"][1].update(m=0))
     return "empty"
 
 
-DAMAGES = [damage_size, damage_missing, damage_index, damage_json, damage_version, damage_gap, damage_name, damage_empty]
+def damage_parts(folder):
+    change(folder, lambda found: found.update(parts=[], shape=[0, 45], m=0))
+    return "0 partitions"
+
+
+def damage_files(folder):
+    change(folder, lambda found: found["parts"][1]["files"].pop("order"))
+    return "files of partition 00001"
+
+
+def damage_dtype(folder):
+    change(folder, lambda found: found.update(dtype="|O"))
+    return "object"
+
+
+def damage_swapped_ids(folder):
+    for name in ("text", "ends"):
+        one, two = (folder / f"{side}_ids.{name}.npy" for side in ("row", "col"))
+        content = one.read_bytes()
+        one.write_bytes(two.read_bytes())
+        two.write_bytes(content)
+    return "_ids"
+
+
+def damage_deleted_ids(folder):
+    (folder / "col_ids.text.npy").unlink()
+    return r"col_ids\.text\.npy"
+
+
+def damage_shortened_ids(folder):
+    file = folder / "row_ids.ends.npy"
+    np.save(file, np.load(file)[:-1])
+    return r"row_ids\.ends\.npy"
+
+
+def damage_lengthened_ids(folder):
+    file = folder / "row_ids.text.npy"
+    np.save(file, np.append(np.load(file), np.uint8(65)))
+    return r"row_ids\.text\.npy"
+
+
+def damage_changed_ids(folder):
+    flip(folder / "row_ids.text.npy", 8 * 150)
+    return r"row_ids\.text\.npy"
+
+
+def damage_too_few_ids(folder):
+    """With the right checksum."""
+    file = folder / "row_ids.npy"
+    np.save(file, np.arange(59))
+
+    def ids(found):
+        found["files"] = {"row_ids.npy": [file.stat().st_size, _checksum(file)]}
+
+    change(folder, ids)
+    return r"row_ids\.npy"
+
+
+def damage_other_files_of_ids(folder):
+    change(folder, lambda found: found["files"].pop("row_ids.ends.npy"))
+    return "row_ids"
+
+
+DAMAGES = [function for name, function in sorted(globals().items()) if name.startswith("damage_")]
+
+
+@pytest.fixture
+def written(tmp_path):
+    problem, _ = problem_of()
+    problem.row_ids = np.array([f"user {k}" for k in range(60)])
+    problem.col_ids = np.array([f"item {k}" for k in range(45)])
+    lr.distributed.save_partitions(problem, tmp_path / "p", n_partitions=3)
+    return tmp_path / "p"
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_is_named(tmp_path, damage):
-    problem, _ = problem_of()
-    lr.distributed.save_partitions(problem, tmp_path / "p", partitions=3)
-    named = damage(tmp_path / "p")
-    with pytest.raises(ValueError, match=named):
-        lr.distributed.from_partitions(tmp_path / "p")
+def test_damage_is_named(written, damage):
+    named = damage(written)
+    with pytest.raises(FileError, match=named):
+        lr.distributed.from_partitions(written)
 
 
-def test_a_changed_byte_is_found_by_its_checksum(tmp_path):
+def test_every_flipped_bit_is_found(written):
+    """In any file, when the folder is opened: no number and no id differs silently."""
+    rng = np.random.default_rng(0)
+    files = sorted(file for file in written.rglob("*") if file.is_file())
+    assert len(files) == 1 + 4 + 3 * 7
+    for k in range(150):
+        file = files[k % len(files)]
+        bit = int(rng.integers(8 * file.stat().st_size))
+        flip(file, bit)
+        with pytest.raises(FileError, match=re.escape(file.name) if file.suffix == ".npy" else "manifest|format"):
+            lr.distributed.from_partitions(written)
+        flip(file, bit)
+    open_folder(written).verify()
+
+
+@pytest.mark.parametrize("name", ["values", "rows", "indptr"])
+@pytest.mark.parametrize("how", ["truncated", "rewritten"])
+def test_files_changed_during_a_run_are_named(written, name, how):
+    """Before the next pass: to read a mapped page that is gone would end the process."""
+    problem = lr.distributed.from_partitions(written)
+    file = written / "00001" / f"{name}.npy"
+
+    def change(problem, state, clock):
+        if state.iteration == 2 and how == "truncated":
+            os.truncate(file, 100)
+        elif state.iteration == 2:
+            time.sleep(0.02)  # the resolution of the time of modification
+            file.write_bytes(file.read_bytes())
+
+    with pytest.raises(FileError, match=rf"{name}\.npy"):
+        lr.solve(problem, 3, callbacks=[change])
+
+
+def test_files_deleted_or_replaced_during_a_run_stay_mapped(written, tmp_path):
+    problem = lr.distributed.from_partitions(written, scratch=tmp_path)
+    expected = lr.solve(lr.distributed.from_partitions(written), 3).numpy()
+    shutil.copytree(written, tmp_path / "copy")
+    (tmp_path / "copy" / "00001" / "values.npy").write_bytes(b"another file")
+    os.replace(tmp_path / "copy" / "00001" / "values.npy", written / "00001" / "values.npy")
+    shutil.rmtree(written / "00002")
+    np.testing.assert_array_equal(lr.solve(problem, 3).numpy().X.U, expected.X.U)
+
+
+def test_a_full_disk_is_an_error_that_names_the_folder(tmp_path, monkeypatch):
     problem, _ = problem_of()
-    lr.distributed.save_partitions(problem, tmp_path / "p", partitions=3)
-    file = tmp_path / "p" / "00002" / "values.npy"
-    content = bytearray(file.read_bytes())
-    content[-1] ^= 1
-    file.write_bytes(bytes(content))
-    with pytest.raises(FileError, match=r"00002.values\.npy"):
-        open_folder(tmp_path / "p").verify()
+
+    def full(*args, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(FileError, match=r"p cannot be written: No space left"):
+        lr.distributed.save_partitions(problem, tmp_path / "p")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_partitioned_problem_cannot_be_pickled(written):
+    problem = lr.distributed.from_partitions(written)
+    for one in (problem, problem.y, problem.observations):
+        with pytest.raises(TypeError, match="from_partitions"):
+            pickle.dumps(one)
+
+
+def test_the_fingerprint_depends_on_the_loss(written):
+    losses = ["squares", "huber", "cauchy", lr.losses.Huber(threshold=2.0)]
+    found = [lr.distributed.from_partitions(written, loss=loss).fingerprint() for loss in losses]
+    assert len(set(found)) == len(found)
+
+
+def test_the_robust_loss_is_refused(written, tmp_path):
+    with pytest.raises(lr.ParameterError, match="huber") as caught:
+        lr.distributed.from_partitions(written, loss="robust")
+    assert caught.value.name == "loss"
+    (tmp_path / "r.csv").write_text("a,b,c\n1,2,3\n")
+    with pytest.raises(lr.ParameterError, match="huber"):
+        lr.distributed.from_csv(tmp_path / "r.csv", "a", "b", "c", loss="robust")
 
 
 def test_a_folder_that_is_none(tmp_path):
-    with pytest.raises(FileError, match="is no folder"):
+    with pytest.raises(FileError, match="no folder"):
         lr.distributed.from_partitions(tmp_path / "nothing")
     with pytest.raises(FileError, match=r"no manifest\.json"):
         lr.distributed.from_partitions(tmp_path)

@@ -15,8 +15,8 @@ from lorank.factorization.implicit import ImplicitFactors, ImplicitSettings, hal
 
 @pytest.fixture(autouse=True)
 def everything_to_disk(monkeypatch):
-    monkeypatch.setattr(mapped, "LARGE", 0)
-    monkeypatch.setattr(graph, "WIDE", 2)
+    monkeypatch.setattr(mapped, "MIN_MAPPED_BYTES", 0)
+    monkeypatch.setattr(graph, "LARGE_ROW", 2)
 
 
 def taken(counted=True, seed=0):
@@ -32,10 +32,10 @@ def taken(counted=True, seed=0):
 
 @pytest.fixture
 def folder(tmp_path):
-    def written(users, items, counts, dtype=np.float32, partitions=4):
+    def written(users, items, counts, dtype=np.float32, n_partitions=4):
         with pytest.warns(UserWarning, match="no observation"):
             problem = lr.Completion(users, items, counts.astype(dtype), (80, 45))
-        lr.distributed.save_partitions(problem, tmp_path / "p", partitions=partitions)
+        lr.distributed.save_partitions(problem, tmp_path / "p", n_partitions=n_partitions)
         return tmp_path / "p"
 
     return written
@@ -170,7 +170,7 @@ def test_a_completion_in_memory():
         ({"weights": True}, {}, "a loss or weights"),
         ({"y": True}, {}, "leave out y"),
         ({}, {"device": "cpu"}, "leave out device"),
-        ({"memory": "50MB"}, {"rank": 20_000}, "factors of rank 20000 take about"),
+        ({"max_memory": "50MB"}, {"rank": 20_000}, "factors of rank 20000 take about"),
     ],
 )
 def test_what_is_refused(tmp_path, change, model, match):
@@ -179,8 +179,8 @@ def test_what_is_refused(tmp_path, change, model, match):
     weights = np.ones(len(users)) if "weights" in change else None
     with pytest.warns(UserWarning, match="no observation"):
         lr.distributed.save_partitions(
-            lr.Completion(users, items, counts, (80, 45), weights=weights), tmp_path / "p", partitions=3
+            lr.Completion(users, items, counts, (80, 45), weights=weights), tmp_path / "p", n_partitions=3
         )
-    problem = opened(tmp_path / "p", memory=change.get("memory"))
+    problem = opened(tmp_path / "p", max_memory=change.get("max_memory"))
     with pytest.raises((ValueError, MemoryError), match=match):
         lr.ImplicitFactorization(**model).fit(problem, counts if "y" in change else None)

@@ -7,21 +7,21 @@ import pytest
 
 import lorank as lr
 from lorank.distributed import memory_mapped as mapped
+from lorank.distributed.completion import map_folder
 from lorank.distributed.folder import open_folder
-from lorank.distributed.opening import out_of_core
 from lorank.plans import SOLVERS
 
 
 @pytest.fixture(autouse=True)
 def everything_to_disk(monkeypatch):
-    monkeypatch.setattr(mapped, "LARGE", 0)
+    monkeypatch.setattr(mapped, "MIN_MAPPED_BYTES", 0)
 
 
-def pair(place, weights=False, partitions=5, **options):
+def pair(place, weights=False, n_partitions=5, **options):
     problem, truth = lr.datasets.random_completion(60, 45, 3, oversampling=4, **options)
     w = np.random.default_rng(1).uniform(0.5, 2, problem.m) if weights else None
     problem = lr.Completion(problem.rows, problem.cols, problem.y, problem.shape, weights=w)
-    lr.distributed.save_partitions(problem, place / "p", partitions=partitions)
+    lr.distributed.save_partitions(problem, place / "p", n_partitions=n_partitions)
     return problem, lr.distributed.from_partitions(place / "p"), truth
 
 
@@ -36,9 +36,9 @@ def test_every_solver_takes_the_same_steps(tmp_path, solver, weights):
     assert a.X.distance(b.X.numpy()) < off * a.X.norm()
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 7])
-def test_the_same_bits_each_time(tmp_path, partitions):
-    _, two, truth = pair(tmp_path, partitions=partitions)
+@pytest.mark.parametrize("n_partitions", [1, 2, 7])
+def test_the_same_bits_each_time(tmp_path, n_partitions):
+    _, two, truth = pair(tmp_path, n_partitions=n_partitions)
     first, second = (lr.solve(p, 3).numpy() for p in (two, lr.distributed.from_partitions(tmp_path / "p")))
     assert truth.distance(first.X) < 1e-4 * truth.norm()
     np.testing.assert_array_equal(first.X.U, second.X.U)
@@ -55,7 +55,7 @@ def test_a_rank_is_found(tmp_path):
 
 def test_without_the_extension(tmp_path):
     one, _, truth = pair(tmp_path)
-    observations, backend = out_of_core(open_folder(tmp_path / "p"), "reference")
+    observations, backend = map_folder(open_folder(tmp_path / "p"), lr.backends.get_backend("reference"))
     twin = one.with_observations(one.observations)
     twin._observe(observations, backend)
     result = lr.solve(twin, 3).numpy()
@@ -79,10 +79,10 @@ def test_derived_observations_are_kept_on_disk(tmp_path, weights):
         products = [p.products(p.values * 3.0) for p in changed]
         np.testing.assert_allclose(np.asarray(products[1][0](v)), products[0][0](v))
         np.testing.assert_allclose(np.asarray(products[1][1](u)), products[0][1](u))
-    kept = [block for held in two.observations.graph.engine.site._block.values() for block in held.values()]
+    kept = [block for held in two.observations.graph.engine.shard.block_values.values() for block in held.values()]
     arrays = [a for a in kept if isinstance(a, np.ndarray) and len(a) > 45]
-    assert all(mapped._mapped(a) for a in arrays if a.ndim == 1 and a.dtype == float)
-    assert all(mapped._mapped(o.values) for o in kept if hasattr(o, "with_values"))
+    assert all(mapped.is_mapped(a) for a in arrays if a.ndim == 1 and a.dtype == float)
+    assert all(mapped.is_mapped(o.values) for o in kept if hasattr(o, "with_values"))
 
 
 def test_a_checkpoint_of_mapped_data(tmp_path):
@@ -91,7 +91,7 @@ def test_a_checkpoint_of_mapped_data(tmp_path):
     result = lr.solve(lr.distributed.from_partitions(tmp_path / "p"), 3, checkpoint=tmp_path / "c").numpy()
     assert truth.distance(result.X) < 1e-4 * truth.norm()
     problem, _ = lr.datasets.random_completion(60, 45, 3, oversampling=4, seed=9)
-    lr.distributed.save_partitions(problem, tmp_path / "q", partitions=5)
+    lr.distributed.save_partitions(problem, tmp_path / "q", n_partitions=5)
     with pytest.raises(ValueError, match="another problem"):
         lr.solve(lr.distributed.from_partitions(tmp_path / "q"), 3, checkpoint=tmp_path / "c")
 
@@ -109,7 +109,7 @@ def test_a_diagnosis(tmp_path):
 def test_percentiles_of_many_numbers(tmp_path, monkeypatch):
     from lorank.distributed import backend
 
-    monkeypatch.setattr(backend, "FEW", 40)
+    monkeypatch.setattr(backend, "MAX_GATHERED", 40)
     one, two, _ = pair(tmp_path, noise=0.5)
     at = [0, 3, 25, 50, 75.5, 100]
     np.testing.assert_allclose(two.backend.percentiles(two.y, at), np.percentile(one.y, at), rtol=1e-12)
@@ -124,7 +124,7 @@ def test_losses(tmp_path, loss):
     values = {"huber": problem.y, "logistic": 2.0 * (problem.y > 0) - 1, "poisson": np.round(np.exp(problem.y / 4))}
     values = values.get(loss, np.clip(np.round(problem.y), -2, 2))
     data = lr.Completion(problem.rows, problem.cols, values, problem.shape)
-    lr.distributed.save_partitions(data, tmp_path / "p", partitions=3)
+    lr.distributed.save_partitions(data, tmp_path / "p", n_partitions=3)
     one = lr.Completion(problem.rows, problem.cols, values, problem.shape, loss=loss)
     two = lr.distributed.from_partitions(tmp_path / "p", loss=loss)
     a, b = (lr.solve(p, 3, stop=lr.stopping.Iterations(3), max_iter=3) for p in (one, two))

@@ -9,47 +9,45 @@ import lorank as lr
 import lorank.factorization.als
 import lorank.factorization.variational
 from lorank.backends import get_backend
-from lorank.distributed.backend import Partitioned, spread_observations
-from lorank.distributed.engine import Local
+from lorank.distributed.backend import Partitioned, distributed_observations
 from lorank.distributed.folder import open_folder
-from lorank.distributed.memory_mapped import OnDisk
-from lorank.distributed.opening import plan_of
-from lorank.distributed.programs import BLOCK, SHARED, SUM, Instruction, Program, Ref
-from lorank.distributed.replay_log import Journal, passes
-from lorank.distributed.shard import Site
-from lorank.distributed.snapshots import Snapshots, load_site, save_site
+from lorank.distributed.memory_mapped import MappedBlocks
+from lorank.distributed.program import BLOCK, SHARED, SUM, Instruction, Program, Ref
+from lorank.distributed.replay_log import ReplayLog, passes
+from lorank.distributed.shard import LocalEngine, Shard
+from lorank.distributed.snapshots import Snapshots, load_shard, save_shard
 from lorank.io.archive import FileError
 
 
-class Forgetful(Local):
+class Forgetful(LocalEngine):
     """After every so many programs its site is gone: a new one goes on from the last snapshot."""
 
     def __init__(self, folder, place, every):
         self.folder, self.snapshots, self.every, self.count = folder, Snapshots(folder.path, place), every, 0
         self.again = self.passes_again = self.passes = 0
-        super().__init__(self.new_site())
+        super().__init__(self.new_shard())
 
-    def new_site(self):
+    def new_shard(self):
         backend = get_backend("reference")
-        plan = plan_of(self.folder)
-        return Site(backend, plan, list(range(plan.count)), OnDisk(self.folder, backend))
+        layout = self.folder.layout
+        return Shard(backend, layout, list(range(layout.count)), MappedBlocks(self.folder, backend))
 
     def run(self, program):
-        found, journal = super().run(program), self.snapshots.journal
-        journal.add(program)
+        found, log = super().run(program), self.snapshots.log
+        log.add(program)
         self.passes += passes(program)
-        cut = journal.cut()
+        cut = log.cut()
         if cut is not None:
             place = self.snapshots.begin()
-            save_site(self.site, str(place), cut.written, True)
-            journal.forget_before(cut)
-            self.snapshots.done(place, 0.0)
+            save_shard(self.shard, str(place), cut.written, True)
+            log.truncate(cut)
+            self.snapshots.commit(place, 0.0)
         self.count += 1
         if self.count % self.every == 0:
-            self.site = self.new_site()
-            if self.snapshots.place is not None:
-                load_site(self.site, str(self.snapshots.place), journal.written)
-            for one in journal.replay():
+            self.shard = self.new_shard()
+            if self.snapshots.path is not None:
+                load_shard(self.shard, str(self.snapshots.path), log.written)
+            for one in log.replay():
                 self.again += 1
                 self.passes_again += passes(one)
                 super().run(one)
@@ -59,13 +57,13 @@ class Forgetful(Local):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("data")
-    lr.distributed.save_partitions(lr.datasets.random_completion(70, 50, 2, oversampling=5)[0], place / "p", partitions=3)
+    lr.distributed.save_partitions(lr.datasets.random_completion(70, 50, 2, oversampling=5)[0], place / "p", n_partitions=3)
     return open_folder(place / "p")
 
 
 def problem_of(folder, engine):
     problem = lr.distributed.from_partitions(folder.path)
-    observations = spread_observations(engine, [p.m for p in folder.parts], folder.dtype, folder.weighted)
+    observations = distributed_observations(engine, [p.m for p in folder.parts], folder.dtype, folder.weighted)
     problem._observe(observations, Partitioned(get_backend("reference"), len(folder.parts)))
     return problem
 
@@ -85,7 +83,7 @@ def test_whatever_is_forgotten_the_bits_are_the_same(folder, tmp_path, solver, e
     forgetful, found = Forgetful(folder, tmp_path, every), []
     rng = np.random.default_rng(0)
     start = lr.FixedRank.from_factors(rng.standard_normal((70, 2)), rng.standard_normal((50, 2)))
-    for engine in (Local(forgetful.new_site()), forgetful):
+    for engine in (LocalEngine(forgetful.new_shard()), forgetful):
         problem = problem_of(folder, engine)
         found.append(lr.solve(problem, 2, SOLVERS[solver], start=start, stop=lr.stopping.Iterations(3), max_iter=3).numpy())
     for name in ("U", "V", "s"):
@@ -100,7 +98,7 @@ def test_models_with_parts_of_the_observations(folder, tmp_path):
     forgetful = Forgetful(folder, tmp_path, 25)
     models = [
         lr.MatrixCompletion(2, "learned", intervals=True, max_iter=5).fit(problem_of(folder, engine))
-        for engine in (Local(forgetful.new_site()), forgetful)
+        for engine in (LocalEngine(forgetful.new_shard()), forgetful)
     ]
     pairs = np.argwhere(np.ones((70, 50), bool))
     np.testing.assert_array_equal(models[0].predict(pairs), models[1].predict(pairs))
@@ -111,11 +109,11 @@ def test_the_implicit_model(folder, tmp_path):
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((40, 30)) < 0.3)
     lr.distributed.save_partitions(
-        lr.Completion(users, items, rng.integers(1, 4, len(users)) * 1.0), tmp_path / "p", partitions=3
+        lr.Completion(users, items, rng.integers(1, 4, len(users)) * 1.0), tmp_path / "p", n_partitions=3
     )
     own = open_folder(tmp_path / "p")
     forgetful = Forgetful(own, tmp_path, 3)
-    problems = [problem_of(own, engine) for engine in (Local(forgetful.new_site()), forgetful)]
+    problems = [problem_of(own, engine) for engine in (LocalEngine(forgetful.new_shard()), forgetful)]
     models = [lr.ImplicitFactorization(3, 0.02, zeros=0.1, max_iter=3).fit(p) for p in problems]
     np.testing.assert_array_equal(models[0].user_factors_, models[1].user_factors_)
     assert forgetful.snapshots.count > 0
@@ -127,67 +125,67 @@ def made(key, operation, *args, kind=BLOCK, keep=1):
 
 def test_what_is_left_of_a_journal():
     """An array is written; a solver is made again from what it was made from, which is alive; what is dead leaves no trace."""
-    journal = Journal()
+    log = ReplayLog()
     for k in range(1, 40):
-        journal.add(Program([made(k, "passed", "times", 0, *([k - 1] if k > 1 else []))], [k - 2] if k > 2 else []))
-    journal.add(Program([made(40, "blocks", 39, kind=SUM, keep=0), made(41, "block_solver", 40, kind=SHARED)], [38]))
-    cut = journal.cut()
+        log.add(Program([made(k, "passed", "times", 0, *([k - 1] if k > 1 else []))], [k - 2] if k > 2 else []))
+    log.add(Program([made(40, "blocks", 39, kind=SUM, keep=0), made(41, "block_solver", 40, kind=SHARED)], [38]))
+    cut = log.cut()
     assert set(cut.written) == {39}
     assert [one.key for one in cut.rebuild.instructions] == [40, 41]
     assert [one.keep for one in cut.rebuild.instructions] == [0, 1]
-    journal.forget_before(cut)
-    assert list(journal.replay()) == [cut.rebuild]
-    journal.add(Program([made(42, "passed", "times", 0, 39)], [39]))
-    assert journal.cut() is None  # the solver's array is gone, and cannot be made again but from the snapshot that is there
-    assert len(list(journal.replay())) == 2
-    journal.add(Program([], [41]))
-    assert set(journal.cut().written) == {42}
+    log.truncate(cut)
+    assert list(log.replay()) == [cut.rebuild]
+    log.add(Program([made(42, "passed", "times", 0, 39)], [39]))
+    assert log.cut() is None  # the solver's array is gone, and cannot be made again but from the snapshot that is there
+    assert len(list(log.replay())) == 2
+    log.add(Program([], [41]))
+    assert set(log.cut().written) == {42}
 
 
 def test_numbers_of_observations_are_written_only_where_that_is_cheaper():
-    journal = Journal()
-    journal.add(Program([made(1, "observed", 0, "values", keep=2)]))
+    log = ReplayLog()
+    log.add(Program([made(1, "observed", 0, "values", keep=2)]))
     for k in range(2, 20, 2):  # each needs two passes over the one before, with a sum between
         sums = made(k, "passed", "gradient_cols", 0, k - 1, kind=SUM, keep=0)
-        journal.add(Program([sums, made(k + 1, "passed", "residual", 0, k, keep=2)], [k - 1] if k > 2 else []))
-    assert set(journal.cut().written) == {19}
-    assert [one.key for one in journal.cut().rebuild.instructions] == [1]
-    journal.add(Program([made(20, "passed", "residual", 0, keep=2)], [19]))  # one pass of many
-    assert set(journal.cut().written) == set()
+        log.add(Program([sums, made(k + 1, "passed", "residual", 0, k, keep=2)], [k - 1] if k > 2 else []))
+    assert set(log.cut().written) == {19}
+    assert [one.key for one in log.cut().rebuild.instructions] == [1]
+    log.add(Program([made(20, "passed", "residual", 0, keep=2)], [19]))  # one pass of many
+    assert set(log.cut().written) == set()
 
 
 def test_arrays_come_back_with_their_layout(tmp_path, folder):
-    site = Local(Forgetful(folder, tmp_path, 9).site).site
+    shard = Forgetful(folder, tmp_path, 9).shard
     rng = np.random.default_rng(0)
     wide = rng.standard_normal((5, 8))
     arrays = [wide, wide[:, :3], np.asfortranarray(wide), wide[:, 0].copy(), np.zeros((0, 2)), rng.random((4, 2, 2)) > 0.5]
-    site._shared = dict(enumerate(arrays, 100))
+    shard.shared_values = dict(enumerate(arrays, 100))
     (tmp_path / "s").mkdir()
-    keys = dict.fromkeys(site._shared, 1)
-    save_site(site, str(tmp_path / "s"), keys, True)
-    site._shared = {}
-    load_site(site, str(tmp_path / "s"), keys)
-    for before, after in zip(arrays, site._shared.values(), strict=True):
+    keys = dict.fromkeys(shard.shared_values, 1)
+    save_shard(shard, str(tmp_path / "s"), keys, True)
+    shard.shared_values = {}
+    load_shard(shard, str(tmp_path / "s"), keys)
+    for before, after in zip(arrays, shard.shared_values.values(), strict=True):
         np.testing.assert_array_equal(before, after)
         assert before.dtype == after.dtype
         if len(before) > 1:
             assert before.strides == after.strides
     (tmp_path / "s" / "101-3.npy").write_bytes(b"no array")
     with pytest.raises(FileError, match=r"101-3\.npy: the snapshot cannot be read"):
-        load_site(site, str(tmp_path / "s"), keys)
+        load_shard(shard, str(tmp_path / "s"), keys)
 
 
 def test_what_was_broken_off_is_gone_when_the_next_one_begins(tmp_path):
     snapshots = Snapshots(tmp_path / "ratings")
     good = snapshots.begin()
     (good / "1.npy").write_bytes(b"whole")
-    snapshots.done(good, 1.0)
+    snapshots.commit(good, 1.0)
     broken = snapshots.begin()
     (broken / "1.npy").write_bytes(b"half")
     following = snapshots.begin()
     assert not broken.exists()
     assert (good / "1.npy").exists()
     assert not list(following.iterdir())
-    snapshots.give_up()  # a full disk, say: what takes room and is of no use goes, what can be read stays
+    snapshots.disable()  # a full disk, say: what takes room and is of no use goes, what can be read stays
     assert not following.exists()
     assert (good / "1.npy").exists()

@@ -172,7 +172,7 @@ def written(path, content):
 def size(request, monkeypatch):
     monkeypatch.setattr(columns, "BYTES", request.param)
     monkeypatch.setattr(columns, "FIELD", 4 * request.param)
-    monkeypatch.setattr(sources, "CHUNK", 2)
+    monkeypatch.setattr(sources, "CHUNK_SIZE", 2)
     return request.param
 
 
@@ -261,7 +261,7 @@ KINDS = {
     "spaces": ("r.csv", SOME.replace(",", " ").encode(), "Are there spaces between the fields?"),
     "thousands": ("r.csv", HEAD.encode() + b'1,2,"2,000"\n', "without commas between thousands (2.000 if it is a decimal one)"),
     "no ending": ("ratings", SOME.encode(), "unknown kind of file"),
-    "a damaged file": ("r.parquet", b"PAR1 and no more", "is no Parquet file, or a damaged one"),
+    "a damaged file": ("r.parquet", b"PAR1 and no more", "Parquet file"),
     "a torn file": ("r.csv.gz", gzip.compress(SOME.encode())[:30], "is not all there"),
 }
 

@@ -37,14 +37,14 @@ def test_zeros_in_front_are_kept_in_partitions(tmp_path):
 def test_partitions_read_files_without_names_to_their_first_line(tmp_path):
     file = _written(tmp_path / "a.csv", ["1,10,4", "2,20,5"], head="")
     assert list(sources.schema_of(file)) == ["column_1", "column_2", "column_3"]
-    piece = next(sources.TableSource([file], ("column_1", "column_2", "column_3", None)).pieces())
+    piece = next(sources.TableSource([file], ("column_1", "column_2", "column_3", None)).chunks())
     assert piece.rows.to_list() == [1, 2]
     assert piece.values.tolist() == [4, 5]
 
 
 def test_ids_like_floats_are_text_in_partitions(tmp_path):
     file = _written(tmp_path / "a.csv", ["1e5,10,4", "2e5,20,5"])
-    piece = next(sources.TableSource([file], ("user", "item", "rating", None)).pieces())
+    piece = next(sources.TableSource([file], ("user", "item", "rating", None)).chunks())
     assert piece.rows.to_list() == ["1e5", "2e5"]
     assert piece.cols.to_list() == [10, 20]
 

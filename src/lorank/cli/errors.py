@@ -17,7 +17,7 @@ OPTIONS = {
     "by": "--order-by",
     "coverage": "--interval",
     "folder": "--partitions-dir",
-    "memory": "--max-memory",
+    "max_memory": "--max-memory",
     "n": "-n",
     "random_state": "--seed",
     "share": "--holdout",

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..common.checks import counted
 from ..distributed.folder import MANIFEST, Folder
-from ..distributed.memory_limits import physical_memory, shown
+from ..distributed.memory_limits import format_bytes, physical_memory
 from ..io.archive import FileError
 from .errors import UsageError
 from .output import print_columns, progress
@@ -143,7 +143,7 @@ class Partitions:
         from ..distributed.sources import find_files, schema_of
         from ..io.ratings import Columns, guess_columns
 
-        options: dict[str, Any] = {"cluster": self.options.cluster, "memory": self.options.max_memory}
+        options: dict[str, Any] = {"cluster": self.options.cluster, "max_memory": self.options.max_memory}
         folder = find_partitions(self.paths, self.options)
         if folder is not None:
             self._check_no_file_options(folder)
@@ -282,10 +282,10 @@ class PassCounter:
 
     def text(self) -> str:
         found = self.summary()
-        passes = f"{counted(found['passes'], 'pass', 'passes')}, {shown(found['bytes_passed_over'])} read"
+        passes = f"{counted(found['passes'], 'pass', 'passes')}, {format_bytes(found['bytes_passed_over'])} read"
         remote = hasattr(self.problem.observations.graph.engine, "recoveries")
         exchanged = (
-            f", {counted(found['workers'], 'worker')}, {shown(found['bytes_among_workers'])} exchanged" if remote else ""
+            f", {counted(found['workers'], 'worker')}, {format_bytes(found['bytes_among_workers'])} exchanged" if remote else ""
         )
         return passes + exchanged + (f", {found['workers_lost']} lost" if found["workers_lost"] else "")
 
@@ -293,7 +293,7 @@ class PassCounter:
         graph, each = self.problem.observations.graph, 4 + self.problem.dtype.itemsize
         passes = graph.passes - self.begin
         return {
-            "partitions": graph.plan.count,
+            "partitions": graph.layout.count,
             "passes": passes,
             "bytes_passed_over": passes * self.problem.m * each,
             "workers": graph.engine.workers,

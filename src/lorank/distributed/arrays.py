@@ -1,4 +1,4 @@
-"""Arrays that are spread over the blocks: their rows of tall arrays, numbers for each observation, or copies at each site."""
+"""Distributed arrays: rows of tall arrays with their blocks, one number per observation, or a copy on each shard."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import numpy as np
 
 from .graph import Graph, Node
 from .operations import FUNCTIONS
-from .program import tree_total
-from .programs import BLOCK, SHARED, Pieces
+from .program import BLOCK, SHARED, Sharded, tree_total
 
 ROWS, COLS, ENTRIES = "rows", "cols", "entries"
 
 
-class Spread:
-    """An array whose first axis is that of the rows, of the columns or of the observations.
+class DistributedArray:
+    """Lazy array with one entry per row, column or observation along its first axis.
 
     Attributes
     ----------
@@ -25,9 +24,9 @@ class Spread:
     node : Node
     side : ROWS, COLS or ENTRIES
     sizes : tuple of int
-        The lengths of its blocks; of columns, their number.
+        Lengths of its parts, one per block; an array of columns has one part.
     like : array
-        An empty array with its dtype and its further axes.
+        Empty array with the same dtype and further axes.
     """
 
     __slots__ = ("__weakref__", "graph", "like", "node", "side", "sizes")
@@ -36,9 +35,8 @@ class Spread:
 
     def __init__(self, graph: Graph, node: Node, side: str, sizes: tuple[int, ...], like: np.ndarray) -> None:
         self.graph, self.node, self.side, self.sizes, self.like = graph, node, side, sizes, like
-        node.owned = weakref.ref(self)
+        node.owner = weakref.ref(self)
 
-    # -- what it is ------------------------------------------------------------------------------------------------
     @property
     def shape(self) -> tuple[int, ...]:
         return (sum(self.sizes), *self.like.shape[1:])
@@ -59,59 +57,57 @@ class Spread:
         return sum(self.sizes)
 
     def __repr__(self) -> str:
-        return f"Spread({' x '.join(map(str, self.shape))}, {self.dtype}, over {self.side} in {len(self.sizes)} blocks)"
+        return f"DistributedArray({' x '.join(map(str, self.shape))}, {self.dtype}, {self.side} in {len(self.sizes)} blocks)"
 
-    # -- functions of it, block by block -----------------------------------------------------------------------------
-    def made(self, operation: str, *args: Any, like: np.ndarray, side: str | None = None) -> Spread:
-        """Another array of the same length."""
+    # -- operations block by block ---------------------------------------------------------------------------------------
+    def derive(self, operation: str, *args: Any, like: np.ndarray, side: str | None = None) -> DistributedArray:
+        """An array of the same length, computed by an operation."""
         kind = SHARED if self.side == COLS else BLOCK
         node = self.graph.node(kind, operation, *(self.operand(a) for a in args))
-        return Spread(self.graph, node, self.side if side is None else side, self.sizes, like)
+        return DistributedArray(self.graph, node, self.side if side is None else side, self.sizes, like)
 
     def operand(self, a: Any) -> Any:
-        """As an argument of an instruction: an array as long as this one is cut into blocks."""
-        if isinstance(a, Spread):
-            if a.graph is not self.graph and len(a) == len(self):  # of other observations: by way of the driver
-                return self.pieces(a.whole())
+        """An argument of an instruction. A host array as long as this one is split into blocks."""
+        if isinstance(a, DistributedArray):
+            if a.graph is not self.graph and len(a) == len(self):  # of other observations: through the driver
+                return self.split_parts(a.gather())
             if a.side != self.side or a.sizes != self.sizes:
-                raise ValueError(f"{self!r} and {a!r} do not belong together")
+                raise ValueError(f"{self!r} and {a!r} have different blocks")
             return a.node
-        if isinstance(a, Whole):
+        if isinstance(a, Broadcast):
             return np.array(a)
         if isinstance(a, np.ndarray) and a.ndim:
-            return self.cut(a)
+            return self.split_parts(a) if self._parallel(a) else a.copy()
         return a
 
-    def cut(self, a: np.ndarray) -> Any:
-        """A host array that goes along with this one: cut where its first axis is this one's, else copied."""
-        along = a.ndim == self.ndim and len(a) == len(self) and len(a) != 1
-        return self.pieces(a) if along else a.copy()
+    def _parallel(self, a: np.ndarray) -> bool:
+        """Whether the first axis of a host array is that of this array."""
+        return a.ndim == self.ndim and len(a) == len(self) and len(a) != 1
 
-    def pieces(self, a: np.ndarray) -> Any:
+    def split_parts(self, a: np.ndarray) -> Any:
+        """A host array split into blocks."""
         a = a.copy()  # it is used later, and may be changed in place before
-        return a if self.side == COLS else Pieces(np.split(a, np.cumsum(self.sizes)[:-1]))
+        return a if self.side == COLS else Sharded(np.split(a, np.cumsum(self.sizes)[:-1]))
 
-    def apply(self, name: str, *args: Any) -> Spread:
-        """An operator or a function of NumPy's of this array and others, entry by entry."""
-        first = next(a for a in args if isinstance(a, Spread))
+    def apply(self, name: str, *args: Any) -> DistributedArray:
+        """An elementwise operator or NumPy function of this array and others."""
+        first = next(a for a in args if isinstance(a, DistributedArray))
         like = (FUNCTIONS.get(name) or getattr(np, name))(*(first._sample(a) for a in args))
-        return first.made("apply", name, *args, like=like)
+        return first.derive("apply", name, *args, like=like)
 
-    def map(self, function: Callable[..., Any], *others: Any) -> Spread:
-        """A function of the blocks of this array and of others; numbers go to each of them."""
+    def map(self, function: Callable[..., Any], *others: Any) -> DistributedArray:
+        """A function of the blocks of this array and of others. Scalars are passed to each block."""
         like = np.asarray(function(*(self._sample(a) for a in (self, *others))))
-        return self.made("call", function, self, *others, like=like)
+        return self.derive("call", function, self, *others, like=like)
 
     def fold(self, function: Callable[..., Any], *others: Any) -> Any:
-        """The sum of what a function makes of the blocks."""
-        return self.added("call", function, self.node, *(self.operand(a) for a in others))
+        """The sum over all blocks of a function of the block."""
+        return self.block_sum("call", function, self.node, *(self.operand(a) for a in others))
 
     def _sample(self, a: Any) -> Any:
-        if isinstance(a, Spread):
+        if isinstance(a, DistributedArray):
             return a.like
-        if isinstance(a, np.ndarray) and a.ndim == self.ndim and len(a) == len(self) and len(a) != 1:
-            return a[:0]
-        return a
+        return a[:0] if isinstance(a, np.ndarray) and self._parallel(a) else a
 
     def __array_ufunc__(self, ufunc: Any, how: str, *inputs: Any, **options: Any) -> Any:
         if how != "__call__" or options.pop("out", None) is not None or options or ufunc.nout != 1:
@@ -121,30 +117,30 @@ class Spread:
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
         if not options and function.__name__ in ("where", "clip", "real", "imag", "nan_to_num"):
             return self.apply(function.__name__, *args)
-        return function(*_on_the_driver(args), **{name: _on_the_driver(a) for name, a in options.items()})
+        return function(*_gathered(args), **{name: _gathered(a) for name, a in options.items()})
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        a = self.whole()
+        a = self.gather()
         return a if dtype is None else a.astype(dtype, copy=False)
 
-    def conj(self) -> Spread:
-        return self if self.dtype.kind != "c" else self.made("method", "conj", self, like=self.like)
+    def conj(self) -> DistributedArray:
+        return self if self.dtype.kind != "c" else self.derive("method", "conj", self, like=self.like)
 
     @property
-    def real(self) -> Spread:
-        return self if self.dtype.kind != "c" else self.made("method", "real", self, like=self.like.real)
+    def real(self) -> DistributedArray:
+        return self if self.dtype.kind != "c" else self.derive("method", "real", self, like=self.like.real)
 
     @property
     def T(self) -> np.ndarray:
-        return self.whole().T
+        return self.gather().T
 
-    def astype(self, dtype: Any, copy: bool = True) -> Spread:
+    def astype(self, dtype: Any, copy: bool = True) -> DistributedArray:
         if self.dtype == dtype:
             return self
-        return self.made("compute", "astype", self, np.dtype(dtype), like=self.like.astype(dtype))
+        return self.derive("compute", "astype", self, np.dtype(dtype), like=self.like.astype(dtype))
 
-    def clip(self, min: Any = None, max: Any = None) -> Spread:
-        found: Spread = self
+    def clip(self, min: Any = None, max: Any = None) -> DistributedArray:
+        found: DistributedArray = self
         if min is not None:
             found = self.apply("maximum", found, min)
         return found if max is None else self.apply("minimum", found, max)
@@ -153,26 +149,26 @@ class Spread:
         shape = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
         if shape == self.shape:
             return self
-        return self.whole().reshape(shape)
+        return self.gather().reshape(shape)
 
     def ravel(self) -> Any:
-        return self if self.ndim == 1 else self.whole().ravel()
+        return self if self.ndim == 1 else self.gather().ravel()
 
-    def copy(self) -> Spread:
-        return self.made("compute", "copy", self, like=self.like)
+    def copy(self) -> DistributedArray:
+        return self.derive("compute", "copy", self, like=self.like)
 
-    def __matmul__(self, a: np.ndarray) -> Spread:
-        return self.made("apply", "matmul", self, Whole(a), like=self.like @ a)
+    def __matmul__(self, a: np.ndarray) -> DistributedArray:
+        return self.derive("apply", "matmul", self, Broadcast(a), like=self.like @ a)
 
-    # -- some of it --------------------------------------------------------------------------------------------------
+    # -- indexing --------------------------------------------------------------------------------------------------------
     def __getitem__(self, key: Any) -> Any:
         first = key[0] if isinstance(key, tuple) else key
         if first is Ellipsis or (isinstance(first, slice) and first == slice(None)):
-            return self.made("apply", "getitem", self, _key(key), like=self.like[key])
+            return self.derive("apply", "getitem", self, _key(key), like=self.like[key])
         rest = key[1:] if isinstance(key, tuple) else ()
         found: Any
-        if isinstance(first, Spread):
-            kept = self.graph.find([("selected", (self.node, first.node))])[0]
+        if isinstance(first, DistributedArray):
+            kept = self.graph.fetch([("selected", (self.node, first.node))])[0]
             found = kept if self.side == COLS else np.concatenate(kept)
         elif isinstance(first, (int, np.integer)):
             found = self.rows([int(first)])[0]
@@ -182,69 +178,69 @@ class Spread:
         else:
             found = self.rows(first)
         if any(isinstance(k, (list, np.ndarray)) for k in rest) and not isinstance(first, slice):
-            return found[(np.arange(len(found)), *rest)]  # entries one by one
+            return found[(np.arange(len(found)), *rest)]  # pairs of indices
         return found[(slice(None), *rest)] if rest else found
 
     def rows(self, index: Any) -> np.ndarray:
-        """Some of its rows, on the driver."""
+        """Some of its rows, as a host array."""
         index = self._numbers(index)
         out = np.empty((len(index), *self.like.shape[1:]), self.dtype)
         if self.side == ENTRIES:
-            return self.whole()[index]
+            return self.gather()[index]
         if len(index):
-            found = self.graph.find([("take", (self.node, index))])[0]
+            found = self.graph.fetch([("take", (self.node, index))])[0]
             for at, some in [found] if self.side == COLS else found:
                 out[at] = some
         return out
 
     def _numbers(self, index: Any) -> np.ndarray:
-        """Numbers of rows from 0 on, of an index as NumPy takes it: an IndexError where there is no such row."""
+        """Nonnegative row numbers of an index in the sense of NumPy."""
         index = np.asarray(index)
         index = np.flatnonzero(index) if index.dtype.kind == "b" else index.astype(np.int64)
         index = np.where(index < 0, index + len(self), index)
         if index.ndim != 1 or ((index < 0) | (index >= len(self))).any():
-            raise IndexError(f"{self!r} has rows 0 .. {len(self) - 1}, to be asked for in one list")
+            raise IndexError(f"an index of {self!r} must be one list of rows in 0 .. {len(self) - 1}")
         return index
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(key, np.ndarray) and key.dtype.kind in "iu" and np.ndim(value) == 0 and self.side != ENTRIES:
-            node = self.made("put", self, Whole(self._numbers(key)), value, like=self.like).node
+            node = self.derive("put", self, Broadcast(self._numbers(key)), value, like=self.like).node
         else:
-            whole = self.whole()
+            whole = self.gather()
             whole[key] = value
             kind = SHARED if self.side == COLS else BLOCK
-            node = self.graph.node(kind, "constant", self.pieces(whole))
+            node = self.graph.node(kind, "constant", self.split_parts(whole))
         self.node = node
-        node.owned = weakref.ref(self)
+        node.owner = weakref.ref(self)
 
-    def whole(self) -> np.ndarray:
-        """All of it, on the driver."""
-        found = self.graph.find([("host", (self.node,))])[0]
+    def gather(self) -> np.ndarray:
+        """The whole array, on the host."""
+        found = self.graph.fetch([("host", (self.node,))])[0]
         return np.array(found) if self.side == COLS else np.concatenate(found)
 
-    # -- numbers -----------------------------------------------------------------------------------------------------
-    def added(self, operation: str, *args: Any) -> Any:
-        """What the blocks find, added up."""
-        return added(self, [(operation, args)])[0]
+    # -- reductions ------------------------------------------------------------------------------------------------------
+    def block_sum(self, operation: str, *args: Any) -> Any:
+        """The sum over all blocks of an operation."""
+        return block_sums(self, [(operation, args)])[0]
 
     def sum(self, axis: int | None = None) -> Any:
         if axis not in (None, 0):
-            return self.made("method", "sum", self, axis, like=self.like.sum(axis))
-        known = self.graph.numbers
+            return self.derive("method", "sum", self, axis, like=self.like.sum(axis))
+        known = self.graph.sums
         if axis is not None:
-            return self.added("total", self.node, axis)
-        if ("total", self.node.key) not in known:  # nodes do not change: what was asked for once costs no further trip
-            known["total", self.node.key] = self.added("total", self.node, None)
+            return self.block_sum("total", self.node, axis)
+        if ("total", self.node.key) not in known:  # nodes are immutable
+            known["total", self.node.key] = self.block_sum("total", self.node, None)
         return known["total", self.node.key]
 
     def mean(self, axis: int | None = None) -> Any:
         if axis not in (None, 0):
-            return self.made("method", "mean", self, axis, like=self.like.mean(axis))
+            return self.derive("method", "mean", self, axis, like=self.like.mean(axis))
         count = len(self) if axis == 0 else max(self.size, 1)
         return self.sum(axis) / count
 
     def _extreme(self, name: str) -> float:
-        found = self.graph.find([("extreme", (name, self.node))])[0]
+        found = self.graph.fetch([("extreme", (name, self.node))])[0]
         if self.side == COLS:
             return float(found)
         there = [x for x in found if x is not None]
@@ -265,33 +261,33 @@ class Spread:
         return bool(self.apply("equal", self, 0).sum() == 0)
 
 
-class Whole(np.ndarray):
-    """A host array that each block sees as a whole: a small matrix, or an index."""
+class Broadcast(np.ndarray):
+    """Host array that every block receives whole, although its first axis may have the length of a distributed array."""
 
     def __new__(cls, a: Any) -> Any:
         return np.asarray(a).view(cls)
 
 
 def _key(key: Any) -> Any:
-    return Whole(key) if isinstance(key, np.ndarray) else key
+    return Broadcast(key) if isinstance(key, np.ndarray) else key
 
 
-def _on_the_driver(a: Any) -> Any:
-    """An argument of a function of NumPy's, arrays in lists included."""
+def _gathered(a: Any) -> Any:
+    """An argument of a NumPy function with distributed arrays replaced by host arrays, also in lists."""
     if isinstance(a, (list, tuple)):
-        return type(a)(map(_on_the_driver, a))
-    return a.whole() if isinstance(a, Spread) else a
+        return type(a)(map(_gathered, a))
+    return a.gather() if isinstance(a, DistributedArray) else a
 
 
-def added(like: Spread, wanted: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
-    """What the blocks find, added up; several at once. Shared values are taken as they are."""
-    found = like.graph.find(wanted)
+def block_sums(like: DistributedArray, wanted: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
+    """Sums over all blocks of several operations, in one round trip. A shared value is not summed."""
+    found = like.graph.fetch(wanted)
     return [tree_total(one) if isinstance(one, list) else one for one in found]
 
 
 def _operator(name: str, swapped: bool = False) -> Callable[..., Any]:
-    def run(self: Spread, *others: Any) -> Any:
-        if others and not isinstance(others[0], (Spread, np.ndarray, int, float, complex, np.generic)):
+    def run(self: DistributedArray, *others: Any) -> Any:
+        if others and not isinstance(others[0], (DistributedArray, np.ndarray, int, float, complex, np.generic)):
             return NotImplemented
         return self.apply(name, *others, self) if swapped else self.apply(name, self, *others)
 
@@ -299,7 +295,7 @@ def _operator(name: str, swapped: bool = False) -> Callable[..., Any]:
 
 
 for _name in ("add", "sub", "mul", "truediv", "pow", "gt", "lt", "ge", "le", "eq", "ne", "neg", "abs", "invert", "mod"):
-    setattr(Spread, f"__{_name}__", _operator(_name))
+    setattr(DistributedArray, f"__{_name}__", _operator(_name))
 for _name in ("add", "sub", "mul", "truediv", "pow"):
-    setattr(Spread, f"__r{_name}__", _operator(_name, True))
-Spread.__and__, Spread.__or__ = _operator("and_"), _operator("or_")  # type: ignore
+    setattr(DistributedArray, f"__r{_name}__", _operator(_name, True))
+DistributedArray.__and__, DistributedArray.__or__ = _operator("and_"), _operator("or_")  # type: ignore

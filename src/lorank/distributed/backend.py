@@ -1,7 +1,7 @@
-"""The backend of partitions: observations in blocks of rows, tall arrays of rows with them, column factors at every site.
+"""Backend of partitions: observations and row factors in blocks of rows, column factors on every shard.
 
-Small arrays stay with the caller, and so do arrays that were made there (zeros, a random start): they travel when they meet an
-array that is spread.
+Small arrays stay on the host, and so do arrays that were created there (zeros, a random start). They are sent to the shards
+when they are combined with a distributed array.
 """
 
 from __future__ import annotations
@@ -15,43 +15,43 @@ import numpy as np
 
 from ..backends import Array, Backend, Observations, get_backend, register_backend
 from ..backends.numpy_backend import Reference
-from .arrays import COLS, ENTRIES, Spread, Whole, added
-from .blocks import row_edges
-from .engine import Engine, Local
+from .arrays import COLS, ENTRIES, Broadcast, DistributedArray, block_sums
+from .folder import row_edges
 from .graph import Graph
-from .memory_limits import shown
-from .multi_device import Together
-from .observations import SpreadObservations
-from .program import Plan, share_out
-from .programs import BLOCK, SHARED, Pieces
-from .shard import InMemory, Site
+from .memory_limits import format_bytes
+from .multi_device import MultiDevice
+from .observations import DistributedObservations
+from .program import BLOCK, SHARED, BlockLayout, Sharded, assign_blocks
+from .shard import Engine, InMemoryBlocks, LocalEngine, Shard
 
-MOST_GRAMS = 500  # small matrices that are remembered
-FEW = 1 << 20  # numbers: percentiles of fewer are found on the driver
+MAX_CACHED_GRAMS = 500  # Gram matrices that are remembered
+MAX_GATHERED = 1 << 20  # numbers of which percentiles are computed on the host
 
 
 class Partitioned(Reference):
-    """Operations on arrays that are spread over blocks, and on those that are not.
+    """Operations on distributed arrays and on host arrays.
 
     Parameters
     ----------
-    holder : Backend
-        Who computes with each block.
-    others : sequence of Backend
-        Further ones, among which blocks that come as arrays are dealt out: other GPUs, say.
+    block_backend : Backend
+        Backend that computes with the blocks.
     count : int
-        Blocks to cut observations into that come as arrays.
-    memory : int, optional
-        Bytes that tall arrays may take, in all processes together.
+        Number of blocks for observations that are given as arrays.
+    max_memory : int, optional
+        Limit on the bytes of tall arrays, in all processes together.
+    others : sequence of Backend
+        Further backends, other GPUs for example, among which the blocks of arrays are distributed.
     """
 
     in_main_memory = False
-    covariances_on_disk = True  # those of rows, where blocks are mapped
+    covariances_on_disk = True  # of rows, if blocks are memory-mapped
 
-    def __init__(self, holder: Backend, count: int, memory: int | None = None, others: Sequence[Backend] = ()) -> None:
-        self.holder, self.count, self.others = holder, count, tuple(others)
-        self.name = f"partitions:{count}:{'+'.join(one.name for one in (holder, *others))}"
-        self.memory = memory
+    def __init__(
+        self, block_backend: Backend, count: int, max_memory: int | None = None, others: Sequence[Backend] = ()
+    ) -> None:
+        self.block_backend, self.count, self.others = block_backend, count, tuple(others)
+        self.name = f"partitions:{count}:{'+'.join(one.name for one in (block_backend, *others))}"
+        self.max_memory = max_memory
 
     # -- observations ------------------------------------------------------------------------------------------------
     def row_major_order(self, rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
@@ -59,102 +59,102 @@ class Partitioned(Reference):
         return np.asarray(best.row_major_order(rows, cols, shape))
 
     def make_observations(self, indptr: Array, indices: Array, values: Array, n2: int) -> Observations:
-        """Observations that come as arrays, cut into blocks in memory."""
+        """Observations in blocks, in memory."""
         count = min(self.count, int((np.diff(indptr) > 0).sum())) or 1
-        plan = Plan((len(indptr) - 1, n2), tuple(int(e) for e in row_edges(np.diff(indptr), count)))
-        holders = (self.holder, *self.others)[:count]
-        sites, sizes = [], [0] * count
-        for holder, numbers in zip(holders, share_out(count, len(holders)), strict=True):
-            blocks, asarray = {}, holder.asarray
+        layout = BlockLayout((len(indptr) - 1, n2), tuple(int(e) for e in row_edges(np.diff(indptr), count)))
+        backends = (self.block_backend, *self.others)[:count]
+        shards, sizes = [], [0] * count
+        for one, numbers in zip(backends, assign_blocks(count, len(backends)), strict=True):
+            blocks, asarray = {}, one.asarray
             for k in numbers:
-                rows = plan.rows(k)
+                rows = layout.rows(k)
                 part = slice(int(indptr[rows.start]), int(indptr[rows.stop]))
                 starts = np.ascontiguousarray(indptr[rows.start : rows.stop + 1] - indptr[rows.start])
-                blocks[k] = holder.make_observations(asarray(starts), asarray(indices[part]), asarray(values[part]), n2)
+                blocks[k] = one.make_observations(asarray(starts), asarray(indices[part]), asarray(values[part]), n2)
                 sizes[k] = blocks[k].m
-            sites.append(Site(holder, plan, numbers, InMemory(blocks)))
-        engine: Engine = Local(sites[0]) if len(sites) == 1 else Together(sites)
-        return spread_observations(engine, sizes, np.dtype(values.dtype), False)
+            shards.append(Shard(one, layout, numbers, InMemoryBlocks(blocks)))
+        engine: Engine = LocalEngine(shards[0]) if len(shards) == 1 else MultiDevice(shards)
+        return distributed_observations(engine, sizes, np.dtype(values.dtype), False)
 
     def require_bytes(self, needed: int, what: str) -> None:
-        if self.memory is not None and needed > self.memory:
+        if self.max_memory is not None and needed > self.max_memory:
             raise MemoryError(
-                f"{what} take about {shown(needed)}, and {shown(self.memory)} are allowed: lower the rank, allow more, or "
-                "use more workers"
+                f"{what} take about {format_bytes(needed)}, more than max_memory={format_bytes(self.max_memory)}: lower the "
+                "rank, raise max_memory, or use more workers"
             )
 
-    # -- making arrays ---------------------------------------------------------------------------------------------
+    # -- creation and conversion -------------------------------------------------------------------------------------
     def asarray(self, a: Array, dtype: Any = None) -> Array:
-        if isinstance(a, Spread):
+        if isinstance(a, DistributedArray):
             return a if dtype is None else a.astype(dtype)
         return super().asarray(a, dtype)
 
     def random_normal(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Array:
-        """Drawn where blocks are computed with: of a run on a GPU, the host took almost half for it."""
-        return np.asarray(self.holder.to_numpy(self.holder.random_normal(rng, shape, dtype)))
+        """Drawn by the backend of the blocks: on the host it took almost half of a run on a GPU."""
+        return np.asarray(self.block_backend.to_numpy(self.block_backend.random_normal(rng, shape, dtype)))
 
     def astype(self, a: Array, dtype: Any) -> Array:
-        return a.astype(dtype) if isinstance(a, Spread) else super().astype(a, dtype)
+        return a.astype(dtype) if isinstance(a, DistributedArray) else super().astype(a, dtype)
 
     def to_numpy(self, a: Array) -> np.ndarray:
-        return a.whole() if isinstance(a, Spread) else super().to_numpy(a)
+        return a.gather() if isinstance(a, DistributedArray) else super().to_numpy(a)
 
     def copy(self, a: Array) -> Array:
-        return a.copy() if isinstance(a, Spread) else super().copy(a)
+        return a.copy() if isinstance(a, DistributedArray) else super().copy(a)
 
     def release(self) -> None:
-        for one in (self.holder, *self.others):
+        for one in (self.block_backend, *self.others):
             one.release()
 
-    # -- entries -----------------------------------------------------------------------------------------------------
+    # -- elementwise operations --------------------------------------------------------------------------------------
     def all_finite(self, a: Array) -> bool:
-        if not isinstance(a, Spread):
+        if not isinstance(a, DistributedArray):
             return super().all_finite(a)
-        found = a.graph.find([("compute", ("all_finite", a.node))])[0]
+        found = a.graph.fetch([("compute", ("all_finite", a.node))])[0]
         return all(found) if isinstance(found, list) else bool(found)
 
     def largest(self, a: Array) -> float:
-        if not isinstance(a, Spread):
+        if not isinstance(a, DistributedArray):
             return super().largest(a)
-        found = a.graph.find([("compute", ("largest", a.node))])[0]
+        found = a.graph.fetch([("compute", ("largest", a.node))])[0]
         return float(np.max(found))  # nan where one is nan
 
     def first(self, flags: Array) -> int:
-        return int(self.places(flags)[0]) if isinstance(flags, Spread) else super().first(flags)
+        return int(self.places(flags)[0]) if isinstance(flags, DistributedArray) else super().first(flags)
 
     def places(self, flags: Array) -> Array:
-        if not isinstance(flags, Spread):
+        if not isinstance(flags, DistributedArray):
             return super().places(flags)
         if flags.side == ENTRIES:
-            return np.flatnonzero(flags.whole())
-        found = flags.graph.find([("places", (flags.node,))])[0]
+            return np.flatnonzero(flags.gather())
+        found = flags.graph.fetch([("places", (flags.node,))])[0]
         return np.concatenate(found) if isinstance(found, list) else found
 
     def percentiles(self, a: Array, at: Sequence[float]) -> list[float]:
-        if not isinstance(a, Spread):
+        if not isinstance(a, DistributedArray):
             return super().percentiles(a, at)
-        if a.side == COLS or len(a) <= FEW:
-            return super().percentiles(a.whole(), at)
+        if a.side == COLS or len(a) <= MAX_GATHERED:
+            return super().percentiles(a.gather(), at)
         return [self._percentile(a, q) for q in at]
 
     def median(self, a: Array) -> float:
-        return self.percentiles(a, [50])[0] if isinstance(a, Spread) else super().median(a)
+        return self.percentiles(a, [50])[0] if isinstance(a, DistributedArray) else super().median(a)
 
-    def _percentile(self, a: Spread, q: float) -> float:
-        """By bins that close in on it, until few numbers are left."""
+    def _percentile(self, a: DistributedArray, q: float) -> float:
+        """Percentile by histograms of shrinking intervals, until few enough numbers remain to be gathered."""
         position = q / 100 * (len(a) - 1)
         low, high, before = a.min(), a.max(), 0
         while low < high:
             edges = np.linspace(low, high, 1025)
-            counts = np.sum(a.graph.find([("count_below", (a.node, edges))])[0], axis=0)
+            counts = np.sum(a.graph.fetch([("histogram", (a.node, edges))])[0], axis=0)
             total = before + np.cumsum(counts)
             first = int(np.searchsorted(total, int(position), side="right"))
             last = int(np.searchsorted(total, min(int(position) + 1, len(a) - 1), side="right"))
             new_low, new_high = float(edges[first]), float(edges[last + 1])
             inside = int(counts[first : last + 1].sum())
             before += int(counts[:first].sum())
-            if inside <= FEW or (new_low, new_high) == (low, high):
-                found = np.sort(np.concatenate(a.graph.find([("between", (a.node, new_low, new_high))])[0]))
+            if inside <= MAX_GATHERED or (new_low, new_high) == (low, high):
+                found = np.sort(np.concatenate(a.graph.fetch([("between", (a.node, new_low, new_high))])[0]))
                 place = position - int(a.apply("less", a, new_low).sum())
                 k = min(max(int(place), 0), len(found) - 1)
                 above = found[min(k + 1, len(found) - 1)]
@@ -164,86 +164,86 @@ class Partitioned(Reference):
 
     # -- tall arrays -------------------------------------------------------------------------------------------------
     def product(self, u: Array, a: Array) -> Array:
-        if not isinstance(u, Spread):
+        if not isinstance(u, DistributedArray):
             return super().product(u, a)
-        return u.made("compute", "product", u, Whole(a), like=u.like @ a)
+        return u.derive("compute", "product", u, Broadcast(a), like=u.like @ a)
 
     def minus(self, y: Array, u: Array, a: Array) -> Array:
-        own = _spread(y, u)
+        own = _distributed(y, u)
         if own is None:
             return super().minus(y, u, a)
-        return own.made("compute", "minus", y, u, Whole(a), like=_like(y) - _like(u) @ a)
+        return own.derive("compute", "minus", y, u, Broadcast(a), like=_like(y) - _like(u) @ a)
 
     def plus(self, u: Array, a: Array, v: Array, b: Array) -> Array:
-        own = _spread(u, v)
+        own = _distributed(u, v)
         if own is None:
             return super().plus(u, a, v, b)
-        return own.made("compute", "plus", u, Whole(a), v, Whole(b), like=_like(u) @ a + _like(v) @ b)
+        return own.derive("compute", "plus", u, Broadcast(a), v, Broadcast(b), like=_like(u) @ a + _like(v) @ b)
 
     def gram(self, a: Array, b: Array) -> np.ndarray:
         return self.gram_pairs([(a, b)])[0]
 
     def gram_pairs(self, pairs: Sequence[tuple[Array, Array]]) -> list[np.ndarray]:
-        """``a^H b`` of several pairs, in one trip; those that are known cost none."""
-        spread = [_spread(a, b) for a, b in pairs]
+        """``a^H b`` of several pairs, in one round trip. Known products are not computed again."""
+        owners = [_distributed(a, b) for a, b in pairs]
         keys = [_keys(a, b) for a, b in pairs]
         found: list[Any] = [
             super(Partitioned, self).gram(*pair) if own is None else own.graph.grams.get(key)
-            for pair, own, key in zip(pairs, spread, keys, strict=True)
+            for pair, own, key in zip(pairs, owners, keys, strict=True)
         ]
         missing = [k for k, one in enumerate(found) if one is None]
         if missing:
             wanted = []
             for k in missing:
-                (a, b), own = pairs[k], spread[k]
+                (a, b), own = pairs[k], owners[k]
                 assert own is not None
                 wanted.append(("compute", ("gram", own.operand(a), own.operand(b))))
-            first = spread[missing[0]]
+            first = owners[missing[0]]
             assert first is not None
-            for k, one in zip(missing, added(first, wanted), strict=True):
+            for k, one in zip(missing, block_sums(first, wanted), strict=True):
                 found[k] = np.asarray(one)
             self._remember([pairs[k] for k in missing], [found[k] for k in missing])
         return [one.copy() for one in found]
 
     def prepare(self, *sides: Sequence[Array]) -> None:
-        """All Gram products of each side, in one trip."""
+        """Compute all Gram products of the arrays of each side, in one round trip."""
         pairs = []
         for side in sides:
-            arrays = list({id(a.node): a for a in side if isinstance(a, Spread)}.values())
+            arrays = list({id(a.node): a for a in side if isinstance(a, DistributedArray)}.values())
             pairs += [(a, b) for k, a in enumerate(arrays) for b in arrays[k:]]
         if pairs:
             graph, found = pairs[0][0].graph, self.gram_pairs(pairs)
-            graph.grams.clear()  # of iterations before
+            graph.grams.clear()  # those of earlier iterations
             self._remember(pairs, found)
 
     def _remember(self, pairs: Sequence[tuple[Array, Array]], found: Sequence[np.ndarray]) -> None:
         for (a, b), one in zip(pairs, found, strict=True):
-            if isinstance(a, Spread) and isinstance(b, Spread):
+            if isinstance(a, DistributedArray) and isinstance(b, DistributedArray):
                 known = a.graph.grams
-                if len(known) > MOST_GRAMS:
+                if len(known) > MAX_CACHED_GRAMS:
                     known.clear()
                 known[_keys(a, b)], known[_keys(b, a)] = one, one.conj().T
 
     def extend_basis(self, u: Array, y: Array) -> tuple[Array, np.ndarray] | None:
-        if isinstance(u, Spread) and isinstance(y, Spread):
-            self.gram_pairs([(u, y), (y, y)])  # both in one trip: they are known then
+        if isinstance(u, DistributedArray) and isinstance(y, DistributedArray):
+            self.gram_pairs([(u, y), (y, y)])  # both in one round trip; they are known afterwards
         return super().extend_basis(u, y)
 
     def extend_bases(self, pairs: Sequence[tuple[Array, Array]]) -> list[tuple[Array, np.ndarray]] | None:
-        if all(isinstance(a, Spread) for pair in pairs for a in pair):
+        if all(isinstance(a, DistributedArray) for pair in pairs for a in pair):
             self.gram_pairs([one for u, y in pairs for one in ((u, y), (y, y))])
         return super().extend_bases(pairs)
 
     def concat(self, blocks: Sequence[Array], axis: int = 1) -> Array:
-        own = _spread(*blocks)
+        own = _distributed(*blocks)
         if own is None:
             return super().concat(blocks, axis)
         if axis == 0:
             return np.concatenate([np.asarray(b) for b in blocks])
-        return own.made("side_by_side", *blocks, like=np.concatenate([_like(b) for b in blocks], axis=1))
+        return own.derive("concatenate", *blocks, like=np.concatenate([_like(b) for b in blocks], axis=1))
 
     def entries(self, left: Array, right: Array, rows: Array, cols: Array) -> Array:
-        left, right = (a.rows(k) if isinstance(a, Spread) else a[k] for a, k in ((left, rows), (right, cols)))
+        left, right = (a.rows(k) if isinstance(a, DistributedArray) else a[k] for a, k in ((left, rows), (right, cols)))
         every = np.arange(len(left))
         return super().entries(left, right, every, every)
 
@@ -251,74 +251,74 @@ class Partitioned(Reference):
         return self.norms([a])[0]
 
     def norms(self, arrays: Sequence[Array]) -> list[float]:
-        missing = [a for a in arrays if isinstance(a, Spread) and ("squared", a.node.key) not in a.graph.numbers]
+        missing = [a for a in arrays if isinstance(a, DistributedArray) and ("squared", a.node.key) not in a.graph.sums]
         if missing:
-            known = missing[0].graph.numbers
-            for a, one in zip(missing, added(missing[0], [("squared", (a.node,)) for a in missing]), strict=True):
+            known = missing[0].graph.sums
+            for a, one in zip(missing, block_sums(missing[0], [("squared", (a.node,)) for a in missing]), strict=True):
                 known["squared", a.node.key] = one
         return [
-            float(np.sqrt(a.graph.numbers["squared", a.node.key]))
-            if isinstance(a, Spread)
+            float(np.sqrt(a.graph.sums["squared", a.node.key]))
+            if isinstance(a, DistributedArray)
             else super(Partitioned, self).norm(a)
             for a in arrays
         ]
 
     def squared_norm(self, a: Array) -> float:
-        return self.norm(a) ** 2 if isinstance(a, Spread) else super().squared_norm(a)
+        return self.norm(a) ** 2 if isinstance(a, DistributedArray) else super().squared_norm(a)
 
     def inner(self, a: Array, b: Array) -> float:
         return self.inners([(a, b)])[0]
 
     def inners(self, pairs: Sequence[tuple[Array, Array]]) -> list[float]:
-        owners = [_spread(*pair) for pair in pairs]
+        owners = [_distributed(*pair) for pair in pairs]
         wanted = [
             ("compute", ("inner", own.operand(a), own.operand(b)))
             for (a, b), own in zip(pairs, owners, strict=True)
             if own is not None
         ]
         first = next((own for own in owners if own is not None), None)
-        # A slope along a vector is followed by its length: squares of what is made in this trip come along.
-        fresh = [b for _, b in pairs if isinstance(b, Spread) and not b.node.stored]
+        # The inner product with a vector is usually followed by its norm: that of new vectors is computed in the same trip.
+        fresh = [b for _, b in pairs if isinstance(b, DistributedArray) and not b.node.stored]
         asked = [*wanted, *(("squared", (b.node,)) for b in fresh)]
-        results = added(first, asked) if first is not None else []
+        results = block_sums(first, asked) if first is not None else []
         for b, one in zip(fresh, results[len(wanted) :], strict=True):
-            b.graph.numbers["squared", b.node.key] = one
+            b.graph.sums["squared", b.node.key] = one
         found = iter(results)
         inner = super().inner
         return [inner(a, b) if own is None else float(next(found)) for (a, b), own in zip(pairs, owners, strict=True)]
 
     def row_squares(self, a: Array) -> Array:
-        if not isinstance(a, Spread):
+        if not isinstance(a, DistributedArray):
             return super().row_squares(a)
-        return a.made("compute", "row_squares", a, like=super().row_squares(a.like))
+        return a.derive("compute", "row_squares", a, like=super().row_squares(a.like))
 
     def qr(self, a: Array) -> tuple[Array, np.ndarray]:
-        """By a QR of each block, and one of the small factors that they leave."""
-        if not isinstance(a, Spread):
+        """QR decomposition of each block, and one of the stacked triangular factors."""
+        if not isinstance(a, DistributedArray):
             return super().qr(a)
-        kind = SHARED if a.side == COLS else BLOCK  # not the node's own, which may be a sum over blocks
+        kind = SHARED if a.side == COLS else BLOCK  # the kind of the node may be SUM
         pair = a.graph.node(kind, "small_qr", a.node)
-        q = Spread(a.graph, a.graph.node(kind, "item", pair, 0), a.side, a.sizes, a.like)
-        found = a.graph.find([("item", (pair, 1))])[0]
+        q = DistributedArray(a.graph, a.graph.node(kind, "item", pair, 0), a.side, a.sizes, a.like)
+        found = a.graph.fetch([("item", (pair, 1))])[0]
         if a.side == COLS:
             return q, np.asarray(found)
-        factors = [np.asarray(self.holder.to_numpy(k)) for k in found]
+        factors = [np.asarray(self.block_backend.to_numpy(k)) for k in found]
         top, k = np.linalg.qr(np.concatenate(factors))
         parts = np.split(top, np.cumsum([len(one) for one in factors])[:-1])
-        return q.made("compute", "product", q, Pieces(parts), like=a.like[:, : top.shape[1]]), k
+        return q.derive("compute", "product", q, Sharded(parts), like=a.like[:, : top.shape[1]]), k
 
     def basis(self, n: int, width: int, dtype: Any) -> Any:
         return GrowingBasis(self)
 
     def block_solver(self, stack: Array) -> Callable[[Array], Array]:
-        if not isinstance(stack, Spread):
+        if not isinstance(stack, DistributedArray):
             return super().block_solver(stack)
-        solver = stack.made("block_solver", stack, like=stack.like)
-        return lambda a: solver.made("solve_blocks", solver, _pieced(a, solver), like=_like(a).astype(stack.dtype))
+        solver = stack.derive("block_solver", stack, like=stack.like)
+        return lambda a: solver.derive("solve_blocks", solver, _pieced(a, solver), like=_like(a).astype(stack.dtype))
 
 
 class GrowingBasis:
-    """Orthonormal columns that grow by blocks (see :class:`~lorank.backends.basis.Basis`); nothing is changed in place."""
+    """Orthonormal basis that grows by blocks of columns, without changes in place."""
 
     def __init__(self, backend: Partitioned) -> None:
         self.backend = backend
@@ -352,53 +352,53 @@ class GrowingBasis:
         return self.backend.copy(self._all[:, :count])
 
 
-def spread_observations(engine: Engine, sizes: Sequence[int], dtype: np.dtype, weighted: bool) -> Any:
-    """The observations that an engine holds."""
+def distributed_observations(engine: Engine, sizes: Sequence[int], dtype: np.dtype, weighted: bool) -> Any:
+    """The observations of an engine."""
     graph = Graph(engine)
-    return SpreadObservations(graph, graph.observations, tuple(sizes), np.zeros(0, dtype), weighted)
+    return DistributedObservations(graph, graph.observations, tuple(sizes), np.zeros(0, dtype), weighted)
 
 
-def _pieced(a: Any, like: Spread) -> Any:
-    """The rows of a host array, cut as another array is, whatever its further axes."""
-    return a if isinstance(a, Spread) else like.pieces(np.asarray(a))
+def _pieced(a: Any, like: DistributedArray) -> Any:
+    """A host array split into the blocks of another array."""
+    return a if isinstance(a, DistributedArray) else like.split_parts(np.asarray(a))
 
 
-def _spread(*arrays: Any) -> Spread | None:
-    return next((a for a in arrays if isinstance(a, Spread)), None)
+def _distributed(*arrays: Any) -> DistributedArray | None:
+    return next((a for a in arrays if isinstance(a, DistributedArray)), None)
 
 
 def _keys(a: Any, b: Any) -> Any:
-    """By which a Gram product is known; arrays of the driver have no number."""
-    return tuple(x.node.key if isinstance(x, Spread) else object() for x in (a, b))
+    """Key of a Gram product. Host arrays have no key of their own."""
+    return tuple(x.node.key if isinstance(x, DistributedArray) else object() for x in (a, b))
 
 
 def _like(a: Any) -> np.ndarray:
-    return a.like if isinstance(a, Spread) else np.asarray(a)[:0]
+    return a.like if isinstance(a, DistributedArray) else np.asarray(a)[:0]
 
 
-def _make(place: str) -> Backend:
-    """``"partitions:3:native"``: three blocks, each of the native backend; ``"partitions:4:torch:cuda:0+torch:cuda:1"``: four,
-    dealt out to two.
+def _make(name: str) -> Backend:
+    """Backend of a name: ``"partitions:3:native"`` has three blocks of the native backend,
+    ``"partitions:4:torch:cuda:0+torch:cuda:1"`` four blocks on two devices.
     """
-    count, _, holder = place.partition(":")
+    count, _, block_backend = name.partition(":")
     if count and not count.isdigit():
-        raise ValueError(f"backend 'partitions:{place}': a number of blocks comes first, as in 'partitions:4:native'")
-    return _made(int(count or 4), holder or None)
+        raise ValueError(f"backend 'partitions:{name}' must begin with the number of blocks, as in 'partitions:4:native'")
+    return _made(int(count or 4), block_backend or None)
 
 
 @functools.cache
-def _made(count: int, holder: str | None) -> Backend:
-    if holder is None or "+" not in holder:
-        return Partitioned(get_backend(holder), count)
+def _made(count: int, block_backend: str | None) -> Backend:
+    if block_backend is None or "+" not in block_backend:
+        return Partitioned(get_backend(block_backend), count)
     found: list[Backend] = []
-    for name in holder.split("+"):
+    for name in block_backend.split("+"):
         one = get_backend(name)
-        found.append(copy.deepcopy(one) if any(one is before for before in found) else one)  # each thread has its own
+        found.append(copy.deepcopy(one) if any(one is before for before in found) else one)  # one per thread
     return Partitioned(found[0], count, None, found[1:])
 
 
 def _place(a: Any) -> str | None:
-    return "" if isinstance(a, Spread) else None
+    return "" if isinstance(a, DistributedArray) else None
 
 
 register_backend("partitions", _make, _place)

@@ -1,7 +1,7 @@
-"""From observations in any order to a folder of partitions, in bounded memory.
+"""Conversion of observations in any order to a folder of partitions, in bounded memory.
 
-Three passes: ids are collected and counted, which says where to cut; observations are dealt out to one raw file a partition;
-each of these is sorted on its own. A pair that occurs twice ends in one partition, wherever its two files were.
+Three passes: ids are collected and counted, which determines the partitions; observations are appended to one raw file per
+partition; each raw file is sorted. All occurrences of a pair are in one partition, also if they come from different files.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ import numpy as np
 
 from ..backends import HostEntries, get_backend
 from ..io.archive import FileError
-from .blocks import block_arrays, row_edges
-from .folder import Folder, FolderWriter, open_folder
-from .id_numbering import Collector, Given, Numbers
-from .sources import Piece, Source, Unsettled
+from .folder import Folder, FolderWriter, block_arrays, open_folder, row_edges
+from .id_numbering import GivenIndices, IdCollector, IdNumbering
+from .sources import Chunk, MixedIds, Source
 
-DEFAULT = 8_000_000  # observations in a partition: some 160 MB on disk, twice that while it is made
+PARTITION_SIZE = 8_000_000  # observations: about 160 MB on disk, and twice that while they are sorted
 
 
 def build(
@@ -30,57 +29,55 @@ def build(
     path: str | os.PathLike[str],
     *,
     shape: tuple[int, int] | None = None,
-    partitions: int | None = None,
+    n_partitions: int | None = None,
     dtype: Any = np.float32,
     duplicates: str = "error",
-    each: int | None = None,
-    least: int = 1,
+    partition_size: int | None = None,
+    min_partitions: int = 1,
     watch: Callable[[str, int], None] | None = None,
 ) -> Folder:
-    """Write the observations of a source as a folder of partitions.
+    """Write the observations of a source to a folder of partitions.
 
     Parameters
     ----------
     source : Source
     path : path
-        The folder to make.
+        Folder to write.
     shape : (int, int), optional
-        Says that ids are numbers from 0 on; by default ids of any kind are numbered in rising order.
-    partitions : int, optional
-        By default about one for each eight million observations.
+        Shape of the matrix, if ids are indices. By default ids of any kind are numbered in increasing order.
+    n_partitions : int, optional
+        Number of partitions. By default it follows from ``partition_size``.
     dtype : float32 or float64
     duplicates : {"error", "mean", "last", "sum"}
-    each : int, optional
-        Observations in a partition, about, where their number is not given.
-    least : int
-        Partitions at least, where their number is not given.
+    partition_size : int, optional
+        Observations per partition, by default eight million.
+    min_partitions : int
+        Lower limit of the default number of partitions.
     watch : callable, optional
-        Called with what is going on and a number.
+        Progress callback, called with the name of the stage and a count.
     """
-    say = watch or (lambda what, count: None)
-    rows: Numbers | Given
-    cols: Numbers | Given
+    report = watch or (lambda stage, count: None)
+    rows: IdNumbering | GivenIndices
+    cols: IdNumbering | GivenIndices
     try:
-        rows, cols, counts, weighted = _number(source, shape, say)
-    except Unsettled as unsettled:
-        unsettled.source.settle()
-        rows, cols, counts, weighted = _number(source, shape, say)
-    total = int(counts.sum())
-    if partitions is None:
-        partitions = max(1, min(max(-(-total // (each or DEFAULT)), least), int((counts > 0).sum())))
-    edges = row_edges(counts, partitions)
+        rows, cols, counts, weighted = _number(source, shape, report)
+    except MixedIds as mixed:
+        mixed.source.resolve_ids()
+        rows, cols, counts, weighted = _number(source, shape, report)
+    n_partitions = n_partitions or default_partitions(counts, partition_size, min_partitions)
+    edges = row_edges(counts, n_partitions)
     record = [("row", np.int32), ("col", np.int32), ("value", np.dtype(dtype))]
     kind = np.dtype([*record, ("weight", np.dtype(dtype))] if weighted else record)
     target = Path(path)
     with FolderWriter(target, len(cols), dtype, weighted) as writer:
         raw = Path(tempfile.mkdtemp(prefix="raw.", dir=writer.work))
-        dealt = 0
-        for piece in source.pieces():
-            _deal(piece, rows, cols, edges, kind, raw)
-            dealt += len(piece.values)
-            say("dealing out observations", dealt)
-        for k in range(partitions):
-            say(f"sorting partitions, of {partitions}", k + 1)
+        count = 0
+        for chunk in source.chunks():
+            _distribute(chunk, rows, cols, edges, kind, raw)
+            count += len(chunk.values)
+            report("distributing observations", count)
+        for k in range(n_partitions):
+            report(f"sorting partitions, of {n_partitions}", k + 1)
             file = raw / str(k)
             found = np.fromfile(file, kind)
             file.unlink()
@@ -93,70 +90,67 @@ def build(
     return open_folder(target)
 
 
+def default_partitions(counts: np.ndarray, partition_size: int | None = None, min_partitions: int = 1) -> int:
+    """Number of partitions for ``counts`` observations in each row."""
+    wanted = max(-(-int(counts.sum()) // (partition_size or PARTITION_SIZE)), min_partitions)
+    return max(1, min(wanted, int((counts > 0).sum())))
+
+
 def _number(
-    source: Source, shape: tuple[int, int] | None, say: Callable[[str, int], None]
+    source: Source, shape: tuple[int, int] | None, report: Callable[[str, int], None]
 ) -> tuple[Any, Any, np.ndarray, bool]:
-    """Numbers for rows and columns, observations in each row, and whether there are weights."""
+    """Numberings of rows and columns, observations in each row, and whether there are weights."""
     weighted = False
     if shape is not None:
-        given = Given(shape[0], "rows"), Given(shape[1], "columns")
+        given = GivenIndices(shape[0], "rows"), GivenIndices(shape[1], "columns")
         counts = np.zeros(shape[0], np.int64)
-        for piece in source.pieces():
-            for one, ids in zip(given, (piece.rows, piece.cols), strict=True):
-                one.check(ids, piece.origin, piece.first)
-            _check_numbers(piece)
-            counts += np.bincount(np.asarray(piece.rows), minlength=shape[0])
-            weighted = piece.weights is not None
-            say("checking observations", int(counts.sum()))
+        for chunk in source.chunks():
+            for one, ids in zip(given, (chunk.rows, chunk.cols), strict=True):
+                one.check(ids, chunk.origin, chunk.first)
+            _check_numbers(chunk)
+            counts += np.bincount(np.asarray(chunk.rows), minlength=shape[0])
+            weighted = chunk.weights is not None
+            report("checking observations", int(counts.sum()))
         if not counts.any():
             raise FileError("there are no observations")
         return *given, counts, weighted
-    sides, seen = (Collector("rows"), Collector("columns")), 0
-    for piece in source.pieces():
-        for side, ids in zip(sides, (piece.rows, piece.cols), strict=True):
-            side.add(ids, piece.origin)
-        _check_numbers(piece)
-        weighted = piece.weights is not None
-        seen += len(piece.values)
-        say("numbering ids", seen)
+    sides, seen = (IdCollector("rows"), IdCollector("columns")), 0
+    for chunk in source.chunks():
+        for side, ids in zip(sides, (chunk.rows, chunk.cols), strict=True):
+            side.add(ids, chunk.origin)
+        _check_numbers(chunk)
+        weighted = chunk.weights is not None
+        seen += len(chunk.values)
+        report("numbering ids", seen)
     rows, counts = sides[0].finish()
     return rows, sides[1].finish()[0], counts, weighted
 
 
-def _check_numbers(piece: Piece) -> None:
-    bad = ~np.isfinite(piece.values)
+def _refuse(bad: np.ndarray, chunk: Chunk, numbers: np.ndarray, text: str) -> None:
+    """Raise a FileError that names the first flagged observation."""
     if bad.any():
         k = int(np.flatnonzero(bad)[0])
-        raise FileError(
-            f"{piece.origin}, observation {piece.first + k + 1}: the value {piece.values[k]} is not finite: leave it out"
-        )
-    if piece.weights is not None and not (piece.weights > 0).all():
-        k = int(np.flatnonzero(~(piece.weights > 0))[0])
-        raise FileError(f"{_place(piece, k)}: the weight {piece.weights[k]} is not positive: leave it out")
+        raise FileError(f"{chunk.origin}, observation {chunk.first + k + 1}: {numbers[k]} {text}")
 
 
-def _place(piece: Piece, k: int) -> str:
-    return f"{piece.origin}, observation {piece.first + k + 1}"
+def _check_numbers(chunk: Chunk) -> None:
+    _refuse(~np.isfinite(chunk.values), chunk, chunk.values, "is not a finite value: leave it out")
+    if chunk.weights is not None:
+        _refuse(~(chunk.weights > 0), chunk, chunk.weights, "is not a positive weight: leave it out")
 
 
-def _deal(piece: Piece, rows: Any, cols: Any, edges: np.ndarray, kind: np.dtype, raw: Path) -> None:
-    """Append observations to the raw file of their partition, in the order in which they came."""
-    found = np.empty(len(piece.values), kind)
+def _distribute(chunk: Chunk, rows: Any, cols: Any, edges: np.ndarray, kind: np.dtype, raw: Path) -> None:
+    """Append observations to the raw files of their partitions, in the order of the source."""
+    found = np.empty(len(chunk.values), kind)
     with np.errstate(over="ignore", under="ignore"):
-        found["row"], found["col"], found["value"] = rows.of(piece.rows), cols.of(piece.cols), piece.values
-    if piece.weights is not None:
-        found["weight"] = piece.weights
-    if not np.isfinite(found["value"]).all():
-        k = int(np.flatnonzero(~np.isfinite(found["value"]))[0])
-        raise FileError(
-            f"{piece.origin}, observation {piece.first + k + 1}: {piece.values[k]} is too large for {kind['value']}"
-        )
-    lost = (found["value"] == 0) & (piece.values != 0)
-    if lost.any():
-        k = int(np.flatnonzero(lost)[0])
-        raise FileError(f"{_place(piece, k)}: {piece.values[k]} is too small for {kind['value']}: multiply all values")
+        found["row"], found["col"], found["value"] = rows.of(chunk.rows), cols.of(chunk.cols), chunk.values
+    if chunk.weights is not None:
+        found["weight"] = chunk.weights
+    _refuse(~np.isfinite(found["value"]), chunk, chunk.values, f"is too large for {kind['value']}")
+    lost = (found["value"] == 0) & (chunk.values != 0)
+    _refuse(lost, chunk, chunk.values, f"is too small for {kind['value']}: multiply all values")
     part = np.searchsorted(edges, found["row"], side="right") - 1
-    order = np.argsort(part.astype(np.uint16) if len(edges) <= 2**16 else part, kind="stable")  # 16 bits are sorted by digits
+    order = np.argsort(part.astype(np.uint16) if len(edges) <= 2**16 else part, kind="stable")  # radix sort for 16 bits
     ends = np.cumsum(np.bincount(part, minlength=len(edges) - 1))
     found = found[order]
     for k, end in enumerate(ends):
@@ -167,7 +161,7 @@ def _deal(piece: Piece, rows: Any, cols: Any, edges: np.ndarray, kind: np.dtype,
 
 
 def _sorted(found: np.ndarray, first: int, last: int, n2: int, how: str, rows: Any, cols: Any) -> HostEntries:
-    """The observations of one partition row by row, each pair once."""
+    """Observations of one partition by rows, with duplicates merged."""
     backend: Any = get_backend()
     shape = (last - first, n2)
     row, col = np.ascontiguousarray(found["row"] - first), np.ascontiguousarray(found["col"])
@@ -182,7 +176,7 @@ def _sorted(found: np.ndarray, first: int, last: int, n2: int, how: str, rows: A
             a, b = (str(n) if side.ids is None else str(side.ids[n]) for n, side in ((row[k] + first, rows), (col[k], cols)))
             raise FileError(
                 f"the pair (row {a}, column {b}) is observed more than once ({int((~fresh).sum()):,} repetitions in its "
-                "partition): pass duplicates='mean', 'last' or 'sum' to say what they mean"
+                "partition): pass duplicates='mean', 'last' or 'sum'"
             )
         values, weights = _merged(how, np.flatnonzero(fresh), values, weights)
         row, col = row[fresh], col[fresh]

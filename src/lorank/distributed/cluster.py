@@ -21,15 +21,13 @@ from typing import Any, NamedTuple
 from ..backends import get_backend
 from ..io.archive import FileError
 from .client import ANSWER_SECONDS, ClusterError, check_workers, import_distributed
-from .exchange import AllSum, Lost, Mailbox
+from .exchange import AllReduce, Mailbox, WorkerLost
 from .folder import Folder, open_folder
 from .memory_limits import keep_freed_memory
-from .memory_mapped import OnDisk
-from .opening import plan_of
-from .program import share_out
-from .programs import Program
-from .shard import Site
-from .snapshots import Snapshots, load_site, save_site
+from .memory_mapped import MappedBlocks
+from .program import Program, assign_blocks, join_results
+from .shard import Shard
+from .snapshots import Snapshots, load_shard, save_shard
 
 MAX_LOSSES = 100  # recoveries in one run
 POLL_SECONDS = 0.5  # interval between checks that the workers are present, while a program runs
@@ -50,15 +48,15 @@ class WorkerTraceback(Exception):
 class Worker:
     """Actor of a worker process: a shard and a mailbox for the messages of the other actors."""
 
-    def __init__(self, folder: str, numbers: list[int], index: int) -> None:
+    def __init__(self, folder: str, blocks: list[int], index: int) -> None:
         keep_freed_memory()
         self._worker: Any = import_distributed().get_worker()
         self._mailbox, self._index = Mailbox(), index
         self._peers: list[tuple[str, str]] = []
         found = open_folder(folder)
         backend = get_backend()
-        holder = OnDisk(found, backend, self._worker.local_directory)
-        self._site = Site(backend, plan_of(found), numbers, holder)
+        store = MappedBlocks(found, backend, self._worker.local_directory)
+        self._shard = Shard(backend, found.layout, blocks, store)
 
     def call(self, function: str, *args: Any) -> Any:
         """Result of a method. Exceptions are returned: those that Dask raises instead mean that the actor was not reached."""
@@ -70,20 +68,20 @@ class Worker:
     def connect(self, peers: list[tuple[str, str]]) -> None:
         """Set the addresses and keys of all actors, including this one."""
         self._peers = peers
-        self._sum = AllSum(self._index, len(peers), self._mailbox, self._send)
-        self._site.exchange = self._sum
+        self._sum = AllReduce(self._index, len(peers), self._mailbox, self._send)
+        self._shard.exchange = self._sum
 
     def run(self, program: Program) -> tuple[list[Any], int]:
         """Results of a program, and the number of bytes sent so far."""
-        return self._site.run(program), self._sum.bytes
+        return self._shard.run(program), self._sum.bytes
 
-    def save(self, place: str, keys: dict[int, int]) -> int:
+    def save(self, path: str, keys: dict[int, int]) -> int:
         """Write arrays to a snapshot; the first actor also writes the shared ones."""
-        return save_site(self._site, place, keys, self._index == 0)
+        return save_shard(self._shard, path, keys, self._index == 0)
 
-    def load(self, place: str, keys: dict[int, int]) -> None:
+    def load(self, path: str, keys: dict[int, int]) -> None:
         """Read the arrays of a snapshot that the blocks here need."""
-        load_site(self._site, place, keys)
+        load_shard(self._shard, path, keys)
 
     async def deliver(self, tag: Any, sender: int, ranges: Any, arrays: Any) -> None:
         self._mailbox.put(tuple(tag), sender, (ranges, arrays))
@@ -140,7 +138,7 @@ class Cluster:
     """
 
     def __init__(self, folder: Folder, client: Any, scratch: Any = None) -> None:
-        self.folder, self.client, self.plan = folder, client, plan_of(folder)
+        self.folder, self.client, self.layout = folder, client, folder.layout
         self.address = str(client.scheduler.address)
         self.recoveries = self.replayed = self.bytes = 0
         self.snapshots = Snapshots(folder.path, scratch)
@@ -156,14 +154,11 @@ class Cluster:
     def run(self, program: Program) -> list[Any]:
         began = time.perf_counter()
         found: list[Any] = self._recovering(lambda: self._run(program))
-        self.snapshots.journal.add(program)
-        self.snapshots.spent(time.perf_counter() - began)
+        self.snapshots.log.add(program)
+        self.snapshots.add_time(time.perf_counter() - began)
         if self.snapshots.due:
             self._snapshot()
         return found
-
-    def close(self) -> None:
-        self._actors, self._ready = [], False
 
     # -- recovery ----------------------------------------------------------------------------------------------------
     def _recovering(self, task: Callable[[], Any]) -> Any:
@@ -177,7 +172,7 @@ class Cluster:
                 if not self._ready:
                     self._restore()
                 return task()
-            except Lost as error:
+            except WorkerLost as error:
                 self._stop(str(error))
                 self.recoveries += 1
                 time.sleep(POLL_SECONDS)  # the scheduler may not have noticed the loss yet
@@ -197,10 +192,10 @@ class Cluster:
         """Make an actor at each worker, with the values of the last snapshot and of the programs since then."""
         self._reach_scheduler()
         self._create_actors()
-        journal, place = self.snapshots.journal, self.snapshots.place
-        if place is not None:
-            self._together("load", [(str(place), journal.written)] * len(self._actors))
-        for program in journal.replay():
+        log, path = self.snapshots.log, self.snapshots.path
+        if path is not None:
+            self._call_all("load", [(str(path), log.written)] * len(self._actors))
+        for program in log.replay():
             self._run(program)
             self.replayed += 1
         self._ready = True
@@ -215,7 +210,7 @@ class Cluster:
         """Whether every worker in use is still connected to the scheduler."""
         try:
             return bool(self._actors) and {actor.address for actor in self._actors} <= set(self._addresses())
-        except Lost:
+        except WorkerLost:
             return False
 
     def _create_actors(self) -> None:
@@ -227,8 +222,8 @@ class Cluster:
             except Exception:
                 raise ClusterError(f"the cluster has had no workers for {WAIT_SECONDS:.0f} seconds: start some") from None
             addresses = self._addresses()
-        addresses = self._check(addresses)[: self.plan.count]
-        shares, path = share_out(self.plan.count, len(addresses)), str(self.folder.path.resolve())
+        addresses = self._check(addresses)[: self.layout.count]
+        shares, path = assign_blocks(self.layout.count, len(addresses)), str(self.folder.path.resolve())
         options = {"actor": True, "allow_other_workers": False, "pure": False}
         made = [
             self.client.submit(Worker, path, blocks, k, workers=[address], **options)
@@ -239,14 +234,14 @@ class Cluster:
         keys = [str(one.key) for one in made]
         self._actors = [_Actor(*parts) for parts in zip(addresses, keys, shares, made, strict=True)]
         peers = list(zip(addresses, keys, strict=True))
-        self._together("connect", [(peers,)] * len(peers))
+        self._call_all("connect", [(peers,)] * len(peers))
 
     def _addresses(self) -> list[str]:
         """Workers that the scheduler lists."""
         try:
             return sorted(self.client.nthreads())
         except (OSError, RuntimeError, AttributeError, TimeoutError) as error:  # a client that has lost its scheduler
-            raise Lost(f"the scheduler does not answer: {error}") from None
+            raise WorkerLost(f"the scheduler does not answer: {error}") from None
 
     def _check(self, addresses: list[str]) -> list[str]:
         """Workers that can be used. Those that were checked before are not checked again."""
@@ -254,42 +249,42 @@ class Cluster:
         self._checked.update(check_workers(self.client, new, self.folder) if new else ())
         usable = [address for address in addresses if address in self._checked]
         if not usable:
-            raise Lost("the workers were lost while they were checked")
+            raise WorkerLost("the workers were lost while they were checked")
         return usable
 
     def _wait(self, future: Any, addresses: list[str]) -> Any:
-        """Result of a future; :class:`Lost` if a worker is lost meanwhile."""
+        """Result of a future; :class:`WorkerLost` if a worker is lost meanwhile."""
         while True:
             try:
                 return future.result(timeout=POLL_SECONDS)
             except TimeoutError:
                 gone = set(addresses) - set(self._addresses())
                 if gone:
-                    raise Lost(f"lost the worker at {min(gone)}") from None
+                    raise WorkerLost(f"lost the worker at {min(gone)}") from None
             except (asyncio.CancelledError, CancelledError) as error:  # the scheduler was lost
-                raise Lost(f"the scheduler has dropped an actor: {error}") from None
+                raise WorkerLost(f"the scheduler has dropped an actor: {error}") from None
 
     def _snapshot(self) -> None:
         """Have the actors write the arrays in use, and shorten the log."""
-        journal, began = self.snapshots.journal, time.perf_counter()
-        cut = journal.cut()
+        log, began = self.snapshots.log, time.perf_counter()
+        cut = log.cut()
         if cut is None:
-            self.snapshots.put_off()
+            self.snapshots.postpone()
             return
         try:
-            place = self.snapshots.begin()
-            self._together("save", [(str(place), cut.written)] * len(self._actors))
-        except Lost as reason:
+            path = self.snapshots.begin()
+            self._call_all("save", [(str(path), cut.written)] * len(self._actors))
+        except WorkerLost as reason:
             self._stop(str(reason))
             self.recoveries += 1
-            self.snapshots.broken_off()
+            self.snapshots.discard_incomplete()
             return
         except FileError as error:
-            self.snapshots.give_up()
+            self.snapshots.disable()
             warnings.warn(f"no further snapshots: after a loss, the whole run is computed again ({error})", stacklevel=2)
             return
-        journal.forget_before(cut)
-        self.snapshots.done(place, time.perf_counter() - began)
+        log.truncate(cut)
+        self.snapshots.commit(path, time.perf_counter() - began)
 
     def _reach_scheduler(self) -> None:
         """Wait until the scheduler answers; connect again if the client was closed."""
@@ -334,23 +329,16 @@ class Cluster:
 
     # -- programs ----------------------------------------------------------------------------------------------------
     def _run(self, program: Program) -> list[Any]:
-        found = self._together("run", [(program.for_blocks(actor.blocks),) for actor in self._actors])
+        found = self._call_all("run", [(program.for_blocks(actor.blocks),) for actor in self._actors])
         self.bytes = sum(one[1] for one in found)
-        together = []
-        for parts in zip(*(one[0] for one in found), strict=True):
-            if all(isinstance(p, dict) for p in parts):
-                by_block = {k: v for part in parts for k, v in part.items()}
-                together.append([by_block[k] for k in range(self.plan.count)])
-            else:
-                together.append(parts[0])
-        return together
+        return join_results([one[0] for one in found], self.layout.count)
 
-    def _together(self, function: str, args: list[tuple[Any, ...]]) -> list[Any]:
+    def _call_all(self, function: str, args: list[tuple[Any, ...]]) -> list[Any]:
         """Results of a method of all actors.
 
         Raises
         ------
-        Lost
+        WorkerLost
             If an actor cannot be reached.
         Exception
             The exception of an actor, with the traceback on its worker as the cause.
@@ -358,11 +346,11 @@ class Cluster:
         try:
             results = self.client.sync(self._results, function, args)
         except (OSError, RuntimeError, AttributeError) as problem:
-            if self.client.status == "running" or isinstance(problem, Lost):
+            if self.client.status == "running" or isinstance(problem, WorkerLost):
                 raise
-            raise Lost(f"the connection to the scheduler is lost: {problem}") from None
+            raise WorkerLost(f"the connection to the scheduler is lost: {problem}") from None
         failures = [(actor, one) for actor, one in zip(self._actors, results, strict=True) if isinstance(one, Failure)]
-        for actor, one in sorted(failures, key=lambda pair: isinstance(pair[1].error, Lost)):  # the cause first
+        for actor, one in sorted(failures, key=lambda pair: isinstance(pair[1].error, WorkerLost)):  # the cause first
             raise one.error from WorkerTraceback(f"on the worker at {actor.address}\n{one.traceback}")
         return list(results)
 
@@ -380,9 +368,9 @@ class Cluster:
                     try:
                         gone = {actor.address for actor in self._actors} - await self._listed()
                     except (OSError, TimeoutError) as error:
-                        raise Lost(f"the scheduler does not answer: {error}") from None
+                        raise WorkerLost(f"the scheduler does not answer: {error}") from None
                     if gone:
-                        raise Lost(f"lost the worker at {min(gone)}")
+                        raise WorkerLost(f"lost the worker at {min(gone)}")
             return [task.result() if task.done() else None for task in tasks]
         finally:
             for task in waiting:
@@ -397,7 +385,7 @@ class Cluster:
         if error is None:
             return answer["result"]
         if _is_lost(error, actor.key):
-            error = Lost(f"the worker at {actor.address} cannot be reached: {error}")
+            error = WorkerLost(f"the worker at {actor.address} cannot be reached: {error}")
         return Failure(error, "".join(traceback.format_exception(error)))
 
     def _rpc(self, address: str) -> Any:

@@ -1,31 +1,36 @@
-"""Completion problems from files, data frames and folders of partitions, and folders of partitions from problems."""
+"""Completion problems from files, data frames and folders of partitions; folders of partitions from problems."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..backends import get_backend
-from ..common.checks import check, one_of, optional, whole
-from ..losses import Loss, resolve_loss
+import numpy as np
+
+from ..backends import Backend, HostEntries, get_backend
+from ..common.checks import ParameterError, check, one_of, optional, whole
+from ..losses import ROBUST, Loss, resolve_loss
 from ..problems import Completion
 from ..problems.completion import Precision
 from ..problems.input_checks import as_shape, check_merging
-from .building import build
-from .folder import Folder, open_folder
-from .frames import FrameSource
+from .backend import Partitioned, distributed_observations
+from .building import build, default_partitions
+from .folder import Folder, FolderWriter, block_arrays, open_folder, row_edges
 from .memory_limits import parse_size
-from .opening import observations_of, out_of_core, save
-from .sources import TableSource, find_files
+from .memory_mapped import MappedBlocks
+from .observations import DistributedObservations
+from .shard import Engine, LocalEngine, Shard
+from .sources import FrameSource, TableSource, find_files
 
 SORTING_BYTES = 200  # peak memory per observation while a partition is sorted and written: four times its stored size
 PARTITIONS_PER_WORKER = 2  # at least, so that the partitions of a lost worker can be shared among the others
-TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+TEXT_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 
 def from_partitions(
@@ -36,18 +41,20 @@ def from_partitions(
     scratch: str | os.PathLike[str] | None = None,
     client: Any = None,
     cluster: str | None = None,
-    memory: int | str | None = None,
+    max_memory: int | str | None = None,
 ) -> Completion:
     """Completion problem from a folder of partitions.
 
-    The files are memory-mapped and read block by block. They may be larger than the memory of the machine.
+    The files are memory-mapped and read block by block. They may be larger than the memory of the machine. Each file is
+    compared with its checksum when it is first read. Files must not be changed while a problem uses them. This is checked
+    before each pass, but a file that is truncated during a pass ends the process.
 
     Parameters
     ----------
     folder : path
         Folder written by :func:`save_partitions`, :func:`from_parquet`, :func:`from_csv` or :func:`from_frames`.
     loss : str or Loss
-        Loss function, as in :class:`~lorank.Completion`. ``"robust"`` is not available.
+        Loss function, as in :class:`~lorank.Completion`, except ``"robust"``.
     precision : {"auto", "double", "mixed"}
         As in :class:`~lorank.Completion`.
     scratch : path, optional
@@ -58,7 +65,7 @@ def from_partitions(
         hold the row factors and reduce sums among themselves. The work of a lost worker is recovered.
     cluster : str, optional
         Address of a Dask scheduler, ``"tcp://..."``, or ``"local"`` for one worker process per core.
-    memory : int or str, optional
+    max_memory : int or str, optional
         Limit on the size of the factors in each process, in bytes or as in ``"2GB"``. A fit with larger factors is refused
         before it starts. Pages of memory-mapped files do not count, since the system can drop them.
 
@@ -79,13 +86,14 @@ def from_partitions(
     >>> import tempfile, pathlib, lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     lr.distributed.save_partitions(problem, pathlib.Path(place) / "entries", partitions=3)
+    ...     lr.distributed.save_partitions(problem, pathlib.Path(place) / "entries", n_partitions=3)
     ...     again = lr.distributed.from_partitions(pathlib.Path(place) / "entries")
     ...     result = lr.solve(again, rank=2).numpy()
     >>> truth.distance(result.X) < 1e-4 * truth.norm()
     True
     """
-    return _open(open_folder(folder), loss, precision, scratch, client, cluster, memory)
+    check_loss(loss)
+    return _open(open_folder(folder), loss, precision, scratch, client, cluster, parse_size(max_memory))
 
 
 def from_parquet(
@@ -96,7 +104,7 @@ def from_parquet(
     weights: str | None = None,
     *,
     folder: str | os.PathLike[str] | None = None,
-    partitions: int | None = None,
+    n_partitions: int | None = None,
     shape: tuple[int, int] | None = None,
     dtype: Any = "float32",
     duplicates: str = "error",
@@ -104,7 +112,7 @@ def from_parquet(
     precision: Precision = "auto",
     client: Any = None,
     cluster: str | None = None,
-    memory: int | str | None = None,
+    max_memory: int | str | None = None,
     watch: Callable[[str, int], None] | None = None,
 ) -> Completion:
     """Completion problem from Parquet files of any size.
@@ -123,8 +131,8 @@ def from_parquet(
     folder : path, optional
         Folder for the partitions, which :func:`from_partitions` can open again. It must be empty or not exist. By default
         a temporary folder, deleted together with the problem.
-    partitions : int, optional
-        Number of partitions. By default one per eight million observations, or as many as ``memory`` requires.
+    n_partitions : int, optional
+        Number of partitions. By default one per eight million observations, or as many as ``max_memory`` requires.
     shape : (int, int), optional
         Shape of the matrix. If given, ids are indices counted from 0.
     dtype : {"float32", "float64"}
@@ -132,12 +140,12 @@ def from_parquet(
     duplicates : {"error", "mean", "last", "sum"}
         Treatment of pairs that occur more than once, within a file or across files.
     loss : str or Loss
-        Loss function, as in :class:`~lorank.Completion`. ``"robust"`` is not available.
+        Loss function, as in :class:`~lorank.Completion`, except ``"robust"``.
     precision : {"auto", "double", "mixed"}
         As in :class:`~lorank.Completion`.
     client, cluster : optional
         Dask cluster, as in :func:`from_partitions`. All workers must see ``folder`` under the same path.
-    memory : int or str, optional
+    max_memory : int or str, optional
         Memory limit, as in :func:`from_partitions`. Each partition is made small enough to be sorted within it.
     watch : callable, optional
         Progress callback, called with the name of the current stage and the number of observations or partitions
@@ -167,9 +175,20 @@ def from_parquet(
     (['ann', 'bob'], [7, 9])
     """
     source = TableSource(find_files(path, (".parquet",)), (rows, cols, values, weights))
-    options = {"folder": folder, "partitions": partitions, "shape": shape, "dtype": dtype, "duplicates": duplicates}
-    options |= {"loss": loss, "precision": precision, "client": client, "cluster": cluster, "memory": memory}
-    return _build(source, **options, watch=watch)
+    return _build(
+        source,
+        folder=folder,
+        n_partitions=n_partitions,
+        shape=shape,
+        dtype=dtype,
+        duplicates=duplicates,
+        loss=loss,
+        precision=precision,
+        client=client,
+        cluster=cluster,
+        max_memory=max_memory,
+        watch=watch,
+    )
 
 
 def from_csv(
@@ -210,8 +229,8 @@ def from_csv(
     >>> problem.m
     3
     """
-    source = TableSource(find_files(path, TEXT), (rows, cols, values, weights))
-    return _build_with_defaults(source, "from_csv", options)
+    source = TableSource(find_files(path, TEXT_ENDINGS), (rows, cols, values, weights))
+    return _build(source, **options)
 
 
 def from_frames(
@@ -250,10 +269,10 @@ def from_frames(
     >>> problem.row_ids.tolist(), problem.m
     (['ann', 'bob', 'eve'], 3)
     """
-    return _build_with_defaults(FrameSource(frames, (rows, cols, values, weights)), "from_frames", options)
+    return _build(FrameSource(frames, (rows, cols, values, weights)), **options)
 
 
-def save_partitions(problem: Completion, folder: str | os.PathLike[str], partitions: int | None = None) -> None:
+def save_partitions(problem: Completion, folder: str | os.PathLike[str], n_partitions: int | None = None) -> None:
     """Write the observations of a problem to a folder of partitions.
 
     Parameters
@@ -262,7 +281,7 @@ def save_partitions(problem: Completion, folder: str | os.PathLike[str], partiti
         Problem with its observations in memory or in partitions. Its ids are written, too.
     folder : path
         Folder to write, which :func:`from_partitions` opens. It must be empty or not exist.
-    partitions : int, optional
+    n_partitions : int, optional
         Number of blocks of rows, each with about the same number of observations. By default the partitions of the problem,
         or one per eight million observations.
 
@@ -276,67 +295,85 @@ def save_partitions(problem: Completion, folder: str | os.PathLike[str], partiti
     >>> import tempfile, pathlib, lorank as lr
     >>> problem = lr.Completion([0, 0, 1, 2], [0, 1, 1, 0], [4.0, 2.0, 5.0, 1.0])
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     lr.distributed.save_partitions(problem, pathlib.Path(place) / "entries", partitions=2)
+    ...     lr.distributed.save_partitions(problem, pathlib.Path(place) / "entries", n_partitions=2)
     ...     lr.distributed.from_partitions(pathlib.Path(place) / "entries").shape
     (3, 2)
     """
-    check("partitions", partitions, optional(whole(1)))
-    save(problem.observations, folder, partitions, (problem.row_ids, problem.col_ids))
+    check("n_partitions", n_partitions, optional(whole(1)))
+    observations = problem.observations
+    weighted, dtype = observations.weights is not None, np.dtype(observations.values.dtype)
+    with FolderWriter(folder, observations.shape[1], dtype, weighted) as writer:
+        for entries in _blocks(observations, n_partitions):
+            writer.add(block_arrays(entries, observations.shape[1]))
+        for side, ids in enumerate((problem.row_ids, problem.col_ids)):
+            writer.add_ids(side, ids)
 
 
-def _build_with_defaults(source: TableSource | FrameSource, name: str, options: dict[str, Any]) -> Completion:
-    """Build with the defaults of :func:`from_parquet` for the options that are not given."""
-    defaults = {"folder": None, "partitions": None, "shape": None, "dtype": "float32", "duplicates": "error"}
-    defaults |= {"loss": "squares", "precision": "auto", "client": None, "cluster": None, "memory": None, "watch": None}
-    unknown = set(options) - set(defaults)
-    if unknown:
-        raise TypeError(f"{name} has no option {sorted(unknown)[0]!r}: see lorank.distributed.from_parquet")
-    return _build(source, **{**defaults, **options})
+def check_loss(loss: Any) -> None:
+    """Refuse the loss that partitions do not support."""
+    if isinstance(loss, str) and loss == ROBUST:
+        raise ParameterError(
+            "loss", f"must not be {ROBUST!r} for partitions: pass 'huber', 'cauchy' or 'tukey', or read the data in memory"
+        )
+
+
+def _blocks(observations: Any, n_partitions: int | None) -> Iterator[HostEntries]:
+    """Observations of each block of rows."""
+    if isinstance(observations, DistributedObservations) and n_partitions in (None, observations.graph.layout.count):
+        yield from observations.graph.fetch([("entries", (observations.node,))])[0]
+        return
+    indptr, indices, values, weights = observations.host()
+    counts = np.diff(indptr)
+    for first, last in itertools.pairwise(row_edges(counts, n_partitions or default_partitions(counts))):
+        part = slice(int(indptr[first]), int(indptr[last]))
+        w = None if weights is None else weights[part]
+        yield HostEntries(indptr[first : last + 1] - indptr[first], indices[part], values[part], w)
 
 
 def _build(
     source: TableSource | FrameSource,
-    folder: Any,
-    partitions: int | None,
-    shape: Any,
-    dtype: Any,
-    duplicates: str,
-    loss: Any,
-    precision: Any,
-    client: Any,
-    cluster: str | None,
-    memory: Any,
-    watch: Any,
+    *,
+    folder: Any = None,
+    n_partitions: int | None = None,
+    shape: Any = None,
+    dtype: Any = "float32",
+    duplicates: str = "error",
+    loss: Any = "squares",
+    precision: Any = "auto",
+    client: Any = None,
+    cluster: str | None = None,
+    max_memory: Any = None,
+    watch: Any = None,
 ) -> Completion:
     """Write the observations of a source to a folder of partitions, and open the folder."""
-    allowed = parse_size(memory)
-    check("partitions", partitions, optional(whole(1)))
+    limit = parse_size(max_memory)
+    check("n_partitions", n_partitions, optional(whole(1)))
     check("dtype", str(dtype), one_of(("float32", "float64")))
     check("duplicates", duplicates, one_of(("error", "mean", "last", "sum")))
+    check_loss(loss)
     check_merging(resolve_loss(loss), duplicates, source.names[3] is not None)
     source.check()
-    shape, least = None if shape is None else as_shape(shape), 1
+    shape, min_partitions = None if shape is None else as_shape(shape), 1
     if client is not None or cluster is not None:  # report errors of the cluster before the long build
         from .client import check_workers, connect
 
         client, cluster = connect(client, cluster), None
-        check_workers(client, list(client.nthreads()))
-        least = PARTITIONS_PER_WORKER * max(len(client.nthreads()), 1)
+        workers = check_workers(client, list(client.nthreads()))
+        min_partitions = PARTITIONS_PER_WORKER * max(len(workers), 1)
     home = None if folder is not None else tempfile.mkdtemp(prefix="lorank.")
     try:
-        place = Path(folder) if home is None else Path(home) / "partitions"
         made = build(
             source,
-            place,
+            Path(folder) if home is None else Path(home) / "partitions",
             shape=shape,
-            partitions=partitions,
+            n_partitions=n_partitions,
             dtype=str(dtype),
             duplicates=duplicates,
-            least=least,
-            each=None if allowed is None else max(allowed // SORTING_BYTES, 1),
+            min_partitions=min_partitions,
+            partition_size=None if limit is None else max(limit // SORTING_BYTES, 1),
             watch=watch,
         )
-        problem = _open(made, loss, precision, None, client, cluster, allowed)
+        problem = _open(made, loss, precision, None, client, cluster, limit)
     except BaseException:
         if home is not None:
             shutil.rmtree(home, ignore_errors=True)
@@ -347,18 +384,31 @@ def _build(
 
 
 def _open(
-    folder: Folder, loss: Any, precision: Precision, scratch: Any, client: Any, cluster: str | None, memory: Any
+    folder: Folder, loss: Any, precision: Precision, scratch: Any, client: Any, cluster: str | None, max_memory: int | None
 ) -> Completion:
     """Problem whose observations are mapped into this process or held by the workers of a cluster."""
-    memory = parse_size(memory)
     check("precision", precision, one_of(("auto", "double", "mixed")))  # before connecting to a cluster
+    ids = {"row_ids": folder.ids(0), "col_ids": folder.ids(1)}
     if client is None and cluster is None:
-        observations, backend = out_of_core(folder, None, scratch, memory)
+        observations, backend = map_folder(folder, get_backend(), scratch, max_memory)
     else:
         from .client import connect
         from .cluster import Cluster
 
         engine = Cluster(folder, connect(client, cluster), scratch)
-        observations, backend = observations_of(folder, engine, get_backend(), memory)
-    ids = {"row_ids": folder.ids(0), "col_ids": folder.ids(1)}
+        observations, backend = _observations_of(folder, engine, get_backend(), max_memory)
     return Completion.from_observations(observations, backend, loss=loss, precision=precision, **ids)
+
+
+def map_folder(
+    folder: Folder, backend: Backend, scratch: str | os.PathLike[str] | None = None, max_memory: int | None = None
+) -> tuple[Any, Partitioned]:
+    """Observations of a folder mapped into this process, and their backend. ``backend`` computes with the blocks."""
+    shard = Shard(backend, folder.layout, list(range(len(folder.parts))), MappedBlocks(folder, backend, scratch))
+    return _observations_of(folder, LocalEngine(shard), backend, max_memory)
+
+
+def _observations_of(folder: Folder, engine: Engine, backend: Backend, max_memory: int | None) -> tuple[Any, Partitioned]:
+    limit = None if max_memory is None else max_memory * engine.workers
+    observations = distributed_observations(engine, [p.m for p in folder.parts], folder.dtype, folder.weighted)
+    return observations, Partitioned(backend, len(folder.parts), limit)

@@ -1,26 +1,28 @@
-"""A folder of partitions: blocks of rows as plain ``.npy`` files that are mapped into memory, and a manifest.
+"""Folder of partitions: blocks of rows as ``.npy`` files for memory mapping, and a manifest.
 
     ratings.parts/
-        manifest.json           format, version, shape, dtype, and each partition's rows, files, sizes and checksums
-        row_ids.npy ...         what rows and columns are called (text: ``row_ids.text.npy`` and ``row_ids.ends.npy``)
-        00000/indptr.npy        one partition: its observations row by row,
-              indices.npy       columns, with ``PADDING`` zeros behind them, for kernels that fetch ahead,
+        manifest.json           format, version, shape, dtype; size and CRC-32 of every file and of the manifest itself
+        row_ids.npy ...         ids of rows and columns (strings: ``row_ids.text.npy`` and ``row_ids.ends.npy``)
+        00000/indptr.npy        one partition, its observations by rows:
+              indices.npy       columns, padded with ``PADDING`` zeros for kernels that prefetch,
               values.npy
-              colptr.npy        and again column by column:
+              colptr.npy        and the same observations by columns:
               rows.npy          rows within the partition, padded alike,
-              order.npy         where each stands in the order of rows,
+              order.npy         positions in the order by rows,
               column_values.npy
               (weights.npy, column_weights.npy)
 
-Nothing is pickled, and a folder is there as a whole or not at all.
+Nothing is pickled. A folder is written to a temporary name and renamed when it is complete.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import zlib
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -28,15 +30,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends import HostEntries, get_backend
+from ..common.checks import ParameterError
 from ..common.version import __version__
 from ..io.archive import FileError
+from .program import BlockLayout
 
-FORMAT, VERSION, MANIFEST = "lorank partitions", 1, "manifest.json"
-PADDING = 24  # entries behind each array of indices: kernels fetch ahead
+FORMAT, VERSION, MANIFEST = "lorank partitions", 2, "manifest.json"
+PADDING = 24  # entries after each array of indices, which kernels may prefetch
+ID_FILES = tuple((f"{stem}.npy", f"{stem}.text.npy", f"{stem}.ends.npy") for stem in ("row_ids", "col_ids"))
+DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
+UNREADABLE = (OSError, ValueError, EOFError, SyntaxError, TypeError, MemoryError, OverflowError)  # of NumPy, for damaged files
+
+Checksums = dict[str, tuple[int, int]]  # bytes and CRC-32 by file name
 
 
 class BlockArrays(NamedTuple):
-    """The observations of a block of rows in both orders, as the kernels read them.
+    """Observations of a block of rows, by rows and by columns.
 
     Attributes
     ----------
@@ -46,9 +56,9 @@ class BlockArrays(NamedTuple):
     colptr : (n2 + 1,) int64 array
     rows : (m + PADDING,) int32 array
     order : (m,) int32 or int64 array
-        Column order -> row order.
+        Position in the order by rows of each observation in the order by columns.
     column_values : (m,) array
-        Conjugated.
+        Conjugated values.
     weights, column_weights : (m,) arrays or None
     """
 
@@ -62,21 +72,75 @@ class BlockArrays(NamedTuple):
     weights: np.ndarray | None = None
     column_weights: np.ndarray | None = None
 
+    def entries(self) -> HostEntries:
+        """The observations by rows, without padding."""
+        return HostEntries(self.indptr, self.indices[: len(self.values)], self.values, self.weights)
+
+
+def block_arrays(entries: HostEntries, n2: int) -> BlockArrays:
+    """Arrays of a block from its observations by rows."""
+    indptr, indices, values, weights = entries
+    n1, m = len(indptr) - 1, len(values)
+    rows = np.repeat(np.arange(n1, dtype=np.int32), np.diff(indptr))
+    columns = np.ascontiguousarray(indices[:m], np.int32)
+    backend: Any = get_backend()
+    order = np.asarray(backend.row_major_order(columns, rows, (n2, n1)))
+    colptr = np.zeros(n2 + 1, np.int64)
+    np.cumsum(np.bincount(columns, minlength=n2), out=colptr[1:])
+    padding = np.zeros(PADDING, np.int32)
+    return BlockArrays(
+        np.ascontiguousarray(indptr, np.int64),
+        np.concatenate([columns, padding]),
+        np.ascontiguousarray(values),
+        colptr,
+        np.concatenate([rows[order], padding]),
+        order.astype(_order_type(m)),
+        np.ascontiguousarray(values[order].conj()),
+        None if weights is None else np.ascontiguousarray(weights),
+        None if weights is None else np.ascontiguousarray(weights[order]),
+    )
+
+
+def row_edges(counts: np.ndarray, n_partitions: int) -> np.ndarray:
+    """Boundaries of blocks of rows with about the same number of observations and at least one observation each.
+
+    Parameters
+    ----------
+    counts : (n1,) array
+        Observations in each row.
+    n_partitions : int
+
+    Returns
+    -------
+    (n_partitions + 1,) array
+    """
+    seen = np.flatnonzero(counts)
+    if n_partitions < 1 or n_partitions > len(seen):
+        raise ParameterError(
+            "n_partitions", f"must be at most {len(seen):,}, the number of rows with observations, got {n_partitions}"
+        )
+    total = np.cumsum(counts[seen])
+    last = np.searchsorted(total, total[-1] * np.arange(1, n_partitions) / n_partitions)  # last observed row of each block
+    for k in range(len(last)):  # each block has a row of its own, and leaves one for each block that follows
+        last[k] = max(last[k], last[k - 1] + 1 if k else 0)
+    last = np.minimum(last, len(seen) - 1 - np.arange(len(last), 0, -1))
+    return np.concatenate([[0], seen[last] + 1, [len(counts)]]).astype(np.int64)
+
 
 @dataclass(frozen=True)
 class Part:
-    """One partition: its folder's name, its rows, its observations, and (bytes, CRC-32) of each file."""
+    """One partition: name of its folder, first row, number of rows, number of observations, files."""
 
     name: str
     first: int
     rows: int
     m: int
-    files: dict[str, tuple[int, int]]
+    files: Checksums
 
 
 @dataclass(frozen=True)
 class Folder:
-    """An opened folder; arrays are mapped when a partition is asked for."""
+    """An opened folder of partitions."""
 
     path: Path
     shape: tuple[int, int]
@@ -84,190 +148,238 @@ class Folder:
     dtype: np.dtype
     weighted: bool
     parts: tuple[Part, ...]
+    id_files: Checksums
 
-    def block(self, k: int, verify: bool = False) -> BlockArrays:
-        """The arrays of partition k, mapped; with ``verify`` every byte is held against its checksum first."""
+    @property
+    def layout(self) -> BlockLayout:
+        return BlockLayout(self.shape, (*(p.first for p in self.parts), self.shape[0]))
+
+    def block(self, k: int) -> BlockArrays:
+        """Memory-mapped arrays of partition k. Every byte is compared with its checksum first."""
         part = self.parts[k]
-        names = [name for name in BlockArrays._fields if self.weighted or "weights" not in name]
-        found = {name: self._mapped(part, name, verify) for name in names}
-        n, size = part.m, np.int32 if part.m <= 2**31 - 1 else np.int64
+        real = np.zeros(0, self.dtype).real.dtype
         expected: dict[str, tuple[int, Any]] = {
             "indptr": (part.rows + 1, np.int64),
-            "indices": (n + PADDING, np.int32),
+            "indices": (part.m + PADDING, np.int32),
+            "values": (part.m, self.dtype),
             "colptr": (self.shape[1] + 1, np.int64),
-            "rows": (n + PADDING, np.int32),
-            "order": (n, size),
+            "rows": (part.m + PADDING, np.int32),
+            "order": (part.m, _order_type(part.m)),
+            "column_values": (part.m, self.dtype),
         }
-        for name, a in found.items():
-            length, dtype = expected.get(name, (n, np.zeros(0, self.dtype).real.dtype if "weights" in name else self.dtype))
-            if a.shape != (length,) or a.dtype != dtype:
-                raise FileError(
-                    f"{self._file(part, name)} is damaged: {len(a):,} numbers of {a.dtype}, not {length:,} of {np.dtype(dtype)}"
-                )
+        if self.weighted:
+            expected |= {"weights": (part.m, real), "column_weights": (part.m, real)}
+        found = {}
+        for name, (length, dtype) in expected.items():
+            found[name] = self._load(f"{part.name}/{name}.npy", part.files[name], mmap_mode="r")
+            if found[name].shape != (length,) or found[name].dtype != dtype:
+                raise FileError(f"{self.path / part.name / name}.npy is damaged: {length:,} numbers of {dtype} are expected")
         return BlockArrays(**found)
 
-    def verify(self) -> None:
-        """Hold every file against its checksum; a FileError names the first that differs."""
-        for k in range(len(self.parts)):
-            self.block(k, verify=True)
-
     def ids(self, side: int) -> np.ndarray | None:
-        """What rows (0) or columns (1) are called, in the order of their numbers; None where they are numbers from 0 on."""
-        stem = self.path / ("row_ids", "col_ids")[side]
-        whole, text, ends = (stem.with_name(stem.name + s) for s in (".npy", ".text.npy", ".ends.npy"))
-        if whole.exists():
-            return np.load(whole, allow_pickle=False)
-        if not text.exists():
+        """Ids of the rows (side 0) or columns (side 1) in the order of their indices; None if the folder has none."""
+        whole, text, ends = ID_FILES[side]
+        if whole in self.id_files:
+            found = self._load(whole, self.id_files[whole])
+            if found.ndim != 1 or found.dtype.kind not in "iu":
+                raise FileError(f"{self.path / whole} is damaged: integers are expected")
+        elif text in self.id_files:
+            data, last = (self._load(name, self.id_files[name]) for name in (text, ends))
+            lengths = np.diff(last, prepend=0) if last.ndim == 1 and last.dtype == np.int64 else np.full(1, -1)
+            if data.dtype != np.uint8 or (lengths < 0).any() or lengths.sum() != data.size:
+                raise FileError(f"{self.path / ends} is damaged: it does not fit {text}")
+            content = data.tobytes()
+            try:
+                names = [content[a:b].decode() for a, b in zip([0, *last[:-1]], last, strict=True)]
+            except UnicodeDecodeError:
+                raise FileError(f"{self.path / text} is damaged: it is not UTF-8") from None
+            found = np.array(names, dtype=np.str_)
+        else:
             return None
-        data, last = np.load(text, allow_pickle=False).tobytes(), np.load(ends, allow_pickle=False)
-        return np.array([data[a:b].decode() for a, b in zip([0, *last[:-1]], last, strict=True)], dtype=np.str_)
+        if len(found) != self.shape[side]:
+            raise FileError(f"{self.path / whole} is damaged: {len(found):,} ids, {self.shape[side]:,} are expected")
+        return found
 
-    def _file(self, part: Part, name: str) -> Path:
-        return self.path / part.name / f"{name}.npy"
+    def verify(self) -> None:
+        """Compare every file with its checksum; a FileError names the first that differs."""
+        for k in range(len(self.parts)):
+            self.block(k)
+        for side in (0, 1):
+            self.ids(side)
 
-    def _mapped(self, part: Part, name: str, verify: bool) -> np.ndarray:
-        path = self._file(part, name)
-        if name not in part.files:
-            raise FileError(f"{self.path / MANIFEST} is damaged: it does not mention {part.name}/{name}.npy")
-        size, checksum = part.files[name]
+    def stamps(self, k: int) -> dict[Path, tuple[int, ...]]:
+        """Identity, size and time of modification of the files of partition k, for :meth:`check_unchanged`."""
+        part = self.parts[k]
+        return {path: _stamp(path) for path in (self.path / part.name / f"{name}.npy" for name in part.files)}
+
+    def check_unchanged(self, stamps: dict[Path, tuple[int, ...]]) -> None:
+        """Raise a FileError if files were truncated or rewritten since :meth:`stamps`.
+
+        To read a mapped page beyond the end of a truncated file ends the process. A file that is deleted or replaced by
+        another one stays mapped as it was.
+        """
+        for path, before in stamps.items():
+            try:
+                now = _stamp(path)
+            except FileNotFoundError:
+                continue
+            if now[:2] == before[:2] and now != before:
+                raise FileError(f"{path} was changed while it was in use: write the folder again, and start again")
+
+    def _load(self, name: str, expected: tuple[int, int], mmap_mode: Any = None) -> np.ndarray:
+        path = self.path / name
         try:
-            if path.stat().st_size != size:
-                raise FileError(
-                    f"{path} has {path.stat().st_size:,} bytes, and was written with {size:,}: copy the folder again"
-                )
-            if verify and _checksum(path) != checksum:
-                raise FileError(f"{path} is damaged: it has been changed since it was written")
-            return np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
+            if _checksum(path) != expected[1]:
+                raise FileError(f"{path} is damaged: its content differs from its checksum. Copy or write the folder again")
+            found = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+        except UNREADABLE as error:
             if isinstance(error, FileError):
                 raise
-            reason = getattr(error, "strerror", None) or error
-            raise FileError(f"{path}, of partition {part.name}, cannot be read: {reason}") from None
+            raise FileError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        if not isinstance(found, np.ndarray):  # a .npz archive
+            raise FileError(f"{path} is damaged: it is not an array")
+        return found
 
 
 def open_folder(path: str | os.PathLike[str]) -> Folder:
-    """Open a folder of partitions: its manifest is read, its arrays are not.
+    """Open a folder of partitions: read the manifest, and check that all files exist and have their sizes.
 
     Raises
     ------
     FileError
-        Where it is missing, foreign, incomplete or of a later version.
+        If the folder is missing, damaged, not a folder of partitions, or in another version of the format.
     """
     path = Path(path)
+    manifest = path / MANIFEST
     try:
-        text = (path / MANIFEST).read_text(encoding="utf-8")
+        content = manifest.read_bytes()
     except OSError:
-        what = f"has no {MANIFEST}" if path.is_dir() else "is no folder"
-        raise FileError(
-            f"{path} is no folder of partitions: it {what}. lorank.distributed.save_partitions writes one"
-        ) from None
+        what = f"it has no {MANIFEST}" if path.is_dir() else "it is no folder"
+        raise FileError(f"{path} is not a folder of partitions: {what}. See save_partitions") from None
     try:
-        found = json.loads(text)
+        found = json.loads(content)
         if found["format"] != FORMAT:
-            raise FileError(f"{path} is no folder of partitions: its manifest is of {found['format']!r}")
-        if int(found["version"]) > VERSION:
-            raise FileError(f"{path} was written by lorank {found['lorank']}, in a later format: update lorank to read it")
+            raise FileError(f"{path} is not a folder of partitions: the format of its manifest is {found['format']!r}")
+        if found["version"] != VERSION:
+            age, remedy = ("later", "update lorank") if int(found["version"]) > VERSION else ("former", "write it again")
+            raise FileError(f"{path} was written by lorank {found['lorank']} in a {age} format: {remedy}")
+        if found.pop("crc32") != _manifest_checksum(found):
+            raise FileError(f"{manifest} is damaged: its content differs from its checksum")
         parts = tuple(
-            Part(
-                str(p["name"]),
-                int(p["first"]),
-                int(p["rows"]),
-                int(p["m"]),
-                {str(k): (int(a), int(b)) for k, (a, b) in p["files"].items()},
-            )
-            for p in found["parts"]
+            Part(str(p["name"]), int(p["first"]), int(p["rows"]), int(p["m"]), _checksums(p["files"])) for p in found["parts"]
         )
         n1, n2 = (int(n) for n in found["shape"])
-        folder = Folder(path, (n1, n2), int(found["m"]), np.dtype(str(found["dtype"])), bool(found["weighted"]), parts)
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        dtype, weighted, ids = np.dtype(str(found["dtype"])), bool(found["weighted"]), _checksums(found["files"])
+        folder = Folder(path, (n1, n2), int(found["m"]), dtype, weighted, parts, ids)
+    except (KeyError, TypeError, ValueError, RecursionError, OverflowError) as error:
         if isinstance(error, FileError):
             raise
-        raise FileError(f"{path / MANIFEST} is damaged or incomplete ({error!r})") from None
-    _check_cover(folder)
+        raise FileError(f"{manifest} is damaged or incomplete ({error!r})") from None
+    for problem in _problems(folder):
+        raise FileError(f"{manifest} is damaged: {problem}")
+    for name, (size, _) in [*ids.items(), *((f"{p.name}/{key}.npy", v) for p in parts for key, v in p.files.items())]:
+        try:
+            actual = (path / name).stat().st_size
+        except OSError as error:
+            raise FileError(f"{path / name} cannot be read: {error.strerror}") from None
+        if actual != size:
+            raise FileError(f"{path / name} is damaged: it has {actual:,} bytes instead of {size:,}. Copy the folder again")
     return folder
 
 
-def _check_cover(folder: Folder) -> None:
-    """The partitions cover all rows, one after the other, and none is empty."""
+def _problems(folder: Folder) -> Iterator[str]:
+    """Contradictions in a manifest: partitions must cover all rows in order, none empty, with all files."""
+    names = {name for name in BlockArrays._fields if folder.weighted or "weights" not in name}
+    if not folder.parts or min(folder.shape) < 1 or folder.dtype not in DTYPES:
+        yield f"{len(folder.parts)} partitions, shape {folder.shape}, dtype {folder.dtype}"
     at = 0
     for part in folder.parts:
         if os.path.basename(part.name) != part.name or part.name in ("", ".", ".."):
-            raise FileError(f"{folder.path / MANIFEST} is damaged: {part.name!r} is no name of a partition")
+            yield f"{part.name!r} is not the name of a partition"
         if part.first != at or part.rows < 1:
-            raise FileError(
-                f"{folder.path / MANIFEST} is damaged: partition {part.name} begins at row {part.first}, not at {at}"
-            )
+            yield f"partition {part.name} begins at row {part.first} instead of {at}"
         if part.m < 1:
-            raise FileError(
-                f"{folder.path}: partition {part.name} is empty (rows {part.first} to {part.first + part.rows - 1})"
-            )
+            yield f"partition {part.name} is empty"
+        if set(part.files) != names:
+            yield f"the files of partition {part.name} are {sorted(part.files)}"
         at += part.rows
     if at != folder.shape[0] or sum(p.m for p in folder.parts) != folder.m:
-        raise FileError(f"{folder.path / MANIFEST} is damaged: partitions hold {at:,} rows of {folder.shape[0]:,}")
+        yield f"the partitions have {at:,} rows of {folder.shape[0]:,}"
+    for whole, text, ends in ID_FILES:
+        if {whole, text, ends} & set(folder.id_files) not in (set(), {whole}, {text, ends}):
+            yield f"the files of ids are {sorted(folder.id_files)}"
+    if not set(folder.id_files) <= {name for files in ID_FILES for name in files}:
+        yield f"the files of ids are {sorted(folder.id_files)}"
 
 
 class FolderWriter:
-    """Writes a folder partition by partition; used as a context, which puts it in place when all went well.
+    """Context manager that writes a folder partition by partition, under a temporary name until it is complete.
 
     Parameters
     ----------
     path : path
-        Must not exist, or be an empty folder.
+        Folder to write. It must be empty or not exist.
     n2 : int
-        Columns.
+        Number of columns.
     dtype : dtype
-        Of the values.
+        Data type of the values.
     weighted : bool
+        Whether the observations have weights.
     """
 
     def __init__(self, path: str | os.PathLike[str], n2: int, dtype: Any, weighted: bool) -> None:
         self.path, self.n2, self.dtype, self.weighted = Path(path), n2, np.dtype(dtype), weighted
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             raise FileError(f"{self.path} exists and is not empty: delete it, or choose another folder")
-        self.work = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
+        self.work = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.tmp")
         self.parts: list[Part] = []
+        self.id_files: Checksums = {}
 
     def __enter__(self) -> FolderWriter:
-        shutil.rmtree(self.work, ignore_errors=True)
         try:
             self.work.mkdir(parents=True)
         except OSError as error:
-            raise FileError(f"{self.path} cannot be written: {error.strerror or error}") from error
+            raise self._unwritable(error) from error
         return self
 
     def add(self, block: BlockArrays) -> None:
-        """The next rows."""
+        """Write the next block of rows."""
         name = f"{len(self.parts):05d}"
         (self.work / name).mkdir()
-        files = {}
-        for key, a in block._asdict().items():
-            if a is not None:
-                path = self.work / name / f"{key}.npy"
-                np.save(path, a, allow_pickle=False)
-                files[key] = (path.stat().st_size, _checksum(path))
+        files = {key: self._save(f"{name}/{key}.npy", a) for key, a in block._asdict().items() if a is not None}
         first = self.parts[-1].first + self.parts[-1].rows if self.parts else 0
         self.parts.append(Part(name, first, len(block.indptr) - 1, len(block.values), files))
 
     def add_ids(self, side: int, ids: np.ndarray | None) -> None:
-        """What rows (0) or columns (1) are called: whole numbers or text."""
+        """Write the ids of the rows (side 0) or columns (side 1), integers or strings."""
         if ids is None:
             return
-        stem = ("row_ids", "col_ids")[side]
+        whole, text, ends = ID_FILES[side]
         if ids.dtype.kind in "iu":
-            np.save(self.work / f"{stem}.npy", ids, allow_pickle=False)
+            self.id_files[whole] = self._save(whole, ids)
             return
         pieces = [str(x).encode() for x in ids]
-        np.save(self.work / f"{stem}.text.npy", np.frombuffer(b"".join(pieces), np.uint8), allow_pickle=False)
-        np.save(self.work / f"{stem}.ends.npy", np.cumsum([len(p) for p in pieces], dtype=np.int64), allow_pickle=False)
+        self.id_files[text] = self._save(text, np.frombuffer(b"".join(pieces), np.uint8))
+        self.id_files[ends] = self._save(ends, np.cumsum([len(p) for p in pieces], dtype=np.int64))
+
+    def _save(self, name: str, a: np.ndarray) -> tuple[int, int]:
+        path = self.work / name
+        np.save(path, a, allow_pickle=False)
+        return path.stat().st_size, _checksum(path)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
             if error is None:
                 self._finish()
+            elif isinstance(error, OSError):  # a full disk, for example
+                raise self._unwritable(error) from error
         except OSError as problem:
-            raise FileError(f"{self.path} cannot be written: {problem.strerror or problem}") from problem
+            raise self._unwritable(problem) from problem
         finally:
             shutil.rmtree(self.work, ignore_errors=True)
+
+    def _unwritable(self, error: OSError) -> FileError:
+        return FileError(f"{self.path} cannot be written: {error.strerror or error}")
 
     def _finish(self) -> None:
         last = self.parts[-1]
@@ -279,15 +391,28 @@ class FolderWriter:
             "m": sum(p.m for p in self.parts),
             "dtype": self.dtype.str,
             "weighted": self.weighted,
+            "files": self.id_files,
             "parts": [asdict(p) for p in self.parts],
         }
-        with open(self.work / MANIFEST, "w", encoding="utf-8") as file:  # last: without it there is no folder
-            json.dump(manifest, file, indent=1)
+        with open(self.work / MANIFEST, "w", encoding="utf-8") as file:  # last: a folder without it is not opened
+            json.dump({**manifest, "crc32": _manifest_checksum(manifest)}, file, indent=1)
             file.flush()
             os.fsync(file.fileno())
         if self.path.exists():
             self.path.rmdir()
         os.replace(self.work, self.path)
+
+
+def _order_type(m: int) -> type[np.signedinteger[Any]]:
+    return np.int32 if m <= 2**31 - 1 else np.int64
+
+
+def _checksums(files: Any) -> Checksums:
+    return {str(name): (int(size), int(checksum)) for name, (size, checksum) in files.items()}
+
+
+def _manifest_checksum(manifest: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(manifest, sort_keys=True).encode())
 
 
 def _checksum(path: Path) -> int:
@@ -296,3 +421,8 @@ def _checksum(path: Path) -> int:
         while piece := file.read(1 << 22):
             found = zlib.crc32(piece, found)
     return found
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

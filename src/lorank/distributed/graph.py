@@ -1,97 +1,109 @@
-"""Values that live with the blocks, as the driver sees them: nodes that are computed together, when something is asked for."""
+"""Lazy values on the blocks: nodes that are computed together in one program when a result is requested."""
 
 from __future__ import annotations
 
 import itertools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from .engine import Engine
 from .operations import PASSES
-from .program import Plan
-from .programs import BLOCK, SHARED, Instruction, Pieces, Program, Ref, stages
-from .shard import OBSERVATIONS
+from .program import BLOCK, OBSERVATIONS, SHARED, BlockLayout, Instruction, Program, Ref, Sharded, stages
+from .shard import Engine
 
-MOST_NUMBERS = 1000  # that are remembered
-WIDE = 48  # numbers for each row: from here on an array of rows goes where vectors of observations go
+MAX_CACHED_SUMS = 1000  # sums and squared norms that are remembered
+LARGE_ROW = 48  # numbers per row from which an array of rows is stored like a vector of observations
 
 
 class Node:
-    """One value to be: what makes it, and the key under which the sites keep it."""
+    """A value to be computed: operation, arguments, and the key under which the shards keep it."""
 
-    __slots__ = ("__weakref__", "args", "graph", "key", "kind", "operation", "owned", "stored")
+    __slots__ = ("__weakref__", "args", "graph", "key", "kind", "operation", "owner", "stored")
 
     def __init__(self, graph: Graph, key: int, kind: str, operation: str, args: tuple[Any, ...]) -> None:
         self.graph, self.key, self.kind, self.operation, self.args = graph, key, kind, operation, args
         self.stored = False
-        self.owned: weakref.ref[Any] | None = None  # the array that stands for it; without one nobody asks for it later
+        self.owner: weakref.ref[Any] | None = None  # the array that stands for it; a node without one is not kept
 
     def __del__(self) -> None:
         if self.stored and self.key != OBSERVATIONS:
-            self.graph.garbage.append(self.key)
+            self.graph.unused.append(self.key)
 
 
 class Graph:
-    """The nodes of one set of observations, and the engine that computes them.
+    """Nodes of one set of observations, and the engine that computes them.
 
     Attributes
     ----------
     trips : int
-        Programs run so far.
+        Programs run so far, each of which is one round trip to the shards.
     passes : int
-        How often the observations were gone through: once for all that a group of instructions does with them.
+        Passes over the observations so far. All instructions of a group share one pass.
     watch : callable or None
-        Called with this graph after each program.
+        Progress callback, called with the graph after each program.
     """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.plan: Plan = engine.plan
-        self.garbage: list[int] = []
+        self.layout: BlockLayout = engine.layout
+        self.unused: list[int] = []  # keys of values to delete
         self.trips = self.passes = 0
         self.watch: Callable[[Graph], None] | None = None
-        self.grams: dict[Any, Any] = {}  # Gram products that are known, by the keys of their nodes
-        self.numbers: dict[Any, Any] = {}  # sums and squared norms that are known
+        self.grams: dict[Any, Any] = {}  # known Gram products by the keys of their nodes
+        self.sums: dict[Any, Any] = {}  # known sums and squared norms
         self._pending: list[weakref.ref[Node]] = []
         self._keys = itertools.count(OBSERVATIONS + 1)
         self.observations = Node(self, OBSERVATIONS, BLOCK, "", ())
         self.observations.stored = True
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a problem in partitions cannot be pickled or copied deeply: pass the path of its folder, and open it there with "
+            "lorank.distributed.from_partitions"
+        )
+
     def node(self, kind: str, operation: str, *args: Any) -> Node:
-        """A value that the next program makes."""
+        """A value that the next program computes."""
         made = Node(self, next(self._keys), kind, operation, args)
         self._pending.append(weakref.ref(made))
         return made
 
-    def find(self, wanted: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
-        """Run everything that waits, and bring back these: for each operation and its arguments, one value for each block,
-        or one value where all arguments are shared.
+    def fetch(self, wanted: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
+        """Run all pending nodes, and return the values of operations on them.
+
+        Parameters
+        ----------
+        wanted : sequence of (operation, arguments)
+
+        Returns
+        -------
+        list
+            For each operation a list with one value per block, or one value if all arguments are shared.
         """
         nodes = [node for ref in self._pending if (node := ref()) is not None]
         self._pending = []
-        program = Program(forget=self.garbage)
-        self.garbage = []
+        program = Program(delete=self.unused)
+        self.unused = []
         for node in nodes:
-            owner = None if node.owned is None else node.owned()
+            owner = None if node.owner is None else node.owner()
             keep = 0 if owner is None else 2 if _large(owner) else 1
             program.instructions.append(Instruction(node.key, node.kind, node.operation, _args(node.args), keep))
         for operation, args in wanted:
-            kind = BLOCK if any(isinstance(a, Pieces) or (isinstance(a, Node) and a.kind == BLOCK) for a in args) else SHARED
+            kind = BLOCK if any(isinstance(a, Sharded) or (isinstance(a, Node) and a.kind == BLOCK) for a in args) else SHARED
             program.instructions.append(Instruction(-1, kind, operation, _args(args)))
         self.trips += 1
-        if len(self.numbers) > MOST_NUMBERS:
-            self.numbers.clear()
+        if len(self.sums) > MAX_CACHED_SUMS:
+            self.sums.clear()
         try:
             found = self.engine.run(program)
-        except BaseException:  # Ctrl-C, say: what was to be made can still be asked for
+        except BaseException:  # including Ctrl-C: the nodes stay pending, so that they can be requested again
             self._pending = [*map(weakref.ref, nodes), *self._pending]
-            self.garbage = [*program.forget, *self.garbage]
+            self.unused = [*program.delete, *self.unused]
             raise
         for node, one in zip(nodes, program.instructions, strict=False):
-            node.stored, node.args = one.keep > 0, ()  # what it was made from may go
+            node.stored, node.args = one.keep > 0, ()  # releases the arguments
         self.passes += sum(any(one.operation in PASSES for one in group) for group in stages(program))
         if self.watch is not None:
             self.watch(self)
@@ -99,9 +111,9 @@ class Graph:
 
 
 def _large(owner: Any) -> bool:
-    """Whether an array is as long as the observations are many, or has many numbers for each row (covariances, say)."""
+    """Whether an array has as many entries as there are observations, or many numbers per row (covariances, for example)."""
     side, like = getattr(owner, "side", "entries"), owner.like
-    return bool(side == "entries" or (side == "rows" and np.prod(like.shape[1:]) >= WIDE))
+    return bool(side == "entries" or (side == "rows" and np.prod(like.shape[1:]) >= LARGE_ROW))
 
 
 def _args(args: tuple[Any, ...]) -> tuple[Any, ...]:

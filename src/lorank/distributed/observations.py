@@ -1,4 +1,4 @@
-"""Observed entries in blocks of rows, and the passes over them: rows stay with their block, columns are added up."""
+"""Observations in blocks of rows. Results per row stay with their block, results per column are summed over blocks."""
 
 from __future__ import annotations
 
@@ -12,33 +12,32 @@ import numpy as np
 
 from ..backends import Array, HostEntries, Vector
 from ..backends.normal_equations import normal_steps
-from .arrays import COLS, ENTRIES, ROWS, Spread
+from .arrays import COLS, ENTRIES, ROWS, DistributedArray
 from .graph import Graph, Node
-from .program import tree_total
-from .programs import BLOCK, SHARED, SUM, Pieces
+from .program import BLOCK, SHARED, SUM, Sharded, tree_total
 
 
-class SpreadObservations:
-    """Observations that blocks hold; see :class:`~lorank.backends.protocol.Observations`.
+class DistributedObservations:
+    """Observations of all blocks; see :class:`~lorank.backends.protocol.Observations`.
 
     Attributes
     ----------
     graph : Graph
     node : Node
-        Whose value in each block is an object with the passes over its observations.
+        Node whose value in each block is the observations of that block.
     sizes : tuple of int
-        Observations in each block.
+        Number of observations in each block.
     """
 
     def __init__(self, graph: Graph, node: Node, sizes: tuple[int, ...], like: np.ndarray, weighted: bool) -> None:
         self.graph, self.node, self.sizes, self.like, self.weighted = graph, node, sizes, like, weighted
-        self.shape, self.m = graph.plan.shape, sum(sizes)
-        node.owned = weakref.ref(self)
-        edges = graph.plan.edges
+        self.shape, self.m = graph.layout.shape, sum(sizes)
+        node.owner = weakref.ref(self)
+        edges = graph.layout.edges
         self._row_sizes = tuple(b - a for a, b in itertools.pairwise(edges))
         self._col_sizes = (self.shape[1],)
 
-    # -- what they are -------------------------------------------------------------------------------------------------
+    # -- content -------------------------------------------------------------------------------------------------------
     @functools.cached_property
     def values(self) -> Vector:
         return self._vector(self.graph.node(BLOCK, "observed", self.node, "values"), self.like)
@@ -49,15 +48,15 @@ class SpreadObservations:
 
     @property
     def rows(self) -> np.ndarray:
-        return np.repeat(np.arange(self.shape[0], dtype=np.int32), np.asarray(self.counts(0).whole()))
+        return np.repeat(np.arange(self.shape[0], dtype=np.int32), np.asarray(self.counts(0).gather()))
 
     @property
     def cols(self) -> np.ndarray:
         return self.host().indices
 
     def host(self) -> HostEntries:
-        """Everything in main memory of the driver, for users and small problems."""
-        found: list[HostEntries] = self.graph.find([("entries", (self.node,))])[0]
+        """All observations as host arrays, for small problems."""
+        found: list[HostEntries] = self.graph.fetch([("entries", (self.node,))])[0]
         indptr = np.zeros(self.shape[0] + 1, np.int64)
         np.cumsum(np.concatenate([np.diff(one.indptr) for one in found]), out=indptr[1:])
         weights = None if not self.weighted else np.concatenate([np.asarray(one.weights) for one in found])
@@ -65,35 +64,35 @@ class SpreadObservations:
         return HostEntries(indptr, indices, values, weights)
 
     def digest(self) -> str:
-        """A number that differs where observations differ, by numbers of the blocks."""
-        return " ".join(self.graph.find([("digest", (self.node,))])[0])
+        """Hash of pattern, values and weights, from those of the blocks."""
+        return " ".join(self.graph.fetch([("digest", (self.node,))])[0])
 
     def _with(
         self, operation: str, *args: Any, like: np.ndarray | None = None, weighted: bool | None = None
-    ) -> SpreadObservations:
+    ) -> DistributedObservations:
         node = self.graph.node(BLOCK, operation, self.node, *args)
         weighted = self.weighted if weighted is None else weighted
-        return SpreadObservations(self.graph, node, self.sizes, self.like if like is None else like, weighted)
+        return DistributedObservations(self.graph, node, self.sizes, self.like if like is None else like, weighted)
 
-    def with_values(self, values: Vector) -> SpreadObservations:
-        like = values.like if isinstance(values, Spread) else np.asarray(values)[:0]
+    def with_values(self, values: Vector) -> DistributedObservations:
+        like = values.like if isinstance(values, DistributedArray) else np.asarray(values)[:0]
         return self._with("with_values", self._entries(values), like=like)
 
-    def with_weights(self, weights: Vector | None) -> SpreadObservations:
+    def with_weights(self, weights: Vector | None) -> DistributedObservations:
         if weights is None:
             return self._with("with_weights", None, weighted=False)
         if len(weights) != self.m:
-            raise ValueError(f"{self.m:,} observations have as many weights, got {len(weights):,}")
+            raise ValueError(f"weights must have one number per observation ({self.m:,}), got {len(weights):,}")
         return self._with("with_weights", self._entries(weights), weighted=True)
 
-    def split(self, seed: int, share: float) -> tuple[SpreadObservations, SpreadObservations] | None:
+    def split(self, seed: int, share: float) -> tuple[DistributedObservations, DistributedObservations] | None:
         make, offsets = self.graph.node, np.cumsum([0, *self.sizes[:-1]])
-        first = make(BLOCK, "held_back", self.node, Pieces([int(k) for k in offsets]), seed, share)
-        left = make(SUM, "left_in_columns", self.node, first)
-        taken = make(BLOCK, "spare", self.node, first, left)
+        first = make(BLOCK, "hold_out_rows", self.node, Sharded([int(k) for k in offsets]), seed, share)
+        left = make(SUM, "kept_in_columns", self.node, first)
+        taken = make(BLOCK, "hold_out_columns", self.node, first, left)
         parts = [make(BLOCK, "part", self.node, taken, wanted) for wanted in (False, True)]
-        made = [SpreadObservations(self.graph, node, self.sizes, self.like, self.weighted) for node in parts]
-        sizes = self.graph.find([("size", (node,)) for node in parts])
+        made = [DistributedObservations(self.graph, node, self.sizes, self.like, self.weighted) for node in parts]
+        sizes = self.graph.fetch([("size", (node,)) for node in parts])
         if not sum(sizes[1]):
             return None
         for one, found in zip(made, sizes, strict=True):
@@ -101,48 +100,48 @@ class SpreadObservations:
         return made[0], made[1]
 
     def some(self, seed: int, share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Rows, columns, values and weights of about a share of the observations, on the driver; the same ones each time."""
-        offsets = Pieces([int(k) for k in np.cumsum([0, *self.sizes[:-1]])])
-        found = self.graph.find([("some", (self.node, offsets, seed, share))])[0]
+        """Rows, columns, values and weights of about a share of the observations, as host arrays; the same for a seed."""
+        offsets = Sharded([int(k) for k in np.cumsum([0, *self.sizes[:-1]])])
+        found = self.graph.fetch([("some", (self.node, offsets, seed, share))])[0]
         rows, cols, values, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return rows, cols, values, weights
 
     def of_rows(self, flags: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Rows, columns and weights of the observations in the flagged rows, on the driver."""
-        found = self.graph.find([("of_rows", (self.node, Pieces(self.graph.plan.cut(flags))))])[0]
+        """Rows, columns and weights of the observations in the flagged rows, as host arrays."""
+        found = self.graph.fetch([("of_rows", (self.node, Sharded(self.graph.layout.cut(flags))))])[0]
         rows, cols, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return rows, cols, weights if self.weighted else None
 
     @functools.cached_property
-    def rough(self) -> SpreadObservations:
+    def rough(self) -> DistributedObservations:
         return self._with("rough")
 
-    # -- arrays of each side -------------------------------------------------------------------------------------------
-    def _vector(self, node: Node, like: np.ndarray) -> Spread:
-        return Spread(self.graph, node, ENTRIES, self.sizes, like)
+    # -- arrays and arguments of each side -----------------------------------------------------------------------------
+    def _vector(self, node: Node, like: np.ndarray) -> DistributedArray:
+        return DistributedArray(self.graph, node, ENTRIES, self.sizes, like)
 
-    def _rows(self, node: Node, like: np.ndarray) -> Spread:
-        return Spread(self.graph, node, ROWS, self._row_sizes, like)
+    def _rows(self, node: Node, like: np.ndarray) -> DistributedArray:
+        return DistributedArray(self.graph, node, ROWS, self._row_sizes, like)
 
-    def _cols(self, node: Node, like: np.ndarray) -> Spread:
-        return Spread(self.graph, node, COLS, self._col_sizes, like)
+    def _cols(self, node: Node, like: np.ndarray) -> DistributedArray:
+        return DistributedArray(self.graph, node, COLS, self._col_sizes, like)
 
     def _entries(self, p: Any) -> Any:
-        """A vector as an argument."""
+        """A vector with one number per observation, as an argument."""
         node, p = self._own(p)
-        return node if node is not None or p is None else Pieces(np.split(p, np.cumsum(self.sizes)[:-1]))
+        return node if node is not None or p is None else Sharded(np.split(p, np.cumsum(self.sizes)[:-1]))
 
     def _row_side(self, a: Any) -> Any:
         node, a = self._own(a)
-        return node if node is not None or a is None else Pieces(self.graph.plan.cut(a))
+        return node if node is not None or a is None else Sharded(self.graph.layout.cut(a))
 
     def _col_side(self, a: Any) -> Any:
         node, a = self._own(a)
         return a if node is None else node
 
     def _own(self, a: Any) -> tuple[Node | None, np.ndarray | None]:
-        """The node of an array that is spread as these observations are; else a copy of it on the driver."""
-        if isinstance(a, Spread) and a.graph is self.graph:
+        """The node of an array with the blocks of these observations; otherwise a copy on the host."""
+        if isinstance(a, DistributedArray) and a.graph is self.graph:
             return a.node, None
         return None, None if a is None else np.array(a, order="C")
 
@@ -152,7 +151,7 @@ class SpreadObservations:
     def _pass(self, kind: str, name: str, *args: Any) -> Node:
         return self.graph.node(kind, "passed", name, self.node, *args)
 
-    # -- the fused passes ----------------------------------------------------------------------------------------------
+    # -- fused passes --------------------------------------------------------------------------------------------------
     def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, Array, Array]:
         found = self._pass(BLOCK, "gradient_rows", self._row_side(u), np.array(s), self._col_side(v))
         number, make = np.zeros(0), self.graph.node
@@ -178,13 +177,13 @@ class SpreadObservations:
 
     def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], p: Vector | None) -> tuple[float, float]:
         factors = [a for pair in blocks for a in self._factors(*pair)]
-        found = self.graph.find([("line_sums", (self.node, *factors, self._entries(p)))])[0]
+        found = self.graph.fetch([("line_sums", (self.node, *factors, self._entries(p)))])[0]
         inner, squares = tree_total(found)
         return float(inner), float(squares)
 
     def products(self, p: Vector) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
         pair = self.graph.node(BLOCK, "products", self.node, self._entries(p))
-        held = self._vector(pair, self.like)  # so that it is kept
+        held = self._vector(pair, self.like)  # keeps the node alive
         dtype = p.dtype
 
         def times(v: Array) -> Array:
@@ -229,12 +228,11 @@ class SpreadObservations:
         return self._counts[side]
 
     def matrix(self, p: Vector) -> Any:
-        """On the driver, where SciPy keeps it: for small problems and their dense twins."""
+        """SciPy sparse matrix on the host, for small problems."""
         import scipy.sparse
 
         entries = self.host()
-        whole = p.whole() if isinstance(p, Spread) else np.asarray(p)
-        return scipy.sparse.csr_array((whole, entries.indices, entries.indptr), shape=self.shape)
+        return scipy.sparse.csr_array((np.asarray(p), entries.indices, entries.indptr), shape=self.shape)
 
     def outer(self, p: Vector) -> tuple[Array, Array]:
         g = self.matrix(p)
@@ -277,20 +275,20 @@ class SpreadObservations:
             args = (self._col_side(other), w, self._col_side(moments), self._row_side(scale), options)
             found, wrap, kind = make(BLOCK, "normal_rows", self.node, *args), self._rows, BLOCK
         mean, cov, squares = (make(kind, "item", found, part) for part in range(3))
-        spread = wrap(cov, np.zeros((0, k * (k + 1) // 2))) if covariance else None
-        return wrap(mean, np.zeros((0, k))), spread, wrap(squares, np.zeros(0))
+        packed = wrap(cov, np.zeros((0, k * (k + 1) // 2))) if covariance else None
+        return wrap(mean, np.zeros((0, k))), packed, wrap(squares, np.zeros(0))
 
     def normal_steps(self, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
-        """Those of rows block by block; those of columns with a sum over the blocks in each step, all in one program."""
+        """Conjugate-gradient steps: rows block by block, columns with a sum over blocks per step, in one program."""
         if columns:
             return normal_steps(self, True, other, np.array(prior), self._on_cols(ridge), self._on_cols(start), steps)
         sides = self._row_side(ridge), self._row_side(start)
         node = self._pass(BLOCK, "normal_steps", False, self._col_side(other), np.array(prior), *sides, steps)
         return self._rows(node, np.zeros((0, other.shape[1]), self.like.dtype))
 
-    def _on_cols(self, a: Array) -> Spread:
-        """An array with one entry for each column, at every site."""
-        if isinstance(a, Spread) and a.graph is self.graph:
+    def _on_cols(self, a: Array) -> DistributedArray:
+        """An array with one entry per column, on every shard."""
+        if isinstance(a, DistributedArray) and a.graph is self.graph:
             return a
         a = np.array(a)
         return self._cols(self.graph.node(SHARED, "constant", a), np.zeros((0, *a.shape[1:]), a.dtype))

@@ -1,7 +1,8 @@
-"""What instructions can do: each operation is a function of where it runs and of the values of its arguments."""
+"""Operations of instructions: functions of the block that they run on and of the values of their arguments."""
 
 from __future__ import annotations
 
+import hashlib
 import operator
 import sys
 from collections.abc import Callable
@@ -17,8 +18,8 @@ Operation = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Where:
-    """Where an operation runs: who computes, and on which rows (all columns for shared values)."""
+class BlockContext:
+    """BlockContext an operation runs: who computes, and on which rows (all columns for shared values)."""
 
     backend: Backend
     first: int = 0
@@ -27,28 +28,14 @@ class Where:
 
 
 OPERATIONS: dict[str, Operation] = {}
-PASSES = frozenset(  # those that go through the observations
+PASSES = frozenset(  # operations that read the observations
     [
-        "passed",
-        "with_values",
-        "with_weights",
-        "rough",
-        "line_sums",
-        "products",
-        "product",
-        "held_back",
-        "left_in_columns",
-        "spare",
-        "part",
-        "some",
-        "of_rows",
-        "entries",
-        "digest",
-        "normal_rows",
-        "normal_sums",
+        *("passed", "with_values", "with_weights", "rough", "line_sums", "products", "product"),
+        *("hold_out_rows", "kept_in_columns", "hold_out_columns", "part", "some", "of_rows", "entries", "digest"),
+        *("normal_rows", "normal_sums"),
     ]
 )
-REBUILT = frozenset(  # what is no array of its own: made again from what it was made from
+REBUILT = frozenset(  # operations whose results are not arrays: snapshots do not contain them, they are run again
     ["observed", "with_values", "with_weights", "rough", "part", "products", "block_solver"]
 )
 
@@ -66,194 +53,192 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 FUNCTIONS |= {"invert": operator.invert, "getitem": operator.getitem, "matmul": operator.matmul, "mod": operator.mod}
 
 
-TORCH = {"equal": "eq", "not_equal": "ne", "power": "pow", "invert": "bitwise_not"}  # where its names are others
+TORCH = {"equal": "eq", "not_equal": "ne", "power": "pow", "invert": "bitwise_not"}  # names that differ from those of NumPy
 
 
 @operation
-def apply(where: Where, name: str, *args: Any) -> Any:
-    """An operator, or a function of NumPy's."""
-    if not where.backend.name.startswith("torch"):
+def apply(context: BlockContext, name: str, *args: Any) -> Any:
+    """An operator or a NumPy function."""
+    if not context.backend.name.startswith("torch"):
         return (FUNCTIONS.get(name) or getattr(np, name))(*args)
-    asarray = where.backend.asarray
+    asarray = context.backend.asarray
     args = tuple(asarray(a) if getattr(a, "ndim", 0) else a for a in args)
     if name in FUNCTIONS:
         return FUNCTIONS[name](*args)
-    if name in ("maximum", "minimum"):  # of tensors alone
+    if name in ("maximum", "minimum"):  # which take tensors only
         like = next(a for a in args if getattr(a, "ndim", 0))
         args = tuple(a if getattr(a, "ndim", 0) else 0 * like + a for a in args)
     return getattr(sys.modules["torch"], TORCH.get(name, name))(*args)
 
 
 @operation
-def call(where: Where, function: Callable[..., Any], *args: Any) -> Any:
+def call(context: BlockContext, function: Callable[..., Any], *args: Any) -> Any:
     return function(*args)
 
 
 @operation
-def method(where: Where, name: str, a: Any, *args: Any) -> Any:
-    """A method or a property of an array."""
+def method(context: BlockContext, name: str, a: Any, *args: Any) -> Any:
+    """A method or property of an array."""
     found = getattr(a, name)
     return found(*args) if callable(found) else found
 
 
 @operation
-def compute(where: Where, name: str, *args: Any) -> Any:
-    """What the backend can do with arrays; combinations that it would put off are computed now: kept from program to program
-    they would hold all the arrays that they are made of.
-    """
-    found = getattr(where.backend, name)(*args)
-    return where.backend.asarrays(found)[0] if name in ("product", "minus", "plus") else found
+def compute(context: BlockContext, name: str, *args: Any) -> Any:
+    """A method of the backend. Lazy results are evaluated: kept from program to program, they would hold their operands."""
+    found = getattr(context.backend, name)(*args)
+    return context.backend.asarrays(found)[0] if name in ("product", "minus", "plus") else found
 
 
 @operation
-def constant(where: Where, a: Any) -> Any:
-    return where.backend.asarray(a)
+def constant(context: BlockContext, a: Any) -> Any:
+    return context.backend.asarray(a)
 
 
 @operation
-def item(where: Where, a: Any, k: int) -> Any:
+def item(context: BlockContext, a: Any, k: int) -> Any:
     return a[k]
 
 
 @operation
-def side_by_side(where: Where, *blocks: Any) -> Any:
-    return where.backend.concat(list(blocks))
+def concatenate(context: BlockContext, *blocks: Any) -> Any:
+    return context.backend.concat(list(blocks))
 
 
 @operation
-def put(where: Where, a: Any, index: np.ndarray, value: Any) -> Any:
-    """A copy with other values in some rows of the whole array."""
-    out = where.backend.copy(a)
-    here = index[(index >= where.first) & (index < where.last)] - where.first
-    out[where.backend.asindex(here)] = value
+def put(context: BlockContext, a: Any, index: np.ndarray, value: Any) -> Any:
+    """A copy with another value in some rows, given by their numbers in the whole array."""
+    out = context.backend.copy(a)
+    here = index[(index >= context.first) & (index < context.last)] - context.first
+    out[context.backend.asindex(here)] = value
     return out
 
 
 @operation
-def take(where: Where, a: Any, index: np.ndarray) -> Any:
-    """Those of these rows of the whole array that are here, and where they stand among them."""
-    at = np.flatnonzero((index >= where.first) & (index < where.last))
-    return at, where.backend.to_numpy(a[where.backend.asindex(index[at] - where.first)])
+def take(context: BlockContext, a: Any, index: np.ndarray) -> Any:
+    """Rows of this block among the requested rows of the whole array, with their positions in the request."""
+    at = np.flatnonzero((index >= context.first) & (index < context.last))
+    return at, context.backend.to_numpy(a[context.backend.asindex(index[at] - context.first)])
 
 
 @operation
-def host(where: Where, a: Any) -> np.ndarray:
-    return np.asarray(where.backend.to_numpy(a))
+def host(context: BlockContext, a: Any) -> np.ndarray:
+    return np.asarray(context.backend.to_numpy(a))
 
 
 @operation
-def selected(where: Where, a: Any, flags: Any) -> np.ndarray:
-    return np.asarray(where.backend.to_numpy(a[flags]))
+def selected(context: BlockContext, a: Any, flags: Any) -> np.ndarray:
+    return np.asarray(context.backend.to_numpy(a[flags]))
 
 
 @operation
-def places(where: Where, flags: Any) -> np.ndarray:
-    return np.asarray(where.backend.to_numpy(where.backend.places(flags))) + where.first
+def places(context: BlockContext, flags: Any) -> np.ndarray:
+    return np.asarray(context.backend.to_numpy(context.backend.places(flags))) + context.first
 
 
 @operation
-def squared(where: Where, a: Any) -> float:
-    return where.backend.norm(a) ** 2
+def squared(context: BlockContext, a: Any) -> float:
+    return context.backend.norm(a) ** 2
 
 
 @operation
-def total(where: Where, a: Any, axis: int | None) -> Any:
-    return _small(where, a.sum() if axis is None else a.sum(axis))
+def total(context: BlockContext, a: Any, axis: int | None) -> Any:
+    return _small(context, a.sum() if axis is None else a.sum(axis))
 
 
 @operation
-def extreme(where: Where, name: str, a: Any) -> float | None:
-    """The largest or smallest entry; None where there is none."""
+def extreme(context: BlockContext, name: str, a: Any) -> float | None:
+    """The largest or smallest entry; None for an empty block."""
     return float(getattr(a, name)()) if len(a) else None
 
 
 @operation
-def small_qr(where: Where, a: Any) -> Any:
-    return where.backend.qr(a)
+def small_qr(context: BlockContext, a: Any) -> Any:
+    return context.backend.qr(a)
 
 
 @operation
-def block_solver(where: Where, stack: Any) -> Any:
-    return where.backend.block_solver(stack)
+def block_solver(context: BlockContext, stack: Any) -> Any:
+    return context.backend.block_solver(stack)
 
 
 @operation
-def solve_blocks(where: Where, solver: Any, a: Any) -> Any:
-    return solver(where.backend.asarray(a))
+def solve_blocks(context: BlockContext, solver: Any, a: Any) -> Any:
+    return solver(context.backend.asarray(a))
 
 
 @operation
-def count_below(where: Where, a: Any, edges: np.ndarray) -> np.ndarray:
-    """How many numbers lie in each bin."""
-    return np.histogram(where.backend.to_numpy(a), edges)[0]
+def histogram(context: BlockContext, a: Any, edges: np.ndarray) -> np.ndarray:
+    """Histogram: numbers in each bin."""
+    return np.histogram(context.backend.to_numpy(a), edges)[0]
 
 
 @operation
-def between(where: Where, a: Any, low: float, high: float) -> np.ndarray:
-    a = where.backend.to_numpy(a)
+def between(context: BlockContext, a: Any, low: float, high: float) -> np.ndarray:
+    a = context.backend.to_numpy(a)
     return a[(a >= low) & (a <= high)]
 
 
-def _small(where: Where, a: Any) -> Any:
-    return np.asarray(where.backend.to_numpy(a)) if getattr(a, "ndim", 0) else np.asarray(where.backend.to_numpy(a))[()]
+def _small(context: BlockContext, a: Any) -> Any:
+    return np.asarray(context.backend.to_numpy(a)) if getattr(a, "ndim", 0) else np.asarray(context.backend.to_numpy(a))[()]
 
 
 # -- observations ----------------------------------------------------------------------------------------------------
 @operation
-def observed(where: Where, obs: Any, name: str) -> Any:
-    """Values or weights."""
+def observed(context: BlockContext, obs: Any, name: str) -> Any:
+    """Values or weights of observations."""
     return getattr(obs, name)
 
 
 @operation
-def with_values(where: Where, obs: Any, values: Any) -> Any:
+def with_values(context: BlockContext, obs: Any, values: Any) -> Any:
     return obs.with_values(values)
 
 
 @operation
-def with_weights(where: Where, obs: Any, weights: Any) -> Any:
-    return obs.with_weights(None if weights is None else where.backend.asarray(weights))
+def with_weights(context: BlockContext, obs: Any, weights: Any) -> Any:
+    return obs.with_weights(None if weights is None else context.backend.asarray(weights))
 
 
 @operation
-def rough(where: Where, obs: Any) -> Any:
+def rough(context: BlockContext, obs: Any) -> Any:
     return obs.rough
 
 
 @operation
-def passed(where: Where, name: str, obs: Any, *args: Any) -> Any:
-    """A pass over the observations."""
-    return getattr(obs, name)(*[where.backend.asarray(a) if isinstance(a, np.ndarray) else a for a in args])
+def passed(context: BlockContext, name: str, obs: Any, *args: Any) -> Any:
+    """A method of the observations, with arrays on the device of the backend."""
+    return getattr(obs, name)(*[context.backend.asarray(a) if isinstance(a, np.ndarray) else a for a in args])
 
 
 @operation
-def counts(where: Where, obs: Any, side: int) -> Any:
-    return where.backend.copy(obs.counts(side)) if side else obs.counts(side)
+def counts(context: BlockContext, obs: Any, side: int) -> Any:
+    return context.backend.copy(obs.counts(side)) if side else obs.counts(side)
 
 
 @operation
-def line_sums(where: Where, obs: Any, l1: Any, r1: Any, l2: Any, r2: Any, p: Any) -> np.ndarray:
+def line_sums(context: BlockContext, obs: Any, l1: Any, r1: Any, l2: Any, r2: Any, p: Any) -> np.ndarray:
     return np.array(obs.line_sums(((l1, r1), (l2, r2)), p))
 
 
 @operation
-def products(where: Where, obs: Any, p: Any) -> Any:
+def products(context: BlockContext, obs: Any, p: Any) -> Any:
     return obs.products(p)
 
 
 @operation
-def product(where: Where, pair: Any, side: int, a: Any) -> Any:
-    return pair[side](where.backend.asarray(a))
+def product(context: BlockContext, pair: Any, side: int, a: Any) -> Any:
+    return pair[side](context.backend.asarray(a))
 
 
 @operation
-def size(where: Where, obs: Any) -> int:
+def size(context: BlockContext, obs: Any) -> int:
     return int(obs.m)
 
 
 @operation
-def held_back(where: Where, obs: Any, offset: int, seed: int, share: float) -> np.ndarray:
-    """Flags of the observations to be held back, the last ones of a row left out."""
+def hold_out_rows(context: BlockContext, obs: Any, offset: int, seed: int, share: float) -> np.ndarray:
+    """Flags of held-out observations, except in rows that would keep none."""
     entries = obs.host()
     m = len(entries.values)
     taken = held_out(np.arange(offset, offset + m), seed, share)
@@ -263,59 +248,57 @@ def held_back(where: Where, obs: Any, offset: int, seed: int, share: float) -> n
 
 
 @operation
-def left_in_columns(where: Where, obs: Any, taken: np.ndarray) -> np.ndarray:
-    return np.bincount(obs.host().indices, ~taken, where.n2)
+def kept_in_columns(context: BlockContext, obs: Any, taken: np.ndarray) -> np.ndarray:
+    return np.bincount(obs.host().indices, ~taken, context.n2)
 
 
 @operation
-def spare(where: Where, obs: Any, taken: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """The same flags, those left out whose column would be left with none."""
+def hold_out_columns(context: BlockContext, obs: Any, taken: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """The flags, except in columns that would keep none."""
     return taken & (left > 0)[obs.host().indices]
 
 
 @operation
-def part(where: Where, obs: Any, taken: np.ndarray, wanted: bool) -> Any:
-    """The observations that are held back, or the others."""
+def part(context: BlockContext, obs: Any, taken: np.ndarray, wanted: bool) -> Any:
+    """The observations that are held out, or the others."""
     flags = taken if wanted else ~taken
     entries = obs.host()
     indptr = np.concatenate([[0], np.cumsum(flags)])[entries.indptr]
-    asarray = where.backend.asarray
-    found = where.backend.make_observations(
-        asarray(indptr), asarray(entries.indices[flags]), asarray(entries.values[flags]), where.n2
+    asarray = context.backend.asarray
+    found = context.backend.make_observations(
+        asarray(indptr), asarray(entries.indices[flags]), asarray(entries.values[flags]), context.n2
     )
     return found if entries.weights is None else found.with_weights(asarray(entries.weights[flags]))
 
 
 @operation
-def entries(where: Where, obs: Any) -> HostEntries:
+def entries(context: BlockContext, obs: Any) -> HostEntries:
     return obs.host()
 
 
 @operation
-def some(where: Where, obs: Any, offset: int, seed: int, share: float) -> tuple[np.ndarray, ...]:
-    """Rows, columns, values and weights of about a share of the observations, drawn by a hash of their places."""
+def some(context: BlockContext, obs: Any, offset: int, seed: int, share: float) -> tuple[np.ndarray, ...]:
+    """Rows, columns, values and weights of about a share of the observations, drawn by a hash of their positions."""
     entries = obs.host()
     at = np.flatnonzero(held_out(np.arange(offset, offset + len(entries.values)), seed, share))
-    rows = np.searchsorted(entries.indptr, at, side="right") - 1 + where.first
+    rows = np.searchsorted(entries.indptr, at, side="right") - 1 + context.first
     weights = np.ones(len(at)) if entries.weights is None else np.asarray(entries.weights)[at]
     return rows, np.asarray(entries.indices)[at].astype(np.int64), np.asarray(entries.values)[at], weights
 
 
 @operation
-def of_rows(where: Where, obs: Any, flags: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Rows, columns and weights of all observations in some rows."""
+def of_rows(context: BlockContext, obs: Any, flags: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Rows, columns and weights of all observations in the flagged rows."""
     entries = obs.host()
     rows = np.repeat(np.arange(len(flags)), np.diff(entries.indptr))
     there = flags[rows]
     weights = np.empty(0) if entries.weights is None else np.asarray(entries.weights)[there]
-    return rows[there] + where.first, np.asarray(entries.indices)[there].astype(np.int64), weights
+    return rows[there] + context.first, np.asarray(entries.indices)[there].astype(np.int64), weights
 
 
 @operation
-def digest(where: Where, obs: Any) -> str:
-    """A number for all there is to know of these observations."""
-    import hashlib
-
+def digest(context: BlockContext, obs: Any) -> str:
+    """SHA-256 of pattern, values and weights."""
     found = hashlib.sha256()
     for a in obs.host():
         if a is not None:
@@ -323,12 +306,14 @@ def digest(where: Where, obs: Any) -> str:
     return found.hexdigest()
 
 
-# -- the normal equations of columns: sums over blocks, then a small system for each -----------------------------------
+# -- normal equations ------------------------------------------------------------------------------------------------
 @operation
-def normal_rows(where: Where, obs: Any, other: Any, weights: Any, moments: Any, scale: Any, options: dict[str, Any]) -> Any:
+def normal_rows(
+    context: BlockContext, obs: Any, other: Any, weights: Any, moments: Any, scale: Any, options: dict[str, Any]
+) -> Any:
     prior, shift = options["prior"], options["shift"]
     rest = {k: v for k, v in options.items() if k not in ("prior", "shift")}
-    asarray = where.backend.asarray
+    asarray = context.backend.asarray
     moments, scale = (None if a is None else asarray(a) for a in (moments, scale))
     return obs.normal_equations(
         False, asarray(other), asarray(prior), asarray(shift), weights=weights, moments=moments, scale=scale, **rest
@@ -336,9 +321,9 @@ def normal_rows(where: Where, obs: Any, other: Any, weights: Any, moments: Any, 
 
 
 @operation
-def normal_sums(where: Where, obs: Any, other: Any, weights: Any, moments: Any) -> Any:
-    """Of a block's observations in each column: sums of ``w (y y^T + S)`` as upper triangles, of ``w r y``, of ``w r^2``."""
-    backend = where.backend
+def normal_sums(context: BlockContext, obs: Any, other: Any, weights: Any, moments: Any) -> Any:
+    """Sums over the observations of each column: ``w (y y^T + S)`` as upper triangles, ``w r y`` and ``w r^2``."""
+    backend = context.backend
     other = backend.asarray(other, np.float64)
     weighted = obs if weights is None else obs.with_weights(weights)
     w = weighted.weights
@@ -352,9 +337,9 @@ def normal_sums(where: Where, obs: Any, other: Any, weights: Any, moments: Any) 
 
 
 @operation
-def normal_columns(where: Where, sums: Any, scale: Any, options: dict[str, Any]) -> Any:
-    """The systems solved: as :meth:`~lorank.backends.numpy_backend.ReferenceObservations.normal_equations`."""
-    backend = where.backend
+def normal_columns(context: BlockContext, sums: Any, scale: Any, options: dict[str, Any]) -> Any:
+    """Solutions of the systems of the columns, as ``normal_equations`` of a backend."""
+    backend = context.backend
     packed, h, totals = (np.asarray(backend.to_numpy(a)) for a in sums)
     n, k = h.shape
     mean, squares = np.empty((n, k)), np.empty(n)

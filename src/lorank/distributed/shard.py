@@ -1,4 +1,4 @@
-"""A site: some blocks in one place, with what was computed for them, and one copy of what is shared."""
+"""Shards and engines: a shard runs programs on its blocks, an engine runs them on all blocks."""
 
 from __future__ import annotations
 
@@ -8,31 +8,36 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..backends import Backend
-from .operations import OPERATIONS, Where
-from .program import Plan, TreeSum
-from .programs import BLOCK, SHARED, SUM, Instruction, Pieces, Program, Ref, stages
+from .operations import OPERATIONS, BlockContext
+from .program import (
+    OBSERVATIONS,
+    SHARED,
+    SUM,
+    BlockLayout,
+    Instruction,
+    Program,
+    Ref,
+    Sharded,
+    TreeSum,
+    join_results,
+    stages,
+)
 
-OBSERVATIONS = 0  # the key of the observations that a site begins with
 
-
-class Holder(Protocol):
-    """Who has the observations of blocks."""
+class BlockStore(Protocol):
+    """Holder of the observations of blocks."""
 
     def observations(self, block: int) -> Any:
-        """Those of a block, to be used now."""
+        """Observations of a block."""
         ...
 
     def keep(self, value: Any) -> Any:
-        """A value for each observation of a block as it is kept from one program to the next."""
-        ...
-
-    def done(self, block: int) -> None:
-        """The block is not needed again in this group of instructions."""
+        """A large value of a block in the form in which it is kept from one program to the next."""
         ...
 
 
-class InMemory:
-    """All blocks in main memory (or on a device)."""
+class InMemoryBlocks:
+    """Blocks in main memory or on a device."""
 
     def __init__(self, blocks: dict[int, Any]) -> None:
         self.blocks = blocks
@@ -43,90 +48,73 @@ class InMemory:
     def keep(self, value: Any) -> Any:
         return value
 
-    def done(self, block: int) -> None:
-        pass
-
 
 Exchange = Callable[[TreeSum], Any]
 
 
-def alone(found: TreeSum) -> Any:
-    """The exchange of a site that has all blocks."""
-    return found.total
-
-
-class Site:
-    """Runs programs on its blocks.
+class Shard:
+    """Some blocks in one place, with the values computed for them and a copy of the shared values.
 
     Parameters
     ----------
     backend : Backend
-        Who computes here.
-    plan : Plan
-    numbers : list of int
-        The blocks that are here.
-    holder : Holder
-    exchange : callable
-        Makes the sum over all blocks of all sites from that over the blocks here.
+        Backend that computes here.
+    layout : BlockLayout
+    blocks : list of int
+        Numbers of the blocks of this shard.
+    store : BlockStore
+    exchange : callable, optional
+        Makes the sum over the blocks of all shards from that over the blocks here. By default this shard has all blocks.
     """
 
-    def __init__(self, backend: Backend, plan: Plan, numbers: list[int], holder: Holder, exchange: Exchange = alone) -> None:
-        self.backend, self.plan, self.numbers, self.holder, self.exchange = backend, plan, sorted(numbers), holder, exchange
-        self._shared: dict[int, Any] = {}
-        self._block: dict[int, dict[int, Any]] = {}
-        self._kinds: dict[int, str] = {OBSERVATIONS: BLOCK}
-        self._everything = Where(backend, 0, plan.shape[1], plan.shape[1])
+    def __init__(
+        self,
+        backend: Backend,
+        layout: BlockLayout,
+        blocks: list[int],
+        store: BlockStore,
+        exchange: Exchange = lambda found: found.total,
+    ) -> None:
+        self.backend, self.layout, self.blocks, self.store, self.exchange = backend, layout, sorted(blocks), store, exchange
+        self.shared_values: dict[int, Any] = {}
+        self.block_values: dict[int, dict[int, Any]] = {}
+        self._all_columns = BlockContext(backend, 0, layout.shape[1], layout.shape[1])
 
     def run(self, program: Program) -> list[Any]:
-        """What comes back to the caller, one for each such instruction: a dict from blocks, or one value."""
-        for key in program.forget:
-            self._shared.pop(key, None)
-            self._block.pop(key, None)
-            self._kinds.pop(key, None)
+        """One value for each instruction without a key: a dictionary by block, or the shared value."""
+        self._delete(program.delete)
         found: dict[int, Any] = {}
         places = {id(one): k for k, one in enumerate(program.instructions)}
-        passing: set[int] = set()
         groups = stages(program)
         for k, group in enumerate(groups):
             later = {a.key for after in groups[k + 1 :] for one in after for a in one.args if isinstance(a, Ref)}
             self._run_group(group, later, found, places)
-            for one in group:
-                if one.key >= 0:
-                    self._kinds[one.key] = BLOCK if one.kind == BLOCK else SHARED
-                    if not one.keep:
-                        passing.add(one.key)
-        for key in passing:
-            self._shared.pop(key, None)
-            self._block.pop(key, None)
-            self._kinds.pop(key, None)
+        self._delete([one.key for one in program.instructions if one.key >= 0 and not one.keep])
         return [found[k] for k, one in enumerate(program.instructions) if one.key < 0]
 
-    def put_shared(self, key: int, value: Any) -> None:
-        """A value that was computed before, of all columns."""
-        self._shared[key], self._kinds[key] = value, SHARED
-
-    def put_blocks(self, key: int, values: dict[int, Any]) -> None:
-        """Values that were computed before, of each block here."""
-        self._block[key], self._kinds[key] = values, BLOCK
+    def _delete(self, keys: list[int]) -> None:
+        for key in keys:
+            self.shared_values.pop(key, None)
+            self.block_values.pop(key, None)
 
     def _run_group(self, group: list[Instruction], later: set[int], found: dict[int, Any], places: dict[int, int]) -> None:
         for one in group:
             if one.kind == SHARED:
-                value = self._call(one, self._everything, None, {})
+                value = self._call(one, self._all_columns, None, {})
                 if one.key < 0:
                     found[places[id(one)]] = value
                 else:
-                    self._shared[one.key] = value
+                    self.shared_values[one.key] = value
         by_block = [one for one in group if one.kind != SHARED]
         if not by_block:
             return
-        sums = {id(one): TreeSum(self.plan.count) for one in by_block if one.kind == SUM}
-        for block in self.numbers:
-            rows = self.plan.rows(block)
-            where = Where(self.backend, rows.start, rows.stop, self.plan.shape[1])
+        sums = {id(one): TreeSum(self.layout.count) for one in by_block if one.kind == SUM}
+        for block in self.blocks:
+            rows = self.layout.rows(block)
+            context = BlockContext(self.backend, rows.start, rows.stop, self.layout.shape[1])
             here: dict[int, Any] = {}
             for one in by_block:
-                value = self._call(one, where, block, here)
+                value = self._call(one, context, block, here)
                 if one.kind == SUM:
                     sums[id(one)].add((block, block + 1), value)
                 elif one.key < 0:
@@ -134,38 +122,74 @@ class Site:
                 else:
                     here[one.key] = value
                     if one.keep:
-                        kept = self.holder.keep(value) if one.keep > 1 else value
-                        self._block.setdefault(one.key, {})[block] = kept
+                        kept = self.store.keep(value) if one.keep > 1 else value
+                        self.block_values.setdefault(one.key, {})[block] = kept
                     elif one.key in later:
-                        self._block.setdefault(one.key, {})[block] = value
-            self.holder.done(block)
+                        self.block_values.setdefault(one.key, {})[block] = value
         for one in by_block:
             if one.kind == SUM:
-                self._shared[one.key] = self.exchange(sums[id(one)])
+                self.shared_values[one.key] = self.exchange(sums[id(one)])
 
-    def _call(self, one: Instruction, where: Where, block: int | None, here: dict[int, Any]) -> Any:
+    def _call(self, one: Instruction, context: BlockContext, block: int | None, here: dict[int, Any]) -> Any:
         args = [self._value(a, block, here) for a in one.args]
-        return OPERATIONS[one.operation](where, *args)
+        return OPERATIONS[one.operation](context, *args)
 
     def _value(self, a: Any, block: int | None, here: dict[int, Any]) -> Any:
         if isinstance(a, Ref):
             if a.key in here:
                 return here[a.key]
-            if a.key in self._shared:
-                return self._shared[a.key]
+            if a.key in self.shared_values:
+                return self.shared_values[a.key]
             assert block is not None
             if a.key == OBSERVATIONS:
-                here[OBSERVATIONS] = self.holder.observations(block)
+                here[OBSERVATIONS] = self.store.observations(block)
                 return here[OBSERVATIONS]
-            return self._block[a.key][block]
-        if isinstance(a, Pieces):
+            return self.block_values[a.key][block]
+        if isinstance(a, Sharded):
             assert block is not None
             return _aligned(a.parts[block])
         return _aligned(a)
 
 
 def _aligned(a: Any) -> Any:
-    """Constants as NumPy makes arrays: those that came with a message may lie anywhere, and BLAS would not be asked then."""
+    """Constants in aligned memory. Arrays in a message may be unaligned, and NumPy does not pass these to BLAS."""
     if isinstance(a, np.ndarray):
         return a if a.flags.aligned else a.copy()
     return {key: _aligned(one) for key, one in a.items()} if isinstance(a, dict) else a
+
+
+class Engine(Protocol):
+    """Runs programs on all blocks.
+
+    Attributes
+    ----------
+    layout : BlockLayout
+    workers : int
+        Number of processes or devices that compute.
+    bytes : int
+        Bytes sent among them so far.
+    """
+
+    layout: BlockLayout
+
+    @property
+    def workers(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    def run(self, program: Program) -> list[Any]:
+        """For each instruction without a key: a list with one value per block, or the shared value."""
+        ...
+
+
+class LocalEngine:
+    """Engine with one shard in this process."""
+
+    workers, bytes = 1, 0
+
+    def __init__(self, shard: Shard) -> None:
+        self.shard, self.layout = shard, shard.layout
+
+    def run(self, program: Program) -> list[Any]:
+        return join_results([self.shard.run(program)], self.layout.count)

@@ -371,7 +371,7 @@ class Completion(MatrixProblem):
         digest = getattr(self.observations, "digest", None)
         if digest is None:
             return super().fingerprint()
-        return hashlib.sha256(f"{self.observations.shape} {digest()}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.observations.shape} {self.loss!r} {digest()}".encode()).hexdigest()
 
     def _hash_operator(self, found: Any) -> None:
         entries = self.observations.host()

@@ -27,14 +27,14 @@ def test_what_was_interrupted_can_be_asked_for_again(monkeypatch):
 
 
 def test_sums_follow_one_tree_whoever_holds_the_blocks():
-    from lorank.distributed.program import TreeSum, share_out, tree_total
+    from lorank.distributed.program import TreeSum, assign_blocks, tree_total
 
     rng = np.random.default_rng(0)
     for count in (1, 2, 3, 5, 8, 13):
         terms = rng.standard_normal((count, 4)) * 10.0 ** rng.integers(-8, 8, (count, 1))
         expected = tree_total(list(terms))
         for sites in range(1, count + 1):
-            shares = share_out(count, sites)
+            shares = assign_blocks(count, sites)
             assert sorted(k for share in shares for k in share) == list(range(count))
             assert all(shares)
             together = TreeSum(count)
@@ -93,7 +93,7 @@ def spread():
     rng, observed = np.random.default_rng(4), two.observations
     rows = observed.times(two.y, rng.standard_normal((45, 3)))
     cols = observed.adjoint_times(two.y, rng.standard_normal((60, 3)))
-    return two, {"rows": (rows, rows.whole()), "cols": (cols, cols.whole()), "entries": (two.y, two.y.whole())}
+    return two, {"rows": (rows, rows.gather()), "cols": (cols, cols.gather()), "entries": (two.y, two.y.gather())}
 
 
 SIDES = pytest.mark.parametrize("side", ["rows", "cols", "entries"])
@@ -111,7 +111,7 @@ def test_parts_of_a_spread_array_are_those_of_its_twin(spread, side):
         wanted = twin[np.array(key, int) if key == [] else key] if isinstance(key, list) else twin[key]
         np.testing.assert_array_equal(np.asarray(a[key]), wanted, err_msg=str(key))
     flags = (a if twin.ndim == 1 else a[:, 0]) > 0
-    np.testing.assert_array_equal(a[flags], twin[flags.whole()])
+    np.testing.assert_array_equal(a[flags], twin[flags.gather()])
     for key in (len(twin), -len(twin) - 1, np.array([0, len(twin) + 3])):
         with pytest.raises(IndexError):
             a[key]
@@ -125,10 +125,10 @@ def test_entries_of_a_copy_are_set_as_in_its_twin(spread, side):
     for key in keys:
         one, two = a.copy(), twin.copy()
         one[key], two[key] = 7.0, 7.0
-        np.testing.assert_array_equal(one.whole(), two, err_msg=str(key))
+        np.testing.assert_array_equal(one.gather(), two, err_msg=str(key))
     with pytest.raises(IndexError):
         a.copy()[np.array([len(twin)])] = 0.0
-    np.testing.assert_array_equal(a.whole(), twin)
+    np.testing.assert_array_equal(a.gather(), twin)
 
 
 @SIDES
@@ -186,10 +186,10 @@ def test_a_product_with_a_matrix_of_as_many_rows():
 def test_percentiles_by_bins_that_close_in(spread, monkeypatch):
     from lorank.distributed import backend
 
-    monkeypatch.setattr(backend, "FEW", 5)  # more than one round of bins
+    monkeypatch.setattr(backend, "MAX_GATHERED", 5)  # more than one round of bins
     heavy = np.exp(6 * spread[0].y)  # nearly all of them in the first bin
     at = [0, 1, 25, 50, 90, 99.9, 100]
-    np.testing.assert_allclose(spread[0].backend.percentiles(heavy, at), np.percentile(heavy.whole(), at), rtol=1e-12)
+    np.testing.assert_allclose(spread[0].backend.percentiles(heavy, at), np.percentile(heavy.gather(), at), rtol=1e-12)
     alike = 0 * spread[0].y + 2.0
     assert spread[0].backend.median(alike) == 2.0
 
@@ -245,8 +245,8 @@ def test_squares_of_a_robust_gradient(loss):
 def test_weights_are_left_out_alike():
     one, two, _ = pair("partitions:3", weights=True)
     assert two.unweighted().observations.weights is None
-    np.testing.assert_allclose(two.unweighted().y.whole(), one.unweighted().y)
-    with pytest.raises(ValueError, match="as many weights"):
+    np.testing.assert_allclose(two.unweighted().y.gather(), one.unweighted().y)
+    with pytest.raises(ValueError, match="weights"):
         two.observations.with_weights(np.ones(3))
 
 
@@ -258,7 +258,7 @@ def test_nothing_can_be_held_back_of_one_entry_in_each_row():
 
 
 def test_arrays_of_the_driver_are_computed_with_there():
-    from lorank.distributed.arrays import Spread
+    from lorank.distributed.arrays import DistributedArray
 
     backend, rng = lr.backends.get_backend("partitions:3"), np.random.default_rng(1)
     a, b, k, stack = (
@@ -279,5 +279,5 @@ def test_arrays_of_the_driver_are_computed_with_there():
         (backend.block_solver(stack)(a), np.linalg.solve(stack, a[:, :, None])[:, :, 0]),
     ]
     for found, wanted in pairs:
-        assert not isinstance(found, Spread)
+        assert not isinstance(found, DistributedArray)
         np.testing.assert_allclose(found, wanted, rtol=1e-12)

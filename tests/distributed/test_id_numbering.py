@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lorank.distributed.id_numbering import Collector
+from lorank.distributed.id_numbering import IdCollector
 
 SPREADS = [
     (np.int8, -128, 127),
@@ -21,7 +21,7 @@ SPREADS += [(np.int64, -(2**62), 2**62), (np.uint64, 2**64 - 500, 2**64 - 1), (n
 def test_numbers_are_those_of_sorting(kind, low, high):
     rng = np.random.default_rng(0)
     pieces = [rng.integers(low, high, size, dtype=kind, endpoint=True) for size in (700, 1, 400)]
-    collector = Collector("rows")
+    collector = IdCollector("rows")
     for piece in pieces:
         collector.add(piece, "here")
     numbers, counts = collector.finish()

@@ -28,7 +28,7 @@ def test_two_devices_of_torch():
     one, two, truth = pair("partitions:4:torch:cpu+torch:cpu")
     engine = two.observations.graph.engine
     assert engine.workers == 2
-    assert len({id(site.backend.grams) for site in engine.sites}) == 2  # each thread has its own
+    assert len({id(shard.backend.grams) for shard in engine.shards}) == 2  # each thread has its own
     result = lr.solve(two, 3).numpy()
     assert truth.distance(result.X) < 1e-4 * truth.norm()
     assert engine.bytes > 0
@@ -46,8 +46,8 @@ def test_nothing_is_put_off_from_program_to_program():
     kinds = set()
 
     def look(problem, state, clock):
-        site = problem.observations.graph.engine.site
-        tall = [a for by_block in site._block.values() for a in by_block.values()] + list(site._shared.values())
+        shard = problem.observations.graph.engine.shard
+        tall = [a for by_block in shard.block_values.values() for a in by_block.values()] + list(shard.shared_values.values())
         kinds.update(type(a).__name__ for a in tall)
 
     for solver in ("rcg", lr.solvers.RCG(lr.metrics.Blocks())):
@@ -58,7 +58,7 @@ def test_nothing_is_put_off_from_program_to_program():
 
 def test_what_fails_in_one_place_ends_all():
     _, two, _ = pair("partitions:4:reference+reference")
-    two.observations.graph.engine.sites[1].holder.blocks[3] = None  # whose passes raise
+    two.observations.graph.engine.shards[1].store.blocks[3] = None  # whose passes raise
     with pytest.raises(AttributeError):
         lr.solve(two, 3)
 
@@ -85,7 +85,7 @@ def test_data_frames(kind):
         columns = {"user": [f"u{k:02d}" for k in rows[some]], "item": cols[some] + 5, "stars": values[some]}
         parts.append(pytest.importorskip("pandas").DataFrame(columns) if kind != "polars" else pl.DataFrame(columns))
     frames = Dask([*parts, parts[0][:0]]) if kind == "dask" else parts
-    problem = lr.distributed.from_frames(frames, "user", "item", "stars", dtype="float64", partitions=3)
+    problem = lr.distributed.from_frames(frames, "user", "item", "stars", dtype="float64", n_partitions=3)
     np.testing.assert_array_equal(problem.rows, rows)
     np.testing.assert_array_equal(problem.cols, cols)
     np.testing.assert_array_equal(np.asarray(problem.y), values)
