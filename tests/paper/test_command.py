@@ -32,7 +32,7 @@ def test_list():
     result = invoke("--list")
     assert result.exit_code == 0, result.output
     assert [line.split()[0] for line in result.stdout.splitlines()] == list(EXPERIMENTS)
-    assert "Completion: iterations and time against the size of the matrix" in result.stdout
+    assert "Completion: iterations and time against matrix size" in result.stdout
 
 
 def test_from_runs_to_the_page(tmp_path):

@@ -1,6 +1,6 @@
-"""The paper's experiments behind ``lorank reproduce``: what is run, the claims, their verdicts, the figures and the page.
+"""The paper's experiments for ``lorank reproduce``: definitions, claims and verdicts, figures, page.
 
-The engine that runs them is :mod:`lorank.experiments`. ``import lorank`` imports neither.
+:mod:`lorank.experiments` runs them. ``import lorank`` imports neither.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import importlib
 
 from ..experiments import Experiment
 
-# Where each is defined, in the order of the paper. Files are imported when asked for.
+# Module and class of each experiment, in the order of the paper; imported on demand.
 EXPERIMENTS = {
     "completion-size": "completion.CompletionSize",
     "completion-oversampling": "completion.CompletionOversampling",
@@ -24,7 +24,7 @@ EXPERIMENTS = {
 
 
 def load(name: str) -> Experiment:
-    """The experiment of that name."""
+    """The experiment of a name."""
     if name not in EXPERIMENTS:
         raise ValueError(f"unknown experiment {name!r}: choose from {', '.join(EXPERIMENTS)}, or all")
     module, defined = EXPERIMENTS[name].split(".")

@@ -1,7 +1,7 @@
-"""Completion: iterations and time against size, oversampling and noise (the paper's Figures 1 to 4).
+"""Matrix completion: iterations and time against size, oversampling and noise (the paper's Figures 1 to 4).
 
-Uniform [0, 1] factors; to a relative error of 1e-4, or with noise until a step changes X by less than 1e-5 of its norm. The
-paper's captions say "q = 5"; by its own definition that is 1/q = 5 observations for each degree of freedom.
+Factors are uniform on [0, 1]. Runs end at a relative error of 1e-4, with noise at a relative change of X below 1e-5. The
+paper's captions say "q = 5"; by its definition this is 1/q = 5 observations per degree of freedom.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from ..loop.stopping import RelativeChange, Rule
 from .methods import PROTOCOL, completion_methods
 
 MAX_ITER = 10_000
-SECONDS = 120.0  # at most, for one run
+SECONDS = 120.0  # time limit of a run
 NIHT_SECONDS = 60.0
 TUNING_SECONDS = {10: 10.0, 50: 20.0, 100: 30.0}  # by rank
-MORE_SEEDS = range(1000, 1004)  # some constant steps diverge on one problem in ten, which two seeds seldom show
-TRACED = {"tiny": 60, "quick": 4000, "paper": 10_000}  # the n whose first test is stored iteration by iteration
+MORE_SEEDS = range(1000, 1004)  # some constant steps diverge on one problem in ten, which two seeds rarely show
+TRACED = {"tiny": 60, "quick": 4000, "paper": 10_000}  # n whose first test is stored iteration by iteration
 
 
 def completion_params(n: int, rank: int, oversampling: float, noise: float | None = None) -> dict[str, float]:
-    """The parameters of a square completion problem as the tables hold them."""
+    """The parameters of a square completion problem in the tables."""
     params = {"n1": n, "n2": n, "rank": rank, "oversampling": float(oversampling)}
     params["m"] = min(round(oversampling * (2 * n - rank) * rank), n * n)
     return params if noise is None else params | {"noise": noise}
 
 
 class _Completion(Experiment):
-    """The paper's random problem: uniform factors, entries observed uniformly at random."""
+    """The paper's random problem: uniform factors and uniformly sampled entries."""
 
     protocol = PROTOCOL
     instances_kept = 10  # a few dozen megabytes each
@@ -43,7 +43,7 @@ class _Completion(Experiment):
         return Instance(problem, p["rank"], truth)
 
 
-# Rank, oversampling, n, tests, the n whose settings the paper's methods take and that of their relatives beside them.
+# Rank, oversampling, n, tests, and the n at which the settings of the paper's methods and of their variants are selected.
 PAPER = (
     *((10, 5, n, 5, n, n) for n in (10_000, 4000, 1000)),
     *((10, 5, n, 5, n, 10_000) for n in (20_000, 15_000, 8000)),
@@ -61,10 +61,10 @@ TINY = ((1, 5, 40), (1, 5, 60))
 
 
 class CompletionSize(_Completion):
-    """n up to 20 000 at rank 10, and as far as time allows at ranks 50 and 100."""
+    """n up to 20 000 at rank 10, up to 12 000 at rank 50 and 8 000 at rank 100."""
 
     name = "completion-size"
-    title = "Completion: iterations and time against the size of the matrix"
+    title = "Completion: iterations and time against matrix size"
 
     def points(self, scale: str) -> Sequence[Point]:
         if scale == "paper":
@@ -84,10 +84,10 @@ class CompletionSize(_Completion):
             for rank, oversampling, n in cases
         ]
 
-    def _paper(self, rank: int, oversampling: int, n: int, tests: int, tuned: int, beside: int) -> Point:
+    def _paper(self, rank: int, oversampling: int, n: int, tests: int, tuned: int, tuned_variants: int) -> Point:
         return Point(
             completion_params(n, rank, oversampling),
-            completion_methods("paper", NIHT_SECONDS, completion_params(beside, rank, oversampling)),
+            completion_methods("paper", NIHT_SECONDS, completion_params(tuned_variants, rank, oversampling)),
             seeds=range(tests),
             max_iter=MAX_ITER,
             max_seconds=SECONDS,
@@ -98,7 +98,7 @@ class CompletionSize(_Completion):
         )
 
 
-OVERSAMPLING = {  # n, rank, oversampling, tests, iterations and seconds at most, NIHT's seconds, seconds of a tuning run
+OVERSAMPLING = {  # n, rank, oversampling, tests, limits: iterations, seconds, seconds of NIHT, seconds of a tuning run
     "tiny": (50, 1, (5, 8), 2, 100, 20.0, 20.0, 20.0),
     "quick": (2000, 10, (3, 5, 9, 15), 2, 600, 5.0, 4.0, 1.0),
     "paper": (10_000, 10, tuple(range(3, 16)), 5, 6000, 60.0, 30.0, 10.0),
@@ -113,7 +113,7 @@ class CompletionOversampling(_Completion):
     title = "Completion: iterations and time against oversampling"
 
     def points(self, scale: str) -> Sequence[Point]:
-        """Settings are chosen at some of the points; the others, between them, take those of the nearest."""
+        """Settings are selected at some of the points; the others use those of the nearest one."""
         n, rank, oversampling, tests, max_iter, seconds, niht_seconds, tuning_seconds = OVERSAMPLING[scale]
         tuned = [k for k in oversampling if k in TUNED_OVERSAMPLING] if scale == "paper" else oversampling
 
@@ -132,13 +132,13 @@ class CompletionOversampling(_Completion):
                 tuned_at=None if k in tuned else completion_params(n, rank, nearest(k)),
                 traced=(0,) if k == oversampling[0] else (),
             )
-            for k in sorted(oversampling, key=lambda k: (k not in tuned, k))  # settings first, then those who borrow them
+            for k in sorted(oversampling, key=lambda k: (k not in tuned, k))  # points with tuning first
         ]
 
 
 CHANGE = 1e-5
 LEVELS = tuple(float(f"{level:.4g}") for level in np.logspace(-4, -1, 8))
-# n, rank, levels, those at which settings are chosen, tests, iterations and seconds at most, NIHT's seconds, of a tuning run
+# n, rank, levels, levels with tuning, tests, limits: iterations, seconds, seconds of NIHT, seconds of a tuning run
 NOISE = {
     "tiny": (60, 2, LEVELS[::7], LEVELS[::7], 2, 150, 20.0, 20.0, 20.0),
     "quick": (1000, 10, LEVELS[1::2], LEVELS[1::4], 2, 600, 5.0, 4.0, 1.0),
@@ -150,13 +150,13 @@ SLACK = 1.1  # errors within this factor count as the same
 class CompletionNoise(_Completion):
     """n = 10 000, rank 10, 1/q = 5, noise from 1e-4 to 1e-1, relative to the norm of the observed entries.
 
-    A short step may end a run far from the solution, so the setting with the fewest iterations is chosen among those whose
-    error is within a tenth of the best.
+    A short step may stop a run far from the solution, so the setting with the fewest iterations is selected among those whose
+    error is within 10 % of the best.
     """
 
     name = "completion-noise"
     title = "Completion: error, iterations and time against noise"
-    stop_slower_candidates = False  # a run that ends early may have ended too early
+    stop_slower_candidates = False  # a run with few iterations may have stopped too early
 
     def points(self, scale: str) -> Sequence[Point]:
         n, rank, levels, tuned, tests, max_iter, seconds, niht_seconds, tuning_seconds = NOISE[scale]
@@ -164,12 +164,12 @@ class CompletionNoise(_Completion):
         def nearest(level: float) -> float:
             return min(tuned, key=lambda other: abs(np.log(other / level)))
 
-        # The relatives' settings are chosen at one level of noise.
-        beside = completion_params(n, rank, 5, tuned[len(tuned) // 2])
+        # Settings of the variants are selected at one noise level.
+        middle = completion_params(n, rank, 5, tuned[len(tuned) // 2])
         points = [
             Point(
                 completion_params(n, rank, 5, level),
-                completion_methods(scale, niht_seconds, beside),
+                completion_methods(scale, niht_seconds, middle),
                 seeds=range(tests),
                 max_iter=max_iter,
                 max_seconds=seconds,
@@ -179,8 +179,8 @@ class CompletionNoise(_Completion):
             )
             for level in levels
         ]
-        # Settings first, then those who borrow them.
-        return sorted(points, key=lambda point: (point.tuned_at is not None, point.params != beside))
+        # Points with tuning first.
+        return sorted(points, key=lambda point: (point.tuned_at is not None, point.params != middle))
 
     def stop(self, point: Point, instance: Instance) -> Rule:
         return RelativeChange(CHANGE)

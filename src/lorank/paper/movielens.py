@@ -1,10 +1,10 @@
-"""Fitting error against iterations on MovieLens, and the error on held-out ratings beside it (the paper's Figure 5).
+"""MovieLens: fitting error and held-out error against iterations (the paper's Figure 5).
 
-Nine tenths of the ratings are fitted, drawn at random by the seed; the others are held out. All methods make the same number
-of iterations. ``residual`` is the fitting error ``|P(X_t) - y| / |y|`` as the paper defines it; its "10^-1.4" is in reach only
-of the square of that, which is what its figure seems to show. ``heldout_rmse`` is in stars, predictions cut to 1 .. 5.
+A random 90 % of the ratings are fitted, the others are held out. All methods make the same number of iterations. ``residual``
+is the fitting error ``|P(X_t) - y| / |y|`` as the paper defines it; only its square reaches the paper's level of 10^-1.4, and
+the paper's figure seems to show the square. ``heldout_rmse`` is in stars, with predictions clipped to 1 .. 5.
 
-The settings are chosen on another split, by the smallest fitting error after the last iteration.
+Settings are selected on another split, by the smallest fitting error after the last iteration.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from ..problems import Completion
 from .methods import PROTOCOL, completion_methods
 
 HELD_OUT = 0.1
-MADE_UP = "made up"
-SCALES = {"tiny": (MADE_UP, 10, (2,)), "quick": ("1m", 40, (5, 10)), "paper": ("1m", 200, (5, 10))}  # data, iterations, ranks
+SYNTHETIC = "synthetic"
+SCALES = {"tiny": (SYNTHETIC, 10, (2,)), "quick": ("1m", 40, (5, 10)), "paper": ("1m", 200, (5, 10))}  # data, iterations, ranks
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Ratings that no method sees."""
+    """Held-out ratings."""
 
     rows: np.ndarray
     cols: np.ndarray
     ratings: np.ndarray
 
     def rmse(self, X: FixedRank) -> float:
-        """Root mean squared error of X, cut to the scale of the ratings."""
+        """Root mean squared error of X, clipped to the scale of the ratings."""
         found = np.clip(X.entries(self.rows, self.cols), 1.0, 5.0)
         return float(np.sqrt(np.mean((found - self.ratings) ** 2)))
 
 
 @functools.cache
 def ratings(size: str) -> MovieLens:
-    """The ratings; made up for the tiny scale, which needs no data."""
-    if size != MADE_UP:
+    """The ratings; synthetic for the tiny scale, which needs no data."""
+    if size != SYNTHETIC:
         return load_movielens("1m")
     problem, _ = random_completion(80, 60, 3, oversampling=4, seed=0)
     stars = np.clip(np.round(1 + 4 * problem.y / problem.y.max()), 1, 5)
@@ -57,7 +57,7 @@ class MovieLensFit(Experiment):
     name = "movielens"
     title = "MovieLens: fitting error and held-out error against iterations"
     protocol = PROTOCOL
-    stop_slower_candidates = False  # every candidate makes all iterations: the smallest fitting error wins
+    stop_slower_candidates = False  # every candidate makes all iterations
 
     def missing(self, scale: str) -> str | None:
         try:

@@ -1,7 +1,7 @@
-"""Gaussian phase retrieval, real and complex: the residual against iterations and against time (the paper's Figure 8).
+"""Gaussian phase retrieval, real and complex: residual against iterations and time (the paper's Figure 8).
 
-The paper forms the gradient to get its row norms, which is why its PRGD, ahead in iterations, falls behind in time. The
-methods whose names end in "probes" estimate the norms from 16 random probes, batched with a product that is made anyway.
+The paper forms the gradient to compute its row norms, so that its PRGD needs few iterations but much time. The methods whose
+names end in "probes" estimate the norms from 16 random probes, batched with a product that is computed anyway.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ PROBES = 16
 
 @dataclass(frozen=True)
 class Probed:
-    """A solver on the problem whose row norms come from probes."""
+    """A solver on the problem with row norms from probes."""
 
     solver: Any
     probes: int = PROBES
 
 
 def probed(method: Method) -> Method:
-    """The method with row norms from probes."""
+    """A method with row norms from probes."""
     return replace(method, name=f"{method.name}-probes", grid=tuple(Probed(solver) for solver in method.grid))
 
 
@@ -38,7 +38,7 @@ METHODS = ("adaptive-prgd", "prgd", "prgd-relaxed", "adaptive-rgd", "rgd", "rgd-
 
 
 class PhaseReal(Experiment):
-    """n = 128, m = 6 n, until the residual is 1e-8."""
+    """n = 128, m = 6 n, to a relative residual of 1e-8."""
 
     name = "phase-real"
     title = "Phase retrieval, real: residual against iterations and time"
@@ -72,7 +72,7 @@ class PhaseReal(Experiment):
 
 
 class PhaseComplex(PhaseReal):
-    """The same with a complex signal and complex A."""
+    """The same experiment with a complex signal and complex A."""
 
     name = "phase-complex"
     title = "Phase retrieval, complex: residual against iterations and time"

@@ -1,13 +1,13 @@
 """Gaussian sensing: iterations and time against the oversampling 1/q, and success rates (the paper's Figures 6 and 7).
 
-At 150 x 150 a table of all measuring matrices takes half a gigabyte, and an iteration reads it twice: it is kept in single
-precision, which an error of 1e-4 does not notice, and settings are chosen on matrices of half the size and rank.
+At 150 x 150 the measurement matrices take half a gigabyte, and an iteration reads them twice. They are stored in single
+precision, which suffices for an error of 1e-4, and settings are selected on matrices of half the size and rank.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Any
 
 from ..datasets import random_sensing
 from ..experiments import Experiment, Instance, Method, Point
@@ -17,12 +17,12 @@ METHODS = (
     *("adaptive-prgd", "prgd", "prgd-relaxed", "adaptive-rgd", "rgd", "rgd-relaxed"),
     *("shampoo", "full-shampoo", "niht", "rcg"),
 )
-SECONDS = 240.0  # for one run at paper scale
-TESTS = {1.2: 2}  # where iterations are by the thousand; elsewhere five
+SECONDS = 240.0  # time limit of a run at paper scale
+TESTS = {1.2: 2}  # where runs need thousands of iterations; elsewhere five
 
 
 class _Sensing(Experiment):
-    """Gaussian measuring matrices; large ones in single precision."""
+    """Gaussian measurement matrices, large ones in single precision."""
 
     protocol = PROTOCOL
 
@@ -37,28 +37,26 @@ class SensingOversampling(_Sensing):
     """150 x 150, rank 10, 1/q from 1.2 to 2."""
 
     name = "sensing-oversampling"
-    title = "Sensing: iterations and time against the oversampling"
+    title = "Sensing: iterations and time against oversampling"
 
     def points(self, scale: str) -> Sequence[Point]:
         compared = methods(scale, *METHODS)
         if scale == "tiny":
-            return [self._point(12, 1, 3.0, (0, 1), 200, 5.0, compared)]
+            return [Point(_params(12, 1, 3.0), compared, seeds=(0, 1), max_iter=200, max_seconds=5.0)]
         if scale == "quick":
-            return [self._point(40, 3, ratio, (0, 1), 3000, 20.0, compared) for ratio in (1.2, 1.4, 1.6, 1.8, 2.0)]
+            ratios = (1.2, 1.4, 1.6, 1.8, 2.0)
+            return [Point(_params(40, 3, k), compared, seeds=(0, 1), max_iter=3000, max_seconds=20.0) for k in ratios]
         points = []
-        for oversampling in (2.0, 1.8, 1.6, 1.2, 1.4):
-            small = self._point(75, 5, oversampling, (), 3000, 60.0, compared)
-            seeds = range(TESTS.get(oversampling, 5))
-            large = self._point(150, 10, oversampling, seeds, 3000, SECONDS, compared)
-            points += [small, replace(large, tuned_at=small.params)]
+        for ratio in (2.0, 1.8, 1.6, 1.2, 1.4):
+            small = Point(_params(75, 5, ratio), compared, seeds=(), max_iter=3000, max_seconds=60.0)
+            limits: Any = {"max_iter": 3000, "max_seconds": SECONDS, "tuned_at": small.params}
+            points += [small, Point(_params(150, 10, ratio), compared, seeds=range(TESTS.get(ratio, 5)), **limits)]
         return points
 
-    def _point(
-        self, n: int, rank: int, oversampling: float, seeds: Sequence[int], most: int, cap: float, compared: Sequence[Method]
-    ) -> Point:
-        m = round(oversampling * (2 * n - rank) * rank)
-        params = {"n1": n, "n2": n, "rank": rank, "oversampling": oversampling, "m": m}
-        return Point(params, compared, seeds=seeds, max_iter=most, max_seconds=cap)
+
+def _params(n: int, rank: int, oversampling: float) -> dict[str, float]:
+    m = round(oversampling * (2 * n - rank) * rank)
+    return {"n1": n, "n2": n, "rank": rank, "oversampling": oversampling, "m": m}
 
 
 SUCCESS_METHODS = ("adaptive-rgd", "prgd", "adaptive-prgd", "rgd", "rgd-relaxed", "prgd-relaxed", "rcg")
@@ -68,8 +66,8 @@ TUNED_AT = {"n1": 50, "n2": 50, "rank": 4, "m": 600}
 class SensingSuccess(_Sensing):
     """50 x 50, ranks 2 to 12: success is a relative error of 1e-4 within 500 iterations.
 
-    Settings are chosen once, where recovery is neither sure nor hopeless. Below the degrees of freedom nothing can be recovered
-    for sure: there, two trials stand for ten.
+    Settings are selected once, at a point where recovery sometimes succeeds. With fewer measurements than degrees of freedom
+    recovery is impossible, so two trials replace ten.
     """
 
     name = "sensing-success"

@@ -1,11 +1,11 @@
 """Theorem 1: PRGD with the policy of its proof contracts the error by a factor of at most 0.995 in each step.
 
-Inside the premise: measurements whose restricted isometry constant is known, and is the largest that the theorem allows,
-``delta = 1 / (50 + 100 sqrt(r) kappa)``. By construction ``A* A = I + delta S`` with S symmetric, of eigenvalues 1 and -1 in
-random places of an orthonormal basis (that of the cosine transform): ``| |A Z|^2 - |Z|^2 | <= delta |Z|^2`` for all Z.
+Within the assumptions: measurements with the largest restricted isometry constant that the theorem admits, ``delta = 1 / (50
++ 100 sqrt(r) kappa)``. By construction ``A* A = I + delta S`` with S symmetric, with eigenvalues 1 and -1 in a random order
+in the basis of the cosine transform: ``| |A Z|^2 - |Z|^2 | <= delta |Z|^2`` for all Z.
 
-Beyond it: Gaussian measurements of variance 1/m. Their constant is at least 2.6, 1.6 and 1.1 with 5, 10 and 20 measurements for
-each degree of freedom (a matrix of rank 6 shows it), so the theorem says nothing about them.
+Outside the assumptions: Gaussian measurements of variance 1/m. Their constant is at least 2.6, 1.6 and 1.1 with 5, 10 and 20
+measurements per degree of freedom (shown by a matrix of rank 6), so the theorem does not apply.
 
 The start is one step of iterative hard thresholding from zero in both.
 """
@@ -32,7 +32,7 @@ INSIDE = ((2, 1.0), (2, 10.0), (5, 10.0))  # ranks and condition numbers
 
 
 def premise(rank: int, kappa: float) -> float:
-    """The largest restricted isometry constant that the theorem allows."""
+    """The largest restricted isometry constant that the theorem admits."""
     return 1 / (50 + 100 * math.sqrt(rank) * kappa)
 
 
@@ -53,10 +53,10 @@ def near_isometry(truth: FixedRank, delta: float, rng: np.random.Generator) -> S
 
 
 class Theorem(Experiment):
-    """60 x 60, ranks 2 and 5, down to an error of 1e-10."""
+    """60 x 60, ranks 2 and 5, to a relative error of 1e-10."""
 
     name = "theorem"
-    title = "Theorem 1: the contraction of each step"
+    title = "Theorem 1: contraction per step"
     protocol = PROTOCOL
     tol = 1e-10
 
