@@ -132,7 +132,7 @@ CALLS: dict[str, Call] = {
     "phase_distance": Call(lr.phase.phase_distance, {"x": SIGNAL, "truth": -SIGNAL}, {"x": "signal"}),
     "load": Call(lr.load, {"path": "no-such-file"}, {"path": "does not exist|cannot be read|abc"}),
     "dot_test": Call(lr.testing.dot_test, {"problem": PROBLEM, "rank": 1, "seed": 0, "rtol": 1.0}, {}),
-    "sample_pattern": Call(lr.datasets.sample_pattern, {"rng": RNG, "shape": (6, 5), "m": 3}, {"m": "cannot draw"}),
+    "sample_pattern": Call(lr.datasets.sample_pattern, {"rng": RNG, "shape": (6, 5), "m": 3}, {}),
     "random_completion": Call(
         lr.datasets.random_completion,
         {

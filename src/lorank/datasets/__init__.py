@@ -1,4 +1,4 @@
-"""Problems to try things on."""
+"""Synthetic problems with known solutions, sampling patterns, and the MovieLens ratings."""
 
 from .movielens import MovieLens, load_movielens
 from .sampling_patterns import uneven_pattern

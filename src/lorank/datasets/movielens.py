@@ -1,6 +1,6 @@
-"""The MovieLens ratings: read from a folder, or downloaded from their publisher.
+"""MovieLens ratings, read from a folder or downloaded from their publisher.
 
-They are free for research and may not be passed on (https://grouplens.org/datasets/movielens/), so lorank does not bring them.
+Their license does not permit redistribution (https://grouplens.org/datasets/movielens/), so lorank does not include them.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import numpy as np
 from ..common.checks import ParameterError
 
 Size = Literal["100k", "1m"]
-FOLDER = "LORANK_DATA"  # the environment variable that names a folder with the files
+FOLDER = "LORANK_DATA"  # environment variable: the folder with the files
 SOURCE = "https://files.grouplens.org/datasets/movielens/"
 
 
 @dataclass(frozen=True)
 class _Edition:
-    """One of the data sets: its archive, the file of ratings in it, what separates the columns, and the archive's checksum."""
+    """A data set: archive, file of ratings in it, separator of the columns, and checksum of the archive."""
 
     archive: str
     ratings: str
     separator: str
-    md5: str  # the publisher's; a copy in a folder may be packed differently
+    md5: str  # of the publisher's archive; not checked for files in a folder
 
 
 EDITIONS = {
@@ -76,14 +76,15 @@ class MovieLens:
 
 
 def load_movielens(size: Size = "1m") -> MovieLens:
-    """The MovieLens ratings, 100 000 or a million of them.
+    """Load the MovieLens ratings.
 
-    They are looked for in the folder that the environment variable ``LORANK_DATA`` names (``ml-1m.zip`` or ``ml-100k.zip``, or
-    either unpacked). Where it is not set they are downloaded, once, with pooch.
+    The files are read from the folder named by the environment variable ``LORANK_DATA`` (``ml-1m.zip`` or ``ml-100k.zip``, or
+    either unpacked). If it is not set, they are downloaded once with pooch and cached.
 
     Parameters
     ----------
     size : {"100k", "1m"}
+        100 000 or one million ratings; by default one million.
 
     Returns
     -------
@@ -92,14 +93,14 @@ def load_movielens(size: Size = "1m") -> MovieLens:
     Raises
     ------
     ValueError
-        Where there is no such size, or the files in the folder are not MovieLens's.
+        If the size is unknown, or a file is not a MovieLens file.
+    FileNotFoundError
+        If ``LORANK_DATA`` is set and the folder has no such file.
     ImportError
-        Where the data have to be downloaded and pooch is not installed.
+        If the data must be downloaded and pooch is not installed.
 
     Examples
     --------
-    Downloads the archive the first time:
-
     >>> import lorank as lr
     >>> data = lr.datasets.load_movielens("100k")  # doctest: +SKIP
     """
@@ -118,8 +119,8 @@ def _from_folder(folder: Path, edition: _Edition) -> bytes:
     archive = folder / edition.archive
     if not archive.is_file():
         raise FileNotFoundError(
-            f"{FOLDER} is {folder}, and there is no {edition.archive} in it: put it there (from {SOURCE}{edition.archive}), or "
-            f"unset {FOLDER} and it will be downloaded"
+            f"{folder} ({FOLDER}) has no file {edition.archive}: download it from {SOURCE}{edition.archive}, or unset {FOLDER} "
+            "for an automatic download"
         )
     return _from_archive(archive, edition)
 
@@ -129,7 +130,7 @@ def _from_archive(path: Path, edition: _Edition) -> bytes:
         with zipfile.ZipFile(path) as archive:
             return archive.read(edition.ratings)
     except (zipfile.BadZipFile, KeyError) as error:
-        raise ValueError(f"{path} is not the MovieLens archive, which holds {edition.ratings}: {error}") from None
+        raise ValueError(f"{path} is not the MovieLens archive with {edition.ratings}: {error}") from None
 
 
 def _download(edition: _Edition) -> Path:
@@ -145,22 +146,22 @@ def _download(edition: _Edition) -> Path:
                 SOURCE + edition.archive, known_hash=f"md5:{edition.md5}", fname=edition.archive, path=pooch.os_cache("lorank")
             )
         )
-    except Exception as error:  # whatever the network, or the libraries between it and us, may raise
+    except Exception as error:  # network libraries raise many types
         raise OSError(
-            f"could not download {SOURCE}{edition.archive} ({type(error).__name__}): get the file some other way and set "
-            f"{FOLDER} to the folder that holds it"
+            f"cannot download {SOURCE}{edition.archive} ({type(error).__name__}): get the file by other means and set {FOLDER} "
+            "to its folder"
         ) from error
 
 
 def _parse(content: bytes, edition: _Edition) -> MovieLens:
-    """Columns user, movie, rating, timestamp."""
+    """Parse the columns user, movie and rating."""
     text = content.decode("latin-1").replace(edition.separator, " ")
     try:
         table: Any = np.loadtxt(io.StringIO(text), dtype=np.int64, usecols=(0, 1, 2), ndmin=2)
     except ValueError as error:
-        raise ValueError(f"{edition.ratings} does not hold columns of whole numbers: {error}") from None
+        raise ValueError(f"{edition.ratings} does not contain columns of integers: {error}") from None
     if not len(table):
-        raise ValueError(f"{edition.ratings} holds no ratings")
+        raise ValueError(f"{edition.ratings} contains no ratings")
     users, rows = np.unique(table[:, 0], return_inverse=True)
     movies, cols = np.unique(table[:, 1], return_inverse=True)
     return MovieLens(rows, cols, table[:, 2].astype(np.float64), users, movies)

@@ -1,4 +1,4 @@
-"""Patterns as the world samples: a few rows and columns have most of the observations."""
+"""Uneven sampling patterns: few rows and columns have most of the observations."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ def uneven_pattern(
     powers: tuple[float, float] = (0.5, 0.7),
     least: int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """About ``m`` different index pairs, rows drawn with frequencies ``k^-powers[0]`` in random order, columns likewise.
+    """Draw about ``m`` distinct index pairs whose row and column frequencies follow power laws.
 
     Parameters
     ----------
     rng : Generator
     shape : (int, int)
     m : int
-        Pairs to draw; rows and columns that lack some to ``least`` get more, so the pattern is a little larger.
+        Number of pairs. Pairs added to reach ``least`` make the pattern slightly larger.
     powers : (float, float)
-        How steeply frequencies fall: 0 is uniform.
+        Exponents a of the frequencies ``k^-a`` of rows and of columns, in random order; 0 is uniform. By default 0.5 and 0.7.
     least : int
-        The fewest observations of a row or column.
+        Minimum number of observations of a row or column; by default 1.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def uneven_pattern(
     Raises
     ------
     ValueError
-        Where a parameter is out of its range, by name.
+        If more than half of the entries, or of a row or column, are requested.
 
     Examples
     --------
@@ -47,8 +47,8 @@ def uneven_pattern(
     n1, n2 = shape
     if not (0 <= m <= n1 * n2 // 2 and 0 <= least <= min(shape) // 2):
         raise ValueError(
-            f"cannot draw {m:,} entries, at least {least} a row and a column, unevenly from a {n1} x {n2} matrix: at most half "
-            "of them, and of a row's and a column's"
+            f"m = {m:,} or least = {least} is too large for a {n1} x {n2} matrix: m may be at most half of the entries, least "
+            "half of a row or column"
         )
     shares = [_shares(rng, n, power) for n, power in zip(shape, powers, strict=True)]
     keys = np.zeros(0, np.int64)

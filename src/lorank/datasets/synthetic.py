@@ -1,4 +1,4 @@
-"""Random problems as in the paper's experiments."""
+"""Random problems with known solutions, as in the paper's experiments."""
 
 from __future__ import annotations
 
@@ -28,22 +28,14 @@ from ..phase.problem import RowNorms
 from ..problems import Completion, Sensing
 from ..problems.input_checks import finite_array
 
-LARGEST = 10**9  # random numbers to draw at once
+MAX_DRAWS = 10**9  # random numbers of a problem
 Factors = Literal["uniform", "gaussian", "ill-scaled"]
 
 
-def _uniform(rng: np.random.Generator, n: int, r: int) -> np.ndarray:
-    return rng.random((n, r))
-
-
-def _gaussian(rng: np.random.Generator, n: int, r: int) -> np.ndarray:
-    return rng.standard_normal((n, r))
-
-
 FACTORS: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
-    "uniform": _uniform,
-    "gaussian": _gaussian,
-    "ill-scaled": _gaussian,
+    "uniform": lambda rng, n, r: rng.random((n, r)),
+    "gaussian": lambda rng, n, r: rng.standard_normal((n, r)),
+    "ill-scaled": lambda rng, n, r: rng.standard_normal((n, r)),
 }
 
 
@@ -60,25 +52,26 @@ def random_completion(
     seed: int = 0,
     backend: str | Backend | None = None,
 ) -> tuple[Completion, FixedRank]:
-    """A completion problem with a known solution ``X = left right^H``.
+    """Random matrix completion problem with known solution ``X = left right^H``.
 
     Parameters
     ----------
     n1, n2, rank : int
+        Shape and rank of X.
     oversampling : float
-        Observations for each degree of freedom, the paper's 1/q.
+        Observations per degree of freedom, the paper's 1/q; by default 5.
     factors : {"uniform", "gaussian", "ill-scaled"}
-        Entries of the factors: uniform in [0, 1] (the paper's), standard normal, or standard normal with the rows of the
-        left factor scaled by a lognormal.
+        Distribution of the factors: uniform on [0, 1] (the default, and the paper's), standard normal, or standard normal with
+        the rows of the left factor scaled by lognormal numbers.
     spread : float
-        The lognormal's sigma, for ``"ill-scaled"``.
+        Standard deviation of the logarithms of these numbers, for ``"ill-scaled"``; by default 0.5.
     noise : float
-        Relative noise: ``noise |P(X)|`` is the norm of what is added to the observed entries.
+        Norm of the added noise relative to the norm of the observed entries; by default 0.
     dtype : dtype
-        Complex types make both parts random.
+        For complex types real and imaginary parts are random.
     seed : int
     backend : str or backend, optional
-        Who computes: see :class:`~lorank.Completion`.
+        See :class:`~lorank.Completion`.
 
     Returns
     -------
@@ -88,7 +81,7 @@ def random_completion(
     Raises
     ------
     ValueError
-        Where a parameter is out of its range, by name.
+        If a parameter is out of its range.
 
     Examples
     --------
@@ -129,24 +122,25 @@ def random_sensing(
     seed: int = 0,
     backend: str | Backend | None = None,
 ) -> tuple[Sensing, FixedRank]:
-    """Gaussian measurements of a matrix with Gaussian factors.
+    """Random matrix sensing problem: Gaussian measurements of a matrix with Gaussian factors.
 
     Parameters
     ----------
     n1, n2, rank : int
+        Shape and rank of the matrix.
     m : int, optional
-        The number of measurements; by default ``oversampling`` (the paper's 1/q) for each degree of freedom.
+        Number of measurements; by default ``oversampling`` per degree of freedom.
+    oversampling : float
+        Measurements per degree of freedom, the paper's 1/q; by default 3.
     normalized : bool
-        Entries of the measuring matrices have variance 1/m, as the restricted isometry property asks, instead of 1, as in
-        the paper's experiments.
+        Variance of the measurement matrices: 1/m (True), for which they have the restricted isometry property, or 1 (False,
+        the default), as in the paper's experiments.
     noise : float
-        Relative: ``noise |A X|`` is the norm of what is added to the measurements.
+        Norm of the added noise relative to the norm of the measurements; by default 0.
     dtype : dtype
     seed : int
-    oversampling : float
-        Measurements for each degree of freedom, the paper's 1/q.
     backend : str or backend, optional
-        Who computes: see :class:`~lorank.Completion`.
+        See :class:`~lorank.Completion`.
 
     Returns
     -------
@@ -156,7 +150,7 @@ def random_sensing(
     Raises
     ------
     ValueError
-        Where a parameter is out of its range, by name.
+        If a parameter is out of its range.
 
     Examples
     --------
@@ -192,25 +186,25 @@ def random_phase(
     row_norms: RowNorms = "auto",
     backend: str | Backend | None = None,
 ) -> tuple[PhaseRetrieval, np.ndarray]:
-    """Intensities ``|A x|^2`` of a Gaussian signal behind a Gaussian A of unit variance.
+    """Random phase retrieval problem: intensities ``|A x|^2`` of a Gaussian signal, with a Gaussian A of unit variance.
 
     Parameters
     ----------
     n : int
-        The length of the signal.
+        Length of the signal.
     m : int, optional
-        The number of measurements; by default ``oversampling * n``.
+        Number of measurements; by default ``oversampling * n``.
+    oversampling : float
+        Measurements per entry of the signal; by default 6.
     noise : float
-        Relative; intensities that it would make negative are set to zero.
+        Norm of the added noise relative to the norm of the intensities, by default 0; negative intensities are set to zero.
     dtype : dtype
-        Complex types make A and x complex.
+        For complex types A and x are complex.
     seed : int
     row_norms
         See :class:`~lorank.PhaseRetrieval`.
-    oversampling : float
-        Measurements for each entry of the signal.
     backend : str or backend, optional
-        Who computes: see :class:`~lorank.Completion`.
+        See :class:`~lorank.Completion`.
 
     Returns
     -------
@@ -220,7 +214,7 @@ def random_phase(
     Raises
     ------
     ValueError
-        Where a parameter is out of its range, by name.
+        If a parameter is out of its range.
 
     Examples
     --------
@@ -251,23 +245,23 @@ def random_diffraction(
     row_norms: RowNorms = "auto",
     backend: str | Backend | None = None,
 ) -> tuple[PhaseRetrieval, np.ndarray]:
-    """Coded diffraction patterns of a signal or image behind random octanary masks.
+    """Phase retrieval problem of coded diffraction patterns with random octanary masks.
 
-    An entry of a mask is b1 b2 with b1 one of 1, -1, i, -i and b2 either sqrt(1/2), four times in five, or sqrt(3).
+    An entry of a mask is b1 b2 with b1 one of 1, -1, i, -i and b2 either sqrt(1/2), with probability 0.8, or sqrt(3).
 
     Parameters
     ----------
     signal : (n,) or (h, w) array, or the shape of one
         For a shape, a complex Gaussian signal is drawn.
     masks : int
-        How many patterns.
+        Number of masks; by default 8.
     noise : float
-        Relative; intensities that it would make negative are set to zero.
+        Norm of the added noise relative to the norm of the intensities, by default 0; negative intensities are set to zero.
     seed : int
     row_norms
         See :class:`~lorank.PhaseRetrieval`.
     backend : str or backend, optional
-        Who computes: see :class:`~lorank.Completion`.
+        See :class:`~lorank.Completion`.
 
     Returns
     -------
@@ -278,7 +272,7 @@ def random_diffraction(
     Raises
     ------
     ValueError
-        Where a parameter is out of its range, by name.
+        If a parameter is out of its range.
 
     Examples
     --------
@@ -293,13 +287,13 @@ def random_diffraction(
     if isinstance(signal, (int, np.integer, tuple)):
         shape = signal if isinstance(signal, tuple) else (int(signal),)
         if not shape or not all(whole(1).holds(n) for n in shape):
-            raise ParameterError("signal", f"must be an array, or the shape of one: got {shown(signal)}")
+            raise ParameterError("signal", f"must be an array or the shape of one: got {shown(signal)}")
         _check_size("masks and signal", masks * math.prod(shape))
         x = _normal(rng, shape, np.dtype(np.complex128))
     else:
         x = finite_array(signal, "signal")
         if not float(np.abs(x).max()) < 1e100:
-            raise ParameterError("signal", "holds entries beyond 1e100, whose intensities overflow: scale it")
+            raise ParameterError("signal", "has entries above 1e100, whose intensities overflow: scale it")
         x = x.astype(np.result_type(x, np.complex64))
         shape = x.shape
     _check_size("masks and signal", masks * math.prod(shape))
@@ -320,8 +314,8 @@ def _check_sizes(n1: Any, n2: Any, rank: Any) -> None:
 
 
 def _check_size(names: str, count: int) -> None:
-    if count > LARGEST:
-        raise ValueError(f"{names} ask for more than {LARGEST:,} random numbers: make a smaller problem")
+    if count > MAX_DRAWS:
+        raise ValueError(f"{names} require more than {MAX_DRAWS:,} random numbers: reduce them")
 
 
 def _check_draw(oversampling: Any, noise: Any, dtype: Any, seed: Any) -> None:
@@ -346,20 +340,21 @@ def _noisy(rng: np.random.Generator, y: np.ndarray, noise: float) -> np.ndarray:
 
 
 def _distinct(keys: np.ndarray) -> np.ndarray:
-    """Sorted, each once: what ``numpy.unique`` gives, which hashes first and takes 30 times as long for a million keys."""
+    """Sorted distinct keys. ``numpy.unique`` hashes and is 30 times slower for a million keys."""
     keys = np.sort(keys)
     return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
 
 
 def sample_pattern(rng: np.random.Generator, shape: tuple[int, int], m: int) -> tuple[np.ndarray, np.ndarray]:
-    """``m`` different index pairs, uniformly at random, without an array of all of them.
+    """Draw ``m`` distinct index pairs uniformly at random, without an array of all of them.
 
     Parameters
     ----------
     rng : numpy.random.Generator
     shape : (int, int)
+        Shape of the matrix.
     m : int
-        How many.
+        Number of pairs.
 
     Returns
     -------
@@ -369,7 +364,7 @@ def sample_pattern(rng: np.random.Generator, shape: tuple[int, int], m: int) -> 
     Raises
     ------
     ValueError
-        Where a parameter is out of its range, by name.
+        If a parameter is out of its range.
 
     Examples
     --------
@@ -385,9 +380,9 @@ def sample_pattern(rng: np.random.Generator, shape: tuple[int, int], m: int) -> 
     n1, n2 = map(int, shape)
     total = n1 * n2
     if total > 2**62:
-        raise ValueError(f"shape {n1} x {n2} has more entries than 64 bits can count")
+        raise ParameterError("shape", f"{n1} x {n2} has more entries than a 64-bit integer can index")
     if not 0 <= m <= total:
-        raise ValueError(f"cannot draw {m:,} different entries of a {n1} x {n2} matrix")
+        raise ParameterError("m", f"must be at most {total:,}, the number of entries of a {n1} x {n2} matrix: got {m:,}")
     if m > total // 3:
         keys = np.sort(rng.permutation(total)[:m])
     else:
