@@ -297,7 +297,7 @@ class Partitioned(Reference):
         if not isinstance(a, DistributedArray):
             return super().qr(a)
         kind = SHARED if a.side == COLS else BLOCK  # the kind of the node may be SUM
-        pair = a.graph.node(kind, "small_qr", a.node)
+        pair = a.graph.node(kind, "qr", a.node)
         q = DistributedArray(a.graph, a.graph.node(kind, "item", pair, 0), a.side, a.sizes, a.like)
         found = a.graph.fetch([("item", (pair, 1))])[0]
         if a.side == COLS:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import Backend, HostEntries
+from ..backends import Backend
 from ..backends.hold_out import held_out
 
 Operation = Callable[..., Any]
@@ -19,7 +19,7 @@ Operation = Callable[..., Any]
 
 @dataclass(frozen=True)
 class BlockContext:
-    """BlockContext an operation runs: who computes, and on which rows (all columns for shared values)."""
+    """Place of an operation: the backend, and the rows ``first .. last - 1`` of a block (all columns for shared values)."""
 
     backend: Backend
     first: int = 0
@@ -27,7 +27,6 @@ class BlockContext:
     n2: int = 0
 
 
-OPERATIONS: dict[str, Operation] = {}
 PASSES = frozenset(  # operations that read the observations
     [
         *("passed", "with_values", "with_weights", "rough", "line_sums", "products", "product"),
@@ -40,19 +39,49 @@ REBUILT = frozenset(  # operations whose results are not arrays: snapshots do no
 )
 
 
+# -- short operations; c is the context ------------------------------------------------------------------------------
+OPERATIONS: dict[str, Operation] = {
+    # arrays
+    "call": lambda c, function, *args: function(*args),
+    "constant": lambda c, a: c.backend.asarray(a),
+    "item": lambda c, a, k: a[k],
+    "host": lambda c, a: np.asarray(c.backend.to_numpy(a)),
+    "selected": lambda c, a, flags: np.asarray(c.backend.to_numpy(a[flags])),
+    "places": lambda c, flags: np.asarray(c.backend.to_numpy(c.backend.places(flags))) + c.first,
+    "squared": lambda c, a: c.backend.norm(a) ** 2,
+    "total": lambda c, a, axis: _small(c, a.sum() if axis is None else a.sum(axis)),
+    "extreme": lambda c, name, a: float(getattr(a, name)()) if len(a) else None,  # "min" or "max"; None for an empty block
+    "histogram": lambda c, a, edges: np.histogram(c.backend.to_numpy(a), edges)[0],
+    "concatenate": lambda c, *blocks: c.backend.concat(list(blocks)),
+    "qr": lambda c, a: c.backend.qr(a),
+    "block_solver": lambda c, stack: c.backend.block_solver(stack),
+    "solve_blocks": lambda c, solver, a: solver(c.backend.asarray(a)),
+    # observations
+    "size": lambda c, obs: int(obs.m),
+    "entries": lambda c, obs: obs.host(),
+    "observed": lambda c, obs, name: getattr(obs, name),  # "values" or "weights"
+    "with_values": lambda c, obs, values: obs.with_values(values),
+    "with_weights": lambda c, obs, weights: obs.with_weights(None if weights is None else c.backend.asarray(weights)),
+    "rough": lambda c, obs: obs.rough,
+    "counts": lambda c, obs, side: c.backend.copy(obs.counts(side)) if side else obs.counts(side),
+    "line_sums": lambda c, obs, l1, r1, l2, r2, p: np.array(obs.line_sums(((l1, r1), (l2, r2)), p)),
+    "products": lambda c, obs, p: obs.products(p),
+    "product": lambda c, pair, side, a: pair[side](c.backend.asarray(a)),
+    "kept_in_columns": lambda c, obs, taken: np.bincount(obs.host().indices, ~taken, c.n2),
+    "hold_out_columns": lambda c, obs, taken, kept: taken & (kept > 0)[obs.host().indices],  # not the last of a column
+}
+
+
 def operation(function: Operation) -> Operation:
     OPERATIONS[function.__name__] = function
     return function
 
 
-# -- arrays ----------------------------------------------------------------------------------------------------------
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(operator, name)
     for name in ("add", "sub", "mul", "truediv", "pow", "neg", "abs", "gt", "lt", "ge", "le", "eq", "ne", "and_", "or_")
 }
 FUNCTIONS |= {"invert": operator.invert, "getitem": operator.getitem, "matmul": operator.matmul, "mod": operator.mod}
-
-
 TORCH = {"equal": "eq", "not_equal": "ne", "power": "pow", "invert": "bitwise_not"}  # names that differ from those of NumPy
 
 
@@ -72,11 +101,6 @@ def apply(context: BlockContext, name: str, *args: Any) -> Any:
 
 
 @operation
-def call(context: BlockContext, function: Callable[..., Any], *args: Any) -> Any:
-    return function(*args)
-
-
-@operation
 def method(context: BlockContext, name: str, a: Any, *args: Any) -> Any:
     """A method or property of an array."""
     found = getattr(a, name)
@@ -88,21 +112,6 @@ def compute(context: BlockContext, name: str, *args: Any) -> Any:
     """A method of the backend. Lazy results are evaluated: kept from program to program, they would hold their operands."""
     found = getattr(context.backend, name)(*args)
     return context.backend.asarrays(found)[0] if name in ("product", "minus", "plus") else found
-
-
-@operation
-def constant(context: BlockContext, a: Any) -> Any:
-    return context.backend.asarray(a)
-
-
-@operation
-def item(context: BlockContext, a: Any, k: int) -> Any:
-    return a[k]
-
-
-@operation
-def concatenate(context: BlockContext, *blocks: Any) -> Any:
-    return context.backend.concat(list(blocks))
 
 
 @operation
@@ -122,58 +131,6 @@ def take(context: BlockContext, a: Any, index: np.ndarray) -> Any:
 
 
 @operation
-def host(context: BlockContext, a: Any) -> np.ndarray:
-    return np.asarray(context.backend.to_numpy(a))
-
-
-@operation
-def selected(context: BlockContext, a: Any, flags: Any) -> np.ndarray:
-    return np.asarray(context.backend.to_numpy(a[flags]))
-
-
-@operation
-def places(context: BlockContext, flags: Any) -> np.ndarray:
-    return np.asarray(context.backend.to_numpy(context.backend.places(flags))) + context.first
-
-
-@operation
-def squared(context: BlockContext, a: Any) -> float:
-    return context.backend.norm(a) ** 2
-
-
-@operation
-def total(context: BlockContext, a: Any, axis: int | None) -> Any:
-    return _small(context, a.sum() if axis is None else a.sum(axis))
-
-
-@operation
-def extreme(context: BlockContext, name: str, a: Any) -> float | None:
-    """The largest or smallest entry; None for an empty block."""
-    return float(getattr(a, name)()) if len(a) else None
-
-
-@operation
-def small_qr(context: BlockContext, a: Any) -> Any:
-    return context.backend.qr(a)
-
-
-@operation
-def block_solver(context: BlockContext, stack: Any) -> Any:
-    return context.backend.block_solver(stack)
-
-
-@operation
-def solve_blocks(context: BlockContext, solver: Any, a: Any) -> Any:
-    return solver(context.backend.asarray(a))
-
-
-@operation
-def histogram(context: BlockContext, a: Any, edges: np.ndarray) -> np.ndarray:
-    """Histogram: numbers in each bin."""
-    return np.histogram(context.backend.to_numpy(a), edges)[0]
-
-
-@operation
 def between(context: BlockContext, a: Any, low: float, high: float) -> np.ndarray:
     a = context.backend.to_numpy(a)
     return a[(a >= low) & (a <= high)]
@@ -185,55 +142,9 @@ def _small(context: BlockContext, a: Any) -> Any:
 
 # -- observations ----------------------------------------------------------------------------------------------------
 @operation
-def observed(context: BlockContext, obs: Any, name: str) -> Any:
-    """Values or weights of observations."""
-    return getattr(obs, name)
-
-
-@operation
-def with_values(context: BlockContext, obs: Any, values: Any) -> Any:
-    return obs.with_values(values)
-
-
-@operation
-def with_weights(context: BlockContext, obs: Any, weights: Any) -> Any:
-    return obs.with_weights(None if weights is None else context.backend.asarray(weights))
-
-
-@operation
-def rough(context: BlockContext, obs: Any) -> Any:
-    return obs.rough
-
-
-@operation
 def passed(context: BlockContext, name: str, obs: Any, *args: Any) -> Any:
     """A method of the observations, with arrays on the device of the backend."""
     return getattr(obs, name)(*[context.backend.asarray(a) if isinstance(a, np.ndarray) else a for a in args])
-
-
-@operation
-def counts(context: BlockContext, obs: Any, side: int) -> Any:
-    return context.backend.copy(obs.counts(side)) if side else obs.counts(side)
-
-
-@operation
-def line_sums(context: BlockContext, obs: Any, l1: Any, r1: Any, l2: Any, r2: Any, p: Any) -> np.ndarray:
-    return np.array(obs.line_sums(((l1, r1), (l2, r2)), p))
-
-
-@operation
-def products(context: BlockContext, obs: Any, p: Any) -> Any:
-    return obs.products(p)
-
-
-@operation
-def product(context: BlockContext, pair: Any, side: int, a: Any) -> Any:
-    return pair[side](context.backend.asarray(a))
-
-
-@operation
-def size(context: BlockContext, obs: Any) -> int:
-    return int(obs.m)
 
 
 @operation
@@ -248,17 +159,6 @@ def hold_out_rows(context: BlockContext, obs: Any, offset: int, seed: int, share
 
 
 @operation
-def kept_in_columns(context: BlockContext, obs: Any, taken: np.ndarray) -> np.ndarray:
-    return np.bincount(obs.host().indices, ~taken, context.n2)
-
-
-@operation
-def hold_out_columns(context: BlockContext, obs: Any, taken: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """The flags, except in columns that would keep none."""
-    return taken & (left > 0)[obs.host().indices]
-
-
-@operation
 def part(context: BlockContext, obs: Any, taken: np.ndarray, wanted: bool) -> Any:
     """The observations that are held out, or the others."""
     flags = taken if wanted else ~taken
@@ -269,11 +169,6 @@ def part(context: BlockContext, obs: Any, taken: np.ndarray, wanted: bool) -> An
         asarray(indptr), asarray(entries.indices[flags]), asarray(entries.values[flags]), context.n2
     )
     return found if entries.weights is None else found.with_weights(asarray(entries.weights[flags]))
-
-
-@operation
-def entries(context: BlockContext, obs: Any) -> HostEntries:
-    return obs.host()
 
 
 @operation
