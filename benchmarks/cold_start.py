@@ -82,9 +82,8 @@ def rmse(guess, stars):
 
 
 def run_lorank(pairs, stars, U, V, side, cold, rng):
-    """The estimator as it comes; lists by taste."""
+    """The estimator as it comes; lists by affinity."""
     import lorank as lr
-    from lorank.estimators.recommending import tasted
 
     out = cold[pairs[:, side]]
     begin = time.process_time()
@@ -92,9 +91,9 @@ def run_lorank(pairs, stars, U, V, side, cold, rng):
     seconds = time.process_time() - begin
     users, held = wanted(pairs, stars, side, cold)
     films = candidates(pairs, side, cold, len(V))
+    ranking = model.fit_ranking().state_.ranking
     if side:
-        taste = tasted(model)
-        lists = listed(taste.rows[users] @ taste.cols[films].T, films)
+        lists = listed(ranking.rows[users] @ ranking.cols[films].T, films)
     else:
         lists, _ = model.recommend(users, LISTED)
     plain = lr.MatrixCompletion(bounds=(1, 5), shape=(len(U), len(V))).fit(pairs[~out], stars[~out])

@@ -53,7 +53,7 @@ def asked_pairs() -> np.ndarray:
 def ask_ratings(model: Any, pairs: Any, rows: Any) -> dict[str, Any]:
     low, high = model.predict_interval(pairs, coverage=0.8)
     found = {"predict": model.predict(pairs), "low": low, "high": high, "known": model.known(pairs)}
-    for by in ("taste", "rating"):
+    for by in ("affinity", "rating"):
         items, predictions = model.recommend(rows, n=5, by=by)
         found |= {f"recommended by {by}": items, f"their predictions by {by}": predictions}
     return found
@@ -75,7 +75,7 @@ def ask_classes(model: Any) -> dict[str, Any]:
 
 
 def add_ratings(name: str, ask: Callable[[Any], dict[str, Any]] = ask_numbers, **options: Any) -> None:
-    FITS[f"completion_{name}"] = Fit(lambda: lr.MatrixCompletion(**options).fit(*ratings()), ask)
+    FITS[f"completion_{name}"] = Fit(lambda: lr.MatrixCompletion(ranking=True, **options).fit(*ratings()), ask)
 
 
 add_ratings("default", intervals=True)
@@ -91,14 +91,14 @@ add_ratings("ordinal", ask_classes, rank=2, loss="ordinal")
 
 
 def with_ids(**options: Any) -> Any:
-    model = lr.MatrixCompletion(intervals=True, rank=2, **options)
+    model = lr.MatrixCompletion(intervals=True, rank=2, ranking=True, **options)
     return model.fit(rating_frame()[["user", "item", "stars"]], rows="user", cols="item", values="stars")
 
 
 def with_features() -> Any:
     frame, users = rating_frame()[["user", "item", "stars"]], user_frame()
     warm = frame["user"] < "u50"
-    model = lr.MatrixCompletion(rank=2, regularization="learned", intervals=True)
+    model = lr.MatrixCompletion(rank=2, regularization="learned", intervals=True, ranking=True)
     return model.fit(frame[warm], rows="user", cols="item", values="stars", row_features=users)
 
 
@@ -106,7 +106,7 @@ def continued() -> Any:
     pairs, stars = ratings()
     first = pairs[:, 0] < 50
     model = lr.MatrixCompletion(rank=2, regularization="learned", intervals=True).fit(pairs[first], stars[first])
-    return model.partial_fit(pairs[~first], stars[~first])
+    return model.partial_fit(pairs[~first], stars[~first]).fit_ranking()
 
 
 FITS["completion_ids"] = Fit(with_ids, ask_ids)

@@ -54,7 +54,7 @@ BESIDE = {  # not to be imported by name, but met: as results, and as what funct
         "loop.result.RankTrial",
         "estimators.ratings_state.FoldIn",
         "estimators.implicit_recommendation.Recommendations",
-        "estimators.neighbours.Explanation",
+        "estimators.recommendation.Explanation",
     ],
     "What models, metrics, rules and backends of your own meet": [
         "problems.Gradient",

@@ -10,7 +10,7 @@ import pytest
 import lorank as lr
 from command_line import done, refused
 from lorank.cli import sources
-from lorank.estimators import implicit_partitioned
+from lorank.estimators import implicit_factorization
 
 pl = pytest.importorskip("polars")
 
@@ -41,11 +41,11 @@ def test_it_is_the_model_of_the_same_pairs_in_memory(place):
     twin = lr.ImplicitFactorization(rank=3).fit(table)
     model = lr.load(path / "m.lorank")
     np.testing.assert_array_equal(model.user_ids_, twin.user_ids_)
-    np.testing.assert_array_equal(model._counts, twin._counts)
+    np.testing.assert_array_equal(model.state_.training.counts, twin.state_.training.counts)
     np.testing.assert_allclose(
         model.user_factors_ @ model.item_factors_.T, twin.user_factors_ @ twin.item_factors_.T, atol=1e-4
     )
-    assert said["pairs"] == len(twin._counts)
+    assert said["pairs"] == len(twin.state_.training.counts)
     assert said["class"] == "ImplicitFactorization"
     assert said["passes"] > 0
 
@@ -65,10 +65,10 @@ def test_lists_for_everybody(place, tmp_path, monkeypatch, remembers):
     path, model = place[0], lr.load(place[0] / "m.lorank")
     file, options = path / "m.lorank", ()
     if not remembers:
-        monkeypatch.setattr(implicit_partitioned, "KEPT", 10)
+        monkeypatch.setattr(implicit_factorization, "MAX_STORED", 10)
         file, options = tmp_path / "big.lorank", ("--ratings", path / "parts")
         done("complete", "--implicit", path / "parts", "--rank", 3, "-o", file)
-        assert "too many to remember" in refused("recommend", file, "--all", "-o", tmp_path / "x.csv")
+        assert "in partitions" in refused("recommend", file, "--all", "-o", tmp_path / "x.csv")
         assert not (tmp_path / "x.csv").exists()
     monkeypatch.setattr(sources, "ROWS", 7)
     done("recommend", file, "--all", "-n", 4, "-o", tmp_path / "top.csv", *options)

@@ -106,9 +106,9 @@ def test_near_ids_among_many():
 
 
 def test_recommendations_say_their_order(place):
-    for by in ("taste", "rating"):
+    for by in ("affinity", "rating"):
         said = done("recommend", place / "m.lorank", "--row", "ben", "--order-by", by, "-n", 3).stdout
-        assert f"--order-by {'rating' if by == 'taste' else 'taste'}" in said
+        assert f"--order-by {'rating' if by == 'affinity' else 'affinity'}" in said
         assert json.loads(done("recommend", place / "m.lorank", "--row", "ben", "--order-by", by, "--json").stdout)["by"] == by
 
 
@@ -220,7 +220,7 @@ def test_ctrl_c_after_the_fit_keeps_the_model(place, tmp_path, monkeypatch, name
         ("lorank.io", "read_ratings", ("complete", "r.csv", "-o", "{out}")),
         ("lorank.factorization.variational", "advance", ("evaluate", "r.csv")),
         ("lorank.estimators.matrix_completion.MatrixCompletion", "predict", ("predict", "m.lorank", "r.csv", "-o", "{out}")),
-        ("lorank.estimators.recommending", "recommend", ("recommend", "m.lorank", "--all", "-o", "{out}")),
+        ("lorank.estimators.recommendation", "recommend", ("recommend", "m.lorank", "--all", "-o", "{out}")),
         ("lorank.tables.imputer.TableImputer", "transform", ("impute", "r.csv", "-o", "{out}")),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 
@@ -42,7 +43,7 @@ def test_many_files_are_one_model(place):
     pairs = pl.read_csv(place / "ratings.csv").select("user", "movie")
     np.testing.assert_array_equal(model.ids_["rows"], twin.ids_["rows"])
     np.testing.assert_array_equal(model.ids_["cols"], twin.ids_["cols"])
-    assert model.labels_ == twin.labels_
+    assert model.state_.labels == twin.state_.labels
     assert np.sqrt(np.mean((model.predict(pairs) - twin.predict(pairs)) ** 2)) < 0.3 * said["heldout"]["rmse"]
     assert model.bounds == twin.bounds
 
@@ -96,7 +97,7 @@ def test_recommendations_for_all_rows(place, tmp_path, monkeypatch, remembers):
     monkeypatch.setattr(cli_sources, "ROWS", 13)
     model = lr.load(place / "m.lorank")
     if not remembers:
-        model._memory = None
+        model.state_ = dataclasses.replace(model.state_, training=None)
         monkeypatch.setattr(model_files, "load_model", lambda path: model)
     more = () if remembers else ("--ratings", place / "parts")
     done("recommend", place / "m.lorank", "--all", "-o", tmp_path / "top.parquet", "-n", 4, "--order-by", "rating", *more)

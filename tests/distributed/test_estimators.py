@@ -52,7 +52,8 @@ def test_a_given_rank(tmp_path, weighted, options):
     np.testing.assert_allclose(two.model_.spread(*pairs.T), one.model_.spread(*pairs.T), rtol=1e-4)
     assert two.n_iter_ == one.n_iter_
     assert two.diagnosis_.observations == one.diagnosis_.observations
-    for a, b in zip((*two._seen, two._liked), (*one._seen, one._liked), strict=True):  # what recommendations begin from
+    patterns = ((*m.state_.training_pattern(), m.state_.training.liked) for m in (two, one))
+    for a, b in zip(*patterns, strict=True):  # the training data of the ranking model
         np.testing.assert_array_equal(a, b)
 
 
@@ -83,11 +84,9 @@ def test_a_rank_is_chosen_and_intervals_are_calibrated(tmp_path):
 
 
 def test_a_model_file_of_partitions_too_many_to_remember(tmp_path, monkeypatch):
-    from lorank.estimators import partitioned
-    from lorank.estimators import persistence as files
+    from lorank.estimators import fitting
 
-    for module in (files, partitioned):
-        monkeypatch.setattr(module, "KEPT", 10)
+    monkeypatch.setattr(fitting, "MAX_STORED", 10)
     pairs, values, _, _ = ratings()
     model = lr.MatrixCompletion(2, "learned").fit(folder(tmp_path, pairs, values))
     again = lr.load(model.save(tmp_path / "model.lorank"))

@@ -9,7 +9,7 @@ import lorank as lr
 from lorank.backends import get_backend
 from lorank.distributed import graph
 from lorank.distributed import memory_mapped as mapped
-from lorank.estimators import implicit_partitioned
+from lorank.estimators import implicit_factorization
 from lorank.factorization.implicit import ImplicitFactors, ImplicitSettings, half_sweep, ridge_penalties
 
 
@@ -93,7 +93,7 @@ def test_given_settings(folder, counted, confidence, dtype):
     assert two.n_iter_ == one.n_iter_
     np.testing.assert_array_equal(two.recommend([7]).items, one.recommend([7]).items)  # who took nothing gets nothing
     assert not (two.recommend(np.arange(80), 45, exclude_seen=False).items == 11).any()  # what nobody took
-    for a, b in zip((*two._seen, two._counts), (*one._seen, one._counts), strict=True):
+    for a, b in zip(two.state_.training[:3], one.state_.training[:3], strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -110,17 +110,16 @@ def test_settings_are_chosen_by_the_same_lists(folder):
 def test_few_users_choose_for_many(folder, monkeypatch):
     """Many pairs: those of some users come to the driver."""
     users, items, counts = taken()
-    monkeypatch.setattr(implicit_partitioned, "MANY", len(users) // 2)
-    asked, choose = [], implicit_partitioned.select_implicit
+    monkeypatch.setattr(implicit_factorization, "MANY", len(users) // 2)
+    asked, choose = [], implicit_factorization.select_implicit
     monkeypatch.setattr(
-        implicit_partitioned, "select_implicit", lambda data, *a, **k: asked.append(data) or choose(data, *a, **k)
+        implicit_factorization, "select_implicit", lambda data, *a, **k: asked.append(data) or choose(data, *a, **k)
     )
     model = lr.ImplicitFactorization(rank=3, max_iter=2).fit(opened(folder(users, items, counts)))
     (data,) = asked
     assert 0 < data.shape[0] < 80
     assert len(data.rows) < len(users)
-    kept = [np.flatnonzero(model._seen[0][:-1] != model._seen[0][1:])]  # each of theirs is somebody's whole row
-    lists = {tuple(model._seen[1][model._seen[0][u] : model._seen[0][u + 1]]) for u in kept[0]}
+    lists = {tuple(model.state_.training.of_user(u)[0]) for u in range(80)}
     assert {tuple(data.cols[data.rows == u]) for u in np.unique(data.rows)} <= lists
 
 
@@ -138,13 +137,13 @@ def test_the_same_bits_each_time_and_few_round_trips(folder):
 
 def test_too_many_to_remember(folder, monkeypatch, tmp_path):
     data = taken()
-    monkeypatch.setattr(implicit_partitioned, "KEPT", 10)
+    monkeypatch.setattr(implicit_factorization, "MAX_STORED", 10)
     model = lr.ImplicitFactorization(3, 0.02, zeros=0.1).fit(opened(folder(*data)))
     again = lr.load(model.save(tmp_path / "model"))
     for one in (model, again):
-        with pytest.raises(ValueError, match=r"too many to remember.*exclude_seen=False"):
+        with pytest.raises(ValueError, match=r"in partitions.*exclude_seen=False"):
             one.recommend([0])
-        with pytest.raises(ValueError, match="too many to remember"):
+        with pytest.raises(ValueError, match="in partitions"):
             one.partial_fit(np.array([[0, 1]]))
         assert one.recommend([0], 5, exclude_seen=False).items.shape == (1, 5)
         assert (one.recommend([7], 5, exclude_seen=False).items == -1).all()

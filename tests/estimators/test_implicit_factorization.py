@@ -100,7 +100,7 @@ def test_counts_are_confidence(taken):
     nothing = np.zeros(len(taken))
     nothing[:5] = 1
     few = lr.ImplicitFactorization(**OPTIONS).fit(taken, nothing)
-    assert len(few._counts) == 5
+    assert len(few.state_.training.counts) == 5
 
 
 def test_weights_are_factors_on_confidence(taken, tmp_path):
@@ -129,13 +129,13 @@ def test_weights_are_factors_on_confidence(taken, tmp_path):
     np.testing.assert_array_equal(again.explain(0, 1).contributions, logs.explain(0, 1).contributions)
     none = np.where(np.arange(len(taken)) < 10, 0.0, 1.0)
     without = lr.ImplicitFactorization(**OPTIONS).fit(taken, sample_weight=none)
-    assert len(without._counts) == len(taken) - 10
+    assert len(without.state_.training.counts) == len(taken) - 10
     halves = lr.ImplicitFactorization(**OPTIONS).fit(taken[::2], counts[::2], weights[::2])
     halves.partial_fit(taken[1::2], counts[1::2], weights[1::2])
-    np.testing.assert_array_equal(halves._factors, logs._factors)
+    np.testing.assert_array_equal(halves.state_.training.weights, logs.state_.training.weights)
     halves.partial_fit(taken[:1], [3])  # without a weight: 1
     first = weights[0] * counts[0]
-    assert halves._factors[0] == pytest.approx((first + 3) / (counts[0] + 3))
+    assert halves.state_.training.weights[0] == pytest.approx((first + 3) / (counts[0] + 3))
 
 
 @pytest.mark.parametrize("weights", [[1.0, -1.0], [math.nan, 1.0], [1.0], ["a", "b"], [0.0, 0.0]])
@@ -205,14 +205,14 @@ def test_files(model, taken, tmp_path):
         np.testing.assert_array_equal(again.recommend(user).scores, one.recommend(user).scores)
         assert again.explain(user, one.item_ids_[0]).score == one.explain(user, one.item_ids_[0]).score
         again.partial_fit([(user, one.item_ids_[1].item())])
-    from lorank.estimators.implicit_files import fill, to_archive
+    from lorank.estimators.persistence import read_implicit, write_implicit
     from lorank.io.archive import write_archive
 
-    meta, arrays = to_archive(model)
-    for name, bad in (("user_factors", np.zeros((2, 3))), ("seen.indices", arrays["seen.indices"] + 90)):
+    meta, arrays = write_implicit(model)
+    for name, bad in (("user_factors", np.zeros((2, 3))), ("training.indices", arrays["training.indices"] + 90)):
         with pytest.raises(ValueError, match="its "):
-            fill(lr.ImplicitFactorization(), meta, arrays | {name: bad})
-    head = {"class": "ImplicitFactorization", "parameters": {}}
+            read_implicit(meta, arrays | {name: bad})
+    head = {"class": "ImplicitFactorization"}
     write_archive(tmp_path / "bad.lorank", "model", head | meta, {k: a for k, a in arrays.items() if k != "item_ids"})
     with pytest.raises(ValueError, match="not complete"):
         lr.load(tmp_path / "bad.lorank")

@@ -15,7 +15,7 @@ STAGES = {
     "lorank.factorization.initialization": ["descend", "Staged"],
     "lorank.factorization.variational": ["advance"],
     "lorank.factorization.als": ["advance"],
-    "lorank.estimators.matrix_completion": ["select", "fit_factors"],
+    "lorank.estimators.fitting": ["select", "fit_factors"],
 }
 
 
@@ -54,7 +54,7 @@ def test_the_best_so_far_comes_back(data, module, name, at, options, monkeypatch
 
 
 def test_the_fit_is_kept_where_ctrl_c_comes_at_the_end(data, monkeypatch):
-    room, calls = importlib.import_module("lorank.estimators.matrix_completion"), []
+    room, calls = importlib.import_module("lorank.estimators.fitting"), []
     monkeypatch.setattr(room, "diagnose", interrupting(room.diagnose, 1, calls))
     model = lr.MatrixCompletion(rank=2, regularization="learned").fit(*data)
     monkeypatch.undo()

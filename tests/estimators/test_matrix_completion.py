@@ -188,13 +188,13 @@ def test_recommendations_are_the_largest_predictions(fitted, data):
     assert (left[0] == -1).sum() == (pairs[:, 0] == 0).sum()
     there = left[0][left[0] >= 0]
     np.testing.assert_allclose(predicted[0][: len(there)], fitted.predict(np.column_stack([np.zeros_like(there), there])))
-    with pytest.raises(ValueError, match="by must be one of 'taste', 'rating'"):
+    with pytest.raises(ValueError, match="by must be one of 'affinity', 'rating'"):
         fitted.recommend(0, by="price")
     with pytest.raises(ValueError, match="n must be"):
         fitted.recommend(0, n=0)
 
 
-def test_what_people_take_and_like_comes_first():
+def test_affinity_ranks_better_than_ratings_and_popularity():
     from lorank.evaluation import HeldOutItems, Popularity, compare, leave_some_out
 
     rng = np.random.default_rng(0)
@@ -204,7 +204,8 @@ def test_what_people_take_and_like_comes_first():
     values = np.clip(np.round(3 + rng.standard_normal(45)[cols] + 0.7 * rng.standard_normal(len(rows))), 1, 5)
     out = leave_some_out(rows, 0.2)
     pairs = np.column_stack([rows, cols])
-    model = lr.MatrixCompletion(rank=1, regularization="learned", shape=(121, 45)).fit(pairs[~out], values[~out])
+    options = {"rank": 1, "regularization": "learned", "shape": (121, 45), "ranking": True}
+    model = lr.MatrixCompletion(**options).fit(pairs[~out], values[~out])
     liked = out & (values >= np.median(values))
     held, counts = HeldOutItems.from_pairs(rows[liked], cols[liked], 120), np.bincount(cols[~out], minlength=45)
 
@@ -212,9 +213,9 @@ def test_what_people_take_and_like_comes_first():
         def recommend(self, users, n):
             return model.recommend(users, n, by="rating")
 
-    models = {"taste": model, "rating": ByRating(), "popularity": Popularity(rows[~out], cols[~out], 45)}
+    models = {"affinity": model, "rating": ByRating(), "popularity": Popularity(rows[~out], cols[~out], 45)}
     found = {name: scores[0].ndcg for name, scores in compare(models, held, counts, 120, n=5).items()}
-    assert found["taste"] > 1.3 * max(found["rating"], found["popularity"])
+    assert found["affinity"] > 1.3 * max(found["rating"], found["popularity"])
     popular = np.argsort(-np.bincount(cols[~out & (values >= np.median(values[~out]))], minlength=45), kind="stable")
     for stranger in (120, 5000):  # never observed, and beyond the matrix
         assert model.recommend(stranger, n=4)[0][0].tolist() == popular[:4].tolist()
@@ -270,7 +271,7 @@ def test_fit_warns_where_parts_cannot_be_related():
         ({"penalty": "l1"}, "penalty must be one of"),
         ({"solver": "sgd"}, "solver must be one of"),
         ({"solver": "variational", "regularization": 2.0}, "learns its regularization"),
-        ({"solver": "alternating", "regularization": "learned"}, "needs a strength"),
+        ({"solver": "alternating", "regularization": "learned"}, "solver=.alternating. needs"),
         ({"rank": 0, "biases": False}, "nothing to fit"),
         ({"bounds": (5, 1)}, "low < high"),
         ({"holdout": 1.5}, "holdout"),

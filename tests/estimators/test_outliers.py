@@ -100,18 +100,18 @@ def test_what_was_left_out_was_seen(tmp_path):
     pairs = np.argwhere(rng.random(X.shape) < 0.6)
     values = X[pairs[:, 0], pairs[:, 1]] + 0.1 * rng.standard_normal(len(pairs))
     values[::50] = 1000.0
-    model = lr.MatrixCompletion(rank=2, regularization="learned", loss="robust").fit(pairs, values)
+    model = lr.MatrixCompletion(rank=2, regularization="learned", loss="robust", ranking=True).fit(pairs, values)
     assert model.outliers_[::50].all()
     for one in (model, lr.load(model.save(tmp_path / "m.lorank"))):
         np.testing.assert_array_equal(one.outliers_, model.outliers_)
-        for by in ("taste", "rating"):
+        for by in ("affinity", "rating"):
             best, _ = one.recommend(np.arange(60), 30, by=by)
             assert all(j not in best[i] for i, j in pairs)
-        indptr, indices = one._seen
+        indptr, indices = one.state_.training_pattern()
         assert len(indices) == len(pairs)
         at = [indptr[i] + np.searchsorted(indices[indptr[i] : indptr[i + 1]], j) for i, j in pairs[::50]]
-        assert not one._liked[at].any()
-        assert one._liked.sum() > 0.4 * len(pairs)
+        assert not one.state_.training.liked[at].any()
+        assert one.state_.training.liked.sum() > 0.4 * len(pairs)
 
 
 def test_what_has_no_weight_says_nothing_of_the_rest():

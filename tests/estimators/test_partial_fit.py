@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 pytest.importorskip("sklearn")
 
 import lorank as lr
-from lorank.backends import HostEntries, get_backend
+from lorank.backends import get_backend
 from lorank.factorization.training_data import Growth, TrainingData
 from lorank.factorization.update import Update
 
@@ -64,7 +65,7 @@ def test_rows_are_solved_again_and_others_stay(data):
     old = model.model_
     more, new = np.array([[2, 0], [2, 5], [9, 5]]), np.array([1.0, 4.0, 2.0])
     grown = Growth(np.arange(120), np.arange(80), (120, 80))
-    memory = model._memory.with_more(*more.T, new, None, grown)
+    memory = model.state_.training.with_more(*more.T, new, None, grown)
     fitted, pending = Update(share=2.0)(old, memory, np.array([2, 9]), memory.pending, grown)  # no column is ever due
     others = np.setdiff1d(np.arange(120), [2, 9])
     np.testing.assert_array_equal(fitted.rows[others], old.rows[others])
@@ -96,7 +97,7 @@ def test_the_transposed_update_is_the_same():
     pairs = np.argwhere(S)
     values = rng.standard_normal(len(pairs))
     model = lr.MatrixCompletion(rank=2, regularization="learned").fit(pairs, values)
-    entries = model._memory.entries
+    entries = model.state_.training.entries
     update, other = Update(), get_backend("reference")
     some, fitted = np.array([1, 4]), model.model_.grown(np.arange(20), np.arange(12), (20, 12))
     update._solve(fitted, TrainingData(entries), some, True)
@@ -134,17 +135,16 @@ def test_ids_grow_in_their_order(data, tmp_path):
 def test_recommendations_know_what_is_new(data):
     pairs, values, later, before, _ = data
     stars = np.clip(np.round(values), 1, 5)
-    model = lr.MatrixCompletion(**OPTIONS).fit(pairs[before], stars[before])
-    model.recommend(0)
-    sets = model._taste.zeros, model._taste.regularization
+    model = lr.MatrixCompletion(**OPTIONS, ranking=True).fit(pairs[before], stars[before])
+    sets = model.state_.ranking.zeros, model.state_.ranking.regularization
     model.partial_fit(pairs[later], stars[later])
     lists, predicted = model.recommend([0, 119], n=80)
-    assert (model._taste.zeros, model._taste.regularization) == sets
+    assert (model.state_.ranking.zeros, model.state_.ranking.regularization) == sets
     for row, cols in zip((0, 119), lists, strict=True):
         seen = set(pairs[(later | before) & (pairs[:, 0] == row), 1].tolist())
         assert seen == set(range(80)) - set(cols.tolist())
     assert np.isfinite(predicted[1, 0])
-    assert len(model._taste.rows) == 120
+    assert len(model.state_.ranking.rows) == 120
     assert model.similar_items(79, n=3)[0].shape == (1, 3)
 
 
@@ -194,10 +194,7 @@ def test_what_is_refused(data):
         model.partial_fit(pairs[:1], [1.0], sample_weight=[1.0, 2.0])
     with pytest.raises(ValueError, match="not a Completion"):
         model.partial_fit(lr.Completion(pairs[:, 0], pairs[:, 1], values))
-    model._memory = TrainingData(HostEntries(*model._memory.entries[:2], values), complete=False)
-    with pytest.raises(ValueError, match="earlier version"):
-        model.partial_fit(pairs[:1], [1.0])
-    model._memory = None
+    model.state_ = dataclasses.replace(model.state_, training=None)
     with pytest.raises(ValueError, match="fitted to partitions"):
         model.partial_fit(pairs[:1], [1.0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import socket
 import threading
@@ -54,7 +55,8 @@ def rated():
     numbers, places = np.unique(2**60 + items, return_inverse=True)
     values = 3.0 + (items % 3) + 0.1 * (users % 4)
     model = lr.MatrixCompletion(rank=1, regularization="learned").fit(np.column_stack([codes, places]), values)
-    model.ids_, model.labels_ = {"rows": names, "cols": numbers}, {"row": "user", "col": "film", "value": "stars"}
+    labels = {"row": "user", "col": "film", "value": "stars"}
+    model.state_ = dataclasses.replace(model.state_, ids={"rows": names, "cols": numbers}, labels=labels)
     return model
 
 
@@ -89,11 +91,11 @@ def test_answers_are_those_of_the_model(client, taken):
     assert [one["id"] for one in new["items"]] == taken.recommend_for(["i2", "i4"], n=3).items[0].tolist()
     assert [one["id"] for one in new["for"]] == ["i2", "i4"]
     about = client.get("/api/model").json()
-    assert (about["users"], about["items"], about["observations"]) == (40, 24, len(taken._counts))
+    assert (about["users"], about["items"], about["observations"]) == (40, 24, len(taken.state_.training.counts))
 
 
 def test_answers_of_ratings(rating_client, rated):
-    for by in ("taste", "rating"):
+    for by in ("affinity", "rating"):
         found = rating_client.get("/api/recommend", params={"user": "u7", "n": 4, "by": by}).json()
         items, predicted = rated.recommend("u7", n=4, by=by)
         assert [one["id"] for one in found["items"]] == [str(i) for i in items[0]]  # text: beyond 2^53
@@ -148,7 +150,7 @@ def test_ids_of_a_side():
         ("/api/recommend?user=u1&n=1e3", 400, "n must be"),
         ("/api/recommend?user=u1&n=%D9%A3", 400, "n must be"),
         ("/api/recommend?user=u1&n=" + "9" * 4000, 400, "n must be"),
-        ("/api/recommend?user=u1&by=price", 400, "by must be taste"),
+        ("/api/recommend?user=u1&by=price", 400, "by must be affinity"),
         ("/api/recommend?user=u1&path=/etc/passwd", 400, "unknown parameter 'path'"),
         ("/api/recommend?" + "x" * 5000, 414, "at most"),
         ("/" + "x" * 5000, 414, "at most"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import typer
 
 LOSSES = ("squares", "robust", "huber", "absolute", "cauchy", "tukey", "logistic", "ordinal", "poisson")
-ORDERS, DUPLICATES = ("taste", "rating"), ("error", "mean", "last", "sum")
+ORDERS, DUPLICATES = ("affinity", "rating"), ("error", "mean", "last", "sum")
 
 
 def register(app: "typer.Typer") -> None:
@@ -151,7 +151,7 @@ def register(app: "typer.Typer") -> None:
         n: Annotated[int, option("-n", help="Length of the list.")] = 10,
         order: Annotated[
             str | None,
-            option("--order-by", words=ORDERS, help="taste: by the ranking model (default); rating: by predicted rating."),
+            option("--order-by", words=ORDERS, help="affinity: by the ranking model (default); rating: by predicted rating."),
         ] = None,
         include_seen: Annotated[bool, flag("--include-seen", help="Include columns that the row has observed.")] = False,
         ratings: Annotated[

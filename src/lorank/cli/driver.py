@@ -23,8 +23,8 @@ from .output import Output, format_table, print_columns, progress, table_writer
 from .sources import File, Partitions, Source, check_same_ids, counted_passes
 
 ORDERED = {
-    "taste": "ordered by the ranking model; --order-by rating orders by predicted rating",
-    "rating": "ordered by predicted rating; --order-by taste orders by the ranking model",
+    "affinity": "ordered by the ranking model; --order-by rating orders by predicted rating",
+    "rating": "ordered by predicted rating; --order-by affinity orders by the ranking model",
 }
 
 
@@ -131,20 +131,20 @@ def diagnose(source: Source, _estimator: Any, _output: Output, rank: int) -> Out
 
 def predict(source: File, estimator: RatingsEstimator, output: Output, interval: float | None) -> Outcome:
     """Predict at pairs of row and column, in blocks, and write a table."""
-    from ..estimators.frames import beside
+    from ..estimators.frames import unique_names
     from ..io.delimited_text import polars
 
     assert output.table is not None
     if interval is not None and not 0 < interval < 1:
         raise UsageError(f"--interval must lie between 0 and 1 (0.9 is 90 %), got {interval:g}")
     model, count, unknown = estimator.model, 0, 0
-    columns, batches = source.pairs(model.labels_ or {})
+    columns, batches = source.pairs(model.state_.labels or {})
     row, col = columns.row, columns.col
     names = zip(("rows", "cols"), (row, col), estimator.ids, strict=True)
     if all(as_known(model, side, np.array([name]))[0] in ids for side, name, ids in names):
         raise FileError(f"{source.label}: the first line, '{row},{col}', is a pair: add a line of names, such as user,item")
     print_columns(source.label, columns)
-    own = beside((row, col), ("prediction", "low", "high", "known"))
+    own = unique_names((row, col), ("prediction", "low", "high", "known"))
     with table_writer(output.table) as write, progress("predicting") as update:
         for rows, cols in batches:
             pairs = polars().DataFrame({"row": as_known(model, "rows", rows), "col": as_known(model, "cols", cols)})
@@ -163,7 +163,7 @@ def predict(source: File, estimator: RatingsEstimator, output: Output, interval:
 
 
 class RecommendOptions(NamedTuple):
-    """Length of the lists, their order (``"taste"`` or ``"rating"``), and whether observed columns are included."""
+    """Length of the lists, their order (``"affinity"`` or ``"rating"``), and whether observed columns are included."""
 
     n: int = 10
     order: str | None = None
@@ -182,7 +182,7 @@ def recommend(_source: Any, estimator: Estimator, _output: Output, row: str, opt
         raise ValueError(f"{row!r} is no {what} of the model{near_ids(row, known) or ': lorank inspect shows some ids'}")
     cols, scores = estimator.recommend(asked, options.n, options.include_seen, options.order)
     best = [(c, s) for c, s in zip(cols, scores, strict=True) if not np.isnan(s)]
-    order = options.order or "taste"
+    order = options.order or "affinity"
     summary: dict[str, Any] = {"row": row} | ({"by": order} if ratings else {})
     summary["recommendations"] = [{"col": c, estimator.score: s} for c, s in best]
     if not best:
@@ -201,7 +201,7 @@ def recommend_all(
     ``folder`` holds partitions with the observations, for models that do not hold theirs.
     """
     from ..distributed.folder import open_folder
-    from ..estimators.frames import beside
+    from ..estimators.frames import unique_names
 
     assert output.table is not None
     observed = None if folder is None else open_folder(folder)
@@ -209,7 +209,7 @@ def recommend_all(
     if observed is not None:
         check_same_ids(observed, (row_ids, col_ids))
     row, col = estimator.labels
-    place, score = beside((row, col), ("place", estimator.score))
+    place, score = unique_names((row, col), ("place", estimator.score))
     n, order, include_seen = options
     blocks = estimator.blocks(observed, include_seen)
     with progress("recommending") as update, table_writer(output.table) as write:

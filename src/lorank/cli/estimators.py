@@ -178,8 +178,7 @@ class RatingsEstimator(Estimator):
                 self._fit_with_features(data, features, weights)
             else:
                 self.model.fit(data.pairs, data.values, weights)
-        self.model.ids_ = self.model.ids_ or {"rows": data.row_ids, "cols": data.col_ids}  # predict takes the file's ids
-        self._set_labels(data.columns)
+        self._set_names(data.columns, self.model.ids_ or {"rows": data.row_ids, "cols": data.col_ids})
         return Fit(data)
 
     def _fit_partitions(self, source: Partitions) -> Fit:
@@ -194,12 +193,14 @@ class RatingsEstimator(Estimator):
         self.model = MatrixCompletion(*self._rank_and_regularization(), **bounds, random_state=seed, loss=loss, holdout=0.1)
         with counted_passes(problem, FITTING) as counter:
             self.model.fit(problem)
-        self._set_labels(columns)
+        self._set_names(columns, self.model.ids_)
         summary = counter.summary()
         return Fit(None, summary, [f"{counted(summary['partitions'], 'partition')}, {counter.text()}"])
 
-    def _set_labels(self, columns: Any) -> None:
-        self.model.labels_ = {"row": columns.row, "col": columns.col, "value": columns.value}
+    def _set_names(self, columns: Any, ids: dict[str, np.ndarray] | None) -> None:
+        """Let the model take and return the ids of the file."""
+        labels = {"row": columns.row, "col": columns.col, "value": columns.value}
+        self.model.state_ = replace(self.model.state_, ids=ids, labels=labels)
 
     def _read_features(self, data: Any) -> dict[str, Any]:
         from ..io.side_features import read_side_features
@@ -220,10 +221,13 @@ class RatingsEstimator(Estimator):
         self.model.fit(polars().DataFrame(columns), sample_weight=weights, rows=row, cols=col, values=value, **features)
 
     def prepare_ranking(self) -> None:
-        from ..estimators.recommending import tasted
+        self._ensure_ranking()
 
-        with progress("fitting the ranking model"):
-            tasted(self.model)
+    def _ensure_ranking(self) -> None:
+        """Fit the ranking model where the model has none: after Ctrl-C in ``complete``, and for models of partitions."""
+        if self.model.state_.ranking is None:
+            with progress("fitting the ranking model"):
+                self.model.fit_ranking()
 
     @property
     def ids(self) -> tuple[np.ndarray, np.ndarray]:
@@ -233,22 +237,27 @@ class RatingsEstimator(Estimator):
 
     @property
     def labels(self) -> tuple[str, str]:
-        labels = self.model.labels_ or {}
+        labels = self.model.state_.labels or {}
         return labels.get("row") or "row", labels.get("col") or "col"
 
     def recommend(self, row: np.ndarray, n: int, include_seen: bool, order: str | None) -> tuple[np.ndarray, np.ndarray]:
-        cols, scores = self.model.recommend(row, n, exclude_seen=not include_seen, by=order or "taste")
+        order = order or "affinity"
+        if order == "affinity":
+            self._ensure_ranking()
+        cols, scores = self.model.recommend(row, n, exclude_seen=not include_seen, by=order)
         return cols[0], scores[0]
 
     def recommend_block(
         self, first: int, last: int, n: int, pattern: Any, include_seen: bool, order: str | None
     ) -> tuple[np.ndarray, np.ndarray]:
         rows = np.arange(first, last)
-        order = order or ("taste" if self.model._seen is not None and pattern is None else "rating")
-        if pattern is None or order == "taste":
-            from ..estimators.recommending import recommend
+        order = order or ("affinity" if self.model.state_.training is not None and pattern is None else "rating")
+        if pattern is None or order == "affinity":
+            from ..estimators.recommendation import recommend
 
-            cols, scores = recommend(self.model, rows, n, not include_seen, order)
+            if order == "affinity":
+                self._ensure_ranking()
+            cols, scores = recommend(self.model.state_, rows, n, exclude_seen=not include_seen, by=order)
             return self.ids[1][np.maximum(cols, 0)], scores
         from ..backends import get_backend
         from ..backends.top_k import top_columns
@@ -257,7 +266,8 @@ class RatingsEstimator(Estimator):
         never = model.col_counts == 0
         cols, _ = top_columns(get_backend(), model.rows[rows], model.cols, n, seen=pattern, never=never)
         there, scores = cols >= 0, np.full(cols.shape, np.nan)
-        scores[there] = self.model._expected(model.predict(np.broadcast_to(rows[:, None], cols.shape)[there], cols[there]))
+        i = np.broadcast_to(rows[:, None], cols.shape)[there]
+        scores[there] = self.model.state_.expected(model.predict(i, cols[there]))
         return self.ids[1][np.maximum(cols, 0)], scores
 
 
@@ -324,18 +334,21 @@ class ImplicitEstimator(Estimator):
 
     def blocks(self, folder: Folder | None, include_seen: bool) -> Iterator[tuple[int, int, Any]]:
         """Ranges of users with their observed items, from partitions or from the model."""
-        from ..backends.top_k import rows_of
-
-        observed = None if include_seen or folder is not None else self.model._remembered()
+        state, stored = self.model.state_, not include_seen and folder is None
+        if stored:
+            state.require_training()
         for first, last, pattern in super().blocks(folder, include_seen):
-            yield first, last, pattern if observed is None else rows_of(observed[0], observed[1], np.arange(first, last))
+            yield first, last, state.seen(np.arange(first, last)) if stored else pattern
 
     def recommend_block(
         self, first: int, last: int, n: int, pattern: Any, include_seen: bool, order: str | None
     ) -> tuple[np.ndarray, np.ndarray]:
         check_order(order)
-        hide = self.model._totals[0][first:last] == 0
-        items, scores = self.model._best(self.model.user_factors_[first:last], n, pattern, hide=hide)
+        from ..backends import get_backend
+
+        state = self.model.state_
+        empty = state.user_counts[first:last] == 0
+        items, scores = state.best(get_backend(), state.user_factors[first:last], n, pattern, empty)
         return items, scores
 
 

@@ -81,7 +81,7 @@ def _rank_models(data: Any, out: np.ndarray, model: Any, positive: float | None,
     begin, kept = time.perf_counter(), ~out
     rows, cols, values = data.rows[kept], data.cols[kept], data.values[kept]
     with progress("fitting without the held-out values"):
-        model.set_params(shape=shape).fit(np.column_stack([rows, cols]), values)
+        model.set_params(shape=shape, ranking=True).fit(np.column_stack([rows, cols]), values)
     if model.status_ == "interrupted":
         raise KeyboardInterrupt
     means = ItemMean(rows, cols, values, shape[1])
@@ -92,7 +92,7 @@ def _rank_models(data: Any, out: np.ndarray, model: Any, positive: float | None,
         "item means": means,
     }
     truth, i, j = data.values[out], data.rows[out], data.cols[out]
-    guesses = {"MatrixCompletion": model._expected(model.model_.predict(i, j)), "item means": means.predict(j)}
+    guesses = {"MatrixCompletion": model.state_.expected(model.model_.predict(i, j)), "item means": means.predict(j)}
     errors = {name: float(np.sqrt(np.mean((guess - truth) ** 2))) for name, guess in guesses.items()}
     return _compare(models, (data.rows[wanted], data.cols[wanted]), cols, shape, n, threshold, errors, begin)
 
@@ -151,7 +151,7 @@ def read_interactions(
     source: File,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, tuple[int, int]]:
     """Users, items, counts and times of distinct pairs, as indices from 0; and the numbers of users and items."""
-    from ..estimators.interactions import merged
+    from ..estimators.inputs import merge_pairs
 
     data = source.read(with_values=source.names[2] is not None)
     print_columns(source.label, data.columns)
@@ -161,7 +161,7 @@ def read_interactions(
         times = times.astype(np.int64)  # microseconds, exact in float64 until the year 2255
     if (counts < 0).any():
         raise ValueError(f"the least count is {counts.min():g}: counts must be 0 or more")
-    found = merged(users, items, counts, np.arange(shape[0]), np.arange(shape[1]))
+    found = merge_pairs(users, items, counts, np.arange(shape[0]), np.arange(shape[1]))
     if not len(found.users):
         raise ValueError("there are no pairs with a positive count")
     if times is None:

@@ -69,7 +69,7 @@ def summarize_ratings(model: Any) -> dict[str, Any]:
         "sweeps": model.n_iter_,
         "loss": "squares" if model.loss_ is None else model.loss_.parameters(),
         "bounds": list(model.bounds) if model.bounds else None,
-        "intervals": bool(len(model.calibration_)),
+        "intervals": bool(len(model.state_.calibration)),
         "diagnosis": model.diagnosis_.to_dict(),
         "curve": [vars(c) for c in model.curve_],
     }
@@ -92,12 +92,12 @@ def inspect(path: Path, as_json: bool) -> None:
 
     model = load_model(path)
     if isinstance(model, MatrixCompletion):
-        summary = summarize_ratings(model) | {"some_rows": ids_of(model, "rows")[:5], "labels": model.labels_}
+        summary = summarize_ratings(model) | {"some_rows": ids_of(model, "rows")[:5], "labels": model.state_.labels}
     elif isinstance(model, ImplicitFactorization):
         summary = {
             "class": "ImplicitFactorization",
             "shape": [len(model.user_ids_), len(model.item_ids_)],
-            "pairs": len(model._counts),
+            "pairs": int(model.state_.user_counts.sum()),
             "rank": model.item_factors_.shape[1],
             "regularization": model.regularization_,
             "zeros": model.zeros_,

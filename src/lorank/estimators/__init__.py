@@ -1,4 +1,4 @@
-"""The scikit-learn face: :class:`MatrixCompletion` for index pairs, :class:`ImplicitFactorization` for what people took.
+"""scikit-learn estimators: :class:`MatrixCompletion` for ratings, :class:`ImplicitFactorization` for implicit feedback.
 
 scikit-learn is an extra, ``lorank[sklearn]``; importing :mod:`lorank` does not import this.
 """

@@ -1,29 +1,237 @@
-"""Rows and columns that are known by their features, with observations or without."""
+"""Rows and columns known by their features: encoding of features, and factors where observations are few or missing."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+import zlib
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
 
-from ..common.checks import ParameterError, counted
+from ..common.checks import ParameterError, counted, shown
 from ..factorization import Settings
 from ..factorization.feature_priors import Features
 from ..factorization.ranking_model import RankingModel
-from .entries import Entries
-from .features import SideTable, read_features
-from .frames import is_frame
+from ..factorization.training_data import Growth
+from .frames import as_ids, column, column_names, is_frame, known_positions, union_ids
+from .inputs import Entries
 
 if TYPE_CHECKING:
-    from .matrix_completion import MatrixCompletion
+    from .ratings_state import RatingsState
 
 SIDES = (("row", "rows"), ("col", "cols"))
+TEXT_BUCKETS = 256  # hash buckets for the words of a text column
+MAX_INTEGER_LEVELS = 32  # integer columns with at most this many levels are encoded as categories, too
+MAX_FEATURES = 4096  # encoded features in all: their Gram matrix is in memory
+WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Encoder of features as numbers, fitted to a table and applied to tables with the same columns.
+
+    Attributes
+    ----------
+    columns : list of dict
+        For each column its ``name`` (None where features are an array) and its ``kind``: ``"number"`` with ``mean`` and
+        ``scale``, ``"category"`` with ``levels``, or ``"text"``. Serializable as JSON.
+    """
+
+    columns: list[dict[str, Any]]
+
+    @property
+    def width(self) -> int:
+        return sum(_width(one) for one in self.columns)
+
+    @classmethod
+    def fit(cls, table: Any, names: list[Any] | None, side: str) -> Encoder:
+        """Fit to a data frame, with its columns by name, or to an (n, d) array or sparse matrix of numbers."""
+        specs: list[dict[str, Any]] = []
+        for k in range(table.shape[1]) if names is None else range(len(names)):
+            specs += _fit_column(table, k, None if names is None else names[k], side)
+        found = cls(specs)
+        if found.width > MAX_FEATURES:
+            raise ValueError(
+                f"{side}_features become {found.width:,} numbers, more than {MAX_FEATURES:,}: drop or hash some columns"
+            )
+        return found
+
+    def encode(self, table: Any, side: str) -> scipy.sparse.csr_array:
+        """Features as an (n, width) sparse array; unknown categories are zeros."""
+        frame = is_frame(table)
+        have = set(column_names(table)) if frame else set()
+        if frame == (self.columns[0]["name"] is None):
+            raise ValueError(f"{side}_features were {'an array' if frame else 'a data frame'} in fit, and are not now")
+        had = max(spec["at"] for spec in self.columns) + 1
+        if not frame and table.shape[1] != had:
+            raise ValueError(
+                f"{side}_features had {counted(had, 'column')} in fit, identified by position, and have "
+                f"{table.shape[1]:,} now: pass the same ones in the same order"
+            )
+        blocks = []
+        for k, spec in enumerate(self.columns):
+            if frame and spec["name"] not in have:
+                raise ValueError(f"{side}_features have no column {spec['name']!r}, which the fit had")
+            blocks.append(_encode_column(_cells(table, spec["at"] if not frame else k, spec["name"]), spec, side))
+        return scipy.sparse.csr_array(scipy.sparse.hstack(blocks)) if blocks else scipy.sparse.csr_array((table.shape[0], 0))
+
+
+@dataclass(frozen=True)
+class SideTable:
+    """Encoded features of all rows (columns) of a model.
+
+    Attributes
+    ----------
+    encoder : Encoder
+    numbers : (n, d) sparse array
+    """
+
+    encoder: Encoder
+    numbers: scipy.sparse.csr_array
+
+
+def read_features(
+    table: Any, side: str, ids: np.ndarray | None, label: Any, seen: int, encoder: Encoder | None = None
+) -> tuple[scipy.sparse.csr_array, Encoder, np.ndarray | None]:
+    """Encoded features in the order of the model's rows (columns), their encoder, and the ids of all rows with features.
+
+    Parameters
+    ----------
+    table : data frame, (n, d) array or sparse matrix
+        With ids, a data frame that has them in the column ``label``. Without, one line for each row, in order.
+    side : {"row", "col"}
+    ids : array or None
+        Ids of the observations.
+    label : str or None
+        Name of the column with ids.
+    seen : int
+        Number of rows of the observations, where there are no ids.
+    encoder : Encoder, optional
+        The encoder of the fit; by default one is fitted to the table.
+    """
+    what = f"{side}_features"
+    if not is_frame(table):
+        table = table.tocsc() if hasattr(table, "tocoo") else _numbers(table, what)
+        if ids is not None:
+            raise ValueError(f"{what} must be a data frame with the ids of its lines: the observations have ids")
+    names = None
+    if is_frame(table):
+        names = column_names(table)
+        if ids is not None:
+            label = names[0] if label is None else label
+            if label not in names:
+                raise ValueError(
+                    f"{what} have no column {label!r} with ids, as the observations have: their columns are {names}"
+                )
+            names = [name for name in names if name != label]
+        if not names:
+            raise ValueError(f"{what} have no column except the ids")
+    elif table.ndim != 2 or not table.shape[1]:
+        raise ValueError(f"{what} must have one line for each {side} and at least one column, got shape {table.shape}")
+    encoder = encoder or Encoder.fit(table, names, side)
+    numbers = encoder.encode(table, side)
+    if ids is None:
+        if numbers.shape[0] < seen:
+            raise ValueError(
+                f"{what} have {counted(numbers.shape[0], 'line')}, and observations reach {side} {seen - 1:,}: each needs one"
+            )
+        return numbers, encoder, None
+    own = as_ids(column(table, label), side)
+    order = np.argsort(own, kind="stable")
+    twice = np.flatnonzero(own[order][1:] == own[order][:-1])
+    if len(twice):
+        raise ValueError(f"{what} have more than one line for {own[order][twice[0]].item()!r}")
+    missing = np.setdiff1d(ids, own) if (ids.dtype.kind in "iu") == (own.dtype.kind in "iu") else ids
+    if len(missing):
+        more = f" and {counted(len(missing) - 1, 'other')}" if len(missing) > 1 else ""
+        raise ValueError(f"{what} have no line for {side} {missing[0].item()!r}{more}: add their features, or leave them out")
+    together = union_ids(ids, own, side)
+    at = order[known_positions(together, own[order], side)]
+    return numbers[at], encoder, together
+
+
+def _numbers(a: Any, what: str) -> np.ndarray:
+    found = np.asarray(a)
+    if found.dtype.kind not in "biuf":
+        raise ValueError(f"{what} must be numbers, or a data frame: got {shown(a)}")
+    return found.astype(float)
+
+
+def _cells(table: Any, k: int, name: Any) -> Any:
+    if is_frame(table):
+        return column(table, name)
+    return table[:, [k]].toarray()[:, 0] if hasattr(table, "tocoo") else table[:, k]
+
+
+def _fit_column(table: Any, k: int, name: Any, side: str) -> list[dict[str, Any]]:
+    """Encoding of one column: number, category, both, or text."""
+    cells = _cells(table.tocsc() if hasattr(table, "tocoo") else table, k, name)
+    head = {"name": name if name is None or isinstance(name, int) else str(name), "at": k}
+    kind = getattr(getattr(table[name], "dtype", None), "name", "") if is_frame(table) else ""
+    if cells.dtype.kind in "iuf" and kind != "category":
+        a = cells.astype(float)
+        bad = np.flatnonzero(np.isinf(a))
+        if len(bad):
+            raise ValueError(f"{side}_features, column {name if name is not None else k}: infinite in line {bad[0]}")
+        there = a[~np.isnan(a)]
+        scale = float(there.std()) if len(there) else 0.0
+        found = [head | {"kind": "number", "mean": float(there.mean()) if len(there) else 0.0, "scale": scale or 1.0}]
+        levels = np.unique(there)
+        if 2 < len(levels) <= MAX_INTEGER_LEVELS and (levels == np.floor(levels)).all():
+            found.append(head | {"kind": "category", "levels": [str(int(x)) for x in levels]})
+        return found
+    words = [_text(x) for x in cells.tolist()]
+    if all(x is None or WORD.fullmatch(x) for x in words):
+        kinds = sorted({x for x in words if x is not None})
+        if len(kinds) <= TEXT_BUCKETS:
+            return [head | {"kind": "category", "levels": kinds}]
+    return [head | {"kind": "text"}]
+
+
+def _width(spec: dict[str, Any]) -> int:
+    return 1 if spec["kind"] == "number" else TEXT_BUCKETS if spec["kind"] == "text" else len(spec["levels"])
+
+
+def _encode_column(cells: np.ndarray, spec: dict[str, Any], side: str) -> scipy.sparse.csr_array:
+    n = len(cells)
+    if spec["kind"] == "number":
+        try:
+            a = (cells.astype(float) - spec["mean"]) / spec["scale"]
+        except (TypeError, ValueError):
+            raise ValueError(f"{side}_features, column {spec['name']!r}: not all numbers, as they were in fit") from None
+        bad = np.flatnonzero(np.isinf(a))
+        if len(bad):
+            name = spec["at"] if spec["name"] is None else spec["name"]
+            raise ValueError(f"{side}_features, column {name}: infinite in line {bad[0]}")
+        return scipy.sparse.csr_array(np.where(np.isnan(a), 0.0, a)[:, None])  # missing cells get the mean
+    words = [_text(x) for x in cells.tolist()]
+    rows, cols = [], []
+    if spec["kind"] == "category":
+        position = {level: k for k, level in enumerate(spec["levels"])}
+        for i, x in enumerate(words):
+            if x in position:
+                rows.append(i)
+                cols.append(position[x])
+    else:
+        for i, x in enumerate(words):
+            for bucket in {zlib.crc32(word.lower().encode()) % TEXT_BUCKETS for word in WORD.findall(x or "")}:
+                rows.append(i)
+                cols.append(bucket)
+    return scipy.sparse.csr_array((np.ones(len(rows)), (rows, cols)), (n, _width(spec)))
+
+
+def _text(x: Any) -> str | None:
+    """A cell as text; None where it is missing."""
+    if x is None or (isinstance(x, float) and np.isnan(x)):
+        return None
+    return (str(int(x)) if isinstance(x, float) and x == np.floor(x) else str(x)).strip() or None
 
 
 def with_features(entries: Entries, row_features: Any, col_features: Any) -> tuple[Entries, dict[str, SideTable]]:
-    """The observations among all rows and columns that have features, and these."""
+    """The observations indexed among all rows and columns that have features, and the features."""
     sides: dict[str, SideTable] = {}
     for (side, plural), table in zip(SIDES, (row_features, col_features), strict=True):
         if table is None:
@@ -36,15 +244,15 @@ def with_features(entries: Entries, row_features: Any, col_features: Any) -> tup
         shape[side == "col"] = numbers.shape[0]
         entries = replace(entries, shape=(shape[0], shape[1]))
         if together is not None and ids is not None and entries.ids is not None:
-            place = np.searchsorted(together, ids)
-            entries = replace(entries, ids=entries.ids | {plural: together}, **{plural: place[index]})
+            position = np.searchsorted(together, ids)
+            entries = replace(entries, ids=entries.ids | {plural: together}, **{plural: position[index]})
     return entries, sides
 
 
-def featured(settings: Settings, sides: dict[str, SideTable], shape: tuple[int, int]) -> Settings:
-    """The settings of a fit with features; a ValueError where they cannot be used."""
+def feature_settings(settings: Settings, sides: dict[str, SideTable], shape: tuple[int, int]) -> Settings:
+    """Settings of a fit with features; a ValueError where features cannot be used."""
     if settings.nonnegative:
-        raise ValueError("features foretell factors of either sign: leave out nonnegative=True, or the features")
+        raise ValueError("features predict factors of either sign: leave out nonnegative=True, or the features")
     if settings.regularization is not None:
         raise ValueError("features are the means of learned priors: leave regularization at 'auto' or 'learned'")
     if settings.device is not None:
@@ -59,76 +267,101 @@ def featured(settings: Settings, sides: dict[str, SideTable], shape: tuple[int, 
     return replace(settings, row_features=found.get("row_features"), col_features=found.get("col_features"))
 
 
-def foreseen(model: MatrixCompletion, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
-    """Whether each pair's row and column were observed, or are known by their features."""
-    known = np.ones(len(rows), bool)
-    for (side, _), index, counts in zip(SIDES, (rows, cols), (model.model_.row_counts, model.model_.col_counts), strict=True):
-        inside = index < len(counts)
-        known &= inside if side in model._sides else inside & (counts[np.where(inside, index, 0)] > 0)
-    return known
-
-
-def told_by(model: MatrixCompletion, features: Any) -> np.ndarray:
-    """What the features of one new row add to the mean of its prior, (k,)."""
-    if "row" not in model._sides or model.model_.row_coefficients is None:
+def prior_shift(state: RatingsState, features: Any) -> np.ndarray:
+    """Shift of the prior mean of a new row by its features, (k,)."""
+    if "row" not in state.features or state.model.row_coefficients is None:
         raise ValueError("the model was fitted without row_features: leave features out, or fit again with row_features")
     if isinstance(features, dict):
-        features = OneLine(features)
+        features = _Record(features)
     elif hasattr(features, "tocoo"):
-        features = features.tocsr()  # not every format has columns to take
+        features = features.tocsr()
     elif not is_frame(features):
         features = np.atleast_2d(np.asarray(features))
     if features.shape[0] != 1:
         raise ParameterError("features", f"must be those of one row, got {counted(features.shape[0], 'line')}")
-    return affine(model._sides["row"].encoder.encode(features, "row"), model.model_.row_coefficients)[0]
+    return affine(state.features["row"].encoder.encode(features, "row"), state.model.row_coefficients)[0]
 
 
-class OneLine:
-    """A dict as a data frame of one line, as far as an encoder looks at one."""
+class _Record:
+    """A dict as a data frame with one row."""
 
     def __init__(self, cells: dict[str, Any]) -> None:
         self.cells, self.columns, self.shape = cells, list(cells), (1, len(cells))
 
     def __getitem__(self, name: str) -> Any:
-        return OneCell(self.cells[name])
+        numeric = np.asarray([self.cells[name]]).dtype.kind in "biuf"
+        return SimpleNamespace(to_numpy=lambda: np.asarray([self.cells[name]], None if numeric else object))
 
 
-class OneCell:
-    """A column of it."""
-
-    def __init__(self, cell: Any) -> None:
-        self.cell = cell
-
-    def to_numpy(self) -> np.ndarray:
-        found = np.asarray([self.cell])
-        return found if found.dtype.kind in "biuf" else np.asarray([self.cell], object)
-
-
-def never_taken(model: MatrixCompletion) -> np.ndarray:
-    """Columns that are not recommended: never observed, and nothing is known of them."""
-    counts = model.model_.col_counts
-    return np.zeros(len(counts), bool) if "col" in model._sides else np.asarray(counts == 0)
-
-
-def foretold(model: MatrixCompletion, taste: RankingModel) -> RankingModel:
-    """Factors of taste for rows and columns without observations: by a regression of the others' on their features."""
+def predict_factors(state: RatingsState, ranking: RankingModel) -> RankingModel:
+    """The ranking model with factors for rows and columns without observations, by regression on their features."""
     found = {}
-    counts = (model.model_.row_counts, model.model_.col_counts)
+    counts = (state.model.row_counts, state.model.col_counts)
     for (side, plural), count in zip(SIDES, counts, strict=True):
         cold = count == 0
-        if side not in model._sides or not cold.any() or cold.all():
+        if side not in state.features or not cold.any() or cold.all():
             continue
-        factors, numbers = getattr(taste, plural), model._sides[side].numbers
+        factors, numbers = getattr(ranking, plural), state.features[side].numbers
         x = factors[~cold].astype(float)
         features = Features(numbers[~cold])
         spread = np.cov(x, rowvar=False) + 1e-12 * np.eye(x.shape[1]) * max(float(np.trace(np.atleast_2d(np.cov(x.T)))), 1e-30)
-        link, _ = features.regress(x, np.linalg.inv(np.atleast_2d(spread)), None)
+        regression, _ = features.regress(x, np.linalg.inv(np.atleast_2d(spread)), None)
         full = factors.copy()
-        full[cold] = affine(numbers[cold], features.affine(link)) + x.mean(0)
+        full[cold] = affine(numbers[cold], features.affine(regression)) + x.mean(0)
         found[plural] = full
-    return replace(taste, **found) if found else taste
+    return replace(ranking, **found) if found else ranking
 
 
-def affine(numbers: scipy.sparse.csr_array, link: np.ndarray) -> np.ndarray:
-    """What features add to the means."""
-    return np.asarray(numbers @ link[:-1] + link[-1])
+def affine(numbers: scipy.sparse.csr_array, coefficients: np.ndarray) -> np.ndarray:
+    """Shifts of prior means by encoded features, (n, k)."""
+    return np.asarray(numbers @ coefficients[:-1] + coefficients[-1])
+
+
+def add_features(state: RatingsState, row_features: Any, col_features: Any) -> RatingsState:
+    """The state with the new rows and columns of these tables, whose factors are predicted from their features."""
+    for (side, plural), table in zip(SIDES, (row_features, col_features), strict=True):
+        if table is None:
+            continue
+        if side not in state.features:
+            raise ValueError(f"the model was fitted without {side}_features: fit again, with them")
+        axis = int(side == "col")
+        n, known = state.model.shape[axis], None if state.ids is None else state.ids[plural]
+        label = None if state.labels is None else state.labels[side]
+        old = state.features[side]
+        numbers, _, own = read_features(table, side, None if known is None else known[:0], label, 0, old.encoder)
+        if own is None or known is None:  # lines after the last row
+            before, more = np.arange(n), numbers[n:]
+            now, ids = np.arange(n, n + more.shape[0]), None
+        else:
+            fresh = ~np.isin(own, known)
+            ids, more = union_ids(known, own[fresh], side), numbers[fresh]
+            before, now = np.searchsorted(ids, known), np.searchsorted(ids, own[fresh])
+        if not more.shape[0]:
+            continue
+        shape, positions = list(state.model.shape), [np.arange(k) for k in state.model.shape]
+        shape[axis], positions[axis] = n + more.shape[0], before
+        state = _grown(state, Growth(positions[0], positions[1], (shape[0], shape[1])), side, now, more)
+        order = np.argsort(np.concatenate([before, now]))
+        together = scipy.sparse.csr_array(scipy.sparse.vstack([old.numbers, more]))[order]
+        state = replace(
+            state,
+            ids=state.ids if state.ids is None or ids is None else state.ids | {plural: ids},
+            features={**state.features, side: SideTable(old.encoder, together)},
+        )
+    return state
+
+
+def _grown(state: RatingsState, growth: Growth, side: str, now: np.ndarray, more: Any) -> RatingsState:
+    """The state with more rows (columns), at the positions ``now``."""
+    model = state.model.grown(*growth)
+    coefficients, means = getattr(model, f"{side}_coefficients"), getattr(model, f"{side}_means")
+    if coefficients is not None and means is not None:
+        means[now] = affine(more, coefficients)
+        getattr(model, f"{side}s")[now] += means[now]
+    training, none = state.training, np.empty(0, np.int64)
+    return replace(
+        state,
+        model=model,
+        training=None if training is None else training.with_more(none, none, np.empty(0), None, growth),
+        ranking=None if state.ranking is None else state.ranking.grown(*growth),
+    )

@@ -1,76 +1,201 @@
-"""What a MatrixCompletion with these parameters is going to fit, refused by name where it cannot be."""
+"""Fit of MatrixCompletion: settings from its parameters, selection, outliers, and fits to arrays and to partitions."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_random_state
 
-from ..common.checks import NOT_NEGATIVE, YES_OR_NO, check
-from ..factorization import Settings
+from ..backends import Array, backend_of, device_backend, get_backend
+from ..common.checks import NOT_NEGATIVE, YES_OR_NO, ParameterError, check, counted
+from ..evaluation.diagnosis import Diagnosis, diagnose
+from ..factorization import Candidate, FactorModel, Fit, Selection, Settings, centred_problem, fit_factors, select, unfitted
+from ..factorization.fit import centred, require_memory
+from ..factorization.folds import in_main_memory, some_of, split_fold
+from ..factorization.majorization import origin_of
 from ..factorization.options import check_choice, check_fit_options, check_rank, check_regularization
-from ..factorization.selection import COARSE, MANY, RANKS
+from ..factorization.selection import COARSE, MANY, RANKS, select_on_folds
+from ..factorization.training_data import TrainingData, training_data_of
+from ..factorization.update import add_unseen
+from ..loop.result import History, OutlierWarning, Status
+from ..loop.runner import INTERRUPTED
 from ..losses import ROBUST, SQUARES, Loss, resolve_loss
-from .inputs import check_bounds
+from ..losses.residual_tails import NORMAL_MEDIAN, look_like_outliers, quantile
+from ..problems import Completion
+from .cold_start import feature_settings, with_features
+from .inputs import Entries, check_bounds, full_shape
+from .ratings_state import RatingsState, check_intervals, check_nonnegative
+from .recommendation import fit_ranking
 
 if TYPE_CHECKING:
     from .matrix_completion import MatrixCompletion
 
 SOLVERS = ("auto", "variational", "alternating")
 UNKNOWN = ("warn", "ignore", "error")
-PARTS = 16  # the largest rank that is tried where factors are not negative: few enough to look at
+MAX_NONNEGATIVE_RANK = 16  # largest rank that is tried with nonnegative=True: parts are few enough to interpret
+QUANTILES = 2001  # of the errors of held-out observations
+MAX_STORED = 1 << 24  # observations of partitions: up to here a model stores its training data
+OUTLIER_SIGMAS, OUTLIER_ROUNDS = 4.0, 3
+EXACT_FIT = 1e-3  # of the range of values: smaller residuals are never outliers
+OUTLIER_SAMPLE = 250_000  # observations whose residuals are tested for heavy tails
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """The fitted attributes of MatrixCompletion, without the underscore at the end of their names."""
+
+    state: RatingsState
+    diagnosis: Diagnosis
+    history: History
+    n_iter: int
+    status: Status
+    regularization: float | str
+    curve: list[Candidate]
+    heldout: np.ndarray | None
+    outliers: np.ndarray | None
 
 
 def is_robust(model: MatrixCompletion) -> bool:
-    """Whether gross errors are to be found and left out."""
+    """Whether outliers are detected and left out."""
     return isinstance(model.loss, str) and model.loss == ROBUST
 
 
-def plan(model: MatrixCompletion, shape: tuple[int, int], m: int) -> tuple[Settings, list[int] | None, str]:
-    """The settings, the ranks to try (None: the given one), and which strengths to try."""
+def fit_entries(
+    model: MatrixCompletion, entries: Entries, weights: np.ndarray | None, row_features: Any = None, col_features: Any = None
+) -> FitResult:
+    """Fit to observations in main memory; see :meth:`MatrixCompletion.fit`."""
+    if len(entries.rows) < 2:
+        raise ValueError(f"found {counted(len(entries.rows), 'sample')}: at least 2 observations are needed to fit anything")
+    check("nonnegative", model.nonnegative, YES_OR_NO)
+    if model.nonnegative:
+        check_nonnegative(entries.values)
+    entries, features = with_features(entries, row_features, col_features)
+    shape = full_shape(entries, model.shape)
+    if weights is not None and np.count_nonzero(weights) < 2:
+        raise ValueError("found 1 sample with a weight above 0: at least 2 observations are needed to fit anything")
+    fit_settings(model, shape, len(entries.values))  # checks all parameters before anything is computed
+    rows, cols, values, outliers = entries.rows, entries.cols, entries.values, None
+    excluded = None
+    if is_robust(model):
+        outliers = find_outliers(model, np.column_stack([rows, cols]), values, weights)
+        if outliers.any():
+            excluded, keep = (rows[outliers], cols[outliers], values[outliers]), ~outliers
+            rows, cols, values, weights = rows[keep], cols[keep], values[keep], None if weights is None else weights[keep]
+    rows, cols = np.ascontiguousarray(rows), np.ascontiguousarray(cols)
+    settings, ranks, search = fit_settings(model, shape, len(values))
+    if features:
+        settings, search = feature_settings(settings, features, shape), "given"
+    if settings.loss is not None:  # classes are those of all observations, also in folds
+        settings = replace(settings, loss=settings.loss.prepare(values, backend_of(values))[1])
+    negative = bool(len(values) and values.min() < 0)
+    if settings.device is not None:
+        device = device_backend(settings.device)
+        rows, cols, values = device.asindex(rows), device.asindex(cols), device.asarray(values)
+    problem, mean = centred_problem(rows, cols, values, shape, weights, settings.device, settings.biases, settings.loss)
+    options: dict[str, Any] = {"weights": weights, "ranks": ranks, "search": search, "bounds": model.bounds}
+    options |= {"folds": model.cv, "share": model.holdout, "n_jobs": model.n_jobs}
+    selects = ranks is not None or search != "given" or model.intervals
+    fit, settings, selection = _select_and_fit(
+        problem, mean, settings, (lambda: select(rows, cols, values, shape, settings, **options)) if selects else None
+    )
+    counting = len(values) if weights is None else int(np.count_nonzero(weights))
+    training = training_data_of(problem, mean)
+    if excluded is not None:  # outliers are no training data, but are not recommended either
+        training = training.with_unlearned(*excluded, shape)
+    state = RatingsState(
+        fit.model.host(), ids=entries.ids, labels=entries.labels, training=training, features=features, negative_labels=negative
+    )
+    result = _result(model, problem, fit, settings, selection, state, counting - problem.m)
+    if result.state.loss is None and outliers is None:
+        warn_about_outliers(result.state.model, rows, cols, values, weights)
+    return _with_ranking(model, replace(result, outliers=outliers))
+
+
+def fit_problem(model: MatrixCompletion, problem: Completion, y: Any, sample_weight: Any) -> FitResult:
+    """Fit to a Completion, whose observations may be on disk or at workers; see :meth:`MatrixCompletion.fit`."""
+    _check_problem(model, problem, y, sample_weight)
+    settings, ranks, search = fit_settings(model, (problem.shape[0], problem.shape[1]), problem.m)
+    ranks, given = affordable_ranks(problem, settings, ranks), problem
+    negative = bool(problem.y.min() < 0)
+    if settings.loss is not None:
+        problem = with_loss(problem, settings.loss)
+        settings = replace(settings, loss=problem.loss)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*no observation")  # they get the factors of their prior
+        working, mean = centred(problem, settings.biases)
+
+    def selection() -> Selection:
+        fold = split_fold(problem, model.holdout, settings.seed, model.bounds)
+        return select_on_folds([fold], settings, ranks=ranks, search=search)
+
+    selects = ranks is not None or search != "given" or model.intervals
+    fit, settings, selected = _select_and_fit(working, mean, settings, selection if selects else None)
+    training = TrainingData(problem.observations.host()) if given.m <= MAX_STORED else None
+    sides = zip(("rows", "cols"), (given.row_ids, given.col_ids), given.shape, strict=True)
+    ids = {side: np.arange(n) if a is None else a for side, a, n in sides}
+    state = RatingsState(
+        in_main_memory(fit.model),
+        ids=None if given.row_ids is None and given.col_ids is None else ids,
+        training=training,
+        negative_labels=negative,
+    )
+    result = _result(model, working, fit, settings, selected, state, 0)
+    if result.state.loss is None:
+        rows, cols, values, weights = some_of(given, OUTLIER_SAMPLE)
+        warn_about_outliers(result.state.model, rows, cols, values, None if given.observations.weights is None else weights)
+    return _with_ranking(model, result)
+
+
+def fit_settings(model: MatrixCompletion, shape: tuple[int, int], m: int) -> tuple[Settings, list[int] | None, str]:
+    """Settings of the fit, the ranks to try (None: the given one), and which regularization to try; checks all parameters."""
     loss = resolve_loss(SQUARES if is_robust(model) else model.loss)
     if model.intervals:
-        refuse_intervals(loss)
+        check_intervals(loss)
     check("nonnegative", model.nonnegative, YES_OR_NO)
+    check("ranking", model.ranking, YES_OR_NO)
     check_choice(model.solver, SOLVERS, "solver")
     check_choice(model.penalty, ("nuclear", "frobenius"), "penalty")
     check_choice(model.handle_unknown, UNKNOWN, "handle_unknown")
     check_bounds(model.bounds)
-    strength = check_regularization(model.regularization)
-    if model.solver == "variational" and isinstance(strength, float):
+    regularization = check_regularization(model.regularization)
+    if model.solver == "variational" and isinstance(regularization, float):
         raise ValueError(
             f"solver='variational' learns its regularization: leave it at 'auto' or 'learned', or use solver='alternating' "
-            f"with {strength}"
+            f"with {regularization}"
         )
-    if model.solver == "alternating" and strength == "learned":
-        raise ValueError("solver='alternating' needs a strength: a number, or regularization='auto'")
+    if model.solver == "alternating" and regularization == "learned":
+        raise ValueError("solver='alternating' needs regularization='auto' or a number")
     if model.nonnegative:
-        refuse_with_nonnegative(model, strength, loss)
+        _check_nonnegative_options(model, regularization, loss)
     check_fit_options(model)
     check("count_scaling", model.count_scaling, NOT_NEGATIVE)
     top = min(shape)
     rank = check_rank(model.rank, top)
     biases = bool(model.biases) and not model.nonnegative
-    if rank == 0 and model.nonnegative:
-        raise ValueError("rank=0 leaves nothing to fit with nonnegative=True, which has no biases: allow a rank of 1")
     if rank == 0 and not biases:
-        raise ValueError("rank=0 without biases leaves nothing to fit: allow biases, or a rank of 1")
+        why = "with nonnegative=True, which has no biases" if model.nonnegative else "without biases"
+        raise ValueError(f"rank=0 leaves nothing to fit {why}: use a rank of 1 or more")
     ranks = None
     if rank == "auto":
         most = max(1, min(top, m // (2 * sum(shape)) + 2, RANKS[-1]))
-        most = min(most, PARTS) if model.nonnegative else most
+        most = min(most, MAX_NONNEGATIVE_RANK) if model.nonnegative else most
         ranks = [r for r in (COARSE if m >= MANY else RANKS) if (r or biases) and r <= most]
-    learned = isinstance(strength, str) and model.solver != "alternating" and not model.nonnegative
+    learned = isinstance(regularization, str) and model.solver != "alternating" and not model.nonnegative
     search = "given"
-    if strength == "auto":
+    if regularization == "auto":
         both = learned and model.solver == "auto" and m < MANY
         search = "both" if both else "given" if learned else "path"
-    if search == "path" and ranks is not None:  # a path of penalties finds the rank by itself
+    if search == "path" and ranks is not None:  # a path of penalties selects the rank by itself
         rank, ranks = ranks[-1], None
     seed = check_random_state(model.random_state).randint(2**31 - 1)
     settings = Settings(
         rank if isinstance(rank, int) else 1,
-        None if learned else 0.0 if isinstance(strength, str) else float(strength),
+        None if learned else 0.0 if isinstance(regularization, str) else float(regularization),
         "nuclear" if model.penalty == "nuclear" else "frobenius",
         float(model.count_scaling),
         biases,
@@ -85,38 +210,207 @@ def plan(model: MatrixCompletion, shape: tuple[int, int], m: int) -> tuple[Setti
     return settings, ranks, search
 
 
-def refuse_with_nonnegative(model: MatrixCompletion, strength: float | str, loss: Loss | None) -> None:
-    """What does not go together with factors that are not negative."""
-    if model.solver == "variational" or strength == "learned":
+def _select_and_fit(
+    problem: Completion, mean: float, settings: Settings, selection: Callable[[], Selection] | None
+) -> tuple[Fit, Settings, Selection | None]:
+    """Select where there is something to select, and fit to all data; Ctrl-C ends it with the best fit so far."""
+    best: Fit | None = None
+    made: Selection | None = None
+    try:
+        if selection is not None:
+            made = selection()
+            best, settings = made.fit, made.settings
+            if made.interrupted:
+                return best, settings, made
+        return fit_factors(problem, mean, settings, None if best is None else best.factors), settings, made
+    except KeyboardInterrupt:
+        return replace(best or unfitted(problem, mean, settings), status=INTERRUPTED), settings, made
+
+
+def _result(
+    model: MatrixCompletion,
+    problem: Completion,
+    fit: Fit,
+    settings: Settings,
+    selection: Selection | None,
+    state: RatingsState,
+    repeated: int,
+) -> FitResult:
+    """Diagnose the data, and complete the state."""
+    rank = max(settings.rank, 1)
+    try:
+        diagnosis = diagnose(problem, rank, duplicates=repeated)
+    except KeyboardInterrupt:  # takes a moment, and the result needs it: diagnose again, and keep the fit
+        fit = replace(fit, status=INTERRUPTED)
+        diagnosis = diagnose(problem, rank, duplicates=repeated)
+    if settings.rank > 1 and (diagnosis.oversampling < 1 or diagnosis.components > 1):
+        warnings.warn(f"recovery cannot be unique here. {diagnosis.verdict}", UserWarning, stacklevel=4)
+    if problem.loss is None and origin_of(problem) is None and not settings.nonnegative:
+        state = replace(state, model=add_unseen(problem, state.model))
+    calibration, heldout = np.empty(0), None
+    if selection is not None:
+        heldout = np.stack([selection.values, selection.predictions, selection.spreads])
+        if len(selection.scores):
+            scores = np.sort(selection.scores)  # NumPy finds quantiles of sorted arrays several times faster
+            calibration = np.quantile(scores, np.linspace(0, 1, min(QUANTILES, len(scores))))
+    state = replace(
+        state,
+        loss=fit.loss,
+        bounds=model.bounds,
+        calibration=calibration,
+        calibration_size=0 if selection is None else len(selection.scores),
+        count_scaling=0.0 if settings.regularization is None else settings.count_scaling,
+    )
+    regularization = "learned" if settings.regularization is None else settings.regularization
+    curve = [] if selection is None else selection.curve
+    return FitResult(state, diagnosis, fit.history, fit.n_iter, fit.status, regularization, curve, heldout, None)
+
+
+def _with_ranking(model: MatrixCompletion, result: FitResult) -> FitResult:
+    """Fit the ranking model where it is asked for; Ctrl-C ends it, and keeps the fit."""
+    if not model.ranking or result.status == INTERRUPTED:
+        return result
+    try:
+        return replace(result, state=fit_ranking(result.state, ranking_seed(model), device_name(model)))
+    except KeyboardInterrupt:
+        return replace(result, status=INTERRUPTED)
+
+
+def ranking_seed(model: MatrixCompletion) -> int:
+    return int(model.random_state) if isinstance(model.random_state, (int, np.integer)) else 0
+
+
+def device_name(model: MatrixCompletion) -> str | None:
+    return None if model.device is None else str(model.device)
+
+
+def affordable_ranks(problem: Completion, settings: Settings, ranks: list[int] | None) -> list[int] | None:
+    """The ranks whose factors fit into the allowed memory; a MemoryError where there are none."""
+    if ranks is None:
+        require_memory(problem, settings)
+        return None
+    found: list[int] = []
+    for rank in ranks:
+        try:
+            require_memory(problem, replace(settings, rank=rank))
+        except MemoryError:
+            if not found:
+                raise
+            break
+        found.append(rank)
+    return found
+
+
+def with_loss(problem: Completion, loss: Loss) -> Completion:
+    """The same observations with a loss, whose classes are those of all observations."""
+    values, loss = loss.prepare(problem.y, problem.backend)
+    twin = problem.squares()
+    twin.loss = loss
+    observed = problem.observations
+    return twin.with_observations(observed if values is problem.y else observed.with_values(values))
+
+
+def find_outliers(model: MatrixCompletion, pairs: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Flags of outliers.
+
+    A fit with Tukey's loss, then fits by least squares without the observations whose residuals exceed four standard
+    deviations, until the flags no longer change.
+
+    Parameters
+    ----------
+    model : MatrixCompletion
+    pairs : (m, 2) array
+    values : (m,) array
+    weights : (m,) array or None
+
+    Returns
+    -------
+    (m,) bool array
+    """
+    flags, rank = np.zeros(len(values), bool), model.rank
+    counts = np.ones(len(values), bool) if weights is None else weights > 0
+    for k in range(OUTLIER_ROUNDS):
+        options = {"loss": "squares" if k else "tukey", "intervals": False, "ranking": False, "handle_unknown": "ignore"}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about parts of the data: the final fit warns about all of it
+            trial = clone(model).set_params(rank=rank, **options)
+            trial.fit(pairs[~flags], values[~flags], None if weights is None else weights[~flags])
+            d, rank = values - trial.predict(pairs), trial.rank_
+        if weights is not None:
+            d = d * np.sqrt(weights)
+        scale = quantile(d[~flags & counts], 0.5, get_backend("reference")) / NORMAL_MEDIAN
+        before, flags = flags, abs(d) > OUTLIER_SIGMAS * scale
+        if flags[counts].mean() > 0.5:
+            raise ValueError(
+                "loss='robust': more than half of the values are far from any fit. Raise the rank, or use loss='squares'"
+            )
+        if k and np.array_equal(before, flags):
+            break
+    return flags
+
+
+def warn_about_outliers(model: FactorModel, rows: Array, cols: Array, values: Array, weights: Array | None) -> None:
+    """An OutlierWarning where the residuals of a least-squares fit have heavy tails."""
+    step = max(1, len(values) // OUTLIER_SAMPLE)
+    some = [backend_of(a).to_numpy(a[::step]) for a in (rows, cols)]
+    values = backend_of(values).to_numpy(values[::step])
+    d = values - model.predict(*some)
+    if weights is not None:
+        weights = backend_of(weights).to_numpy(weights[::step])
+        d, values = (d * np.sqrt(weights))[weights > 0], values[weights > 0]
+    off = values - np.median(np.sort(values))
+    if np.abs(d).max(initial=0.0) <= EXACT_FIT * np.abs(off).max(initial=0.0):  # rounding errors have heavy tails, too
+        return
+    share = look_like_outliers(d, off, 0.0, get_backend("reference"), noise=False)
+    if share:
+        warnings.warn(
+            f"{share:.2%} of the values look like outliers: they are extreme and far from the fit. Fit with loss='robust' to "
+            "find them (outliers_) and leave them out",
+            OutlierWarning,
+            stacklevel=4,
+        )
+
+
+def _check_nonnegative_options(model: MatrixCompletion, regularization: float | str, loss: Loss | None) -> None:
+    """A ValueError for parameters that are incompatible with nonnegative=True."""
+    if model.solver == "variational" or regularization == "learned":
         raise ValueError(
-            "nonnegative=True has no learned priors: leave solver and regularization at 'auto', which finds a strength on "
+            "nonnegative=True has no learned priors: leave solver and regularization at 'auto', which selects a penalty on "
             "held-out observations, or give a number"
         )
     if model.penalty != "nuclear":
-        raise ValueError("nonnegative=True penalises the squares of factors: leave penalty at 'nuclear'")
+        raise ValueError("nonnegative=True penalizes the squares of factors: leave penalty at 'nuclear'")
     if loss is not None and loss.discrete:
         raise ValueError(
-            f"nonnegative=True makes values of parts that add up, and loss={loss.name!r} has them on another scale: use "
+            f"nonnegative=True makes values sums of parts, and loss={loss.name!r} has them on another scale: use "
             "loss='squares', or leave out nonnegative"
         )
 
 
-def refuse_negative(model: MatrixCompletion, values: Any) -> None:
-    """Values that no sum of parts can be, with nonnegative=True."""
-    check("nonnegative", model.nonnegative, YES_OR_NO)
-    if not model.nonnegative or not len(values):
-        return
-    least = float(values.min())
-    if least < 0:
+def _check_problem(model: MatrixCompletion, problem: Completion, y: Any, sample_weight: Any) -> None:
+    """A ValueError for parameters that are incompatible with a Completion."""
+    if y is not None or sample_weight is not None:
+        raise ValueError("a Completion has its values and weights: leave out y and sample_weight")
+    if problem.loss is not None:
         raise ValueError(
-            f"nonnegative=True takes values that are not negative, and the least is {least:g}: shift them (subtract the "
-            "least), or leave out nonnegative"
+            f"the Completion has loss={problem.loss.name!r}: make it without, and give the loss to MatrixCompletion"
         )
-
-
-def refuse_intervals(loss: Loss | None) -> None:
-    """Intervals are for values on a scale: of classes and counts there are probabilities."""
-    if loss is None or not loss.discrete:
-        return
-    instead = "means, of which Poisson's distribution gives them" if loss.name == "poisson" else "predict_proba"
-    raise ValueError(f"loss={loss.name!r} has no intervals: leave out intervals=True, and take {instead}")
+    if problem.dtype.kind == "c":
+        raise ValueError("the Completion has complex values: MatrixCompletion takes real ones")
+    if is_robust(model):
+        raise ValueError("loss='robust' finds outliers one by one in arrays: for a Completion use loss='tukey' or 'huber'")
+    if model.device is not None:
+        raise ValueError("the observations of a Completion stay where they are: leave out device=, and use Completion.to there")
+    if model.nonnegative and not problem.backend.in_main_memory:
+        raise ValueError("nonnegative=True takes observations in main memory: fit to arrays, or leave it out")
+    check("nonnegative", model.nonnegative, YES_OR_NO)
+    if model.nonnegative:
+        check_nonnegative(problem.y)
+    if model.cv != 1:
+        raise ValueError(f"cv={model.cv}: the observations of a Completion are split once: leave cv at 1")
+    if model.shape is not None and tuple(model.shape) != tuple(problem.shape):
+        raise ValueError(f"shape={model.shape}: the Completion has shape {tuple(problem.shape)}")
+    if model.ranking and problem.m > MAX_STORED:
+        raise ParameterError(
+            "ranking", f"takes at most {MAX_STORED:,} observations, and the Completion has {problem.m:,}: leave it at False"
+        )

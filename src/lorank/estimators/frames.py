@@ -1,4 +1,4 @@
-"""Data frames of pandas and polars, in and out, without importing either where it is not used."""
+"""Data frames of pandas and polars, and the ids of rows and columns that they contain."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import numpy as np
 from ..common.checks import ParameterError, shown
 
 PACKAGES = ("pandas", "polars")
+ROLES = ("rows", "cols", "values")
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X is a data frame, of pandas or polars: something with named columns."""
+    """Whether X is a data frame of pandas or polars: an object with named columns."""
     return hasattr(X, "columns") and hasattr(X, "__getitem__") and not hasattr(X, "tocoo")
 
 
@@ -27,8 +28,8 @@ def column(X: Any, name: Any) -> np.ndarray:
     return np.asarray(X[name].to_numpy())
 
 
-def chosen(X: Any, given: Sequence[Any], roles: Sequence[str], least: int) -> list[Any]:
-    """The names of the columns with these roles: those given, or the first columns in this order where none is.
+def resolve_columns(X: Any, given: Sequence[Any], roles: Sequence[str], required: int) -> list[Any]:
+    """Names of the columns with these roles: the given ones, or the columns in this order where none is given.
 
     Parameters
     ----------
@@ -36,9 +37,9 @@ def chosen(X: Any, given: Sequence[Any], roles: Sequence[str], least: int) -> li
     given : sequence
         A name or None for each role.
     roles : sequence of str
-        What the names are called where they are given.
-    least : int
-        Roles that must be filled; others are None where there is no column for them.
+        Parameter names of the roles, for messages.
+    required : int
+        Number of roles that need a column; the others are None where there is none.
     """
     names = column_names(X)
     listed = ", ".join(map(repr, names))
@@ -46,13 +47,13 @@ def chosen(X: Any, given: Sequence[Any], roles: Sequence[str], least: int) -> li
         if name is not None and name not in names:
             raise ValueError(f"{role}={name!r}: the data frame has no such column; its columns are {listed}")
     if all(name is None for name in given):
-        if not least <= len(names) <= len(roles):
+        if not required <= len(names) <= len(roles):
             raise ValueError(
-                f"which column is which? Name them, {', '.join(f'{role}=...' for role in roles[:least])}, or select the "
-                f"columns {', '.join(roles[:least])} in this order: the data frame has {listed}"
+                f"which column is which? Name them, {', '.join(f'{role}=...' for role in roles[:required])}, or select the "
+                f"columns {', '.join(roles[:required])} in this order: the data frame has {listed}"
             )
         return [*names, *[None] * (len(roles) - len(names))]
-    missing = [role for name, role in zip(given[:least], roles[:least], strict=True) if name is None]
+    missing = [role for name, role in zip(given[:required], roles[:required], strict=True) if name is None]
     if missing:
         raise ValueError(f"{missing[0]}=... is missing: which of {listed} is it?")
     twice = [name for k, name in enumerate(given) if name is not None and name in given[:k]]
@@ -61,25 +62,24 @@ def chosen(X: Any, given: Sequence[Any], roles: Sequence[str], least: int) -> li
     return list(given)
 
 
-def without_named(X: Any, others: Sequence[Any], names: Sequence[Any] = ()) -> Any:
-    """A data frame without the columns that were named as times or weights: those are no values. Anything else as it is.
-
-    Parameters
-    ----------
-    X : data frame, or other data
-    others : sequence
-        Names, among them perhaps None or arrays.
-    names : sequence
-        Columns that stay all the same.
-    """
-    if not is_frame(X):
+def without_column(X: Any, name: Any, names: Sequence[Any]) -> Any:
+    """A data frame without the column ``name`` unless it is among ``names``; any other X as it is."""
+    if not is_frame(X) or not isinstance(name, str) or name in names or name not in column_names(X):
         return X
-    gone = [name for name in others if isinstance(name, str) and name in column_names(X) and name not in names]
-    return X[[name for name in column_names(X) if name not in gone]] if gone else X
+    return X[[other for other in column_names(X) if other != name]]
 
 
-def beside(names: Sequence[Any], more: Sequence[str]) -> list[str]:
-    """What more columns are called: as they should be, with a line below where a column has that name already."""
+def named_column(given: Any, X: Any, parameter: str) -> Any:
+    """The column of a data frame where ``given`` is its name; anything else as it is."""
+    if not isinstance(given, str) or not is_frame(X):
+        return given
+    if given not in column_names(X):
+        raise ValueError(f"{parameter}={given!r}: the data frame has no such column")
+    return column(X, given)
+
+
+def unique_names(names: Sequence[Any], more: Sequence[str]) -> list[str]:
+    """Names for more columns, with an underscore appended where a column has that name already."""
     found: list[str] = []
     for name in more:
         while name in names or name in found:
@@ -91,7 +91,7 @@ def beside(names: Sequence[Any], more: Sequence[str]) -> list[str]:
 def make_frame(package: str, columns: dict[str, np.ndarray]) -> Any:
     """A data frame of ``"pandas"`` or ``"polars"``."""
     if package not in PACKAGES:
-        raise ValueError(f"as_frame must be 'pandas', 'polars' or None, got {shown(package)}")
+        raise ParameterError("as_frame", f"must be 'pandas', 'polars' or None, got {shown(package)}")
     try:
         module = importlib.import_module(package)
     except ModuleNotFoundError:
@@ -100,11 +100,11 @@ def make_frame(package: str, columns: dict[str, np.ndarray]) -> Any:
 
 
 def pair_columns(X: Any, values: Any, names: Sequence[Any] = (None, None, None)) -> tuple[Any, Any, Any]:
-    """The two columns of ids in a data frame, a list of pairs or an (m, 2) array, and the values beside them (None without)."""
+    """Two columns of ids from a data frame, a list of pairs or an (m, 2) array, and the values (None where there are none)."""
     if is_frame(X):
-        first, second, third = chosen(X, names, ("rows", "cols", "values"), 2)
+        first, second, third = resolve_columns(X, names, ROLES, 2)
         if third is not None and values is not None:
-            raise ValueError(f"values are given twice: in the column {third!r}, and beside the data frame")
+            raise ValueError(f"values are given twice: in the column {third!r}, and as an argument")
         return column(X, first), column(X, second), values if third is None else column(X, third)
     if isinstance(X, (list, tuple)) and X and all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in X):
         users, items = zip(*X, strict=True)  # users may be text and items numbers
@@ -119,3 +119,88 @@ def pair_columns(X: Any, values: Any, names: Sequence[Any] = (None, None, None))
             f"must be an (m, 2) array of user and item ids, a sparse matrix (users by items) or a data frame: got {shown(X)}",
         )
     return a[:, 0], a[:, 1], values
+
+
+# ----------------------------------------------------------------------------------------------------------------------- ids
+
+
+def as_ids(a: Any, what: str) -> np.ndarray:
+    """Ids as an array of whole numbers (int64) or of text; a ValueError names an id that is neither."""
+    a = np.asarray(a)
+    if a.dtype.kind == "O" or a.dtype.kind == "T":
+        items = a.tolist() if a.ndim == 1 else []
+        if items and all(isinstance(x, str) for x in items):
+            return np.array(items, dtype=np.str_)
+        if items and all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) for x in items):
+            return np.array(items, dtype=np.int64)
+        bad = [k for k, x in enumerate(items) if not isinstance(x, (str, int, np.integer)) or isinstance(x, bool)]
+        got = f"{shown(items[bad[0]])} at position {bad[0]}" if bad else "a mixture of numbers and text" if items else shown(a)
+        raise ValueError(f"{what} ids must be whole numbers or text, got {got}")
+    if a.dtype.kind == "f":
+        bad_ones = np.flatnonzero(~((a == np.floor(a)) & (abs(a) < 2**53)))  # nan and inf, too
+        if len(bad_ones):
+            raise ValueError(f"{what} ids must be whole numbers or text, got {a.ravel()[bad_ones[0]]}")
+        return a.astype(np.int64)
+    if a.dtype.kind not in "iuU":
+        raise ValueError(f"{what} ids must be whole numbers or text, got {a.dtype}")
+    if a.dtype.kind == "u" and a.size and a.max() >= 2**63:
+        raise ValueError(f"{what} id {a.max()} is beyond 64 bits")
+    return a if a.dtype.kind == "U" else a.astype(np.int64)
+
+
+def encode_ids(a: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct ids in ascending order, and the position of each given id among them."""
+    items = a.tolist() if getattr(getattr(a, "dtype", None), "kind", "") == "O" and a.ndim == 1 else []
+    if items and all(isinstance(x, str) for x in items):  # not as an array of text: one long id would widen all of them
+        names = sorted(set(items))
+        position = {x: k for k, x in enumerate(names)}
+        return np.array(names, np.str_), np.fromiter(map(position.__getitem__, items), np.int64, len(items))
+    ids, codes = np.unique(as_ids(a, what), return_inverse=True)
+    return ids, codes.ravel().astype(np.int64)
+
+
+def positions_of(wanted: Any, known: np.ndarray, what: str) -> np.ndarray:
+    """Positions of ids among the known ones, which ascend; ``len(known)`` for an unknown id.
+
+    Text where the known ids are numbers, and numbers where they are text, is an error: such ids could never be found.
+    """
+    ids = as_ids(np.atleast_1d(np.asarray(wanted)) if not isinstance(wanted, (str, bytes)) else np.array([wanted]), what)
+    if ids.ndim != 1:
+        raise ValueError(f"{what}s must be one id or a list of ids, got {shown(wanted)}")
+    if not len(ids) or not len(known):
+        return np.full(len(ids), len(known), np.int64)
+    if (ids.dtype.kind in "iu") != (known.dtype.kind in "iu"):
+        raise ValueError(f"{what} ids are {_kind(known)} in this model, got {shown(wanted)}")
+    at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    return np.where(known[at] == ids, at, len(known)).astype(np.int64)
+
+
+def known_positions(wanted: Any, known: np.ndarray, what: str) -> np.ndarray:
+    """Positions of ids among the known ones; a ValueError names an unknown one."""
+    at = positions_of(wanted, known, what)
+    bad = np.flatnonzero(at == len(known))
+    if len(bad):
+        missing = wanted if isinstance(wanted, (str, bytes)) else np.atleast_1d(np.asarray(wanted))[bad[0]]
+        missing = missing.item() if isinstance(missing, np.generic) else missing
+        raise ValueError(f"unknown {what} {missing!r}: it was not in the data of the fit")
+    return at
+
+
+def union_ids(old: np.ndarray, new: np.ndarray, what: str) -> np.ndarray:
+    """The distinct ids of both, in ascending order."""
+    if len(old) and len(new) and (old.dtype.kind in "iu") != (new.dtype.kind in "iu"):
+        raise ValueError(f"{what} ids were {_kind(old)} in fit, and are {_kind(new)} now")
+    return np.union1d(old, new)
+
+
+def ids_at(positions: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """The ids at these positions; at position -1, -1 for numbers and None for text."""
+    if ids.dtype.kind in "iu":
+        return np.where(positions >= 0, ids[positions], -1)
+    found = ids[positions].astype(object)
+    found[positions < 0] = None
+    return found
+
+
+def _kind(ids: np.ndarray) -> str:
+    return "whole numbers" if ids.dtype.kind in "iu" else "text"

@@ -1,4 +1,4 @@
-"""Recommendations from what people took: views, clicks, purchases."""
+"""ImplicitFactorization: recommendations from implicit feedback (views, clicks, purchases)."""
 
 from __future__ import annotations
 
@@ -8,84 +8,88 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from ..backends import Backend, Observations, device_backend, get_backend
 from ..common.checks import NOT_NEGATIVE, POSITIVE, YES_OR_NO, ParameterError, check, one_of, shown, whole
 from ..factorization.implicit import ImplicitFactors, ImplicitSettings, fit_implicit, half_sweep, ridge_penalties
-from ..factorization.implicit_selection import ImplicitCandidate, Positives, select_implicit
+from ..factorization.implicit_selection import MANY, ImplicitCandidate, Positives, select_implicit
 from ..io.archive import save_model
 from ..loop.runner import INTERRUPTED
 from ..problems import Completion
-from .implicit_recommendation import ImplicitRecommenderMixin
-from .interactions import Interactions, read_interactions, united
+from .fitting import MAX_STORED
+from .implicit_recommendation import ImplicitRecommendationMixin, ImplicitState, Pattern, confidences
+from .inputs import Interactions, read_interactions, union_interactions
 
-ZEROS, REGULARIZATION = 5.0, 0.02  # where a search begins: the weight of all zeros, that of all ones being 1; and the penalty
+ZEROS, REGULARIZATION = 5.0, 0.02  # where the search starts: total weight of the unobserved pairs relative to the observed ones
 CONFIDENCES = ("log", "counts", "equal")
-UPDATE = 2  # sweeps of partial_fit
+UPDATE_MAX_ITER = 2  # iterations of partial_fit
+FACTOR_COPIES = 8  # arrays of the size of one side's factors that a fit to partitions holds at a time, about
 
 
-class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
-    """Recommend from what people took, without ratings: all that was not taken counts as a weak "no".
+class ImplicitFactorization(ImplicitRecommendationMixin, BaseEstimator):
+    """Recommend items from implicit feedback: unobserved pairs count as weak negatives.
 
-    Users and items have ``rank`` factors each, and the score of an item is their product. Fitted by least squares over the
-    whole matrix, with the regularisation of iALS, which grows with how often a user or an item is seen.
+    Users and items have ``rank`` factors each, and the score of an item is their product. Fitted by weighted least squares
+    over the whole matrix with the frequency-scaled regularization of iALS.
 
     Parameters
     ----------
     rank : int
-        Factors of each user and each item.
+        Number of factors.
     regularization : float or "auto"
-        The strength of the penalty. ``"auto"`` looks for the one whose recommendations find held-out positives best.
+        Weight of the penalty. ``"auto"`` selects it by the NDCG of held-out pairs.
     zeros : float or "auto"
-        How much an entry that was not observed counts, 1 being an entry that was observed once. ``"auto"`` looks for it in the
-        same way.
+        Weight of an unobserved pair relative to a pair that was observed once. ``"auto"`` selects it in the same way.
     confidence : {"log", "counts", "equal"}
-        How much a pair counts that was observed c times: ``log2(1 + c)``, c, or 1.
+        Weight of a pair with count c: ``log2(1 + c)``, c, or 1.
     scaling : float
-        The power of a row's (column's) total confidence in its penalty: 1 as in iALS, 0 for the same penalty for all.
+        Exponent of the total confidence of a user (item) in its penalty: 1 as in iALS, 0 for the same penalty for all.
     max_iter : int
-        The most sweeps. Few of them regularise, too: where settings are chosen, three quarters of them or half are taken if
-        those find more of what is held out.
+        Maximum number of ALS iterations. Early stopping regularizes: where settings are selected, three quarters or half of
+        the iterations are made if that improves the NDCG of held-out pairs.
     inner_max_iter : int
         Conjugate gradient iterations for each side in each ALS iteration.
     nonnegative : bool
-        Factors that are never negative, so that each is a part that users and items have more or less of: which items belong to
-        a part is seen from its column of ``item_factors_``. Ranks somewhat worse, and takes longer.
+        Nonnegative factors, which are interpretable as parts: a column of ``item_factors_`` shows the items of a part. Ranks
+        slightly worse and takes longer.
     random_state : int, RandomState or None
     device : str, optional
-        Fit and recommend with PyTorch there, on ``"cuda"`` for example. The attributes are NumPy arrays all the same.
+        PyTorch device of the fit and of recommendations, such as ``"cuda"``. The attributes are NumPy arrays.
 
     Attributes
     ----------
     user_ids_, item_ids_ : arrays
-        In rising order: the ids of the data, or the numbers of rows and columns of a sparse matrix.
+        In ascending order: ids of the data, or row and column indices of a sparse matrix.
     user_factors_, item_factors_ : (users, rank) and (items, rank) float32 arrays
     regularization_, zeros_ : float
+    state_ : ImplicitState
+        All of the fitted model, immutable; the attributes above are parts of it.
     curve_ : list of ImplicitCandidate
-        What was tried, with NDCG on held-out positives; empty where nothing was chosen.
+        Settings that were tried, with the NDCG of held-out pairs; empty where nothing was selected.
     n_iter_ : int
     status_ : str
-        "done", or "interrupted" where Ctrl-C ended the fit.
+        "done", or "interrupted" after Ctrl-C.
 
     Notes
     -----
-    Of equal scores, the item that comes first among ``item_ids_`` is recommended first. Ctrl-C ends the fit with the factors so
-    far, and ``status_`` says "interrupted".
+    Among items of equal score, the one that comes first in ``item_ids_`` is recommended first. Ctrl-C ends the fit with the
+    factors so far and ``status_`` "interrupted".
 
     Raises
     ------
     ValueError
-        By ``fit`` and its kin, where data or a parameter are not what they should be, by name; before ``fit`` (scikit-learn's
-        NotFittedError) by all others.
+        By ``fit`` and ``partial_fit`` for invalid data or parameters; by all other methods before ``fit`` (scikit-learn's
+        NotFittedError).
 
     Examples
     --------
     >>> import numpy as np
     >>> from lorank import ImplicitFactorization
     >>> rng = np.random.default_rng(0)
-    >>> group = rng.integers(0, 2, (60, 1))  # two kinds of people, and two kinds of things
+    >>> group = rng.integers(0, 2, (60, 1))  # two groups of users, and two groups of items
     >>> users, items = np.nonzero(rng.random((60, 20)) < np.where(group == np.arange(20) % 2, 0.5, 0.02))
     >>> model = ImplicitFactorization(rank=2).fit(np.column_stack([users, items]))
     >>> best = model.recommend([0], n=3).items[0]
@@ -128,54 +132,41 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
         cols: Any = None,
         values: Any = None,
     ) -> ImplicitFactorization:
-        """Fit to what was taken.
+        """Fit to pairs of user and item.
 
         Parameters
         ----------
         X : (m, 2) array of ids, SciPy sparse matrix (users by items), pandas or polars data frame, or Completion
-            Ids are whole numbers or text. A data frame has the columns user, item and perhaps count, in this order, or they are
-            named. Of a sparse matrix the stored entries are counts; rows and columns without any are users and items too. So
-            are the values of a :class:`~lorank.Completion`, which is fitted where its partitions are: on disk, or at workers.
+            Ids are whole numbers or text. A data frame has columns of users, items and optionally counts, in this order or
+            named. The stored entries of a sparse matrix are counts; empty rows and columns are users and items, too. The
+            values of a :class:`~lorank.Completion` are counts; it is fitted where its partitions are, on disk or at workers.
         y : (m,) array, optional
-            Counts, where X has none: a pair that is there several times is counted as often. Not negative; 0 is not taken.
+            Counts, where X has none; pairs that occur several times are added up. Not negative; pairs with count 0 are
+            dropped.
         sample_weight : (m,) array, optional
-            A factor on how much each pair (each stored entry of a sparse matrix) counts, multiplied with its ``confidence``:
-            less for old observations, for example. Not negative; of a pair that occurs several times, the mean. For a data
-            frame also the name of a column.
+            Factor on the confidence of each pair (each stored entry of a sparse matrix): smaller for old pairs, for example.
+            Not negative; a pair that occurs several times gets the mean. For a data frame also the name of a column.
         rows, cols, values : str, optional
-            The columns of a data frame with users, items and counts.
+            Columns of a data frame with users, items and counts.
 
         Notes
         -----
-        There are no features of users and items here: :class:`MatrixCompletion` takes them, with ratings.
+        Features of users and items are supported by :class:`MatrixCompletion`, with ratings.
         """
         if isinstance(X, Completion):
-            from .implicit_partitioned import fit_problem
-
-            if sample_weight is not None:
-                raise ValueError("sample_weight goes with pairs in main memory, not with a Completion: leave it out")
-            return fit_problem(self, X, y)
-        settings, search = self._plan()
+            return self._fit_problem(X, y, sample_weight)
+        settings, search = self._settings()
         data = read_interactions(X, y, (rows, cols, values), sample_weight)
         if not len(data.users):
             raise ValueError("there are no pairs with a positive count: nothing to learn from")
-        if search["zeros"]:
-            total = float(self._weights(data.counts, data.weights).sum())
-            settings = replace(settings, zeros=ZEROS * total / (data.shape[0] * data.shape[1]))
         positives, backend = self._positives(data), self._backend()
-        self.curve_: list[ImplicitCandidate] = []
-        if any(search.values()):
-            settings, self.curve_ = select_implicit(
-                positives,
-                backend,
-                settings,
-                np.float32,
-                zeros=search["zeros"],
-                regularization=search["regularization"],
-                max_iter=True,
-            )
-        sides = self._swept(positives.observations(backend, np.float32), backend, settings, None)
-        return self._keep(data, settings, sides)
+        if search["zeros"]:
+            total = float(confidences(self.confidence, data.counts, data.weights).sum())
+            settings = replace(settings, zeros=ZEROS * total / (data.shape[0] * data.shape[1]))
+        settings, curve = self._select(positives, backend, settings, search)
+        factors = self._fit_factors(positives.observations(backend, np.float32), backend, settings, None)
+        self.curve_: list[ImplicitCandidate] = curve
+        return self._set(data, settings, factors)
 
     def partial_fit(
         self,
@@ -187,40 +178,101 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
         cols: Any = None,
         values: Any = None,
     ) -> ImplicitFactorization:
-        """Go on with more pairs, of known or new users and items: a few sweeps from the factors so far, at the same settings.
+        """Update the model with more pairs, of known or new users and items: a few iterations at the same settings.
 
         Parameters
         ----------
         X, y, sample_weight, rows, cols, values
-            As in :meth:`fit`; counts are added to those before. The first call is a fit.
+            As in :meth:`fit`; counts are added to those of the pairs before. The first call is a fit.
         """
-        if not hasattr(self, "item_factors_"):
+        if not hasattr(self, "state_"):
             return self.fit(X, y, sample_weight, rows=rows, cols=cols, values=values)
-        self._remembered()
-        settings, _ = self._plan()
-        settings = replace(settings, zeros=self.zeros_, regularization=self.regularization_, max_iter=UPDATE)
-        data = united(self._data(), read_interactions(X, y, (rows, cols, values), sample_weight))
+        state, (settings, _) = self.state_, self._settings()
+        before = state.interactions()
+        settings = replace(settings, zeros=self.zeros_, regularization=self.regularization_, max_iter=UPDATE_MAX_ITER)
+        data = union_interactions(before, read_interactions(X, y, (rows, cols, values), sample_weight))
         start = []
         for ids, old, factors in (
-            (data.user_ids, self.user_ids_, self.user_factors_),
-            (data.item_ids, self.item_ids_, self.item_factors_),
+            (data.user_ids, state.user_ids, state.user_factors),
+            (data.item_ids, state.item_ids, state.item_factors),
         ):
-            grown = np.zeros((len(ids), factors.shape[1]), factors.dtype)  # new ones: found from the others at once
+            grown = np.zeros((len(ids), factors.shape[1]), factors.dtype)
             grown[np.searchsorted(ids, old)] = factors
             start.append(grown)
         backend = self._backend()
-        sides = ImplicitFactors(*(backend.asarray(a) for a in start))
-        sides = self._swept(self._positives(data).observations(backend, np.float32), backend, settings, sides)
-        return self._keep(data, settings, sides)
+        observations = self._positives(data).observations(backend, np.float32)
+        initial = ImplicitFactors(*(backend.asarray(a) for a in start))
+        return self._set(data, settings, self._fit_factors(observations, backend, settings, initial))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the model to a file that :func:`lorank.load` reads. No pickle; written in one go."""
+        """Write the model to a file that :func:`lorank.load` reads. The file contains no pickle and is written atomically."""
         check_is_fitted(self)
         return save_model(self, path)
 
-    # -- what the methods share ---------------------------------------------------------------------------------------
-    def _plan(self) -> tuple[ImplicitSettings, dict[str, bool]]:
-        """The settings to begin with, and what is to be chosen."""
+    # Parts of the state. Before fit, access to state_ raises an AttributeError, as scikit-learn expects.
+    state_: ImplicitState
+
+    @property
+    def user_ids_(self) -> np.ndarray:
+        return self.state_.user_ids
+
+    @property
+    def item_ids_(self) -> np.ndarray:
+        return self.state_.item_ids
+
+    @property
+    def user_factors_(self) -> np.ndarray:
+        return self.state_.user_factors
+
+    @property
+    def item_factors_(self) -> np.ndarray:
+        return self.state_.item_factors
+
+    @property
+    def regularization_(self) -> float:
+        return self.state_.settings.regularization
+
+    @property
+    def zeros_(self) -> float:
+        return self.state_.settings.zeros
+
+    def _fit_problem(self, problem: Completion, y: Any, sample_weight: Any) -> ImplicitFactorization:
+        """Fit to the counts of a problem where they are."""
+        self._check_problem(problem, y, sample_weight)
+        ids = [np.arange(n) if a is None else a for a, n in zip((problem.row_ids, problem.col_ids), problem.shape, strict=True)]
+        graph: Any = getattr(problem.observations, "graph", None)
+        if graph is None:
+            indptr, indices, values, _ = problem.observations.host()
+            self.fit(scipy.sparse.csr_array((values, indices, indptr), shape=problem.shape))
+            self.state_ = replace(self.state_, user_ids=ids[0], item_ids=ids[1])
+            return self
+        if self.nonnegative:
+            raise ValueError("nonnegative=True takes pairs in main memory, not partitions: leave it out, or fit to arrays")
+        settings, search = self._settings()
+        backend, (n1, n2) = problem.backend, problem.shape
+        needed = FACTOR_COPIES * 4 * settings.rank * (n1 + n2 * graph.engine.workers)
+        backend.require_bytes(needed, f"factors of rank {settings.rank}")
+        observed, total = self._partitioned_positives(problem)
+        if search["zeros"]:
+            settings = replace(settings, zeros=ZEROS * total / (n1 * n2))
+        curve: list[ImplicitCandidate] = []
+        if any(search.values()):
+            settings, curve = self._select(_sample_users(observed, settings.seed), get_backend(), settings, search)
+        fitted = self._fit_factors(observed, backend, settings, None)
+        training = None
+        if problem.m <= MAX_STORED:
+            indptr, indices, values, _ = problem.observations.host()
+            training = Pattern(indptr, indices, values.astype(float))
+            counts = [np.diff(indptr), np.bincount(indices, minlength=n2)]
+        else:
+            counts = [backend.to_numpy(problem.observations.counts(side)) for side in (0, 1)]
+        self.curve_ = curve
+        rows, cols = backend.to_numpy(fitted.rows), backend.to_numpy(fitted.cols)
+        self.state_ = ImplicitState(ids[0], ids[1], rows, cols, settings, self.confidence, training, counts[0], counts[1])
+        return self
+
+    def _settings(self) -> tuple[ImplicitSettings, dict[str, bool]]:
+        """Initial settings, and which of them are to be selected; checks all parameters."""
         check("rank", self.rank, whole(1))
         check("confidence", self.confidence, one_of(CONFIDENCES))
         check("scaling", self.scaling, NOT_NEGATIVE)
@@ -234,13 +286,12 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
             if not search[name] and not POSITIVE.holds(given):
                 raise ParameterError(name, f"must be positive and finite, or 'auto': got {shown(given)}")
             numbers[name] = first if search[name] else float(given)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         settings = ImplicitSettings(
             rank=int(self.rank),
             scaling=float(self.scaling),
             max_iter=int(self.max_iter),
             inner_max_iter=int(self.inner_max_iter),
-            seed=seed,
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
             nonnegative=bool(self.nonnegative),
             **numbers,
         )
@@ -249,32 +300,46 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
     def _backend(self) -> Backend:
         return get_backend() if self.device is None else device_backend(str(self.device))
 
-    def _weights(self, counts: np.ndarray, factors: np.ndarray | None = None) -> np.ndarray:
-        """Confidence by counts, times the weights that were given."""
-        if self.confidence == "equal":
-            found = np.ones(len(counts))
-        else:
-            found = np.log2(1 + counts) if self.confidence == "log" else counts
-        return found if factors is None else found * factors
-
     def _positives(self, data: Interactions) -> Positives:
-        weights = self._weights(data.counts, data.weights)
+        weights = confidences(self.confidence, data.counts, data.weights)
         return Positives(data.users, data.items, None if (weights == 1).all() else weights, data.shape)
 
-    def _swept(
+    def _partitioned_positives(self, problem: Completion) -> tuple[Observations, float]:
+        """Ones in single precision with confidences as weights, where the counts are; and the sum of the confidences."""
+        backend, observed = problem.backend, problem.observations
+        counts = backend.astype(observed.values, np.float64)
+        same = float(counts.min()) == float(counts.max()) == 1.0
+        if not same or problem.dtype != np.float32:
+            observed = observed.with_values(backend.astype(counts * 0 + 1, np.float32))
+        if same or self.confidence == "equal":
+            return observed, float(problem.m)
+        weights = np.log2(counts + 1) if self.confidence == "log" else counts
+        return observed.with_weights(backend.astype(weights, np.float32)), float(weights.sum())
+
+    @staticmethod
+    def _select(
+        data: Positives, backend: Backend, settings: ImplicitSettings, search: dict[str, bool]
+    ) -> tuple[ImplicitSettings, list[ImplicitCandidate]]:
+        """Select the settings that are not given."""
+        if not any(search.values()):
+            return settings, []
+        zeros, regularization = search["zeros"], search["regularization"]
+        return select_implicit(data, backend, settings, np.float32, zeros=zeros, regularization=regularization, max_iter=True)
+
+    def _fit_factors(
         self, observations: Observations, backend: Backend, settings: ImplicitSettings, start: ImplicitFactors | None
     ) -> ImplicitFactors:
-        """The fit, or what there is of it when Ctrl-C comes."""
+        """The fit; after Ctrl-C, the factors of the last iteration."""
         last: list[ImplicitFactors] = []
         self.n_iter_, self.status_ = 0, "done"
 
-        def after(sides: ImplicitFactors) -> bool:
-            last[:] = [sides]
+        def after(factors: ImplicitFactors) -> bool:
+            last[:] = [factors]
             self.n_iter_ += 1
             return False
 
         try:
-            if start is not None:  # new items first, from the users who have factors already
+            if start is not None:  # new items first, from the users that have factors already
                 cols = ridge_penalties(observations, backend, settings)[1]
                 start = half_sweep(observations, backend, True, start, cols, settings)
             return fit_implicit(observations, backend, settings, start, after_sweep=after)
@@ -284,25 +349,49 @@ class ImplicitFactorization(ImplicitRecommenderMixin, BaseEstimator):
             self.status_ = str(INTERRUPTED)
             return last[0]
 
-    def _keep(self, data: Interactions, settings: ImplicitSettings, sides: ImplicitFactors) -> ImplicitFactorization:
+    def _set(self, data: Interactions, settings: ImplicitSettings, fitted: ImplicitFactors) -> ImplicitFactorization:
+        """Take over fitted factors."""
         backend = self._backend()
-        self.user_ids_, self.item_ids_ = data.user_ids, data.item_ids
-        self.user_factors_, self.item_factors_ = (backend.to_numpy(a) for a in (sides.rows, sides.cols))
-        self.zeros_, self.regularization_ = settings.zeros, settings.regularization
-        self._remember(*self._positives(data).pattern(), data.counts, data.weights)
+        indptr, indices = self._positives(data).pattern()
+        self.state_ = ImplicitState(
+            data.user_ids,
+            data.item_ids,
+            backend.to_numpy(fitted.rows),
+            backend.to_numpy(fitted.cols),
+            settings,
+            self.confidence,
+            Pattern(indptr, indices, data.counts, data.weights),
+            np.diff(indptr),
+            np.bincount(indices, minlength=len(data.item_ids)),
+        )
         return self
 
-    def _remember(self, indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, factors: np.ndarray | None = None) -> None:
-        """What each user took, and how many pairs each user and each item has."""
-        self._factors = factors
-        self._seen: tuple[np.ndarray, np.ndarray] | None = (indptr, indices)
-        self._counts, self._totals = counts, (np.diff(indptr), np.bincount(indices, minlength=len(self.item_ids_)))
+    def _check_problem(self, problem: Completion, y: Any, sample_weight: Any) -> None:
+        """A ValueError for a Completion whose values are no counts, and for incompatible parameters."""
+        if sample_weight is not None:
+            raise ValueError("sample_weight needs pairs in main memory, not a Completion: leave it out")
+        if y is not None:
+            raise ValueError("a Completion has its counts: leave out y")
+        if problem.loss is not None or problem.observations.weights is not None:
+            raise ValueError("the Completion has a loss or weights: make it without them, with counts as values")
+        if problem.dtype.kind == "c":
+            raise ValueError("the Completion has complex values: counts are real numbers")
+        if self.device is not None:
+            raise ValueError("the observations of a Completion stay where they are: leave out device=")
+        least = float(problem.y.min())
+        if not least > 0:
+            raise ValueError(
+                f"the smallest value of the Completion is {least:g}: counts are positive. Leave out pairs without counts and "
+                "disliked items, or fit MatrixCompletion to ratings"
+            )
 
-    def _forget(self, users: np.ndarray, items: np.ndarray) -> None:
-        """Only how many pairs each user and each item has: there are too many of them."""
-        self._seen, self._counts, self._factors, self._totals = None, np.empty(0), None, (users, items)
 
-    def _data(self) -> Interactions:
-        indptr, indices = self._remembered()
-        users = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-        return Interactions(users, indices.astype(np.int64), self._counts, self.user_ids_, self.item_ids_, self._factors)
+def _sample_users(observed: Any, seed: int) -> Positives:
+    """Pairs in main memory for the selection: those of so many users that there are not too many."""
+    n1, n2 = observed.shape
+    kept: np.ndarray = np.ones(n1, bool)
+    if observed.m > MANY:
+        kept = np.random.default_rng(seed).random(n1) < MANY / observed.m
+    rows, cols, weights = observed.of_rows(kept)
+    number = np.cumsum(kept) - 1
+    return Positives(number[rows], cols, weights, (int(kept.sum()), n2))

@@ -1,7 +1,8 @@
-"""What a fitted ImplicitFactorization tells: scores, the best items of users known and new, likenesses, and why."""
+"""Fitted state of ImplicitFactorization, and the recommendations that follow from it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,10 +12,9 @@ from ..backends import Backend
 from ..backends.top_k import rows_of, top_columns
 from ..common.checks import ParameterError, check, counted, shown, whole
 from ..factorization.implicit import ImplicitSettings, solve_row
-from .frames import pair_columns
-from .ids import find_ids, named
-from .interactions import read_interactions
-from .neighbours import Explanation, explanation, nearest
+from .frames import ids_at, known_positions, pair_columns
+from .inputs import Interactions, read_interactions
+from .recommendation import Explanation, explanation, nearest
 
 
 class Recommendations(NamedTuple):
@@ -24,61 +24,152 @@ class Recommendations(NamedTuple):
     scores: np.ndarray
 
 
-class ImplicitRecommenderMixin:
-    """Of a model that has factors of its users and items, and mostly remembers who took what."""
+class Pattern(NamedTuple):
+    """Training data of an ImplicitFactorization by user, as a sparse matrix.
 
-    scaling: float
-    nonnegative: bool
-    user_ids_: np.ndarray
-    item_ids_: np.ndarray
-    user_factors_: np.ndarray
-    item_factors_: np.ndarray
-    zeros_: float
-    regularization_: float
-    _seen: tuple[np.ndarray, np.ndarray] | None
-    _counts: np.ndarray
-    _factors: np.ndarray | None
-    _totals: tuple[np.ndarray, np.ndarray]
+    Attributes
+    ----------
+    indptr, indices : arrays
+        Row pointers and item indices.
+    counts : (m,) array
+    weights : (m,) array or None
+        Factors on the confidences.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    counts: np.ndarray
+    weights: np.ndarray | None = None
+
+    def of_user(self, user: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Items, counts and weights of one user."""
+        part = slice(*self.indptr[user : user + 2])
+        return self.indices[part], self.counts[part], None if self.weights is None else self.weights[part]
+
+
+@dataclass(frozen=True)
+class ImplicitState:
+    """Everything that recommendations, ``partial_fit`` and model files need of a fitted ImplicitFactorization.
+
+    Attributes
+    ----------
+    user_ids, item_ids : arrays
+        In ascending order.
+    user_factors, item_factors : (users, rank) and (items, rank) float32 arrays
+    settings : ImplicitSettings
+        Of the fit.
+    confidence : {"log", "counts", "equal"}
+    training : Pattern or None
+        The pairs; None after a fit to partitions with too many of them.
+    user_counts, item_counts : arrays
+        Number of pairs of each user and item.
+    """
+
+    user_ids: np.ndarray
+    item_ids: np.ndarray
+    user_factors: np.ndarray
+    item_factors: np.ndarray
+    settings: ImplicitSettings
+    confidence: str
+    training: Pattern | None
+    user_counts: np.ndarray
+    item_counts: np.ndarray
+
+    def require_training(self) -> Pattern:
+        """The training data; a ValueError where the model does not store them."""
+        if self.training is None:
+            raise ValueError(
+                f"the model was fitted to {counted(self.user_counts.sum(), 'pair')} in partitions, too many to store: pass "
+                "exclude_seen=False, or use lorank recommend --all --ratings FOLDER"
+            )
+        return self.training
+
+    def interactions(self) -> Interactions:
+        """The training data as pairs."""
+        indptr, indices, counts, weights = self.require_training()
+        users = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+        return Interactions(users, indices.astype(np.int64), counts, self.user_ids, self.item_ids, weights)
+
+    def seen(self, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Row pointers and item indices of some users' training data."""
+        return rows_of(*self.require_training()[:2], users)
+
+    def solve_user(self, items: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Factors of a user with these items and confidences, and the matrix of the normal equations."""
+        return solve_row(self.item_factors, items, weights, self.settings)
+
+    def best(
+        self,
+        backend: Backend,
+        users: np.ndarray,
+        n: int,
+        seen: tuple[np.ndarray, np.ndarray] | None,
+        empty: np.ndarray | None = None,
+    ) -> Recommendations:
+        """The n items with the largest scores, given factors of users; none for users that are flagged as ``empty``."""
+        left, right = backend.asarray(users), backend.asarray(self.item_factors)
+        cols, scores = top_columns(backend, left, right, int(n), seen=seen, never=self.item_counts == 0)
+        if empty is not None:
+            cols[empty], scores[empty] = -1, np.nan
+        return Recommendations(ids_at(cols, self.item_ids), scores)
+
+    def explain(self, user: int, item: int) -> Explanation:
+        """Contributions of a user's items to the score of an item; items are indices."""
+        items, counts, factors = self.require_training().of_user(user)
+        weights = confidences(self.confidence, counts, factors)
+        x, M = self.solve_user(items, weights)
+        free = x > 0 if self.settings.nonnegative else np.ones(len(x), bool)  # factors at the bound contribute nothing
+        return explanation(self.item_factors[:, free], items, weights, M[np.ix_(free, free)], item)
+
+
+def confidences(kind: str, counts: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Confidence of each pair by its count, multiplied by its weight."""
+    found: np.ndarray = np.ones(len(counts)) if kind == "equal" else np.log2(1 + counts) if kind == "log" else counts
+    return found if weights is None else found * weights
+
+
+class ImplicitRecommendationMixin:
+    """Prediction and recommendation methods of ImplicitFactorization, in the ids of the training data."""
+
+    state_: ImplicitState
 
     def _backend(self) -> Backend:
         raise NotImplementedError
 
-    def _weights(self, counts: np.ndarray, factors: np.ndarray | None = None) -> np.ndarray:
-        raise NotImplementedError
-
     def predict(self, X: Any) -> np.ndarray:
-        """Scores at (user, item) pairs of known ids: about 1 for what was taken, about 0 for what would not be."""
+        """Scores at (user, item) pairs of known ids: near 1 for likely items, near 0 for unlikely ones."""
         check_is_fitted(self)
-        users, items, _ = pair_columns(X, None)
-        i, j = find_ids(users, self.user_ids_, "user"), find_ids(items, self.item_ids_, "item")
-        return np.einsum("ij,ij->i", self.user_factors_[i], self.item_factors_[j]).astype(float)
+        state, (users, items, _) = self.state_, pair_columns(X, None)
+        i, j = known_positions(users, state.user_ids, "user"), known_positions(items, state.item_ids, "item")
+        return np.einsum("ij,ij->i", state.user_factors[i], state.item_factors[j]).astype(float)
 
     def recommend(self, users: Any, n: int = 10, exclude_seen: bool = True) -> Recommendations:
-        """The items with the largest scores for each user, best first; exact, in blocks.
+        """The items with the largest scores for each user, best first; exact, in blocks of users.
 
         Parameters
         ----------
         users : id or (k,) array of ids
-            Known ones. A user without any pair (of a sparse matrix) has factors of zero, and gets nothing.
+            Known ones. A user without pairs has factors of zero and gets no items.
         n : int
         exclude_seen : bool
-            Leave out what the user has taken.
+            Leave out the user's items of the training data.
 
         Returns
         -------
         items : (k, n) array
-            Ids; -1 (None, where ids are text) where fewer than n items are left. Items that nobody took are never recommended.
+            Ids; -1 (None for text ids) where fewer than n items are left. Items without pairs are never recommended.
         scores : (k, n) array
-            nan there.
+            nan where fewer than n items are left.
         """
         check_is_fitted(self)
-        rows = find_ids(users, self.user_ids_, "user")
+        state = self.state_
+        rows = known_positions(users, state.user_ids, "user")
         check("n", n, whole(1))
-        seen = rows_of(*self._remembered(), rows) if exclude_seen else None
-        return self._best(self.user_factors_[rows], n, seen, hide=self._totals[0][rows] == 0)
+        seen = state.seen(rows) if exclude_seen else None
+        return state.best(self._backend(), state.user_factors[rows], n, seen, state.user_counts[rows] == 0)
 
     def recommend_for(self, items: Any, counts: Any = None, n: int = 10, exclude_seen: bool = True) -> Recommendations:
-        """The best items for somebody new, who took these.
+        """The best items for a new user with these items.
 
         Parameters
         ----------
@@ -94,19 +185,20 @@ class ImplicitRecommenderMixin:
         """
         check_is_fitted(self)
         check("n", n, whole(1))
-        at = find_ids(items, self.item_ids_, "item")
+        state = self.state_
+        at = known_positions(items, state.item_ids, "item")
         if not len(at):
-            raise ParameterError("items", "is empty: somebody new is known by what they took")
-        fake = read_interactions(np.column_stack([np.zeros(len(at), np.int64), at]), counts)
-        cols = fake.item_ids[fake.items]
+            raise ParameterError("items", "is empty: pass at least one item of the new user")
+        one = read_interactions(np.column_stack([np.zeros(len(at), np.int64), at]), counts)
+        cols = one.item_ids[one.items]
         if not len(cols):
-            raise ValueError("no item has a positive count: somebody new is known by what they took")
-        x = self._solved(cols, self._weights(fake.counts))[0]
+            raise ValueError("items have no positive count: pass at least one item of the new user")
+        x = state.solve_user(cols, confidences(state.confidence, one.counts))[0]
         seen = (np.array([0, len(cols)]), cols) if exclude_seen else None
-        return self._best(x[None, :].astype(np.float32), n, seen)
+        return state.best(self._backend(), x[None, :].astype(np.float32), n, seen)
 
     def similar_items(self, item: Any, n: int = 10) -> Recommendations:
-        """The items whose factors point in the same direction.
+        """Items with the most similar factors.
 
         Parameters
         ----------
@@ -116,13 +208,14 @@ class ImplicitRecommenderMixin:
         Returns
         -------
         items, scores : (k, n) arrays
-            Other items, and the cosines of the angles; those that nobody took are left out.
+            Other items, and cosine similarities. Items without pairs are left out.
         """
         check_is_fitted(self)
-        return self._similar(item, n, self.item_factors_, self.item_ids_, "item", self._totals[1])
+        state = self.state_
+        return self._similar(item, n, state.item_factors, state.item_ids, "item", state.item_counts)
 
     def similar_users(self, user: Any, n: int = 10) -> Recommendations:
-        """The users whose factors point in the same direction.
+        """Users with the most similar factors.
 
         Parameters
         ----------
@@ -132,16 +225,17 @@ class ImplicitRecommenderMixin:
         Returns
         -------
         items, scores : (k, n) arrays
-            Ids of other users, and the cosines of the angles; those without any pair are left out.
+            Ids of other users, and cosine similarities. Users without pairs are left out.
         """
         check_is_fitted(self)
-        return self._similar(user, n, self.user_factors_, self.user_ids_, "user", self._totals[0])
+        state = self.state_
+        return self._similar(user, n, state.user_factors, state.user_ids, "user", state.user_counts)
 
     def explain(self, user: Any, item: Any) -> Explanation:
-        """Which of a user's items speak for another one.
+        """Contributions of a user's items to the score of another item.
 
-        The score is linear in what the user took: item t adds ``w_t y^T M^-1 y_t``, with M the matrix of the user's normal
-        equations.
+        The score is linear in the user's confidences: item t contributes ``w_t y^T M^-1 y_t``, with M the matrix of the
+        user's normal equations.
 
         Parameters
         ----------
@@ -150,55 +244,24 @@ class ImplicitRecommenderMixin:
         Returns
         -------
         items : (m,) array
-            What the user took, what speaks most for the item first.
+            The user's items, largest contribution first.
         contributions : (m,) array
-            They add up to the score.
+            Their sum is the score.
         score : float
-            Of the user's factors as solved exactly; the fit's own differ by little.
+            By the exact solution for the user's factors; those of the fit differ slightly.
         """
         check_is_fitted(self)
-        row, col = find_ids(user, self.user_ids_, "user"), find_ids(item, self.item_ids_, "item")
+        state = self.state_
+        row, col = known_positions(user, state.user_ids, "user"), known_positions(item, state.item_ids, "item")
         if len(row) != 1 or len(col) != 1:
             raise ValueError(f"explain takes one user and one item, got {shown(user)} and {shown(item)}")
-        indptr, indices = self._remembered()
-        begin, end = indptr[row[0] : row[0] + 2]
-        factors = None if self._factors is None else self._factors[begin:end]
-        cols, weights = indices[begin:end], self._weights(self._counts[begin:end], factors)
-        x, M = self._solved(cols, weights)
-        free = x > 0 if self.nonnegative else np.ones(len(x), bool)  # what is held at zero adds nothing
-        found = explanation(self.item_factors_[:, free], cols, weights, M[np.ix_(free, free)], int(col[0]))
-        return found._replace(items=self.item_ids_[found.items])
-
-    def _remembered(self) -> tuple[np.ndarray, np.ndarray]:
-        if self._seen is None:
-            raise ValueError(
-                f"the model was fitted to {counted(self._totals[0].sum(), 'pair')} in partitions, too many to "
-                "remember who took what: pass exclude_seen=False, or use lorank recommend --all --ratings FOLDER"
-            )
-        return self._seen
-
-    def _solved(self, cols: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The factors of a user who took these, and the matrix of their normal equations."""
-        rank = self.item_factors_.shape[1]
-        settings = ImplicitSettings(
-            rank, self.zeros_, self.regularization_, float(self.scaling), nonnegative=bool(self.nonnegative)
-        )
-        return solve_row(self.item_factors_, cols, weights, settings)
-
-    def _best(
-        self, users: np.ndarray, n: int, seen: tuple[np.ndarray, np.ndarray] | None, hide: np.ndarray | None = None
-    ) -> Recommendations:
-        backend = self._backend()
-        left, right = backend.asarray(users), backend.asarray(self.item_factors_)
-        cols, scores = top_columns(backend, left, right, int(n), seen=seen, never=self._totals[1] == 0)
-        if hide is not None:
-            cols[hide], scores[hide] = -1, np.nan
-        return Recommendations(named(cols, self.item_ids_), scores)
+        found = state.explain(int(row[0]), int(col[0]))
+        return found._replace(items=state.item_ids[found.items])
 
     def _similar(
         self, wanted: Any, n: int, factors: np.ndarray, ids: np.ndarray, what: str, counts: np.ndarray
     ) -> Recommendations:
         check("n", n, whole(1))
-        at = find_ids(wanted, ids, what)
-        places, cosines = nearest(self._backend(), factors, at, int(n), counts == 0)
-        return Recommendations(named(places, ids), cosines)
+        at = known_positions(wanted, ids, what)
+        positions, cosines = nearest(self._backend(), factors, at, int(n), counts == 0)
+        return Recommendations(ids_at(positions, ids), cosines)

@@ -1,8 +1,8 @@
-"""Fitted estimators of ratings and implicit feedback to and from model files."""
+"""Model files of MatrixCompletion and ImplicitFactorization."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -10,103 +10,144 @@ import scipy.sparse
 
 from ..evaluation.diagnosis import Diagnosis
 from ..factorization import FactorModel
+from ..factorization.implicit import ImplicitSettings
+from ..factorization.implicit_selection import ImplicitCandidate
 from ..factorization.persistence import read_fit, read_parameters, without_objects, write_fit
 from ..factorization.ranking_model import RankingModel
 from ..factorization.training_data import TrainingData
 from ..io.archive import plain, register_model
 from ..loop.result import Status
 from ..losses import loss_from
-from .features import Encoder, SideTable
+from .cold_start import Encoder, SideTable
 from .implicit_factorization import ImplicitFactorization
-from .implicit_files import fill, to_archive
+from .implicit_recommendation import ImplicitState, Pattern
 from .matrix_completion import MatrixCompletion
-from .partitioned import KEPT
-from .recommending import tasted
+from .ratings_state import RatingsState
 
-TASTE = ("rows", "cols", "popularity")
+RANKING_ARRAYS = ("rows", "cols", "popularity")
+SPARSE = ("data", "indices", "indptr")
+STATE_SCALARS = ("calibration_size", "count_scaling", "negative_labels")
+IMPLICIT_ARRAYS = ("user_ids", "item_ids", "user_factors", "item_factors", "user_counts", "item_counts")
 
 
-def write_completion(estimator: MatrixCompletion) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def write_ratings(estimator: MatrixCompletion) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """A fitted MatrixCompletion as JSON and arrays."""
+    state = estimator.state_
     meta, arrays = write_fit(estimator, without_objects(estimator.get_params(deep=False)))
-    if estimator._memory is not None:
-        arrays |= {f"seen.{name}": a for name, a in estimator._memory.arrays().items()}
-    if estimator._taste is not None:
-        taste = tasted(estimator)
-        arrays |= {f"taste.{name}": getattr(taste, name) for name in TASTE}
-        meta["taste"] = {f.name: getattr(taste, f.name) for f in fields(RankingModel) if f.name not in TASTE}
-    arrays["calibration"] = estimator.calibration_
-    if (outliers := getattr(estimator, "outliers_", None)) is not None:
-        arrays["outliers"] = outliers
-    meta["loss"] = None if estimator.loss_ is None else plain(estimator.loss_.parameters())
-    meta["negative_labels"] = estimator._two
-    meta["calibration_size"] = int(getattr(estimator, "calibration_size_", 0))
+    meta["state"] = plain({name: getattr(state, name) for name in STATE_SCALARS} | {"labels": state.labels})
+    meta["state"]["bounds"] = None if state.bounds is None else [float(bound) for bound in state.bounds]
+    meta["state"]["loss"] = None if state.loss is None else plain(state.loss.parameters())
     meta["diagnosis"] = {f.name: getattr(estimator.diagnosis_, f.name) for f in fields(Diagnosis)}
-    meta["status"] = {
-        "name": str(estimator.status_),
-        "advice": estimator.status_.advice,
-        "success": estimator.status_.success,
-    }
-    meta["sides"] = {side: table.encoder.columns for side, table in estimator._sides.items()}
-    for side, table in estimator._sides.items():
-        arrays |= {f"side.{side}.{name}": getattr(table.numbers, name) for name in ("data", "indices", "indptr")}
-    for side, names in (estimator.ids_ or {}).items():
-        arrays[f"ids.{side}"] = names
+    status = estimator.status_
+    meta["status"] = {"name": str(status), "advice": status.advice, "success": status.success}
+    arrays["calibration"] = state.calibration
+    if estimator.outliers_ is not None:
+        arrays["outliers"] = estimator.outliers_
+    if state.training is not None:
+        arrays |= {f"training.{name}": a for name, a in state.training.arrays().items()}
+    if state.ranking is not None:
+        arrays |= {f"ranking.{name}": getattr(state.ranking, name) for name in RANKING_ARRAYS}
+        meta["ranking"] = {f.name: getattr(state.ranking, f.name) for f in fields(RankingModel) if f.name not in RANKING_ARRAYS}
+    meta["encoders"] = {side: table.encoder.columns for side, table in state.features.items()}
+    for side, table in state.features.items():
+        arrays |= {f"features.{side}.{name}": getattr(table.numbers, name) for name in SPARSE}
+    for side, ids in (state.ids or {}).items():
+        arrays[f"ids.{side}"] = ids
     return meta, arrays
 
 
-def read_completion(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> MatrixCompletion:
-    """A fitted MatrixCompletion from JSON and arrays."""
+def read_ratings(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> MatrixCompletion:
+    """A fitted MatrixCompletion from JSON and arrays; a KeyError or ValueError where they are incomplete or inconsistent."""
     estimator = MatrixCompletion(**read_parameters(meta))
     model = read_fit(estimator, meta, arrays)
     if model is None:
         raise KeyError("model.rows")
-    estimator.n_features_in_ = 2
-    estimator._sides = {}
-    for side, columns in meta.get("sides", {}).items():
+    stored = dict(meta["state"])
+    features = {}
+    for side, columns in meta["encoders"].items():
         encoder = Encoder(columns)
-        parts = tuple(arrays[f"side.{side}.{name}"] for name in ("data", "indices", "indptr"))
-        numbers = scipy.sparse.csr_array(parts, (model.shape[side == "col"], encoder.width))
-        estimator._sides |= {side: SideTable(encoder, numbers)}
-    estimator._memory = None
-    if "seen.indptr" in arrays or model.row_counts.sum() <= KEPT:  # others were fitted to partitions
-        estimator._memory = TrainingData.from_arrays({k[5:]: a for k, a in arrays.items() if k.startswith("seen.")})
-    if "taste.rows" in arrays:
-        rows, cols, popularity = (arrays[f"taste.{name}"] for name in TASTE)
-        taste = RankingModel(rows, cols, popularity, **meta.get("taste", {}))  # older files have no settings
-        estimator._taste = _checked_taste(taste, model)
-    estimator.calibration_, estimator.calibration_size_ = arrays["calibration"], meta["calibration_size"]
-    found = meta["diagnosis"]
-    estimator.diagnosis_ = Diagnosis(**{**found, "shape": tuple(found["shape"])})
+        parts = tuple(arrays[f"features.{side}.{name}"] for name in SPARSE)
+        features[side] = SideTable(encoder, scipy.sparse.csr_array(parts, (model.shape[side == "col"], encoder.width)))
+    training = {name.removeprefix("training."): a for name, a in arrays.items() if name.startswith("training.")}
+    ids = {side: arrays[f"ids.{side}"] for side in ("rows", "cols") if f"ids.{side}" in arrays}
+    bounds = stored.pop("bounds")
+    estimator.state_ = RatingsState(
+        model,
+        loss=loss_from(stored.pop("loss")),
+        bounds=None if bounds is None else (bounds[0], bounds[1]),
+        ids=ids or None,
+        training=TrainingData.from_arrays(training) if training else None,
+        features=features,
+        ranking=_read_ranking(meta["ranking"], arrays, model) if "ranking" in meta else None,
+        calibration=arrays["calibration"],
+        **stored,
+    )
+    estimator.n_features_in_ = 2
+    estimator.diagnosis_ = Diagnosis(**{**meta["diagnosis"], "shape": tuple(meta["diagnosis"]["shape"])})
     status = meta["status"]
     estimator.status_ = Status(status["name"], advice=status["advice"], success=status["success"])
     estimator.heldout_, estimator.outliers_ = None, arrays.get("outliers")
-    estimator.loss_, estimator._two = loss_from(meta.get("loss")), meta.get("negative_labels", False)
-    estimator._set_classes()
-    estimator._set_model(model)
-    ids = {side: arrays[f"ids.{side}"] for side in ("rows", "cols") if f"ids.{side}" in arrays}
-    if ids:
-        estimator.ids_ = ids
     return estimator
+
+
+def _read_ranking(meta: dict[str, Any], arrays: dict[str, np.ndarray], model: FactorModel) -> RankingModel:
+    rows, cols, popularity = (arrays[f"ranking.{name}"] for name in RANKING_ARRAYS)
+    ranking = RankingModel(rows, cols, popularity, **meta)
+    sides = ranking.rows.ndim == ranking.cols.ndim == 2 and (len(ranking.rows), len(ranking.cols)) == model.shape
+    if not sides or ranking.rows.shape[1] != ranking.cols.shape[1] or ranking.popularity.shape != (len(ranking.cols),):
+        raise ValueError("the arrays of its ranking model are inconsistent")
+    return ranking
 
 
 def write_implicit(estimator: ImplicitFactorization) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """A fitted ImplicitFactorization as JSON and arrays."""
-    meta, arrays = to_archive(estimator)
-    return {"parameters": plain(without_objects(estimator.get_params(deep=False)))} | meta, arrays
+    state = estimator.state_
+    arrays = {name: getattr(state, name) for name in IMPLICIT_ARRAYS}
+    if state.training is not None:
+        arrays |= {f"training.{name}": a for name, a in state.training._asdict().items() if a is not None}
+    meta = {
+        "parameters": plain(without_objects(estimator.get_params(deep=False))),
+        "settings": asdict(state.settings),
+        "confidence": state.confidence,
+        "n_iter": estimator.n_iter_,
+        "status": estimator.status_,
+        "curve": [asdict(c) for c in estimator.curve_],
+    }
+    return meta, arrays
 
 
 def read_implicit(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> ImplicitFactorization:
-    """A fitted ImplicitFactorization from JSON and arrays."""
-    return fill(ImplicitFactorization(**read_parameters(meta)), meta, arrays)
+    """A fitted ImplicitFactorization from JSON and arrays; a KeyError or ValueError as in :func:`read_ratings`."""
+    estimator = ImplicitFactorization(**read_parameters(meta))
+    parts = {name: arrays[name] for name in IMPLICIT_ARRAYS}
+    users, items = parts["user_factors"], parts["item_factors"]
+    alike = users.ndim == items.ndim == 2 and users.shape[1] == items.shape[1]
+    lengths = {"user": len(users), "item": len(items)}
+    if not alike or any(parts[f"{side}_{what}"].shape != (n,) for side, n in lengths.items() for what in ("ids", "counts")):
+        raise ValueError("its arrays are inconsistent")
+    training = None
+    if "training.indptr" in arrays:
+        stored = {name: arrays[f"training.{name}"] for name in ("indptr", "indices", "counts")}
+        training = _check_pattern(Pattern(**stored, weights=arrays.get("training.weights")), len(users), len(items))
+    settings = ImplicitSettings(**meta["settings"])
+    estimator.state_ = ImplicitState(settings=settings, confidence=str(meta["confidence"]), training=training, **parts)
+    estimator.n_iter_, estimator.status_ = int(meta["n_iter"]), str(meta["status"])
+    estimator.curve_ = [ImplicitCandidate(**c) for c in meta["curve"]]
+    return estimator
 
 
-def _checked_taste(taste: RankingModel, model: FactorModel) -> RankingModel:
-    sides = taste.rows.ndim == taste.cols.ndim == 2 and (len(taste.rows), len(taste.cols)) == model.shape
-    if not sides or taste.rows.shape[1] != taste.cols.shape[1] or taste.popularity.shape != (len(taste.cols),):
-        raise ValueError("the arrays of its taste do not fit together")
-    return taste
+def _check_pattern(pattern: Pattern, users: int, items: int) -> Pattern:
+    """The pattern; a ValueError where it is damaged."""
+    indptr, indices, counts, weights = pattern
+    flat = indptr.ndim == indices.ndim == counts.ndim == 1 and len(indptr) == users + 1
+    if not flat or indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
+        raise ValueError("its pattern is damaged")
+    if len(indices) and (indices.min() < 0 or indices.max() >= items):
+        raise ValueError("its pattern is damaged")
+    if any(a is not None and a.shape != indices.shape for a in (counts, weights)):
+        raise ValueError("its pattern and counts are inconsistent")
+    return pattern
 
 
-register_model("MatrixCompletion", write_completion, read_completion)
+register_model("MatrixCompletion", write_ratings, read_ratings)
 register_model("ImplicitFactorization", write_implicit, read_implicit)

@@ -1,26 +1,23 @@
-"""What a fitted MatrixCompletion predicts: at pairs, with probabilities or intervals, and for rows that are new."""
+"""Fitted state of MatrixCompletion, and the predictions that follow from it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from ..common.checks import ParameterError
 from ..factorization import FactorModel
 from ..factorization.folds import clipped
+from ..factorization.ranking_model import RankingModel
+from ..factorization.training_data import TrainingData
 from ..losses import Logistic, Loss, Objective, Ordinal
-from .cold_start import foreseen, told_by
-from .entries import find_pairs
-from .fitting import refuse_intervals, refuse_negative
-from .inputs import check_values
-from .recommendation import RecommenderMixin
+from .cold_start import SideTable
 
-if TYPE_CHECKING:
-    from .matrix_completion import MatrixCompletion
-
-FOLD_SWEEPS = 50
+FOLD_IN_MAX_ITER = 50
 
 
 class FoldIn(NamedTuple):
@@ -30,123 +27,165 @@ class FoldIn(NamedTuple):
     predictions: np.ndarray
 
 
-class PredictionMixin(RecommenderMixin):
-    """Entries, probabilities, intervals and new rows, of a model whose rows and columns may have ids."""
+@dataclass(frozen=True)
+class RatingsState:
+    """Everything that predictions, recommendations, ``partial_fit`` and model files need of a fitted MatrixCompletion.
 
-    model_: FactorModel
-    loss_: Loss | None
-    bounds: tuple[float, float] | None
-    calibration_: np.ndarray
-    calibration_size_: int
+    Attributes
+    ----------
+    model : FactorModel
+        Factors, biases and priors, in main memory.
+    loss : Loss or None
+        With its fitted parameters; None for least squares.
+    bounds : (float, float) or None
+        Predictions are clipped to these.
+    ids : dict or None
+        Ids of ``"rows"`` and ``"cols"`` in ascending order; None after a fit to index pairs.
+    labels : dict or None
+        Column names of the training data frame: ``"row"``, ``"col"`` and ``"value"``.
+    training : TrainingData or None
+        The observations; None after a fit to partitions with too many of them.
+    features : mapping
+        Features of ``"row"`` and ``"col"``, where the fit had some.
+    ranking : RankingModel or None
+        Implicit-feedback model that orders recommendations, where it was fitted.
+    calibration : array
+        Quantiles of the normalized errors of held-out observations, for prediction intervals; empty without them.
+    calibration_size : int
+        Number of held-out observations.
+    count_scaling : float
+        Exponent of the numbers of observations in the penalty; 0 with learned priors.
+    negative_labels : bool
+        Whether the classes of a logistic loss are -1 and 1 instead of 0 and 1.
+    """
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The entries at index pairs.
+    model: FactorModel
+    loss: Loss | None = None
+    bounds: tuple[float, float] | None = None
+    ids: dict[str, np.ndarray] | None = None
+    labels: dict[str, Any] | None = None
+    training: TrainingData | None = None
+    features: Mapping[str, SideTable] = field(default_factory=dict)
+    ranking: RankingModel | None = None
+    calibration: np.ndarray = field(default_factory=lambda: np.empty(0))
+    calibration_size: int = 0
+    count_scaling: float = 0.0
+    negative_labels: bool = False
 
-        A row or column that was not observed in ``fit`` is predicted as an average one, from the biases (and what factors
-        average rows have); a warning says how often, and :meth:`known` where (see ``handle_unknown``).
+    @property
+    def classes(self) -> np.ndarray | None:
+        """Class labels of a logistic or ordinal loss, in the order of the probabilities."""
+        if isinstance(self.loss, Logistic):
+            return np.array([-1.0, 1.0] if self.negative_labels else [0.0, 1.0])
+        return np.array(self.loss.classes) if isinstance(self.loss, Ordinal) else None
 
-        Parameters
-        ----------
-        X : (m, 2) array, list of pairs, or data frame
-            Index pairs, or ids after a fit to ids. Of a data frame, the columns named as in ``fit``, or its two columns.
-        """
-        rows, cols = self._pairs(X)
-        self._mind_unknown(
-            foreseen(cast("MatrixCompletion", self), rows, cols),
-            "pair",
-            ("has", "have"),
-            "a row or column that was never observed",
-        )
-        return self._expected(self.model_.predict(rows, cols))
+    @cached_property
+    def svd(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """``U, s, V`` of the factors without biases."""
+        point, (n1, n2) = self.model.point(), self.model.shape
+        return (np.zeros((n1, 0)), np.zeros(0), np.zeros((n2, 0))) if point is None else (point.U, point.s, point.V)
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class at index pairs, an (m, classes) array in the order of ``classes_``.
+    @property
+    def unseen_columns(self) -> np.ndarray:
+        """Columns that are never recommended: they have neither observations nor features."""
+        counts = self.model.col_counts
+        return np.zeros(len(counts), bool) if "col" in self.features else np.asarray(counts == 0)
 
-        With ``loss="logistic"`` or ``"ordinal"``.
-        """
-        rows, cols = self._pairs(X)
-        z = self.model_.predict(rows, cols)
-        if isinstance(self.loss_, Logistic):
-            one = self.loss_.mean(z)
+    def is_known(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+        """Whether the row and the column of each pair have observations or features."""
+        known = np.ones(len(rows), bool)
+        for side, index, counts in (("row", rows, self.model.row_counts), ("col", cols, self.model.col_counts)):
+            inside = index < len(counts)
+            known &= inside if side in self.features else inside & (counts[np.where(inside, index, 0)] > 0)
+        return known
+
+    def training_pattern(self) -> tuple[np.ndarray, np.ndarray]:
+        """Row pointers and column indices of the training data; a ValueError where the model does not store them."""
+        if self.training is None:
+            raise ValueError(
+                "the model was fitted to partitions and does not store its training data: recommend with by='rating' and "
+                "exclude_seen=False, or for all rows of the partitions with `lorank recommend --all`"
+            )
+        return self.training.pattern
+
+    def expected(self, z: np.ndarray) -> np.ndarray:
+        """Predictions from entries of the matrix: the mean of the loss's distribution, clipped to the bounds."""
+        return clipped(z if self.loss is None else self.loss.mean(z), self.bounds)
+
+    def predict_proba(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+        """Probability of each class, an (m, classes) array."""
+        z = self.model.predict(rows, cols)
+        if isinstance(self.loss, Logistic):
+            one = self.loss.mean(z)
             return np.column_stack([1 - one, one])
-        if isinstance(self.loss_, Ordinal):
-            return self.loss_.probabilities(z)
-        name = "squares" if self.loss_ is None else self.loss_.name
+        if isinstance(self.loss, Ordinal):
+            return self.loss.probabilities(z)
+        name = "squares" if self.loss is None else self.loss.name
         raise ValueError(f"loss={name!r} has no classes: fit with loss='logistic' or 'ordinal', or use predict")
 
-    def known(self, X: Any) -> np.ndarray:
-        """Whether the row and the column of each pair were observed in ``fit``."""
-        return self.model_.known(*self._pairs(X))
-
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds between which a share ``coverage`` of new observations falls.
-
-        Split conformal prediction: the errors of held-out observations, each in units of its predicted spread, say how many
-        spreads wide an interval has to be. They were predicted by a fit to the other observations; the model itself is
-        fitted to all of them, so that intervals are if anything a little too wide.
-
-        Returns
-        -------
-        low, high : (m,) arrays
-        """
-        check_is_fitted(self)
-        refuse_intervals(self.loss_)
+    def predict_interval(self, rows: np.ndarray, cols: np.ndarray, coverage: float) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds by split conformal prediction."""
+        check_intervals(self.loss)
         if not 0 < coverage < 1:
             raise ParameterError("coverage", f"must lie between 0 and 1, got {coverage!r}")
-        if not len(self.calibration_):
+        if not len(self.calibration):
             raise ValueError("no observations were held out to calibrate intervals: fit with intervals=True")
-        rows, cols = self._pairs(X)
-        level = min(1.0, np.ceil((self.calibration_size_ + 1) * coverage) / self.calibration_size_)
-        width = float(np.interp(level, np.linspace(0, 1, len(self.calibration_)), self.calibration_))
-        middle = clipped(self.model_.predict(rows, cols), self.bounds)
-        half = width * self.model_.spread(rows, cols)
+        level = min(1.0, np.ceil((self.calibration_size + 1) * coverage) / self.calibration_size)
+        width = float(np.interp(level, np.linspace(0, 1, len(self.calibration)), self.calibration))
+        middle = clipped(self.model.predict(rows, cols), self.bounds)
+        half = width * self.model.spread(rows, cols)
         return clipped(middle - half, self.bounds), clipped(middle + half, self.bounds)
 
-    def fold_in(self, cols: Any, values: Any, *, features: Any = None) -> FoldIn:
-        """A new row from some of its entries, or none, and what is known of it, without fitting again.
+    def fold_in(self, cols: np.ndarray, values: np.ndarray, prior_shift: np.ndarray | None = None) -> FoldIn:
+        """Factors and predictions of a new row from some of its entries.
 
         Parameters
         ----------
-        cols : (m,) array
-            Indices of columns, or their ids; known ones.
+        cols : (m,) integer array
         values : (m,) array
-        features : data frame of one line, (d,) or (1, d) array, or dict, optional
-            After a fit with ``row_features``: those of the new row.
+        prior_shift : (k,) array, optional
+            Shift of the prior mean by the row's features.
         """
-        check_is_fitted(self)
-        means = None if features is None else told_by(cast("MatrixCompletion", self), features)
-        values = check_values(values, "values")
-        cols = self._places(cols, "cols")
         if len(cols) != len(values):
             raise ValueError("fold_in takes a list of columns and as many values")
         cols, group = np.unique(cols, return_inverse=True)
-        if self.loss_ is not None and self.loss_.discrete:
-            values = self.loss_.encode(values)
-        refuse_negative(cast("MatrixCompletion", self), values)
+        if self.loss is not None and self.loss.discrete:
+            values = self.loss.encode(values)
+        if self.model.nonnegative:
+            check_nonnegative(values)
         values = np.bincount(group, values) / np.bincount(group) if len(cols) else values
-        factors = self._folded(cols, values, means)
-        return FoldIn(factors, self._expected(self.model_.mean + self.model_.cols @ factors))
+        factors = self._folded(cols, values, prior_shift)
+        return FoldIn(factors, self.expected(self.model.mean + self.model.cols @ factors))
 
-    def _folded(self, cols: np.ndarray, values: np.ndarray, means: np.ndarray | None = None) -> np.ndarray:
-        """The factors of a new row; with a loss, by reweighted least squares."""
-        model, at = self.model_, np.array([0, len(cols)])
+    def _folded(self, cols: np.ndarray, values: np.ndarray, means: np.ndarray | None) -> np.ndarray:
+        """Factors of a new row; with a loss, by iteratively reweighted least squares."""
+        model, at = self.model, np.array([0, len(cols)])
         if not len(cols):
             return model.unseen_factors(False) if means is None else model.unseen_factors(False) + means
-        if self.loss_ is None:
+        if self.loss is None:
             return model.fold_in(at, cols, values, means=means)[0]
         factors = model.fold_in(np.array([0, 0]), cols[:0], values[:0], means=means)[0]
-        for _ in range(FOLD_SWEEPS):
+        for _ in range(FOLD_IN_MAX_ITER):
             d = model.mean + model.cols[cols] @ factors - values
-            weights, responses = Objective(self.loss_.fit_parameters(d, values)).majorizer(d, values)
+            weights, responses = Objective(self.loss.fit_parameters(d, values)).majorizer(d, values)
             before, factors = factors, model.fold_in(at, cols, responses, weights, means=means)[0]
             if np.abs(factors - before).max() < 1e-6:
                 break
         return factors
 
-    def _expected(self, z: np.ndarray) -> np.ndarray:
-        """Predictions from entries of the matrix."""
-        return clipped(z if self.loss_ is None else self.loss_.mean(z), self.bounds)
 
-    def _pairs(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        check_is_fitted(self)
-        return find_pairs(X, self.ids_, self.labels_)
+def check_nonnegative(values: Any) -> None:
+    """A ValueError for negative values, which a nonnegative factorization cannot represent."""
+    least = float(values.min()) if len(values) else 0.0
+    if least < 0:
+        raise ValueError(
+            f"nonnegative=True takes values that are not negative, and the least is {least:g}: shift them (subtract the "
+            "least), or leave out nonnegative"
+        )
+
+
+def check_intervals(loss: Loss | None) -> None:
+    """A ValueError for losses of classes and counts, which have probabilities instead of intervals."""
+    if loss is not None and loss.discrete:
+        instead = "means, of which Poisson's distribution gives them" if loss.name == "poisson" else "predict_proba"
+        raise ValueError(f"loss={loss.name!r} has no intervals: leave out intervals=True, and take {instead}")

@@ -25,7 +25,6 @@ def write_fit(estimator: Any, parameters: dict[str, Any]) -> tuple[dict[str, Any
         "n_iter": estimator.n_iter_,
         "regularization": estimator.regularization_,
         "curve": [asdict(c) for c in estimator.curve_],
-        "labels": plain(getattr(estimator, "labels_", None)),
         "features": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
     }
     if model is not None:
@@ -52,8 +51,6 @@ def read_fit(estimator: Any, meta: dict[str, Any], arrays: dict[str, np.ndarray]
     estimator.curve_ = [Candidate(**c) for c in meta["curve"]]
     if meta["features"]:
         estimator.feature_names_in_ = np.array(meta["features"], object)
-    if meta["labels"] is not None:
-        estimator.labels_ = meta["labels"]
     return model
 
 

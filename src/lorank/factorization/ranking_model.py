@@ -7,7 +7,6 @@ the weight of zeros and the strength of regularisation.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,7 +31,7 @@ class RankingModel:
     popularity : (n2,) array
         Liked observations of each column, for rows without any.
     zeros, regularization : float
-        As they were chosen; nan where they are not known.
+        As selected.
     disliked : float
         The weight of what was rated and not liked.
     """
@@ -40,8 +39,8 @@ class RankingModel:
     rows: np.ndarray
     cols: np.ndarray
     popularity: np.ndarray
-    zeros: float = math.nan
-    regularization: float = math.nan
+    zeros: float
+    regularization: float
     disliked: float = 1.0
 
     def grown(self, rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> RankingModel:

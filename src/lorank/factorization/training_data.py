@@ -33,19 +33,16 @@ class TrainingData:
         As the fit saw them: each pair once, classes encoded.
     liked_ : (m,) bool array, optional
         Which of them say that somebody liked something; by default from the values.
-    complete : bool
-        Whether the values are known: files of earlier versions have the pattern alone.
     pending : (n2,) integer array, optional
         Observations of columns that the columns' factors do not know of yet (:class:`~lorank.factorization.update.Update`).
     """
 
     entries: HostEntries
     liked_: np.ndarray | None = None
-    complete: bool = True
     pending: np.ndarray | None = None
 
     @property
-    def seen(self) -> tuple[np.ndarray, np.ndarray]:
+    def pattern(self) -> tuple[np.ndarray, np.ndarray]:
         """The pattern, (indptr, indices)."""
         return self.entries.indptr, self.entries.indices
 
@@ -133,12 +130,11 @@ class TrainingData:
         """For a file: values that are few (stars, say) as codes of one byte."""
         indptr, indices, values, weights = self.entries
         found = {"indptr": indptr, "indices": indices}
-        if self.complete:
-            levels, codes = np.unique(values, return_inverse=True)
-            few = len(levels) <= 256
-            found |= {"levels": levels, "codes": codes.ravel().astype(np.uint8)} if few else {"values": values}
-        if not self.complete or self.liked_ is not None:
-            found["liked"] = self.liked
+        levels, codes = np.unique(values, return_inverse=True)
+        few = len(levels) <= 256
+        found |= {"levels": levels, "codes": codes.ravel().astype(np.uint8)} if few else {"values": values}
+        if self.liked_ is not None:
+            found["liked"] = self.liked_
         if self.pending is not None:
             found["pending"] = self.pending
         return found if weights is None else found | {"weights": weights}
@@ -147,15 +143,12 @@ class TrainingData:
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> TrainingData:
         """Back again; a ValueError where they do not fit together."""
         indptr, indices, liked = arrays["indptr"], arrays["indices"], arrays.get("liked")
-        values = arrays["levels"][arrays["codes"]] if "codes" in arrays else arrays.get("values")
-        complete = values is not None
-        if values is None:  # files of earlier versions have the pattern, and the oldest not even what was liked
-            values, liked = np.full(len(indices), np.nan), np.ones(len(indices), bool) if liked is None else liked
+        values = arrays["levels"][arrays["codes"]] if "codes" in arrays else arrays["values"]
         whole = indptr.ndim == 1 and len(indptr) and indptr[0] == 0 and indptr[-1] == len(indices)
         beside = [a for a in (values, liked, arrays.get("weights")) if a is not None]
         if not whole or (np.diff(indptr) < 0).any() or any(a.shape != indices.shape for a in beside):
             raise ValueError("its pattern is damaged")
-        return cls(HostEntries(indptr, indices, values, arrays.get("weights")), liked, complete, arrays.get("pending"))
+        return cls(HostEntries(indptr, indices, values, arrays.get("weights")), liked, arrays.get("pending"))
 
 
 def training_data_of(problem: Completion, mean: float) -> TrainingData:

@@ -26,7 +26,7 @@ import numpy as np
 
 from ..common.checks import PATH, check
 
-FORMAT, VERSION = "lorank", 1
+FORMAT, VERSION = "lorank", 2
 META, SUMS = "meta.json", "SHA256SUMS"
 
 
@@ -228,6 +228,10 @@ def _header(path: Path, members: dict[str, bytes]) -> dict[str, Any]:
         raise FileError(f"{path} is no lorank file")
     if header["version"] > VERSION:
         raise FileError(f"{path} was written by lorank {header.get('lorank')}, in a later format: update lorank to read it")
+    if header["version"] < VERSION:
+        raise FileError(f"{path} was written by lorank {header.get('lorank')}, in an earlier format: write it again")
+    if header["version"] < VERSION:
+        raise FileError(f"{path} was written by lorank {header.get('lorank')}, in an earlier format: write it again")
     if not isinstance(header.get("kind"), str) or not isinstance(header.get("meta"), dict):
         raise FileError(f"{path} is damaged: {META} is not complete")
     return header

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..backends import get_backend
-from ..backends.top_k import rows_of, top_columns
+from ..backends.top_k import top_columns
 from ..estimators.implicit_factorization import ImplicitFactorization
 from ..estimators.matrix_completion import MatrixCompletion
-from ..estimators.neighbours import Explanation, nearest
-from ..estimators.recommending import explain, recommend, seen_by, similar, tasted
+from ..estimators.recommendation import Explanation, explain, nearest, recommend, require_ranking, similar
 from ..io.archive import FileError
 from .search import IdIndex
 
@@ -71,15 +70,17 @@ def served(model: Any, titles: Mapping[str, str] | None = None) -> Served:
 class _Ratings:
     """A MatrixCompletion."""
 
-    orders: tuple[str, ...] = ("taste", "rating")
+    orders: tuple[str, ...] = ("affinity", "rating")
     number = "prediction"
 
     def __init__(self, model: MatrixCompletion, titles: Mapping[str, str] | None) -> None:
         fitted, ids = model.model_, model.ids_ or {}
-        self.model, self.taste = model, tasted(model)  # fitted now where it was not, so that no request waits for it
+        if model.state_.ranking is None:  # now, so that no request waits for it
+            model.fit_ranking()
+        self.model, self.state, self.ranking = model, model.state_, require_ranking(model.state_)
         rows, cols = (ids.get(side, np.arange(n)) for side, n in zip(("rows", "cols"), fitted.shape, strict=True))
         self.users, self.items = IdIndex(rows, fitted.row_counts), IdIndex(cols, fitted.col_counts, titles)
-        found = model.labels_ or {}
+        found = model.state_.labels or {}
         self.labels = {
             "user": found.get("row") or "row",
             "item": found.get("col") or "column",
@@ -91,69 +92,67 @@ class _Ratings:
         return {"class": "MatrixCompletion", "observations": int(self.users.counts.sum()), "rank": int(model.rank_)}
 
     def taken(self, user: int, n: int) -> np.ndarray:
-        indptr, indices = seen_by(self.model)
+        indptr, indices = self.state.training_pattern()
         begin, end = indptr[user : user + 2]
-        order = np.argsort(~self.model._liked[begin:end], kind="stable")[:n]
+        assert self.state.training is not None
+        order = np.argsort(~self.state.training.liked[begin:end], kind="stable")[:n]
         return indices[begin:end][order]
 
     def recommend(self, user: int, n: int, by: str) -> Listed:
-        cols, numbers = recommend(self.model, np.array([user]), min(n, len(self.items)), True, by)
+        cols, numbers = recommend(self.state, np.array([user]), min(n, len(self.items)), by=by)
         return _there(cols[0], numbers[0])
 
     def recommend_for(self, items: np.ndarray, n: int) -> Listed:
-        x, _, _ = self.taste.solve_row(items, np.ones(len(items), bool))
-        left = x[None, :].astype(self.taste.cols.dtype)
+        x, _, _ = self.ranking.solve_row(items, np.ones(len(items), bool))
+        left = x[None, :].astype(self.ranking.cols.dtype)
         seen = (np.array([0, len(items)]), items)
-        cols, _ = top_columns(get_backend(), left, self.taste.cols, n, seen=seen, never=self.items.counts == 0)
+        cols, _ = top_columns(get_backend(), left, self.ranking.cols, n, seen=seen, never=self.items.counts == 0)
         places = cols[0][cols[0] >= 0]
         return Listed(places, np.full(len(places), np.nan))  # they gave no ratings, and so none can be predicted
 
     def similar(self, side: str, place: int, n: int) -> Listed:
-        cols, cosines = similar(self.model, np.array([place]), n, columns=side == "item")
+        cols, cosines = similar(self.state, np.array([place]), n, columns=side == "item")
         return _there(cols[0], cosines[0])
 
     def explain(self, user: int, item: int) -> Explanation:
-        return explain(self.model, np.array([user]), np.array([item]))
+        return explain(self.state, user, item)
 
 
 class _Taken:
     """An ImplicitFactorization."""
 
-    orders: tuple[str, ...] = ("taste",)
+    orders: tuple[str, ...] = ("affinity",)
     number = "score"
 
     def __init__(self, model: ImplicitFactorization, titles: Mapping[str, str] | None) -> None:
-        if model._seen is None:
-            raise FileError(
-                "the model was fitted to more pairs than it remembers: lorank serve needs one that knows who took what"
-            )
-        self.model, self._seen = model, model._seen
-        self.users = IdIndex(model.user_ids_, model._totals[0])
-        self.items = IdIndex(model.item_ids_, model._totals[1], titles)
+        self.model, self.state = model, model.state_
+        if self.state.training is None:
+            raise FileError("the model was fitted to more pairs than it stores: lorank serve needs a model with training data")
+        self.training = self.state.training
+        self.users = IdIndex(model.user_ids_, self.state.user_counts)
+        self.items = IdIndex(model.item_ids_, self.state.item_counts, titles)
         self.labels = {"user": "user", "item": "item", "value": "count"}
 
     def about(self) -> dict[str, Any]:
         model = self.model
         return {
             "class": "ImplicitFactorization",
-            "observations": len(model._counts),
+            "observations": len(self.training.counts),
             "rank": int(model.item_factors_.shape[1]),
         }
 
     def taken(self, user: int, n: int) -> np.ndarray:
-        indptr, indices = self._seen
-        begin, end = indptr[user : user + 2]
-        order = np.argsort(-self.model._counts[begin:end], kind="stable")[:n]
-        return indices[begin:end][order]
+        items, counts, _ = self.training.of_user(user)
+        return items[np.argsort(-counts, kind="stable")[:n]]
 
     def recommend(self, user: int, n: int, by: str) -> Listed:
-        seen = rows_of(*self._seen, np.array([user]))
+        seen = self.state.seen(np.array([user]))
         if not len(seen[1]):
             return Listed(np.empty(0, np.int64), np.empty(0))
         return self._best(self.model.user_factors_[[user]], seen, n)
 
     def recommend_for(self, items: np.ndarray, n: int) -> Listed:
-        x, _ = self.model._solved(items, np.ones(len(items)))
+        x, _ = self.state.solve_user(items, np.ones(len(items)))
         return self._best(x[None, :].astype(np.float32), (np.array([0, len(items)]), items), n)
 
     def similar(self, side: str, place: int, n: int) -> Listed:

@@ -104,7 +104,7 @@ def serve(path: Path, host: str, port: int, titles: Path | None, browser: bool) 
     from .app import LOCAL, make_app
 
     model = load_model(path)
-    label = (getattr(model, "labels_", None) or {}).get("col")
+    label = (getattr(getattr(model, "state_", None), "labels", None) or {}).get("col")
     app_of = served(model, None if titles is None else titles_from(titles, label))
     local = is_local(host)
     if not local:

@@ -10,9 +10,9 @@ pytest.importorskip("sklearn")
 from sklearn.model_selection import KFold, cross_val_score
 
 import lorank as lr
-from lorank.estimators.ids import numbered
+from lorank.estimators.frames import encode_ids
 
-OPTIONS = {"rank": 2, "regularization": "learned", "intervals": True}
+OPTIONS = {"rank": 2, "regularization": "learned", "intervals": True, "ranking": True}
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_unknown_ids_are_average_ones_or_refused(data, plain):
     model.set_params(handle_unknown="ignore")
     np.testing.assert_allclose(model.predict(ask), found)
     model.set_params(handle_unknown="error")
-    with pytest.raises(ValueError, match="the first at place 1"):
+    with pytest.raises(ValueError, match="the first at position 1"):
         model.predict(ask)
     with pytest.raises(ValueError, match="1 of 1 row is not in the data"):
         model.recommend(["nobody"])
@@ -135,7 +135,7 @@ def test_a_file_keeps_ids(data, tmp_path):
     again = lr.load(model.save(tmp_path / "m.lorank"))
     np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
     assert again.recommend("u03", 3, by="rating")[0].tolist() == model.recommend("u03", 3, by="rating")[0].tolist()
-    assert again.labels_ == {"row": "user", "col": "item", "value": "rating"}
+    assert again.state_.labels == {"row": "user", "col": "item", "value": "rating"}
 
 
 def test_folds_of_a_data_frame(data):
@@ -166,7 +166,7 @@ def test_what_is_refused(data, plain):
         model.fit(frame.assign(time=1))
     with pytest.raises(ValueError, match="rows, cols and values are the names of columns"):
         model.fit(pairs, values, rows="user")
-    with pytest.raises(ValueError, match=r"row ids must be whole numbers or text, got .* at place 2"):
+    with pytest.raises(ValueError, match=r"row ids must be whole numbers or text, got .* at position 2"):
         model.fit(frame.assign(user=[*users[:2], None, *users[pairs[3:, 0]]]).astype({"user": object}))
     with pytest.raises(ValueError, match="shape is for index pairs"):
         lr.MatrixCompletion(shape=(60, 40)).fit(frame)
@@ -180,7 +180,7 @@ def test_what_is_refused(data, plain):
 
 
 def test_long_ids_are_numbered_as_short_ones():
-    ids, codes = numbered(np.array(["b", "a" * 3000, "b", "c"], dtype=object), "row")
+    ids, codes = encode_ids(np.array(["b", "a" * 3000, "b", "c"], dtype=object), "row")
     np.testing.assert_array_equal(ids, ["a" * 3000, "b", "c"])
     np.testing.assert_array_equal(codes, [1, 0, 1, 2])
 

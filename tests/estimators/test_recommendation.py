@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -18,15 +16,35 @@ def model():
     rng = np.random.default_rng(0)
     rows, cols = np.nonzero(rng.random((60, 30)) < np.where(np.arange(60)[:, None] % 3 == np.arange(30) % 3, 0.6, 0.05))
     values = np.clip(np.round(3 + rng.standard_normal(30)[cols] + 0.7 * rng.standard_normal(len(rows))), 1, 5)
-    found = lr.MatrixCompletion(rank=1, regularization="learned", shape=(61, 31)).fit(np.column_stack([rows, cols]), values)
-    found.recommend(0)
-    return found
+    options = {"rank": 1, "regularization": "learned", "shape": (61, 31), "ranking": True}
+    return lr.MatrixCompletion(**options).fit(np.column_stack([rows, cols]), values)
+
+
+def test_recommend_fits_nothing_and_changes_nothing(model):
+    plain = lr.MatrixCompletion(rank=1, regularization="learned", shape=(61, 31))
+    indptr, indices = model.state_.training_pattern()
+    rows = np.repeat(np.arange(61), np.diff(indptr))
+    plain.fit(np.column_stack([rows, indices]), model.state_.training.entries.values)
+    for one in (model, plain):
+        before = dict(vars(one))
+        one.recommend([0, 5, 60], n=4)
+        one.recommend([0, 5], n=4, by="rating", exclude_seen=False)
+        one.predict([[0, 1]])
+        one.fold_in([1, 2], [3.0, 4.0])
+        assert vars(one).keys() == before.keys()
+        assert all(vars(one)[name] is value for name, value in before.items())
+    for call in (lambda: plain.recommend(0, by="affinity"), lambda: plain.similar_items(0), lambda: plain.explain(0, 1)):
+        with pytest.raises(ValueError, match=r"ranking=True.*fit_ranking"):
+            call()
+    np.testing.assert_array_equal(plain.recommend(0)[0], plain.recommend(0, by="rating")[0])
+    plain.fit_ranking()
+    np.testing.assert_array_equal(plain.recommend([0, 9])[0], model.recommend([0, 9], by="affinity")[0])
 
 
 def test_similar_ones_are_taken_by_the_same(model):
     for found, factors, size in (
-        (model.similar_items([4, 8], n=5), model._taste.cols, 30),
-        (model.similar_users([4, 8], n=5), model._taste.rows, 60),
+        (model.similar_items([4, 8], n=5), model.state_.ranking.cols, 30),
+        (model.similar_users([4, 8], n=5), model.state_.ranking.rows, 60),
     ):
         unit = factors[:size] / np.linalg.norm(factors[:size], axis=1, keepdims=True)
         for at, places, cosines in zip((4, 8), *found, strict=True):
@@ -41,18 +59,19 @@ def test_similar_ones_are_taken_by_the_same(model):
 
 
 def test_an_explanation_adds_up_to_the_score(model):
-    taste, row = model._taste, 7
-    own = model._seen[1][model._seen[0][row] : model._seen[0][row + 1]]
-    liked = model._liked[model._seen[0][row] : model._seen[0][row + 1]]
+    ranking, row = model.state_.ranking, 7
+    indptr, indices = model.state_.training_pattern()
+    part = slice(*indptr[row : row + 2])
+    own, liked = indices[part], model.state_.training.liked[part]
     item = int(model.recommend(row, n=1)[0][0, 0])
     found = model.explain(row, item)
     assert sorted(found.items) == own.tolist()
     assert (np.diff(found.contributions) <= 0).all()
     assert found.contributions.sum() == pytest.approx(found.score)
-    assert found.score == pytest.approx(taste.rows[row] @ taste.cols[item], abs=2e-3)
-    Y, w = taste.cols.astype(float), np.where(liked, 1.0, taste.disliked)
-    M = (Y[own].T * w) @ Y[own] + taste.zeros * Y.T @ Y
-    M += taste.regularization * (w.sum() + taste.zeros * len(Y)) * np.eye(Y.shape[1])
+    assert found.score == pytest.approx(ranking.rows[row] @ ranking.cols[item], abs=2e-3)
+    Y, w = ranking.cols.astype(float), np.where(liked, 1.0, ranking.disliked)
+    M = (Y[own].T * w) @ Y[own] + ranking.zeros * Y.T @ Y
+    M += ranking.regularization * (w.sum() + ranking.zeros * len(Y)) * np.eye(Y.shape[1])
     by_item = dict(zip(own, w * (Y[own] @ np.linalg.solve(M, Y[item])), strict=True))
     np.testing.assert_allclose(found.contributions, [by_item[i] for i in found.items], rtol=1e-8)
     nobody = model.explain(60, 3)
@@ -63,9 +82,6 @@ def test_explanations_survive_a_file(model, tmp_path):
     again = lr.load(model.save(tmp_path / "m.lorank"))
     for a, b in zip(again.explain(3, 5), model.explain(3, 5), strict=True):
         np.testing.assert_array_equal(a, b)
-    again._taste = dataclasses.replace(again._taste, zeros=float("nan"))  # as earlier versions wrote it
-    with pytest.raises(ValueError, match="fit it again"):
-        again.explain(3, 5)
 
 
 @pytest.mark.parametrize(

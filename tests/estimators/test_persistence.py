@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lorank as lr
-from lorank.io.archive import FileError, read_archive, write_archive
+from lorank.io.archive import VERSION, FileError, read_archive, write_archive
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +53,10 @@ def test_a_model_comes_back_as_it_was(model, tmp_path):
 def test_the_order_of_recommendations_is_kept(tmp_path):
     rng = np.random.default_rng(1)
     pairs = np.argwhere(rng.random((40, 30)) < 0.4)
-    fitted = lr.MatrixCompletion(rank=1, regularization=1.0).fit(pairs, rng.standard_normal(len(pairs)))
+    fitted = lr.MatrixCompletion(rank=1, regularization=1.0, ranking=True).fit(pairs, rng.standard_normal(len(pairs)))
     best, scores = fitted.recommend(np.arange(40), n=5)
     again = lr.load(fitted.save(tmp_path / "m.lorank"))
-    assert again._taste is not None
+    assert again.state_.ranking is not None
     for a, b in zip(again.recommend(np.arange(40), n=5), (best, scores), strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -161,8 +161,8 @@ def test_objects_are_neither_written_nor_read(tmp_path):
         ("[" * 200_000, "is no JSON"),
         ("[1]", "no lorank file"),
         ('{"format": "lorank", "version": "1"}', "no lorank file"),
-        ('{"format": "FORMAT", "version": 1, "kind": 3, "meta": {}}', "not complete"),
-        ('{"format": "FORMAT", "version": 1, "kind": "model", "meta": []}', "not complete"),
+        ('{"format": "FORMAT", "version": VERSION, "kind": 3, "meta": {}}', "not complete"),
+        ('{"format": "FORMAT", "version": VERSION, "kind": "model", "meta": []}', "not complete"),
     ],
     ids=range(6),
 )
@@ -176,7 +176,7 @@ def test_headers_that_are_none(tmp_path, header, said):
     write_archive(path, "model", {}, {})
 
     def put(members):
-        content = header.replace("FORMAT", FORMAT).encode()
+        content = header.replace("FORMAT", FORMAT).replace("VERSION", str(VERSION)).encode()
         return {META: content, "SHA256SUMS": f"{hashlib.sha256(content).hexdigest()}  {META}\n".encode()}
 
     path.write_bytes(repacked(path.read_bytes(), put))
@@ -184,12 +184,13 @@ def test_headers_that_are_none(tmp_path, header, said):
         read_archive(path)
 
 
-def test_later_versions_ask_for_an_update(tmp_path, monkeypatch):
-    monkeypatch.setattr("lorank.io.archive.VERSION", 2)
-    write_archive(tmp_path / "x", "model", {}, {})
-    monkeypatch.undo()
-    with pytest.raises(FileError, match="update lorank"):
-        read_archive(tmp_path / "x")
+def test_other_versions_are_refused_with_a_remedy(tmp_path, monkeypatch):
+    for version, remedy in ((VERSION + 1, "update lorank"), (VERSION - 1, "write it again")):
+        monkeypatch.setattr("lorank.io.archive.VERSION", version)
+        write_archive(tmp_path / "x", "model", {}, {})
+        monkeypatch.undo()
+        with pytest.raises(FileError, match=remedy):
+            read_archive(tmp_path / "x")
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, saved):
@@ -201,4 +202,4 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, saved):
     assert os.listdir(tmp_path) == ["m.lorank"]
     with pytest.raises(FileError, match="cannot be written"):
         write_archive(tmp_path / "nowhere" / "m.lorank", "model", {}, {})
-    assert json.loads(zipfile.ZipFile(path).read("meta.json"))["version"] == 1
+    assert json.loads(zipfile.ZipFile(path).read("meta.json"))["version"] == VERSION
