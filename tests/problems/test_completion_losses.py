@@ -181,7 +181,7 @@ TABLE = np.divmod(np.arange(12), 4)
         (COUNTS, {"loss": Ordinal((0.0, 1.0, 2.0))}, r"values\[3\] = 3 is none of the classes \(0.0, 1.0, 2.0\)"),
         (COUNTS, {"loss": Ordinal(thresholds=(0.0, 1.0))}, "4 classes need 3 thresholds"),
         (np.array(list("abcd") * 3), {"loss": "ordinal"}, "values must be numbers, got .*: map ordered classes to 1, 2, 3"),
-        (COUNTS * 1j, {"loss": "poisson"}, "values are complex: loss='poisson' takes real ones"),
+        (COUNTS * 1j, {"loss": "poisson"}, "values are complex: loss='poisson' takes real"),
         (COUNTS, {"exposure": np.ones(12)}, "exposure is for counts, loss='poisson'"),
         (COUNTS, {"loss": "poisson", "exposure": np.arange(12)}, r"exposure\[0\] = 0.0: exposures are positive"),
         (COUNTS, {"loss": "poisson", "exposure": np.ones(11)}, "exposure and values must be alike in length: got 11 and 12"),

@@ -136,7 +136,7 @@ def test_energy(kind, dtype, backend):
 def test_the_pass_in_blocks(rows, dtype, backend, monkeypatch):
     """Blocks of so many rows of A, with and without a shorter one at the end; of one row where not even one fits."""
     problem, A = make("3-D", dtype, backend)
-    monkeypatch.setattr(sensing, "BLOCK", rows * problem.A.shape[1] * problem.A.itemsize)
+    monkeypatch.setattr(sensing, "BLOCK_BYTES", rows * problem.A.shape[1] * problem.A.itemsize)
     assert len(next(problem._blocks())) == min(max(rows, 1), M)
     x = random_array(np.random.default_rng(4), SHAPE, dtype)
     residual, matrix = problem.residual_and_adjoint(backend.asarray(x).ravel())
@@ -285,11 +285,11 @@ def spoiled(a, place, value):
         ({"A": spoiled(A3 + 0j, (0, 0, 1), complex(0, -np.inf))}, r"A\[0, 0, 1\] is not finite"),
         ({"y": spoiled(Y, slice(7, None), np.nan)}, r"y\[7\] is not finite"),
         ({"y": spoiled(Y, 0, -np.inf)}, r"y\[0\] is not finite"),
-        ({"y": Y[:8]}, r"A holds 9 matrices and y 8 measurements: there must be one for each"),
+        ({"y": Y[:8]}, r"A holds 9 matrices and y 8 measurements"),
         ({"A": A3[:4]}, r"A holds 4 matrices and y 9 measurements"),
         ({"A": A3[0, 0]}, r"A must be an \(m, n1, n2\) or \(m, n1 n2\) array, got shape \(2,\)"),
         ({"A": A3[None]}, r"A must be an .* array, got shape \(1, 9, 3, 2\)"),
-        ({"A": A2}, r"A has shape \(9, 6\), one flattened matrix a row: say shape=\(n1, n2\) as well"),
+        ({"A": A2}, r"A has shape \(9, 6\), one flattened matrix per row: pass shape=\(n1, n2\)"),
         ({"A": A2, "shape": (3, 3)}, r"a row of A has 6 entries, a 3 x 3 matrix has 9"),
         ({"shape": (2, 3)}, r"A holds 3 x 2 matrices, but shape says \(2, 3\)"),
         ({"shape": 6}, r"shape must be a pair of integers \(n1, n2\), got 6"),
@@ -334,13 +334,13 @@ def needs_three(left, right, third):
         ({"forward": lambda X: np.ones(9)}, r"forward must be a function forward\(left, right\), .*: got a lambda\(X\)"),
         ({"forward": needs_three}, r"forward\(left, right\), .*: got needs_three\(left, right, third\)"),
         ({"adjoint": lambda: None}, r"adjoint must be a function adjoint\(p\), .*: got a lambda\(\)"),
-        ({"forward": lambda left, right: np.ones(4)}, r"forward gives an array of shape \(4,\), and y has shape \(9,\)"),
-        ({"forward": lambda left, right: np.zeros(9)}, r"forward gives zero for random matrices: nothing is measured"),
-        ({"forward": lambda left, right: np.full(9, np.nan)}, r"forward gives nan or inf for random matrices"),
-        ({"forward": lambda left, right: 1j * FORWARD(left, right)}, r"forward gives complex numbers, and y is real: take"),
-        ({"adjoint": lambda p: ADJOINT(p).T, "check": True}, r"adjoint gives a ndarray of shape \(2, 3\), expected \(3, 2\)"),
-        ({"adjoint": lambda p: None, "check": True}, r"adjoint gives a NoneType of shape \(\), expected \(3, 2\)"),
-        ({"adjoint": lambda p: 1j * ADJOINT(p), "check": True}, r"adjoint gives complex numbers, and y is real"),
+        ({"forward": lambda left, right: np.ones(4)}, r"forward returns an array of shape \(4,\), and y has shape \(9,\)"),
+        ({"forward": lambda left, right: np.zeros(9)}, r"forward returns zero for random matrices"),
+        ({"forward": lambda left, right: np.full(9, np.nan)}, r"forward returns nan or inf for random matrices"),
+        ({"forward": lambda left, right: 1j * FORWARD(left, right)}, r"forward returns complex numbers, and y is real: take"),
+        ({"adjoint": lambda p: ADJOINT(p).T, "check": True}, r"adjoint returns a ndarray of shape \(2, 3\), expected \(3, 2\)"),
+        ({"adjoint": lambda p: None, "check": True}, r"adjoint returns a NoneType of shape \(\), expected \(3, 2\)"),
+        ({"adjoint": lambda p: 1j * ADJOINT(p), "check": True}, r"adjoint returns complex numbers, and y is real"),
         ({"adjoint": lambda p: 2 * ADJOINT(p), "check": True}, r"forward and adjoint do not match"),
         ({"y": 5}, r"y must be one-dimensional, got shape \(\)"),
         ({"y": spoiled(Y, 3, np.nan)}, r"y\[3\] is not finite"),
@@ -364,7 +364,7 @@ def test_the_dot_test_is_on_request():
 
 def test_functions_are_watched_during_a_run_too():
     problem = lr.Sensing.from_functions(FORWARD, lambda p: ADJOINT(p).T, Y, (3, 2))
-    with pytest.raises(ValueError, match=r"adjoint gives a ndarray of shape \(2, 3\), expected \(3, 2\)"):
+    with pytest.raises(ValueError, match=r"adjoint returns a ndarray of shape \(2, 3\), expected \(3, 2\)"):
         lr.solve(problem, 1)
 
 

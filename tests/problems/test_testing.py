@@ -137,7 +137,7 @@ def test_a_missing_conjugate_in_forward_fails(dtype):
 
 
 @pytest.mark.parametrize(
-    ("method", "wrong"), [("forward", "forward gives an array of shape"), ("adjoint", "adjoint gives a matrix")]
+    ("method", "wrong"), [("forward", "forward returns an array of shape"), ("adjoint", "adjoint returns a matrix")]
 )
 def test_wrong_shapes_fail_the_dot_test(method, wrong):
     problem = Sensing()

@@ -1,12 +1,12 @@
 """Measurement models, one per file, their gradients, and the optional capabilities that solvers ask for."""
 
 from . import capabilities
-from .capabilities import RescaledProblem, SinglePrecisionProblem
 from .completion import Completion
 from .counts import CountTable
 from .gradient import Gradient
 from .problem import MatrixProblem, Problem
 from .sensing import Sensing
+from .units import RescaledProblem, SinglePrecisionProblem
 
 __all__ = [
     "Completion",

@@ -7,7 +7,6 @@ least squares has no ``frame_constant``. Solvers, metrics and starts list what t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     from .problem import Problem
+    from .units import RescaledProblem, SinglePrecisionProblem
 
 T = TypeVar("T")
 _DEFAULT = {"solver": "'auto'", "start": "a point"}  # what works for every model
@@ -202,53 +202,3 @@ def missing(problem: Problem, need: type) -> str:
 def _members(need: type) -> Iterable[str]:
     names = {*vars(need), *vars(need).get("__annotations__", {})}
     return (name for name in names if not name.startswith("_"))
-
-
-@dataclass(frozen=True)
-class SinglePrecisionProblem:
-    """A copy of a problem in single precision, for ``X / unit``.
-
-    Attributes
-    ----------
-    problem : Problem
-    unit : float
-        A power of the scale of the data that keeps squares within the range of single precision.
-    dtype : numpy.dtype
-        Of the original problem.
-    """
-
-    problem: Any
-    unit: float
-    dtype: Any
-
-    def into(self, X: FixedRank) -> FixedRank:
-        """X in the precision and unit of the copy."""
-        return X.astype(self.problem.dtype, 1 / self.unit)
-
-    def back(self, X: FixedRank) -> FixedRank:
-        """X in the precision and unit of the original problem."""
-        return X.astype(self.dtype, self.unit)
-
-
-@dataclass(frozen=True)
-class RescaledProblem:
-    """A problem for ``diag(rows)^-1 X diag(cols)^-1`` with the same exact solutions.
-
-    Attributes
-    ----------
-    problem : Problem
-    rows, cols : (n1,) and (n2,) arrays
-        Positive.
-    """
-
-    problem: Any
-    rows: Array
-    cols: Array
-
-    def into(self, X: FixedRank) -> FixedRank:
-        """X in the units of the rescaled problem."""
-        return X.scaled(1 / self.rows, 1 / self.cols)
-
-    def back(self, X: FixedRank) -> FixedRank:
-        """X in the units of the data."""
-        return X.scaled(self.rows, self.cols)

@@ -1,4 +1,4 @@
-"""Matrix completion: some entries of X are observed."""
+"""Matrix completion from observed entries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import functools
 import hashlib
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,75 +15,80 @@ import numpy as np
 from ..backends import Array, Backend, Observations, Vector, backend_of, get_backend
 from ..common.checks import check, counted, one_of
 from ..geometry import FixedRank, Tangent
-from ..losses import ROBUST, Cauchy, Loss, Objective, resolve_loss
-from .capabilities import RescaledProblem, SinglePrecisionProblem
+from ..losses import ROBUST, Loss, Objective, resolve_loss
 from .completion_gradient import LossGradient, SampledGradient
 from .gradient import Gradient
 from .input_checks import (
     Duplicates,
+    GivenOrder,
     check_finite,
     check_merging,
     check_range,
     check_shape,
     index_array,
-    merge,
     plain_array,
+    sorted_observations,
     value_array,
     weight_array,
     with_exposure,
 )
 from .problem import MatrixProblem
+from .units import RescaledProblem, SinglePrecisionProblem, rescale, to_single_precision
 
-BLOCK_NUMBERS = 1 << 24  # of a preconditioner, 128 MB in double precision: more only up to four for each observation
+MAX_BLOCK_ENTRIES = 1 << 24  # of a preconditioner, 128 MB in double precision; or four for each observation
 Precision = Literal["auto", "double", "mixed"]
-SINGLE = 100_000  # observations: with fewer, a start in single precision gains nothing that one would notice
 
 
 class Completion(MatrixProblem):
-    """Observed entries ``X[rows[k], cols[k]] = values[k]`` of an n1 x n2 matrix.
+    """Matrix completion: observed entries ``X[rows[k], cols[k]] = values[k]`` of an n1 x n2 matrix.
 
     Parameters
     ----------
     rows, cols : (m,) integer arrays
+        Indices of the observed entries, from 0.
     values : (m,) array
-        Real or complex; float32 and complex64 are computed with as they are, integers as float64. Where any of the three is a
-        torch tensor, all that follows happens on its device.
+        Real or complex. float32 and complex64 keep their precision, integers become float64. If any of the three arrays is a
+        torch tensor, all computations are done on its device.
     shape : (int, int), optional
-        By default just large enough for the indices.
+        Shape of X; by default just large enough for the indices.
     weights : (m,) array, optional
-        Of the observations, in the order of ``values``: the misfit is ``sum_k w_k |X - y|_k^2``. For noise
-        of known variance, one over it is best. Observations of weight 0 are left out.
+        Non-negative weights of the observations: the objective is ``sum_k w_k |X - y|_k^2 / 2``. For noise of known variance
+        use the inverse variances. Observations of weight 0 are left out.
     loss : str or Loss
-        How entries are compared with the values: ``"squares"``; ``"robust"``, by squares too, but for gross errors, which are
-        found and left out (:class:`~lorank.robust.Robust`; ``result.outliers`` says which); ``"huber"``, ``"absolute"``,
-        ``"cauchy"`` or ``"tukey"``, by which large deviations count for less; ``"logistic"`` for yes and no, ``"ordinal"``
-        for stars, ``"poisson"`` for counts, where X holds logits, places on a scale, and log means. Or an object such as
-        ``lorank.losses.Huber(scale=0.1)``.
+        Loss between entries and values. ``"squares"``, the default; ``"robust"``, least squares without outliers, which are
+        detected (:class:`~lorank.robust.Robust`, ``result.outliers``); ``"huber"``, ``"absolute"``, ``"cauchy"`` or
+        ``"tukey"`` for data with outliers; ``"logistic"`` for binary data (X holds logits), ``"ordinal"`` for ratings (X holds
+        a latent scale), ``"poisson"`` for counts (X holds log means). Or an object such as ``lorank.losses.Huber(scale=0.1)``.
     exposure : (m,) array, optional
-        With ``loss="poisson"``: the mean of a count is its exposure times ``exp(X)``.
+        For ``loss="poisson"``: the mean of a count is its exposure times ``exp(X)``.
     duplicates : {"error", "mean", "last", "sum"}
-        What to make of a pair that occurs more than once. With weights, "mean" is the weighted mean, which counts with the sum
-        of the weights, and "sum" is refused.
+        Treatment of repeated pairs of indices. With weights, ``"mean"`` is the weighted mean and its weight the sum of the
+        weights; ``"sum"`` is refused.
     backend : {"native", "reference", "torch", "torch:cuda", "partitions:4"}, optional
-        By default the C++ kernels where they were built, and torch for tensors. ``"partitions:4"`` cuts the rows into four
+        By default the C++ kernels if they were built, and torch for tensors. ``"partitions:4"`` divides the rows into four
         blocks.
     precision : {"auto", "double", "mixed"}
-        How float64 factors too large for the caches are gathered by the C++ kernels: ``"mixed"`` in float32 with sums in
-        float64, up to 1.6 times as fast and good for relative residuals down to about 1e-6; ``"double"`` as they are;
-        ``"auto"`` in float32 for line searches and while the relative residual is above 1e-3, so that no digit is lost.
-        But for ``"double"``, starts and the first steps of ``auto`` are computed in single precision where observations are
-        many.
+        Precision in which the C++ kernels gather float64 factors that exceed the caches. ``"mixed"``: float32 with sums in
+        float64, up to 1.6 times as fast, for relative residuals down to about 1e-6. ``"double"``: float64. ``"auto"``, the
+        default: float32 in line searches and while the relative residual is above 1e-3. Unless ``"double"``, starts and first
+        iterations on many observations are computed in single precision.
 
-    Notes
-    -----
-    Observations are kept in row-major order: ``problem.rows``, ``problem.cols`` and ``problem.y`` have that order, and so
-    has every residual. Rows and columns without any observation cannot be recovered: they come back as zeros, and a
-    warning says how many there are.
+    Attributes
+    ----------
+    observations : Observations
+        The observed entries in row-major order, as are ``rows``, ``cols``, ``y`` and all residuals.
+    loss : Loss or None
+        None for least squares.
+    robust : bool
+        Whether outliers are to be detected.
+    empty_rows, empty_cols : arrays
+        Indices of the rows and columns without observations. They cannot be recovered and are zero in results; a warning
+        reports their number.
 
     Raises
     ------
     ValueError
-        Where indices, values, weights, shape or loss are not what they should be: the first wrong one is named.
+        For invalid indices, values, weights, shape or loss; the message names the first invalid one.
 
     Examples
     --------
@@ -98,8 +103,8 @@ class Completion(MatrixProblem):
     """
 
     frame_constant: float | None = 1.0  # sampling: A A* p = p
-    robust: bool = False  # whether outliers are to be found
-    row_ids: np.ndarray | None = None  # names of the rows and columns, where files have given them
+    robust: bool = False
+    row_ids: np.ndarray | None = None  # names of rows and columns, from files
     col_ids: np.ndarray | None = None
     observations: Observations
 
@@ -123,13 +128,13 @@ class Completion(MatrixProblem):
         rows, cols, values = index_array(rows, "rows"), index_array(cols, "cols"), value_array(values)
         if not len(rows) == len(cols) == len(values):
             raise ValueError(
-                f"rows, cols and values must be alike in length: got {len(rows):,}, {len(cols):,} and {len(values):,}"
+                f"rows, cols and values must have the same length: got {len(rows):,}, {len(cols):,} and {len(values):,}"
             )
         check("duplicates", duplicates, one_of(("error", "mean", "last", "sum")))
         check("precision", precision, one_of(("auto", "double", "mixed")))
         self.precision = precision
         if not len(rows):
-            raise ValueError("no observations: rows, cols and values are empty, so there is nothing to complete from")
+            raise ValueError("no observations: rows, cols and values are empty")
         shape = check_shape(shape, rows, cols)
         check_range(rows, shape[0], "rows")
         check_range(cols, shape[1], "cols")
@@ -137,7 +142,7 @@ class Completion(MatrixProblem):
         check_merging(self.loss, duplicates, weights is not None or exposure is not None)
         if self.loss is not None:
             if backend_of(values).is_complex(values) and not self.loss.takes_complex:
-                raise ValueError(f"values are complex: loss={self.loss.name!r} takes real ones")
+                raise ValueError(f"values are complex: loss={self.loss.name!r} takes real values")
             values, self.loss = self.loss.prepare(values, backend_of(values))
         if exposure is not None:
             values, weights = with_exposure(self.loss, exposure, values, weights)
@@ -149,58 +154,46 @@ class Completion(MatrixProblem):
                 self._given = replace(self._given, kept=backend_of(keep).to_numpy(keep))
                 rows, cols, values, weights = rows[keep], cols[keep], values[keep], weights[keep]
 
-        backend.require_room(len(rows), shape, backend_of(values).dtype(values))
-        rows, cols, values = backend.asindex(rows), backend.asindex(cols), backend.asarray(values)
-        indptr, indices, y, order = backend.sorted_pattern(rows, cols, values, shape)
-        repeated = backend.repetitions(indptr, indices)
-        if weights is not None:
-            weights = backend.asarray(weights)
-            weights = weights if isinstance(order, range) else weights[order]
-        if len(repeated):
-            places, ptr, index, data, before = (backend.to_numpy(a) for a in (repeated, indptr, indices, y, order))
-            heavy = None if weights is None else backend.to_numpy(weights)
-            merged = merge(duplicates, places, ptr, index, data, before, heavy)
-            indptr, indices, y, weights = (None if a is None else backend.asarray(a) for a in merged)
+        observations, order, repeated = sorted_observations(rows, cols, values, weights, shape, duplicates, backend)
         if self.robust:
             self._given = replace(self._given, order=backend.to_numpy(order), repeated=backend.to_numpy(repeated))
         del rows, cols, values, order
-        observations = backend.make_observations(indptr, indices, y, shape[1])
-        if weights is not None:
-            observations = observations.with_weights(weights)
         self._observe(observations, backend)
         self._warn_about_empty()
 
     def _observe(self, observations: Observations, backend: Backend) -> None:
-        """Take over observations."""
+        """Set the observations and what depends on them."""
         self.observations, shape, weights = observations, observations.shape, observations.weights
         total = observations.m if weights is None else float(weights.sum())
         objective = Objective(weights=weights)
         if self.loss is not None:
-            self.frame_constant, self.nonquadratic_at_zero = (
-                None,
-                self.loss.discrete,
-            )  # no method that fits the values themselves
+            self.frame_constant, self.nonquadratic_at_zero = None, self.loss.discrete
             self.average = float((observations.values if weights is None else weights * observations.values).sum().real) / total
             objective = Objective(self.loss, weights)
             total = objective.typical_curvature(observations.values, self.average)
-        super().__init__(
-            observations.values, shape, operator_scale=total / (shape[0] * shape[1]), backend=backend, objective=objective
-        )
-        self._empty_rows, self._empty_cols = (backend.places(observations.counts(side) == 0) for side in (0, 1))
+        scale = total / (shape[0] * shape[1])
+        super().__init__(observations.values, shape, operator_scale=scale, backend=backend, objective=objective)
+        self.empty_rows, self.empty_cols = (backend.places(observations.counts(side) == 0) for side in (0, 1))
+
+    def _copy(self, observations: Observations, backend: Backend | None = None, **changes: Any) -> Completion:
+        """A copy with other observations and attributes, without cached results."""
+        twin = copy.copy(self)
+        for name in ("_rescaled", "_single", "frame_constant", "nonquadratic_at_zero"):
+            vars(twin).pop(name, None)
+        vars(twin).update(changes)
+        twin._observe(observations, self.backend if backend is None else backend)
+        return twin
 
     def _moved(self, backend: Backend) -> Completion:
-        twin, observed = copy.copy(self), self.observations
-        twin._forget()
         backend.require_room(self.m, self.shape, self.dtype)
-        indptr, indices, values, weights = observed.host()
+        indptr, indices, values, weights = self.observations.host()
         indptr, indices, values = map(backend.asarray, (indptr, indices, values))
         moved = backend.make_observations(indptr, indices, values, self.shape[1])
-        twin._observe(moved if weights is None else moved.with_weights(backend.asarray(weights)), backend)
-        return twin
+        return self._copy(moved if weights is None else moved.with_weights(backend.asarray(weights)), backend)
 
     @classmethod
     def from_sparse(cls, S: Any, **options: Any) -> Completion:
-        """The stored entries of a SciPy sparse matrix, explicit zeros included, are observed."""
+        """A problem whose observations are the stored entries of a SciPy sparse matrix, explicit zeros included."""
         if not hasattr(S, "tocoo"):
             raise ValueError(f"from_sparse takes a SciPy sparse matrix, got {type(S).__name__}: see also from_dense")
         coo = S.tocoo()
@@ -210,16 +203,16 @@ class Completion(MatrixProblem):
 
     @classmethod
     def from_dense(cls, a: Any, **options: Any) -> Completion:
-        """The entries of an array that are not nan (and not masked) are observed.
+        """A problem whose observations are the entries of an array that are neither nan nor masked.
 
-        Zeros are values, not gaps: where they stand for gaps, write nan there first, or use :meth:`from_sparse`. An array
-        without any nan is observed everywhere, and the result is its best approximation of the rank asked for.
+        Zeros are observed values: where they mean missing values, replace them by nan, or use :meth:`from_sparse`. For an array
+        without nan the solution is its best approximation of the given rank.
         """
         mask, a = np.ma.getmaskarray(a) if np.ma.isMaskedArray(a) else False, plain_array(a, "a")
         if a.ndim != 2:
             raise ValueError(f"a matrix has two dimensions, got an array of shape {a.shape}")
         if a.dtype.kind not in "biufc":
-            raise ValueError(f"from_dense takes an array of numbers with nan for the gaps, got {a.dtype}")
+            raise ValueError(f"from_dense takes an array of numbers with nan for missing values, got {a.dtype}")
         rows, cols = np.nonzero(~(np.isnan(a) | mask))
         return cls(rows, cols, a[rows, cols], a.shape, **options)
 
@@ -274,19 +267,10 @@ class Completion(MatrixProblem):
 
     @functools.cached_property
     def _single(self) -> SinglePrecisionProblem | None:
-        if self.precision == "double" or self.m < SINGLE or self.dtype not in (np.float64, np.complex128):
-            return None
-        if self.max_abs == 0:
-            return None
-        unit = 1.0 if 1e-6 < self.max_abs < 1e6 else self.max_abs
-        if unit != 1 and self.loss is not None:
-            return None
-        half = np.dtype(np.complex64 if self.dtype.kind == "c" else np.float32)
-        values = self.backend.astype(self.y if unit == 1 else self.y / unit, half)
-        return SinglePrecisionProblem(self.with_observations(self.observations.with_values(values)), unit, self.dtype)
+        return to_single_precision(self)
 
     def rank_one_point(self, rng: np.random.Generator) -> FixedRank | None:
-        """By alternating least squares, which at rank 1 are sums and quotients; by other losses, the best constant."""
+        """Three iterations of alternating least squares at rank 1; for other losses the best constant matrix."""
         observed, backend = self.observations, self.backend
         if self.loss is not None:
             return self._constant()
@@ -295,22 +279,22 @@ class Completion(MatrixProblem):
         weighted = None if weights is None else observed.products(weights)
 
         def fitted(side: int, other: Array) -> Array:
-            """The factor of the rows (side 0) or columns (side 1) that fits best, given the other one."""
+            """The least squares factor of the rows (side 0) or columns (side 1) for a fixed other factor."""
             sizes = abs(other)
             counts = backend.astype(observed.counts(side)[:, None], backend.dtype(sizes))
-            least = 0.1 * sizes.mean() ** 2 * counts  # or a row seen where ``other`` is small would blow up
+            least = 0.1 * sizes.mean() ** 2 * counts  # bounds rows observed only where ``other`` is small
             total = observed.gathered(sizes**2, side) if weighted is None else weighted[side](sizes**2)
             total = total.clip(least)
             return products[side](other) / (total + (total == 0))
 
-        left = backend.random_normal(rng, (self.shape[0], 1), self.dtype) + 1  # data often have a mean, and are not all of it
+        left = backend.random_normal(rng, (self.shape[0], 1), self.dtype) + 1  # data often have a nonzero mean
         for _ in range(3):
             right = fitted(1, left)
             left = fitted(0, right)
         return FixedRank.from_factors(left, right, backend=backend)
 
     def _constant(self) -> FixedRank | None:
-        """The matrix of one number that fits best, where the loss knows it; zero where nothing was observed."""
+        """The best constant matrix, zero in empty rows and columns; None for losses without an intercept."""
         assert self.loss is not None
         constant = self.loss.intercept(self.average)
         if not constant:
@@ -319,7 +303,7 @@ class Completion(MatrixProblem):
         return FixedRank.from_factors(constant * sides[0][:, None], sides[1][:, None], backend=self.backend)
 
     def squared_image_norm(self, xi: Tangent) -> float:
-        _ = xi.bases  # first, and kept for the retraction: a backend that puts sums off makes the blocks from them
+        _ = xi.bases  # cached for the retraction; lazy backends build the blocks from them
         observations = self.observations if self.precision == "double" else self.observations.rough
         return observations.line_sums(xi.blocks(), None)[1]
 
@@ -328,13 +312,14 @@ class Completion(MatrixProblem):
 
     def blocks(self, X: FixedRank) -> tuple[Array, Array] | None:
         """Sums of ``V_j^H V_j`` over the columns j observed in each row, and of ``U_i^H U_i`` over the rows in each column."""
-        if sum(self.shape) * X.rank**2 > max(BLOCK_NUMBERS, 4 * self.m):
+        if sum(self.shape) * X.rank**2 > max(MAX_BLOCK_ENTRIES, 4 * self.m):
             return None
         return self.observations.blocks(0, X.V), self.observations.blocks(1, X.U)
 
     def solve_blocks(self, side: int, factor: Array, shift: float, right: Array) -> Array:
-        """``right_i (B_i + shift I)^-1`` for each row (side 0) or column (side 1), B_i the sums of ``f^H f`` over the rows f of
-        the other side's factor that were observed: half a sweep of alternating least squares.
+        """``right_i (B_i + shift I)^-1`` for each row (side 0) or column (side 1): half an iteration of ALS.
+
+        B_i is the sum of ``f^H f`` over the rows f of the other factor that row i was observed with.
         """
         backend, observed = self.backend, self.observations
         fused = getattr(observed, "solve_blocks", None)
@@ -350,17 +335,20 @@ class Completion(MatrixProblem):
         return all(self.backend.percentiles(c, [1])[0] >= 1.5 * rank for c in counts)
 
     def counts(self) -> tuple[Array, Array]:
-        """Observations in each row, and in each column; with weights, the sums of these."""
+        """Numbers of observations of rows and of columns; with weights, the sums of the weights."""
         observed = self.observations
         if observed.weights is None:
             return observed.counts(0), observed.counts(1)
         return observed.sums(observed.weights, 0), observed.sums(observed.weights, 1)
 
     def split(self, rng: np.random.Generator, share: float) -> tuple[Completion, Completion]:
-        """All observations but about a ``share`` of them, and those; the last ones of a row or column are not taken away."""
+        """The problem without a random ``share`` of its observations, and the problem on those.
+
+        Every row and column keeps at least one observation.
+        """
         parts = self.observations.split(int(rng.integers(2**31)), share)
         if parts is None:
-            raise ValueError(f"{counted(self.m, 'observation')}: too few to hold some back: give the rank as a number")
+            raise ValueError(f"{counted(self.m, 'observation')}: too few for a split: give the rank as a number")
         kept, held = (self.with_observations(part) for part in parts)
         return kept, held
 
@@ -380,40 +368,24 @@ class Completion(MatrixProblem):
                 found.update(np.ascontiguousarray(a).tobytes())
 
     def with_observations(self, observations: Observations) -> Completion:
-        """The same problem with other observations."""
-        twin = copy.copy(self)
-        twin._forget()
-        twin._observe(observations, self.backend)
-        return twin
+        """The problem with other observations."""
+        return self._copy(observations)
+
+    def with_loss(self, loss: Loss | None) -> Completion:
+        """The problem with another loss, which must accept the values; None for least squares."""
+        return self._copy(self.observations, loss=loss, robust=False)
 
     def squares(self, observations: Observations | None = None) -> Completion:
         """Least squares on the same observations, or on others."""
-        twin = copy.copy(self)
-        twin._forget()
-        for name in ("frame_constant", "nonquadratic_at_zero"):
-            vars(twin).pop(name, None)
-        twin.loss = None
-        twin._observe(self.observations if observations is None else observations, self.backend)
-        return twin
+        return self._copy(self.observations if observations is None else observations, loss=None)
 
     def in_given_order(self, p: Vector, missing: Any = 0) -> np.ndarray:
-        """A vector, one number per observation, as a NumPy array in the order in which the observations were given; repeated
-        ones have the same number, and those of weight 0 are ``missing``. Row by row where that order is not known any more.
+        """One number per observation as a NumPy array in the order of the user's arrays; row-major if that order is unknown.
+
+        Repeated observations have the same number, and observations of weight 0 the value ``missing``.
         """
         given: GivenOrder | None = getattr(self, "_given", None)
         return self.backend.to_numpy(p) if given is None else given.restored(self.backend.to_numpy(p), missing)
-
-    def against_outliers(self) -> Completion:
-        """The same observations with a loss by which outliers count for little."""
-        return self.with_loss(Cauchy())
-
-    def with_loss(self, loss: Loss) -> Completion:
-        """The same observations, which the loss must suit, with another loss than theirs."""
-        twin = copy.copy(self)
-        twin._forget()
-        twin.loss, twin.robust = loss, False
-        twin._observe(self.observations, self.backend)
-        return twin
 
     def objective_root(self, X: FixedRank, learned: Objective | None = None) -> float:
         if self.loss is None:
@@ -422,108 +394,31 @@ class Completion(MatrixProblem):
         fitted = G.objective if learned is None else learned
         return self.objective.held_out_deviance(G.residual, self.y, fitted.loss) ** 0.5
 
-    def _forget(self) -> None:
-        """A copy's own answers are not those of the problem that it was copied from."""
-        for name in ("_rescaled", "_single"):
-            vars(self).pop(name, None)
-
     def project_feasible(self, X: FixedRank) -> FixedRank:
-        """X with zeros in the rows and columns that were never observed."""
-        if not (len(self._empty_rows) or len(self._empty_cols)):
+        """X with zeros in the rows and columns without observations."""
+        if not (len(self.empty_rows) or len(self.empty_cols)):
             return X
-        if not (X.U[self._empty_rows].any() or X.V[self._empty_cols].any()):
+        if not (X.U[self.empty_rows].any() or X.V[self.empty_cols].any()):
             return X
         left, right = X.U * X.s, X.backend.copy(X.V)
-        left[self._empty_rows], right[self._empty_cols] = 0, 0
+        left[self.empty_rows], right[self.empty_cols] = 0, 0
         return FixedRank.from_factors(left, right, backend=X.backend)
 
     def rescaled(self) -> RescaledProblem | None:
-        """The problem with rows and columns scaled to observed entries of about unit size.
-
-        Without noise it has the same solutions, but heavy rows no longer drown the others: where sizes differ much, few things
-        help more. None where they are alike within a factor of four, or where rows or columns have fewer than five
-        observations on average, too few to tell a size from.
-        """
+        """The problem with rows and columns of similar size (:func:`~lorank.problems.units.rescale`), for least squares."""
         return None if self.loss is not None else self._rescaled
 
     @functools.cached_property
     def _rescaled(self) -> RescaledProblem | None:
-        seen = max(self.shape[0] - len(self._empty_rows), self.shape[1] - len(self._empty_cols))
-        if self.m < 5 * seen:
-            return None
-        backend, observed = self.backend, self.observations
-        at_zero = self.gradient(FixedRank.zero(self.shape, 1, self.dtype, backend))  # there G = -A* y
-        left, right = (_sizes(observed.counts(k), s) for k, s in enumerate(at_zero.squared_norms))
-        empty = self._empty_rows, self._empty_cols
-        seen_sizes = [a[observed.counts(k) > 0] if len(empty[k]) else a for k, a in enumerate((left, right))]
-        if max(_spread(sizes, backend) for sizes in seen_sizes) < 4:
-            return None
-        squares = backend.astype(abs(self.y), np.float64) ** 2
-        for _ in range(3):  # alternately: the two sides need each other's scales
-            right = _sizes(observed.counts(1), observed.adjoint_times(squares, left[:, None] ** -2)[:, 0])
-            left = _sizes(observed.counts(0), observed.times(squares, right[:, None] ** -2)[:, 0])
-        real = np.zeros(0, self.dtype).real.dtype
-        values = backend.astype(self.y / observed.sample(left[:, None], right[:, None]), self.dtype)
-        twin = self.with_observations(observed.with_values(values))
-        return RescaledProblem(twin, backend.astype(left, real), backend.astype(right, real))
+        return rescale(self)
 
     def _warn_about_empty(self) -> None:
-        for empty, name in ((self._empty_rows, "row"), (self._empty_cols, "column")):
+        for empty, name in ((self.empty_rows, "row"), (self.empty_cols, "column")):
             if len(empty):
                 first = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
                 one = len(empty) == 1
                 warnings.warn(
                     f"{len(empty):,} {name}{' has' if one else 's have'} no observation ({first}) and cannot be recovered: "
-                    f"{'it comes' if one else 'they come'} back as zeros",
+                    f"{'it is' if one else 'they are'} zero in the result",
                     stacklevel=3,
                 )
-
-
-@dataclass(frozen=True)
-class GivenOrder:
-    """The order in which a user passed observations, to undo their sorting.
-
-    Attributes
-    ----------
-    m : int
-        Number of observations passed.
-    kept : (m,) bool array or None
-        Observations of positive weight; None for all.
-    order : array or range or None
-        Position among those of each sorted observation.
-    repeated : array or None
-        Sorted observations whose successor has the same pair of indices.
-    """
-
-    m: int
-    kept: np.ndarray | None = None
-    order: np.ndarray | range | None = None
-    repeated: np.ndarray | None = None
-
-    def restored(self, p: np.ndarray, missing: Any) -> np.ndarray:
-        """One number per sorted observation, in the order of the user; ``missing`` for those of weight 0."""
-        if self.order is None:
-            return p
-        if self.repeated is not None and len(self.repeated):
-            first = np.ones(len(self.order), bool)
-            first[self.repeated + 1] = False
-            p = p[np.cumsum(first) - 1]
-        kept = np.empty_like(p)
-        kept[np.asarray(self.order)] = p
-        if self.kept is None:
-            return kept
-        found = np.full(self.m, missing, p.dtype)
-        found[self.kept] = kept
-        return found
-
-
-def _sizes(count: Array, squares: Array) -> Array:
-    """Root mean squares of ``count`` numbers whose squares add up to ``squares``; 1 where there are none, or all are zero."""
-    mean = squares / (count + (count == 0))
-    return (mean + (mean == 0)) ** 0.5
-
-
-def _spread(sizes: Array, backend: Backend) -> float:
-    """The ratio of large to small sizes, extremes left out."""
-    low, high = backend.percentiles(sizes, [5, 95])
-    return high / low

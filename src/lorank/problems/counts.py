@@ -1,4 +1,4 @@
-"""A whole table of counts: every entry was looked at, and most of them are zero."""
+"""Poisson factorization of complete count tables, most of whose entries are zero."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from ..common.checks import NOT_NEGATIVE, YES_OR_NO, ParameterError, check, one_
 from ..geometry import FixedRank
 from ..geometry.truncated_svd import truncated_svd
 from ..losses import Objective, Poisson
-from .counts_gradient import NOTHING, CountGradient
+from .counts_gradient import EMPTY_LOG_MEAN, CountGradient
 from .input_checks import plain_array
 from .problem import Problem
 
 
 class CountTable(Problem):
-    """Counts ``Y_ij`` of all entries of a table, Poisson with means ``exp(row_i + col_j + X_ij)``: Poisson factorisation.
+    """Poisson factorization of a complete table: counts ``Y_ij`` with means ``exp(row_i + col_j + X_ij)``.
 
-    For genes x cells, words x documents, events x places: a sparse matrix of counts whose zeros were observed, which for
-    :class:`Completion` they are not. Offsets of rows and columns stand for depth and abundance; X of low rank is what
-    remains. Work is proportional to the whole table, memory to the counts that are not zero.
+    For genes x cells or words x documents: a sparse matrix whose zeros are observations, unlike those of
+    :class:`Completion`. Offsets of rows and columns model depth and abundance, and X has low rank. Computing time is
+    proportional to the size of the table, memory to the number of nonzero counts.
 
     Parameters
     ----------
     counts : (n1, n2) SciPy sparse matrix or array
-        Whole numbers, none below zero.
+        Non-negative integers.
     offsets : {"totals", "columns", "rows", "none"} or a pair of arrays
-        ``"totals"``: the logarithms of the rows' and columns' totals, so that ``X = 0`` is the table of independent rows and
-        columns. ``"columns"`` and ``"rows"``: of one of these alone (the depth of cells, say), with a mean for the rest. Or the
-        logarithms themselves, for rows and for columns.
+        ``"totals"``, the default: logarithms of the totals of rows and columns, so that ``X = 0`` is the independence model.
+        ``"columns"`` and ``"rows"``: totals of one side (the depth of cells, say) and the mean for the other. Or a pair of
+        arrays of logarithms, for rows and for columns.
     intercepts : bool
-        Learn an offset of each row along with X, as GLM-PCA does, instead of taking its total's: at each X they are what fits
-        best. ``learned_offsets(X)`` has them.
+        Estimate the offset of each row together with X, as GLM-PCA does, instead of from its total.
+        ``learned_offsets(X)`` returns the estimates.
     ridge : float
-        ``ridge X_ij^2 / 2`` is added for each entry, or X would grow without end where there is hardly a count.
+        Penalty ``ridge X_ij^2 / 2`` for each entry, which bounds X in rows and columns with few counts.
     dtype : {"float64", "float32"}
-        Single precision takes about half the time.
+        Precision; float32 takes about half the time.
     backend : str, optional
         As in :class:`Completion`.
 
     Raises
     ------
     ValueError
-        Where a count is negative or not whole, or offsets or exposures do not fit the table.
+        For counts that are negative or not integers, and for offsets that do not fit the table.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class CountTable(Problem):
     """
 
     stationary_is_converged = True
-    blas_threads = 1  # blocks of rows are shared out among threads instead
+    blas_threads = 1  # blocks of rows are distributed over threads instead
 
     def __init__(
         self,
@@ -88,12 +88,12 @@ class CountTable(Problem):
         self._set_offsets(*_offsets(offsets, rows, cols), place)
 
     def _set_offsets(self, rows: np.ndarray, cols: np.ndarray, backend: Backend) -> None:
-        """Take over the observations, with these offsets."""
+        """Set the offsets and what depends on them and on the observations."""
         self.offsets = rows, cols
         observed, y = self.observations, self.observations.values
         self.sides = [backend.astype(backend.asarray(a[:, None]), backend.dtype(y)) for a in (rows, cols)]
         host = backend.to_numpy(y).astype(float)
-        # Of -log P: what does not depend on X, such that the rest is half the deviance.
+        # The part of -log P that does not depend on X, such that the rest is half the deviance.
         at_offsets = float(np.asarray(backend.to_numpy(observed.sums(y, 0)), float) @ rows) + float(
             np.asarray(backend.to_numpy(observed.sums(y, 1)), float) @ cols
         )
@@ -101,7 +101,7 @@ class CountTable(Problem):
         with np.errstate(over="ignore"):
             self._null = float(np.exp(rows).sum() * np.exp(cols).sum())
         if not self._null < 1e30:
-            raise ValueError("offsets are logarithms, and these add up to more counts than there can be: take logarithms first")
+            raise ValueError("offsets must be logarithms: exp(offsets) adds up to more than 1e30 counts; take logarithms first")
         self.totals = backend.astype(backend.asarray(backend.to_numpy(observed.sums(y, 0))[:, None]), backend.dtype(y))
         shape = observed.shape
         objective = Objective(Poisson(self.ridge))
@@ -114,27 +114,27 @@ class CountTable(Problem):
 
     @property
     def m(self) -> int:
-        """Number of entries: all are observed."""
+        """Number of entries, all of which are observed."""
         return self.shape[0] * self.shape[1]
 
     def gradient(self, X: FixedRank) -> CountGradient:
         return CountGradient(self, X)
 
     def counts(self) -> tuple[Array, Array]:
-        """The rows' and columns' expected totals at ``X = 0``: how much each of them is known about."""
+        """The expected totals of rows and columns at ``X = 0``, the Fisher information of their offsets."""
         rows, cols = (np.exp(a) for a in self.offsets)
         asarray = self.backend.asarray
         return asarray(rows * cols.sum()), asarray(cols * rows.sum())
 
     def deviance(self, X: FixedRank) -> float:
-        """Twice the log-likelihood that is lost against a table that fits each count: without the ridge."""
+        """The Poisson deviance, without the penalty."""
         return self.objective_root(X) ** 2
 
     def objective_root(self, X: FixedRank, learned: Any = None) -> float:
         return math.sqrt(max(2 * self.gradient(X).half_deviance, 0.0))
 
     def learned_offsets(self, X: FixedRank) -> np.ndarray:
-        """The (n1,) offsets of the rows at X: those given, or with ``intercepts=True`` those that fit best."""
+        """The (n1,) offsets of the rows at X: the given ones, or with ``intercepts=True`` their estimates."""
         shifts = self.gradient(X).shifts
         return self.offsets[0] if shifts is None else self.offsets[0] + self.backend.to_numpy(shifts)[:, 0]
 
@@ -148,7 +148,7 @@ class CountTable(Problem):
         return super().dof(rank) + (self.shape[0] if self.intercepts else 0)
 
     def split(self, rng: np.random.Generator, share: float) -> tuple[CountTable, CountTable]:
-        """Counts of which about a share is taken away one by one, and those: two independent tables, by thinning."""
+        """Binomial thinning: independent tables with about ``1 - share`` and ``share`` of the counts."""
         host = self.observations.host()
         taken = rng.binomial(host.values.astype(np.int64), share)
         parts = []
@@ -160,16 +160,16 @@ class CountTable(Problem):
         return parts[0], parts[1]
 
     def initial_point(self, rank: int, rng: np.random.Generator) -> FixedRank:
-        """The best fit of that rank to the parabolas at ``X = 0``, whose weights are a product of rows' and columns'.
+        """Correspondence analysis: the best fit of that rank to the quadratic model of the objective at ``X = 0``.
 
-        With ``mu = D D'`` the means there, that is ``D^-1/2 H_r((Y - mu) / mu^1/2) D'^-1/2``: correspondence analysis. Rows and
-        columns with hardly a count are held back.
+        With the means ``mu = D D'`` there, that is ``D^-1/2 H_r((Y - mu) / mu^1/2) D'^-1/2``. Rows and columns with few counts
+        are damped.
         """
         backend, observed = self.backend, self.observations
         scales = [backend.astype(backend.asarray(np.exp(a / 2)[:, None]), self.dtype) for a in self.offsets]
         damped = []
         for own, other in (self.offsets, self.offsets[::-1]):
-            total = np.exp(own) * np.exp(other).sum()  # expected in that row
+            total = np.exp(own) * np.exp(other).sum()  # expected total of the row
             held = np.exp(own / 2) / (np.exp(own) + np.exp(own) / np.maximum(total, 1e-30) * 10 * rank + 1e-30)
             damped.append(backend.astype(backend.asarray(held[:, None]), self.dtype))
         times, adjoint_times = observed.products(self.y)
@@ -204,7 +204,7 @@ class CountTable(Problem):
 
 
 def _sparse(counts: Any) -> Any:
-    """Counts as CSR, checked."""
+    """Checked counts in CSR format."""
     import scipy.sparse
 
     if not hasattr(counts, "tocsr"):
@@ -214,7 +214,7 @@ def _sparse(counts: Any) -> Any:
         if not np.isfinite(a).all():
             i, j = np.argwhere(~np.isfinite(a))[0]
             raise ValueError(
-                f"counts[{i}, {j}] = {a[i, j]}: a whole table has no gaps; for one with gaps pass the observed entries to "
+                f"counts[{i}, {j}] = {a[i, j]}: a complete table has no missing values; for an incomplete one use "
                 "Completion(rows, cols, counts, loss='poisson')"
             )
         counts = scipy.sparse.csr_array(a)
@@ -232,7 +232,7 @@ def _sparse(counts: Any) -> Any:
                 "use Completion.from_dense for measurements"
             )
     if not table.nnz:
-        raise ValueError(f"all {table.shape[0]:,} x {table.shape[1]:,} counts are zero: there is nothing to fit")
+        raise ValueError(f"all {table.shape[0]:,} x {table.shape[1]:,} counts are zero")
     return table
 
 
@@ -243,7 +243,7 @@ def _offsets(offsets: Any, rows: np.ndarray, cols: np.ndarray) -> tuple[np.ndarr
         left = rows if offsets in ("totals", "rows") else np.full(len(rows), total / len(rows))
         right = cols if offsets in ("totals", "columns") else np.full(len(cols), total / len(cols))
         with np.errstate(divide="ignore"):
-            return np.maximum(np.log(left) - np.log(total), NOTHING), np.maximum(np.log(right), NOTHING)
+            return np.maximum(np.log(left) - np.log(total), EMPTY_LOG_MEAN), np.maximum(np.log(right), EMPTY_LOG_MEAN)
     if not isinstance(offsets, (tuple, list)) or len(offsets) != 2:
         raise ParameterError("offsets", "must be 'totals', 'columns', 'rows', 'none', or a pair of arrays of logarithms")
     found = []

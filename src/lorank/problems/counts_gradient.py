@@ -1,4 +1,4 @@
-"""The gradient of a whole table of counts: passes over all entries, and over those that are not zero."""
+"""Gradient of complete count tables, by passes over all entries and over the nonzero ones."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .gradient import Gradient
 if TYPE_CHECKING:
     from .counts import CountTable
 
-NOTHING = -75.0  # the log mean of a row or column without a count
+EMPTY_LOG_MEAN = -75.0  # of a row or column without counts
 LINE_TRIES = 20
-SMALL = 2.0  # a change of any log mean up to which the step of the parabola is taken as it is
+NEWTON_MAX_CHANGE = 2.0  # of any log mean, up to which Newton's step is accepted without a line search
 
 
 class CountGradient(Gradient):
-    """``G = exp(offsets + X) - Y + ridge X`` by its products: one pass over all entries, and passes over the counts."""
+    """``G = exp(offsets + X) - Y + ridge X`` by its products: one pass over all entries, and passes over the nonzero counts."""
 
     problem: CountTable  # type: ignore[assignment]
 
@@ -33,21 +33,21 @@ class CountGradient(Gradient):
         return self.problem.gradient(X)
 
     def _with_offsets(self, rows: Array) -> tuple[Array, Array]:
-        """X and the offsets as one product."""
+        """Factors of X plus the offsets."""
         backend, cols = self.problem.backend, self.problem.sides[1]
         left = backend.concat([backend.asarray(self.X.U * self.X.s), rows, 0 * rows + 1])
         return left, backend.concat([backend.asarray(self.X.V), 0 * cols + 1, cols])
 
     @functools.cached_property
     def _sums(self) -> tuple[float, Array, Array, Array | None]:
-        """Learned intercepts make each row's expected total the counted one, so that they come out of the same pass."""
+        """Sum of means, their products, and intercepts, which make expected row totals equal to observed ones."""
         problem, X, asarray = self.problem, self.X, self.problem.backend.asarray
         factors, totals = self._with_offsets(problem.sides[0]), problem.totals if problem.intercepts else None
         return exponential_sums(*factors, asarray(X.U), asarray(X.V), totals)
 
     @property
     def shifts(self) -> Array | None:
-        """What learned intercepts add to the rows' offsets at X, (n1, 1); None where they are not learned."""
+        """The (n1, 1) estimated corrections of the row offsets at X; None without intercepts."""
         return self._sums[3]
 
     @functools.cached_property
@@ -57,7 +57,7 @@ class CountGradient(Gradient):
 
     @functools.cached_property
     def _counted(self) -> Vector:
-        """X at the counts that are not zero."""
+        """X at the nonzero counts."""
         return self.problem.observations.sample(self.X.U * self.X.s, self.X.V)
 
     @functools.cached_property
@@ -116,7 +116,7 @@ class CountGradient(Gradient):
         return -slope / energy if energy > 0 else 0.0
 
     def _line(self, left: Array, right: Array) -> tuple[float, float]:
-        """The slope along ``left right^T``, and the energy by which the exact step is the slope over it."""
+        """The slope along ``left right^T``, and the curvature for which slope / curvature is the exact step."""
         problem, X = self.problem, self.X
         backend, ridge = problem.backend, problem.ridge
         own = float(np.sum(backend.gram(left, left) * backend.gram(right, right)))
@@ -128,9 +128,9 @@ class CountGradient(Gradient):
         if not energy > 0 or slope == 0:
             return slope, energy
         at = -slope / energy
-        if abs(at) * largest < SMALL:
+        if abs(at) * largest < NEWTON_MAX_CHANGE:
             return slope, energy
-        for _ in range(LINE_TRIES):  # Newton's step is nearly always good; where it is far too long, shorter ones
+        for _ in range(LINE_TRIES):  # backtracking from Newton's step
             there = exponential_slope(*self._factors, (left, right), at) - counted + ridge * (mixed + at * own)
             if abs(there) <= 0.5 * abs(slope):
                 break
@@ -139,13 +139,13 @@ class CountGradient(Gradient):
 
     @functools.cached_property
     def dispersion(self) -> float:
-        """Pearson's: the root of the mean squared deviation in units of what a Poisson distribution has."""
+        """Root of Pearson's dispersion: 1 for Poisson counts."""
         problem = self.problem
-        inverse = entrywise(lambda xp, z: xp.exp(-z.clip(min=NOTHING)), self._log_means)
+        inverse = entrywise(lambda xp, z: xp.exp(-z.clip(min=EMPTY_LOG_MEAN)), self._log_means)
         square = self._sums[0] - 2 * float(problem.y.sum()) + problem.backend.inner(problem.y * problem.y, inverse)
         return math.sqrt(max(square, 0.0) / max(problem.m - problem.dof(self.X.rank), 1))
 
     @functools.cached_property
     def _log_means(self) -> Vector:
-        """At the counts that are not zero."""
+        """Log means at the nonzero counts."""
         return self.problem.observations.sample(*self._factors)

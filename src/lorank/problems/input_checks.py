@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import math
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from ..backends import Array, Arrays, Backend, as_owned, backend_of
+from ..backends import Array, Arrays, Backend, Observations, as_owned, backend_of
 from ..common.checks import ParameterError, counted, shown
 from ..losses import Loss
 
@@ -303,3 +304,60 @@ def with_exposure(loss: Loss | None, exposure: Any, values: Array, weights: Any)
         k = backend.first(bad)
         raise ValueError(f"exposure[{k}] = {float(e[k])}: exposures are positive numbers; leave out entries without exposure")
     return values / e, e if weights is None else e * backend.asarray(value_array(weights, "weights"))
+
+
+def sorted_observations(
+    rows: Array, cols: Array, values: Array, weights: Array | None, shape: tuple[int, int], how: Duplicates, backend: Backend
+) -> tuple[Observations, Array | range, Array]:
+    """Checked entries as observations in row-major order, their positions before the sort, and the merged repetitions."""
+    backend.require_room(len(rows), shape, backend_of(values).dtype(values))
+    rows, cols, values = backend.asindex(rows), backend.asindex(cols), backend.asarray(values)
+    indptr, indices, y, order = backend.sorted_pattern(rows, cols, values, shape)
+    repeated = backend.repetitions(indptr, indices)
+    if weights is not None:
+        weights = backend.asarray(weights)
+        weights = weights if isinstance(order, range) else weights[order]
+    if len(repeated):
+        places, ptr, index, data, before = (backend.to_numpy(a) for a in (repeated, indptr, indices, y, order))
+        merged = merge(how, places, ptr, index, data, before, None if weights is None else backend.to_numpy(weights))
+        indptr, indices, y, weights = (None if a is None else backend.asarray(a) for a in merged)
+    observations = backend.make_observations(indptr, indices, y, shape[1])
+    return observations if weights is None else observations.with_weights(weights), order, repeated
+
+
+@dataclass(frozen=True)
+class GivenOrder:
+    """The order in which a user passed observations, to undo their sorting.
+
+    Attributes
+    ----------
+    m : int
+        Number of observations passed.
+    kept : (m,) bool array or None
+        Observations of positive weight; None for all.
+    order : array or range or None
+        Position among those of each sorted observation.
+    repeated : array or None
+        Sorted observations whose successor has the same pair of indices.
+    """
+
+    m: int
+    kept: np.ndarray | None = None
+    order: np.ndarray | range | None = None
+    repeated: np.ndarray | None = None
+
+    def restored(self, p: np.ndarray, missing: Any) -> np.ndarray:
+        """One number per sorted observation, in the order of the user; ``missing`` for those of weight 0."""
+        if self.order is None:
+            return p
+        if self.repeated is not None and len(self.repeated):
+            first = np.ones(len(self.order), bool)
+            first[self.repeated + 1] = False
+            p = p[np.cumsum(first) - 1]
+        kept = np.empty_like(p)
+        kept[np.asarray(self.order)] = p
+        if self.kept is None:
+            return kept
+        found = np.full(self.m, missing, p.dtype)
+        found[self.kept] = kept
+        return found

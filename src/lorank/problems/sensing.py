@@ -1,4 +1,4 @@
-"""Matrix sensing: inner products of X with known matrices."""
+"""Matrix sensing: inner products of X with given matrices or functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .input_checks import as_shape, check_function, check_operator_scale, finite
 from .problem import MatrixProblem
 from .testing import check_pair
 
-BLOCK = 8 << 20  # bytes of A that one step of a pass takes: read once from memory, used twice from the cache
+BLOCK_BYTES = 8 << 20  # of A: read once from memory and used twice from the cache
 
 
 class Sensing(MatrixProblem):
@@ -26,25 +26,24 @@ class Sensing(MatrixProblem):
     Parameters
     ----------
     A : (m, n1, n2) or (m, n1 n2) array
-        The measuring matrices, real or complex. Kept as it is, without a copy where it is contiguous.
+        The measurement matrices, real or complex; contiguous arrays are not copied.
     y : (m,) array
         The measurements.
     shape : (int, int), optional
-        The shape of X; needed where A is a table of flattened matrices.
+        The shape of X; required for flattened matrices.
     operator_scale : float, optional
         About ``|A Z|^2 / |Z|_F^2``: by default the mean over all directions, ``|A|_F^2 / (n1 n2)``.
     backend : str or backend, optional
 
     Notes
     -----
-    For a large structured operator write a pair of functions, :meth:`from_functions`, or a subclass of
-    :class:`~lorank.problems.MatrixProblem`: neither needs an array of all A_i.
+    For large structured operators use a pair of functions (:meth:`from_functions`) or a subclass of
+    :class:`~lorank.problems.MatrixProblem`.
 
     Raises
     ------
     ValueError
-        Where A, y and the shape do not belong together, or something is not finite; with ``check=True`` also where forward and
-        adjoint do not.
+        Where A, y and the shape do not match, or A or y are not finite.
 
     Examples
     --------
@@ -59,7 +58,7 @@ class Sensing(MatrixProblem):
     """
 
     isotropic = True
-    blas_threads = None  # products with all of A are large: BLAS may use what threads it has
+    blas_threads = None  # products with A are large: use all BLAS threads
 
     def __init__(
         self,
@@ -80,7 +79,7 @@ class Sensing(MatrixProblem):
         elif A.ndim != 2:
             raise ParameterError("A", f"must be an (m, n1, n2) or (m, n1 n2) array, got shape {tuple(A.shape)}")
         elif shape is None:
-            raise ParameterError("A", f"has shape {tuple(A.shape)}, one flattened matrix a row: say shape=(n1, n2) as well")
+            raise ParameterError("A", f"has shape {tuple(A.shape)}, one flattened matrix per row: pass shape=(n1, n2)")
         n1, n2 = as_shape(shape)
         if A.ndim == 2 and A.shape[1] != n1 * n2:
             raise ValueError(f"a row of A has {counted(A.shape[1], 'entry', 'entries')}, a {n1} x {n2} matrix has {n1 * n2:,}")
@@ -88,7 +87,7 @@ class Sensing(MatrixProblem):
             raise ParameterError(
                 "A",
                 f"holds {counted(len(A), 'matrix', 'matrices')} and y {counted(len(y), 'measurement')}: "
-                "there must be one for each",
+                "their numbers must agree",
             )
         dtype = np.result_type(backend_of(A).dtype(A), backend_of(y).dtype(y))
         self.A = backend.asarray(A, dtype).reshape(len(A), n1 * n2)
@@ -111,16 +110,14 @@ class Sensing(MatrixProblem):
         check: bool = False,
         backend: str | Backend | None = None,
     ) -> FunctionSensing:
-        """Sensing by a pair of functions.
-
-        They are given arrays of the kind that y is: NumPy's, or tensors on its device.
+        """Sensing by a pair of functions of NumPy arrays, or of tensors where y is a tensor.
 
         Parameters
         ----------
         forward : callable
-            ``forward(left, right)`` gives ``A(left right^H)``, an (m,) array, for thin factors left (n1 x k), right (n2 x k).
+            ``forward(left, right)`` returns ``A(left right^H)``, an (m,) array, for thin factors left (n1 x k), right (n2 x k).
         adjoint : callable
-            ``adjoint(p)`` gives ``A* p``: an n1 x n2 array, SciPy sparse matrix or LinearOperator.
+            ``adjoint(p)`` returns ``A* p``: an n1 x n2 array, SciPy sparse matrix or LinearOperator.
         y : (m,) array
             The measurements.
         shape : (int, int)
@@ -128,7 +125,7 @@ class Sensing(MatrixProblem):
         operator_scale : float, optional
             By default estimated from a few random matrices of rank 1.
         check : bool
-            Run the dot test, and refuse a pair that does not match; warn of rows and columns that no measurement touches.
+            Run the dot test, and raise a ValueError where it fails; warn of rows and columns that no measurement depends on.
 
         Examples
         --------
@@ -178,12 +175,12 @@ class Sensing(MatrixProblem):
         return (self.A @ x.conj()).conj() if self.dtype.kind == "c" else self.A @ x
 
     def _blocks(self) -> Any:
-        step = max(1, BLOCK // max(self.A.shape[1] * self.A.itemsize, 1))
+        step = max(1, BLOCK_BYTES // max(self.A.shape[1] * self.A.itemsize, 1))
         return (self.A[k : k + step] for k in range(0, len(self.A), step))
 
     def residual_and_adjoint(self, x: Array) -> tuple[Array, Array]:
-        """``A x - y`` and ``A*(A x - y)`` in one pass over A, which is what costs time here."""
-        if not self.backend.in_main_memory:  # on a device two large products take less time than many small ones
+        """``A x - y`` and ``A*(A x - y)`` in one pass over A."""
+        if not self.backend.in_main_memory:  # on a device two large products are faster than many small ones
             residual = self._apply(x) - self.y
             return residual, (residual @ self.A).reshape(self.shape)
         residuals: list[Array] = []
@@ -199,7 +196,7 @@ class Sensing(MatrixProblem):
 
 
 class SensingGradient(Gradient):
-    """The gradient of dense sensing: the residual and G, a small n1 x n2 matrix, from one pass over A."""
+    """Gradient of dense sensing: the residual and the n1 x n2 matrix G from one pass over A."""
 
     problem: Sensing
 
@@ -218,7 +215,7 @@ class SensingGradient(Gradient):
 
 
 class FunctionSensing(MatrixProblem):
-    """Sensing by a user's pair of functions; see :meth:`Sensing.from_functions`."""
+    """Sensing by a pair of functions; see :meth:`Sensing.from_functions`."""
 
     blas_threads = None
 
@@ -242,7 +239,7 @@ class FunctionSensing(MatrixProblem):
         super().__init__(backend.asarray(y), as_shape(shape), operator_scale=1.0, backend=backend)
         self.operator_scale = self._estimate() if operator_scale is None else _positive(operator_scale)
         if check:
-            check_pair(self, min(2, *self.shape), ("row", "column"), stacklevel=4)  # of who calls from_functions
+            check_pair(self, min(2, *self.shape), ("row", "column"), stacklevel=4)  # of the caller of from_functions
 
     def check_scale(self) -> None:
         super().check_scale()
@@ -251,44 +248,41 @@ class FunctionSensing(MatrixProblem):
     def forward(self, left: Array, right: Array) -> Array:
         image = self.backend.asarray(self._forward(*map(self._given, self.backend.asarrays(left, right))))
         if image.shape != self.y.shape:
-            raise ValueError(f"forward gives an array of shape {tuple(image.shape)}, and y has shape {tuple(self.y.shape)}")
+            raise ValueError(f"forward returns an array of shape {tuple(image.shape)}, and y has shape {tuple(self.y.shape)}")
         return self._cast(image, "forward")
 
     def adjoint(self, p: Array) -> Any:
         matrix = self._adjoint(self._given(p))
         if tuple(getattr(matrix, "shape", ())) != self.shape:
-            raise ValueError(f"adjoint gives a {type(matrix).__name__} of shape {np.shape(matrix)}, expected {self.shape}")
+            raise ValueError(f"adjoint returns a {type(matrix).__name__} of shape {np.shape(matrix)}, expected {self.shape}")
         if hasattr(matrix, "rmatmat"):  # a LinearOperator, which has no entries to cast
             return _OfNumPy(matrix, self.backend) if self._of_numpy else matrix
         return self._cast(self.backend.asmatrix(matrix), "adjoint")
 
     def _given(self, a: Array) -> Array:
-        """As the functions take it: in main memory, tensors and NumPy's arrays are two views of the same numbers.
-
-        A copy, for a function that works in place must not change what the solver holds.
-        """
+        """A copy in the kind of array that the functions take; a copy because they may work in place."""
         a = self.backend.copy(a)
         return self.backend.to_numpy(a) if self._of_numpy else a
 
     def _cast(self, a: Any, name: str) -> Any:
-        """In the problem's precision: double in one function would make everything double."""
+        """The array in the precision of the problem."""
         if self.backend.is_complex(a) and self.dtype.kind != "c":
-            raise ParameterError(name, "gives complex numbers, and y is real: take the real part, or pass y.astype(complex)")
+            raise ParameterError(name, "returns complex numbers, and y is real: take the real part, or pass y.astype(complex)")
         return a if self.backend.dtype(a) == self.dtype else self.backend.astype(a, self.dtype)
 
     def _estimate(self, trials: int = 8) -> float:
-        """The mean of ``|A Z|^2 / |Z|_F^2`` over a few random Z of rank 1."""
+        """The mean of ``|A Z|^2 / |Z|_F^2`` over random Z of rank 1."""
         rng, total = np.random.default_rng(0), 0.0
         for _ in range(trials):
             left, right = (self.backend.random_normal(rng, (n, 1), self.dtype) for n in self.shape)
             total += (self.backend.norm(self.forward(left, right)) / self.backend.norm(left) / self.backend.norm(right)) ** 2
         if not (math.isfinite(total) and total > 0):
-            raise ValueError(f"forward gives {'zero' if total == 0 else 'nan or inf'} for random matrices: nothing is measured")
+            raise ValueError(f"forward returns {'zero' if total == 0 else 'nan or inf'} for random matrices")
         return total / trials
 
 
 class _OfNumPy:
-    """A LinearOperator of NumPy arrays, for any arrays in main memory."""
+    """A LinearOperator of NumPy arrays that accepts the arrays of another backend in main memory."""
 
     def __init__(self, matrix: Any, backend: Backend) -> None:
         self.matrix, self.backend, self.shape = matrix, backend, matrix.shape

@@ -59,11 +59,11 @@ def dot_test(problem: MatrixProblem, *, rank: int = 2, seed: int = 0, rtol: floa
     for name, a in (("left", left), ("right", right)):
         _unchanged(a, given[name], "forward", name)
     if tuple(image.shape) != (problem.m,):
-        raise AssertionError(f"forward gives an array of shape {tuple(image.shape)}, expected ({problem.m},)")
+        raise AssertionError(f"forward returns an array of shape {tuple(image.shape)}, expected ({problem.m},)")
     matrix = problem.adjoint(p)
     _unchanged(p, given["p"], "adjoint", "p")
     if tuple(matrix.shape) != (n1, n2):
-        raise AssertionError(f"adjoint gives a matrix of shape {tuple(matrix.shape)}, expected {(n1, n2)}")
+        raise AssertionError(f"adjoint returns a matrix of shape {tuple(matrix.shape)}, expected {(n1, n2)}")
     one = np.vdot(backend.to_numpy(p), backend.to_numpy(image))  # <p, A(L R^H)>
     other = np.vdot(backend.to_numpy(matrix @ right), backend.to_numpy(left))  # <(A* p) R, L>
     scale = max(backend.norm(p) * backend.norm(image), np.finfo(float).tiny)

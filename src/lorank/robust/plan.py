@@ -11,6 +11,7 @@ from ..geometry import FixedRank
 from ..loop.result import Outliers
 from ..loop.runner import Ending, Run
 from ..loop.state import State
+from ..losses import Cauchy
 from ..metrics import Blocks
 from ..plans.auto import Auto
 from ..plans.noise_test import residual_is_white
@@ -178,7 +179,7 @@ class Robust(PlannedSolver):
     # -- results -----------------------------------------------------------------------------------------------------------
     def rank_problem(self, problem: Problem) -> Problem:
         """The problem with a robust loss: the rank is searched before outliers are known."""
-        return problem.against_outliers() if isinstance(problem, Completion) else problem
+        return problem.with_loss(Cauchy()) if isinstance(problem, Completion) else problem
 
     def finish(self, problem: Problem, X: FixedRank, run: Run) -> Ending:
         """The outliers, the noise of the other observations, and doubts about a success."""
