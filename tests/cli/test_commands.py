@@ -435,7 +435,7 @@ def test_a_first_line_that_is_data_is_refused(tmp_path):
     headless.write_text("\n".join(lines) + "\n")
     result = run("complete", headless)
     assert result.exit_code == 1
-    assert "its first line, 'anna0,film 0,1', looks like data" in " ".join(result.output.split())
+    assert "'anna0,film 0,1'" in " ".join(result.output.split())
     named.write_text("user,film,stars\n" + "\n".join(lines) + "\n")
     result = run("complete", named, "-o", tmp_path / "m.lorank", "--rank", "1")
     assert result.exit_code == 0, result.output

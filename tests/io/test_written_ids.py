@@ -155,10 +155,10 @@ def test_ids_by_one_pass_are_those_of_pythons_csv_module(tmp_path, monkeypatch, 
 )
 @pytest.mark.filterwarnings("ignore:.*blanks:UserWarning")
 def test_one_cell_and_a_column_of_it_are_whole_numbers_alike(tmp_path, cell):
-    from lorank.io.delimited_text import whole
-    from lorank.io.text_columns import as_whole
+    from lorank.io.header import is_integer
+    from lorank.io.text_columns import as_integers
 
-    assert whole(cell) == (as_whole(pl.Series([cell])) is not None)
+    assert is_integer(cell) == (as_integers(pl.Series([cell])) is not None)
     if cell.strip():  # with an empty line the file is read in another way
         ids = [read_ratings(_written(tmp_path / "a.csv", [f"{cell},1,2", *empty, "5,1,3"])).row_ids for empty in ([], [""])]
         assert ids[0].tolist() == ids[1].tolist()

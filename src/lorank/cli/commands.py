@@ -10,7 +10,7 @@ from .errors import UsageError, cli_errors
 from .estimators import Estimator, FitOptions, ImplicitEstimator, RatingsEstimator
 from .options import COLUMNS, LARGE, MODEL, OUTPUT, check_word, decode_argument, flag, option
 from .output import Output
-from .sources import File, PartitionOptions, Partitions, choose_source
+from .sources import File, PartitionOptions, Partitions, Source, choose_source
 
 if TYPE_CHECKING:
     import typer
@@ -34,6 +34,16 @@ def register(app: "typer.Typer") -> None:
     Row = Annotated[str | None, option("--row", panel=COLUMNS, help="Column of row ids, such as users.")]
     Col = Annotated[str | None, option("--col", panel=COLUMNS, help="Column of column ids, such as items.")]
     Value = Annotated[str | None, option("--value", panel=COLUMNS, help="Column of values, such as ratings.")]
+    Header = Annotated[
+        bool | None,
+        option(
+            "--header/--no-header",
+            panel=COLUMNS,
+            metavar="",
+            show_default=False,
+            help="Whether the first line of text files is a header; by default detected.",
+        ),
+    ]
     MaxMemory = Annotated[
         str | None,
         option("--max-memory", panel=LARGE, help="Read the files in blocks and limit memory for factors, e.g. to 2GB."),
@@ -68,6 +78,7 @@ def register(app: "typer.Typer") -> None:
         row: Row = None,
         col: Col = None,
         value: Value = None,
+        header: Header = None,
         rank: Annotated[str, option("--rank", panel=MODEL, help="Number of factors, or auto.")] = "auto",
         regularization: Annotated[
             str, option("--regularization", panel=MODEL, help="Regularization: a number, learned or auto.")
@@ -113,9 +124,9 @@ def register(app: "typer.Typer") -> None:
             names, output = (row, col, value), Output(model=out, page=report, as_json=as_json)
             options = FitOptions(rank, regularization, loss, exposure, row_features, col_features, nonnegative, seed, device)
             estimator: Estimator = ImplicitEstimator(options) if implicit else RatingsEstimator(options)
-            source = (
-                Partitions(files, names, large, implicit=True) if implicit else choose_source(files, names, large, exposure)
-            )
+            source: Source = Partitions(files, names, large, implicit=True, header=header)
+            if not implicit:
+                source = choose_source(files, names, large, exposure, header)
             code = driver.run(driver.complete, source, estimator, output)
         if code:
             raise typer.Exit(code)
@@ -131,6 +142,7 @@ def register(app: "typer.Typer") -> None:
         ],
         row: Row = None,
         col: Col = None,
+        header: Header = None,
         interval: Annotated[
             float | None, option("--interval", panel=OUTPUT, help="Add prediction intervals of this coverage, e.g. 0.9.")
         ] = None,
@@ -141,7 +153,9 @@ def register(app: "typer.Typer") -> None:
             output = Output(table=out, as_json=as_json)
             output.check()
             estimator = model_files.load_estimator(model, ratings=True)
-            driver.run(partial(driver.predict, interval=interval), File(files, (row, col, None)), estimator, output)
+            driver.run(
+                partial(driver.predict, interval=interval), File(files, (row, col, None), header=header), estimator, output
+            )
 
     @app.command()
     def recommend(
@@ -183,6 +197,7 @@ def register(app: "typer.Typer") -> None:
         row: Row = None,
         col: Col = None,
         value: Value = None,
+        header: Header = None,
         rank: Annotated[int, option("--rank", help="Rank of the model to be fitted.")] = 10,
         max_memory: MaxMemory = None,
         cluster: Cluster = None,
@@ -193,7 +208,7 @@ def register(app: "typer.Typer") -> None:
         """Check whether ratings suffice for a model, without fitting one."""
         with cli_errors():
             large = PartitionOptions(max_memory, cluster, partitions_dir, check_word(duplicates, DUPLICATES, "--duplicates"))
-            source = choose_source(files, (row, col, value), large)
+            source = choose_source(files, (row, col, value), large, header=header)
             driver.run(partial(driver.diagnose, rank=rank), source, None, Output(as_json=as_json))
 
     @app.command()
@@ -202,6 +217,7 @@ def register(app: "typer.Typer") -> None:
         row: Row = None,
         col: Col = None,
         value: Value = None,
+        header: Header = None,
         time: Annotated[
             str | None, option("--time", panel=COLUMNS, help="Column of times: the latest values of each row are held out.")
         ] = None,
@@ -222,7 +238,7 @@ def register(app: "typer.Typer") -> None:
             options = FitOptions(seed=seed)
             estimator: Estimator = ImplicitEstimator(options) if implicit else RatingsEstimator(options)
             command = partial(driver.evaluate, positive=positive, holdout=holdout, n=n)
-            driver.run(command, File(files, (row, col, value), time), estimator, Output(page=report, as_json=as_json))
+            driver.run(command, File(files, (row, col, value), time, header), estimator, Output(page=report, as_json=as_json))
 
     @app.command()
     def inspect(model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.")], as_json: Json = False) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from ..common.checks import counted
-from .errors import UsageError, cli_errors
+from .errors import UsageError, cli_errors, print_error
 from .options import MODEL as FIT
 from .options import OUTPUT, check_device, check_word, flag, integer_or_word, number_or_word, option
 from .output import MODEL, PAGE, TABLE, check_output_path, print_json, progress
@@ -15,6 +15,7 @@ from .output import MODEL, PAGE, TABLE, check_output_path, print_json, progress
 if TYPE_CHECKING:
     import typer
 
+MAX_SHOWN = 8  # columns
 REFINES = ("auto", "trees", "none")
 
 
@@ -37,6 +38,15 @@ def register(app: "typer.Typer") -> None:
                 "--missing",
                 metavar="TEXT",
                 help="A further code for missing values, such as -999; may be repeated.",
+            ),
+        ] = None,
+        header: Annotated[
+            bool | None,
+            option(
+                "--header/--no-header",
+                metavar="",
+                show_default=False,
+                help="Whether the first line of a text file is a header; by default detected.",
             ),
         ] = None,
         refine: Annotated[
@@ -62,7 +72,7 @@ def register(app: "typer.Typer") -> None:
             if len(files) > 1:
                 raise UsageError(f"impute takes one file, got {len(files)}: join them first")
             codes = tuple(missing or ())
-            run_impute(files[0], out, rank, regularization, model, seed, as_json, device, time, refine, report, codes)
+            run_impute(files[0], out, rank, regularization, model, seed, as_json, device, time, refine, report, codes, header)
 
 
 def run_impute(
@@ -78,16 +88,17 @@ def run_impute(
     refine: str = "auto",
     report: Path | None = None,
     missing: tuple[str, ...] = (),
+    header: bool | None = None,
 ) -> None:
     """Read, impute, write."""
-    from ..io.missing import Missing
+    from ..io.missing_codes import MissingCodes
 
     check_output_path(out, (*TABLE, ".csv.gz", ".tsv.gz", ".tab", ".txt"), "a table")
     check_output_path(model, MODEL, "a model", "--model")
     check_output_path(report, PAGE, "a report", "--report")
     check_word(refine, REFINES, "--refine")
     check_device(device)
-    gaps = Missing.of(missing)
+    gaps = MissingCodes.of(missing)
     options = (
         integer_or_word(rank, ("auto",), "--rank"),
         number_or_word(regularization, ("auto", "learned"), "--regularization"),
@@ -98,9 +109,9 @@ def run_impute(
     if report is not None and (time is not None or not chosen):
         raise UsageError("--report needs the default model: leave out --time, --rank, --regularization and --device")
     if chosen and time is None:
-        summary = _by_blocks(file, out, refine, model, seed, report, gaps)
+        summary = _by_blocks(file, out, refine, model, seed, report, gaps, header)
     else:
-        summary = _at_once(file, out, options, model, seed, device, time, refine, gaps)
+        summary = _at_once(file, out, options, model, seed, device, time, refine, gaps, header)
     if as_json:
         print_json(summary)
     else:
@@ -115,7 +126,7 @@ def run_impute(
 
 
 def _by_blocks(
-    file: Path, out: Path, refine: str, model: Path | None, seed: int, report: Path | None, missing: Any
+    file: Path, out: Path, refine: str, model: Path | None, seed: int, report: Path | None, missing: Any, header: bool | None
 ) -> dict[str, Any]:
     """Fit to a sample of the rows; read, impute and write the file in blocks."""
     from ..io import open_table
@@ -125,8 +136,9 @@ def _by_blocks(
 
     imputer = TableImputer(refine=refine, random_state=seed)
     with progress("reading"):
-        table = open_table(file, missing)
+        table = open_table(file, missing, header=header)
         sample = table.sample(imputer.fit_rows, np.random.default_rng(seed))
+    _print_layout(file, table)
     if table.rows < 2:
         raise FileError(f"{file} has one row: missing values are predicted from other rows")
     for column in sample:
@@ -167,13 +179,14 @@ def _at_once(
     time: str | None,
     refine: str,
     missing: Any,
+    header: bool | None,
 ) -> dict[str, Any]:
     """Time series and low-rank models: numeric columns, all rows in memory."""
     from ..io import read_table
     from ..io.archive import FileError
     from ..tables import TableImputer
 
-    table = read_table(file, missing)
+    table = read_table(file, missing, header=header)
     if len(table.values) < 2:
         raise FileError(f"{file} has one row: missing values are predicted from other rows")
     for name, values in zip(table.numbers, table.values.T, strict=True):
@@ -196,11 +209,20 @@ def _at_once(
     return _summary(len(filled), len(table.numbers), int(np.isnan(table.values).sum()), imputer, out, left, model)
 
 
+def _print_layout(file: Path, table: Any) -> None:
+    """Print the header and the types of a text file, to standard error."""
+    if table.kinds:
+        header = "the first line is a header" if table.layout.header else "no header"
+        kinds = [f"{name!r} {'text' if table.kinds[name] == 'text' else 'numbers'}" for name in table.names[:MAX_SHOWN]]
+        more = f" and {counted(len(table.names) - MAX_SHOWN, 'other')}" if len(table.names) > MAX_SHOWN else ""
+        print_error(f"{file}: {header}; {', '.join(kinds)}{more}")
+
+
 def _warn_about_codes(file: Path, name: str, values: np.ndarray) -> None:
     """Warn about numbers that look like codes for missing values."""
-    from ..io.missing_codes import Sentinels
+    from ..io.missing_codes import SuspectedCodes
 
-    seen = Sentinels(f"{file}, column {name!r}", "pass --missing {}")
+    seen = SuspectedCodes(f"{file}, column {name!r}", "pass --missing {}")
     seen.add(values)
     seen.warn()
 

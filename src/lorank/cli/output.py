@@ -105,7 +105,8 @@ def print_columns(path: Any, columns: Any) -> None:
     """Print which columns of a file are used, to standard error."""
     values = "" if columns.value is None else f", values from {columns.value!r}"
     times = "" if columns.time is None else f", times from {columns.time!r}"
-    print_error(f"{path}: rows from {columns.row!r}, columns from {columns.col!r}{values}{times}")
+    header = {None: "", True: "the first line is a header; ", False: "no header; "}[columns.header]
+    print_error(f"{path}: {header}rows from {columns.row!r}, columns from {columns.col!r}{values}{times}")
 
 
 def print_json(content: dict[str, Any]) -> None:

@@ -67,11 +67,14 @@ class File:
         Columns of rows, columns and values.
     extra : str, optional
         One more column: times, or exposures.
+    header : bool, optional
+        Whether the first line of text files holds names; by default detected.
     """
 
     paths: list[str]
     names: Names = (None, None, None)
     extra: str | None = None
+    header: bool | None = None
 
     @property
     def label(self) -> str:
@@ -82,7 +85,9 @@ class File:
         from ..io import read_ratings
 
         with progress("reading"):
-            return read_ratings(find_data_files(self.paths), *self.names, self.extra, with_values=with_values)
+            return read_ratings(
+                find_data_files(self.paths), *self.names, self.extra, with_values=with_values, header=self.header
+            )
 
     def pairs(self, labels: dict[str, str]) -> tuple[Any, Iterator[tuple[np.ndarray, np.ndarray]]]:
         """Columns of pairs of ids, and the pairs in blocks; ``labels`` are the names of columns used by default."""
@@ -98,13 +103,13 @@ class File:
             rows, cols, found = read_pairs(files[0])
             return found, iter([(rows, cols)])
         check_formats(files)
-        there = list(schema_of(files[0]))
+        there = list(schema_of(files[0], self.header))
         row, col = (
             name or (labels.get(side) if labels.get(side) in there else None)
             for name, side in zip(self.names[:2], ("row", "col"), strict=True)
         )
         found = guess_columns(files[0], there, row, col, None, with_values=False)
-        return found, pair_batches(files, found.row, found.col)
+        return found, pair_batches(files, found.row, found.col, header=self.header)
 
 
 @dataclass(frozen=True)
@@ -119,12 +124,15 @@ class Partitions:
     options : PartitionOptions
     implicit : bool
         Each line counts once, or as often as the column of values says; repeated pairs are added.
+    header : bool, optional
+        Whether the first line of text files holds names; by default detected.
     """
 
     paths: list[str]
     names: Names = (None, None, None)
     options: PartitionOptions = PartitionOptions()
     implicit: bool = False
+    header: bool | None = None
 
     @property
     def label(self) -> str:
@@ -152,11 +160,20 @@ class Partitions:
         check_formats(files)
         row, col, value = self.names
         columns = guess_columns(
-            files[0], list(schema_of(files[0])), row, col, None if self.implicit else value, with_values=not self.implicit
+            files[0],
+            list(schema_of(files[0], self.header)),
+            row,
+            col,
+            None if self.implicit else value,
+            with_values=not self.implicit,
         )
         if self.implicit:
             columns = replace(columns, value=value)
-        read = from_parquet if files[0].suffix.lower() == ".parquet" else from_csv
+        if files[0].suffix.lower() == ".parquet":
+            read = from_parquet
+        else:
+            read = from_csv
+            options["header"] = self.header
         summed = self.implicit and self.options.duplicates == "error"
         problem = read(
             [str(file) for file in files],
@@ -182,12 +199,14 @@ class Partitions:
 Source = File | Partitions
 
 
-def choose_source(paths: list[str], names: Names, options: PartitionOptions, extra: str | None = None) -> Source:
+def choose_source(
+    paths: list[str], names: Names, options: PartitionOptions, extra: str | None = None, header: bool | None = None
+) -> Source:
     """Partitions if the data are partitions, are requested as such, or are too large for memory; else files."""
     partitions = options.given or any((Path(path) / MANIFEST).exists() for path in paths)
     if partitions or sum(map(_observations, find_data_files(paths))) * BYTES_IN_MEMORY > MEMORY_SHARE * physical_memory():
-        return Partitions(paths, names, options)
-    return File(paths, names, extra)
+        return Partitions(paths, names, options, header=header)
+    return File(paths, names, extra, header)
 
 
 def label_of(paths: Sequence[str]) -> str:

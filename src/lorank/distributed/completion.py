@@ -192,17 +192,25 @@ def from_parquet(
 
 
 def from_csv(
-    path: Any, rows: str, cols: str, values: str | None = None, weights: str | None = None, **options: Any
+    path: Any,
+    rows: str,
+    cols: str,
+    values: str | None = None,
+    weights: str | None = None,
+    *,
+    header: bool | None = None,
+    **options: Any,
 ) -> Completion:
     r"""Completion problem from CSV files of any size.
 
     Parameters
     ----------
     path : path, pattern or list of them
-        Files that end in ``.csv``, or in ``.tsv`` for tab-separated columns, also compressed (``.csv.gz``, ``.tsv.gz``). The
-        first line of each file contains the names of the columns.
+        Files that end in ``.csv``, or in ``.tsv`` for tab-separated columns, also compressed (``.csv.gz``, ``.tsv.gz``).
     rows, cols, values, weights : str
-        Names of columns, as in :func:`from_parquet`.
+        Names of columns, as in :func:`from_parquet`; ``column_1``, ``column_2``, ... in files without a header.
+    header : bool, optional
+        Whether the first line of each file contains the names of the columns; by default detected.
     **options
         Keyword arguments of :func:`from_parquet`.
 
@@ -229,7 +237,7 @@ def from_csv(
     >>> problem.m
     3
     """
-    source = TableSource(find_files(path, TEXT_ENDINGS), (rows, cols, values, weights))
+    source = TableSource(find_files(path, TEXT_ENDINGS), (rows, cols, values, weights), header)
     return _build(source, **options)
 
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..io.archive import FileError
-from ..io.delimited_text import head, kind_of_values, polars
-from ..io.id_checks import OddIds
-from ..io.missing_codes import LEAVE_OUT, Sentinels
+from ..io.delimited_text import kind_of_values, polars, read_layout
+from ..io.id_checks import IdWarnings
+from ..io.missing_codes import LEAVE_OUT, SuspectedCodes
 from ..io.text_columns import parts, read_columns
 from ..io.typed_columns import check_values, ids_of, kind_of_ids, values_of
 
@@ -61,10 +61,13 @@ class TableSource:
     files : list of paths
     names : (row, col, value or None, weight or None)
         Names of columns. Without a column of values, each line has the value 1.
+    header : bool, optional
+        Whether the first line of text files holds names; by default detected.
     """
 
     files: list[Path]
     names: tuple[str, str, str | None, str | None]
+    header: bool | None = None
     _id_kinds: dict[Path, dict[str, str]] = field(default_factory=dict)  # of text files, where known
     _warned: set[Path] = field(default_factory=set)  # files whose suspicious ids were reported
 
@@ -72,7 +75,7 @@ class TableSource:
         """Raise a FileError if a file lacks a column, has another type of it than the first file, or cannot be read."""
         first: dict[str, Any] = {}
         for file in self.files:
-            schema = schema_of(file)
+            schema = schema_of(file, self.header)
             for name, role in zip(self.names, ("rows", "cols", "values", "weights"), strict=True):
                 if name is None:
                     continue
@@ -115,8 +118,8 @@ class TableSource:
                 self._id_kinds[file] = ids
 
     def _file_chunks(self, file: Path) -> Iterator[Chunk]:
-        at, odd = 0, [OddIds(file, name) for name in self.names[:2]]
-        seen = Sentinels(f"{file}, column {self.names[2]!r}", LEAVE_OUT)
+        at, odd = 0, [IdWarnings(file, name) for name in self.names[:2]]
+        seen = SuspectedCodes(f"{file}, column {self.names[2]!r}", LEAVE_OUT)
         for rows, cols, values, weights in self._parquet_columns(file) if is_parquet(file) else self._text_columns(file):
             if file not in self._warned:
                 odd[0].add(rows)
@@ -138,7 +141,7 @@ class TableSource:
 
     def _text_columns(self, file: Path) -> Iterator[tuple[Any, ...]]:
         """Columns of a text file in chunks, with the types that they have when the file is read in memory."""
-        _, names, _, sample = head(file)
+        _, names, _, sample, _ = read_layout(file, self.header)
         known = self._id_kinds.get(file)
         numbers = {name: kind_of_values(sample, names.index(name)) for name in self.names[2:] if name is not None}
         kinds = {name: "id" if (known or {}).get(name) != "text" else "text" for name in self.names[:2]}
@@ -159,7 +162,7 @@ class TableSource:
         self._id_kinds[file] = known or so_far
 
     def _columns(self, file: Path, kinds: dict[str, str]) -> Iterator[dict[str, Any]]:
-        separator, names, named, _ = head(file)
+        separator, names, named, _, _ = read_layout(file, self.header)
         for part in parts(file, separator):
             found = read_columns(file, separator, names, named, kinds, part)
             if len(found[self.names[0]]):
@@ -175,10 +178,13 @@ class FrameSource:
     frames : data frame or list
     names : (row, col, value or None, weight or None)
         Names of columns. Without a column of values, each line has the value 1.
+    header : bool, optional
+        Whether the first line of text files holds names; by default detected.
     """
 
     frames: Any
     names: tuple[str, str, str | None, str | None]
+    header: bool | None = None
 
     def check(self) -> None:
         """Raise a FileError if a data frame lacks a column."""
@@ -239,9 +245,9 @@ def _different(file: Path, kind: str, other: Path, before: str, name: str) -> Fi
     )
 
 
-def pair_batches(files: list[Path], row: str, col: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def pair_batches(files: list[Path], row: str, col: str, header: bool | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Ids of rows and columns, integers or strings, in chunks."""
-    source = TableSource(files, (row, col, None, None))
+    source = TableSource(files, (row, col, None, None), header)
     source.check()
     source.resolve_ids()
     for file in files:
@@ -271,10 +277,10 @@ def find_files(path: str | os.PathLike[str] | list[Any], endings: tuple[str, ...
     return found
 
 
-def schema_of(file: Path) -> dict[str, Any]:
+def schema_of(file: Path, header: bool | None = None) -> dict[str, Any]:
     """Names of the columns of a file, with their types; None for columns of text files."""
     if not is_parquet(file):
-        return dict.fromkeys(head(file)[1])
+        return dict.fromkeys(read_layout(file, header).names)
     pl = polars()
     try:
         return dict(pl.scan_parquet(file, glob=False).collect_schema())

@@ -1,4 +1,4 @@
-"""Ids that look like none, or like others: they are read as they are, and it is said."""
+"""Warnings about ids: codes for missing values, and blanks at the ends."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from .delimited_text import polars
 from .format_hints import NO_VALUE
 
 
-class OddIds:
-    """The ids of one column of a file, as they come.
+class IdWarnings:
+    """Suspicious ids in a column of a file. They are read as written, with a warning.
 
     Parameters
     ----------
     path : path
     name : str
-        The column.
+        Name of the column.
     """
 
     def __init__(self, path: Path, name: str) -> None:
         self.where = f"{path}, column {name!r}"
-        self.none: dict[str, int] = {}  # how many lines have an id that looks like none
+        self.none: dict[str, int] = {}  # number of lines by id
         self.blank: str | None = None
 
     def add(self, ids: Any) -> None:
-        """Some more of them, a polars series."""
+        """Add ids, a polars series."""
         pl = polars()
         if ids.dtype != pl.String:
             return
@@ -39,18 +39,18 @@ class OddIds:
             self.blank = min(blank.min(), self.blank or blank.min())
 
     def warn(self, stacklevel: int = 2) -> None:
-        """Say what was found."""
+        """Warn about what was found."""
         for none, count in sorted(self.none.items()):
             warnings.warn(
-                f"{self.where}: {counted(count, 'line')} with the id {none!r}: if that means that there is none, leave them "
-                "out: they count as one and the same",
+                f"{self.where}: {counted(count, 'line')} with the id {none!r}, read as one id: if it means missing, leave "
+                "out these lines",
                 UserWarning,
                 stacklevel=stacklevel + 1,
             )
         if self.blank is not None:
             warnings.warn(
-                f"{self.where}: ids begin or end with blanks, such as {self.blank!r}, which belong to them: remove them in the "
-                "file if they should not",
+                f"{self.where}: ids begin or end with blanks, such as {self.blank!r}; blanks are part of the id: remove them "
+                "from the file if they should not be",
                 UserWarning,
                 stacklevel=stacklevel + 1,
             )

@@ -1,4 +1,4 @@
-"""Lines with fewer fields than the first: what they lack counts as gaps, as in pandas and polars, and it is said."""
+"""Lines with fewer fields than the first: the missing fields are missing values, as in pandas and polars, with a warning."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ..common.checks import counted
 from .delimited_text import Part, records
 
 
-class ShortLines:
-    """Those of a file, part after part.
+class RaggedRows:
+    """Short lines of a file, part by part.
 
     Parameters
     ----------
     path : path
     separator : str
     width : int
-        Fields of the first line.
+        Number of fields of the first line.
     """
 
     def __init__(self, path: Path, separator: str, width: int) -> None:
@@ -26,12 +26,12 @@ class ShortLines:
         self.count, self.first, self.fields = 0, 0, 0
 
     def add(self, part: Part, frame: Any, header: bool) -> None:
-        """A part of the file, and its cells as polars reads them: null in what is empty or lacks."""
+        """Add a part of the file and its cells, null where they are empty or missing."""
         if self.width < 2 or not frame.to_series(self.width - 1).null_count():
-            return  # no line ends early
+            return  # no line is short
         lines = len(frame) + header
         if b'"' not in part.text and part.text.count(self.separator.encode()) == lines * (self.width - 1):
-            return  # each has all its separators
+            return  # no line is short
         for line, record in records(self.path, self.separator, part):
             if len(record) < self.width and any(cell.strip() for cell in record):
                 if not self.count:
@@ -39,13 +39,13 @@ class ShortLines:
                 self.count += 1
 
     def warn(self, stacklevel: int = 2) -> None:
-        """Say how many there are, and where the first is."""
+        """Warn with the number of short lines and the first of them."""
         if self.count:
             where = f"{self.path}, line {self.first}"
             fields = f"{counted(self.fields, 'field')} where the first line has {self.width}"
             others = f", and {counted(self.count - 1, 'other line')} like it" if self.count > 1 else ""
             warnings.warn(
-                f"{where}: {fields}{others}: what lacks at the end counts as gaps; is a separator missing?",
+                f"{where}: {fields}{others}: the missing fields are read as missing values; is a separator missing?",
                 UserWarning,
                 stacklevel=stacklevel + 1,
             )

@@ -1,9 +1,9 @@
-"""Observations from a file: who, what, how much."""
+"""Ratings from files: observations with row ids, column ids and values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,44 +11,31 @@ import numpy as np
 
 from ..common.checks import did_you_mean
 from .archive import FileError
-from .delimited_text import head, kind_of_values, number, polars
+from .delimited_text import kind_of_values, polars, read_layout
 from .format_hints import SHEET, SHEETS, check_is_local
-from .id_checks import OddIds
-from .missing_codes import LEAVE_OUT, Sentinels
+from .header import COL_NAMES, ROW_NAMES, VALUE_NAMES, parse_number, plain_name
+from .id_checks import IdWarnings
+from .missing_codes import LEAVE_OUT, SuspectedCodes
 from .text_columns import read_columns
 from .typed_columns import ids_of, values_of
 
-ROWS = ("user", "row", "customer", "client", "reader", "viewer", "member", "person", "account", "username", "userid", "i")
-COLS: tuple[str, ...] = (
-    "item",
-    "movie",
-    "film",
-    "col",
-    "column",
-    "product",
-    "article",
-    "book",
-    "song",
-    "track",
-    "artist",
-    "show",
-    "game",
-)
-COLS += ("recipe", "business", "title", "isbn", "asin", "j")
-VALUES = ("rating", "value", "score", "stars", "grade", "y", "x", "count", "plays", "ratings", "values", "scores")
-WIDE = 3  # columns of a table that might be items, each of them
-NOBODY = -(2**62)  # an id that none has
+MIN_ITEM_COLUMNS = 3  # of a table with a column for each item
+UNKNOWN_ID = -(2**62)
 TEXT = (".csv", ".tsv", ".txt", ".tab", ".dat", ".data")
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns with rows, columns and values, and with times where they were asked for."""
+    """Names of the columns of row ids, column ids and values, and of times if they are read.
+
+    ``header``: the first line of the file holds the names; None for files without lines.
+    """
 
     row: str
     col: str
     value: str | None
     time: str | None = None
+    header: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -58,10 +45,10 @@ class Ratings:
     Attributes
     ----------
     rows, cols : (m,) int64 arrays
-        Numbered from 0 without gaps.
+        Indices into ``row_ids`` and ``col_ids``.
     values : (m,) array
     row_ids, col_ids : arrays
-        The file's names, whole numbers or text, in rising order.
+        Ids in the file, integers or text, sorted.
     columns : Columns
     times : (m,) array or None
         Numbers, or dates as ``datetime64``.
@@ -88,6 +75,7 @@ def read_ratings(
     time: str | None = None,
     *,
     with_values: bool = True,
+    header: bool | None = None,
 ) -> Ratings:
     """Read observations from CSV, TSV, Parquet, Matrix Market or NPZ.
 
@@ -95,18 +83,20 @@ def read_ratings(
     ----------
     path : path, or sequence of them
         ``.csv``, ``.tsv``, ``.txt`` (each also ``.gz``), ``.parquet``, ``.mtx``, or ``.npz`` as SciPy writes sparse matrices.
-        Several tables with the same columns are one.
+        Several tables must have the same columns.
     row, col, value : str, optional
-        Names of columns; guessed where they are obvious.
+        Names of columns; by default found by their names.
     time : str, optional
-        The name of a column with times, numbers or dates; none is read by default.
-    with_values : bool
-        Without, no column of values is looked for: each line counts one.
+        Column of times, numbers or dates; by default none is read.
+    with_values : bool, default True
+        If False, no column of values is read: each line has the value 1.
+    header : bool, optional
+        Whether the first line of text files holds names; by default detected.
 
     Raises
     ------
     FileError
-        With the line, the column and the value that would not parse.
+        With line, column and value of a cell that does not parse.
     """
     paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(one) for one in path]
     path = paths[0]
@@ -117,9 +107,9 @@ def read_ratings(
         if time is not None:
             raise FileError(f"{path} is a matrix: it has no column {time!r} with times")
         return _matrix(path, kind)
-    series, names = _read(path, kind, row, col, value, time, with_values=with_values)
+    series, names = _read(path, kind, (row, col, value, time), with_values, header)
     if len(paths) > 1:
-        series = _joined(paths, series, names, with_values)
+        series = _joined(paths, series, names, with_values, header)
     values = np.ones(len(series[names.row]))
     if with_values:
         values = series.pop(str(names.value)).to_numpy().astype(np.float64, copy=False)
@@ -132,43 +122,43 @@ def read_ratings(
 
 
 def read_pairs(path: str | Path, row: str | None = None, col: str | None = None) -> tuple[np.ndarray, np.ndarray, Columns]:
-    """Read pairs of ids to predict at: two arrays of whole numbers or of text, and the names of their columns."""
+    """Read pairs of ids: two arrays of integers or text, and the names of their columns."""
     path = Path(path)
     kind = kind_of_file(path)
     if kind in ("mtx", "npz"):
         found = _matrix(path, kind)
         return found.row_ids[found.rows], found.col_ids[found.cols], found.columns
-    series, names = _read(path, kind, row, col, None, None, with_values=False)
+    series, names = _read(path, kind, (row, col, None, None), False, None)
     rows, cols = (series[name].to_numpy() for name in (names.row, names.col))
     return rows, cols, names
 
 
 def alike(ids: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Ids as the known ones are, numbers or text: files and shells write numbers as text. What is no number is no known one."""
+    """Ids in the type of the known ones, integers or text; text that is no integer becomes an unknown id."""
     if ids.dtype.kind == known.dtype.kind:
         return ids
     if ids.dtype.kind == "u" and known.dtype.kind == "i":
         return ids.astype(np.int64)
     if known.dtype.kind in "iu":
-        return np.array([int(x) if isinstance(x, str) and _fits(x) else NOBODY for x in ids.tolist()], np.int64)
+        return np.array([int(x) if isinstance(x, str) and _fits(x) else UNKNOWN_ID for x in ids.tolist()], np.int64)
     return np.array([str(x) for x in ids.tolist()], known.dtype if not len(ids) else None)
 
 
 def _fits(cell: str) -> bool:
-    """Whether text is a whole number of 64 bits: those of Parquet files may be longer than what files of text are read as."""
+    """Whether text is an integer of 64 bits in canonical notation."""
     digits = cell.isascii() and cell.removeprefix("-").isdigit() and len(cell) <= 20
     return digits and cell == str(int(cell)) and -(2**63) <= int(cell) < 2**63
 
 
 def places(ids: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Where ids stand among the known ones (in rising order); beyond the last where they do not."""
+    """Positions of ids among the known ones, which are sorted; their number for unknown ids."""
     ids = alike(ids, known)
     at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
     return np.where(known[at] == ids, at, len(known)).astype(np.int64)
 
 
 def kind_of_file(path: Path) -> str:
-    """text, parquet, mtx or npz, by its ending; a FileError for any other."""
+    """``"text"``, ``"parquet"``, ``"mtx"`` or ``"npz"``, by the extension."""
     check_is_local(path)
     suffixes = [s.lower() for s in path.suffixes]
     last = suffixes[-1] if suffixes else ""
@@ -183,50 +173,51 @@ def kind_of_file(path: Path) -> str:
     if last == ".json":
         raise FileError(f"{path} is JSON: read it in Python with pandas.read_json, and write it with to_csv")
     if last == ".lorank":
-        raise FileError(f"{path} is a model, where a table is asked for: lorank inspect says what it holds")
+        raise FileError(f"{path} is a model, and a table is needed: lorank inspect shows its content")
     raise FileError(f"{path}: unknown kind of file; give it one of the endings .csv, .tsv, .txt, .parquet, .mtx or .npz")
 
 
-def _read(
-    path: Path, kind: str, row: str | None, col: str | None, value: str | None, time: str | None, *, with_values: bool
-) -> tuple[dict[str, Any], Columns]:
+Names = tuple[str | None, str | None, str | None, str | None]  # columns of rows, columns, values and times
+
+
+def _read(path: Path, kind: str, names: Names, with_values: bool, header: bool | None) -> tuple[dict[str, Any], Columns]:
     if kind == "parquet":
-        series, found = _parquet(path, row, col, value, time, with_values)
+        series, found = _parquet(path, names, with_values)
     else:
-        series, found = _text(path, row, col, value, time, with_values)
+        series, found = _text(path, names, with_values, header)
     for name in (found.row, found.col):
-        odd = OddIds(path, name)
-        odd.add(series[name])
-        odd.warn(3)
+        suspicious = IdWarnings(path, name)
+        suspicious.add(series[name])
+        suspicious.warn(3)
     if found.value is not None:
-        seen = Sentinels(f"{path}, column {found.value!r}", LEAVE_OUT)
-        seen.add(series[found.value].to_numpy())
-        seen.warn(3)
+        codes = SuspectedCodes(f"{path}, column {found.value!r}", LEAVE_OUT)
+        codes.add(series[found.value].to_numpy())
+        codes.warn(3)
     return series, found
 
 
-def _text(
-    path: Path, row: str | None, col: str | None, value: str | None, time: str | None, with_values: bool
-) -> tuple[dict[str, Any], Columns]:
-    separator, names, named, sample = head(path)
-    found = _guess(path, names, row, col, value, time, with_values)
+def _text(path: Path, asked: Names, with_values: bool, header: bool | None) -> tuple[dict[str, Any], Columns]:
+    layout = read_layout(path, header)
+    names = layout.names
+    found = replace(_guess(path, names, asked, with_values, layout.assumed), header=layout.header)
     kinds = {found.row: "id", found.col: "id"}
     if found.value is not None:
-        kinds[found.value] = kind_of_values(sample, names.index(found.value))
+        kinds[found.value] = kind_of_values(layout.sample, names.index(found.value))
     if found.time is not None:
         at = names.index(found.time)
-        numbers = all(len(r) <= at or number(r[at]) is not None for r in sample)
+        numbers = all(len(r) <= at or parse_number(r[at]) is not None for r in layout.sample)
         kinds[found.time] = "number" if numbers else "text"
-    return read_columns(path, separator, names, named, kinds), found
+    return read_columns(path, layout.separator, names, layout.header, kinds), found
 
 
-def _joined(paths: list[Path], first: dict[str, Any], names: Columns, with_values: bool) -> dict[str, Any]:
-    """The columns of the first file with those of the others below them; a FileError where these are of another kind."""
+def _joined(paths: list[Path], first: dict[str, Any], names: Columns, with_values: bool, header: bool | None) -> dict[str, Any]:
+    """The columns of all files; raises a FileError if their types differ."""
     pl, parts = polars(), [first]
     if not len(first[names.row]):
         raise FileError(f"{paths[0]} is empty: leave it out")
     for path in paths[1:]:
-        series, _ = _read(path, kind_of_file(path), names.row, names.col, names.value, names.time, with_values=with_values)
+        asked = names.row, names.col, names.value, names.time
+        series, _ = _read(path, kind_of_file(path), asked, with_values, header)
         if not len(series[names.row]):
             raise FileError(f"{path} is empty: leave it out")
         for name, one in series.items():
@@ -239,15 +230,13 @@ def _joined(paths: list[Path], first: dict[str, Any], names: Columns, with_value
     return {name: pl.concat([series[name] for series in parts]) for name in first}
 
 
-def _parquet(
-    path: Path, row: str | None, col: str | None, value: str | None, time: str | None, with_values: bool
-) -> tuple[dict[str, Any], Columns]:
+def _parquet(path: Path, asked: Names, with_values: bool) -> tuple[dict[str, Any], Columns]:
     pl = polars()
     if not path.exists():
         raise FileError(f"{path} does not exist")
     try:
         names = pl.scan_parquet(path, glob=False).collect_schema().names()
-        found = _guess(path, names, row, col, value, time, with_values)
+        found = _guess(path, names, asked, with_values)
         wanted = [n for n in (found.row, found.col, found.value, found.time) if n is not None]
         frame = pl.read_parquet(path, columns=wanted, glob=False)
     except FileError:
@@ -267,7 +256,7 @@ def _parquet(
 
 
 def _times(path: Path, series: Any) -> np.ndarray:
-    """Numbers, or dates."""
+    """Times as numbers or datetime64."""
     pl = polars()
     if series.dtype.is_numeric():
         return np.asarray(series.to_numpy().astype(np.float64, copy=False))
@@ -312,20 +301,16 @@ def _matrix(path: Path, kind: str) -> Ratings:
 def guess_columns(
     path: Path, names: list[str], row: str | None, col: str | None, value: str | None, *, with_values: bool = True
 ) -> Columns:
-    """Which of a file's columns are which: those asked for, or those whose names give them away."""
-    return _guess(path, names, row, col, value, None, with_values)
+    """Columns of row ids, column ids and values: those that are given, or found by their names."""
+    return _guess(path, names, (row, col, value, None), with_values)
 
 
-def _guess(
-    path: Path,
-    names: list[str],
-    row: str | None,
-    col: str | None,
-    value: str | None,
-    time: str | None,
-    with_values: bool,
-) -> Columns:
-    """The columns asked for, or those whose names give them away, or the first ones of a file that has no others."""
+def _guess(path: Path, names: list[str], asked: Names, with_values: bool, assumed: bool = False) -> Columns:
+    """Columns that are given, or found by their names, or the only ones there are.
+
+    ``assumed``: without evidence that the first line holds names, columns must be given or have known names.
+    """
+    row, col, value, time = asked
     given = [name for name in (row, col, value, time) if name is not None]
     for name in given:
         if name not in names:
@@ -334,59 +319,58 @@ def _guess(
     if len(set(given)) != len(given):
         raise FileError(f"the column {next(n for n in given if given.count(n) > 1)!r} is asked for twice")
     found: list[str | None] = [row, col, value]
-    hints = (ROWS, COLS, VALUES)[: 3 if with_values else 2]
+    hints = (ROW_NAMES, COL_NAMES, VALUE_NAMES)[: 3 if with_values else 2]
     for k, words in enumerate(hints):
         if found[k] is None:
-            match = [n for n in names if _plain(n) in words and n not in found and n != time]
-            found[k] = min(match, key=lambda n: words.index(_plain(n))) if match else None
+            match = [n for n in names if plain_name(n) in words and n not in found and n != time]
+            found[k] = min(match, key=lambda n: words.index(plain_name(n))) if match else None
     left = [n for n in names if n not in found and n != time]
     missing = [k for k in range(len(hints)) if found[k] is None]
-    if missing and (len(names) - (time is not None) == len(hints) or names[0] == "column_1"):  # nothing else it could be
+    if missing and assumed and len(names) > 1:
+        raise FileError(
+            f"{path}: the first line, {','.join(names)!r}, may be a header or data: pass --header or --no-header (header=True "
+            "or header=False in Python), or name the columns with --row and --col"
+        )
+    if missing and (len(names) - (time is not None) == len(hints) or names[0] == "column_1"):  # no other choice
         for k in missing:
             if left:
                 found[k] = left.pop(0)
     missing = [k for k in range(len(hints)) if found[k] is None]
     if missing:
         options = " ".join(f"--{('row', 'col', 'value')[k]} NAME" for k in missing)
-        said = f"{path}: which column is which? Say so with {options}; its columns are {', '.join(map(repr, names))}"
+        said = f"{path}: cannot tell which column is which: pass {options}; the columns are {', '.join(map(repr, names))}"
         hint = ""
         if missing == [2]:
-            hint = ". Clicks and purchases, without values, are for --implicit (lorank.ImplicitFactorization in Python)"
+            hint = ". For implicit feedback (clicks, purchases) use --implicit, or lorank.ImplicitFactorization in Python"
         if len(names) == 1:
             hint = _one_alone(path, names[0])
-        elif len(left) >= WIDE and 1 in missing and 2 in missing:
-            hint = ". A table with a column for each item is for lorank impute; here each line is one rating"
+        elif len(left) >= MIN_ITEM_COLUMNS and 1 in missing and 2 in missing:
+            hint = ". Each line must be one rating; for a table with a column for each item use lorank impute"
         raise FileError(said + hint)
-    if value is None and found[2] is not None and number(found[2]) is not None:
-        said = f"{path}: its first line, {','.join(names)!r}, looks like data"
-        raise FileError(f"{said}. Put one with names above it, such as user,item,rating")
+    if value is None and found[2] is not None and parse_number(found[2]) is not None:
+        said = f"{path}: the first line, {','.join(names)!r}, looks like data"
+        raise FileError(f"{said}: add a line of names above it, such as user,item,rating, or pass --no-header")
     return Columns(str(found[0]), str(found[1]), found[2], time)
 
 
 def _one_alone(path: Path, name: str) -> str:
-    """Why there may be one column alone."""
+    """Why a file may have one column only, as the end of a message."""
     if name.startswith(("#", "//", "%")):
-        return ". Its first line is a comment: delete it, as with tail -n +2"
+        return ". The first line is a comment: delete it, as with tail -n +2"
     if path.name.lower().removesuffix(".gz").endswith((".tsv", ".tab")) and any(sign in name for sign in ",;|"):
-        return ". Files that end in .tsv have tabs between their fields: give it the ending .csv"
+        return ". The separator of .tsv files is a tab: rename the file to .csv"
     if " " in name.strip():
-        return f". Are there spaces between the fields? Make them tabs: tr -s ' ' '\\t' < {path} > ratings.tsv"
-    return ". There is one alone: is the first line no line of names, or the separator none of , ; | and tab?"
-
-
-def _plain(name: str) -> str:
-    """``userId``, ``USER_ID`` and ``user`` are the same."""
-    name = name.lower().replace("_", "").replace("-", "").replace(" ", "")
-    return name[:-2] if name.endswith("id") and len(name) > 2 else name
+        return f". If the fields are separated by spaces, convert them to tabs: tr -s ' ' '\\t' < {path} > ratings.tsv"
+    return ". There is only one column: check the header and the separator, which is one of , ; | and tab"
 
 
 def _codes(series: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers from 0 without gaps, and what they stand for, in rising order."""
+    """Indices from 0, and the sorted ids that they stand for."""
     pl = polars()
     if series.dtype == pl.Int64:
         a = series.to_numpy()
         low, high = (int(a.min()), int(a.max())) if len(a) else (0, -1)
-        if high - low < 4 * len(a) + 1000:  # a table of places is smaller than a sort
+        if high - low < 4 * len(a) + 1000:  # faster than sorting
             place = np.zeros(high - low + 1, np.int64)
             place[a - low] = 1
             ids = np.flatnonzero(place) + low

@@ -1,4 +1,4 @@
-"""What is known of rows or columns, from a file."""
+"""Side features of rows or columns, from a file."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import Any
 import numpy as np
 
 from .archive import FileError
-from .delimited_text import head, polars
+from .delimited_text import polars, read_layout
 from .ratings import alike
+from .text_columns import read_cells
 
 
 def read_side_features(path: str | Path, label: str, known: np.ndarray) -> Any:
-    """A table with one line for each row (column) of ratings, as a polars data frame.
+    """Features of rows (columns), one line for each, as a polars data frame.
 
     Parameters
     ----------
     path : path
         CSV, TSV or Parquet.
     label : str
-        The column with ids, called as in the ratings.
+        Column of ids, named as in the ratings.
     known : array
-        The ids of the ratings: whether they are numbers or text.
+        Ids of the ratings; those of the features get the same type.
     """
     path, pl = Path(path), polars()
     if not path.exists():
@@ -31,10 +32,10 @@ def read_side_features(path: str | Path, label: str, known: np.ndarray) -> Any:
         if path.suffix.lower() == ".parquet":
             frame = pl.read_parquet(path, glob=False)
         else:
-            separator, names, named, _ = head(path)
-            texts = {label: pl.String} if named and label in names else None  # zeros in front of an id belong to it
-            options = {"separator": separator, "has_header": named, "schema_overrides": texts, "glob": False}
-            frame = pl.read_csv(path, new_columns=None if named else names, **options)
+            layout = read_layout(path)
+            cells = read_cells(path, layout)
+            others = [name for name in layout.names if name != label]  # ids stay text: leading zeros belong to them
+            frame = cells.with_columns([_typed(cells.get_column(name)) for name in others])
     except FileError:
         raise
     except Exception as error:
@@ -46,3 +47,16 @@ def read_side_features(path: str | Path, label: str, known: np.ndarray) -> Any:
         raise FileError(f"{path}, column {label!r}: an id is missing")
     ids = alike(frame.get_column(label).to_numpy(), known)
     return frame.with_columns(pl.Series(label, ids.tolist()))
+
+
+def _typed(cells: Any) -> Any:
+    """Integers, numbers or text, whatever all cells are."""
+    pl = polars()
+    stripped = cells.str.strip_chars()
+    for dtype in (pl.Int64, pl.Float64):
+        found = stripped.cast(dtype, strict=False)
+        if found.null_count() == cells.null_count():
+            return found
+    if stripped.str.to_lowercase().is_in(["true", "false"]).fill_null(True).all():
+        return stripped.str.to_lowercase() == "true"
+    return cells

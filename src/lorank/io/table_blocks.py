@@ -1,8 +1,9 @@
-"""Tables with gaps, block after block: files larger than memory are read, filled and written a few rows at a time."""
+"""Tables with missing values, read and written in blocks: files may be larger than memory."""
 
 from __future__ import annotations
 
 import gzip
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,19 +14,19 @@ from typing import Any
 import numpy as np
 
 from .archive import FileError, atomic
-from .delimited_text import Part, head, polars, read_cells, without_empty_lines
-from .format_hints import DECIMAL_COMMA, check_is_local
-from .missing import NOTHING, Missing
-from .ragged_rows import ShortLines
-from .tables import _blame
-from .text_columns import parts
+from .delimited_text import Layout, polars, read_layout, records
+from .format_hints import DECIMAL_COMMA, check_is_local, number_hint
+from .header import MISSING, parse_number
+from .missing_codes import NO_CODES, MissingCodes
+from .ragged_rows import RaggedRows
+from .text_columns import cell_blocks
 
-ROWS = 1 << 16  # of a block of a Parquet file
+ROWS = 1 << 16  # in a block of a Parquet file
 
 
 @dataclass(frozen=True)
 class TableBlocks:
-    """A table in a file whose columns were looked at once, from the first row to the last.
+    """A table in a file, whose columns have been scanned once.
 
     Attributes
     ----------
@@ -34,50 +35,51 @@ class TableBlocks:
     kinds : dict
         ``"number"``, ``"whole"`` or ``"text"`` for each column of a text file; empty for Parquet, whose columns have types.
     rows : int
-    separator : str
-    named : bool
-        Whether the first line holds the names.
-    missing : Missing
-        What else stands for a gap.
+        Number of rows.
+    layout : Layout, optional
+        Of a text file.
+    missing : MissingCodes
+        Further codes for missing values.
     """
 
     path: Path
     names: list[str]
     kinds: dict[str, str]
     rows: int
-    separator: str = ","
-    named: bool = True
-    missing: Missing = NOTHING
+    layout: Layout | None = None
+    missing: MissingCodes = NO_CODES
 
     def blocks(self) -> Iterator[Any]:
-        """Frames of a few rows; cells of text files are text."""
-        if self.path.suffix.lower() == ".parquet":
-            yield from _parquet(self.path, self.rows)
-        else:
-            yield from (frame for _, frame in _text(self.path, self.separator, self.names, self.named))
+        """Frames of some rows; cells of text files are text."""
+        if self.layout is not None:
+            yield from (frame for _, frame in cell_blocks(self.path, self.layout))
+            return
+        lazy = polars().scan_parquet(self.path, glob=False)
+        for at in range(0, self.rows, ROWS):
+            yield lazy.slice(at, ROWS).collect()
 
     def typed(self, block: Any) -> Any:
-        """A block with numbers as numbers, and null in its gaps."""
+        """A block with numbers as numbers, and null for missing values."""
         pl = polars()
         if not self.kinds:
-            return self.missing.nulled(self._finite(block))
+            return self.missing.to_null(self._finite(block))
         found = []
         for name in self.names:
             cells = _stripped(block, name)
-            cells = cells.set(self.missing.gaps(cells), None)
+            cells = cells.set(self.missing.mask(cells), None)
             kind = self.kinds[name]
             found.append(cells if kind == "text" else cells.cast(pl.Float64).cast(pl.Int64 if kind == "whole" else pl.Float64))
-        return pl.DataFrame(dict(zip(self.names, found, strict=True)))  # a name may be empty, as pandas writes its index
+        return pl.DataFrame(dict(zip(self.names, found, strict=True)))  # a name may be empty: the index of pandas
 
     def _finite(self, block: Any) -> Any:
-        """A block with null for nan; a FileError where a number is infinite."""
+        """A block with null for nan; raises a FileError for infinite numbers."""
         for column in block.iter_columns():
             if column.dtype.is_float() and column.is_infinite().any():
                 raise FileError(f"{self.path}, column {column.name!r}: holds an infinite number; leave such cells empty")
         return block.fill_nan(None)
 
     def sample(self, count: int, rng: np.random.Generator) -> Any:
-        """That many rows, all as likely as each other and in their order; all where there are no more."""
+        """A uniform sample of so many rows in the order of the file; all rows if there are fewer."""
         pl = polars()
         kept, keys, places, at = None, np.zeros(0), np.zeros(0, np.int64), 0
         for block in self.blocks():
@@ -93,9 +95,9 @@ class TableBlocks:
 
     @contextmanager
     def writing(self, path: str | Path) -> Iterator[Callable[[Any, Any], None]]:
-        """A function of a block and the same filled, which writes it; the file is there as a whole or not at all.
+        """Write the table in blocks; yields a function of a block and the completed block.
 
-        Cells of text that were there stay as they are, letter by letter.
+        Observed cells of text files are copied unchanged. The file appears when all blocks are written.
         """
         path = Path(path)
         with atomic(path) as temporary:
@@ -126,20 +128,26 @@ class TableBlocks:
         columns = []
         for name in self.names:
             cells, new = _stripped(block, name), filled.get_column(name)
-            gaps = self.missing.gaps(cells) & new.is_not_null()
+            gaps = self.missing.mask(cells) & new.is_not_null()
             columns.append(block.get_column(name).zip_with(~gaps, new.cast(pl.String)))
         return pl.DataFrame(dict(zip(self.names, columns, strict=True)))
 
 
-def open_table(path: str | Path, missing: Missing = NOTHING) -> TableBlocks:
-    """Look at a table from its first row to its last: which columns hold numbers, and how many rows there are.
+def open_table(
+    path: str | Path, missing: MissingCodes = NO_CODES, *, header: bool | None = None, strict: bool = False
+) -> TableBlocks:
+    """Scan a table: types of the columns, and number of rows.
 
     Parameters
     ----------
     path : path
         CSV, TSV (also compressed, .gz) or Parquet.
-    missing : Missing
-        What stands for a gap beside what always does.
+    missing : MissingCodes, optional
+        Further codes for missing values.
+    header : bool, optional
+        Whether the first line of a text file holds names; by default detected.
+    strict : bool, default False
+        Raise a FileError for columns with numbers and text. By default, columns with more text than numbers are text.
     """
     path = Path(path)
     pl = polars()
@@ -152,18 +160,19 @@ def open_table(path: str | Path, missing: Missing = NOTHING) -> TableBlocks:
             names, rows = lazy.collect_schema().names(), int(lazy.select(pl.len()).collect().item())
         except (pl.exceptions.PanicException, Exception) as error:
             raise FileError(f"{path} is no Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
-        _some(path, rows)
+        _check_rows(path, rows)
         return TableBlocks(path, names, {}, rows, missing=missing)
-    separator, names, named, _ = head(path)
+    layout = read_layout(path, header)
+    names = layout.names
     kinds, rows = dict.fromkeys(names, "whole"), 0
     numbers, others, commas = (dict.fromkeys(names, 0) for _ in range(3))
-    short = ShortLines(path, separator, len(names))
-    for part, block in _text(path, separator, names, named):
-        short.add(part, block, named and not rows)
+    ragged = RaggedRows(path, layout.separator, len(names))
+    for part, block in cell_blocks(path, layout):
+        ragged.add(part, block, layout.header and not rows)
         rows += len(block)
         for name in names:
             cells = _stripped(block, name)
-            there = ~missing.gaps(cells)
+            there = ~missing.mask(cells)
             value = cells.cast(pl.Float64, strict=False)
             good = there & value.is_finite().fill_null(False)
             numbers[name] += int(good.sum())
@@ -172,18 +181,18 @@ def open_table(path: str | Path, missing: Missing = NOTHING) -> TableBlocks:
             if kinds[name] == "whole" and not cells.filter(good).str.contains(r"^[+-]?\d{1,15}$").all():
                 kinds[name] = "number"
     for name in names:
-        if others[name] and (numbers[name] > others[name] or commas[name] == others[name]):
-            _blame(path, separator, names, named, name)
+        if others[name] and (numbers[name] > (0 if strict else others[name]) or commas[name] == others[name]):
+            _raise_not_number(path, layout, name)
         elif others[name]:
             kinds[name] = "text"
         elif not numbers[name]:
             kinds[name] = "number"
-    _some(path, rows)
-    short.warn()
-    return TableBlocks(path, names, kinds, rows, separator, named, missing)
+    _check_rows(path, rows)
+    ragged.warn()
+    return TableBlocks(path, names, kinds, rows, layout, missing)
 
 
-def _some(path: Path, rows: int) -> None:
+def _check_rows(path: Path, rows: int) -> None:
     if not rows:
         raise FileError(f"{path} has no rows")
 
@@ -192,29 +201,27 @@ def _stripped(block: Any, name: str) -> Any:
     return block.get_column(name).fill_null("").str.strip_chars()
 
 
-def _text(path: Path, separator: str, names: list[str], named: bool) -> Iterator[tuple[Part, Any]]:
-    """One part of the file after the other, with a frame of its cells."""
-    for part in parts(path, separator):
-        whole = without_empty_lines(part.text, separator) if len(names) > 1 else part.text
-        if not whole:
+def _raise_not_number(path: Path, layout: Layout, name: str) -> None:
+    """Raise a FileError with the first cell of a numeric column that is no number."""
+    at, skip = layout.names.index(name), layout.header
+    for line, record in records(path, layout.separator):
+        if skip:
+            skip = False
             continue
-        frame = read_cells(whole, path, separator, names, named and part.first)
-        if len(frame):
-            yield part, frame
-
-
-def _parquet(path: Path, rows: int) -> Iterator[Any]:
-    lazy = polars().scan_parquet(path, glob=False)
-    for at in range(0, rows, ROWS):
-        yield lazy.slice(at, ROWS).collect()
+        cell = record[at].strip() if at < len(record) else ""
+        if cell.lower() not in MISSING and parse_number(cell) is None:
+            why = number_hint(cell) if re.match(DECIMAL_COMMA, cell) else ", but other cells of this column are"
+            why += "" if re.search("[0-9]", cell) else "; if the value is missing, leave the cell empty"
+            raise FileError(f"{path}, line {line}, column {name!r}: {cell!r} is no number{why}")
+    raise FileError(f"{path}, column {name!r}: some cells are no numbers, but others are")
 
 
 @contextmanager
 def _parquet_writer(path: Path) -> Iterator[Callable[[Any], None]]:
-    """Blocks go to files of their own, beside where the whole will be; then these are joined, again block by block."""
+    """Write blocks to files of their own in a temporary folder, then join them block by block."""
     pl = polars()
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".parts-") as folder:
-        parts: list[Path] = []
+    parts: list[Path] = []
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=path.name) as folder:
 
         def write(frame: Any) -> None:
             parts.append(Path(folder) / f"{len(parts):08d}.parquet")

@@ -1,9 +1,11 @@
-"""Columns of delimited text, all of them at once or part after part, by the same rules: ids as written, values as numbers."""
+"""Columns of delimited text, read by polars in parts and checked to be the records of Python's csv module."""
 
 from __future__ import annotations
 
 import csv
+import functools
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,102 +13,90 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..common.checks import counted
 from .archive import FileError
-from .delimited_text import DIGITS, FIELD, TRUTH, Part, as_written, complain, lines, polars, records, whole
+from .delimited_text import MAX_FIELD, TRUTH, Layout, Part, polars, raise_first_error, records
+from .header import MAX_DIGITS
 
 BYTES = 1 << 24  # of a part
 BOM = b"\xef\xbb\xbf"
 
 
 def read_columns(
-    path: Path, separator: str, names: Sequence[str], named: bool, kinds: Mapping[str, str], part: Part | None = None
+    path: Path, separator: str, names: Sequence[str], header: bool, kinds: Mapping[str, str], part: Part | None = None
 ) -> dict[str, Any]:
     """Columns by name, as polars series, of a file or of a part of it.
-
-    Ids are read as text, in the same pass as all else, and are whole numbers where each is written as one.
 
     Parameters
     ----------
     path : path
     separator : str
     names : sequence of str
-    named : bool
-        Whether they stand in the file's first line.
+        All columns of the file.
+    header : bool
+        Whether the file's first line holds the names.
     kinds : mapping
-        "number", "truth" (true and false, which are 1 and 0), "text", or "id", which is whole numbers or text, for each column
-        that is wanted.
+        For each column to be read: ``"number"``, ``"truth"`` (true and false, read as 1 and 0), ``"text"``, or ``"id"``, which
+        is integers if each cell is one in canonical notation, and else text.
     part : Part, optional
+        By default the whole file.
 
     Raises
     ------
     FileError
-        With line, column and value where something does not parse.
+        With line, column and value of a cell that does not parse.
     """
     pl = polars()
-    header = named and (part is None or part.first)
-    types = [pl.Float64 if kinds.get(name) == "number" else pl.String for name in names]
-    written = as_written(path, separator, names, header)
-    try:
-        if _ends_of_old(path, part) or (part is None and len(kinds) < len(names) and _has_lone_returns(path)):
-            raise ValueError("polars knows no lines that end so, and says nothing where some columns are not asked for")
-        frame = pl.read_csv(
-            path if part is None else part.text,
-            separator=separator,
-            has_header=header,
-            schema=dict(zip(written, types, strict=True)),
-            columns=[names.index(name) for name in kinds],
-            low_memory=True,
-            raise_if_empty=False,
-            glob=False,
-        )
-    except (pl.exceptions.PanicException, pl.exceptions.PolarsError, OSError, ValueError):
-        return _slowly(path, separator, names, header, kinds, part)
-    out = {}
+    read = [_read_part(path, separator, names, header, kinds, one) for one in ([part] if part else parts(path, separator))]
+    found = {}
     for name, kind in kinds.items():
-        column = written[names.index(name)]
-        series = frame.get_column(column).alias(name)
-        frame = frame.drop(column)  # ids as text take twice the room of numbers: one column at a time has both
+        columns = [columns.pop(name) for columns in read]  # ids as text take twice the memory of integers: free them at once
+        empty = pl.Series(name, [], pl.Float64 if kind in ("number", "truth") else pl.String)
+        series = pl.concat(columns) if columns else empty
+        integers = as_integers(series) if kind == "id" else None
+        found[name] = series if integers is None else integers
+    return found
+
+
+def _read_part(
+    path: Path, separator: str, names: Sequence[str], header: bool, kinds: Mapping[str, str], part: Part
+) -> dict[str, Any]:
+    """Columns of a part: numbers as floats, ids as text."""
+    pl = polars()
+    header = header and part.first
+    types = {name: pl.Float64 if kind == "number" else pl.String for name, kind in kinds.items()}
+    frame = _polars_frame(part.text, separator, names, header, types)
+    if frame is None:
+        raise_first_error(path, separator, names, header, kinds, part)
+        frame = _csv_frame(path, separator, names, header, types, part)
+    found, bad = {}, False
+    for name, kind in kinds.items():
+        series = frame.get_column(name)
         if kind == "truth":
             series = series.str.strip_chars().str.to_lowercase().replace_strict(TRUTH, default=None, return_dtype=pl.Float64)
-        if series.null_count() or (kind == "number" and not series.is_finite().all()):
-            return _slowly(path, separator, names, header, kinds, part)
-        found = as_whole(series) if kind == "id" else None
-        if found is None and series.dtype == pl.String and _doubtful(series):
-            return _slowly(path, separator, names, header, kinds, part)
-        out[name] = series if found is None else found
-    return out
+        if kind in ("number", "truth"):
+            bad |= bool(series.null_count()) or not series.is_finite().all()
+        else:
+            bad |= bool(series.null_count()) or _has_invalid_text(series)
+        found[name] = series
+    if bad:  # empty lines, or cells that polars does not parse
+        raise_first_error(path, separator, names, header, kinds, part)
+        frame = _csv_frame(path, separator, names, header, types, part)
+        for name, kind in kinds.items():
+            series = frame.get_column(name)
+            if kind == "truth":
+                series = series.str.strip_chars().str.to_lowercase().replace_strict(TRUTH, return_dtype=pl.Float64)
+            found[name] = series
+    return found
 
 
-def _ends_of_old(path: Path, part: Part | None) -> bool:
-    """Whether lines end in a carriage return alone: the first of a file, or any of a part."""
-    if part is not None:
-        return _lone_returns(part.text)
-    with lines(path) as file:
-        return str(file.readline(1 << 16)).endswith("\r")
+def as_integers(series: Any) -> Any:
+    """Text as integers if each cell is one in canonical notation, else None: 007 and 7 are different ids.
 
-
-def _has_lone_returns(path: Path) -> bool:
-    with _opened(path) as file:
-        last = b""
-        while some := file.read(BYTES):
-            if _lone_returns(last + some.removesuffix(b"\r")):
-                return True
-            last = b"\r" if some.endswith(b"\r") else b""
-    return bool(last)
-
-
-def _lone_returns(text: bytes) -> bool:
-    """Whether there are carriage returns without a line feed after them."""
-    return b"\r" in text and text.count(b"\r") != text.count(b"\r\n")
-
-
-def as_whole(series: Any) -> Any:
-    """Text as whole numbers where each is written as one would write it back, else None: 007 and +7 would both be 7.
-
-    See :func:`lorank.io.delimited_text.whole`, which says the same of one cell.
+    The same rule as :func:`lorank.io.header.is_integer`.
     """
     pl = polars()
-    if not len(series) or series.str.len_bytes().max() >= DIGITS:
+    if not len(series) or series.str.len_bytes().max() >= MAX_DIGITS:
         return None
     found = series.cast(pl.Int64, strict=False)
     if found.null_count():
@@ -116,47 +106,163 @@ def as_whole(series: Any) -> Any:
     return None if others.any() else found
 
 
-def _doubtful(series: Any) -> bool:
-    """Whether some cells are blank, or hold what no text has, or what may have ended a line."""
+def _has_invalid_text(series: Any) -> bool:
+    """Whether cells are blank, hold NUL, or a carriage return."""
     text = series.str
     odd = (text.strip_chars() == "") | text.contains("\x00", literal=True) | text.contains("\r", literal=True)
     return bool(odd.any())
 
 
-def _slowly(
-    path: Path, separator: str, names: Sequence[str], header: bool, kinds: Mapping[str, str], part: Part | None
-) -> dict[str, Any]:
-    """The same by Python's csv module, for what polars stumbles over (empty lines, say) and to find what is wrong."""
+# -- exact reading -----------------------------------------------------------------------------------------------------
+def _polars_frame(text: bytes, separator: str, names: Sequence[str], header: bool, types: Mapping[str, Any]) -> Any:
+    """The columns in ``types`` as polars reads them; None where its records might not be those of Python's csv module.
+
+    polars takes every quotation mark for the begin or end of a quoted field, also in columns that are not read. Text with
+    quotation marks inside unquoted fields (12" vinyl) is read without quoting if no field begins with one, and by the csv
+    module otherwise. The number of records is checked.
+    """
     pl = polars()
-    complain(path, separator, names, header, kinds, part)
+    if b"\r" in text and text.count(b"\r") != text.count(b"\r\n"):
+        return None  # lines that end in a carriage return, which polars does not know
+    quote: str | None = '"'
+    lines = text
+    if b'"' in text:
+        pattern = _patterns(separator)
+        lines = pattern.field.sub(b"", text)
+        if b'"' in lines:  # quotation marks that enclose no field
+            if pattern.start.search(text):
+                return None
+            quote, lines = None, text
+    expected = lines.count(b"\n") + (not lines.endswith(b"\n") and bool(text)) - header
+    body = text
+    if header:
+        stream = io.BytesIO(text)
+        reader = csv.reader((line.decode("utf-8", "replace") for line in iter(stream.readline, b"")), delimiter=separator)
+        skipped = 0
+        for record in reader:
+            if record:
+                break
+            skipped += 1
+        body, expected = text[stream.tell() :], expected - skipped
+    own = [f"c{k}" for k in range(len(names))]
+    try:
+        frame = pl.read_csv(
+            separator.join(own).encode() + b"\n" + body,  # names of its own: those of the file may have blanks, or be empty
+            separator=separator,
+            quote_char=quote,
+            schema={c: types.get(name, pl.String) for c, name in zip(own, names, strict=True)},
+            columns=[names.index(name) for name in types],
+            low_memory=True,
+            raise_if_empty=False,
+            glob=False,
+        )
+    except (pl.exceptions.PanicException, pl.exceptions.PolarsError, OSError, ValueError):
+        return None
+    if len(frame) != max(expected, 0):
+        return None
+    frame = frame.select([own[names.index(name)] for name in types])
+    frame.columns = list(types)
+    return frame
+
+
+class _Patterns:
+    """Regular expressions of quoted fields, for a separator."""
+
+    def __init__(self, separator: str) -> None:
+        between = rb"[^%s\r\n]" % re.escape(separator.encode())
+        begin = rb'(?<!%s)"' % between
+        self.start = re.compile(begin)
+        self.field = re.compile(begin + rb'[^"]*+(?:""[^"]*+)*+"(?!%s)' % between)
+        self.pairs = re.compile(rb'(?:[^"]*+(?:\A|(?<=[%s\r\n"]))"[^"]*+")*+' % re.escape(separator.encode()))
+
+
+@functools.cache
+def _patterns(separator: str) -> _Patterns:
+    return _Patterns(separator)
+
+
+def _csv_frame(path: Path, separator: str, names: Sequence[str], header: bool, types: Mapping[str, Any], part: Part) -> Any:
+    """The same by Python's csv module; cells must have been checked by :func:`raise_first_error`, or be text."""
+    pl = polars()
     rows = [record for _, record in records(path, separator, part)][int(header) :]
-    out = {}
-    for name, kind in kinds.items():
+    found = []
+    for name, kind in types.items():
         at = names.index(name)
-        cells = [row[at] for row in rows]
-        if kind == "number":
-            out[name] = pl.Series(name, [float(cell) for cell in cells], pl.Float64)
-        elif kind == "truth":
-            out[name] = pl.Series(name, [TRUTH[cell.strip().lower()] for cell in cells], pl.Float64)
-        elif kind == "id" and cells and all(map(whole, cells)):
-            out[name] = pl.Series(name, [int(cell) for cell in cells], pl.Int64)
-        else:
-            out[name] = pl.Series(name, cells, pl.String)
-    return out
+        cells = [row[at] if at < len(row) else None for row in rows]
+        numbers = kind == pl.Float64
+        found.append(pl.Series(name, [float(c) if c is not None else None for c in cells] if numbers else cells, kind))
+    return pl.DataFrame(found)
+
+
+def cell_blocks(path: Path, layout: Layout) -> Iterator[tuple[Part, Any]]:
+    """All cells of a file as text, part by part; missing cells at the end of a line are null.
+
+    Lines of blanks are skipped where there are several columns.
+    """
+    pl = polars()
+    separator, names = layout.separator, layout.names
+    types = dict.fromkeys(names, pl.String)
+    for part in parts(path, separator):
+        header = layout.header and part.first
+        text = _without_blank_lines(part.text, separator) if len(names) > 1 else part.text
+        frame = _polars_frame(text, separator, names, header, types)
+        if frame is None:
+            frame = _checked_csv_cells(path, layout, part, header)
+        if len(frame):
+            yield part, frame
+
+
+def read_cells(path: Path, layout: Layout) -> Any:
+    """All cells of a file as text; null where they are empty or missing."""
+    pl = polars()
+    frames = [frame for _, frame in cell_blocks(path, layout)]
+    return pl.concat(frames) if frames else pl.DataFrame(dict.fromkeys(layout.names, pl.Series([], dtype=pl.String)))
+
+
+def _checked_csv_cells(path: Path, layout: Layout, part: Part, header: bool) -> Any:
+    pl = polars()
+    names, rows = layout.names, []
+    for line, record in records(path, layout.separator, part):
+        if len(record) > len(names):
+            comment = ", a comment: delete it" if names[0].startswith("#") else ""
+            raise FileError(
+                f"{path}, line {line}: {counted(len(record), 'field')} where the first line has {len(names)}{comment}"
+            )
+        if any("\ufffd" in cell for cell in record):
+            raise FileError(f"{path}, line {line}: cannot be read as UTF-8")
+        if len(names) < 2 or len(record) > 1 or record[0].strip():
+            rows.append(record)
+    columns = [[row[k] or None if k < len(row) else None for row in rows[int(header) :]] for k in range(len(names))]
+    return pl.DataFrame([pl.Series(name, column, pl.String) for name, column in zip(names, columns, strict=True)])
+
+
+def _without_blank_lines(text: bytes, separator: str) -> bytes:
+    """The text without lines of blanks outside of quoted fields. A line of separators is a record."""
+    blank = b" \t".replace(separator.encode(), b"")
+    if not re.search(rb"(?m)^[%s]*\r?\n|^[%s]+\r?\Z" % (re.escape(blank), re.escape(blank)), text):
+        return text
+    pattern = _patterns(separator)
+    quoted = b'"' in text and b'"' not in pattern.field.sub(b"", text)
+    kept, inside = [], False
+    for line in text.splitlines(keepends=True):
+        if inside or line.strip(blank + b"\r\n"):
+            kept.append(line)
+        inside ^= quoted and line.count(b'"') % 2 == 1
+    return b"".join(kept)
 
 
 # -- parts of a file -------------------------------------------------------------------------------------------------------
 def parts(path: Path, separator: str) -> Iterator[Part]:
-    """A file of text, packed or not, some records at a time. Line breaks within quotes do not end a record."""
+    """A file of text, packed or not, in parts of complete records. Line breaks in quoted fields do not end a record."""
     left, line, first = b"", 1, True
-    with _opened(path) as file:
+    with _open_bytes(path) as file:
         while True:
             data = file.read(BYTES)
             some = (left + data).removeprefix(BOM) if first else left + data
             end = _last_end(path, some, separator, line) if data else len(some)
             text, left = some[:end], some[end:]
             if text.lstrip(b"\r\n"):
-                empty = text.endswith((b"\n\n", b"\n\r\n", b"\r\r"))  # lines at the end: with them it would be read slowly
+                empty = text.endswith((b"\n\n", b"\n\r\n", b"\r\r"))  # lines at the end: with them polars counts too many
                 yield Part(text.rstrip(b"\r\n") if empty else text, line, first)
                 first = False
             line += text.count(b"\n") + (text.count(b"\r") - text.count(b"\r\n") if b"\r" in text else 0)
@@ -164,62 +270,59 @@ def parts(path: Path, separator: str) -> Iterator[Part]:
                 return
 
 
-def text_of(path: Path) -> bytes:
-    """All of it, unpacked."""
-    with _opened(path) as file:
-        return bytes(file.read()).removeprefix(BOM)
-
-
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _open_bytes(path: Path) -> Iterator[Any]:
     try:
         with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as file:
             yield file
     except gzip.BadGzipFile:
         raise FileError(f"{path} is not packed by gzip, as its ending .gz says, or damaged: write it again") from None
     except EOFError:
-        raise FileError(f"{path} ends in the middle: the packed file is not all there, fetch or write it again") from None
+        raise FileError(f"{path} is truncated: the packed file is not complete; download or write it again") from None
     except (OSError, zlib.error) as error:
         raise FileError(f"{path} cannot be read: {error}") from None
 
 
 def _last_end(path: Path, text: bytes, separator: str, line: int) -> int:
-    """The end of the last record that is whole: after a line break before which quotes come in pairs."""
+    """The end of the last complete record: after a line break that is not in a quoted field."""
     ending = b"\n" if b"\n" in text else b"\r"
-    quotes, end = text.count(b'"'), len(text)
+    end = len(text)
     if ending == b"\r":
         end -= text.endswith(b"\r")  # a line feed may follow
-    if quotes and _has_letters_of_quotes(text, separator):
+    pattern = _patterns(separator)
+    if b'"' not in text or not pattern.start.search(text):
+        return text.rfind(ending, 0, end) + 1
+    if _has_stray_quotes(text, separator, pattern):
         return _last_end_exactly(path, text, separator, line)
+    quotes = text.count(b'"')
     while (at := text.rfind(ending, 0, end)) >= 0:
         quotes -= text.count(b'"', at, end)
         if quotes % 2 == 0:
             return at + 1
         end = at
-    return 0 if len(text) < BYTES + FIELD else _last_end_exactly(path, text, separator, line)
+    return 0 if len(text) < BYTES + MAX_FIELD else _last_end_exactly(path, text, separator, line)
 
 
-def _has_letters_of_quotes(text: bytes, separator: str) -> bool:
-    """Whether some quotes may be letters like others, as in 5" pipe or 12": those do not come in pairs."""
-    between = re.escape(separator.encode()) + rb'\r\n"'
-    pairs = re.match(rb'(?:[^"]*+(?:\A|(?<=[%s]))"[^"]*+")*+' % between, text)  # that begin where a field does
+def _has_stray_quotes(text: bytes, separator: str, pattern: _Patterns) -> bool:
+    """Whether quotation marks occur in unquoted fields, as in 5" pipe: those do not come in pairs."""
+    pairs = pattern.pairs.match(text)  # that begin where a field does
     end = 0 if pairs is None else pairs.end()
     at = text.find(b'"', end)
     if at < 0:
         return False
     begins = at == 0 or text[at - 1 : at] in (separator.encode(), b"\r", b"\n", b'"')
-    return not begins or text.find(b'"', at + 1) >= 0  # else the last field goes on
+    return not begins or text.find(b'"', at + 1) >= 0  # else the last field is incomplete
 
 
 def _last_end_exactly(path: Path, text: bytes, separator: str, line: int) -> int:
-    """The same line by line, where some quotes are letters like others: those within a field that does not begin with one."""
-    csv.field_size_limit(max(csv.field_size_limit(), FIELD))
+    """The same line by line, where some quotation marks are ordinary characters."""
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_FIELD))
     each = text.splitlines(keepends=True)
     reader = csv.reader((one.decode("utf-8", "replace") for one in each), delimiter=separator)
     last = before = 0
     try:
         for _ in reader:
-            before, last = last, reader.line_num  # the last of them may go on
+            before, last = last, reader.line_num  # the last record may be incomplete
     except csv.Error:
-        raise FileError(f'{path}, line {line + last}: a quotation mark (") is opened there, and never closed') from None
+        raise FileError(f'{path}, line {line + last}: a quotation mark (") opens a field that never ends') from None
     return sum(map(len, each[:before]))

@@ -31,16 +31,17 @@ def titles_from(path: Path, label: str | None) -> dict[str, str]:
         The model's name for items: the column of that name has the ids, by default the first one. Titles are in the column
         called title or name, or in the next one. Empty titles are skipped.
     """
-    from ..io.delimited_text import head, read_cells
-    from ..io.text_columns import text_of
+    from ..io.delimited_text import read_layout
+    from ..io.text_columns import read_cells
 
-    separator, names, named, _ = head(path)
-    if not named or len(names) < 2:
+    layout = read_layout(path)
+    names = layout.names
+    if not layout.header or len(names) < 2:
         raise FileError(f"{path} needs a column of ids and of titles, with names in the first line")
     ids = label if label in names else names[0]
     called = [name for name in names if name.lower() in ("title", "name") and name != ids]
     title = called[0] if called else next(name for name in names if name != ids)
-    cells = read_cells(text_of(path), path, separator, names, named)
+    cells = read_cells(path, layout)
     found = zip(cells[ids].to_list(), cells[title].to_list(), strict=True)
     return {one.strip(): called.strip() for one, called in found if (one or "").strip() and (called or "").strip()}
 

@@ -1,0 +1,119 @@
+"""Files are written completely or not at all, also by several threads and past links; leftovers are removed."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from lorank.io import archive
+from lorank.io.archive import FileError, atomic, read_archive, write_archive
+
+posix = pytest.mark.skipif(os.name == "nt", reason="modes and links of POSIX")
+
+
+def test_threads_that_save_to_one_path_leave_a_complete_file(tmp_path):
+    path, errors = tmp_path / "m.lorank", []
+
+    def save(k):
+        try:
+            for _ in range(20):
+                write_archive(path, "model", {"k": k}, {"a": np.full(2000, k)})
+                _, meta, arrays = read_archive(path)
+                assert (arrays["a"] == meta["k"]).all()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=save, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert os.listdir(tmp_path) == ["m.lorank"]
+
+
+def test_an_error_leaves_the_old_file(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("old")
+    for error in (KeyboardInterrupt, ValueError):
+        with pytest.raises(error), atomic(path):
+            raise error
+    with pytest.raises(FileError, match=r"t\.csv"), atomic(path):
+        raise OSError(28, "No space left on device")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["t.csv"]
+
+
+@posix
+def test_a_replaced_file_keeps_its_mode(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("old")
+    path.chmod(0o640)
+    with atomic(path) as temporary:
+        temporary.write_text("new")
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o640)
+
+
+@posix
+def test_a_new_file_has_the_mode_of_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        with atomic(tmp_path / "t.csv") as temporary:
+            temporary.write_text("new")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "t.csv").stat().st_mode) == 0o640
+
+
+@posix
+def test_the_link_of_a_user_is_followed(tmp_path):
+    (tmp_path / "data").mkdir()
+    target, link = tmp_path / "data" / "t.csv", tmp_path / "link.csv"
+    target.write_text("old")
+    link.symlink_to(target)
+    with atomic(link) as temporary:
+        temporary.write_text("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+@posix
+def test_a_planted_link_is_not_followed(tmp_path, monkeypatch):
+    """Even where its name was guessed."""
+    monkeypatch.setattr(archive.secrets, "token_hex", lambda n: "0" * 2 * n)
+    with atomic(tmp_path / "t.csv") as temporary:
+        name = temporary.name
+    (tmp_path / "t.csv").unlink()
+    (tmp_path / "victim").write_text("untouched")
+    (tmp_path / name).symlink_to(tmp_path / "victim")
+    with pytest.raises(FileError), atomic(tmp_path / "t.csv") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "victim").read_text() == "untouched"
+
+
+@posix
+@pytest.mark.parametrize("folder", [False, True])
+def test_leftovers_of_a_killed_process_are_removed_by_the_next_one(tmp_path, folder):
+    code = (
+        "import os, sys\nfrom lorank.io.archive import atomic\n"
+        f"with atomic(sys.argv[1], folder={folder}) as temporary:\n    os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "t")], check=False)
+    assert len(os.listdir(tmp_path)) == 1
+    with atomic(tmp_path / "t", folder=folder) as temporary:
+        assert temporary.exists()
+    assert os.listdir(tmp_path) == ["t"]
+
+
+def test_temporary_files_of_running_processes_stay(tmp_path):
+    with atomic(tmp_path / "t.csv") as first:
+        with atomic(tmp_path / "t.csv") as second:
+            second.write_text("second")
+        first.write_text("first")
+    assert (tmp_path / "t.csv").read_text() == "first"
