@@ -151,7 +151,7 @@ def test_gain_of_functions_is_an_estimate(scale, dtype):
 @pytest.mark.parametrize("columns", [0, 1, 3, N - 1, N, N + 1])
 def test_row_norms_in_blocks(columns, dtype, monkeypatch):
     """G by so many columns at a time; by one where not even one fits."""
-    monkeypatch.setattr(linear_maps, "BLOCK", columns * M)
+    monkeypatch.setattr(linear_maps, "BLOCK_ENTRIES", columns * M)
     problem, A = make("matrix", dtype)
     d = random_array(np.random.default_rng(6), M, dtype)
     expected = (np.abs(combination(A, d)) ** 2).sum(1)

@@ -29,9 +29,9 @@ def test_phase_distance():
 
 
 def test_phase_distance_of_what_does_not_compare():
-    with pytest.raises(ValueError, match="alike in length: got 3 and 4 entries"):
+    with pytest.raises(ValueError, match="got 3 and 4 entries"):
         lr.phase.phase_distance(np.ones(3), np.ones(4))
-    with pytest.raises(ValueError, match="the true signal is zero"):
+    with pytest.raises(ValueError, match="truth is zero"):
         lr.phase.phase_distance(np.ones(3), np.zeros(3))
 
 
@@ -106,12 +106,12 @@ def spoiled(a, place, value):
     ("change", "message"),
     [
         ({"y": spoiled(Y, 4, -0.5)}, r"y\[4\] = -0\.5 is negative, and \|A x\|\^2 cannot be: .*numpy\.maximum\(y, 0\)"),
-        ({"y": Y + 0j}, r"y is complex: phase retrieval takes intensities \|A x\|\^2, which are real"),
+        ({"y": Y + 0j}, r"y is complex"),
         ({"y": spoiled(Y, 4, np.nan)}, r"y\[4\] is not finite"),
         ({"y": spoiled(Y, 0, np.inf)}, r"y\[0\] is not finite"),
         ({"A": spoiled(A, (7, 2), np.nan)}, r"A\[7, 2\] is not finite"),
         ({"A": spoiled(A + 0j, (0, 1), complex(0, np.inf))}, r"A\[0, 1\] is not finite"),
-        ({"y": Y[:5]}, r"A makes 9 measurements and y has 5: there must be one for each"),
+        ({"y": Y[:5]}, r"9 rows and y 5 measurements"),
         ({"y": Y[:, None]}, r"y must be one-dimensional, got shape \(9, 1\)"),
         ({"y": 5}, r"y must be one-dimensional, got shape \(\)"),
         ({"y": []}, r"y is empty"),
@@ -123,8 +123,8 @@ def spoiled(a, place, value):
         ({"A": [["a"]] * 9}, r"A must be numbers, got <U1"),
         ({"A": np.ma.masked_less(A, 0)}, r"A is a masked array"),
         ({"A": scipy.sparse.csr_array(A)}, r"A is a sparse matrix: pass A\.toarray\(\).*from_functions"),
-        ({"A": 0 * A}, r"A is zero: nothing is measured"),
-        ({"A": 1e100 * A}, r"fourth powers overflow: divide A by c, and y by c\^2"),
+        ({"A": 0 * A}, r"A is zero"),
+        ({"A": 1e100 * A}, r"fourth powers overflow"),
         ({"row_norms": 0}, r"row_norms must be 'auto', 'exact' or a number of probes, got 0"),
         ({"row_norms": -3}, r"row_norms must be .* got -3"),
         ({"row_norms": 2.5}, r"row_norms must be .* got 2\.5"),
@@ -146,7 +146,7 @@ def test_bad_input_names_the_culprit(change, message):
         ({"masks": MASKS[0, 0]}, r"masks must be an \(L, n\) array for signals or \(L, h, w\) for images, got shape \(2,\)"),
         ({"masks": MASKS[None]}, r"masks must be .* got shape \(1, 3, 4, 2\)"),
         ({"masks": spoiled(MASKS, (1, 3, 0), np.nan)}, r"masks\[1, 3, 0\] is not finite"),
-        ({"masks": 0 * MASKS}, r"A is zero: nothing is measured"),
+        ({"masks": 0 * MASKS}, r"A is zero"),
         ({"masks": np.zeros((0, 4))}, r"masks is empty"),
         ({"y": YD[:2]}, r"y has shape \(2, 4, 2\) and masks \(3, 4, 2\): there is one intensity for each mask and frequency"),
         ({"y": YD.reshape(3, 8)}, r"y must have the shape of masks, \(3, 4, 2\), or be flat: got \(3, 8\)"),
@@ -184,8 +184,8 @@ def adjoint_times(w):
         ({"adjoint": lambda w: A[:, :2].T @ w, "check": True}, r"adjoint gives an array of shape \(2, 1\), expected \(3, 1\)"),
         ({"adjoint": lambda w: 2 * adjoint_times(w), "check": True}, r"forward and adjoint do not match"),
         ({"apply": lambda v: 1j * times(v), "dtype": float}, r"apply gives complex numbers.*dtype=complex"),
-        ({"apply": lambda v: 0 * times(v)}, r"A is zero: nothing is measured"),
-        ({"apply": lambda v: np.nan * times(v)}, r"A gives nan, inf"),
+        ({"apply": lambda v: 0 * times(v)}, r"A is zero"),
+        ({"apply": lambda v: np.nan * times(v)}, r"A has nan, inf"),
         ({"row_norms": "exact"}, r"row_norms='exact' needs A as an array or as masks: give a number of probes instead"),
         ({"n": -3}, r"n, the length of the signal, must be a positive integer: got -3"),
         ({"n": 3.5}, r"n, the length of the signal, must be a positive integer: got 3\.5"),
@@ -219,7 +219,7 @@ def test_too_few_measurements_warn(dtype, enough):
 
 def test_rank_2_warns():
     problem, _ = lr.datasets.random_phase(6, seed=1)
-    with pytest.warns(UserWarning, match=r"looks for one signal.*at rank 2, result\.signal is its leading part") as caught:
+    with pytest.warns(UserWarning, match=r"rank 2.*result\.signal") as caught:
         lr.solve(problem, 2, "rgd", max_iter=2)
     assert caught[0].filename == __file__  # others may follow: that the run has not converged
 

@@ -24,7 +24,7 @@ from helpers import (
     skip_where_numpy_cannot_go,
 )
 from lorank.geometry import FixedRank, Tangent, retract
-from lorank.phase import phase_images
+from lorank.phase import gradient as phase_gradient
 
 FISHER = lr.solvers.RCG(reweighting=lr.phase.Fisher())
 
@@ -75,7 +75,7 @@ def test_a_step_without_length_leaves_no_line(dtype):
 
 
 def test_images_are_refreshed(monkeypatch):
-    monkeypatch.setattr(phase_images, "REFRESH", 3)
+    monkeypatch.setattr(phase_gradient, "MAX_REUSES", 3)
     problem, A = make("matrix", np.float64)
     rng = np.random.default_rng(13)
     G, fresh = problem.gradient(hermitian_point(rng, N, 1, np.float64)), []
@@ -101,8 +101,8 @@ def test_images_stay_exact_to_rounding_during_a_run():
 
     result = lr.solve(problem, 1, "adaptive-prgd", tol=1e-10, max_iter=300, callbacks=[compare])
     assert max(off) < 1e-13
-    assert result.n_iter > 2 * phase_images.REFRESH
-    period = phase_images.REFRESH + 1  # put together from earlier ones as long as allowed
+    assert result.n_iter > 2 * phase_gradient.MAX_REUSES
+    period = phase_gradient.MAX_REUSES + 1  # put together from earlier ones as long as allowed
     assert ages == [k % period for k in range(len(ages))]
 
 
@@ -143,7 +143,14 @@ def test_runs_in_other_threads_change_nothing(kind):
 
 def test_problems_keep_nothing_of_a_run():
     problem, _ = lr.datasets.random_phase(12, seed=1)
-    caches = {"max_abs", "gram_operator", "probes", "probe_image", "rough_map", "rough_gram"}  # made of the data alone
+    caches = {
+        "max_abs",
+        "gram_operator",
+        "probes",
+        "probe_image",
+        "single_precision_map",
+        "single_precision_gram",
+    }  # made of the data alone
     before = {name: id(value) for name, value in vars(problem).items()}
     for name in ("adaptive-prgd", "rcg", "auto", lr.phase.MessagePassing()):
         lr.solve(problem, 1, name, max_iter=5)
@@ -162,7 +169,7 @@ def test_two_products_an_iteration(name, row_norms):
     problem, _ = lr.datasets.random_phase(70, seed=4, row_norms=row_norms)
     counter, so_far = count(problem, exact=row_norms == "exact"), []
     lr.solve(problem, 1, name, tol=1e-10, max_iter=60, callbacks=[lambda p, s, c: so_far.append(counter.products)])
-    products, fresh = np.diff(so_far), 0 if name in ("prgd", "rgd") else len(so_far) // phase_images.REFRESH
+    products, fresh = np.diff(so_far), 0 if name in ("prgd", "rgd") else len(so_far) // phase_gradient.MAX_REUSES
     assert len(products) > 10
     assert counter.widest <= 17  # one column and 16 probes, and never 70
     assert set(products[1:]) <= {2, 3}
@@ -267,7 +274,7 @@ def test_every_iterate_is_hermitian():
     assert all(X.hermitian and (X.s > 0).all() for X in seen)
 
 
-@pytest.mark.filterwarnings("ignore:phase retrieval looks for one signal")
+@pytest.mark.filterwarnings("ignore:phase retrieval of one signal")
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_two_signals_at_once(dtype):
     """Rank 2: incoherent intensities |A x_1|^2 + |A x_2|^2, of which result.signal is the leading part."""

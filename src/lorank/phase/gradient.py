@@ -1,24 +1,92 @@
-"""The gradient in phase retrieval, by thin products with A."""
+"""Gradient of phase retrieval by thin products with A, and images ``A U`` that are reused from one iteration to the next."""
 
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backends import Array
+from ..backends import Array, Backend
 from ..geometry import FixedRank, Tangent
 from ..losses import Objective
 from ..problems.gradient import Gradient
-from .phase_images import Images
+from .linear_maps import LinearMap
 
 if TYPE_CHECKING:
     from .problem import PhaseRetrieval
 
+MAX_REUSES = 25  # combinations of earlier images before A is applied again
+
+
+@dataclass
+class Images:
+    """``A U`` for the factor U of a point, and ``A P`` for the last step P from there.
+
+    A retraction leads to a factor in the span of U and P, whose image is a combination of the two (:meth:`after`). An iteration
+    then needs no third product with A.
+
+    Attributes
+    ----------
+    U : (n, r) array
+    AU : (m, r) array
+    age : int
+        Number of combinations since A was last applied.
+    step : (n, r) and (m, r) array, or None
+        The last P and its image.
+    """
+
+    linear_map: LinearMap
+    backend: Backend
+    U: Array
+    AU: Array
+    age: int = 0
+    step: tuple[Array, Array] | None = None
+
+    @classmethod
+    def of(cls, linear_map: LinearMap, backend: Backend, U: Array) -> Images:
+        """By a product with A."""
+        return cls(linear_map, backend, U, linear_map.apply(U))
+
+    def along(self, P: Array) -> Array:
+        """``A P``, kept for :meth:`after`."""
+        image = self.linear_map.apply(P)
+        self.step = P, image
+        return image
+
+    def after(self, U: Array) -> Images:
+        """The images at another factor, by a combination where it lies in the span of this one and the last step.
+
+        That is checked. A is applied after :data:`MAX_REUSES` combinations, so that rounding does not accumulate.
+        """
+        if U is self.U:
+            return self
+        image = self._combined(U) if self.age < MAX_REUSES else None
+        if image is None:
+            return Images.of(self.linear_map, self.backend, U)
+        return Images(self.linear_map, self.backend, U, image, self.age + 1)
+
+    def _combined(self, U: Array) -> Array | None:
+        """``A U`` as a combination of the images; None where U is not in the span of the factor and the step to rounding."""
+        if self.step is None or U.shape != self.U.shape:
+            return None
+        backend, (P, AP) = self.backend, self.step
+        gram, minus, asarray = backend.gram, backend.minus, backend.asarray
+        inverse, rest = backend.inverse(gram(P, P)), U
+        a = b = np.zeros((U.shape[1], U.shape[1]), backend.dtype(U))
+        for _ in range(2):  # twice, since U and P are orthonormal only up to rounding
+            more = gram(self.U, rest)
+            a, rest = a + more, asarray(minus(rest, self.U, more))
+            more = inverse @ gram(P, rest)
+            b, rest = b + more, asarray(minus(rest, P, more))
+        if not abs(rest).max() <= 20 * np.finfo(backend.dtype(U)).eps * abs(U).max():  # also where the inverse is nan
+            return None
+        return asarray(backend.plus(self.AU, a, AP, b))
+
 
 class PhaseGradient(Gradient):
-    """``G = A^H diag(d) A`` with ``d = A X - y``, seen through ``G U``: Hermitian where X is.
+    """``G = A^H diag(d) A`` with ``d = A X - y``, Hermitian where X is, by its product with U.
 
     Parameters
     ----------
@@ -41,7 +109,7 @@ class PhaseGradient(Gradient):
 
     @functools.cached_property
     def images(self) -> Images:
-        """The image of the factor of a Hermitian X, and of the last step that was looked along."""
+        """Images of the factor of a Hermitian X and of the last step direction."""
         return Images.of(self.problem.linear_map, self.problem.backend, self.X.U)
 
     @property
@@ -60,7 +128,7 @@ class PhaseGradient(Gradient):
     def weighted(self, weights: Array) -> PhaseGradient:
         """``A^H diag(w d) A``: the gradient of ``sum_i w_i d_i^2 / 2`` for weights w of the measurements.
 
-        It shares the images: what it computes along a step is known here, too.
+        Both share their images.
         """
         twin = PhaseGradient(self.problem, self.X, self.images if self.X.hermitian else None, Objective(weights=weights))
         vars(twin)["residual"] = self.residual
@@ -90,7 +158,7 @@ class PhaseGradient(Gradient):
 
     @functools.cached_property
     def GV(self) -> Array:
-        if "_batched" in vars(self):  # a metric has asked for row norms before
+        if "_batched" in vars(self):  # computed for row norms before
             return self._batched[0]
         return self.problem.linear_map.adjoint(self.dual[:, None] * self.image)
 
@@ -117,7 +185,7 @@ class PhaseGradient(Gradient):
 
 
 class DiagonalForm:
-    """``A^H diag(p) A`` by its products with thin arrays of any backend; SciPy's ``aslinearoperator`` takes it."""
+    """``A^H diag(p) A`` by its products with thin arrays of any backend, with the interface of a SciPy LinearOperator."""
 
     def __init__(self, problem: PhaseRetrieval, p: Array) -> None:
         self.problem, self.p, self.shape, self.dtype = problem, p, problem.shape, problem.dtype

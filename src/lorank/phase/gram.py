@@ -1,4 +1,4 @@
-"""The normal equations ``(A^H A + shift) x = b`` of a linear map behind phase retrieval."""
+"""Solvers of the normal equations ``(A^H A + shift) x = b`` in phase retrieval."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from ..backends import Array, Arrays
 from .linear_maps import DiffractionMap, LinearMap, MatrixMap
 
-FACTORISED_UP_TO = 4000  # unknowns: an eigendecomposition of A^H A takes a minute or so there, iterations take several
-PROBES = 4
-SHIFT = 1e-5  # of the mean eigenvalue, added to a Gram matrix in single precision: a hundred times its rounding
+FACTORED_MAX_UNKNOWNS = 4000  # up to which an eigendecomposition of A^H A is faster than iterations
+PROBES = 4  # of the trace
+SHIFT = 1e-5  # added to a Gram matrix in single precision, over its mean eigenvalue: a hundred times its rounding
 
 
 class GramOperator(Protocol):
@@ -21,13 +21,13 @@ class GramOperator(Protocol):
     energy: float  # sum_ij |A_ij|^2, exactly or nearly
 
     def solve(self, b: Array, shift: float, guess: Array | None = None) -> Solution:
-        """For an (n, 1) array b; ``guess`` is that of an earlier solution with much the same b and shift."""
+        """For an (n, 1) array b; ``guess`` is that of an earlier solution with similar b and shift."""
         ...
 
 
 @dataclass(frozen=True)
 class Solution:
-    """``(A^H A + shift)^-1 b``, ``trace(A^H A (A^H A + shift)^-1)``, and what the next solution may begin from."""
+    """``(A^H A + shift)^-1 b``, ``trace(A^H A (A^H A + shift)^-1)``, and an initial guess for the next solution."""
 
     x: Array
     trace: float
@@ -35,7 +35,7 @@ class Solution:
 
 
 class Spectrum:
-    """From ``A^H A = V diag(values) V^H``.
+    """By the eigendecomposition ``A^H A = V diag(values) V^H``.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Spectrum:
 
 
 class Iterations:
-    """By conjugate gradients, and the trace from random probes: for maps that can only be applied."""
+    """By conjugate gradients, with the trace estimated by random probes, for maps without a matrix."""
 
     def __init__(self, linear_map: LinearMap, backend: Arrays, seed: int = 0, tol: float = 1e-4, max_steps: int = 100) -> None:
         self.linear_map, self.backend, self.tol, self.max_steps = linear_map, backend, tol, max_steps
@@ -91,8 +91,8 @@ class Iterations:
         return self.linear_map.adjoint(self.linear_map.apply(v)) + shift * v
 
 
-class RoughGram:
-    """``(B^H B)^-1`` for an array B in single precision, by Cholesky: a metric needs few digits.
+class SinglePrecisionGram:
+    """``(B^H B)^-1`` for an array B in single precision, by Cholesky factorization.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class RoughGram:
         from scipy.linalg import blas, lapack
 
         self.complex = B.dtype.kind == "c"
-        # B^T is contiguous by columns, as BLAS wants it; for complex B this makes the conjugate of B^H B.
+        # B^T is contiguous by columns, as BLAS requires. For complex B this gives the conjugate of B^H B.
         gram = blas.cherk(1.0, B.T, lower=1) if self.complex else blas.ssyrk(1.0, B.T, lower=1)
         diagonal = np.diagonal(gram).real
         gram[np.diag_indices(len(gram))] += SHIFT * float(diagonal.mean())
@@ -119,10 +119,10 @@ class RoughGram:
 
 
 def gram_operator(linear_map: LinearMap, backend: Arrays) -> GramOperator:
-    """What suits the linear map: a diagonal for coded diffraction, where ``A^H A = n sum_l |D_l|^2``; else as its size says."""
+    """Diagonal for coded diffraction, where ``A^H A = n sum_l |D_l|^2``; by eigenvalues or iterations, by size, for others."""
     if isinstance(linear_map, DiffractionMap):
         return Spectrum(linear_map.n * (abs(linear_map.masks) ** 2).sum(0).ravel(), None)
-    if isinstance(linear_map, MatrixMap) and linear_map.n <= FACTORISED_UP_TO:
+    if isinstance(linear_map, MatrixMap) and linear_map.n <= FACTORED_MAX_UNKNOWNS:
         return Spectrum(*backend.hermitian_eigen(linear_map.adjoint(linear_map.A)))
     return Iterations(linear_map, backend)
 

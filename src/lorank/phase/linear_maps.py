@@ -1,12 +1,14 @@
-"""The linear maps behind phase retrieval: x -> A x for an array, for coded diffraction by FFT, for a user's functions.
+"""Linear maps of phase retrieval: arrays, coded diffraction by FFT, user-defined functions; and a copy in single precision.
 
-A linear map takes columns: ``apply`` takes an (n, k) array to (m, k), ``adjoint`` an (m, k) array to (n, k).
+A linear map acts on columns: ``apply`` maps an (n, k) array to (m, k), ``adjoint`` an (m, k) array to (n, k).
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,12 +16,12 @@ import numpy as np
 from ..backends import Array, Arrays, backend_of
 from ..common.checks import ParameterError
 
-BLOCK = 1 << 22  # entries of an (m, k) block while row norms are computed
-CACHED = 1 << 15  # entries of A that a pass over it takes at a time
+BLOCK_ENTRIES = 1 << 22  # of an (m, k) block while row norms are computed
+CACHED_ENTRIES = 1 << 15  # of A that are processed at a time, so that they stay in the cache
 
 
 class LinearMap(Protocol):
-    """What phase retrieval needs of A."""
+    """Members of A that phase retrieval uses."""
 
     m: int
     n: int
@@ -34,7 +36,7 @@ class LinearMap(Protocol):
         ...
 
     def to(self, backend: Arrays) -> LinearMap:
-        """The same on another backend's arrays."""
+        """The same map on arrays of another backend."""
         ...
 
     def fourth_power(self) -> float:
@@ -75,7 +77,7 @@ class MatrixMap:
             squares = backend.astype(abs(A), np.float64) ** 2
             return squares.sum(1), squares.sum(0)
         real = A.view(A.real.dtype) if A.dtype.kind == "c" else A  # parts of complex numbers side by side
-        rows, cols, step = np.empty(self.m), np.zeros(real.shape[1]), max(1, CACHED // real.shape[1])
+        rows, cols, step = np.empty(self.m), np.zeros(real.shape[1]), max(1, CACHED_ENTRIES // real.shape[1])
         for k in range(0, self.m, step):
             part = real[k : k + step]
             rows[k : k + step] = np.einsum("ij,ij->i", part, part, dtype=np.float64)
@@ -83,8 +85,8 @@ class MatrixMap:
         return rows, cols if real is A else cols.reshape(self.n, 2).sum(1)
 
     def row_squares(self, d: Array) -> Array:
-        """By columns of ``G = A^H diag(d) A``, a block at a time."""
-        squares, step = self.backend.zeros((self.n,), np.float64), max(1, BLOCK // self.m)
+        """By blocks of columns of ``G = A^H diag(d) A``."""
+        squares, step = self.backend.zeros((self.n,), np.float64), max(1, BLOCK_ENTRIES // self.m)
         for k in range(0, self.n, step):
             squares += self.backend.row_squares(self.adjoint(d[:, None] * self.A[:, k : k + step]))
         return squares
@@ -136,7 +138,7 @@ class DiffractionMap:
 
 
 class FunctionMap:
-    """A user's pair of functions."""
+    """A user-defined pair of functions."""
 
     def __init__(
         self,
@@ -152,7 +154,7 @@ class FunctionMap:
         self.m, self.n, self.dtype = m, n, np.dtype(dtype)
 
     def to(self, backend: Arrays) -> FunctionMap:
-        raise ValueError("a problem by functions cannot be moved to another device: build it there, from functions of tensors")
+        raise ValueError("user-defined functions cannot be moved to another device: build the problem there")
 
     def apply(self, v: Array) -> Array:
         return self._checked(self._apply(self._given(v)), (self.m, v.shape[1]), self.backend.dtype(v), "apply")
@@ -161,7 +163,7 @@ class FunctionMap:
         return self._checked(self._adjoint(self._given(w)), (self.n, w.shape[1]), self.backend.dtype(w), "adjoint")
 
     def _given(self, a: Array) -> Array:
-        """A copy of its own for a function: one that works in place must not change what the solver holds."""
+        """A copy for the function, which may work in place."""
         a = self.backend.copy(a)
         return self.backend.to_numpy(a) if self._of_numpy else a
 
@@ -186,4 +188,109 @@ class FunctionMap:
         return factor * float(fourth.sum()) / trials
 
     def row_squares(self, d: Array) -> Array:
-        raise NotImplementedError("functions do not show the rows of A: row norms come from probes")
+        raise NotImplementedError("exact row norms need A as an array or masks: use probes for user-defined functions")
+
+
+@dataclass(frozen=True)
+class SinglePrecisionMap:
+    """``B = A diag(d)^-1`` for the column norms d of A, in single precision where A is an array of double precision.
+
+    Normalized columns improve the conditioning of the start and of descent. Search directions need few digits, and products in
+    single precision take half the time; :meth:`exact` has all digits, for the images of points.
+
+    Attributes
+    ----------
+    linear_map : LinearMap
+        A.
+    d : (n, 1) array or None
+        Column norms of A over their root mean square; None where all are considered equal to 1.
+    B : (m, n) array or None
+        None where products use A.
+    row_energy : (m,) array or None
+        Squared norms of the rows of B over n; None where they are unknown.
+    """
+
+    linear_map: LinearMap
+    d: Array | None
+    B: Array | None
+    row_energy: Array | None
+
+    def apply(self, v: Array) -> Array:
+        """``B v``, (m, 1), in single precision."""
+        if self.B is not None:
+            return self.B @ v.astype(self.B.dtype)
+        return self.linear_map.apply(v if self.d is None else v / self.d)
+
+    def adjoint(self, w: Array) -> Array:
+        """``B^H w``, (n, 1)."""
+        if self.B is None:
+            g = self.linear_map.adjoint(w)
+            return g if self.d is None else g / self.d
+        w = w.astype(self.B.dtype)
+        return (w.conj().T @ self.B).conj().T if w.dtype.kind == "c" else self.B.T @ w
+
+    def exact(self, v: Array) -> Array:
+        """``B v`` in the precision of A."""
+        return self.linear_map.apply(self.signal(v))
+
+    def signal(self, v: Array) -> Array:
+        """The x with ``A x = B v``."""
+        return v if self.d is None else v / self.d
+
+    def scaled(self, x: Array) -> Array:
+        """The v with ``A x = B v``."""
+        return x if self.d is None else x * self.d
+
+    @property
+    def rounds(self) -> bool:
+        """Whether products have fewer digits than exact ones."""
+        return self.B is not None
+
+
+def single_precision_map(linear_map: LinearMap, backend: Arrays) -> SinglePrecisionMap:
+    """A rounded copy for arrays in main memory; products with A for other maps."""
+    real = np.zeros(0, linear_map.dtype).real.dtype
+    if isinstance(linear_map, MatrixMap):
+        d = _scales(linear_map.squares[1], backend, real)
+        if isinstance(linear_map.A, np.ndarray) and linear_map.dtype in (np.float64, np.complex128):
+            return _rounded(linear_map, d)
+        rows = backend.row_squares(linear_map.A if d is None else linear_map.A / d[:, 0])
+        return SinglePrecisionMap(linear_map, d, None, rows / linear_map.n)
+    if isinstance(linear_map, DiffractionMap):
+        squares = (abs(linear_map.masks) ** 2).sum(0).reshape(-1)
+        return SinglePrecisionMap(linear_map, _scales(squares, backend, real), None, None)
+    return SinglePrecisionMap(linear_map, None, None, None)
+
+
+def _scales(squares: Array, backend: Arrays, dtype: Any) -> Array | None:
+    """Column norms over their root mean square, 1 for columns of zeros; None where they differ by less than a factor of 2."""
+    mean = float(squares.mean())
+    relative = squares / mean
+    relative = relative + (relative < 1e-24)
+    if float(relative.max()) < 2 and float(relative.min()) > 0.5:  # as for Gaussian columns
+        return None
+    return backend.asarray((relative**0.5)[:, None], dtype)
+
+
+def _rounded(linear_map: MatrixMap, d: Array | None) -> SinglePrecisionMap:
+    A, (m, n), (rows, cols) = linear_map.A, linear_map.A.shape, linear_map.squares
+    single = np.complex64 if A.dtype.kind == "c" else np.float32
+    size = float(cols.mean() / m) ** 0.5
+    safe = 1e-4 < size < 1e4
+    if d is None and safe:
+        return SinglePrecisionMap(linear_map, None, A.astype(single), rows / n)
+    unit = 1.0 if safe else 2.0 ** round(math.log2(size))  # products would overflow or underflow in single precision
+    d = np.full((n, 1), unit) if d is None else unit * d
+    factor, B, rows = 1 / d[:, 0], np.empty((m, n), single), np.empty(m)
+    rounded = factor.astype(np.float32)
+    step = max(1, CACHED_ENTRIES // n)
+    for k in range(0, m, step):
+        part = B[k : k + step]
+        if safe:  # rounding first takes half the time
+            part[...] = A[k : k + step]
+            part *= rounded
+        else:
+            part[...] = A[k : k + step] * factor
+        real = part.view(np.float32)
+        rows[k : k + step] = np.einsum("ij,ij->i", real, real)
+    return SinglePrecisionMap(linear_map, d, B, rows / n)

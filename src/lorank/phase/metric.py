@@ -9,7 +9,7 @@ from ..geometry import Weights
 from ..problems import Gradient
 from .gram import Spectrum
 
-FLOOR = 1e-6  # of the mean eigenvalue: a direction that A does not see at all must not get all of the step
+RELATIVE_SHIFT = 1e-6  # over the mean eigenvalue: bounds steps in directions that are not measured
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class GramWeight:
 
     @property
     def _shift(self) -> float:
-        return FLOOR * self.spectrum.energy / self.spectrum.values.shape[0]
+        return RELATIVE_SHIFT * self.spectrum.energy / self.spectrum.values.shape[0]
 
     def gram(self, backend: Arrays, u: Array) -> Array | None:
         return backend.gram(u, self.apply(u))
@@ -34,11 +34,10 @@ class GramWeight:
 
 @dataclass(frozen=True)
 class Whitened:
-    """``L = R = A^H A`` for intensities ``|A x|^2``: steps as if the columns of A were orthonormal.
+    """Metric ``L = R = A^H A`` for phase retrieval: steps as if the columns of A were orthonormal.
 
-    With few measurements, or columns that are not alike, ``A^H A`` is far from a multiple of the identity, and it is most of
-    what slows descent down; with Fisher weights it is all of it for a real signal. No weights where ``A^H A`` has no
-    eigendecomposition at hand (a user's functions, or a very large array).
+    With few measurements, or columns of different size, ``A^H A`` is far from a multiple of the identity, which slows descent
+    down. The metric is canonical where ``A^H A`` has no eigendecomposition (user-defined functions, or a very large array).
 
     Examples
     --------
@@ -51,7 +50,7 @@ class Whitened:
 
     def start(self, G: Gradient) -> None:
         if not hasattr(G.problem, "gram_operator"):
-            raise TypeError(f"the whitened metric is for PhaseRetrieval, and this is a {type(G.problem).__name__}")
+            raise TypeError(f"Whitened needs a PhaseRetrieval problem, got {type(G.problem).__name__}")
 
     def weights(self, G: Gradient, memory: None) -> tuple[Weights, None]:
         gram = G.problem.gram_operator  # type: ignore[attr-defined]

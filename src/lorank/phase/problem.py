@@ -1,4 +1,4 @@
-"""Phase retrieval: magnitudes of linear measurements of a signal."""
+"""The problem of phase retrieval: recover a signal from magnitudes of linear measurements."""
 
 from __future__ import annotations
 
@@ -18,17 +18,15 @@ from ..geometry import FixedRank
 from ..problems.input_checks import FLOATS, check_function, check_operator_scale, finite_array, functions_of_numpy
 from ..problems.problem import MatrixProblem
 from ..problems.testing import check_pair
-from .gradient import DiagonalForm, PhaseGradient
-from .gram import GramOperator, RoughGram, gram_operator
-from .linear_maps import DiffractionMap, FunctionMap, LinearMap, MatrixMap
-from .phase_images import Images
-from .rough_map import RoughMap, rough_map
+from .gradient import DiagonalForm, Images, PhaseGradient
+from .gram import GramOperator, SinglePrecisionGram, gram_operator
+from .linear_maps import DiffractionMap, FunctionMap, LinearMap, MatrixMap, SinglePrecisionMap, single_precision_map
 from .start import spectral_signal
 
-EXACT_UP_TO = 64  # unknowns: below that all of G costs no more than the probes
-PROBES = 16
-ONE_THREAD = 1 << 18  # entries of A: a product with fewer takes less time than threads need to meet
-MOST_PROBES = 64  # where there are no more unknowns than that
+EXACT_MAX_UNKNOWNS = 64  # up to which exact row norms of G cost no more than probes
+PROBES = 16  # default number
+ONE_THREAD_MAX_ENTRIES = 1 << 18  # of A, up to which one BLAS thread is fastest
+MAX_PROBES = 64  # for problems with fewer unknowns
 
 RowNorms = Literal["auto", "exact"] | int
 
@@ -36,8 +34,8 @@ RowNorms = Literal["auto", "exact"] | int
 class PhaseRetrieval(MatrixProblem):
     """Magnitudes ``y = |A x|^2`` of a signal x, as measurements ``<a_i a_i^H, X>`` of ``X = x x^H``.
 
-    X is kept as Hermitian and positive semidefinite, one factor for both sides. An iteration makes two products with A, and
-    the gradient ``G = A^H diag(A X - y) A`` is never formed. ``result.signal`` is x, up to a global phase.
+    X is Hermitian positive semidefinite, with one factor for both sides. An iteration makes two products with A, and the
+    gradient ``G = A^H diag(A X - y) A`` is never formed. ``result.signal`` is x, up to a global phase.
 
     Parameters
     ----------
@@ -46,17 +44,18 @@ class PhaseRetrieval(MatrixProblem):
     y : (m,) array
         Intensities, not negative. Amplitudes ``|A x|`` are squared first: ``y**2``.
     row_norms : {"auto", "exact"} or int
-        How metrics with row weights (PRGD) get the row norms of G: exactly, which costs m n^2 operations for an array and
-        L^2 Fourier transforms for L masks, or from so many random probes, batched with the product that is made anyway.
-        ``"auto"`` is exact for small arrays and for up to 16 masks, and takes 16 probes otherwise.
+        Row norms of G for metrics with row weights (PRGD): ``"exact"``, which costs m n^2 operations for an array and L^2
+        Fourier transforms for L masks, or a number of random probes, batched with the product of the gradient. ``"auto"``,
+        the default, is exact for small arrays and for up to 16 masks, and uses 16 probes otherwise.
     seed : int
-        For the probes.
+        Seed of the probes.
     backend : str or backend, optional
+        Array backend; by default that of A and y.
 
     Raises
     ------
     ValueError
-        Where A and y do not belong together, or an intensity is negative or not finite.
+        If the shapes of A and y do not match, or an intensity is negative or not finite.
 
     Examples
     --------
@@ -102,14 +101,14 @@ class PhaseRetrieval(MatrixProblem):
         seed: int = 0,
         backend: str | Backend | None = None,
     ) -> PhaseRetrieval:
-        """Diffraction patterns ``y_l = |F (D_l x)|^2`` behind masks D_l, F the discrete Fourier transform; no A is stored.
+        """Coded diffraction patterns ``y_l = |F (D_l x)|^2`` with masks D_l and the discrete Fourier transform F.
 
         Parameters
         ----------
         masks : (L, n) or (L, h, w) array
-            Real or complex; a signal of length n or an image of h x w pixels lies behind them.
+            Real or complex masks for a signal of length n or an image of h x w pixels.
         y : array of the shape of ``masks``, or flat
-            Intensities, the zero frequency first, as ``numpy.fft`` has it.
+            Intensities, the zero frequency first as in ``numpy.fft``.
         """
         backend = get_backend(backend, masks, y)
         masks = finite_array(masks, "masks")
@@ -141,16 +140,16 @@ class PhaseRetrieval(MatrixProblem):
         seed: int = 0,
         backend: str | Backend | None = None,
     ) -> PhaseRetrieval:
-        """A user's own A: ``apply`` maps the columns of an (n, k) array by A, ``adjoint`` those of an (m, k) array by A^H.
+        """A user-defined A: ``apply`` maps the columns of an (n, k) array by A, ``adjoint`` those of an (m, k) array by A^H.
 
-        They are given arrays of the kind that y is: NumPy's, or tensors on its device. With ``check`` a pair that does not
-        pass the dot test is refused, and a warning names entries of the signal that no measurement touches.
+        Their arguments are arrays of the type of y: NumPy arrays, or tensors on its device. With ``check``, a pair that fails
+        the dot test is refused, and a warning lists entries of the signal that are not measured.
         """
         check_function("apply", apply, ("v",), "A v for an (n, k) array v")
         check_function("adjoint", adjoint, ("w",), "A^H w for an (m, k) array w")
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
             raise ValueError(f"n, the length of the signal, must be a positive integer: got {n!r}")
-        with contextlib.suppress(TypeError):  # a name may stand for a type
+        with contextlib.suppress(TypeError):  # a name of a type
             dtype = np.dtype(dtype)
         if dtype not in FLOATS:
             raise ParameterError("dtype", f"must be float32, float64, complex64 or complex128, got {dtype!r}")
@@ -171,36 +170,34 @@ class PhaseRetrieval(MatrixProblem):
         if y.ndim != 1:
             raise ParameterError("y", f"must be one-dimensional, got shape {tuple(y.shape)}")
         if backend_of(y).is_complex(y):
-            raise ParameterError(
-                "y", "is complex: phase retrieval takes intensities |A x|^2, which are real: if this is A x, give abs(y)**2"
-            )
+            raise ParameterError("y", "is complex, and intensities |A x|^2 are real: pass abs(y)**2 if this is A x")
         if len(y) != linear_map.m:
-            raise ValueError(f"A makes {counted(linear_map.m, 'measurement')} and y has {len(y):,}: there must be one for each")
+            raise ValueError(f"A has {counted(linear_map.m, 'row')} and y {counted(len(y), 'measurement')}: they must match")
         if (y < 0).any():
             k = backend_of(y).first(y < 0)
             raise ValueError(
-                f"y[{k}] = {y[k]:.3g} is negative, and |A x|^2 cannot be: if noise did this, clip with numpy.maximum(y, 0); "
-                "if these are A x or amplitudes with a sign, give abs(y)**2"
+                f"y[{k}] = {y[k]:.3g} is negative, and |A x|^2 cannot be: for noisy data, clip with numpy.maximum(y, 0); "
+                "for A x or signed amplitudes, pass abs(y)**2"
             )
         self.linear_map, self.signal_shape = linear_map, tuple(int(k) for k in signal_shape)
         real = np.result_type(np.zeros(0, linear_map.dtype).real, backend_of(y).dtype(y))
         self._dtype = np.result_type(linear_map.dtype, real)
         n, complex_ = linear_map.n, self._dtype.kind == "c"
-        # The mean of |a^H z|^4 over unit vectors z. For Gaussian A that makes 3 m (real) or 2 m (complex).
+        # The mean of |a^H z|^4 over unit vectors z: 3 m (real) or 2 m (complex) for Gaussian A.
         with np.errstate(over="ignore"):
             operator_scale = linear_map.fourth_power() * (2 / (n * (n + 1)) if complex_ else 3 / (n * (n + 2)))
         if operator_scale == 0:
-            raise ValueError("A is zero: nothing is measured")
+            raise ValueError("A is zero")
         if not math.isfinite(operator_scale):
-            raise ValueError("A gives nan, inf or numbers whose fourth powers overflow: divide A by c, and y by c^2")
+            raise ValueError("A has nan, inf or entries whose fourth powers overflow: divide A by a constant c, and y by c^2")
         super().__init__(backend.asarray(y, real), (n, n), operator_scale=operator_scale, backend=backend)
         self._probing = self._checked_number(row_norms), seed
-        if isinstance(linear_map, MatrixMap) and linear_map.m * n <= ONE_THREAD:
+        if isinstance(linear_map, MatrixMap) and linear_map.m * n <= ONE_THREAD_MAX_ENTRIES:
             self.blas_threads = 1
 
     def _moved(self, backend: Backend) -> PhaseRetrieval:
         twin, linear_map = copy.copy(self), self.linear_map.to(backend)
-        for name in ("probes", "probe_image", "gram_operator", "rough_map", "rough_gram"):
+        for name in ("probes", "probe_image", "gram_operator", "single_precision_map", "single_precision_gram"):
             vars(twin).pop(name, None)
         twin.linear_map = linear_map
         MatrixProblem.__init__(
@@ -213,7 +210,7 @@ class PhaseRetrieval(MatrixProblem):
         return twin
 
     def with_row_norms(self, row_norms: RowNorms, seed: int = 0) -> PhaseRetrieval:
-        """The same problem with row norms found in another way; A is shared."""
+        """The same problem with another choice of ``row_norms``; A is shared."""
         twin = copy.copy(self)
         for name in ("probes", "probe_image"):
             vars(twin).pop(name, None)
@@ -221,7 +218,7 @@ class PhaseRetrieval(MatrixProblem):
         return twin
 
     def _checked_number(self, row_norms: RowNorms) -> int | None:
-        """How many probes; None for exact norms."""
+        """Number of probes; None for exact norms."""
         n, possible = self.shape[0], not isinstance(self.linear_map, FunctionMap)
         if not isinstance(row_norms, str) and not whole(1).holds(row_norms):
             raise ParameterError("row_norms", f"must be 'auto', 'exact' or a number of probes, got {shown(row_norms)}")
@@ -231,22 +228,22 @@ class PhaseRetrieval(MatrixProblem):
             return None
         if row_norms == "auto":
             if possible and (
-                len(self.linear_map.masks) <= PROBES if isinstance(self.linear_map, DiffractionMap) else n <= EXACT_UP_TO
+                len(self.linear_map.masks) <= PROBES if isinstance(self.linear_map, DiffractionMap) else n <= EXACT_MAX_UNKNOWNS
             ):
                 return None
             row_norms = PROBES
         if isinstance(row_norms, bool) or not isinstance(row_norms, (int, np.integer)) or row_norms < 1:
             raise ParameterError("row_norms", f"must be 'auto', 'exact' or a number of probes, got {row_norms!r}")
-        if row_norms > max(n, MOST_PROBES):
+        if row_norms > max(n, MAX_PROBES):
             raise ValueError(
-                f"row_norms={row_norms:,} probes for {n:,} unknowns: n of them cost as much as exact norms "
-                f"(row_norms='exact'), and {PROBES} are mostly enough"
+                f"row_norms={row_norms:,} probes for {n:,} unknowns: n probes cost as much as exact norms "
+                f"(row_norms='exact'), and {PROBES} are usually enough"
             )
         return int(row_norms)
 
     @functools.cached_property
     def probes(self) -> Array | None:
-        """Probes with entries of modulus 1, for which ``E |(G z)_i|^2`` is row i's squared norm; None for exact norms."""
+        """Random z of entries of modulus 1: ``E |(G z)_i|^2`` is the squared norm of row i. None for exact norms."""
         number, seed = self._probing
         if number is None:
             return None
@@ -256,12 +253,12 @@ class PhaseRetrieval(MatrixProblem):
 
     @functools.cached_property
     def probe_image(self) -> Array | None:
-        """A times the probes: the same ones in every iteration, so that this is computed once."""
+        """A times the probes, which are the same in all iterations."""
         return None if self.probes is None else self.linear_map.apply(self.probes)
 
     @property
     def dtype(self) -> Any:
-        """Of X and x; the measurements are real."""
+        """Data type of X and x; the measurements are real."""
         return self._dtype
 
     def check_scale(self) -> None:
@@ -269,13 +266,13 @@ class PhaseRetrieval(MatrixProblem):
         check_operator_scale(self.max_abs, self.operator_scale, self.dtype)
 
     def dof(self, rank: int) -> int:
-        """Real unknowns of a semidefinite matrix of that rank: n at rank 1, and 2 n - 1 where x is complex."""
+        """Real degrees of freedom of a semidefinite matrix of that rank: n for rank 1, and 2 n - 1 if x is complex."""
         n = self.shape[0]
         return 2 * n * rank - rank**2 if self.dtype.kind == "c" else n * rank - rank * (rank - 1) // 2
 
     # -- the model ---------------------------------------------------------------------------------------------------
     def forward(self, left: Array, right: Array) -> Array:
-        """``A (left right^H)``: complex numbers where A is complex, though real in value for Hermitian matrices."""
+        """``A (left right^H)``, complex if A is, with zero imaginary part for Hermitian matrices."""
         if right is not left:
             left, right = self.backend.asarrays(left, right)
         image = self.linear_map.apply(left)
@@ -294,23 +291,23 @@ class PhaseRetrieval(MatrixProblem):
 
     @functools.cached_property
     def gram_operator(self) -> GramOperator:
-        """The normal equations of A."""
+        """Solver of the normal equations of A."""
         return gram_operator(self.linear_map, self.backend)
 
     @functools.cached_property
-    def rough_map(self) -> RoughMap:
-        """A with normalised columns, in single precision where it is an array of double precision."""
-        return rough_map(self.linear_map, self.backend)
+    def single_precision_map(self) -> SinglePrecisionMap:
+        """A with normalized columns, in single precision where it is an array of double precision."""
+        return single_precision_map(self.linear_map, self.backend)
 
     @functools.cached_property
-    def rough_gram(self) -> RoughGram | None:
-        """The inverse of ``B^H B`` for the B of :attr:`rough_map`; None where there is no B in main memory."""
-        gram = None if self.rough_map.B is None else RoughGram(self.rough_map.B)
+    def single_precision_gram(self) -> SinglePrecisionGram | None:
+        """The inverse of ``B^H B`` for the B of :attr:`single_precision_map`; None where B is not in main memory."""
+        gram = None if self.single_precision_map.B is None else SinglePrecisionGram(self.single_precision_map.B)
         return gram if gram is not None and gram.usable else None
 
     def rank_one_point(self, rng: np.random.Generator) -> FixedRank:
-        """The spectral start with bounded weights."""
-        rough = self.rough_map
+        """Spectral initialization with bounded weights."""
+        rough = self.single_precision_map
         x = rough.signal(spectral_signal(rough, self.y, self.backend, rng))
         return self._point(x, self.backend.norm(x))
 
@@ -321,9 +318,7 @@ class PhaseRetrieval(MatrixProblem):
         return FixedRank(U, s, U, self.backend)
 
     def gradient_of_signal(self, x: Array, image: Array, residual: Array | None = None) -> PhaseGradient:
-        """The gradient at ``x x^H`` for an (n, 1) array x, whose image ``A x`` is known and need not be computed again, and
-        perhaps ``|A x|^2 - y``.
-        """
+        """The gradient at ``x x^H`` for an (n, 1) array x with a known image ``A x`` and, optionally, a known residual."""
         size = self.backend.norm(x)
         X = self._point(x, size)
         G = PhaseGradient(self, X, Images(self.linear_map, self.backend, X.U, image / (size or 1.0)))
@@ -343,25 +338,26 @@ class PhaseRetrieval(MatrixProblem):
         return FixedRank(U, (s * (s > 0)).astype(X.real_dtype), U, X.backend)
 
     def signal(self, X: FixedRank) -> Array:
-        """The x of ``X = x x^H``, in the shape of a signal or image; of the leading singular pair where X has more of them."""
+        """The x of ``X = x x^H`` in the shape of the signal or image; that of the leading singular pair for higher ranks."""
         return X.backend.astype(math.sqrt(float(X.s[0])) * X.U[:, 0], self.dtype).reshape(self.signal_shape)
 
     def check_rank(self, rank: Any) -> int:
         rank = super().check_rank(rank)
         if rank > 1:
             warnings.warn(
-                f"phase retrieval looks for one signal, X of rank 1: at rank {rank}, result.signal is its leading part alone",
+                f"phase retrieval of one signal has rank 1, got rank {rank}: result.signal is the leading component",
                 stacklevel=3,
             )
         return rank
 
 
 def phase_distance(x: Any, truth: Any) -> float:
-    """``min |x - c truth| / |truth|`` over all c of modulus 1: the distance up to a global phase (or sign).
+    """Relative distance of two signals up to a global phase or sign: ``min |x - c truth| / |truth|`` over c of modulus 1.
 
     Parameters
     ----------
     x, truth : (n,) arrays
+        The recovered and the true signal.
 
     Returns
     -------
@@ -370,7 +366,7 @@ def phase_distance(x: Any, truth: Any) -> float:
     Raises
     ------
     ValueError
-        Where the two differ in length.
+        If the two differ in length, or the true signal is zero.
 
     Examples
     --------
@@ -382,10 +378,10 @@ def phase_distance(x: Any, truth: Any) -> float:
     """
     x, truth = (np.ravel(backend_of(a).to_numpy(a)) for a in (finite_array(x, "x"), finite_array(truth, "truth")))
     if x.shape != truth.shape:
-        raise ValueError(f"x and truth must be alike in length: got {x.size:,} and {counted(truth.size, 'entry', 'entries')}")
+        raise ValueError(f"x and truth must have the same length: got {x.size:,} and {counted(truth.size, 'entry', 'entries')}")
     size = float(np.linalg.norm(truth))
     if size == 0:
-        raise ValueError("the true signal is zero: no distance is relative to it")
+        raise ValueError("truth is zero: relative distances are undefined")
     overlap = np.vdot(truth, x)
     c = overlap / abs(overlap) if overlap != 0 else 1.0
     return float(np.linalg.norm(x - c * truth)) / size

@@ -1,4 +1,4 @@
-"""Weights of intensities in phase retrieval."""
+"""Fisher weights of the measurements in phase retrieval."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .problem import PhaseRetrieval
 
 @dataclass(frozen=True)
 class Fisher:
-    """``w_i = 1 / (|a_i^H x|^2 + y_i)``, for phase retrieval.
+    """Weights ``w_i = 1 / (|a_i^H x|^2 + y_i)`` for phase retrieval.
 
-    An intensity near ``|a_i^H x|^2`` moves with x in proportion to ``|a_i^H x|``; these weights make all of them move alike.
+    The derivative of ``|a_i^H x|^2`` is proportional to ``|a_i^H x|``; these weights compensate for that.
     The weighted misfit is, up to a factor between 1 and 2, that of the amplitudes, ``sum (|a_i^H x| - y_i^(1/2))^2``.
 
     Examples
@@ -28,6 +28,6 @@ class Fisher:
 
     def __call__(self, problem: Problem, state: State) -> Vector:
         if not isinstance(problem, PhaseRetrieval):
-            raise TypeError(f"Fisher's weights are for PhaseRetrieval, and this is a {type(problem).__name__}: leave them out")
+            raise TypeError(f"Fisher weights need a PhaseRetrieval problem, got {type(problem).__name__}: omit reweighting")
         size = (state.gradient.residual + problem.y).real + problem.y
         return 1 / (size + 1e-12 * float(size.max()))

@@ -31,7 +31,7 @@ def test_solutions_and_traces(kind, dtype, backend):
 
 
 def test_large_arrays_are_not_factorised(monkeypatch):
-    monkeypatch.setattr(module, "FACTORISED_UP_TO", 5)
+    monkeypatch.setattr(module, "FACTORED_MAX_UNKNOWNS", 5)
     problem, A = make("matrix", np.complex128)
     assert isinstance(problem.gram_operator, Iterations)
     b = random_array(np.random.default_rng(2), (A.shape[1], 1), np.complex128)

@@ -8,8 +8,8 @@ from phase_models import KINDS, make, of_problem
 
 import lorank as lr
 from helpers import eps, host, random_array
-from lorank.phase.gram import RoughGram
-from lorank.phase.rough_map import rough_map
+from lorank.phase.gram import SinglePrecisionGram
+from lorank.phase.linear_maps import single_precision_map
 from lorank.phase.start import spectral_signal
 
 
@@ -17,7 +17,7 @@ from lorank.phase.start import spectral_signal
 def test_products(kind, dtype, backend):
     problem, A = make(kind, dtype, backend)
     rng, dtype = np.random.default_rng(1), of_problem(kind, dtype)
-    rough = problem.rough_map
+    rough = problem.single_precision_map
     v, w = (random_array(rng, (n, 1), dtype) for n in A.shape[::-1])
     B = A if rough.d is None else A / host(rough.d)[:, 0]
     tolerance = 100 * (np.finfo(np.float32).eps if rough.rounds else eps(dtype)) * np.linalg.norm(B)
@@ -36,7 +36,7 @@ def test_products(kind, dtype, backend):
 def test_uneven_columns_become_even(dtype, unit):
     rng = np.random.default_rng(2)
     A = (unit * random_array(rng, (60, 5), dtype) * np.array([1, 30, 0.1, 1e3, 0])).astype(dtype)
-    rough = rough_map(lr.PhaseRetrieval(A, np.ones(60)).linear_map, lr.PhaseRetrieval(A, np.ones(60)).backend)
+    rough = single_precision_map(lr.PhaseRetrieval(A, np.ones(60)).linear_map, lr.PhaseRetrieval(A, np.ones(60)).backend)
     B = A / rough.d[:, 0]
     norms = np.linalg.norm(B, axis=0)
     np.testing.assert_allclose(norms[:4], norms[0], rtol=1e-4)
@@ -48,19 +48,19 @@ def test_uneven_columns_become_even(dtype, unit):
 
 def test_even_columns_are_left_alone():
     problem, _ = lr.datasets.random_phase(20, oversampling=6, seed=1)
-    assert problem.rough_map.d is None
-    np.testing.assert_array_equal(problem.rough_map.B, problem.linear_map.A.astype(np.float32))
+    assert problem.single_precision_map.d is None
+    np.testing.assert_array_equal(problem.single_precision_map.B, problem.linear_map.A.astype(np.float32))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.complex64])
 def test_the_gram_matrix_is_solved(dtype):
     rng = np.random.default_rng(3)
     B, b = random_array(rng, (40, 6), dtype), random_array(rng, (6, 1), dtype)
-    gram = RoughGram(B)
+    gram = SinglePrecisionGram(B)
     assert gram.usable
     expected = np.linalg.solve(B.conj().T @ B, b)
     np.testing.assert_allclose(gram.solve(b), expected, atol=1e-3 * np.abs(expected).max())
-    assert not RoughGram(0 * B).usable
+    assert not SinglePrecisionGram(0 * B).usable
 
 
 @pytest.mark.parametrize("columns", ["even", "uneven"])
@@ -72,7 +72,7 @@ def test_the_start_is_the_leading_eigenvector(kind, columns, backend):
             pytest.skip("arrays show it")
         A = A * np.geomspace(1, 30, A.shape[1])
         problem = lr.PhaseRetrieval(A, host(problem.y), backend=backend)
-    rough, (m, n) = problem.rough_map, A.shape
+    rough, (m, n) = problem.single_precision_map, A.shape
     B, y = A if rough.d is None else A / host(rough.d)[:, 0], host(problem.y)
     found = host(spectral_signal(rough, problem.y, backend, np.random.default_rng(0), steps=n))
     q, t = y / y.mean(), np.ones(m)
