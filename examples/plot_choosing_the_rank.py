@@ -1,10 +1,10 @@
 """
-Choosing the rank
-=================
+Rank selection
+==============
 
-The residual falls with every rank, also where there is only noise left to fit. Observations that were held back tell how far
-the data go, and of ranks that predict about equally well the smallest is taken. With few observations and much noise that
-need not be the true one: there no rank predicts well, and the matrix is not found at either.
+The residual decreases with the rank, even where only noise is left to fit. ``rank="auto"`` compares the errors on held-out
+observations and selects the smallest rank whose error is close to the best. With few observations and much noise this need not
+be the true rank; then no rank gives an accurate matrix.
 """
 
 import matplotlib.pyplot as plt
@@ -12,12 +12,12 @@ import matplotlib.pyplot as plt
 import lorank as lr
 
 # %%
-# A matrix of rank 4, under three circumstances.
+# A matrix of rank 4 with different noise levels and numbers of observations.
 
 cases = {
-    "plenty, 5 % noise": {"oversampling": 6, "noise": 0.05},
-    "plenty, 30 % noise": {"oversampling": 6, "noise": 0.3},
-    "few, 60 % noise": {"oversampling": 2.5, "noise": 0.6},
+    "many observations, 5 % noise": {"oversampling": 6, "noise": 0.05},
+    "many observations, 30 % noise": {"oversampling": 6, "noise": 0.3},
+    "few observations, 60 % noise": {"oversampling": 2.5, "noise": 0.6},
 }
 paths, chosen = {}, {}
 for name, options in cases.items():
@@ -29,16 +29,16 @@ for name, options in cases.items():
     print(f"{name}: rank {result.X.rank}, error of the matrix {error:.3f}; at rank 4 {at_four:.3f}")
 
 # %%
-# For predictions from noisy data there is a second answer: keep the rank large and let learned priors shrink what the data do
-# not support (``MatrixCompletion``).
+# An alternative for predictions from noisy data is a large rank with learned priors, which shrink the factors that the data
+# do not support (``MatrixCompletion``).
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained", sharey=True)
 for axis, (name, trials) in zip(axes, paths.items(), strict=True):
     ranks = [one.rank for one in trials]
     axis.semilogy(ranks, [one.residual for one in trials], "s-", color="0.6", label="fitted")
-    axis.semilogy(ranks, [one.held_out for one in trials], "o-", label="held back")
+    axis.semilogy(ranks, [one.held_out for one in trials], "o-", label="held out")
     best = next(one for one in trials if one.rank == chosen[name])
-    axis.plot(best.rank, best.held_out, "o", ms=12, mfc="none", color="tab:red", label="chosen")
+    axis.plot(best.rank, best.held_out, "o", ms=12, mfc="none", color="tab:red", label="selected")
     axis.set(title=name, xlabel="rank")
     axis.set_xticks(ranks)
 axes[0].set_ylabel("relative error")

@@ -1,10 +1,10 @@
 """
-The paper's Figure 1 in a minute
-================================
+Figure 1 of the paper at small scale
+====================================
 
-Iterations of RGD and PRGD to recover matrices of growing size, from five observations for each degree of freedom. The paper's
-matrices have factors that are uniform in [0, 1] and rank 10, up to n = 20 000; here sizes end at 3 000, so that it takes
-seconds. ``lorank reproduce completion-size --scale paper`` runs the whole of it: :doc:`/reproduction/README`.
+Iterations of RGD and PRGD against the size of the matrix, from five observations per degree of freedom. The paper's matrices
+have rank 10 and factors uniform on [0, 1], up to n = 20 000; this example ends at n = 3 000 and takes seconds. ``lorank
+reproduce completion-size --scale paper`` runs the full experiment: :doc:`/reproduction/README`.
 """
 
 import matplotlib.pyplot as plt
@@ -15,8 +15,8 @@ from lorank.loop.steps import Constant, Exact
 from lorank.metrics import Canonical, RowColumn
 
 # %%
-# The paper's two methods, with constant and with exact ("adaptive") steps, and lorank's default. Constant steps are
-# those of ``solver="prgd"`` and ``solver="rgd"``: chosen once for all sizes, not tuned for these.
+# The paper's two methods, with constant and with exact ("adaptive") steps, and lorank's default. The constant steps are
+# those of ``solver="prgd"`` and ``solver="rgd"``, not tuned for these problems.
 
 solvers = {
     "PRGD": lr.solvers.RGD(RowColumn(), Constant(0.7)),
@@ -37,7 +37,7 @@ for n in sizes:
             print(f"{name:>14}, n = {n}: {result.status} after {result.n_iter} iterations")
 
 # %%
-# One seed and one size of step: read the trend, not the figures. A line that ends did not get there in 300 iterations.
+# The results are of a single seed. A line ends where the method did not converge in 300 iterations.
 
 figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
 for name, counts in iterations.items():

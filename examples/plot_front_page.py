@@ -1,9 +1,9 @@
 """
-The picture on the front page
-=============================
+Robust completion of an unevenly sampled matrix
+===============================================
 
-A matrix of rank 4 of which one entry in seven is known, some rows and columns far better than others, and one in twenty of
-what is known is nonsense. ``loss="robust"`` finds the matrix, and the nonsense.
+A matrix of rank 4 is recovered from 15 % of its entries. Rows and columns are sampled unevenly, and 5 % of the observations
+are corrupted. ``loss="robust"`` recovers the matrix and identifies the corrupted observations.
 """
 
 import matplotlib.pyplot as plt
@@ -12,7 +12,7 @@ import numpy as np
 import lorank as lr
 
 # %%
-# Smooth factors, so that one can see what the matrix is.
+# Smooth factors, so that the structure of the matrix is visible.
 
 rng = np.random.default_rng(3)
 n, rank = 300, 4
@@ -22,7 +22,7 @@ right = np.stack([np.cos((k + 1.5) * np.pi * t + rng.uniform(0, 6)) for k in ran
 truth = left * np.linspace(2, 1, rank) @ right.T
 
 # %%
-# What is seen: unevenly, and not all of it right.
+# Uneven sampling, noise, and corrupted entries.
 
 often = rng.permutation(np.geomspace(1, 0.3, n))
 rows, cols = np.nonzero(rng.random((n, n)) < 0.15 * np.outer(often, often) / np.mean(often) ** 2)
@@ -33,15 +33,15 @@ values[wrong] = rng.uniform(-5, 5, wrong.sum())
 result = lr.solve(lr.Completion(rows, cols, values, truth.shape, loss="robust"), rank)
 found = result.X.to_dense()
 error = np.linalg.norm(found - truth) / np.linalg.norm(truth)
-print(f"{len(rows):,} of {n * n:,} entries, {wrong.sum()} of them wrong")
-print(f"relative error {error:.1e}; {result.outliers.mask[wrong].mean():.0%} of the wrong ones were found")
+print(f"{len(rows):,} of {n * n:,} entries, {wrong.sum()} of them corrupted")
+print(f"relative error {error:.1e}; {result.outliers.mask[wrong].mean():.0%} of the corrupted entries were identified")
 
 # %%
 
 seen = np.full(truth.shape, np.nan)
 seen[rows, cols] = values
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.55), layout="constrained")
-for axis, picture, title in zip(axes, (seen, found, truth), ("what is known", "what lorank finds", "what it was"), strict=True):
+for axis, picture, title in zip(axes, (seen, found, truth), ("observed", "recovered", "true"), strict=True):
     axis.imshow(picture, cmap="RdBu_r", vmin=-4, vmax=4, interpolation="nearest")
     axis.set(title=title, xticks=[], yticks=[])
     axis.set_facecolor("#e8e8e8")

@@ -1,21 +1,21 @@
 r"""
-The geometry in pictures
-========================
+Geometry of fixed-rank matrices
+===============================
 
-Symmetric 2 x 2 matrices are points of space: :math:`(a, b, c)` for :math:`\begin{pmatrix} a & b \\ b & c \end{pmatrix}`.
-Those of rank 1 are where the determinant vanishes, a cone. A step of Riemannian descent goes along a tangent plane of it and
-comes back to the nearest matrix of rank 1: the retraction.
+Symmetric 2 x 2 matrices form a three-dimensional space with coordinates :math:`(a, b, c)` of :math:`\begin{pmatrix} a & b \\ b
+& c \end{pmatrix}`. The matrices of rank 1 have determinant zero and form a cone. A step of Riemannian descent moves in the
+tangent plane of the cone; the retraction maps the result to the nearest matrix of rank 1.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 # %%
-# Coordinates in which the cone stands upright: the trace upwards, and the length of the rest beside it.
+# Coordinates in which the trace is the vertical axis of the cone.
 
 
 def place(matrix):
-    """A symmetric matrix as a point."""
+    """Coordinates of a symmetric matrix."""
     return np.array([matrix[0, 0] - matrix[1, 1], 2 * matrix[0, 1], matrix[0, 0] + matrix[1, 1]]) / np.sqrt(2)
 
 
@@ -32,7 +32,7 @@ def nearest(matrix):
 
 
 # %%
-# One step: the gradient of the squared distance to a target, its projection to the tangent plane, and the way back.
+# One step: the gradient of the squared distance to a target, its projection onto the tangent plane, and the retraction.
 
 angle, size = 0.35, 1.3
 X = rank_one(angle, size)
@@ -40,14 +40,14 @@ target = rank_one(1.15, 1.6)
 u = np.array([np.cos(angle), np.sin(angle)])
 P = np.outer(u, u)
 G = X - target
-xi = P @ G + G @ P - P @ G @ P  # what of G lies in the tangent space
+xi = P @ G + G @ P - P @ G @ P  # projection of G onto the tangent space
 stepped = X - xi
 back = nearest(stepped)
-print(f"of the gradient's norm {np.linalg.norm(G):.2f}, {np.linalg.norm(xi):.2f} is along the cone")
+print(f"norm of the gradient {np.linalg.norm(G):.2f}, of its projection {np.linalg.norm(xi):.2f}")
 moved, step = np.linalg.norm(back - stepped), np.linalg.norm(xi)
-print(f"after a step of {step:.2f} the retraction moves by {moved:.2f}; after a tenth of it,", end=" ")
+print(f"distance moved by the retraction: {moved:.2f} after a step of {step:.2f},", end=" ")
 short = X - 0.1 * xi
-print(f"by {np.linalg.norm(nearest(short) - short):.4f}: a tenth squared")
+print(f"{np.linalg.norm(nearest(short) - short):.4f} after a tenth of it (second order)")
 
 # %%
 

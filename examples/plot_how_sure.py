@@ -1,10 +1,10 @@
 """
-How sure are the predictions?
-=============================
+Prediction intervals for imputed values
+=======================================
 
-A filled cell is a guess. ``TableImputer`` says how far off it may be: intervals calibrated on cells that it hid from itself,
-and several imputations for analyses that should know of the uncertainty. The table is scikit-learn's on wines, with a quarter
-of the cells hidden.
+``TableImputer`` gives prediction intervals for imputed values, calibrated on cells that it held out itself, and multiple
+imputations for analyses that account for the uncertainty. The table is scikit-learn's wine data with a quarter of the cells
+removed.
 """
 
 import matplotlib.pyplot as plt
@@ -29,17 +29,17 @@ means = np.sqrt(np.mean(((np.nanmean(table, axis=0) - whole) / scale)[gaps] ** 2
 print(f"error in standard deviations: {error:.2f}; by column means {means:.2f}")
 
 # %%
-# Do intervals for 50, 80, 90 and 95 % hold as much?
+# Coverage of intervals with nominal coverage 50, 80, 90 and 95 %.
 
 asked = (0.5, 0.8, 0.9, 0.95)
 held = []
 for coverage in asked:
     low, high = imputer.predict_interval(table, coverage)
     held.append(np.mean(((low <= whole) & (whole <= high))[gaps]))
-    print(f"asked {coverage:.0%}, held {held[-1]:.0%}")
+    print(f"nominal {coverage:.0%}, measured {held[-1]:.0%}")
 
 # %%
-# Several imputations: the mean of a column with gaps, and how much the gaps leave open.
+# Multiple imputation: the mean of a column, and its uncertainty due to missing values.
 
 column = names.index("flavanoids")
 samples = imputer.sample(table, 20)
@@ -52,11 +52,11 @@ rows = np.flatnonzero(gaps[:, column])
 order = rows[np.argsort(filled[rows, column])]
 k = np.arange(len(order))
 left.vlines(k, low[order, column], high[order, column], color="tab:blue", alpha=0.4, label="interval, 90 %")
-left.plot(k, filled[order, column], ".", color="tab:blue", label="filled")
+left.plot(k, filled[order, column], ".", color="tab:blue", label="imputed")
 left.plot(k, whole[order, column], ".", color="k", label="true")
-left.set(title="hidden cells of one column", xlabel="cells, by what was filled in", ylabel="flavanoids")
+left.set(title="missing cells of one column", xlabel="cells, by imputed value", ylabel="flavanoids")
 left.legend()
 right.plot(asked, held, "o-")
 right.plot([0.45, 1], [0.45, 1], color="0.7", zorder=0)
-right.set(title="coverage of the intervals", xlabel="share that was asked for", ylabel="share that they hold")
+right.set(title="coverage of the intervals", xlabel="nominal coverage", ylabel="measured coverage")
 plt.show()

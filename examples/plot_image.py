@@ -2,9 +2,9 @@
 An image with missing pixels
 ============================
 
-A photograph is of low rank only roughly, but roughly enough that scattered missing pixels can be filled from the rest. With
-more than noise to fit, learned priors on the factors (``MatrixCompletion``) do a little better than a matrix of fixed rank. A
-missing rectangle is another matter: of what was in it, low rank knows only what its rows and columns have in common.
+A photograph is approximately of low rank, so scattered missing pixels can be imputed. Learned priors on the factors
+(``MatrixCompletion``) are slightly more accurate than a matrix of fixed rank. A missing rectangle is harder: a low-rank model
+uses only the rows and columns that cross it.
 
 The photograph comes with scikit-learn.
 """
@@ -18,7 +18,7 @@ from sklearn.datasets import load_sample_image
 import lorank as lr
 
 # %%
-# Three of five pixels are lost; in the second picture a rectangle as well.
+# 60 % of the pixels are removed; in the second image a rectangle as well.
 
 photo = load_sample_image("china.jpg")[:400:2, 40:640:2].mean(axis=2) / 255
 rng = np.random.default_rng(0)
@@ -42,15 +42,15 @@ def decibels(picture, where):
 
 
 # %%
-# Beside it, the best matrix of a fixed rank.
+# For comparison, the best matrix of fixed rank.
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", lr.ConvergenceWarning)  # photographs have no rank at which a fit would end
+    warnings.simplefilter("ignore", lr.ConvergenceWarning)  # photographs are not exactly of low rank
     fixed = lr.solve(lr.Completion.from_dense(np.where(scattered, photo, np.nan)), rank=12, max_iter=60).X.to_dense()
 fixed = np.where(scattered, photo, np.clip(fixed, 0, 1))
 filled, with_hole = fill(scattered), fill(hole)
 mean = np.full(photo.shape, photo[scattered].mean())
-for name, picture in (("the mean", mean), ("rank 12", fixed), ("learned priors", filled)):
+for name, picture in (("mean", mean), ("rank 12", fixed), ("learned priors", filled)):
     print(f"{name}: {decibels(picture, ~scattered):.1f} dB at missing pixels")
 print(f"in the hole: {decibels(with_hole, (slice(60, 100), slice(120, 180))):.1f} dB")
 
@@ -60,9 +60,9 @@ pictures = {
     "40 % of the pixels": np.where(scattered, photo, np.nan),
     "rank 12": fixed,
     "learned priors": filled,
-    "40 %, and a hole": np.where(hole, photo, np.nan),
+    "40 % and a hole": np.where(hole, photo, np.nan),
     "learned priors with the hole": with_hole,
-    "the photograph": photo,
+    "original": photo,
 }
 figure, axes = plt.subplots(2, 3, figsize=(10, 5), layout="constrained")
 for axis, (title, picture) in zip(axes.flat, pictures.items(), strict=True):

@@ -1,12 +1,11 @@
 """
-Yes or no: one-bit ratings
-==========================
+Binary ratings with the logistic loss
+=====================================
 
-Some data only say yes or no: liked or not, bought or not, passed or not. ``loss="logistic"`` looks for a matrix of low rank
-that holds the logits: the probability of a yes is ``1 / (1 + exp(-X))``. Least squares on zeros and ones know nothing of
-probabilities, and their predictions leave the range from 0 to 1.
+Binary data, such as liked or not, bought or not, passed or not, need probabilities. ``loss="logistic"`` fits a low-rank matrix
+of logits: the probability of a 1 is ``1 / (1 + exp(-X))``. Least squares on zeros and ones predict values outside [0, 1].
 
-The answers are drawn here, so that the probabilities behind them are known.
+The data are synthetic, so the true probabilities are known.
 """
 
 import matplotlib.pyplot as plt
@@ -15,7 +14,7 @@ import numpy as np
 import lorank as lr
 
 # %%
-# 300 people, 200 questions, a third of all answers; tastes of rank 2.
+# 300 people, 200 questions, a third of all answers, logits of rank 2.
 
 rng = np.random.default_rng(0)
 people, questions, rank = 300, 200, 2
@@ -27,7 +26,7 @@ hidden = np.ones(chance.shape, bool)
 hidden[rows, cols] = False
 
 # %%
-# The same observations by both losses.
+# The same observations with both losses.
 
 fits = {
     "logistic": lr.solve(lr.Completion(rows, cols, answers[rows, cols], chance.shape, loss="logistic"), rank),
@@ -45,13 +44,11 @@ def log_loss(p):
 for name, p in predicted.items():
     error = np.sqrt(np.mean((p - chance[where]) ** 2))
     outside = np.mean((p < 0) | (p > 1))
-    print(
-        f"{name}: log loss of hidden answers {log_loss(p):.3f}, error of probabilities {error:.3f}, outside 0..1 {outside:.1%}"
-    )
+    print(f"{name}: log loss of held-out answers {log_loss(p):.3f}, RMSE {error:.3f}, outside [0, 1] {outside:.1%}")
 print(f"with the true probabilities: log loss {log_loss(chance[where]):.3f}")
 
 # %%
-# How often was it a yes where so much was predicted? On the diagonal, a probability means what it says.
+# Calibration: observed frequency against predicted probability. Calibrated predictions lie on the diagonal.
 
 figure, axis = plt.subplots(figsize=(5, 4), layout="constrained")
 edges = np.linspace(-0.3, 1.3, 17)
@@ -60,6 +57,6 @@ for name, p in predicted.items():
     seen = [k for k in range(1, len(edges)) if (bins == k).sum() > 50]
     axis.plot([p[bins == k].mean() for k in seen], [answers[where][bins == k].mean() for k in seen], "o-", label=name)
 axis.plot([0, 1], [0, 1], color="0.7", zorder=0)
-axis.set(xlabel="predicted", ylabel="share of yes", title="hidden answers")
+axis.set(xlabel="predicted", ylabel="observed frequency", title="held-out answers")
 axis.legend()
 plt.show()

@@ -1,10 +1,10 @@
 """
-Outliers: how many are too many?
-================================
+Robust completion with outliers
+===============================
 
-Least squares follow a single gross error. ``loss="robust"`` finds which observations do not belong and leaves them out, up to
-a share that depends on how many observations there are for each degree of freedom. ``loss="huber"`` bounds their pull, which
-helps as long as they are few.
+Least squares are sensitive to single gross errors. ``loss="robust"`` identifies outliers and excludes them, up to a share that
+depends on the number of observations per degree of freedom. ``loss="huber"`` bounds the influence of outliers, which suffices
+if they are few.
 """
 
 import warnings
@@ -15,7 +15,7 @@ import numpy as np
 import lorank as lr
 
 # %%
-# A matrix of rank 3 with a little noise, eight observations for each degree of freedom, and a growing share of nonsense.
+# A matrix of rank 3 with little noise, eight observations per degree of freedom, and an increasing share of outliers.
 
 rng = np.random.default_rng(0)
 shape, rank = (200, 150), 3
@@ -30,18 +30,18 @@ for share in shares:
     values = np.where(wrong, rng.uniform(-20, 20, m), clean)
     for loss in losses:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of outliers, and of fits that do not settle on them
+            warnings.simplefilter("ignore")  # of outliers and of slow convergence
             result = lr.solve(lr.Completion(rows, cols, values, shape, loss=loss), rank, max_iter=200)
         errors[loss].append(truth.distance(result.X) / truth.norm())
         if loss == "robust" and share in (0.2, 0.4, 0.5):
             mask = result.outliers.mask
-            print(f"{share:.0%} wrong: found {mask[wrong].mean():.1%} of these, and {mask[~wrong].mean():.2%} of the others")
+            print(f"{share:.0%} outliers: {mask[wrong].mean():.1%} identified, {mask[~wrong].mean():.2%} false positives")
 
 # %%
 
 figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
 for loss in losses:
     axis.semilogy([100 * share for share in shares], errors[loss], "o-", label=loss)
-axis.set(xlabel="nonsense among the observations, %", ylabel="relative error of the matrix", title="200 x 150, rank 3")
+axis.set(xlabel="outliers among the observations, %", ylabel="relative error of the matrix", title="200 x 150, rank 3")
 axis.legend()
 plt.show()

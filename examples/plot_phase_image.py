@@ -1,10 +1,9 @@
 """
-Phase retrieval of an image behind coded masks
-==============================================
+Phase retrieval of an image with coded diffraction patterns
+===========================================================
 
-A detector behind a lens sees the intensities of a Fourier transform and no phases. With random masks in front of the object,
-each exposure scrambles it in another way, and a few exposures are enough to find the image. Nothing is stored but images: A
-is a handful of FFTs.
+A detector measures the intensities of a Fourier transform without phases. With random masks in front of the object, a few
+exposures determine the image. The measurement operator is applied by FFTs, so no matrix is stored.
 
 The photograph comes with scikit-learn.
 """
@@ -16,7 +15,7 @@ from sklearn.datasets import load_sample_image
 import lorank as lr
 
 # %%
-# Four exposures behind masks with entries 1, -1, i, -i.
+# Four exposures with masks of entries 1, -1, i, -i.
 
 image = load_sample_image("flower.jpg")[100:356:2, 180:436:2].mean(axis=2) / 255
 rng = np.random.default_rng(0)
@@ -24,18 +23,18 @@ masks = rng.choice([1, -1, 1j, -1j], (4, *image.shape))
 intensities = np.abs(np.fft.fft2(masks * image)) ** 2
 
 # %%
-# The solver does not know that the image is real: it looks for a complex one.
+# The solver does not assume that the image is real.
 
 problem = lr.PhaseRetrieval.coded_diffraction(masks, intensities)
 result = lr.solve(problem, rank=1, tol=1e-8)
 found = result.signal
 phase = np.vdot(found, image)
-found = (found * phase / abs(phase)).real  # the global phase, which nothing can tell
+found = (found * phase / abs(phase)).real  # the global phase is not determined
 error = lr.phase.phase_distance(result.signal, image + 0j)
 print(f"{result.status} after {result.n_iter} iterations, relative error {error:.1e}")
 
 # %%
-# With two exposures there are no more intensities than unknown real numbers. It is lost.
+# With two exposures there are as many intensities as unknown real numbers, and recovery fails.
 
 few = lr.PhaseRetrieval.coded_diffraction(masks[:2], intensities[:2])
 lost = lr.solve(few, rank=1, stop=lr.stopping.RelativeResidual(1e-8), max_iter=150)
@@ -48,9 +47,9 @@ figure, axes = plt.subplots(1, 4, figsize=(12, 3.1), layout="constrained", width
 axes[0].imshow(np.fft.fftshift(np.log1p(intensities[0])), cmap="magma")
 axes[0].set_title("one exposure (log)", fontsize=10)
 axes[1].imshow(found, cmap="gray", vmin=0, vmax=1)
-axes[1].set_title("from four", fontsize=10)
+axes[1].set_title("from four exposures", fontsize=10)
 axes[2].imshow(np.abs(lost.signal), cmap="gray", vmin=0, vmax=1)
-axes[2].set_title("from two", fontsize=10)
+axes[2].set_title("from two exposures", fontsize=10)
 for axis in axes[:3]:
     axis.axis("off")
 axes[3].semilogy(result.history.residual, label="four masks")

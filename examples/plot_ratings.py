@@ -1,10 +1,10 @@
 """
-Ratings in five minutes
-=======================
+Ratings: predictions, intervals and recommendations
+===================================================
 
-Who rated what, and how: a model that chooses its rank by itself, predictions with intervals, lists of recommendations, and
-somebody who was not there. On MovieLens-100K where ``LORANK_DATA`` names its folder, else on ratings that are drawn here: 600
-people, 400 films, some far more popular than others.
+``MatrixCompletion`` on ratings: automatic rank selection, predictions with intervals, recommendations, and predictions for a
+new user. The data are MovieLens-100K if ``LORANK_DATA`` names its folder, otherwise synthetic: 600 users and 400 films with
+uneven popularity.
 """
 
 import os
@@ -16,7 +16,7 @@ import scipy.sparse
 import lorank as lr
 
 # %%
-# The ratings, a tenth of them hidden.
+# Ratings; a tenth of them is held out.
 
 rng = np.random.default_rng(0)
 if os.environ.get("LORANK_DATA"):
@@ -35,10 +35,10 @@ shape = tuple(pairs.max(axis=0) + 1)
 print(lr.diagnose(scipy.sparse.coo_array((stars[~held], tuple(pairs[~held].T)), shape), rank=5))
 
 # %%
-# Fit. Rank and regularization are chosen by ratings that the model holds back for itself.
+# Fit. Rank and regularization are selected on held-out ratings.
 
 model = lr.MatrixCompletion(bounds=(1, 5), shape=shape, random_state=0).fit(pairs[~held], stars[~held])
-known = model.known(pairs[held])  # pairs whose person and film were seen before
+known = model.known(pairs[held])  # pairs whose user and film are in the training data
 predicted, truth = model.predict(pairs[held][known]), stars[held][known]
 low, high = model.predict_interval(pairs[held][known], coverage=0.9)
 
@@ -49,22 +49,22 @@ def rmse(guess):
 
 inside = np.mean((low <= truth) & (truth <= high))
 print(f"rank {model.rank_}, regularization {model.regularization_}")
-print(f"hidden ratings: RMSE {rmse(predicted):.3f}; by the mean alone {rmse(stars[~held].mean()):.3f}")
-print(f"intervals for 90 % hold {inside:.0%} of them")
+print(f"held-out ratings: RMSE {rmse(predicted):.3f}; mean baseline {rmse(stars[~held].mean()):.3f}")
+print(f"90 % intervals cover {inside:.0%} of them")
 
 # %%
-# What to recommend, and to somebody who was not there.
+# Recommendations for known users, and for a new user.
 
 best, values = model.recommend([0, 1], n=3)
 print("for rows 0 and 1:", best.tolist())
 newcomer = model.fold_in([int(best[0, 0]), int(best[0, 1])], [5.0, 1.0])
-print("a newcomer would like:", np.argsort(-newcomer.predictions)[:3].tolist())
+print("for a new user:", np.argsort(-newcomer.predictions)[:3].tolist())
 
 # %%
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained")
 left.boxplot([predicted[truth == k] for k in range(1, 6)], positions=range(1, 6), showfliers=False)
-left.set(xlabel="stars that were given", ylabel="predicted", title="hidden ratings")
+left.set(xlabel="rating", ylabel="predicted", title="held-out ratings")
 counts = np.bincount(pairs[~held][:, 0], minlength=shape[0])[pairs[held][known][:, 0]]
 bins = np.quantile(counts, np.linspace(0, 1, 7))
 place = np.clip(np.digitize(counts, bins), 1, 6)
@@ -75,7 +75,7 @@ right.plot(
     label="RMSE",
 )
 right.plot([counts[place == k].mean() for k in range(1, 7)], [(high - low)[place == k].mean() / 4 for k in range(1, 7)], "s-")
-right.lines[-1].set_label("a quarter of the interval's width")
-right.set(xlabel="ratings of the same person", title="more ratings, surer predictions", ylim=(0, None))
+right.lines[-1].set_label("interval width / 4")
+right.set(xlabel="ratings of the same user", title="error and interval width", ylim=(0, None))
 right.legend()
 plt.show()

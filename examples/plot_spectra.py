@@ -1,10 +1,10 @@
 """
-Spectra with gaps: how many substances?
-=======================================
+Hyperspectral unmixing with missing channels
+============================================
 
-A thousand pixels, each with the spectrum of a mixture: with as many substances as the rank of the matrix. The camera skipped
-two of three channels at each pixel, and some pixels were struck by cosmic rays. ``rank="auto"`` tells how many substances
-there are, the robust loss finds the strikes, and all channels come back.
+A thousand pixels, each with the spectrum of a mixture; the rank of the matrix is the number of substances. Two thirds of the
+channels are missing at each pixel, and some are hit by cosmic rays. The robust loss identifies these outliers, ``rank="auto"``
+selects the number of substances, and all channels are recovered.
 """
 
 import matplotlib.pyplot as plt
@@ -13,7 +13,7 @@ import numpy as np
 import lorank as lr
 
 # %%
-# Four substances with a few bands each, in amounts that change smoothly over the picture.
+# Four substances with a few bands each, in amounts that vary smoothly over the image.
 
 rng = np.random.default_rng(0)
 side, channels, substances = 32, 120, 4
@@ -32,13 +32,13 @@ struck = seen & (rng.random(truth.shape) < 0.01)
 measured[struck] += rng.uniform(1, 5, struck.sum())
 
 # %%
-# Strikes first, with a rank that is surely enough; then the rank, without them.
+# First identify outliers with a sufficiently large rank, then select the rank without them.
 
 table = np.where(seen, measured, np.nan)
 first = lr.solve(lr.Completion.from_dense(table, loss="robust"), rank=6)
 mask = np.zeros(truth.shape, bool)
 mask[seen] = first.outliers.mask
-print(f"strikes: {mask[struck].mean():.0%} found, and {mask[seen & ~struck].mean():.2%} of the others held for some")
+print(f"outliers: {mask[struck].mean():.0%} identified, {mask[seen & ~struck].mean():.2%} false positives")
 clean = lr.Completion.from_dense(np.where(mask, np.nan, table))
 result = lr.solve(clean, rank="auto")
 found = result.X.to_dense()
@@ -49,14 +49,14 @@ print(f"relative error of all channels: {np.linalg.norm(found - truth) / np.lina
 
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.3), layout="constrained")
 trials = result.rank_path
-left.semilogy([one.rank for one in trials], [one.held_out for one in trials], "o-", label="held back")
+left.semilogy([one.rank for one in trials], [one.held_out for one in trials], "o-", label="held out")
 left.semilogy([one.rank for one in trials], [one.residual for one in trials], "s-", color="0.6", label="fitted")
 left.set(title="relative error by rank", xlabel="rank")
 left.legend()
 pixel = int(np.argmax(struck.sum(1)))
 middle.plot(wave, table[pixel], "o", ms=4, color="0.5", label="measured")
-middle.plot(wave[mask[pixel]], table[pixel, mask[pixel]], "x", color="tab:red", label="held for strikes")
-middle.plot(wave, found[pixel], color="tab:blue", label="found")
+middle.plot(wave[mask[pixel]], table[pixel, mask[pixel]], "x", color="tab:red", label="outliers")
+middle.plot(wave, found[pixel], color="tab:blue", label="recovered")
 middle.plot(wave, truth[pixel], "--", color="k", lw=1, label="true")
 middle.set(title="one pixel", xlabel="wavelength", ylim=(-0.1, None))
 middle.legend(fontsize=8)

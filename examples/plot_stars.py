@@ -1,12 +1,12 @@
 """
-Stars as ordered classes
-========================
+Star ratings as ordered classes
+===============================
 
-Four stars are more than three, but not one more in the way that four metres are. ``loss="ordinal"`` learns how far apart the
-stars are: X holds places on a scale, thresholds on it are learned with the factors, and each rating gets a probability for each
-number of stars. Least squares predict numbers alone.
+``loss="ordinal"`` treats ratings as ordered classes: X is a latent scale, thresholds between the classes are learned with the
+factors, and predictions are probabilities of the classes. Least squares treat the distances between ratings as equal and
+predict numbers only.
 
-On MovieLens-100K where ``LORANK_DATA`` names its folder, else on ratings that are drawn here.
+The data are MovieLens-100K if ``LORANK_DATA`` names its folder, otherwise synthetic.
 """
 
 import os
@@ -18,7 +18,7 @@ import numpy as np
 import lorank as lr
 
 # %%
-# Ratings, a tenth of them hidden.
+# Ratings; a tenth of them is held out.
 
 rng = np.random.default_rng(0)
 if os.environ.get("LORANK_DATA"):
@@ -28,16 +28,16 @@ else:
     place = rng.standard_normal((400, 2)) @ rng.standard_normal((2, 300)) + rng.standard_normal((400, 1)) + 0.8
     rows, cols = np.nonzero(rng.random(place.shape) < 0.15)
     stars = 1.0 + np.digitize(place[rows, cols] + rng.logistic(size=len(rows)), [-2.0, -1.0, 0.6, 2.5])
-    where = "ratings drawn here"
+    where = "synthetic ratings"
 held = rng.random(len(stars)) < 0.1
 pairs = np.column_stack([rows, cols])
 shape = (int(rows.max()) + 1, int(cols.max()) + 1)
 
 # %%
-# Both fits have learned priors, so that users with few ratings do no harm.
+# Both models have learned priors, which regularize users with few ratings.
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of films that nobody else has rated
+    warnings.simplefilter("ignore")  # of films without training ratings
     squares = lr.MatrixCompletion(rank=4, regularization="learned", shape=shape).fit(pairs[~held], stars[~held])
     ordinal = lr.MatrixCompletion(rank=4, regularization="learned", loss="ordinal", shape=shape).fit(pairs[~held], stars[~held])
     numbers, expected, chances = squares.predict(pairs[held]), ordinal.predict(pairs[held]), ordinal.predict_proba(pairs[held])
@@ -46,15 +46,13 @@ truth = stars[held]
 classes = np.asarray(ordinal.classes_)
 place = np.searchsorted(classes, truth)
 spread = np.sqrt(np.mean((stars[~held] - squares.predict(pairs[~held])) ** 2))
-normal = np.exp(
-    -0.5 * ((classes - numbers[:, None]) / spread) ** 2
-)  # least squares with noise of that size, on the stars alone
+normal = np.exp(-0.5 * ((classes - numbers[:, None]) / spread) ** 2)  # Gaussian noise of that size, restricted to the classes
 normal /= normal.sum(1, keepdims=True)
 
 
 def described(name, p, guess):
     likelihood, error = np.mean(np.log(p[np.arange(len(p)), place])), np.sqrt(np.mean((guess - truth) ** 2))
-    print(f"{name}: log-likelihood of a hidden rating {likelihood:.3f}, RMSE {error:.3f}")
+    print(f"{name}: log-likelihood of a held-out rating {likelihood:.3f}, RMSE {error:.3f}")
 
 
 print(where)
@@ -62,17 +60,17 @@ described("least squares", normal, numbers)
 described("ordered classes", chances, expected)
 
 # %%
-# Learned distances between stars, and what both say of the ratings that got five stars.
+# Predicted probabilities for the highest class, and for all classes.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
 five = truth == classes[-1]
 left.bar(classes - 0.2, normal[five].mean(0), 0.4, label="least squares")
 left.bar(classes + 0.2, chances[five].mean(0), 0.4, label="ordered classes")
-left.set(title="hidden ratings of the highest class", xlabel="stars", ylabel="mean probability")
+left.set(title="held-out ratings of the highest class", xlabel="stars", ylabel="mean probability")
 left.legend()
-right.bar(classes, [np.mean(truth == k) for k in classes], 0.6, color="0.8", label="as they were")
+right.bar(classes, [np.mean(truth == k) for k in classes], 0.6, color="0.8", label="observed")
 right.plot(classes, normal.mean(0), "o-", label="least squares")
 right.plot(classes, chances.mean(0), "s-", label="ordered classes")
-right.set(title="all hidden ratings", xlabel="stars", ylabel="share", ylim=(0, 0.45))
+right.set(title="all held-out ratings", xlabel="stars", ylabel="share", ylim=(0, 0.45))
 right.legend(loc="upper left")
 plt.show()

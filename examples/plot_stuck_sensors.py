@@ -1,11 +1,11 @@
 """
-A table of sensors, some of them stuck
-======================================
+Sensor data with stuck sensors and spikes
+=========================================
 
-Sixty stations measure the temperature each hour for two weeks. Their readings move together (the day, the weather front, the
-height of a station), so that the table is of low rank but for noise. A third of the readings never arrived; some stations got
-stuck at one value for a day or two, and a few readings are spikes. Least squares follow these; ``loss="robust"`` leaves them
-out, says where they are, and fills the gaps from the rest.
+Sixty stations measure the temperature every hour for two weeks. The readings share a daily cycle, a weather front and a drift,
+so the table is of low rank up to noise. A third of the readings are missing; some stations are stuck at one value for a day or
+two, and 1 % of the readings are spikes. ``loss="robust"`` identifies and excludes the wrong readings and imputes the missing
+ones.
 """
 
 import warnings
@@ -16,7 +16,7 @@ import numpy as np
 import lorank as lr
 
 # %%
-# The readings: a daily cycle, a front that passes, and a drift, each felt differently from station to station.
+# Readings: a daily cycle, a weather front and a drift, with different weights for each station.
 
 rng = np.random.default_rng(1)
 stations, hours = 60, 14 * 24
@@ -32,12 +32,12 @@ for station in rng.permutation(stations)[:12]:  # stuck for one to two days
     readings[station, begin : begin + length] = readings[station, begin]
     wrong[station, begin + 1 : begin + length] = True
 spikes = rng.random(truth.shape) < 0.01
-readings[spikes] = rng.choice([-40.0, 85.0], spikes.sum())  # what broken thermometers say
+readings[spikes] = rng.choice([-40.0, 85.0], spikes.sum())  # values of broken thermometers
 wrong |= spikes
 readings[rng.random(truth.shape) < 1 / 3] = np.nan
 
 # %%
-# Least squares say themselves that something is wrong with the data, and what to do.
+# Least squares warn of outliers and suggest a remedy.
 
 seen = ~np.isnan(readings)
 with warnings.catch_warnings(record=True) as caught:
@@ -45,30 +45,30 @@ with warnings.catch_warnings(record=True) as caught:
     squares = lr.solve(lr.Completion.from_dense(readings), rank=4)
 for one in caught:
     print(f"{one.category.__name__}: {one.message}\n")
-with warnings.catch_warnings():  # stuck readings that are right by chance stay, so that what is left is not quite noise
+with warnings.catch_warnings():  # stuck readings close to the truth remain, so the residual is not white noise
     warnings.simplefilter("ignore", lr.ConvergenceWarning)
     robust = lr.solve(lr.Completion.from_dense(readings, loss="robust"), rank=4)
 
 mask = np.zeros(truth.shape, bool)
-mask[seen] = robust.outliers.mask  # row by row, as the table was given
+mask[seen] = robust.outliers.mask  # in row-major order
 for name, result in (("least squares", squares), ("robust", robust)):
     gaps = (result.X.to_dense() - truth)[~seen]
-    print(f"{name}: readings that never arrived are filled in with an error of {np.sqrt(np.mean(gaps**2)):.2f} degrees")
-far = abs(readings - truth) > 2  # a stuck reading may be right by chance
+    print(f"{name}: RMSE of missing readings {np.sqrt(np.mean(gaps**2)):.2f} degrees")
+far = abs(readings - truth) > 2  # a stuck reading may be close to the truth
 found, right = mask[wrong & seen & far].mean(), mask[seen & ~wrong].mean()
-print(f"found: {found:.0%} of the wrong readings, and {right:.2%} of the right ones")
+print(f"identified: {found:.0%} of the wrong readings, and {right:.2%} of the correct ones")
 print(f"noise: {robust.noise:.2f} degrees (0.30 was added)")
 
 # %%
-# Where they are, and one station that was stuck.
+# Positions of the outliers, and one stuck station.
 
 station = int(np.argmax((wrong & ~spikes).sum(1)))
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.4), layout="constrained")
 places = np.where(seen, np.where(mask, 2, 1), 0)
 left.imshow(places, aspect="auto", cmap="Greys", interpolation="nearest")
-left.set(title="readings: missing (white), held for outliers (black)", xlabel="hour", ylabel="station")
+left.set(title="readings: missing (white), outliers (black)", xlabel="hour", ylabel="station")
 right.plot(time, readings[station], ".", ms=4, color="0.6", label="readings")
-right.plot(time[mask[station]], readings[station, mask[station]], "x", color="tab:red", label="held for outliers")
+right.plot(time[mask[station]], readings[station, mask[station]], "x", color="tab:red", label="outliers")
 right.plot(time, squares.X.to_dense()[station], color="tab:orange", lw=1, label="least squares")
 right.plot(time, robust.X.to_dense()[station], color="tab:blue", lw=1.5, label="robust")
 right.set(title=f"station {station}", xlabel="hour", ylabel="degrees", ylim=(-5, 40))

@@ -1,12 +1,11 @@
 """
-A tensor through its unfoldings: the sea behind clouds
-======================================================
+Tensor completion by unfolding
+==============================
 
-Temperatures of the sea by latitude, longitude and day are a tensor: an array with three sides. lorank has models for matrices,
-and none for tensors yet. An array can be unfolded into a matrix, though, in three ways: one side makes the rows, the other two
-together the columns. Each unfolding is of low rank and can be completed. This page shows how far that goes, which unfolding
-to take, what the median of all three is worth, and how to put their row spaces together: the last is the beginning of a
-tensor model, in ten lines of NumPy.
+Sea temperatures by latitude, longitude and day form a tensor of order three. lorank has models for matrices only, but a tensor
+can be unfolded into a matrix in three ways: one mode gives the rows, the other two the columns. Each unfolding is of low rank
+and can be completed. This example compares the three unfoldings, their mean and median, and a combination of their row spaces,
+a first step towards a tensor model in ten lines of NumPy.
 """
 
 import warnings
@@ -17,9 +16,8 @@ import numpy as np
 import lorank as lr
 
 # %%
-# The sea: four patterns along each side, and 64 numbers that say how they go together. That is a tensor of multilinear rank
-# (4, 4, 4), with 476 degrees of freedom in its 54 000 entries. Clouds cover half of each day; of what they leave, the satellite
-# sees a part.
+# A tensor of multilinear rank (4, 4, 4): four patterns along each mode and a core of 64 numbers. It has 476 degrees of
+# freedom and 54 000 entries. Clouds cover half of each day; a part of the remaining entries is observed.
 
 rng = np.random.default_rng(3)
 shape, rank = (30, 45, 40), 4
@@ -30,7 +28,7 @@ truth /= truth.std()
 measured = truth + 0.02 * rng.standard_normal(shape)
 
 sky = np.fft.rfftn(rng.standard_normal(shape))
-sky[10:-9], sky[:, 10:-9], sky[:, :, 10:] = 0, 0, 0  # clouds are smooth, and drift from day to day
+sky[10:-9], sky[:, 10:-9], sky[:, :, 10:] = 0, 0, 0  # clouds are smooth and drift from day to day
 sky = np.fft.irfftn(sky, shape, axes=(0, 1, 2))
 clear = sky > np.median(sky)
 
@@ -44,17 +42,17 @@ def fold(matrix, side):
 
 
 # %%
-# **Which unfolding?** All have the same entries and the same rank, few rows and many columns. The longer the side that makes
-# the rows, the fewer are the columns, and the more observations has each of them. Where these are about as many as the rank, or
-# fewer, shrinking decides: so ``MatrixCompletion``, and not ``solve``. (The rank is known here.)
+# **Unfoldings.** All have the same entries and the same rank, few rows and many columns. The more rows, the fewer columns,
+# and the more observations per column. With about as many observations per column as the rank, or fewer, regularization is
+# essential: hence ``MatrixCompletion`` and not ``solve``. (The rank is known in this example.)
 #
-# **The row spaces**, four vectors for each side, are well determined long before the columns are. The entries that were seen
-# then determine the few numbers that say how these go together, by least squares.
+# **Row spaces.** The four vectors of each mode are well determined even where the columns are not. The observed entries then
+# determine the core by least squares.
 
 
 def complete(seen):
     guesses, spaces = [], []
-    warnings.simplefilter("ignore")  # they say, rightly, that many columns were hardly seen, or never
+    warnings.simplefilter("ignore")  # of columns with few observations or none
     for side in range(3):
         matrix = unfold(np.where(seen, measured, np.nan), side)
         known = ~np.isnan(matrix)
@@ -69,23 +67,22 @@ def complete(seen):
     return [*guesses, np.mean(guesses, 0), np.median(guesses, 0), together]
 
 
-names = ["by latitude", "by longitude", "by day", "mean of the three", "median of the three", "row spaces together"]
+names = ["by latitude", "by longitude", "by day", "mean", "median", "combined row spaces"]
 shares, errors = [0.03, 0.05, 0.1, 0.2, 0.4], []
 for share in shares:
     seen = clear & (rng.random(shape) < 2 * share)
     results = complete(seen)
     errors.append([np.linalg.norm((one - truth)[~seen]) / np.linalg.norm(truth[~seen]) for one in results])
-    print(f"{share:4.0%} seen:", ", ".join(f"{name} {error:.3f}" for name, error in zip(names, errors[-1], strict=True)))
+    print(f"{share:4.0%} observed:", ", ".join(f"{name} {error:.3f}" for name, error in zip(names, errors[-1], strict=True)))
     if share == 0.1:
         shown = seen, results
 
 # %%
-# Each unfolding forgets that its columns are themselves a table, and pays for it with ten to fifteen times as many degrees of
-# freedom as the tensor has. From a tenth of the entries on, the median is nearer to the sea than any one of them, as their
-# largest errors are in different places; and the row spaces together, which use what all three know, are three to twenty times
-# nearer than that. At a twentieth they are wrong themselves, though there are still five entries for each degree of freedom:
-# only a solver that improves row spaces and numbers together could help. :doc:`/project/contributing` says what a manifold of
-# tensors has to bring for that.
+# Each unfolding ignores the structure of its columns and has ten to fifteen times as many degrees of freedom as the tensor.
+# From 10 % of the entries on, the median is more accurate than any single unfolding, since their largest errors are in
+# different places; the combined row spaces are three to twenty times more accurate than the median. At 5 % the row spaces
+# are wrong, with five entries per degree of freedom; a solver that updates row spaces and core together would be needed.
+# :doc:`/project/contributing` describes what a manifold of tensors has to implement.
 
 degrees = rank**3 + sum(rank * (n - rank) for n in shape)
 unfolded = [rank * (n + truth.size // n - rank) for n in shape]
@@ -95,7 +92,7 @@ seen, results = shown
 day = int(np.argmax(np.abs(truth[:, :, 1:]).mean((0, 1)))) + 1
 figure, axes = plt.subplot_mosaic("abe;cde", figsize=(11, 4.6), layout="constrained", width_ratios=[1, 1, 1.25])
 pictures = {
-    f"day {day}: what was seen (10 % of all)": np.where(seen, measured, np.nan),
+    f"day {day}: observed (10 %)": np.where(seen, measured, np.nan),
     names[1]: results[1],
     names[4]: results[4],
     names[5]: results[5],
@@ -107,6 +104,6 @@ for name, line in zip(names, np.array(errors).T, strict=True):
     axes["e"].loglog(shares, line, "o-", ms=3, label=name, color="0.7" if name.startswith("by") else None)
 axes["e"].minorticks_off()
 axes["e"].set_xticks(shares, [f"{share:.0%}" for share in shares])
-axes["e"].set(title="relative error of what was not seen", xlabel="share seen")
+axes["e"].set(title="relative error of unobserved entries", xlabel="observed share")
 axes["e"].legend(fontsize=8)
 plt.show()

@@ -1,10 +1,10 @@
 r"""
-Tomography of a quantum state
-=============================
+Quantum state tomography
+========================
 
-The state of a few qubits is a density matrix, and a state that is nearly pure is one of low rank. It is seen through
-expectations of Pauli matrices, :math:`y_k = \mathrm{tr}(P_k X)`, of which a part is enough. There is no model for this in
-lorank: a pair of functions, in twenty lines, makes one.
+The state of a few qubits is a density matrix, and a nearly pure state is one of low rank. It is measured by expectations of
+Pauli matrices, :math:`y_k = \mathrm{tr}(P_k X)`, a part of which suffices. lorank has no such model; a forward and an adjoint
+function of twenty lines define one.
 """
 
 import matplotlib.pyplot as plt
@@ -13,8 +13,8 @@ import numpy as np
 import lorank as lr
 
 # %%
-# A Pauli matrix has one entry in each row: row i meets column i XOR flips, with a sign from the bits of i and a power of -i.
-# So an expectation costs as much as a vector, and no matrix is formed.
+# A Pauli matrix has one entry per row: row i has it in column i XOR flips, with a sign from the bits of i and a power of -i.
+# An expectation costs as much as a vector product, and no matrix is formed.
 
 qubits, rank = 5, 2
 n = 2**qubits
@@ -41,7 +41,7 @@ def adjoint(p):
 
 
 # %%
-# A state of rank 2, measured with the noise of finite counts. Functions that did not belong together would be refused.
+# A state of rank 2, measured with noise. ``check=True`` verifies that the two functions are adjoint.
 
 factor = rng.standard_normal((n, rank)) + 1j * rng.standard_normal((n, rank))
 state = factor @ factor.conj().T
@@ -53,7 +53,7 @@ problem = lr.Sensing.from_functions(forward, adjoint, y, (n, n), check=True)
 result = lr.solve(problem, rank=rank, stop=lr.stopping.RelativeChange(1e-6))
 found = result.X.to_dense()
 found = (found + found.conj().T) / 2
-linear = adjoint(y) / n  # without a model: what was not measured is taken to be zero
+linear = adjoint(y) / n  # linear estimate: missing expectations are set to zero
 
 
 def error(estimate):
@@ -61,11 +61,11 @@ def error(estimate):
 
 
 print(f"{len(chosen)} of {total} Pauli expectations, {qubits} qubits: {result.status} after {result.n_iter} iterations")
-print(f"relative error: rank {rank} {error(found):.3f}, without a model {error(linear):.3f}")
+print(f"relative error: rank {rank} {error(found):.3f}, linear estimate {error(linear):.3f}")
 
 # %%
 
-pictures = {"the state": state, f"rank {rank}": found, "without a model": linear}
+pictures = {"state": state, f"rank {rank}": found, "linear estimate": linear}
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
 top = np.abs(state).max()
 for axis, (title, picture) in zip(axes, pictures.items(), strict=True):

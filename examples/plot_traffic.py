@@ -1,10 +1,10 @@
 """
-Traffic with blackouts
-======================
+Missing values in traffic time series
+=====================================
 
-Counters on twenty roads, every half hour for three weeks. Single counters fail for hours; twice a whole district goes dark.
-With ``time=True`` rows are moments that follow each other: other roads, neighbours in time and the same hour on other days
-all have their say, each as much as it earned on gaps made for the purpose.
+Counters on twenty roads, every half hour for three weeks. Single counters fail for hours, and twice all counters fail at once.
+With ``time=True`` the rows of the table are a time series: the imputation combines other roads, neighbouring times and the
+same hour on other days, with weights learned on artificial gaps.
 """
 
 import matplotlib.pyplot as plt
@@ -13,7 +13,7 @@ import numpy as np
 import lorank as lr
 
 # %%
-# The roads: rush hours on weekdays, quiet weekends, weather for all, noise for each.
+# Synthetic counts: rush hours on weekdays, quiet weekends, common weather, and noise.
 
 rng = np.random.default_rng(2)
 roads, steps = 20, 21 * 48
@@ -29,7 +29,7 @@ truth += np.outer(weather, rng.uniform(-30, 60, roads)) + drift - drift.mean(0)
 counts = truth + 12 * rng.standard_normal(truth.shape)
 
 # %%
-# The gaps: single counters, and blackouts of all of them.
+# Missing values: gaps of single counters, and two gaps of all counters.
 
 gaps = np.zeros(counts.shape, bool)
 for road in rng.integers(0, roads, 60):
@@ -51,32 +51,32 @@ def linear(column):
 
 lines = np.column_stack([linear(table[:, road]) for road in range(roads)])
 dark = gaps.all(axis=1)
-for name, guess in (("lines between neighbours", lines), ("TableImputer", filled)):
+for name, guess in (("linear interpolation", lines), ("TableImputer", filled)):
     errors = np.abs(guess - counts)
     single, together = errors[gaps & ~dark[:, None]].mean(), errors[dark].mean()
-    print(f"{name}: error {single:.0f} vehicles in single gaps, {together:.0f} in the dark")
+    print(f"{name}: mean error {single:.0f} vehicles in single gaps, {together:.0f} in block gaps")
 inside = (low <= counts) & (counts <= high)
 single, together = inside[gaps & ~dark[:, None]].mean(), inside[dark].mean()
-print(f"intervals for 90 % hold {single:.0%} of what was missing in single gaps, {together:.0%} in the dark")
+print(f"90 % intervals cover {single:.0%} of the single gaps, {together:.0%} of the block gaps")
 
 # %%
-# Single gaps are filled from the other roads. In the dark there are none, but the same hour of other days and weeks is known,
-# and levels on both sides. How far to trust these is learned on blackouts that are made elsewhere. With ten other places of the
-# two blackouts, errors there are 16 to 25 vehicles (lines: 19 to 180; the mean of the days before and after: 18 to 72), and
-# intervals hold 87 to 96 %, 93 % on average.
+# Single gaps are imputed from the other roads. Block gaps are imputed from the same hour of other days and weeks and from
+# the levels on both sides, with weights learned on artificial block gaps. With ten other positions of the two block gaps,
+# errors are 16 to 25 vehicles (linear interpolation: 19 to 180; mean of the days before and after: 18 to 72), and intervals
+# cover 87 to 96 %, 93 % on average.
 
 road = int(np.argmax(gaps[360:440].sum(0)))
 window = slice(336, 480)
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.4), layout="constrained", width_ratios=[1, 1.6])
 left.imshow(table.T, aspect="auto", cmap="viridis", interpolation="nearest", extent=(0, 21, roads, 0))
-left.set(title="counts; gaps are white", xlabel="day", ylabel="road", xticks=range(0, 22, 7), yticks=(0, 5, 10, 15, 20))
+left.set(title="counts (missing: white)", xlabel="day", ylabel="road", xticks=range(0, 22, 7), yticks=(0, 5, 10, 15, 20))
 right.fill_between(
     time[window] / 48, low[window, road], high[window, road], color="tab:blue", alpha=0.25, label="interval, 90 %"
 )
-right.plot(time[window] / 48, counts[window, road], ".", ms=4, color="0.6", label="what was there")
-right.plot(time[window] / 48, np.where(gaps, lines, np.nan)[window, road], color="tab:orange", label="lines")
-right.plot(time[window] / 48, np.where(gaps, filled, np.nan)[window, road], color="tab:blue", label="filled")
-right.set(title=f"road {road}, three days with a blackout", xlabel="day", ylabel="vehicles in half an hour")
+right.plot(time[window] / 48, counts[window, road], ".", ms=4, color="0.6", label="true")
+right.plot(time[window] / 48, np.where(gaps, lines, np.nan)[window, road], color="tab:orange", label="linear interpolation")
+right.plot(time[window] / 48, np.where(gaps, filled, np.nan)[window, road], color="tab:blue", label="imputed")
+right.set(title=f"road {road}, three days with a block gap", xlabel="day", ylabel="vehicles per half hour")
 right.set_ylim(top=1.2 * high[window, road].max())
 right.legend(fontsize=8, ncols=4, loc="upper center")
 plt.show()

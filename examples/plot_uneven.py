@@ -1,10 +1,10 @@
 """
-Uneven sampling and the metric of counts
-========================================
+Uneven sampling and the counts metric
+=====================================
 
-A few rows and columns of real data have most of the observations. Descent then goes fast along what everybody saw and slowly
-along the rest. Weights by the numbers of observations make all directions about alike; ``auto`` uses them by itself.
-:doc:`/metrics` says why.
+In real data few rows and columns have most of the observations. Gradient descent then converges fast in directions with many
+observations and slowly in the others. Weights by the numbers of observations balance the directions; ``auto`` uses them by
+default. :doc:`/metrics` explains the metric.
 """
 
 import matplotlib.pyplot as plt
@@ -14,13 +14,13 @@ import lorank as lr
 from lorank.metrics import Canonical, Counts
 
 # %%
-# The same matrix seen evenly, mildly and steeply unevenly; conjugate gradients in the plain metric and in that of counts.
+# The same matrix with three sampling patterns; conjugate gradients in the canonical metric and in the counts metric.
 
 rng = np.random.default_rng(0)
 shape, rank, m = (1500, 800), 4, 80_000
 truth = lr.FixedRank.from_factors(*(rng.standard_normal((n, rank)) for n in shape))
 patterns = {"even": (0.0, 0.0), "mild": (0.5, 0.7), "steep": (0.6, 0.8)}
-solvers = {"plain": lr.solvers.RCG(metric=Canonical()), "counts": lr.solvers.RCG(metric=Counts()), "auto": lr.plans.Auto()}
+solvers = {"canonical": lr.solvers.RCG(metric=Canonical()), "counts": lr.solvers.RCG(metric=Counts()), "auto": lr.plans.Auto()}
 counts, curves = {}, {}
 for pattern, powers in patterns.items():
     rows, cols = lr.datasets.uneven_pattern(rng, shape, m, powers=powers, least=2 * rank)
@@ -30,7 +30,7 @@ for pattern, powers in patterns.items():
         stop = lr.stopping.RelativeResidual(1e-6)
         result = lr.solve(problem, rank, solver, start="staged", stop=stop, max_iter=150)
         curves[pattern, name] = result.history.residual
-        print(f"{pattern:>6}, {name:>6}: {result.n_iter:3d} iterations, {result.status}")
+        print(f"{pattern:>6}, {name:>9}: {result.n_iter:3d} iterations, {result.status}")
 
 # %%
 
@@ -38,7 +38,7 @@ figure, axes = plt.subplots(2, 2, figsize=(9, 6), layout="constrained")
 axes = axes.ravel()
 for pattern, numbers in counts.items():
     axes[0].loglog(np.arange(1, len(numbers) + 1), numbers, label=pattern)
-axes[0].set(title="how often rows are seen", xlabel="rows, the fullest first", ylabel="observations")
+axes[0].set(title="observations per row", xlabel="row, in decreasing order", ylabel="observations")
 axes[0].legend()
 for axis, pattern in zip(axes[1:], patterns, strict=True):
     for name in solvers:

@@ -1,12 +1,11 @@
 """
-Background and foreground of a video clip
-=========================================
+Background subtraction in a video
+=================================
 
-A camera that stands still sees the same background in each frame: with a frame in each column, the background is a matrix of
-low rank, and what moves in front of it is a sparse matrix of large errors. ``loss="robust"`` finds both: the background fits
-all pixels but those that something covers, and ``result.outliers`` says which these are.
+With a static camera and one frame per column, the background of a video is a matrix of low rank, and moving objects are sparse
+outliers. ``loss="robust"`` separates them: X is the background, and ``result.outliers`` marks the covered pixels.
 
-The clip is made here: a lit wall whose light changes from frame to frame, a ball that crosses it, and a person who walks by.
+The video is synthetic: a wall in changing light, a ball, and a person who walks by.
 """
 
 import matplotlib.pyplot as plt
@@ -15,7 +14,7 @@ import numpy as np
 import lorank as lr
 
 # %%
-# The clip: 80 frames of 48 x 64 pixels. Light from two lamps, each with its own flicker, makes a background of rank 2.
+# 80 frames of 48 x 64 pixels. Two lamps with different flicker give a background of rank 2.
 
 rng = np.random.default_rng(0)
 height, width, frames = 48, 64, 80
@@ -33,7 +32,7 @@ for k in range(frames):
 clip += 0.005 * rng.standard_normal(clip.shape)
 
 # %%
-# All pixels are observed, so the problem is made from the array as it is.
+# All pixels are observed.
 
 result = lr.solve(lr.Completion.from_dense(clip, loss="robust"), rank=2)
 found, still = result.outliers.mask.reshape(clip.shape), result.X.to_dense()
@@ -47,17 +46,17 @@ def background_error(estimate):
 
 print(f"error of the background: robust {background_error(still):.1e}, least squares (SVD) {background_error(squares):.1e}")
 share, others = found[moving].mean(), found[~moving].mean()
-print(f"covered pixels: {moving.mean():.1%} of all; found {share:.1%} of these, and {others:.2%} of the others")
+print(f"covered pixels: {moving.mean():.1%} of all; {share:.1%} identified, {others:.2%} false positives")
 
 # %%
-# One frame: as it was filmed, the background behind it by least squares, with ghosts, and robustly; and what moves.
+# One frame, its background by least squares (with ghosts) and by the robust loss, and the outliers.
 
 k = 36
 panels = {
     "frame": clip[:, k],
     "background, least squares": squares[:, k],
     "background, robust": still[:, k],
-    "held for outliers": found[:, k],
+    "outliers": found[:, k],
 }
 figure, axes = plt.subplots(1, 4, figsize=(11, 2.6), layout="constrained")
 for axis, (title, picture) in zip(axes, panels.items(), strict=True):

@@ -1,10 +1,10 @@
 r"""
-Why the metric works: the Hessian, dense, at a small size
-=========================================================
+Condition numbers of the Hessian in two metrics
+===============================================
 
-How fast descent is depends on the condition number of :math:`A^* A` on the tangent space at the solution: the misfit's
-Hessian there. A metric multiplies it by the inverse of its weights. At a small size all of it can be written down and its
-eigenvalues looked at, for even and uneven observations, in the plain metric and weighted by counts.
+The convergence rate of descent depends on the condition number of :math:`A^* A` on the tangent space at the solution, the
+Hessian of the objective. A metric multiplies the Hessian by the inverse of its weights. At a small size its eigenvalues can be
+computed densely; this example compares them for even and uneven sampling, in the canonical metric and with weights by counts.
 """
 
 import matplotlib.pyplot as plt
@@ -13,11 +13,11 @@ import numpy as np
 import lorank as lr
 
 # %%
-# A basis of the tangent space in coordinates that the weights make orthonormal, and the Hessian in it.
+# The Hessian in a basis of the tangent space that is orthonormal in the metric.
 
 
 def eigenvalues(truth, rows, cols, left, right):
-    """Of A* A in the metric <L Z R, Z> with diagonals left and right, on the tangent space at truth."""
+    """Eigenvalues of A* A on the tangent space at truth, in the metric <L Z R, Z> with diagonals left and right."""
     (n1, n2), r = truth.shape, truth.rank
     U, V = truth.U, truth.V
     spans = [np.kron(np.eye(n1)[i], V[:, k]) for i in range(n1) for k in range(r)]
@@ -30,7 +30,7 @@ def eigenvalues(truth, rows, cols, left, right):
 
 
 # %%
-# 60 x 50 of rank 2, a third of it observed, evenly and not.
+# A 60 x 50 matrix of rank 2, a third of it observed, with even and uneven sampling.
 
 rng = np.random.default_rng(0)
 shape, rank = (60, 50), 2
@@ -41,20 +41,20 @@ for pattern, powers in {"even": (0.0, 0.0), "uneven": (0.6, 0.8)}.items():
     plain = np.ones(shape[0]), np.ones(shape[1])
     counts = [np.bincount(index, minlength=n) for index, n in zip((rows, cols), shape, strict=True)]
     weights = [c + 0.5 * np.median(c) for c in counts]
-    for name, (left, right) in {"plain": plain, "counts": [w / w.mean() for w in weights]}.items():
+    for name, (left, right) in {"canonical": plain, "counts": [w / w.mean() for w in weights]}.items():
         spectra[pattern, name] = eigenvalues(truth, rows, cols, left, right)
         found = spectra[pattern, name]
-        print(f"{pattern:>7}, {name:>6}: condition number {found[-1] / found[0]:.0f}")
+        print(f"{pattern:>7}, {name:>9}: condition number {found[-1] / found[0]:.0f}")
 
 # %%
-# Descent needs about as many iterations as the condition number, conjugate gradients as its square root.
+# The iterations of descent are proportional to the condition number, those of conjugate gradients to its square root.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained", sharey=True)
 for axis, pattern in zip(axes, ("even", "uneven"), strict=True):
-    for name in ("plain", "counts"):
+    for name in ("canonical", "counts"):
         values = spectra[pattern, name]
         axis.semilogy(values / np.median(values), label=f"{name}: {values[-1] / values[0]:.0f}")
-    axis.set(title=f"{pattern} observations", xlabel="eigenvalues of A* A on the tangent space, from small to large")
+    axis.set(title=f"{pattern} observations", xlabel="index of the eigenvalue of A* A")
     axis.legend(title="metric, condition number")
-axes[0].set_ylabel("eigenvalue over the median")
+axes[0].set_ylabel("eigenvalue / median")
 plt.show()

@@ -1,10 +1,10 @@
 """
-Your own operator: pooled samples
-=================================
+Custom operators: pooled samples
+================================
 
-Sixty laboratories test eighty substances, but each test mixes eight random samples and gives one number, their weighted sum.
-If the table behind it is of low rank, far fewer tests than cells are enough. There is no such model in lorank. Two functions
-make one: the measurement of a matrix given by thin factors, and its adjoint, a sparse matrix.
+Sixty laboratories test eighty substances; each test mixes eight random samples and gives their weighted sum. If the table is
+of low rank, far fewer tests than cells suffice. lorank has no such model; two functions define one: the measurement of a
+matrix given by its factors, and the adjoint, a sparse matrix.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import lorank as lr
 
 # %%
-# The pools: eight cells each, with weights.
+# Pools of eight cells with weights.
 
 rng = np.random.default_rng(0)
 shape, rank, size = (60, 80), 2, 8
@@ -37,7 +37,7 @@ def measured(rows, cols, weights, y):
 
 
 # %%
-# From how many tests does the table come back?
+# Relative error against the number of tests.
 
 truth = lr.FixedRank.from_factors(rng.random((shape[0], rank)), rng.random((shape[1], rank)))
 table = truth.to_dense()
@@ -56,5 +56,5 @@ axis.semilogy(numbers, errors, "o-")
 axis.axvline(rank * (sum(shape) - rank), color="0.6", ls="--")
 axis.annotate("degrees of freedom ", (rank * (sum(shape) - rank), 1e-4), rotation=90, ha="right", va="center", color="0.4")
 axis.set_xlim(240, None)
-axis.set(xlabel=f"pooled tests (there are {cells} cells)", ylabel="relative error", title="60 x 80, rank 2")
+axis.set(xlabel=f"pooled tests ({cells} cells)", ylabel="relative error", title="60 x 80, rank 2")
 plt.show()
