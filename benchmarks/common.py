@@ -24,7 +24,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "docs" / "benchmarks"
 def versions() -> str:
     """One line: versions, instruction set and threads."""
     backend = get_backend()
-    kernels = "reference path"
+    kernels = "NumPy backend"
     if backend.name == "native":
         from lorank import _kernels
 

@@ -205,13 +205,13 @@ def passes(problem: Any, rank: int, name: str) -> list[dict[str, Any]]:
         ("gradient, by columns", v, m * (4 + size) + n2 * (2 * tall + 8), lambda: observed.gradient_cols(u, s, v)),
         ("sparse x thin", v, m * (4 + size) + n1 * tall, lambda: observed.times(ones, v)),
         ("residual", v, m * (4 + 2 * size) + n1 * tall, lambda: observed.residual(u, v)),
-        ("line search", right, m * 4 + n1 * 2 * tall, lambda: kernels.line_sums(observed._by_rows, left, right, None)),
+        ("line search", right, m * 4 + n1 * 2 * tall, lambda: kernels.line_sums(observed.by_rows, left, right, None)),
     ]
     found = []
     for title, table, streamed, run in runs:
         width = table.shape[1]
         gathered = m * width * size
-        bare = milliseconds(functools.partial(gather_rows, observed._by_rows, table))
+        bare = milliseconds(functools.partial(gather_rows, observed.by_rows, table))
         speed = (gathered + 4 * m) / bare * 1e-9
         bound = streamed / copy * 1e-9 + gathered / speed * 1e-9
         took = milliseconds(run)
@@ -294,7 +294,7 @@ def alternatives(problem: Any, truth: lr.FixedRank, rank: int, ours: float) -> d
 def against_cpu() -> dict[str, Any]:
     """The same problem, seed and solver on both: how far the iterates are apart in the first ten steps."""
     # Up to this size both draw the same random start; larger ones are drawn where they are needed.
-    problem, truth = lr.datasets.random_completion(8_000, 8_000, 10, oversampling=5, seed=0, backend="reference")
+    problem, truth = lr.datasets.random_completion(8_000, 8_000, 10, oversampling=5, seed=0, backend="numpy")
     problem.precision = "double"  # else the start is computed in float32, and its rounding shows
     there = problem.to(GPU)
     points: dict[str, list[lr.FixedRank]] = {"cpu": [], "gpu": []}
@@ -317,7 +317,7 @@ def diffraction(side: int) -> dict[str, Any]:
     for name, dtype in (("complex128", np.complex128), ("complex64", np.complex64)):
         rng = np.random.default_rng(0)
         image = rng.standard_normal((side, side)) + 1j * rng.standard_normal((side, side))
-        problem, x = lr.datasets.random_diffraction(image.astype(dtype), masks=12, seed=0, backend="reference")
+        problem, x = lr.datasets.random_diffraction(image.astype(dtype), masks=12, seed=0, backend="numpy")
         there, truth = problem.to(GPU), torch.as_tensor(x, device=GPU).ravel()
         del problem
         point = lr.FixedRank.semidefinite(truth[:, None])

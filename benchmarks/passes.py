@@ -52,12 +52,12 @@ def yardstick(folder: str) -> Path | None:
 
 def measure(problem: lr.Completion, truth: lr.FixedRank, mixed: bool, rounds: int) -> str:
     """A line on the three passes."""
-    observed, pattern, m = problem.observations, problem.observations._pattern, problem.m
+    observed, pattern, m = problem.observations, problem.observations.pattern, problem.m
     u, v, s = np.ascontiguousarray(truth.U), np.ascontiguousarray(truth.V), 1.01 * truth.s
     sums, squares, none = np.empty_like(u), np.empty(len(u)), observed.values[:0]
     passes = {
         "rows": lambda: pattern.gradient(False, u, s, v, observed.values, sums, squares, mixed),
-        "columns": lambda: pattern.gradient(True, v, s, u, observed._column_values, sums, squares, mixed),
+        "columns": lambda: pattern.gradient(True, v, s, u, observed.column_values, sums, squares, mixed),
         "line search": lambda: pattern.sample(u, v, u, v, none, none.copy(), mixed),
     }
     found = {key: median_ns(function, m, rounds) for key, function in passes.items()}

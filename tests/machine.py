@@ -43,13 +43,13 @@ def has(name: str) -> bool:
 
 
 # On the CPU; conftest.py adds "torch:cuda" where there is a GPU.
-BACKENDS = [name for name in ("native", "reference", "torch") if name == "reference" or has(name)]
+BACKENDS = [name for name in ("native", "numpy", "torch") if name == "numpy" or has(name)]
 NUMPY_BACKENDS = [name for name in BACKENDS if name != "torch"]
 
 
 def describe() -> str:
     """One line: the backends, the instruction set of the kernels, the BLAS, the numbers of threads, what is missing."""
-    there = ["reference"]
+    there = ["numpy"]
     if has("native"):
         import lorank.backends.native  # noqa: F401  (where LORANK_INSTRUCTION_SET is read)
 

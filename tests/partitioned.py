@@ -15,7 +15,7 @@ import scipy.sparse
 from lorank.backends import HostEntries, get_backend, register_backend
 from lorank.backends.hold_out import held_out
 from lorank.backends.normal_equations import normal_steps
-from lorank.backends.numpy_backend import Reference
+from lorank.backends.numpy_backend import NumpyBackend
 
 
 class PartitionedVector:
@@ -71,7 +71,7 @@ for _name in ("add", "sub", "mul", "truediv", "pow", "neg", "abs", "gt", "lt", "
 PartitionedVector.__radd__, PartitionedVector.__rmul__ = PartitionedVector.__add__, PartitionedVector.__mul__
 
 
-class Partitioned(Reference):
+class Partitioned(NumpyBackend):
     """Row blocks of another backend."""
 
     def __init__(self, holder, count):
@@ -111,8 +111,8 @@ class Partitioned(Reference):
     def all_finite(self, a):
         return all(map(self.all_finite, a.parts)) if isinstance(a, PartitionedVector) else super().all_finite(a)
 
-    def largest(self, a):
-        return max(map(self.largest, a.parts)) if isinstance(a, PartitionedVector) else super().largest(a)
+    def max_abs(self, a):
+        return max(map(self.max_abs, a.parts)) if isinstance(a, PartitionedVector) else super().max_abs(a)
 
 
 class PartitionedObservations:
@@ -171,11 +171,11 @@ class PartitionedObservations:
         if not any(taken.any() for taken in flags):
             return None
         pairs = list(zip(self.parts, flags, strict=True))
-        return self._with(b._part(~taken) for b, taken in pairs), self._with(b._part(taken) for b, taken in pairs)
+        return self._with(b.part(~taken) for b, taken in pairs), self._with(b.part(taken) for b, taken in pairs)
 
     @property
-    def rough(self):
-        return self._with(b.rough for b in self.parts)
+    def mixed_precision(self):
+        return self._with(b.mixed_precision for b in self.parts)
 
     def gradient_rows(self, u, s, v):
         found = [b.gradient_rows(np.ascontiguousarray(u[rows]), s, v) for b, rows in self._each()]

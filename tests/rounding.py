@@ -23,10 +23,10 @@ PASSES = (
     *("times", "adjoint_times", "normal_equations"),
 )
 SUMS = {
-    "backends.dense": TALL,
-    "backends.reference": PASSES,
+    "backends.numpy_backend": TALL,
+    "backends.numpy_observations": PASSES,
     "backends.native": TALL + PASSES,
-    "operators.linear_maps": ("apply", "adjoint"),
+    "phase.linear_maps": ("apply", "adjoint"),
 }
 
 

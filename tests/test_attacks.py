@@ -32,7 +32,7 @@ RNG = np.random.default_rng(0)
 ROWS, COLS = (a.ravel() for a in np.indices((6, 5)))
 TRUTH = lr.FixedRank.from_factors(RNG.random((6, 2)) + 0.5, RNG.random((5, 2)) + 0.5)
 VALUES = TRUTH.entries(ROWS, COLS)
-PROBLEM = lr.Completion(ROWS, COLS, VALUES, (6, 5), backend="reference")
+PROBLEM = lr.Completion(ROWS, COLS, VALUES, (6, 5), backend="numpy")
 A, SIGNAL = RNG.standard_normal((40, 6)), RNG.standard_normal(6)
 SENSING = RNG.standard_normal((40, 6, 5))
 TABLE = np.where(RNG.random((12, 5)) < 0.2, np.nan, RNG.standard_normal((12, 5)))
@@ -105,14 +105,14 @@ def estimator(kind: str, X: Any, y: Any = None, sample_weight: Any = None, **opt
 PAIRS = np.column_stack([ROWS, COLS])
 COMPLETION = {"rows": ROWS, "cols": COLS, "values": VALUES, "shape": (6, 5), "duplicates": "error", "precision": "auto"}
 CALLS: dict[str, Call] = {
-    "Completion": Call(lr.Completion, {**COMPLETION, "weights": np.ones(30), "backend": "reference"}, {}),
+    "Completion": Call(lr.Completion, {**COMPLETION, "weights": np.ones(30), "backend": "numpy"}, {}),
     "from_sparse": Call(lr.Completion.from_sparse, {"S": scipy.sparse.coo_array(TABLE[:3] ** 0)}, {"S": "sparse|observ"}),
     "from_dense": Call(lr.Completion.from_dense, {"a": np.ones((6, 5))}, {"a": "array|matrix|observations|values"}),
     "Sensing": Call(
-        lr.Sensing, {"A": SENSING, "y": np.ones(40), "shape": (6, 5), "operator_scale": 1.0, "backend": "reference"}, {}
+        lr.Sensing, {"A": SENSING, "y": np.ones(40), "shape": (6, 5), "operator_scale": 1.0, "backend": "numpy"}, {}
     ),
     "PhaseRetrieval": Call(
-        lr.PhaseRetrieval, {"A": A, "y": (A @ SIGNAL) ** 2, "row_norms": "auto", "seed": 0, "backend": "reference"}, {}
+        lr.PhaseRetrieval, {"A": A, "y": (A @ SIGNAL) ** 2, "row_norms": "auto", "seed": 0, "backend": "numpy"}, {}
     ),
     "from_factors": Call(lr.FixedRank.from_factors, {"left": np.ones((6, 2)), "right": np.ones((5, 2)), "rank": 1}, {}),
     "FixedRank.from_dense": Call(lr.FixedRank.from_dense, {"a": np.ones((6, 5)), "rank": 1}, {"a": "matrix"}),

@@ -113,7 +113,7 @@ def test_examples_run(name):
     module = importlib.import_module(name)
     with warnings.catch_warnings(), np.printoptions(legacy=False):
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", "lorank runs on its NumPy/SciPy reference path")
+        warnings.filterwarnings("ignore", "lorank runs on its NumPy backend")
         failed, tried = doctest.testmod(module)
     assert tried > 0
     assert failed == 0

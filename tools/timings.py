@@ -87,7 +87,7 @@ def seconds(work: Callable[[], object], repeats: int) -> float:
 def measure() -> dict:
     from lorank.backends import get_backend
 
-    backend = get_backend("native" if _native() else "reference").name
+    backend = get_backend("native" if _native() else "numpy").name
     line = {
         "commit": _git("rev-parse", "--short", "HEAD"),
         "changed": bool(_git("status", "--porcelain", "--untracked-files=no")),

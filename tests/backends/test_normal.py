@@ -142,7 +142,7 @@ def test_threads_and_instruction_sets_agree():
 @pytest.mark.needs("native")
 def test_the_kernel_refuses_arrays_that_do_not_fit():
     rows, cols, values = np.array([0, 0, 1]), np.array([0, 1, 1]), np.ones(3)
-    pattern = lr.Completion(rows, cols, values, (2, 2), backend="native").observations._pattern
+    pattern = lr.Completion(rows, cols, values, (2, 2), backend="native").observations.pattern
     none = np.empty(0)
     good = [np.ones((2, 2)), np.empty((0, 3)), values, none, np.eye(2), np.zeros(2), none, -1, 1.0]
     good += [np.empty((2, 2)), np.empty((0, 3)), np.empty(2)]

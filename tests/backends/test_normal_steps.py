@@ -71,7 +71,7 @@ def test_few_steps_are_those_of_conjugate_gradients(backend, columns, dtype):
 
 
 def test_partitions_make_the_same_steps():
-    one, three = get_backend("reference"), get_backend("partitioned:3:reference")
+    one, three = get_backend("numpy"), get_backend("partitioned:3:numpy")
     for columns in (False, True):
         x = []
         for backend in (one, three):

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from helpers import assert_close
 from lorank.backends import get_backend
-from lorank.backends.numpy_backend import Reference
+from lorank.backends.numpy_backend import NumpyBackend
 from machine import _kernels
 
 
@@ -62,10 +62,10 @@ def test_variances_against_matrices(k, backend):
 
 def test_variances_in_pieces(monkeypatch):
     x, y, (S, T), packed, i, j = case(3, m=50)
-    monkeypatch.setattr("lorank.backends.numpy_arrays.GATHERED", 30)
-    found = Reference().variances(x, packed[0], y, packed[1], i, j)
+    monkeypatch.setattr("lorank.backends.base.GATHERED", 30)
+    found = NumpyBackend().variances(x, packed[0], y, packed[1], i, j)
     assert_close(found, variances(x, y, S, T, i, j), np.float64, 1000, scale=9)
-    assert len(Reference().variances(x, packed[0], y, packed[1], i[:0], j[:0])) == 0
+    assert len(NumpyBackend().variances(x, packed[0], y, packed[1], i[:0], j[:0])) == 0
 
 
 @native_only

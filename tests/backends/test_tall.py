@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 from helpers import assert_close
 from lorank import _kernels
 from lorank.backends import get_backend, native
-from lorank.backends.numpy_backend import Reference
+from lorank.backends.numpy_backend import NumpyBackend
 
 SHAPES = [(1, 1, 1), (1023, 3, 5), (1024, 10, 10), (1025, 7, 1), (5000, 10, 20), (3001, 33, 4)]
 
@@ -29,7 +29,7 @@ def arrays(shape, dtype, seed=0):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_against_numpy(shape, dtype):
-    backend, plain = get_backend("native"), Reference()
+    backend, plain = get_backend("native"), NumpyBackend()
     u, y, a, b = arrays(shape, dtype)
     before = [x.copy() for x in (u, y, a, b)]
     for name, given in (("gram", (u, y)), ("product", (u, a)), ("minus", (y, u, a)), ("plus", (u, a, y, b))):
@@ -47,7 +47,7 @@ def test_columns_of_a_wider_array(dtype, monkeypatch):
     backend, (wide, other, a, b) = get_backend("native"), arrays((3000, 9, 7), dtype)
     u, v = wide[:, 2:6], other[:, :3]
     for name in ("gram", "product", "plus"):  # by the kernels, that is
-        monkeypatch.setattr(Reference, name, None)
+        monkeypatch.setattr(NumpyBackend, name, None)
     assert_close(backend.gram(u, v), u.astype(float).T @ v, dtype, 20, scale=500)
     assert_close(backend.product(u, a[:4]), u.astype(float) @ a[:4], dtype, 20, scale=10)
     assert_close(backend.minus(other, u, a[:4]), other - u.astype(float) @ a[:4], dtype, 20, scale=10)

@@ -58,7 +58,7 @@ def test_demo_json(tmp_path):
     report = json.loads(result.stdout)
     assert (report["lorank"], report["n"], report["rank"], report["seed"]) == (lorank.__version__, 200, 3, 3)
     assert report["observations"] == 5 * (200 + 200 - 3) * 3
-    assert report["backend"] in ("native", "reference")
+    assert report["backend"] in ("native", "numpy")
     assert report["interrupted"] is False
     assert [run["solver"] for run in report["runs"]] == list(SOLVERS)
     prgd = report["runs"][0]

@@ -160,13 +160,13 @@ def test_functions_of_a_spread_array_are_those_of_its_twin(spread, side):
 def test_the_backend_finds_the_same_in_a_spread_array(spread, side):
     backend, (a, twin) = spread[0].backend, spread[1][side]
     flags, known = ((x if twin.ndim == 1 else x[:, 0]) > 1 for x in (a, twin))
-    assert backend.first(flags) == np.flatnonzero(known)[0]
-    np.testing.assert_array_equal(backend.places(flags), np.flatnonzero(known))
+    assert backend.first_true(flags) == np.flatnonzero(known)[0]
+    np.testing.assert_array_equal(backend.flatnonzero(flags), np.flatnonzero(known))
     assert backend.squared_norm(a) == pytest.approx((twin**2).sum(), rel=1e-13)
-    assert backend.largest(a) == abs(twin).max()
+    assert backend.max_abs(a) == abs(twin).max()
     torn = a.copy()
     torn[len(twin) - 1] = np.nan  # in the last block alone
-    assert np.isnan(backend.largest(torn))
+    assert np.isnan(backend.max_abs(torn))
     assert np.isnan(torn.max())
     if twin.ndim == 2:
         np.testing.assert_allclose(backend.row_squares(a), (twin**2).sum(1), rtol=1e-13)
@@ -269,8 +269,8 @@ def test_arrays_of_the_driver_are_computed_with_there():
     )
     q, r = backend.qr(a)
     pairs = [
-        (backend.largest(a), abs(a).max()),
-        (backend.places(a[:, 0] > 0), np.flatnonzero(a[:, 0] > 0)),
+        (backend.max_abs(a), abs(a).max()),
+        (backend.flatnonzero(a[:, 0] > 0), np.flatnonzero(a[:, 0] > 0)),
         (backend.percentiles(a[:, 0], [10, 50]), np.percentile(a[:, 0], [10, 50])),
         (backend.minus(a, b, k), a - b @ k),
         (backend.plus(a, k, b, 2 * k), a @ k + 2 * b @ k),

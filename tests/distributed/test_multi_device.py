@@ -12,11 +12,11 @@ from helpers import backend_pair as pair
 @pytest.mark.parametrize("weights", [False, True])
 def test_two_threads_give_the_bits_of_one(weights):
     found = []
-    for name in ("partitions:5:reference", "partitions:5:reference+reference", "partitions:5:reference+reference+reference"):
+    for name in ("partitions:5:numpy", "partitions:5:numpy+numpy", "partitions:5:numpy+numpy+numpy"):
         _, two, _ = pair(name, weights=weights)
         result = lr.solve(two, 3, "rcg", stop=lr.stopping.Iterations(4), max_iter=4).numpy()
         found.append((result.X.U, result.X.V))
-        assert two.observations.graph.engine.workers == name.count("reference")
+        assert two.observations.graph.engine.workers == name.count("numpy")
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
@@ -57,7 +57,7 @@ def test_nothing_is_put_off_from_program_to_program():
 
 
 def test_what_fails_in_one_place_ends_all():
-    _, two, _ = pair("partitions:4:reference+reference")
+    _, two, _ = pair("partitions:4:numpy+numpy")
     two.observations.graph.engine.shards[1].store.blocks[3] = None  # whose passes raise
     with pytest.raises(AttributeError):
         lr.solve(two, 3)

@@ -55,7 +55,7 @@ def test_a_rank_is_found(tmp_path):
 
 def test_without_the_extension(tmp_path):
     one, _, truth = pair(tmp_path)
-    observations, backend = map_folder(open_folder(tmp_path / "p"), lr.backends.get_backend("reference"))
+    observations, backend = map_folder(open_folder(tmp_path / "p"), lr.backends.get_backend("numpy"))
     twin = one.with_observations(one.observations)
     twin._observe(observations, backend)
     result = lr.solve(twin, 3).numpy()

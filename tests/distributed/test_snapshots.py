@@ -28,7 +28,7 @@ class Forgetful(LocalEngine):
         super().__init__(self.new_shard())
 
     def new_shard(self):
-        backend = get_backend("reference")
+        backend = get_backend("numpy")
         layout = self.folder.layout
         return Shard(backend, layout, list(range(layout.count)), MappedBlocks(self.folder, backend))
 
@@ -64,7 +64,7 @@ def folder(tmp_path_factory):
 def problem_of(folder, engine):
     problem = lr.distributed.from_partitions(folder.path)
     observations = distributed_observations(engine, [p.m for p in folder.parts], folder.dtype, folder.weighted)
-    problem._observe(observations, Partitioned(get_backend("reference"), len(folder.parts)))
+    problem._observe(observations, Partitioned(get_backend("numpy"), len(folder.parts)))
     return problem
 
 

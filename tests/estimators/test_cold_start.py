@@ -103,7 +103,7 @@ def test_a_shifted_prior_is_solved_by_the_covariances():
     P = np.where(np.outer(free, free), A @ A.T + np.eye(k), 0.0)
     h, means = np.where(free, rng.standard_normal(k), 0.0), rng.standard_normal((3, k)) * free
     moments = 0.1 * np.tile(np.eye(k)[np.triu_indices(k)], (4, 1))
-    observed = get_backend("reference").make_observations(indptr, indices, values, 4)
+    observed = get_backend("numpy").make_observations(indptr, indices, values, 4)
     options = {"moments": moments, "fixed": 3, "noise": 2.0, "covariance": True}
     x, cov, squares = observed.normal_equations(False, other, P, h, **options)
     found, left = shifted(x, cov, squares, (P, h), means, 2.0)

@@ -98,7 +98,7 @@ def test_the_transposed_update_is_the_same():
     values = rng.standard_normal(len(pairs))
     model = lr.MatrixCompletion(rank=2, regularization="learned").fit(pairs, values)
     entries = model.state_.training.entries
-    update, other = Update(), get_backend("reference")
+    update, other = Update(), get_backend("numpy")
     some, fitted = np.array([1, 4]), model.model_.grown(np.arange(20), np.arange(12), (20, 12))
     update._solve(fitted, TrainingData(entries), some, True)
     old = model.model_

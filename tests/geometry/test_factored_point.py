@@ -20,7 +20,7 @@ from lorank.loop.runner import run
 def pair():
     rng = np.random.default_rng(0)
     left, right = rng.standard_normal((7, 3)), rng.standard_normal((5, 3))
-    return left, right, FactoredPoint(left, right, get_backend("reference"))
+    return left, right, FactoredPoint(left, right, get_backend("numpy"))
 
 
 def test_it_is_the_same_point(monkeypatch):
@@ -39,7 +39,7 @@ def test_it_is_the_same_point(monkeypatch):
 
 def test_the_rank_is_that_of_the_point_where_factors_are_wider_than_it():
     rng = np.random.default_rng(1)
-    X = FactoredPoint(rng.standard_normal((2, 3)), rng.standard_normal((5, 3)), get_backend("reference"))
+    X = FactoredPoint(rng.standard_normal((2, 3)), rng.standard_normal((5, 3)), get_backend("numpy"))
     before = X.rank
     assert before == len(X.s) == X.rank == 2
 

@@ -149,7 +149,7 @@ def test_entries_keep_the_shape_of_the_indices():
 
 
 def test_entries_in_more_than_one_block(monkeypatch):
-    monkeypatch.setattr("lorank.backends.numpy_arrays.BLOCK", 7)
+    monkeypatch.setattr("lorank.backends.numpy_backend.BLOCK", 7)
     X = random_point(np.random.default_rng(6), (6, 5), 2, np.float64)
     rows, cols = np.divmod(np.arange(30), 5)
     np.testing.assert_allclose(X.entries(rows, cols), X.to_dense().ravel(), atol=1e-14)

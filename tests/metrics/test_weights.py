@@ -149,7 +149,7 @@ def test_full_shampoo_refuses_large_matrices(backend):
 # -- epsilon -----------------------------------------------------------------------------------------------------------
 def fake_gradient(row_squares, col_squares):
     squares = np.array(row_squares, float), np.array(col_squares, float)
-    where = SimpleNamespace(backend=get_backend("reference"))
+    where = SimpleNamespace(backend=get_backend("numpy"))
     return SimpleNamespace(X=where, squared_norms=squares)
 
 

@@ -89,7 +89,7 @@ def test_every_solver_ends_at_the_same_place(name):
 
 @pytest.mark.parametrize("name", ["huber", "logistic", "ordinal", "poisson"])
 def test_every_backend_takes_the_same_steps(name):
-    names = ["reference", "partitioned:3", *(["torch"] if _has_torch() else [])]
+    names = ["numpy", "partitioned:3", *(["torch"] if _has_torch() else [])]
     for solver in ("rcg", "gauss-newton", "auto"):
         stop = lr.stopping.Iterations(4)
         one, *others = (

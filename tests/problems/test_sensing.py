@@ -378,7 +378,7 @@ def test_too_few_measurements_warn():
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
 def test_the_repr_says_what_it_is(dtype):
-    assert repr(make("3-D", dtype, "reference")[0]) == f"Sensing(5 x 4, 30 measurements, {dtype}, reference)"
+    assert repr(make("3-D", dtype, "numpy")[0]) == f"Sensing(5 x 4, 30 measurements, {dtype}, numpy)"
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -43,7 +43,7 @@ def error(X, truth):
 
 
 def backends():
-    names = ["native", "reference", "partitioned:3", "torch"]
+    names = ["native", "numpy", "partitioned:3", "torch"]
     return [pytest.param(n, marks=[pytest.mark.needs(n)] if n in ("native", "torch") else []) for n in names]
 
 

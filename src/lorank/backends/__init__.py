@@ -1,9 +1,10 @@
-"""Where the arrays live and who passes over the observations.
+"""Array backends and sparse-observation kernels: NumPy, C++ and PyTorch.
 
-A backend supplies the short list of operations that the rest of the package is written in (:mod:`lorank.backends.base`). A new
-one is one new file and a call of :func:`register_backend`.
+A backend implements :class:`Backend` (:mod:`lorank.backends.protocol`). A new one is one file, usually a subclass of
+:class:`BackendBase`, and a call of :func:`register_backend`.
 """
 
+from .base import BackendBase
 from .entrywise import entrywise, reduced, total
 from .protocol import Array, Arrays, Backend, HostEntries, Observations, Vector
 from .registry import as_owned, backend_of, device_backend, get_backend, register_backend
@@ -12,6 +13,7 @@ __all__ = [
     "Array",
     "Arrays",
     "Backend",
+    "BackendBase",
     "HostEntries",
     "Observations",
     "Vector",

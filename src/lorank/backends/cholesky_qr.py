@@ -1,4 +1,4 @@
-"""QR of tall arrays from their Gram matrices: what Cholesky's factor of ``y^H y`` says, and where it may be believed."""
+"""Cholesky QR: factors of tall arrays from their Gram matrices, with checks of accuracy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .protocol import Array
 
 
 def first_pass(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """From ``y^H y``: k and its inverse with ``y = q k``, q about orthonormal; None where y is too dependent."""
+    """From ``y^H y``: k and its inverse with ``y = q k`` and q nearly orthonormal; None where y is nearly dependent."""
     diagonal = np.diagonal(squares).real
     if not (len(diagonal) == 0 or 0 < diagonal.min() <= diagonal.max() < np.inf):  # also catches nan
         return None
@@ -21,10 +21,11 @@ def first_pass(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def at_large_angles(k: np.ndarray, inverse: np.ndarray, y: Array) -> bool:
-    """Whether the columns of ``y = q k`` are so far from dependent that one Cholesky pass loses less than a digit: judged by
-    the inverse of k for columns of unit length. Never where squares may have been lost to underflow.
+    """One Cholesky pass loses less than a digit: the columns of ``y = q k`` are far from dependent.
+
+    The criterion is the inverse of k for columns of unit length. False where squares may have underflowed.
     """
-    size = abs(k).max(0, initial=0)  # the columns' norms, within a factor; without it, squares may overflow
+    size = abs(k).max(0, initial=0)  # norms of the columns, within a factor: prevents overflow of squares
     numbers = np.finfo(y.dtype)
     if size.min(initial=np.inf) < np.sqrt(len(y) * numbers.tiny / numbers.eps):
         return False
@@ -32,7 +33,7 @@ def at_large_angles(k: np.ndarray, inverse: np.ndarray, y: Array) -> bool:
 
 
 def second_pass(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """The same from ``q^H q`` of an about orthonormal q; None where it is not."""
+    """The same from ``q^H q`` of a nearly orthonormal q; None where it is not."""
     if not abs(squares - np.eye(len(squares))).max(initial=0) < 0.1:  # also catches nan
         return None
     return _cholesky(squares)
@@ -41,7 +42,7 @@ def second_pass(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
 def _cholesky(a: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """Upper triangular k with ``a = k^H k`` and its inverse, in double precision; None where a is not positive definite.
 
-    By LAPACK itself: on small matrices NumPy's functions take several times as long.
+    Calls LAPACK directly: on small matrices the functions of NumPy take several times as long.
     """
     if not len(a):
         return a, a

@@ -1,10 +1,10 @@
-"""Functions of vectors, entry by entry: what datafits are made of.
+"""Entrywise functions of vectors, and sums over their entries.
 
-A vector has one number per observation and belongs to its backend. NumPy's are taken in pieces that stay in the caches, torch's
-as they are; any other kind of vector (blocks on several machines, say) has two methods for it:
+NumPy vectors are processed in pieces that fit the caches, torch tensors as a whole. Any other kind of vector, such as blocks on
+several machines, supplies two methods:
 
-- ``map(function, *others)``: the vector of ``function(*blocks)``, block by block; numbers among the others go to each block;
-- ``fold(function, *others)``: the sum over blocks of what the function returns, a small NumPy array.
+- ``map(function, *others)``: the vector of ``function(*blocks)``, block by block; numbers are passed to each block;
+- ``fold(function, *others)``: the sum over blocks of the small NumPy arrays that the function returns.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import numpy as np
 
 from .protocol import Vector
 
-PIECE = 1 << 13  # entries at a time: some ten intermediate results of that length stay in a core's cache
+PIECE = 1 << 13  # entries at a time: about ten temporary arrays of that length fit in the cache of a core
 
 
 def entrywise(function: Callable[..., Any], *vectors: Vector) -> Vector:
-    """``function(xp, *vectors)`` for a function that looks at each entry alone.
+    """``function(xp, *vectors)`` for an entrywise function.
 
     Parameters
     ----------
     function : callable
-        Of the module that computes with the pieces (``numpy`` or ``torch``, which share ``exp``, ``log``, ``where``, ...) and a
-        piece of each vector; returns as many numbers as a piece has.
+        Takes the module of the arrays (``numpy`` or ``torch``, which share ``exp``, ``log``, ``where``, ...) and a piece of
+        each vector; returns a vector of the length of the piece.
     vectors : vectors
-        Alike in length, the first at least.
+        Of equal length; at least one.
 
     Examples
     --------
@@ -56,12 +56,12 @@ def entrywise(function: Callable[..., Any], *vectors: Vector) -> Vector:
 
 
 def total(function: Callable[..., Any], *vectors: Vector) -> np.ndarray:
-    """The sums over all entries of what ``function(xp, *vectors)`` returns: a tuple or list of vectors.
+    """Sums over all entries of each vector that ``function(xp, *vectors)`` returns.
 
     Returns
     -------
     (k,) array
-        In double precision, whatever the vectors are in.
+        In double precision.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def total(function: Callable[..., Any], *vectors: Vector) -> np.ndarray:
 
 
 def reduced(function: Callable[..., Any], *vectors: Vector) -> np.ndarray:
-    """The sum over pieces of what ``function(xp, *pieces)`` returns: a small array of the pieces' own kind.
+    """Sum over pieces of the small arrays that ``function(xp, *pieces)`` returns.
 
     Examples
     --------
@@ -101,4 +101,4 @@ def _sums(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _torch() -> Any:
-    return sys.modules["torch"]  # a tensor's own module is there
+    return sys.modules["torch"]  # imported already, as there is a tensor

@@ -1,6 +1,6 @@
-"""Passes over all entries of ``exp(left right^T)``, a block of rows at a time: the whole table is never there.
+"""Passes over all entries of ``exp(left right^T)``, in blocks of rows, for complete tables of counts.
 
-For whole tables of counts, where zeros are observations like any other. Factors hold offsets as well, in two more columns.
+Offsets are two more columns of the factors.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import numpy as np
 
 from .protocol import Array
 
-LARGEST = 80.0  # of exponents: beyond, a mean is no mean of anything that was counted
-BLOCK = 1 << 18  # numbers of a block in main memory: they stay in a core's cache from one operation to the next
-DEVICE_BLOCK = 1 << 27  # and on a device, where many are needed at a time
+MAX_EXPONENT = 80.0  # e^80 is larger than any count
+BLOCK = 1 << 18  # numbers of a block in main memory: it fits in the cache of a core
+DEVICE_BLOCK = 1 << 27  # numbers of a block on a device
 
 
 def exponential_sums(
     left: Array, right: Array, u: Array, v: Array, totals: Array | None = None
 ) -> tuple[float, Array, Array, Array | None]:
-    """The sum of all entries of ``E = exp(left right^T)``, ``E v`` and ``E^T u``.
+    """Sum of all entries of ``E = exp(left right^T)``, ``E v`` and ``E^T u``.
 
-    With ``totals``, an (n1, 1) array, each row of E is multiplied first by what makes that its sum (rows whose total is zero
-    are left alone), and the logarithms of these factors come last.
+    With ``totals``, an (n1, 1) array, each row of E is first scaled to that sum (except rows with a total of zero); the
+    logarithms of the factors are returned last.
     """
     xp = _module(left)
     out, back, whole = xp.empty_like(u), 0.0, 0.0
@@ -47,9 +47,7 @@ def exponential_sums(
 
 
 def exponential_line(left: Array, right: Array, along: tuple[Array, Array]) -> tuple[float, float, float]:
-    """``sum e w`` and ``sum e w^2`` for ``e = exp(left right^T)`` and w the entries of the product ``along``; and the largest
-    ``|w|``.
-    """
+    """``sum e w``, ``sum e w^2`` and ``max |w|`` for ``e = exp(left right^T)`` and w the entries of the product ``along``."""
     xp = _module(left)
 
     def one(rows: slice) -> tuple[float, float, float]:
@@ -66,7 +64,7 @@ def exponential_line(left: Array, right: Array, along: tuple[Array, Array]) -> t
 
 
 def exponential_slope(left: Array, right: Array, along: tuple[Array, Array], at: float) -> float:
-    """``sum e w`` for ``e = exp(left right^T + at w)``: the slope further along a line."""
+    """``sum e w`` for ``e = exp(left right^T + at w)``, the slope along a line."""
     xp = _module(left)
 
     def one(rows: slice) -> float:
@@ -79,9 +77,7 @@ def exponential_slope(left: Array, right: Array, along: tuple[Array, Array], at:
 
 
 def exponential_squares(left: Array, right: Array, penalty: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Squared norms of the rows and columns of ``exp(left right^T)`` plus the product of the penalty's factors; in double
-    precision.
-    """
+    """Squared norms of the rows and columns of ``exp(left right^T)`` plus the product of the penalty's factors."""
     xp = _module(left)
     kind = np.float64 if xp is np else xp.float64
     rows_out = xp.zeros(len(left), dtype=kind, **({} if xp is np else {"device": left.device}))
@@ -101,26 +97,26 @@ def exponential_squares(left: Array, right: Array, penalty: tuple[Array, Array])
 
 def _exponential(xp: Any, e: Array) -> Array:
     """``exp(e)``, in place."""
-    xp.clip(e, None, LARGEST, out=e)
+    xp.clip(e, None, MAX_EXPONENT, out=e)
     return xp.exp(e, out=e)
 
 
 def _double_sum(xp: Any, e: Array) -> Any:
-    """The sum in double precision; of rows in their own first, of some thousand numbers each."""
+    """Sum in double precision, over rows first in their own precision."""
     if xp is np and e.ndim == 2:
         e = e.sum(1)
     return e.sum(dtype=np.float64 if xp is np else xp.float64)
 
 
 def _each(xp: Any, one: Callable[[slice], Any], n1: int, n2: int) -> Iterator[Any]:
-    """What a function returns for each block of rows, in their order: sums do not depend on the number of threads."""
+    """Results of a function for each block of rows, in order: sums do not depend on the number of threads."""
     step = max(1, (BLOCK if xp is np else DEVICE_BLOCK) // max(n2, 1))
     blocks = [slice(k, min(k + step, n1)) for k in range(0, n1, step)]
     threads = min(_threads(), len(blocks))
     if xp is not np or threads < 2:
         yield from map(one, blocks)
         return
-    with ThreadPoolExecutor(threads) as pool:  # NumPy leaves the interpreter to the others while it computes
+    with ThreadPoolExecutor(threads) as pool:  # NumPy releases the interpreter lock
         yield from pool.map(one, blocks)
 
 

@@ -1,4 +1,4 @@
-"""The native backend: the passes over the observations in C++ (src/kernels), everything else in NumPy."""
+"""Native backend: NumPy, with passes over the observations and products of tall arrays in C++ (src/kernels)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .. import _kernels  # type: ignore[attr-defined]
-from .numpy_backend import Reference, ReferenceObservations
+from .numpy_backend import NumpyBackend
+from .numpy_observations import NumpyObservations
 from .protocol import Array, Observations
 
-TALL = 1 << 15  # numbers of a tall array from which the threads share it
-MIXED_BYTES = 12 << 20  # of what is gathered: below, it stays in the caches and float32 gains nothing (benchmarks/passes.py)
+TALL = 1 << 15  # numbers of a tall array from which on several threads are used
+MIXED_BYTES = 12 << 20  # size of gathered factors from which on float32 is faster (benchmarks/passes.py)
 
 
 def _choose_instruction_set(name: str) -> None:
-    """Run the kernels as an older processor would: ``LORANK_INSTRUCTION_SET=baseline``, say. By default, the newest."""
-    there = _kernels.instruction_sets()
-    if name not in there:
-        raise ValueError(f"LORANK_INSTRUCTION_SET={name!r}: this machine can run {', '.join(map(repr, there))}")
+    """Select the instruction set of the kernels, such as ``LORANK_INSTRUCTION_SET=baseline``; by default the newest one."""
+    available = _kernels.instruction_sets()
+    if name not in available:
+        raise ValueError(f"LORANK_INSTRUCTION_SET={name!r}: this machine has {', '.join(map(repr, available))}")
     _kernels.use_instruction_set(name)
 
 
@@ -30,8 +31,8 @@ if os.environ.get("LORANK_INSTRUCTION_SET"):
     _choose_instruction_set(os.environ["LORANK_INSTRUCTION_SET"])
 
 
-class Native(Reference):
-    """C++ kernels for the observations."""
+class NativeBackend(NumpyBackend):
+    """NumPy with C++ kernels."""
 
     name = "native"
 
@@ -42,14 +43,14 @@ class Native(Reference):
         _kernels.row_major_order(rows, cols, *shape, order)
         return order
 
-    # -- index pairs: in chunks that threads share -----------------------------------------------------------------------
+    # -- index pairs, in chunks for the threads ----------------------------------------------------------------------
     def entries(self, left: Array, right: Array, rows: Array, cols: Array) -> Array:
         dtype = np.result_type(left, right)
         if dtype in (np.float32, np.float64):
             out = np.empty(len(rows), dtype)
             if _kernels.entries(_c(left, dtype), _c(right, dtype), _c(rows, np.int64), _c(cols, np.int64), out):
                 return out
-        return super().entries(left, right, rows, cols)  # indices outside are NumPy's to wrap or to refuse
+        return super().entries(left, right, rows, cols)  # negative or invalid indices
 
     def variances(self, x: Array, S: Array, y: Array, T: Array, rows: Array, cols: Array) -> Array:
         x, S, y, T = (_c(a, np.float64) for a in (x, S, y, T))
@@ -58,7 +59,7 @@ class Native(Reference):
             return out.clip(0)
         return super().variances(x, S, y, T, rows, cols)
 
-    # -- tall arrays: in chunks of rows that threads share --------------------------------------------------------------
+    # -- tall arrays, in chunks of rows for the threads --------------------------------------------------------------
     def gram(self, a: Array, b: Array) -> Array:
         gemm = _gemm(a, b)
         if gemm is None:
@@ -84,12 +85,12 @@ class Native(Reference):
         return super().plus(u, a, v, b) if gemm is None else _combine(gemm, None, 1.0, u, a, v, b)
 
     def qr(self, a: Array) -> tuple[Array, Array]:
-        """By Cholesky where that is as good: Householder's reflections run on one thread."""
+        """By Cholesky where that is accurate: Householder reflections use one thread."""
         found = None if _gemm(a) is None else self.extend_basis(a[:, :0], a)
         return super().qr(a) if found is None else found
 
     def block_solver(self, stack: Array) -> Callable[[Array], Array]:
-        """By Cholesky factors of eight systems side by side, as triangles: half the bytes of inverses."""
+        """By packed Cholesky factors of eight systems at a time, half the size of inverses."""
         if stack.dtype not in (np.float32, np.float64) or not stack.size:
             return super().block_solver(stack)
         n, r = stack.shape[:2]
@@ -111,22 +112,22 @@ class Native(Reference):
 
 
 class SideWeights(NamedTuple):
-    """Factors on the weights of observations: one for each row, and one for each column."""
+    """Weights that are products of a row weight and a column weight."""
 
     rows: np.ndarray
     cols: np.ndarray
 
 
-class NativeObservations(ReferenceObservations):
-    """The same passes as the reference, fused and vectorised. Results do not depend on the number of threads."""
+class NativeObservations(NumpyObservations):
+    """Observations with fused, vectorized passes. Results do not depend on the number of threads."""
 
-    sweeps_up_to = 16  # the rank whose rows are a cache line in single precision
-    _mixed = False  # gather factors in float32 where they are too large for the caches, and add up in float64
+    sweeps_up_to = 16  # rank at which a row fills a cache line in single precision
+    _mixed = False  # gather factors that exceed the caches in float32, and sum in float64
 
     def _build(self) -> None:
-        self._pattern = _kernels.Pattern(self.indptr, self.indices, self.shape[1])
-        self._column_values = self._columns(self.values)
-        self._column_weights = None if self.weights is None else self._columns(self.weights)
+        self.pattern = _kernels.Pattern(self.indptr, self.indices, self.shape[1])
+        self.column_values = self._columns(self.values)
+        self.column_weights = None if self.weights is None else self._columns(self.weights)
 
     @classmethod
     def mapped(
@@ -135,36 +136,36 @@ class NativeObservations(ReferenceObservations):
         values: tuple[np.ndarray, np.ndarray],
         weights: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> NativeObservations:
-        """Observations in both orders as they lie in memory, mapped files for example: nothing is copied.
+        """Observations from arrays in both orders, such as memory-mapped files, without a copy.
 
         Parameters
         ----------
         pattern : (indptr, indices, colptr, rows, order)
-            Indices are padded by ``_kernels.PREFETCH`` entries, and ``order`` leads from column order to row order.
+            Indices are padded by ``_kernels.PREFETCH`` entries; ``order`` is the permutation from column to row order.
         values, weights : pairs of (m,) arrays
-            In row order, and in column order (values conjugated).
+            In row order and in column order (values conjugated).
         """
         found = cls.__new__(cls)
         found.shape, found.m = (len(pattern[0]) - 1, len(pattern[2]) - 1), len(values[0])
         found.indptr, found.indices = pattern[0], pattern[1][: found.m]
-        found.values, found._column_values = values
-        found.weights, found._column_weights = (None, None) if weights is None else weights
-        found._pattern = _kernels.Pattern(*pattern)
+        found.values, found.column_values = values
+        found.weights, found.column_weights = (None, None) if weights is None else weights
+        found.pattern = _kernels.Pattern(*pattern)
         found.__dict__["_column_counts"] = np.diff(pattern[2])
         return found
 
     def with_values(self, values: Array) -> Self:
         twin = super().with_values(values)
-        twin._column_values = self._columns(values)
+        twin.column_values = self._columns(values)
         return twin
 
     def with_weights(self, weights: Array | None) -> Self:
         twin = super().with_weights(weights)
-        twin._column_weights = None if twin.weights is None else self._columns(twin.weights)
+        twin.column_weights = None if twin.weights is None else self._columns(twin.weights)
         return twin
 
     @property
-    def rough(self) -> NativeObservations:
+    def mixed_precision(self) -> NativeObservations:
         twin = copy.copy(self)
         twin._mixed = self.values.dtype in (np.float64, np.complex128)
         return twin
@@ -174,29 +175,29 @@ class NativeObservations(ReferenceObservations):
 
     def __copy__(self) -> NativeObservations:
         twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)  # a pattern does not change, so it can be shared
+        twin.__dict__.update(self.__dict__)  # the pattern is immutable and can be shared
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "_pattern"}
+        return {key: value for key, value in self.__dict__.items() if key != "pattern"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._build()
 
     def _columns(self, p: np.ndarray) -> np.ndarray:
-        """The entries ``p`` conjugated, in column order."""
+        """Conjugates of the entries ``p`` in column order."""
         out = np.empty_like(p)
-        self._pattern.to_columns(p, out)
+        self.pattern.to_columns(p, out)
         return out
 
     def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, np.ndarray, np.ndarray]:
         return self._gradient(False, u, s, v, self.values, self.weights)
 
     def gradient_cols(self, u: Array, s: Array, v: Array) -> tuple[Array, np.ndarray]:
-        # The residual is sampled again from the factors: u is gathered anyway, and reading a stored residual in column
-        # order would cost one more cache miss an observation.
-        return self._gradient(True, v, s, u, self._column_values, self._column_weights)[:2]
+        # The residual is computed again from the factors: u is gathered anyway, and reading a stored residual in column
+        # order would cost one more cache miss per observation.
+        return self._gradient(True, v, s, u, self.column_values, self.column_weights)[:2]
 
     def _gradient(
         self, columns: bool, own: Array, s: Array, other: Array, values: Array, weights: Array | None
@@ -204,7 +205,7 @@ class NativeObservations(ReferenceObservations):
         own, other = _c(own, self.values.dtype), _c(other, self.values.dtype)
         sums, squares = np.empty_like(own), np.empty(len(own))
         misfit = squares if weights is None or columns else np.empty(len(own))
-        self._pattern.gradient(
+        self.pattern.gradient(
             columns,
             own,
             _c(s, self.values.real.dtype),
@@ -221,17 +222,17 @@ class NativeObservations(ReferenceObservations):
     def sample(self, left: Array, right: Array) -> Array:
         out = np.empty(self.m, self.values.dtype)
         left, right = _c(left, out.dtype), _c(right, out.dtype)
-        self._pattern.sample(left, right, left[:, :0].copy(), right[:, :0].copy(), out[:0], out)
+        self.pattern.sample(left, right, left[:, :0].copy(), right[:, :0].copy(), out[:0], out)
         return out
 
     def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], p: Array | None) -> tuple[float, float]:
         none = self.values[:0]
         (l1, r1), (l2, r2) = (tuple(_c(a, none.dtype) for a in pair) for pair in blocks)
         mixed = self._mixes(r1, r2)
-        return self._pattern.sample(l1, r1, l2, r2, none if p is None else p, none.copy(), mixed, self.weights)
+        return self.pattern.sample(l1, r1, l2, r2, none if p is None else p, none.copy(), mixed, self.weights)
 
     def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
-        by_columns = self._column_values if p is self.values else self._columns(p)  # once for all
+        by_columns = self.column_values if p is self.values else self._columns(p)
         return functools.partial(self._times, False, p), functools.partial(self._times, True, by_columns)
 
     def times(self, p: Array, v: Array) -> Array:
@@ -243,36 +244,35 @@ class NativeObservations(ReferenceObservations):
     def gathered(self, w: Array, side: int) -> Array:
         if w.dtype in (np.float32, np.float64) and w.shape[1] == 1:
             out = np.empty(self.shape[side], w.dtype)
-            self._pattern.side_sums(bool(side), _c(w, w.dtype).ravel(), out)
+            self.pattern.side_sums(bool(side), _c(w, w.dtype).ravel(), out)
             return out[:, None]
-        return self._times(bool(side), np.ones(self.m, w.dtype), w)  # ones are the same in any order
+        return self._times(bool(side), np.ones(self.m, w.dtype), w)
 
     def sums(self, p: Array, side: int) -> Array:
         p = _c(p, np.float64)
         return self._times(bool(side), self._columns(p) if side else p, np.ones((self.shape[1 - side], 1)))[:, 0]
 
     def blocks(self, side: int, factor: Array) -> Array:
-        if factor.dtype not in (np.float32, np.float64):  # complex: by the passes of the reference, one for each column
+        if factor.dtype not in (np.float32, np.float64):  # complex
             return super().blocks(side, factor)
         r = factor.shape[1]
         out = np.empty((self.shape[side], r, r), factor.dtype)
-        weights = self._column_weights if side else self.weights
+        weights = self.column_weights if side else self.weights
         weights = None if weights is None else _c(weights, np.float64)
-        self._pattern.blocks(bool(side), _c(factor, factor.dtype), out, weights)
+        self.pattern.blocks(bool(side), _c(factor, factor.dtype), out, weights)
         return out
 
     def solve_blocks(self, side: int, factor: Array, shift: float, right: Array) -> Array:
-        """``right_i (B_i + shift I)^-1`` for the blocks B_i: in one pass, which keeps none of them."""
+        """``right_i (B_i + shift I)^-1`` for the blocks B_i, in one pass that stores no blocks."""
         right = _c(right, factor.dtype)
         out = np.empty_like(right)
-        weights = self._column_weights if side else self.weights
+        weights = self.column_weights if side else self.weights
         weights = None if weights is None else _c(weights, np.float64)
-        self._pattern.solve_blocks(bool(side), _c(factor, factor.dtype), shift, right, out, weights)
+        self.pattern.solve_blocks(bool(side), _c(factor, factor.dtype), shift, right, out, weights)
         return out
 
     def side_weights(self, rows: np.ndarray, cols: np.ndarray) -> SideWeights:
-        """The weights of the observations times ``rows_i cols_j``, as :meth:`normal_equations` takes them: the pass multiplies
-        them itself, in the order that it needs.
+        """Weights of the observations times ``rows_i cols_j``, for :meth:`normal_equations`.
 
         Parameters
         ----------
@@ -283,7 +283,7 @@ class NativeObservations(ReferenceObservations):
     @functools.cached_property
     def _column_counts(self) -> np.ndarray:
         out = np.empty(self.shape[1], np.int64)
-        self._pattern.column_counts(out)
+        self.pattern.column_counts(out)
         return out
 
     def normal_equations(
@@ -304,17 +304,17 @@ class NativeObservations(ReferenceObservations):
         if isinstance(weights, SideWeights):
             sides, weights = (weights[::-1] if columns else weights), None
         if weights is None:
-            weights = self._column_weights if columns else self.weights
+            weights = self.column_weights if columns else self.weights
         elif columns:
             weights = self._columns(_c(weights, np.float64))
         n, k = self.shape[1 if columns else 0], other.shape[1]
         mean, squares = np.empty((n, k)), np.empty(n)
         cov = np.empty((n if covariance else 0, k * (k + 1) // 2))
-        self._pattern.normal(
+        self.pattern.normal(
             columns,
             _c(other, np.float64),
             cov[:0] if moments is None else _c(moments, np.float64),
-            _c(self._column_values if columns else self.values, np.float64),
+            _c(self.column_values if columns else self.values, np.float64),
             squares[:0] if weights is None else _c(weights, np.float64),
             _c(prior, np.float64),
             _c(shift, np.float64),
@@ -333,8 +333,8 @@ class NativeObservations(ReferenceObservations):
         if kind not in (np.float32, np.float64) or not other.shape[1]:
             return super().normal_steps(columns, other, prior, ridge, start, steps)
         out = np.empty((self.shape[1 if columns else 0], other.shape[1]), kind)
-        values, weights = (self._column_values, self._column_weights) if columns else (self.values, self.weights)
-        self._pattern.steps(
+        values, weights = (self.column_values, self.column_weights) if columns else (self.values, self.weights)
+        self.pattern.steps(
             columns, _c(other, kind), values, _c(prior, kind), _c(ridge, kind), _c(start, kind), steps, out, weights
         )
         return out
@@ -355,15 +355,15 @@ class NativeObservations(ReferenceObservations):
         if not other.shape[1]:
             return super().nonnegative_equations(columns, other, start, ridge)
         if weights is None:
-            weights = self._column_weights if columns else self.weights
+            weights = self.column_weights if columns else self.weights
         elif columns:
             weights = self._columns(_c(weights, np.float64))
         k = other.shape[1]
         x, squares = np.array(start, np.float64, order="C"), np.empty(len(start))
-        self._pattern.nonnegative(
+        self.pattern.nonnegative(
             columns,
             _c(other, np.float64),
-            _c(self._column_values if columns else self.values, np.float64),
+            _c(self.column_values if columns else self.values, np.float64),
             np.zeros(k) if centre is None else _c(centre, np.float64),
             _c(ridge, np.float64),
             cycles,
@@ -378,12 +378,12 @@ class NativeObservations(ReferenceObservations):
     def _times(self, columns: bool, p: Array, other: Array) -> Array:
         other = _c(other, p.dtype)
         sums = np.empty((self.shape[1 if columns else 0], other.shape[1]), p.dtype)
-        self._pattern.times(columns, p, other, sums)
+        self.pattern.times(columns, p, other, sums)
         return sums
 
 
 def _gemm(*tall: Array) -> Any:
-    """The product of SciPy's BLAS for these arrays; None where NumPy does as well or the kernels do not take them."""
+    """SciPy's BLAS gemm for these arrays; None where NumPy is as fast or the kernels do not support them."""
     first = tall[0]
     if first.size < TALL or first.dtype not in (np.float32, np.float64):
         return None
@@ -393,7 +393,7 @@ def _gemm(*tall: Array) -> Any:
 
 
 def _by_rows(a: Array) -> bool:
-    """Whether the numbers of a row lie side by side, and the rows one after the other."""
+    """Rows are contiguous and in order."""
     if a.flags.c_contiguous:
         return True
     down, along = a.strides
@@ -416,7 +416,7 @@ def _combine(gemm: Any, base: Array | None, sign: float, u: Array, a: Array, v: 
 
 
 def _c(a: Array, dtype: Any) -> np.ndarray:
-    """As the kernels take it: that dtype, contiguous, aligned; a copy only where it is not."""
+    """Contiguous, aligned array of that dtype for the kernels; a copy only where needed."""
     if type(a) is np.ndarray and a.dtype == dtype and a.flags.c_contiguous and a.flags.aligned:
-        return a  # at once: np.require takes ten microseconds to say so
+        return a  # np.require takes ten microseconds
     return np.require(a, dtype, ["C", "A"])

@@ -1,31 +1,29 @@
-"""Steps of conjugate gradients on many normal equations at once, by passes that every backend has.
-
-The default of :meth:`~lorank.backends.protocol.Observations.normal_steps`: two passes for each step. Backends with a fused
-pass keep what they gather in their caches instead.
-"""
+"""Iterations for many normal equations at once, on NumPy arrays and tensors: conjugate gradients, coordinate descent."""
 
 from __future__ import annotations
 
 from typing import Any
 
 Array = Any
-TINY = 1e-30  # in place of zero, where a row is done
+TINY = 1e-30  # in place of zero, where a row has converged
 
 
 def normal_steps(observations: Any, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
-    """A few steps towards the solutions x of ``(sum_t w_t y_t y_t^T + diag(prior) + ridge I) x = sum_t w_t r_t y_t``, one
-    system for each row (column), with the diagonal of the matrix as preconditioner.
+    """Conjugate gradient steps for ``(sum_t w_t y_t y_t^T + diag(prior) + ridge I) x = sum_t w_t r_t y_t``.
+
+    One system for each row (column), preconditioned by the diagonal; two passes for each step. Backends with a fused pass
+    have their own.
 
     Parameters
     ----------
     observations : Observations
-        With the values r and the weights w.
+        Values r and weights w.
     columns : bool
-        Solve for the columns' factors instead.
+        Solve for the factors of the columns instead.
     other : (n, k) array
-        The other side's factors y. These and what follows are arrays of the backend, of the dtype of the values.
+        Factors y of the other side. All arrays are of the backend and of the dtype of the values.
     prior : (k,) array
-        Positive or zero.
+        Nonnegative.
     ridge : (rows,) array
         Positive.
     start : (rows, k) array
@@ -57,4 +55,41 @@ def normal_steps(observations: Any, columns: bool, other: Array, prior: Array, r
         z = inverse * r
         after = (r * z).sum(1)[:, None]
         p, rz = z + after / rz.clip(TINY) * p, after
+    return x
+
+
+def descend(M: Array, h: Array, x: Array, cycles: int, tolerance: float) -> Array:
+    """Minimize ``x^T M x / 2 - h^T x`` over x >= 0 by coordinate descent, for many M at once, starting from x.
+
+    A cycle minimizes over one coordinate after the other. The iteration of a system ends after a cycle that changes x by at
+    most ``tolerance``, relative and in the norm of the diagonal of M; it does not depend on the other systems.
+    ``src/kernels/nonnegative.cpp`` computes the same.
+
+    Parameters
+    ----------
+    M : (n, k, k) array
+        Symmetric, positive semidefinite.
+    h : (n, k) array
+    x : (n, k) array
+        Nonnegative; changed in place.
+    cycles : int
+        Maximum number of cycles.
+    tolerance : float
+    """
+    k = x.shape[1]
+    g = h - (M * x[:, None, :]).sum(2)
+    active = g[:, 0] == g[:, 0]  # all of them
+    for _ in range(cycles):
+        moved, size = 0.0 * g[:, 0], 0.0 * g[:, 0]
+        for a in range(k):
+            own = M[:, a, a]
+            free = own > 0  # else the objective does not depend on the coordinate
+            step = (x[:, a] + g[:, a] / (own + 1.0 * ~free)).clip(0) - x[:, a]
+            step = step * free * active
+            g = g - step[:, None] * M[:, a]
+            x[:, a] += step
+            moved, size = moved + own * step * step, size + own * x[:, a] * x[:, a]
+        active = active & (moved > tolerance**2 * size)
+        if not bool(active.any()):
+            break
     return x

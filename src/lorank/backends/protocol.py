@@ -1,13 +1,14 @@
-"""What a backend is: where arrays live, what can be done with them, and who passes over the observed entries.
+"""Interfaces of a backend: operations on arrays, and observed entries with the passes over them.
 
-Everything above this room is written in the operations that stand here, and in what NumPy-like arrays share (``+ - * / **``,
-``abs``, comparisons, slicing of tall arrays, ``.conj()``, ``.T``, ``.real``, ``.sum()``, ``.max()``, ``.any()``, ``.all()``,
-``.reshape()``).
+The rest of the package uses these operations, and those that NumPy-like arrays share (``+ - * / **``, ``abs``, comparisons,
+slices of tall arrays, ``.conj()``, ``.T``, ``.real``, ``.sum()``, ``.max()``, ``.any()``, ``.all()``, ``.reshape()``).
 
-- A *tall* array (n x r, n large) and a *vector* (one number per observation) belong to their backend. A tall array may be a
-  combination of others that is computed when somebody needs it: :meth:`Arrays.asarray` makes an array of it. A vector is never
-  indexed above this room: it is added, scaled and handed on.
-- A *small* array (r x r, as Gram products give them) is NumPy's for every backend.
+- *Tall* arrays (n x r, n large) and *vectors* (one number per observation) are arrays of the backend's own kind. A tall array
+  may be a linear combination that is evaluated lazily: :meth:`Creation.asarray` evaluates it. Vectors are added, scaled and
+  passed on, and never indexed outside the backend.
+- *Small* arrays (r x r, such as Gram matrices) are NumPy arrays for every backend.
+
+:class:`~lorank.backends.base.BackendBase` supplies the members that follow from others.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-Array = Any  # a tall array of the backend's own kind
+Array = Any  # tall array of the backend's own kind
 Vector = Any  # one number per observation, of the backend's own kind
 Products = tuple[Callable[[Array], Array], Callable[[Array], Array]]
 
 
 class HostEntries(NamedTuple):
-    """Observed entries as NumPy arrays in main memory, row by row.
+    """Observed entries as NumPy arrays in row-major order.
 
     Attributes
     ----------
@@ -39,46 +40,45 @@ class HostEntries(NamedTuple):
     weights: np.ndarray | None = None
 
 
-class Arrays(Protocol):
-    """Operations on arrays: what the geometry and the starts ask for."""
+class Creation(Protocol):
+    """Creation and conversion of arrays."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def in_main_memory(self) -> bool:
-        """Whether NumPy can read the arrays without a transfer."""
+        """NumPy can read the arrays without a transfer."""
         ...
 
-    # -- making arrays ---------------------------------------------------------------------------------------------
     def asarray(self, a: Array, dtype: Any = None) -> Array:
-        """As a contiguous array of this kind; itself where it is one."""
+        """Contiguous array of this kind; the argument itself where it is one."""
         ...
 
     def asarrays(self, *arrays: Array) -> tuple[Array, ...]:
-        """:meth:`asarray` of several tall arrays: those that were put off are computed together."""
+        """:meth:`asarray` of several tall arrays; lazy ones are evaluated together."""
         ...
 
     def asmatrix(self, matrix: Any) -> Any:
-        """A dense or SciPy sparse matrix as this kind of array is multiplied with it."""
+        """Dense or SciPy sparse matrix in a form that multiplies arrays of this kind."""
         ...
 
     def asindex(self, a: Array) -> Array:
-        """As this kind of array takes indices."""
+        """Array in a form that indexes arrays of this kind."""
         ...
 
     def detached(self, a: Array) -> Array:
-        """Without a history that the owner may keep (gradients of its own)."""
+        """Array without the history of automatic differentiation."""
         ...
 
     def to_numpy(self, a: Array) -> np.ndarray: ...
 
     def dtype(self, a: Array) -> np.dtype:
-        """The dtype as NumPy names it."""
+        """NumPy dtype."""
         ...
 
     def astype(self, a: Array, dtype: Any) -> Array:
-        """In that dtype; no copy where it has it."""
+        """Conversion to a NumPy dtype; no copy where nothing changes."""
         ...
 
     def is_complex(self, a: Array) -> bool: ...
@@ -86,34 +86,67 @@ class Arrays(Protocol):
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array: ...
 
     def eye(self, n: int, dtype: Any, width: int | None = None) -> Array:
-        """The first ``width`` (by default all) columns of the identity."""
+        """The first ``width`` (default: all) columns of the identity."""
         ...
 
     def copy(self, a: Array) -> Array:
-        """A contiguous copy that shares no memory."""
+        """Contiguous copy that shares no memory."""
         ...
 
     def random_normal(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Array:
-        """Standard normal entries (complex: both parts)."""
+        """Standard normal entries; both parts of complex ones."""
         ...
 
     def release(self) -> None:
-        """Give back memory kept from one pass to the next; called when a run ends."""
+        """Free the memory that is kept from one pass to the next; called at the end of a run."""
         ...
 
-    # -- entries -----------------------------------------------------------------------------------------------------
+
+class Reductions(Protocol):
+    """Norms, inner products, order statistics."""
+
+    def norm(self, a: Array) -> float:
+        """Euclidean (Frobenius) norm in double precision."""
+        ...
+
+    def norms(self, arrays: Sequence[Array]) -> list[float]:
+        """Several norms; from a device in one transfer."""
+        ...
+
+    def squared_norm(self, a: Array) -> float:
+        """Squared norm in the precision of the array; for large arrays."""
+        ...
+
+    def inner(self, a: Array, b: Array) -> float:
+        """``Re <a, b>`` in double precision."""
+        ...
+
+    def inners(self, pairs: Sequence[tuple[Array, Array]]) -> list[float]:
+        """Several inner products; from a device in one transfer."""
+        ...
+
+    def row_squares(self, a: Array) -> Array:
+        """Squared norms of the rows, in the precision of the array."""
+        ...
+
+    def squared_norms(self, matrix: Any, axis: int) -> Array:
+        """Squared norms of the rows (axis 1) or columns (axis 0) of a dense or sparse matrix, in double precision."""
+        ...
+
+    def column_means(self, a: Array) -> Array: ...
+
     def all_finite(self, a: Array) -> bool: ...
 
-    def largest(self, a: Array) -> float:
-        """The largest entry in size."""
+    def max_abs(self, a: Array) -> float:
+        """Largest absolute value."""
         ...
 
-    def first(self, flags: Array) -> int:
-        """The place of the first true flag."""
+    def first_true(self, flags: Array) -> int:
+        """Position of the first true flag."""
         ...
 
-    def places(self, flags: Array) -> Array:
-        """Where the flags are true."""
+    def flatnonzero(self, flags: Array) -> Array:
+        """Positions of the true flags."""
         ...
 
     def percentiles(self, a: Array, at: Sequence[float]) -> list[float]:
@@ -122,45 +155,27 @@ class Arrays(Protocol):
 
     def median(self, a: Array) -> float: ...
 
-    def top(self, block: Array, n: int, hidden: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Columns and values of the n largest entries in each row of a dense block, largest first, of equal ones the smaller
-        column: NumPy arrays. Entries at the index pairs ``hidden`` count as -inf, and so they are after that.
+    def top_k(self, block: Array, n: int, hidden: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Columns and values of the n largest entries in each row of a dense block, as NumPy arrays.
+
+        Largest first; the smaller column first among equal ones. Entries at the index pairs ``hidden`` are set to -inf.
         """
         ...
 
-    def squares(self, matrix: Any, axis: int) -> Array:
-        """Squared norms of the rows (axis 1) or columns (axis 0) of a dense or sparse matrix, in double precision."""
-        ...
 
-    def fft(self, a: Array, axes: tuple[int, ...]) -> Array:
-        """Discrete Fourier transform; may overwrite its argument."""
-        ...
+class TallAlgebra(Protocol):
+    """Linear algebra of tall arrays. ``u a`` is a tall array u times a small array a."""
 
-    def inverse_fft(self, a: Array, axes: tuple[int, ...], *, adjoint: bool = False) -> Array:
-        """Its inverse; the adjoint is the same without the division by the number of entries."""
-        ...
-
-    def hermitian_eigen(self, a: Array) -> tuple[Array, Array]:
-        """Eigenvalues, none below zero, and eigenvectors of a positive semidefinite matrix of any size."""
-        ...
-
-    def tanh(self, a: Array) -> Array: ...
-
-    def bessel_ratio(self, a: Array) -> Array:
-        """``I_1(a) / I_0(a)`` for a real array that is not negative."""
-        ...
-
-    # -- tall arrays -------------------------------------------------------------------------------------------------
     def product(self, u: Array, a: Array) -> Array:
-        """``u a`` for a tall u and a small a."""
+        """``u a``."""
         ...
 
     def minus(self, y: Array, u: Array, a: Array) -> Array:
-        """``y - u a`` for tall y, u and a small a."""
+        """``y - u a``."""
         ...
 
     def plus(self, u: Array, a: Array, v: Array, b: Array) -> Array:
-        """``u a + v b`` for tall u, v and small a, b."""
+        """``u a + v b``."""
         ...
 
     def gram(self, a: Array, b: Array) -> np.ndarray:
@@ -168,55 +183,27 @@ class Arrays(Protocol):
         ...
 
     def gram_pairs(self, pairs: Sequence[tuple[Array, Array]]) -> list[Array]:
-        """:meth:`gram` of several pairs: some backends make them together."""
+        """:meth:`gram` of several pairs."""
         ...
 
-    def prepare(self, *sides: Sequence[Array]) -> None:
-        """Says that Gram products among the tall arrays of each side will be asked for: a backend may make them together."""
+    def prepare_grams(self, *sides: Sequence[Array]) -> None:
+        """Announce Gram products among the tall arrays of each side; a backend may compute them together."""
         ...
 
     def concat(self, blocks: Sequence[Array], axis: int = 1) -> Array:
-        """Columns side by side."""
+        """Concatenation, by default of columns."""
         ...
 
     def entries(self, left: Array, right: Array, rows: Array, cols: Array) -> Array:
-        """The entries of ``left right^H`` at index pairs."""
-        ...
-
-    def column_means(self, a: Array) -> Array:
-        """The means of the columns of a tall array."""
+        """Entries of ``left right^H`` at index pairs."""
         ...
 
     def variances(self, x: Array, S: Array, y: Array, T: Array, rows: Array, cols: Array) -> Array:
-        """The variances of ``x_i . y_j`` at index pairs, where x_i and y_j have the covariances S_i and T_j."""
+        """Variances of ``x_i . y_j`` at index pairs; x_i and y_j have the covariances S_i and T_j (packed upper triangles)."""
         ...
 
-    def norm(self, a: Array) -> float:
-        """Euclidean (Frobenius) norm, in double precision."""
-        ...
-
-    def norms(self, arrays: Sequence[Array]) -> list[float]:
-        """Several norms at once: where arrays live on a device, in one transfer."""
-        ...
-
-    def squared_norm(self, a: Array) -> float:
-        """The squared norm in the precision of the array, for large ones."""
-        ...
-
-    def inner(self, a: Array, b: Array) -> float:
-        """``Re <a, b>``, in double precision."""
-        ...
-
-    def inners(self, pairs: Sequence[tuple[Array, Array]]) -> list[float]:
-        """Several inner products at once."""
-        ...
-
-    def row_squares(self, a: Array) -> Array:
-        """Squared norms of the rows, in the precision of the array."""
-        ...
-
-    def without(self, basis: Array, y: Array) -> tuple[Array, np.ndarray]:
-        """``y`` without its part in the span of an orthonormal basis, and the coefficients of that part."""
+    def project_out(self, basis: Array, y: Array) -> tuple[Array, np.ndarray]:
+        """``y`` minus its projection on the span of an orthonormal basis, and the coefficients of the projection."""
         ...
 
     def qr(self, a: Array) -> tuple[Array, np.ndarray]:
@@ -224,54 +211,58 @@ class Arrays(Protocol):
         ...
 
     def qrs(self, arrays: Sequence[Array]) -> list[tuple[Array, np.ndarray]]:
-        """:meth:`qr` of several arrays: a backend may make them together."""
+        """:meth:`qr` of several arrays."""
         ...
 
     def extend_basis(self, u: Array, y: Array) -> tuple[Array, np.ndarray] | None:
-        """Orthonormal ``q`` with ``y = q k`` and ``u^H q = 0``, for orthonormal u and ``u^H y = 0``; None where the columns of
-        y are too close to dependent for a fast way.
+        """Orthonormal ``q`` with ``y = q k`` and ``u^H q = 0``, for orthonormal u and ``u^H y = 0``.
+
+        None where the columns of y are too close to dependent; the caller then computes :meth:`qr` of ``[u, y]``.
         """
         ...
 
     def extend_bases(self, pairs: Sequence[tuple[Array, Array]]) -> list[tuple[Array, np.ndarray]] | None:
-        """:meth:`extend_basis` of several pairs (u, y); None where one of them cannot be had."""
+        """:meth:`extend_basis` of several pairs (u, y); None where one of them is None."""
         ...
 
     def basis(self, n: int, width: int, dtype: Any) -> Any:
-        """An orthonormal basis that will grow to ``width`` columns of length n (see :class:`~lorank.backends.basis.Basis`)."""
+        """Empty orthonormal basis for up to ``width`` columns of length n (see :class:`~lorank.backends.base.Basis`)."""
         ...
 
     def orthonormalize(self, y: Array) -> Array:
-        """An orthonormal basis whose span holds the columns of ``y``."""
+        """Orthonormal basis whose span contains the columns of ``y``."""
         ...
 
-    # -- small arrays ------------------------------------------------------------------------------------------------
+
+class SmallAlgebra(Protocol):
+    """Linear algebra of small arrays, and of stacks of small matrices."""
+
     def small(self, a: Array) -> np.ndarray:
-        """A small array (singular values, say) as NumPy has it."""
+        """Small array, such as the singular values of a point, as a NumPy array."""
         ...
 
     def values(self, s: Array) -> Array:
-        """Singular values as a point keeps them: where its factors are."""
+        """Singular values as a point stores them: on the device of its factors."""
         ...
 
     def svd(self, a: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """``a = u diag(s) v^H``; returns u, s, v. Never raises: a failure comes back as nan."""
+        """u, s, v with ``a = u diag(s) v^H``. Never raises: failures are nan."""
         ...
 
     def eigh(self, a: Array) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues, in decreasing order, and eigenvectors of a small Hermitian matrix; nan where that fails."""
+        """Eigenvalues in decreasing order and eigenvectors of a Hermitian matrix. Never raises: failures are nan."""
         ...
 
     def inverse(self, m: Array) -> np.ndarray:
-        """``m^-1`` for a small Hermitian positive definite m; nan where it is singular."""
+        """``m^-1`` of a Hermitian positive definite m; nan for a singular one."""
         ...
 
     def inverses(self, stack: Array) -> Array:
-        """The inverses of a stack of small matrices, an (n, r, r) array that stays where it is."""
+        """Inverses of an (n, r, r) stack, of the backend's own kind."""
         ...
 
     def block_solver(self, stack: Array) -> Callable[[Array], Array]:
-        """``a -> x`` with ``x_i B_i = a_i`` for each row, B_i the Hermitian definite matrices of an (n, r, r) stack."""
+        """``a -> x`` with ``x_i B_i = a_i`` for each row; B_i are the Hermitian definite matrices of an (n, r, r) stack."""
         ...
 
     def add_diagonal(self, m: Array, d: Array) -> np.ndarray:
@@ -279,11 +270,67 @@ class Arrays(Protocol):
         ...
 
 
-class Observations(Protocol):
-    """Observed entries y of an n1 x n2 matrix, their weights, and the passes that solvers make over them.
+class Transforms(Protocol):
+    """Functions that phase retrieval needs."""
 
-    P stands for the sparse matrix with the entries of a vector p on the pattern. G is ``w (X - y)`` on the pattern, with
-    ``w = 1`` where there are no weights.
+    def fft(self, a: Array, axes: tuple[int, ...]) -> Array:
+        """Discrete Fourier transform; may overwrite its argument."""
+        ...
+
+    def inverse_fft(self, a: Array, axes: tuple[int, ...], *, adjoint: bool = False) -> Array:
+        """Inverse transform; the adjoint is not divided by the number of entries."""
+        ...
+
+    def hermitian_eigen(self, a: Array) -> tuple[Array, Array]:
+        """Eigenvalues, clipped at zero, and eigenvectors of a positive semidefinite matrix of any size."""
+        ...
+
+    def tanh(self, a: Array) -> Array: ...
+
+    def bessel_ratio(self, a: Array) -> Array:
+        """``I_1(a) / I_0(a)`` of a nonnegative array."""
+        ...
+
+
+class Arrays(Creation, Reductions, TallAlgebra, SmallAlgebra, Transforms, Protocol):
+    """Operations on arrays."""
+
+
+class ObservationFactory(Protocol):
+    """Creation of observations."""
+
+    def check_memory(self, m: int, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        """Raise MemoryError where m observations of such a matrix do not fit on the device."""
+        ...
+
+    def check_bytes(self, needed: int, what: str) -> None:
+        """Raise MemoryError where that many bytes are not available; ``what`` names their purpose."""
+        ...
+
+    def sorted_pattern(
+        self, rows: Array, cols: Array, values: Array, shape: tuple[int, int]
+    ) -> tuple[Array, Array, Array, Array]:
+        """Observations in row-major order: indptr, column indices, values, and the permutation."""
+        ...
+
+    def repetitions(self, indptr: Array, indices: Array) -> Array:
+        """Positions k at which the observations k and k + 1 are of the same entry."""
+        ...
+
+    def make_observations(self, indptr: Array, indices: Array, values: Array, n2: int) -> Observations:
+        """Observed entries in CSR order."""
+        ...
+
+
+class Backend(Arrays, ObservationFactory, Protocol):
+    """Array library and device that problems are computed with."""
+
+
+class Observations(Protocol):
+    """Observed entries y of an n1 x n2 matrix, their weights, and the passes over them.
+
+    P is the sparse matrix with the entries of a vector p on the pattern. G is ``w (X - y)`` on the pattern, with ``w = 1``
+    where there are no weights. Vectors are in row-major order. ``side`` 0 stands for rows, 1 for columns.
 
     Attributes
     ----------
@@ -293,14 +340,13 @@ class Observations(Protocol):
     weights : vector or None
         Real; None stands for ones.
     rows, cols : (m,) arrays
-        Indices row by row: for users, and for a look at problems in main memory.
+        Indices in row-major order: for users, and for problems in main memory.
 
     Notes
     -----
-    Some backends do more in one pass, and those who ask for it do without elsewhere: ``solve_blocks(side, factor, shift,
-    right)``, half a sweep of alternating least squares (``sweeps_up_to`` is the rank up to which sweeps are fast by it), and
-    ``side_weights(rows, cols)``, weights for :meth:`normal_equations` that are products of one for each row and column.
-    Observations in blocks have ``digest()``, a hash of pattern, values and weights for the fingerprint of a problem.
+    Optional members: ``solve_blocks(side, factor, shift, right)``, half an iteration of alternating least squares in one pass
+    (``sweeps_up_to`` is the rank up to which it is fast); ``side_weights(rows, cols)``, weights for :meth:`normal_equations`
+    that are products of row and column weights; ``digest()``, a hash of pattern, values and weights.
     """
 
     shape: tuple[int, int]
@@ -315,29 +361,31 @@ class Observations(Protocol):
     def cols(self) -> Array: ...
 
     def host(self) -> HostEntries:
-        """Everything in main memory."""
+        """Pattern, values and weights as NumPy arrays."""
         ...
 
     def with_values(self, values: Vector) -> Observations:
-        """The same pattern and weights with other values."""
+        """Same pattern and weights, other values."""
         ...
 
     def with_weights(self, weights: Vector | None) -> Observations:
-        """The same pattern and values with other weights, or with none."""
+        """Same pattern and values, other weights or none."""
         ...
 
     def split(self, seed: int, share: float) -> tuple[Observations, Observations] | None:
-        """All but about a ``share``, and those; which ones depends on the seed and on the place of an observation in the
-        row-major order alone. The last ones of a row or column are not taken away; None where none can be taken.
+        """Random split: all observations but about a ``share``, and these.
+
+        The choice depends on the seed and the row-major position only. Each row and column keeps at least one observation; None
+        where none can be held out.
         """
         ...
 
     @property
-    def rough(self) -> Observations:
-        """The same for passes that six digits suffice for: a backend may gather factors in float32 there."""
+    def mixed_precision(self) -> Observations:
+        """Same observations with passes of about six digits; a backend may gather factors in float32 there."""
         ...
 
-    # -- the fused passes of a gradient at X = u diag(s) v^H ---------------------------------------------------------
+    # -- fused passes of a gradient at X = u diag(s) v^H ------------------------------------------------------------
     def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, Array, Array]:
         """``G v``, the squared norms of the rows of G, and the sums over each row of ``w |X - y|^2``."""
         ...
@@ -348,7 +396,7 @@ class Observations(Protocol):
 
     # -- single passes -----------------------------------------------------------------------------------------------
     def sample(self, left: Array, right: Array) -> Vector:
-        """The entries of ``left right^H`` on the pattern."""
+        """Entries of ``left right^H`` on the pattern."""
         ...
 
     def residual(self, left: Array, right: Array) -> Vector:
@@ -356,12 +404,13 @@ class Observations(Protocol):
         ...
 
     def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], p: Vector | None) -> tuple[float, float]:
-        """``Re <p, z>`` (0 without p) and ``sum w |z|^2`` for z the sampled sum of the two blocks ``left right^H``."""
+        """``Re <p, z>`` (0 without p) and ``sum w |z|^2``; z is the sum of the two blocks ``left right^H`` on the pattern."""
         ...
 
     def blocks(self, side: int, factor: Array) -> Array:
-        """Sums of ``w f_j^H f_j`` over the columns j observed in each row (side 0), or over the rows in each column (side 1):
-        (n, r, r), f_j the rows of the other side's factor.
+        """Sums of ``w f_j^H f_j`` over the columns j observed in each row (or rows in each column), an (n, r, r) array.
+
+        ``factor``, (n, r), has the rows f_j of the other side.
         """
         ...
 
@@ -379,15 +428,49 @@ class Observations(Protocol):
         noise: float = 1.0,
         covariance: bool = False,
     ) -> tuple[Array, Array | None, Array]:
-        """The normal equations of each row (column), solved: one half of a sweep of alternating least squares. What they are
-        is said in :meth:`~lorank.backends.numpy_backend.ReferenceObservations.normal_equations`.
+        """Solve the normal equations of each row (column): half an iteration of alternating least squares.
+
+        For a row with values r_t at columns with factors y_t of covariances S_t::
+
+            A = sum_t w_t (y_t y_t^T + S_t),   b = sum_t w_t r_t y_t,   (noise A + scale P) x = noise b + scale h
+
+        Parameters
+        ----------
+        columns : bool
+            Solve for the factors of the columns instead.
+        other : (n, k) array
+            Factors of the other side. All arrays are real and in double precision.
+        prior : (k, k) array
+            P, precision of the prior.
+        shift : (k,) array
+            h, the precision times the mean of the prior.
+        moments : (n, k (k + 1) / 2) array, optional
+            S_t, packed upper triangles.
+        weights : (m,) array, optional
+            In place of those of the observations.
+        scale : array, optional
+            Factor of the prior for each row. Default 1.
+        fixed : int
+            Coordinate that is held at 1; -1 for none.
+        noise : float
+            Precision of the values.
+        covariance : bool
+            Return the inverses of the matrices.
+
+        Returns
+        -------
+        mean : (rows, k) array
+        covariance : (rows, k (k + 1) / 2) array or None
+            Packed upper triangles; zero in the fixed coordinate.
+        squares : (rows,) array
+            Expectation of ``sum_t w_t (r_t - x y_t)^2``.
         """
         ...
 
     def normal_steps(self, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
-        """Steps of conjugate gradients towards the solutions of the normal equations of each row (column) with the prior
-        ``diag(prior) + ridge I``, ridge being one number for each: what they are is said in
-        :func:`~lorank.backends.normal_equations.normal_steps`. Factors are in the dtype of the values.
+        """Conjugate gradient steps for the normal equations of each row (column) with the prior ``diag(prior) + ridge I``.
+
+        See :func:`~lorank.backends.normal_equations.normal_steps`.
         """
         ...
 
@@ -404,13 +487,40 @@ class Observations(Protocol):
         cycles: int = 20,
         tolerance: float = 1e-3,
     ) -> tuple[Array, Array]:
-        """The same with solutions that are not negative, by coordinate descent from a start: what they are is said in
-        :func:`~lorank.backends.nonnegative.nonnegative_equations`.
+        """Nonnegative factors of each row (column) by coordinate descent.
+
+        For a row with values r_t at columns with factors y_t, minimize over x >= 0::
+
+            x^T M x / 2 - h^T x,   M = sum_t w_t y_t y_t^T + P + ridge I,   h = sum_t w_t r_t y_t + ridge centre
+
+        Parameters
+        ----------
+        columns : bool
+            Solve for the factors of the columns instead.
+        other : (n, k) array
+            Factors of the other side. All arrays are in double precision.
+        start : (rows, k) array
+            Nonnegative.
+        ridge : (rows,) array
+        centre : (k,) array, optional
+            Default 0.
+        prior : (k, k) array, optional
+            P, default 0.
+        weights : (m,) array, optional
+            In place of those of the observations.
+        cycles, tolerance
+            See :func:`~lorank.backends.normal_equations.descend`.
+
+        Returns
+        -------
+        x : (rows, k) array
+        squares : (rows,) array
+            ``sum_t w_t (r_t - x y_t)^2``.
         """
         ...
 
     def products(self, p: Vector) -> Products:
-        """``v -> P v`` and ``u -> P^H u``: for many products with the same P."""
+        """``v -> P v`` and ``u -> P^H u``, for repeated use."""
         ...
 
     def times(self, p: Vector, v: Array) -> Array:
@@ -422,11 +532,11 @@ class Observations(Protocol):
         ...
 
     def gathered(self, w: Array, side: int) -> Array:
-        """Sums over each row (side 0) of what the (n, 1) array w has for its observed columns, or the other way round."""
+        """Sums of the (n, 1) array w over the columns observed in each row (or the rows in each column)."""
         ...
 
     def sums(self, p: Vector, side: int) -> Array:
-        """The sums of the real entries p over each row (side 0) or column (side 1), in double precision."""
+        """Sums of the real entries p over each row or column, in double precision."""
         ...
 
     def squares(self, p: Vector) -> tuple[Array, Array]:
@@ -434,7 +544,7 @@ class Observations(Protocol):
         ...
 
     def counts(self, side: int) -> Array:
-        """Observations in each row (side 0) or column (side 1)."""
+        """Number of observations in each row or column."""
         ...
 
     def matrix(self, p: Vector) -> Any:
@@ -442,31 +552,5 @@ class Observations(Protocol):
         ...
 
     def outer(self, p: Vector) -> tuple[Array, Array]:
-        """``P P^H`` and ``P^H P`` as dense arrays: for metrics that ask for them on small problems."""
-        ...
-
-
-class Backend(Arrays, Protocol):
-    """Arrays, and the making of observations."""
-
-    def require_room(self, m: int, shape: tuple[int, ...], dtype: np.dtype) -> None:
-        """A MemoryError where m observations of such a matrix cannot fit where this backend computes."""
-        ...
-
-    def require_bytes(self, needed: int, what: str) -> None:
-        """A MemoryError where so much cannot be had where this backend computes."""
-        ...
-
-    def sorted_pattern(
-        self, rows: Array, cols: Array, values: Array, shape: tuple[int, int]
-    ) -> tuple[Array, Array, Array, Array]:
-        """Observations in row-major order: indptr, column indices, values, and the places where they stood before."""
-        ...
-
-    def repetitions(self, indptr: Array, indices: Array) -> Array:
-        """The places k at which observation k + 1 is of the same entry."""
-        ...
-
-    def make_observations(self, indptr: Array, indices: Array, values: Array, n2: int) -> Observations:
-        """The observed entries in CSR order, with the passes over them."""
+        """``P P^H`` and ``P^H P`` as dense arrays: for small problems."""
         ...

@@ -1,4 +1,4 @@
-"""The backends by name, and by the arrays they own."""
+"""Backends by name, and by the arrays they own."""
 
 from __future__ import annotations
 
@@ -11,24 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from .numpy_arrays import Dense
-from .numpy_backend import Reference
+from .numpy_backend import NumpyBackend
 from .protocol import Arrays, Backend
 
-NUMPY = Dense()  # NumPy's arrays without observations: whoever only computes with them needs no more
+NUMPY = NumpyBackend()
 
 
 @dataclass(frozen=True)
 class Entry:
-    """How to come by a backend.
-
-    Attributes
-    ----------
-    make : callable
-        The backend from what stands behind a colon in its name (``"cuda:1"`` in ``"torch:cuda:1"``), or from "".
-    place : callable, optional
-        What stands behind the colon for an array of the backend's own kind; None for any other object.
-    """
+    """Registered backend; the attributes are parameters of :func:`register_backend`."""
 
     make: Callable[[str], Backend]
     place: Callable[[Any], str | None] = lambda a: None
@@ -38,34 +29,35 @@ _ENTRIES: dict[str, Entry] = {}
 
 
 def register_backend(name: str, make: Callable[[str], Backend], place: Callable[[Any], str | None] | None = None) -> None:
-    """Give a backend a name, so that ``backend=name`` finds it.
+    """Make a backend available as ``backend=name``.
 
     Parameters
     ----------
     name : str
         Without a colon.
     make : callable
-        Given what stands behind a colon in the name asked for ("" where there is none), returns the backend.
+        Returns the backend for the part of the requested name after the colon, such as ``"cuda:1"`` in ``"torch:cuda:1"``; ""
+        where there is none.
     place : callable, optional
-        Given any object, returns what is to stand behind the colon where it is an array of the backend's own kind, and None
-        otherwise. By it ``backend=None`` knows whose arrays it was given.
+        For an array of the backend's own kind, returns the part after the colon; None for any other object. With
+        ``backend=None`` the backend of an array is found by it.
     """
     if not name or ":" in name:
-        raise ValueError(f"a backend's name is a word without a colon, got {name!r}")
+        raise ValueError(f"name of a backend must be a word without a colon, got {name!r}")
     _ENTRIES[name] = Entry(make) if place is None else Entry(make, place)
 
 
 def get_backend(name: str | Backend | None = None, *data: Any) -> Backend:
-    """The backend of that name.
+    """Backend by name.
 
     Parameters
     ----------
     name : str, Backend or None
-        ``"native"`` (C++), ``"reference"`` (NumPy and SciPy), ``"torch"`` (PyTorch on the CPU), ``"torch:cuda"`` (on a GPU;
-        ``"torch:cuda:1"`` on the second one), or one that was registered. None takes the backend that owns the data and, where
-        they are NumPy's, ``"native"`` where the extension was built, else ``"reference"`` with a warning.
+        ``"native"`` (C++), ``"numpy"`` (NumPy and SciPy), ``"torch"`` (PyTorch on the CPU), ``"torch:cuda"`` (on a GPU;
+        ``"torch:cuda:1"`` on the second one), or a registered name. Default: the backend that owns the data; for NumPy arrays
+        ``"native"``, or ``"numpy"`` with a warning where the C++ extension is missing.
     data
-        What it is to compute with.
+        Arrays to compute with.
     """
     if name is None:
         owners = (owner for a in data if (owner := _owner(a)) is not None)
@@ -82,18 +74,18 @@ def get_backend(name: str | Backend | None = None, *data: Any) -> Backend:
 
 
 def device_backend(device: Any) -> Backend:
-    """Who computes on a device, ``"cuda"`` for example, or the backend of that name; a ValueError where there is neither."""
+    """Backend of a device such as ``"cuda"``, or of that name; raises ValueError where there is neither."""
     name = str(device)
     return get_backend(name if name.partition(":")[0] in _ENTRIES else f"torch:{name}")
 
 
 def backend_of(a: Any) -> Arrays:
-    """Who computes with such an array: its owner, or NumPy."""
+    """Backend that owns an array; NumPy by default."""
     return _owner(a) or NUMPY
 
 
 def as_owned(a: Any) -> Any:
-    """An array that some backend owns as it is, anything else as a NumPy array."""
+    """Array of a registered backend unchanged, any other object as a NumPy array."""
     return a if _owner(a) is not None else np.asarray(a)
 
 
@@ -111,33 +103,28 @@ def _owner(a: Any) -> Backend | None:
 @functools.cache
 def _torch(device: str) -> Backend:
     try:
-        from .torch_ import Torch, find_device
+        from .torch_ import TorchBackend, find_device
     except ImportError as error:
         raise ValueError(
             f'device {device!r} needs PyTorch, which cannot be imported ({error}): pip install "lorank[gpu]"'
         ) from None
     found = find_device(device)
-    return Torch(found) if str(found) == device else _torch(str(found))
+    return TorchBackend(found) if str(found) == device else _torch(str(found))
 
 
 def _device_of(a: Any) -> str | None:
-    """Where a torch tensor is; torch is not imported to find out."""
+    """Device of a torch tensor, without importing torch; None for other objects."""
     torch = sys.modules.get("torch")
     return str(a.device) if torch is not None and hasattr(torch, "Tensor") and isinstance(a, torch.Tensor) else None
 
 
 @functools.cache
-def _reference() -> Backend:
-    return Reference()
-
-
-@functools.cache
 def _native() -> Backend | None:
     try:
-        from .native import Native
+        from .native import NativeBackend
     except ImportError:
         return None
-    return Native()
+    return NativeBackend()
 
 
 def _native_or_error() -> Backend:
@@ -145,7 +132,7 @@ def _native_or_error() -> Backend:
     if native is None:
         raise ValueError(
             "backend 'native' is not available: lorank was installed without its C++ extension; reinstall it "
-            "where a C++17 compiler is found, or use backend='reference'"
+            "where a C++17 compiler is found, or use backend='numpy'"
         )
     return native
 
@@ -156,14 +143,14 @@ def _best() -> Backend:
     if native is not None:
         return native
     warnings.warn(
-        "lorank runs on its NumPy/SciPy reference path, several times slower than its C++ kernels: "
-        "reinstall it where a C++17 compiler is found",
+        "lorank runs on its NumPy backend, several times slower than its C++ kernels: reinstall it where a C++17 compiler is "
+        "found",
         RuntimeWarning,
         stacklevel=4,
     )
-    return _reference()
+    return NUMPY
 
 
 register_backend("native", lambda place: _native_or_error())
-register_backend("reference", lambda place: _reference())
+register_backend("numpy", lambda place: NUMPY)
 register_backend("torch", lambda place: _torch(place or "cpu"), _device_of)

@@ -1,4 +1,4 @@
-"""The best columns of each row of ``left right^T``, in blocks, so that the matrix is never there as a whole."""
+"""Largest entries of each row of ``left right^T``, computed in blocks of rows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from .protocol import Array, Arrays
 
-NUMBERS = 1 << 22  # of a block in main memory,
-ON_DEVICE = 1 << 28  # and elsewhere
+BLOCK = 1 << 22  # numbers of a block in main memory
+DEVICE_BLOCK = 1 << 28  # numbers of a block on a device
 
 
 def top_columns(
@@ -19,24 +19,24 @@ def top_columns(
     seen: tuple[np.ndarray, np.ndarray] | None = None,
     never: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The n largest entries of each row, exactly; of equal ones, the smaller column first.
+    """The n largest entries of each row; among equal ones the smaller column first.
 
     Parameters
     ----------
     backend : Arrays
-        Of left and right.
+        Backend of left and right.
     left : (k, r) array
     right : (n2, r) array
     n : int
     seen : (indptr, indices), optional
-        NumPy arrays in CSR order with the columns of each of the k rows that are left out.
+        Columns to exclude for each of the k rows, as NumPy arrays in CSR order.
     never : (n2,) bool array, optional
-        Columns that are left out in all rows.
+        Columns to exclude in all rows.
 
     Returns
     -------
     cols : (k, n) int64 array
-        -1 where fewer than n columns are left.
+        -1 where fewer than n columns remain.
     scores : (k, n) array
         nan there.
     """
@@ -45,7 +45,7 @@ def top_columns(
     take = min(n, n2)
     if not k or not take:
         return cols, scores
-    step = max(16, (NUMBERS if backend.in_main_memory else ON_DEVICE) // n2)
+    step = max(16, (BLOCK if backend.in_main_memory else DEVICE_BLOCK) // n2)
     hidden = np.empty(0, np.int64) if never is None else np.flatnonzero(never)
     other = right.T
     for begin in range(0, k, step):
@@ -55,7 +55,7 @@ def top_columns(
             indptr = seen[0][begin : end + 1]
             i = np.concatenate([i, np.repeat(np.arange(end - begin), np.diff(indptr))])
             j = np.concatenate([j, seen[1][indptr[0] : indptr[-1]]])
-        found, value = backend.top(left[begin:end] @ other, take, (i, j))
+        found, value = backend.top_k(left[begin:end] @ other, take, (i, j))
         there = np.isfinite(value)
         cols[begin:end, :take] = np.where(there, found, -1)
         scores[begin:end, :take] = np.where(there, value, np.nan)
@@ -67,7 +67,7 @@ def _repeated(rows: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rows_of(indptr: np.ndarray, indices: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Some rows of a pattern, as a pattern; rows beyond the last are empty."""
+    """Rows of a CSR pattern, as a pattern; rows beyond the last are empty."""
     inside = rows < len(indptr) - 1
     at = np.where(inside, rows, 0)
     begin, count = indptr[at], np.where(inside, indptr[at + 1] - indptr[at], 0)

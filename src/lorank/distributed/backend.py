@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import Array, Backend, Observations, get_backend, register_backend
-from ..backends.numpy_backend import Reference
+from ..backends.numpy_backend import NumpyBackend
 from .arrays import COLS, ENTRIES, Broadcast, DistributedArray, block_sums
 from .folder import row_edges
 from .graph import Graph
@@ -28,7 +28,7 @@ MAX_CACHED_GRAMS = 500  # Gram matrices that are remembered
 MAX_GATHERED = 1 << 20  # numbers of which percentiles are computed on the host
 
 
-class Partitioned(Reference):
+class Partitioned(NumpyBackend):
     """Operations on distributed arrays and on host arrays.
 
     Parameters
@@ -76,7 +76,7 @@ class Partitioned(Reference):
         engine: Engine = LocalEngine(shards[0]) if len(shards) == 1 else MultiDevice(shards)
         return distributed_observations(engine, sizes, np.dtype(values.dtype), False)
 
-    def require_bytes(self, needed: int, what: str) -> None:
+    def check_bytes(self, needed: int, what: str) -> None:
         if self.max_memory is not None and needed > self.max_memory:
             raise MemoryError(
                 f"{what} take about {format_bytes(needed)}, more than max_memory={format_bytes(self.max_memory)}: lower the "
@@ -113,18 +113,18 @@ class Partitioned(Reference):
         found = a.graph.fetch([("compute", ("all_finite", a.node))])[0]
         return all(found) if isinstance(found, list) else bool(found)
 
-    def largest(self, a: Array) -> float:
+    def max_abs(self, a: Array) -> float:
         if not isinstance(a, DistributedArray):
-            return super().largest(a)
-        found = a.graph.fetch([("compute", ("largest", a.node))])[0]
+            return super().max_abs(a)
+        found = a.graph.fetch([("compute", ("max_abs", a.node))])[0]
         return float(np.max(found))  # nan where one is nan
 
-    def first(self, flags: Array) -> int:
-        return int(self.places(flags)[0]) if isinstance(flags, DistributedArray) else super().first(flags)
+    def first_true(self, flags: Array) -> int:
+        return int(self.flatnonzero(flags)[0]) if isinstance(flags, DistributedArray) else super().first_true(flags)
 
-    def places(self, flags: Array) -> Array:
+    def flatnonzero(self, flags: Array) -> Array:
         if not isinstance(flags, DistributedArray):
-            return super().places(flags)
+            return super().flatnonzero(flags)
         if flags.side == ENTRIES:
             return np.flatnonzero(flags.gather())
         found = flags.graph.fetch([("places", (flags.node,))])[0]
@@ -205,7 +205,7 @@ class Partitioned(Reference):
             self._remember([pairs[k] for k in missing], [found[k] for k in missing])
         return [one.copy() for one in found]
 
-    def prepare(self, *sides: Sequence[Array]) -> None:
+    def prepare_grams(self, *sides: Sequence[Array]) -> None:
         """Compute all Gram products of the arrays of each side, in one round trip."""
         pairs = []
         for side in sides:
@@ -329,14 +329,14 @@ class GrowingBasis:
         self._all = q if self._all is None else self.backend.concat([self._all, q])
         self.last = q
 
-    def without(self, y: Array) -> tuple[Array, np.ndarray]:
-        return self.backend.without(self._all, y)
+    def project_out(self, y: Array) -> tuple[Array, np.ndarray]:
+        return self.backend.project_out(self._all, y)
 
     def extend(self, y: Array) -> np.ndarray:
         extended = self.backend.extend_basis(self._all, y)
         if extended is None:
             q, k = self.backend.qr(y)
-            q, change = self.backend.qr(self.backend.without(self._all, q)[0])
+            q, change = self.backend.qr(self.backend.project_out(self._all, q)[0])
             extended = q, change @ k
         self.append(extended[0])
         return extended[1]

@@ -113,8 +113,8 @@ class DistributedObservations:
         return rows, cols, weights if self.weighted else None
 
     @functools.cached_property
-    def rough(self) -> DistributedObservations:
-        return self._with("rough")
+    def mixed_precision(self) -> DistributedObservations:
+        return self._with("mixed_precision")
 
     # -- arrays and arguments of each side -----------------------------------------------------------------------------
     def _vector(self, node: Node, like: np.ndarray) -> DistributedArray:

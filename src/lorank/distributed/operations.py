@@ -29,13 +29,13 @@ class BlockContext:
 
 PASSES = frozenset(  # operations that read the observations
     [
-        *("passed", "with_values", "with_weights", "rough", "line_sums", "products", "product"),
+        *("passed", "with_values", "with_weights", "mixed_precision", "line_sums", "products", "product"),
         *("hold_out_rows", "kept_in_columns", "hold_out_columns", "part", "some", "of_rows", "entries", "digest"),
         *("normal_rows", "normal_sums"),
     ]
 )
 REBUILT = frozenset(  # operations whose results are not arrays: snapshots do not contain them, they are run again
-    ["observed", "with_values", "with_weights", "rough", "part", "products", "block_solver"]
+    ["observed", "with_values", "with_weights", "mixed_precision", "part", "products", "block_solver"]
 )
 
 
@@ -47,7 +47,7 @@ OPERATIONS: dict[str, Operation] = {
     "item": lambda c, a, k: a[k],
     "host": lambda c, a: np.asarray(c.backend.to_numpy(a)),
     "selected": lambda c, a, flags: np.asarray(c.backend.to_numpy(a[flags])),
-    "places": lambda c, flags: np.asarray(c.backend.to_numpy(c.backend.places(flags))) + c.first,
+    "places": lambda c, flags: np.asarray(c.backend.to_numpy(c.backend.flatnonzero(flags))) + c.first,
     "squared": lambda c, a: c.backend.norm(a) ** 2,
     "total": lambda c, a, axis: _small(c, a.sum() if axis is None else a.sum(axis)),
     "extreme": lambda c, name, a: float(getattr(a, name)()) if len(a) else None,  # "min" or "max"; None for an empty block
@@ -62,7 +62,7 @@ OPERATIONS: dict[str, Operation] = {
     "observed": lambda c, obs, name: getattr(obs, name),  # "values" or "weights"
     "with_values": lambda c, obs, values: obs.with_values(values),
     "with_weights": lambda c, obs, weights: obs.with_weights(None if weights is None else c.backend.asarray(weights)),
-    "rough": lambda c, obs: obs.rough,
+    "mixed_precision": lambda c, obs: obs.mixed_precision,
     "counts": lambda c, obs, side: c.backend.copy(obs.counts(side)) if side else obs.counts(side),
     "line_sums": lambda c, obs, l1, r1, l2, r2, p: np.array(obs.line_sums(((l1, r1), (l2, r2)), p)),
     "products": lambda c, obs, p: obs.products(p),

@@ -338,7 +338,7 @@ def find_outliers(model: MatrixCompletion, pairs: np.ndarray, values: np.ndarray
             d, rank = values - trial.predict(pairs), trial.rank_
         if weights is not None:
             d = d * np.sqrt(weights)
-        scale = quantile(d[~flags & counts], 0.5, get_backend("reference")) / NORMAL_MEDIAN
+        scale = quantile(d[~flags & counts], 0.5, get_backend("numpy")) / NORMAL_MEDIAN
         before, flags = flags, abs(d) > OUTLIER_SIGMAS * scale
         if flags[counts].mean() > 0.5:
             raise ValueError(
@@ -361,7 +361,7 @@ def warn_about_outliers(model: FactorModel, rows: Array, cols: Array, values: Ar
     off = values - np.median(np.sort(values))
     if np.abs(d).max(initial=0.0) <= EXACT_FIT * np.abs(off).max(initial=0.0):  # rounding errors have heavy tails, too
         return
-    share = look_like_outliers(d, off, 0.0, get_backend("reference"), noise=False)
+    share = look_like_outliers(d, off, 0.0, get_backend("numpy"), noise=False)
     if share:
         warnings.warn(
             f"{share:.2%} of the values look like outliers: they are extreme and far from the fit. Fit with loss='robust' to "

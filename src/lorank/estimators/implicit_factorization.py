@@ -251,7 +251,7 @@ class ImplicitFactorization(ImplicitRecommendationMixin, BaseEstimator):
         settings, search = self._settings()
         backend, (n1, n2) = problem.backend, problem.shape
         needed = FACTOR_COPIES * 4 * settings.rank * (n1 + n2 * graph.engine.workers)
-        backend.require_bytes(needed, f"factors of rank {settings.rank}")
+        backend.check_bytes(needed, f"factors of rank {settings.rank}")
         observed, total = self._partitioned_positives(problem)
         if search["zeros"]:
             settings = replace(settings, zeros=ZEROS * total / (n1 * n2))

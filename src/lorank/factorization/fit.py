@@ -145,7 +145,7 @@ def centred_problem(
     """
     backend = None if device is None else device_backend(device)
     if backend is not None:
-        backend.require_room(len(rows), shape, np.dtype(np.float64))
+        backend.check_memory(len(rows), shape, np.dtype(np.float64))
         rows, cols, values = backend.asindex(rows), backend.asindex(cols), backend.asarray(values, np.float64)
         weights = None if weights is None else backend.asarray(weights, np.float64)
     mean = 0.0
@@ -313,4 +313,4 @@ def require_memory(problem: Completion, settings: Settings) -> None:
     pairs = 0 if settings.regularization is not None else 2 * k * (k + 1) // 2  # those of the last sweep and of the next one
     by_row = 0 if getattr(problem.backend, "covariances_on_disk", False) else pairs
     needed = 8 * (n1 * by_row + n2 * pairs + (n1 + n2) * 8 * k)
-    problem.backend.require_bytes(needed, f"factors of rank {settings.rank} and their covariances")
+    problem.backend.check_bytes(needed, f"factors of rank {settings.rank} and their covariances")

@@ -48,7 +48,7 @@ class Observed(NamedTuple):
     weights: Array | None = None
 
     def part(self, flags: Array) -> Observed:
-        at = backend_of(flags).places(flags)  # once: flags are slower to follow than places
+        at = backend_of(flags).flatnonzero(flags)  # once: flags are slower to follow than places
         weights = None if self.weights is None else self.weights[at]
         return Observed(self.rows[at], self.cols[at], self.values[at], self.shape, weights)
 

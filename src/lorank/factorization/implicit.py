@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import Array, Backend, Observations
-from ..backends.nonnegative import descend
+from ..backends.normal_equations import descend
 
 SMALL = 1e-12  # entries of orthonormal bases below this are rounding, and may be denormal numbers
 TINY = 1e-18  # the square is still an ordinary number in single precision

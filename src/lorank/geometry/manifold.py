@@ -121,7 +121,7 @@ class FixedRankManifold:
         return riemannian_gradient(X, G, weights)
 
     def prepare(self, X: FixedRank, G: Cotangent, vectors: Sequence[Tangent]) -> None:
-        X.backend.prepare(
+        X.backend.prepare_grams(
             [X.U, G.GV, *(a for xi in vectors for a in (xi.X.U, xi.Up))],
             [X.V, G.GhU, *(a for xi in vectors for a in (xi.X.V, xi.Vp))],
         )

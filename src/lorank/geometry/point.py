@@ -246,7 +246,7 @@ def _indices(a: Any, n: int, name: str) -> Array:
             raise ParameterError(name, f"must be integers, got {a.dtype}")
         a = backend.astype(a, np.int64)
     if not empty and (a.min() < 0 or a.max() >= n):
-        k = backend.first((a.ravel() < 0) | (a.ravel() >= n))
+        k = backend.first_true((a.ravel() < 0) | (a.ravel() >= n))
         raise ValueError(f"{name}[{k}] = {a.ravel()[k]} is outside 0 .. {n - 1}")
     return a
 

@@ -63,15 +63,15 @@ def truncated_svd(
     del v, y, u
     for _ in range(restarts):
         end = b
-        z = V.without(adjoint_times(U.last))[0]
+        z = V.project_out(adjoint_times(U.last))[0]
         while end < width and backend.norm(z) > 4 * rounding * backend.norm(T[:end, :end]):
             old, new = slice(0, end), slice(end, end + b)
             V.extend(z)
-            y, T[old, new] = U.without(times(V.last))
+            y, T[old, new] = U.project_out(times(V.last))
             T[new, new] = U.extend(y)
             del y
             end += b
-            z = V.without(adjoint_times(U.last))[0]
+            z = V.project_out(adjoint_times(U.last))[0]
         p, s, q = backend.svd(T[:end, :end])
         # W^H u - sigma v = z p_last, since W^H of all blocks but the last lies in the span of V
         off = backend.norm(backend.product(z, p[end - b :, :rank]))

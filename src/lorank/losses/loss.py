@@ -184,5 +184,5 @@ def weighted_total(function: Callable[..., tuple[Array, ...]], weights: Vector |
 
 def first_bad(flags: Array, values: Array, backend: Arrays) -> tuple[int, float]:
     """Position of the first true flag, and the value there."""
-    k = backend.first(flags)
+    k = backend.first_true(flags)
     return k, float(values[k])

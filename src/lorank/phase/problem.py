@@ -174,7 +174,7 @@ class PhaseRetrieval(MatrixProblem):
         if len(y) != linear_map.m:
             raise ValueError(f"A has {counted(linear_map.m, 'row')} and y {counted(len(y), 'measurement')}: they must match")
         if (y < 0).any():
-            k = backend_of(y).first(y < 0)
+            k = backend_of(y).first_true(y < 0)
             raise ValueError(
                 f"y[{k}] = {y[k]:.3g} is negative, and |A x|^2 cannot be: for noisy data, clip with numpy.maximum(y, 0); "
                 "for A x or signed amplitudes, pass abs(y)**2"

@@ -64,7 +64,7 @@ class Completion(MatrixProblem):
     duplicates : {"error", "mean", "last", "sum"}
         Treatment of repeated pairs of indices. With weights, ``"mean"`` is the weighted mean and its weight the sum of the
         weights; ``"sum"`` is refused.
-    backend : {"native", "reference", "torch", "torch:cuda", "partitions:4"}, optional
+    backend : {"native", "numpy", "torch", "torch:cuda", "partitions:4"}, optional
         By default the C++ kernels if they were built, and torch for tensors. ``"partitions:4"`` divides the rows into four
         blocks.
     precision : {"auto", "double", "mixed"}
@@ -173,7 +173,7 @@ class Completion(MatrixProblem):
             total = objective.typical_curvature(observations.values, self.average)
         scale = total / (shape[0] * shape[1])
         super().__init__(observations.values, shape, operator_scale=scale, backend=backend, objective=objective)
-        self.empty_rows, self.empty_cols = (backend.places(observations.counts(side) == 0) for side in (0, 1))
+        self.empty_rows, self.empty_cols = (backend.flatnonzero(observations.counts(side) == 0) for side in (0, 1))
 
     def _copy(self, observations: Observations, backend: Backend | None = None, **changes: Any) -> Completion:
         """A copy with other observations and attributes, without cached results."""
@@ -185,7 +185,7 @@ class Completion(MatrixProblem):
         return twin
 
     def _moved(self, backend: Backend) -> Completion:
-        backend.require_room(self.m, self.shape, self.dtype)
+        backend.check_memory(self.m, self.shape, self.dtype)
         indptr, indices, values, weights = self.observations.host()
         indptr, indices, values = map(backend.asarray, (indptr, indices, values))
         moved = backend.make_observations(indptr, indices, values, self.shape[1])
@@ -304,7 +304,7 @@ class Completion(MatrixProblem):
 
     def squared_image_norm(self, xi: Tangent) -> float:
         _ = xi.bases  # cached for the retraction; lazy backends build the blocks from them
-        observations = self.observations if self.precision == "double" else self.observations.rough
+        observations = self.observations if self.precision == "double" else self.observations.mixed_precision
         return observations.line_sums(xi.blocks(), None)[1]
 
     def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:

@@ -49,7 +49,7 @@ class SampledGradient(PatternGradient):
 
     def __init__(self, problem: Completion, X: FixedRank, mixed: bool = False) -> None:
         super().__init__(problem, X)
-        self._passes = problem.observations.rough if mixed else problem.observations
+        self._passes = problem.observations.mixed_precision if mixed else problem.observations
 
     def at(self, X: FixedRank) -> SampledGradient:
         problem = self.problem

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..backends import Array, Vector, entrywise
-from ..backends.exponential_table import LARGEST, exponential_line, exponential_slope, exponential_squares, exponential_sums
+from ..backends.exponential_table import (
+    MAX_EXPONENT,
+    exponential_line,
+    exponential_slope,
+    exponential_squares,
+    exponential_sums,
+)
 from ..geometry import FixedRank, Tangent
 from .gradient import Gradient
 
@@ -103,7 +109,7 @@ class CountGradient(Gradient):
         problem, X, observed = self.problem, self.X, self.problem.observations
         asarray = problem.backend.asarray
         rows, cols = exponential_squares(*self._factors, (asarray(X.U * (problem.ridge * X.s)), asarray(X.V)))
-        means = entrywise(lambda xp, z: xp.exp(z.clip(max=LARGEST)), self._log_means)
+        means = entrywise(lambda xp, z: xp.exp(z.clip(max=MAX_EXPONENT)), self._log_means)
         mixed = problem.y * (problem.y - 2 * (means + problem.ridge * self._counted))
         return (rows + observed.sums(mixed, 0)).clip(min=0), (cols + observed.sums(mixed, 1)).clip(min=0)
 

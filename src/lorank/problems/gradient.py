@@ -145,7 +145,7 @@ class Gradient:
     @functools.cached_property
     def squared_norms(self) -> tuple[Array, Array]:
         """Squared norms of the rows and of the columns of G, in double precision; the same array twice for Hermitian G."""
-        g, squares = self._entries(), self.problem.backend.squares
+        g, squares = self._entries(), self.problem.backend.squared_norms
         return squares(g, 1), squares(g, 0)
 
     def outer(self) -> tuple[Array, Array]:

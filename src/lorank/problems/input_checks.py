@@ -151,10 +151,10 @@ def index_array(a: Any, name: str) -> Array:
         odd = ~(abs(a) < np.inf)  # nan and inf have no remainder
         odd = odd if odd.any() else ~(a % 1 == 0)
         if odd.any():
-            k = backend.first(odd)
+            k = backend.first_true(odd)
             raise ValueError(f"{name}[{k}] = {float(a[k])} is not a whole number: indices must be integers")
     if a.min() < 0 or a.max() >= LIMIT:
-        k = backend.first((a < 0) | (a >= LIMIT))
+        k = backend.first_true((a < 0) | (a >= LIMIT))
         hint = "negative indices are not wrapped" if a[k] < 0 else f"at most {LIMIT:,} rows and columns"
         shown = float(a[k]) if dtype.kind == "f" and a[k] > 2**53 else int(a[k])
         raise ValueError(f"{name}[{k}] = {shown} is no index: {hint}")
@@ -184,7 +184,7 @@ def weight_array(a: Any, m: int) -> Array:
         raise ValueError("weights are complex: pass real numbers, 0 or more")
     bad = ~(a >= 0) | (a == np.inf)  # also nan
     if bad.any():
-        k = backend.first(bad)
+        k = backend.first_true(bad)
         raise ValueError(f"weights[{k}] = {float(a[k])}: weights are numbers from 0 up")
     a = backend.astype(a, np.float64)
     top = float(a.max())
@@ -194,7 +194,7 @@ def weight_array(a: Any, m: int) -> Array:
         raise ValueError(f"the largest weight is {top:.1e}: divide the weights by {top:.0e}, only their ratios matter")
     low = (a > 0) & (a < top / MAX_WEIGHT_RATIO)
     if low.any():
-        k = backend.first(low)
+        k = backend.first_true(low)
         raise ValueError(
             f"weights[{k}] = {float(a[k]):.1e} and the largest is {top:.1e}: a ratio above {MAX_WEIGHT_RATIO:.0e} "
             "is lost in rounding; leave the observation out (weight 0), or bring the weights closer"
@@ -229,7 +229,7 @@ def check_shape(shape: Any, rows: Array, cols: Array) -> tuple[int, int]:
 def check_range(a: Array, n: int, name: str) -> None:
     """Raise a ValueError where an index is n or more."""
     if a.max() >= n:
-        k = backend_of(a).first(a >= n)
+        k = backend_of(a).first_true(a >= n)
         hint = "indices count from 0" if a[k] == n else "fix the index or enlarge shape"
         raise ValueError(f"{name}[{k}] = {a[k]} is outside 0 .. {n - 1}: {hint}")
 
@@ -301,7 +301,7 @@ def with_exposure(loss: Loss | None, exposure: Any, values: Array, weights: Any)
         raise ValueError(f"exposure and values must be alike in length: got {len(e):,} and {len(values):,}")
     bad = ~((e > 0) & (e < float("inf")))
     if bad.any():
-        k = backend.first(bad)
+        k = backend.first_true(bad)
         raise ValueError(f"exposure[{k}] = {float(e[k])}: exposures are positive numbers; leave out entries without exposure")
     return values / e, e if weights is None else e * backend.asarray(value_array(weights, "weights"))
 
@@ -310,7 +310,7 @@ def sorted_observations(
     rows: Array, cols: Array, values: Array, weights: Array | None, shape: tuple[int, int], how: Duplicates, backend: Backend
 ) -> tuple[Observations, Array | range, Array]:
     """Checked entries as observations in row-major order, their positions before the sort, and the merged repetitions."""
-    backend.require_room(len(rows), shape, backend_of(values).dtype(values))
+    backend.check_memory(len(rows), shape, backend_of(values).dtype(values))
     rows, cols, values = backend.asindex(rows), backend.asindex(cols), backend.asarray(values)
     indptr, indices, y, order = backend.sorted_pattern(rows, cols, values, shape)
     repeated = backend.repetitions(indptr, indices)

@@ -111,7 +111,7 @@ class Problem(ABC):
     @functools.cached_property
     def max_abs(self) -> float:
         """The largest absolute value of a measurement."""
-        return self.backend.largest(self.y) if self.m else 0.0
+        return self.backend.max_abs(self.y) if self.m else 0.0
 
     @property
     def dtype(self) -> Any:

@@ -1,8 +1,5 @@
-"""The torch backend: the same operations on PyTorch tensors, on the CPU or on a GPU.
+"""PyTorch backend, on the CPU or on a GPU. Imported on demand; so are the Triton kernels, on a GPU only."""
 
-Imported only when asked for; so are the Triton kernels, and those only where there is a GPU.
-"""
+from .backend import TorchBackend, find_device
 
-from .backend import Torch, find_device
-
-__all__ = ["Torch", "find_device"]
+__all__ = ["TorchBackend", "find_device"]

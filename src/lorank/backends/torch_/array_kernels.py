@@ -1,7 +1,7 @@
-"""Gram products and combinations of tall arrays as Triton kernels: many in one launch, however many arrays take part.
+"""Triton kernels for Gram products and linear combinations of tall arrays, many in one launch.
 
-A kernel reads from a table in memory where its arrays are. Their plain twins are ``plain_product`` and ``plain_combine`` in
-:mod:`.tall`.
+A kernel reads the addresses of its arrays from a table. ``plain_product`` and ``plain_combine`` in :mod:`.lazy_arrays` compute
+the same in PyTorch.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from .launch import divide_up, launch, power_of_two
 from .staging import RESULTS, WORDS, staging
 
 Array = Any
-MOST = 64  # pairs of a launch
-TERMS = 8  # of a combination
-ENTRY = 4 + 3 * TERMS  # words of a combination in the table
+MAX_PAIRS = 64  # of a launch
+MAX_TERMS = 8  # of a combination
+ENTRY = 4 + 3 * MAX_TERMS  # words of a combination in the table
 ROWS = 64
 
 
 @triton.jit
 def _array(table, place, SINGLE: tl.constexpr):
-    """The array whose address stands there."""
+    """Array whose address is stored there."""
     address = tl.load(table + place)
     if SINGLE:
         return tl.multiple_of(address.to(tl.pointer_type(tl.float32)), 16)
@@ -39,7 +39,7 @@ def _gram_kernel(
     partial, table, counters, out, parts,
     SINGLE: tl.constexpr, W: tl.constexpr, R: tl.constexpr, ROWS: tl.constexpr, TOGETHER: tl.constexpr,
 ):  # fmt: skip
-    """One pair and one part of the rows: ``a^H b`` over them. Who comes last adds up the parts, always in the same order."""
+    """``a^H b`` of one pair over one part of the rows. The last program adds up the parts, in a fixed order."""
     pair, part = tl.program_id(0), tl.program_id(1)
     a, b = _array(table, 3 * pair, SINGLE), _array(table, 3 * pair + 1, SINGLE)
     n = tl.load(table + 3 * pair + 2).to(tl.int32)
@@ -54,7 +54,7 @@ def _gram_kernel(
         total = tl.dot(tl.trans(x), y, total, input_precision="ieee", out_dtype=tl.float64)
     mine = partial + (pair * parts + part) * R * R + column[:, None] * R + column[None, :]
     tl.store(mine, total)
-    tl.debug_barrier()  # the atomic operation below tells the others that all of it is there
+    tl.debug_barrier()  # the atomic operation below publishes the stores above
     if tl.atomic_add(counters + pair, 1) == parts - 1:
         entry = tl.arange(0, R * R)
         sums = tl.zeros([R * R], tl.float64)
@@ -68,7 +68,7 @@ def _gram_kernel(
 
 
 def products(pairs: Sequence[tuple[Array, Array]]) -> list[np.ndarray]:
-    """``a^H b`` of up to 64 pairs of real arrays of one width, in double precision, on the host."""
+    """``a^H b`` of up to 64 pairs of real arrays of one width, as NumPy arrays in double precision."""
     first, count = pairs[0][0], len(pairs)
     width, longest = first.shape[1], max(a.shape[0] for a, _ in pairs)
     R = max(16, power_of_two(width))
@@ -106,16 +106,16 @@ def _combine_kernel(table, SINGLE: tl.constexpr, R: tl.constexpr, RO: tl.constex
         y = tl.load(
             c + column[:, None] * wide + across[None, :], mask=(column < width)[:, None] & (across < wide)[None, :], other=0.0
         )
-        # In double precision for single, too: the tensor cores do that in no time, and without it they would round to ten bits.
+        # In double precision also for single: tensor cores are fast at it, and would otherwise round to ten bits.
         total = tl.dot(x.to(tl.float64), y, total, input_precision="ieee", out_dtype=tl.float64)
     tl.store(out + row.to(tl.int64)[:, None] * wide + across[None, :], total, mask=inside[:, None] & (across < wide)[None, :])
 
 
 def can_combine(sums: Sequence[tuple[tuple[Array, ...], np.ndarray]]) -> bool:
-    """Whether one launch can make them."""
+    """One launch suffices for these combinations."""
     words, kind = ENTRY * len(sums), sums[0][0][0].dtype
     for tensors, c in sums:
-        if len(tensors) > TERMS or c.shape[1] > 64:
+        if len(tensors) > MAX_TERMS or c.shape[1] > 64:
             return False
         for a in tensors:
             if a.dtype != kind or a.shape[1] > 64 or not a.is_contiguous():

@@ -1,4 +1,4 @@
-"""An orthonormal basis that grows by blocks, of tensors."""
+"""Orthonormal basis of tensors, appended in blocks."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 import torch
 
 from ..cholesky_qr import first_pass, second_pass
-from .lazy_arrays import Tall, _eye, settle
+from .lazy_arrays import LazyArray, evaluate, identity
 
 Array = Any
-LITTLE = 1e-6  # of a column's square left after a projection: less, and Gram products of what it was do not tell what is left
+MIN_REMAINDER = 1e-6  # share of a column's square after a projection, below which the projection is repeated
 
 
 class TorchBasis:
-    """As :class:`~lorank.backends.basis.Basis`, in blocks: what is left of an array is put off until somebody reads it."""
+    """As :class:`~lorank.backends.base.Basis`, with lazily evaluated projections."""
 
     def __init__(self, backend: Any) -> None:
         self.backend, self.grams, self.blocks = backend, backend.grams, list[Array]()
@@ -25,32 +25,32 @@ class TorchBasis:
         return self.blocks[-1]
 
     def append(self, q: Array) -> None:
-        self.blocks += settle([Tall.of(q)])
+        self.blocks += evaluate([LazyArray.of(q)])
 
-    def without(self, y: Array) -> tuple[Array, np.ndarray]:
+    def project_out(self, y: Array) -> tuple[Array, np.ndarray]:
         rest, part, before, left = self._project(y)
-        if (np.diagonal(left).real < LITTLE * np.diagonal(before).real).any():
+        if (np.diagonal(left).real < MIN_REMAINDER * np.diagonal(before).real).any():
             rest, more, _, left = self._project(rest)
             part = part + more
-        rest._square = left
+        rest.gram_matrix = left
         return rest, part.astype(self.backend.dtype(rest), copy=False)
 
-    def _project(self, y: Array) -> tuple[Tall, np.ndarray, np.ndarray, np.ndarray]:
-        """What is left of y, its part in the basis, and the Gram matrices before and after."""
-        (t,) = settle([Tall.of(y)])
-        one, width = Tall.of(t), t.shape[1]
+    def _project(self, y: Array) -> tuple[LazyArray, np.ndarray, np.ndarray, np.ndarray]:
+        """Y minus its projection, the coefficients of the projection, and the Gram matrices before and after."""
+        (t,) = evaluate([LazyArray.of(y)])
+        one, width = LazyArray.of(t), t.shape[1]
         everything = (*self.blocks, t)
-        products = self.grams.products(Tall(everything, None, (0, 0)), one)
+        products = self.grams.products(LazyArray(everything, None, (0, 0)), one)
         whole, before = products[:-width], products[-width:]
         coefficients = -products
-        coefficients[-width:] = _eye(width)
-        return Tall(everything, coefficients, one.shape), whole, before, before - whole.conj().T @ whole
+        coefficients[-width:] = identity(width)
+        return LazyArray(everything, coefficients, one.shape), whole, before, before - whole.conj().T @ whole
 
     def extend(self, y: Array) -> np.ndarray:
-        k = self._extend(Tall.of(y))
+        k = self._extend(LazyArray.of(y))
         return self._extend_safely(y) if k is None else k
 
-    def _extend(self, y: Tall) -> np.ndarray | None:
+    def _extend(self, y: LazyArray) -> np.ndarray | None:
         first = first_pass(self.grams.product(y, y))
         if first is None:
             return None
@@ -62,18 +62,18 @@ class TorchBasis:
         return (second[0] @ first[0]).astype(self.backend.dtype(y), copy=False)
 
     def _extend_safely(self, y: Array) -> np.ndarray:
-        """Where columns depend on each other: where k is zero, q may be anything that is orthogonal to the rest."""
+        """For dependent columns: where k is zero, any q that is orthogonal to the basis will do."""
         basis = torch.cat(self.blocks, dim=1)
         q, k = self.backend.qr(y)
-        q, change = self.backend.qr(self.backend.without(basis, q)[0])
+        q, change = self.backend.qr(self.backend.project_out(basis, q)[0])
         self.append(q)
         return change @ k
 
     def product(self, p: np.ndarray) -> Array:
-        return Tall(tuple(self.blocks), p, (self.blocks[0].shape[0], p.shape[1]))
+        return LazyArray(tuple(self.blocks), p, (self.blocks[0].shape[0], p.shape[1]))
 
     def restart(self, q: Array) -> None:
-        self.blocks = settle([Tall.of(q)])
+        self.blocks = evaluate([LazyArray.of(q)])
 
     def first(self, count: int) -> Array:
         return self.blocks[0][:, :count].contiguous()

@@ -1,7 +1,7 @@
-"""A small matrix for each row, summed up, inverted and applied, as Triton kernels: what the metric of blocks is made of.
+"""Triton kernels for a small matrix per row: sums, inverses and products, for the block metric.
 
-The twins are :func:`.normal_equations.blocks` and :meth:`~lorank.backends.numpy_arrays.Dense.block_solver`. PyTorch's batched
-products and factorizations are made for larger matrices: on an H200, in single precision, sums of 16 x 16 take some forty
+:func:`.normal_equations.blocks` and :meth:`~lorank.backends.base.BackendBase.block_solver` compute the same. The batched
+operations of PyTorch are made for larger matrices: on an H200, in single precision, sums of 16 x 16 matrices take about forty
 times as long, and inverses almost five times.
 """
 
@@ -18,12 +18,12 @@ from .launch import divide_up, launch, power_of_two
 from .plain import Order
 
 Array = Any
-WIDEST = 64  # columns of a factor: a whole matrix is held in registers
+MAX_WIDTH = 64  # columns of a factor: a matrix is held in registers
 
 
 def suits(dtype: torch.dtype, width: int) -> bool:
-    """Whether there are kernels for matrices of this kind."""
-    return dtype in (torch.float32, torch.float64) and 1 <= width <= WIDEST
+    """There are kernels for matrices of this kind."""
+    return dtype in (torch.float32, torch.float64) and 1 <= width <= MAX_WIDTH
 
 
 @triton.jit
@@ -41,7 +41,7 @@ def _sums_kernel(
         place = start + lane
         inside = place < end
         j = following.to(tl.int64) if FAR else following
-        following = tl.load(index + place + K, mask=place + K < end, other=0)  # ahead: the gather waits for it
+        following = tl.load(index + place + K, mask=place + K < end, other=0)  # prefetched for the next gather
         tile = tl.load(other + j[:, None] * W + column[None, :], mask=inside[:, None] & (column < W)[None, :], other=0.0)
         scaled = tile
         if WEIGHTED:
@@ -53,7 +53,7 @@ def _sums_kernel(
 
 @triton.jit
 def _invert_kernel(stack, out, W: tl.constexpr, R: tl.constexpr):
-    """One matrix by Gauss and Jordan, without pivots: it is definite."""
+    """Inverse of one definite matrix by Gauss-Jordan elimination without pivoting."""
     place = tl.program_id(0).to(tl.int64) * W * W
     i, j = tl.arange(0, R)[:, None], tl.arange(0, R)[None, :]
     there = (i < W) & (j < W)

@@ -1,9 +1,9 @@
-"""The passes over the observations as Triton kernels. Imported only where there is a GPU; :mod:`.plain` is their twin.
+"""Triton kernels of the passes over the observations. Imported on a GPU only; :mod:`.plain` computes the same.
 
-A program takes one row of observations, a tile of K of them at a time: it gathers the K rows of the other factor once, and
-makes from them the samples, the residual, the sums and the norms that a pass asks for. Long rows are cut into segments, whose
-sums are added up afterwards, so that one heavy row does not keep the whole GPU waiting and results are the same in every run.
-Complex arrays are read as real ones of twice the width (:func:`_real`).
+A program processes one row of observations in tiles of K: it gathers the K rows of the other factor once and computes samples,
+residual, sums and norms from them. Long rows are divided into segments, whose sums are added up afterwards in a fixed order: a
+long row does not delay the others, and results are reproducible. Complex arrays are read as real ones of twice the width
+(:func:`_real`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .launch import launch, power_of_two
 from .plain import Order
 
 Array = Any
-WIDEST = 4096  # columns of a factor, complex ones counted twice
+MAX_WIDTH = 4096  # columns of a factor; complex ones count twice
 
 
 @triton.jit
@@ -67,7 +67,7 @@ def _sums_kernel(
         place = start + lane
         inside = place < end
         j = following
-        following = tl.load(index + place + K, mask=place + K < end, other=0)  # ahead: the gather waits for it
+        following = tl.load(index + place + K, mask=place + K < end, other=0)  # prefetched for the next gather
         tile = _load_tile(other, j, inside, column, W, FAR)
         if WEIGHTED:
             w = tl.load(weights + place, mask=inside, other=0.0)
@@ -164,25 +164,25 @@ def _sample_kernel(
 
 
 def _tile(width: int, mean: float) -> dict[str, int]:
-    """Columns R, observations K and warps of a program: some 16 numbers a thread."""
+    """Columns R, observations K and warps of a program: about 16 numbers per thread."""
     R = max(2, power_of_two(width))
-    warps = 1 if R <= 128 else 2 if R <= 256 else 4 if R <= 512 else 8  # one warp wins as long as its registers last
+    warps = 1 if R <= 128 else 2 if R <= 256 else 4 if R <= 512 else 8  # one warp is fastest as long as its registers suffice
     K = min(max(512 * warps // R, 2), 128, max(power_of_two(int(mean) + 1), 2))
     return {"R": R, "K": K, "num_warps": warps}
 
 
 def _real(a: Array) -> Array:
-    """A contiguous array as real numbers; complex ones as pairs."""
+    """Contiguous real array; complex numbers as pairs."""
     return torch.view_as_real(a.resolve_conj().contiguous()).flatten(-2) if a.is_complex() else a.contiguous()
 
 
 def _options(order: Order, other: Array) -> tuple[tuple[int, ...], int]:
-    """The constants that all kernels end with, W to LONG, and the number of warps."""
+    """The last constants of all kernels, W to LONG, and the number of warps."""
     width = other.shape[1]
     known: dict[int, tuple[tuple[int, ...], int]] = order.segments.options
     if width not in known:
-        if width > WIDEST:
-            raise ValueError(f"factors of {width} columns are too wide for a GPU kernel: at most {WIDEST} (half of it complex)")
+        if width > MAX_WIDTH:
+            raise ValueError(f"factors of {width} columns are too wide: a GPU kernel takes {MAX_WIDTH} (complex: half)")
         tile = _tile(width, order.m / max(order.n, 1))
         split, far, long = order.segments.row is not None, other.numel() >= 2**31, order.m >= 2**30
         known[width] = (width, tile["R"], tile["K"], split, far, long), tile["num_warps"]

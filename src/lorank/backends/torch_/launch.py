@@ -1,4 +1,4 @@
-"""Launching Triton kernels without the work that Triton does for each launch: what it finds out is the same every time."""
+"""Launch of Triton kernels with cached compilation results, which avoids the overhead of Triton in each launch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def launch(
     Parameters
     ----------
     kind : hashable
-        Whatever decides the dtypes of the arrays.
+        Determines the dtypes of the arrays.
     numbers : tuple of int
         Arguments that the kernel is not specialised for (its ``do_not_specialize``).
     constants : tuple of int
@@ -51,9 +51,9 @@ def launch(
         return
     made, run, function, packed = found
     stream = torch._C._cuda_getCurrentRawStream(device.index)
-    try:  # as a compiled kernel launches itself, but with addresses for tensors: Triton would ask the driver about each of them
+    try:  # as a compiled kernel does, but with addresses for tensors: Triton would query the driver for each
         run(*grid, stream, function, packed, None, None, None, *places, *numbers, *constants)
-    except TypeError:  # a version of Triton that does that in another way
+    except TypeError:  # another version of Triton
         made[grid](*arrays, *numbers, *constants)
 
 
@@ -62,5 +62,5 @@ def divide_up(a: int, b: int) -> int:
 
 
 def power_of_two(n: int) -> int:
-    """The smallest one that is n or more."""
+    """Smallest power of two that is at least n."""
     return 1 << max(n - 1, 0).bit_length()

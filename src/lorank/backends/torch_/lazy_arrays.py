@@ -1,8 +1,8 @@
-"""Tall arrays as combinations of others, computed when somebody reads them.
+"""Lazily evaluated linear combinations of tall tensors, and a cache of their Gram products.
 
-On a GPU an operation on an n x r array costs its launch, however small n is, and a pass over memory, where n is large. Almost
-all that geometry does with tall arrays is linear in few of them, ``sum_k A_k C_k`` with small C_k: so the C_k are computed on
-the host, Gram products come from those of the A_k, and one kernel makes the whole sum when it is needed.
+On a GPU an operation on an n x r array costs a launch and a pass over memory. Most operations of the geometry are linear in a
+few tall arrays, ``sum_k A_k C_k`` with small C_k: the C_k are computed on the host, Gram products follow from those of the A_k,
+and one kernel evaluates the sum when its entries are needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 Array = Any
 
 
-class Tall:
+class LazyArray:
     """``sum_k A_k C_k``, an n x r array.
 
     Attributes
@@ -26,34 +26,34 @@ class Tall:
     tensors : tuple of tensors
         The A_k.
     coefficients : array or None
-        The C_k, one upon the other; None for one tensor and the identity.
+        The C_k, stacked; None for one tensor and the identity.
     """
 
-    __array_priority__ = 1000  # so that NumPy leaves ``array * tall`` to it
-    __slots__ = ("_marks", "_square", "coefficients", "shape", "tensors")
+    __array_priority__ = 1000  # NumPy defers ``array * lazy`` to this class
+    __slots__ = ("_marks", "coefficients", "gram_matrix", "shape", "tensors")
 
     def __init__(self, tensors: tuple[Array, ...], coefficients: np.ndarray | None, shape: tuple[int, int]) -> None:
         self.shape, self.tensors, self.coefficients = shape, tensors, coefficients
         self._marks: tuple[int, ...] | None = None
-        self._square: np.ndarray | None = None  # its Gram matrix, once known
+        self.gram_matrix: np.ndarray | None = None  # of the array with itself, once known
 
-    def become(self, tensors: tuple[Array, ...], coefficients: np.ndarray | None) -> None:
-        """Let the same array stand as another combination."""
+    def replace_terms(self, tensors: tuple[Array, ...], coefficients: np.ndarray | None) -> None:
+        """Represent the same array by another combination."""
         self.tensors, self.coefficients = tensors, coefficients
-        self._marks = self._square = None
+        self._marks = self.gram_matrix = None
 
     @staticmethod
-    def of(a: Any) -> Tall:
-        return a if isinstance(a, Tall) else Tall((a,), None, tuple(a.shape))
+    def of(a: Any) -> LazyArray:
+        return a if isinstance(a, LazyArray) else LazyArray((a,), None, tuple(a.shape))
 
     def marks(self) -> tuple[int, ...]:
-        """A number for each tensor, by which Gram products are known."""
+        """Key of each tensor in the cache of Gram products."""
         if self._marks is None:
             self._marks = tuple([_mark(t) for t in self.tensors])
         return self._marks
 
     def stacked(self) -> np.ndarray:
-        return _eye(self.shape[1]) if self.coefficients is None else self.coefficients
+        return identity(self.shape[1]) if self.coefficients is None else self.coefficients
 
     @property
     def dtype(self) -> Any:
@@ -68,13 +68,13 @@ class Tall:
         return 2
 
     def tensor(self) -> Array:
-        """The array itself."""
-        return settle([self])[0]
+        """The array as a tensor."""
+        return evaluate([self])[0]
 
-    def times(self, a: np.ndarray) -> Tall:
+    def times(self, a: np.ndarray) -> LazyArray:
         """``self a`` for a small a."""
         c = self.coefficients
-        return Tall(self.tensors, a if c is None else c @ a, (self.shape[0], a.shape[1]))
+        return LazyArray(self.tensors, a if c is None else c @ a, (self.shape[0], a.shape[1]))
 
     def __matmul__(self, a: Any) -> Any:
         return self.times(a) if isinstance(a, np.ndarray) else self.tensor() @ a
@@ -82,24 +82,24 @@ class Tall:
     def __mul__(self, c: Any) -> Any:
         if not isinstance(c, (int, float)):
             return self.tensor() * c
-        return Tall(self.tensors, c * self.stacked(), self.shape)
+        return LazyArray(self.tensors, c * self.stacked(), self.shape)
 
     __rmul__ = __mul__
 
-    def __neg__(self) -> Tall:
+    def __neg__(self) -> LazyArray:
         return -1.0 * self
 
-    def __add__(self, other: Any) -> Tall:
-        other = Tall.of(other)
+    def __add__(self, other: Any) -> LazyArray:
+        other = LazyArray.of(other)
         return _joined(self, self.stacked(), other, other.stacked(), self.shape)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Tall:
-        return self + -1.0 * Tall.of(other)
+    def __sub__(self, other: Any) -> LazyArray:
+        return self + -1.0 * LazyArray.of(other)
 
-    def __rsub__(self, other: Any) -> Tall:
-        return Tall.of(other) - self
+    def __rsub__(self, other: Any) -> LazyArray:
+        return LazyArray.of(other) - self
 
     def __truediv__(self, other: Any) -> Array:
         return self.tensor() / other
@@ -123,16 +123,16 @@ class Tall:
         return a if dtype is None else a.astype(dtype)
 
 
-def _joined(a: Tall, c: np.ndarray, b: Tall, d: np.ndarray, shape: tuple[int, int]) -> Tall:
-    """The tensors of a with coefficients c, and those of b with coefficients d; a tensor that both have comes once."""
+def _joined(a: LazyArray, c: np.ndarray, b: LazyArray, d: np.ndarray, shape: tuple[int, int]) -> LazyArray:
+    """Sum of the tensors of a with coefficients c and of b with coefficients d; common tensors are merged."""
     if a.tensors is b.tensors:
-        return Tall(a.tensors, c + d, shape)
+        return LazyArray(a.tensors, c + d, shape)
     known, at = {}, 0
     for t in a.tensors:
         known[id(t)] = at
         at += t.shape[1]
     if not any(id(t) in known for t in b.tensors):
-        return Tall(a.tensors + b.tensors, np.concatenate([c, d]), shape)
+        return LazyArray(a.tensors + b.tensors, np.concatenate([c, d]), shape)
     tensors, blocks, rows = list(a.tensors), [c.astype(np.result_type(c, d))], 0
     for t in b.tensors:
         part = d[rows : rows + t.shape[1]]
@@ -142,11 +142,11 @@ def _joined(a: Tall, c: np.ndarray, b: Tall, d: np.ndarray, shape: tuple[int, in
         else:
             tensors.append(t)
             blocks.append(part)
-    return Tall(tuple(tensors), blocks[0] if len(blocks) == 1 else np.concatenate(blocks), shape)
+    return LazyArray(tuple(tensors), blocks[0] if len(blocks) == 1 else np.concatenate(blocks), shape)
 
 
-class Grams:
-    """Gram products of tensors, each computed once: on the host, in double precision."""
+class GramCache:
+    """Gram products of tensors, computed once each: NumPy arrays in double precision."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], np.ndarray] = {}
@@ -155,8 +155,8 @@ class Grams:
     def find(self, a: Array, b: Array) -> np.ndarray | None:
         return self._known.get((_mark(a), _mark(b)))
 
-    def require(self, pairs: Sequence[tuple[Tall, Tall]]) -> None:
-        """Compute the products of their tensors, as far as they are not known, all in one transfer."""
+    def require(self, pairs: Sequence[tuple[LazyArray, LazyArray]]) -> None:
+        """Compute the missing products of their tensors, with one transfer."""
         missing: dict[tuple[int, int], tuple[Array, Array]] = {}
         known = self._known
         for a, b in pairs:
@@ -169,28 +169,28 @@ class Grams:
                         missing[m, k] = (t, u)
         if not missing:
             return
-        if len(known) > 4000:  # the older half: what a run still needs is among the last hundred
+        if len(known) > 4000:  # the older half: a run uses about the last hundred
             self._known = known = dict(list(known.items())[2000:])
         for (m, k), product in zip(missing, _products(list(missing.values())), strict=True):
             known[m, k] = product
             if m != k:
                 known[k, m] = product.conj().T if product.dtype.kind == "c" else product.T
 
-    def product(self, a: Tall, b: Tall) -> np.ndarray:
-        """``a^H b``; of an array with itself it is kept, for norms and orthonormal bases both ask for that."""
-        if a is b and a._square is not None:
-            return a._square
+    def product(self, a: LazyArray, b: LazyArray) -> np.ndarray:
+        """``a^H b``; that of an array with itself is stored, because norms and bases use it."""
+        if a is b and a.gram_matrix is not None:
+            return a.gram_matrix
         total, left, right = self.products(a, b), a.coefficients, b.coefficients
         if right is not None:
             total = total @ right
         if left is not None:
             total = (left.conj().T if left.dtype.kind == "c" else left.T) @ total
         if a is b:
-            a._square = total
+            a.gram_matrix = total
         return total
 
-    def products(self, a: Tall, b: Tall) -> np.ndarray:
-        """The products of all tensors of one sum with those of another, as one matrix."""
+    def products(self, a: LazyArray, b: LazyArray) -> np.ndarray:
+        """Products of all tensors of one sum with those of another, as one matrix."""
         one, two = key = a.marks(), b.marks()
         if len(one) == 1 and len(two) == 1:
             if (one[0], two[0]) not in self._known:
@@ -220,7 +220,7 @@ _marks = itertools.count()
 
 
 def _mark(t: Array) -> int:
-    """A number for what a tensor holds: another one after a change in place, and never one that was given before."""
+    """Unique key of the content of a tensor; it changes when the tensor is changed in place."""
     known: tuple[int, int] | None = getattr(t, "lorank_mark", None)
     if known is None or known[1] != t._version:
         known = t.lorank_mark = (next(_marks), t._version)
@@ -228,22 +228,22 @@ def _mark(t: Array) -> int:
 
 
 @functools.cache
-def _eye(n: int) -> np.ndarray:
+def identity(n: int) -> np.ndarray:
     return np.eye(n)
 
 
 def _products(pairs: Sequence[tuple[Array, Array]]) -> list[np.ndarray]:
-    """``a^H b`` of each pair, on the host and in double precision."""
+    """``a^H b`` of each pair as NumPy arrays in double precision."""
     first = pairs[0][0]
     width = first.shape[1]
     if not (_has_kernels(first) and all(_alike(x, first, width) for pair in pairs for x in pair)):
         return fetch([plain_product(a, b) for a, b in pairs])
-    from . import array_kernels as tall_kernels
+    from . import array_kernels
 
-    if not tall_kernels.can_multiply(width, 1):
+    if not array_kernels.can_multiply(width, 1):
         return fetch([plain_product(a, b) for a, b in pairs])
-    most = tall_kernels.MOST if tall_kernels.can_multiply(width, tall_kernels.MOST) else 16
-    return [one for k in range(0, len(pairs), most) for one in tall_kernels.products(pairs[k : k + most])]
+    most = array_kernels.MAX_PAIRS if array_kernels.can_multiply(width, array_kernels.MAX_PAIRS) else 16
+    return [one for k in range(0, len(pairs), most) for one in array_kernels.products(pairs[k : k + most])]
 
 
 def _alike(a: Array, first: Array, width: int) -> bool:
@@ -261,7 +261,7 @@ def plain_product(a: Array, b: Array) -> Array:
 
 
 def fetch(arrays: Sequence[Array]) -> list[np.ndarray]:
-    """Small tensors to the host, in one transfer."""
+    """Small tensors as NumPy arrays, by one transfer."""
     if not arrays[0].is_cuda or len(arrays) == 1:
         return [a.detach().resolve_conj().cpu().numpy() for a in arrays]
     flat = torch.cat([a.reshape(-1) for a in arrays]).cpu().numpy()
@@ -270,7 +270,7 @@ def fetch(arrays: Sequence[Array]) -> list[np.ndarray]:
 
 
 def send(arrays: Sequence[np.ndarray], like: Array, dtype: Any = None) -> list[Array]:
-    """Small arrays to where a tensor is, in one transfer; in its dtype, or another one."""
+    """Small arrays to the device of a tensor, by one transfer; in its dtype, or another one."""
     flat = arrays[0].ravel() if len(arrays) == 1 else np.concatenate([a.ravel() for a in arrays])
     flat = torch.from_numpy(flat).to(like.device, like.dtype if dtype is None else dtype)
     if len(arrays) == 1:
@@ -278,18 +278,18 @@ def send(arrays: Sequence[np.ndarray], like: Array, dtype: Any = None) -> list[A
     return [part.view(a.shape) for part, a in zip(flat.split([a.size for a in arrays]), arrays, strict=True)]
 
 
-def settle(arrays: Sequence[Tall]) -> list[Array]:
-    """The arrays themselves; their coefficients travel together. Each then stands for its own tensor."""
+def evaluate(arrays: Sequence[LazyArray]) -> list[Array]:
+    """Evaluate lazy arrays together; each is then represented by its own tensor."""
     open_ = [a for a in arrays if a.coefficients is not None]
     if open_:
         for a, made in zip(open_, _combine([(a.tensors, a.stacked()) for a in open_]), strict=True):
-            a.become((made,), None)
+            a.replace_terms((made,), None)
     return [a.tensors[0] for a in arrays]
 
 
-def side_by_side(a: Any, b: Any) -> Tall:
+def side_by_side(a: Any, b: Any) -> LazyArray:
     """``[a, b]``."""
-    a, b = Tall.of(a), Tall.of(b)
+    a, b = LazyArray.of(a), LazyArray.of(b)
     r, s, c, d = a.shape[1], b.shape[1], a.stacked(), b.stacked()
     wide = np.zeros((len(c) + len(d), r + s), np.result_type(c, d))
     wide[: len(c), :r], wide[len(c) :, r:] = c, d
@@ -300,17 +300,17 @@ def _combine(sums: Sequence[tuple[tuple[Array, ...], np.ndarray]]) -> list[Array
     """``sum_k A_k C_k`` for each pair of tensors A_k and stacked coefficients C_k."""
     first = sums[0][0][0]
     if _has_kernels(first):
-        from . import array_kernels as tall_kernels
+        from . import array_kernels
 
-        if tall_kernels.can_combine(sums):
-            return tall_kernels.combine(sums)
+        if array_kernels.can_combine(sums):
+            return array_kernels.combine(sums)
     kind = torch.complex128 if first.is_complex() else torch.float64
     sent = send([np.ascontiguousarray(c, np.result_type(c, np.float64)) for _, c in sums], first, kind)
     return [plain_combine(tensors, c) for (tensors, _), c in zip(sums, sent, strict=True)]
 
 
 def plain_combine(tensors: Sequence[Array], coefficients: Array) -> Array:
-    """``sum_k A_k C_k``, the C_k one upon the other."""
+    """``sum_k A_k C_k`` with stacked C_k."""
     out, at = None, 0
     for t in tensors:
         c = coefficients[at : at + t.shape[1]].to(t.dtype)

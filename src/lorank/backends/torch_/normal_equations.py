@@ -1,8 +1,7 @@
-"""The normal equations of alternating least squares on tensors: many small systems at a time.
+"""Normal equations of alternating least squares on tensors, many small systems at a time.
 
-The plain twin is :meth:`~lorank.backends.numpy_backend.ReferenceObservations.normal_equations`. Rows
-are cut into pieces of about as many observations as a row has, padded to the same length: the sums over a piece are then one
-small product, and those of many pieces one batched product.
+They are defined in :class:`~lorank.backends.protocol.Observations`. Rows are divided into segments of about the mean number of
+observations, padded to the same length: the sums over many segments are one batched product.
 """
 
 from __future__ import annotations
@@ -13,10 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..normal_equations import descend
 from .plain import Order, Segments, segments
 
 Array = Any
-CHUNK = 1 << 24  # numbers in the matrices of all pieces that are held at a time
+CHUNK = 1 << 24  # numbers in the matrices of all segments that are held at a time
 BLOCK = 1 << 24  # numbers that are gathered at a time
 
 
@@ -47,7 +47,7 @@ def solve(
         c = torch.ones_like(total) if scale is None else scale[rows]
         M = noise * A + c[:, None, None] * prior
         h = noise * right + c[:, None] * shift
-        if fixed >= 0:  # that coordinate is 1
+        if fixed >= 0:
             h = (h - M[:, :, fixed])[:, free]
             M = M[:, free][:, :, free]
         root, failed = torch.linalg.cholesky_ex(M)
@@ -64,6 +64,34 @@ def solve(
     return mean, cov, squares
 
 
+def solve_nonnegative(
+    order: Order,
+    values: Array,
+    other: Array,
+    start: Array,
+    ridge: Array,
+    *,
+    centre: Array | None,
+    prior: Array | None,
+    weights: Array | None,
+    cycles: int,
+    tolerance: float,
+) -> tuple[Array, Array]:
+    """Nonnegative factors of the rows of an order; all arrays in double precision, on the device of the order."""
+    k = other.shape[1]
+    x, squares = start.clone(), ridge.new_empty(order.n)
+    one = torch.eye(k, dtype=torch.float64, device=other.device)
+    for rows in _chunks(order, k):
+        pieces = segments(order.ptr[rows.start : rows.stop + 1], _length(order))
+        sums = pieces.add_up(_sums(order, pieces, values, other, None, weights)).view(-1, k + 1, k + 1)
+        A, b, total = sums[:, :k, :k], sums[:, :k, k], sums[:, k, k]
+        M = A + ridge[rows, None, None] * one + (0.0 if prior is None else prior)
+        h = b if centre is None else b + ridge[rows, None] * centre
+        found = x[rows] = descend(M, h, x[rows], cycles, tolerance)
+        squares[rows] = total + (found * ((A @ found[:, :, None])[:, :, 0] - 2 * b)).sum(1)
+    return x, squares
+
+
 def blocks(order: Order, other: Array, weights: Array | None) -> Array:
     """``sum_t w_t y_t^H y_t`` over the rows of an order, y_t the rows of ``other``: (rows, k, k)."""
     k = other.shape[1]
@@ -77,12 +105,12 @@ def blocks(order: Order, other: Array, weights: Array | None) -> Array:
 
 
 def _length(order: Order) -> int:
-    """Observations of a piece: the power of two above the mean, so that padding at most doubles the work of a typical row."""
+    """Observations of a segment: the power of two above the mean, so that padding at most doubles the work of a typical row."""
     return int(min(max(2 ** int(np.ceil(np.log2(max(order.m / max(order.n, 1), 1)))), 8), 256))
 
 
 def _chunks(order: Order, k: int) -> Iterator[slice]:
-    """Rows whose pieces' sums take some 100 MB (one row may take more)."""
+    """Groups of rows whose sums take about 100 MB (one row may take more)."""
     most, length = max(1, CHUNK // (k + 1) ** 2), _length(order)
     pieces = np.maximum(-(-np.diff(order.ptr.cpu().numpy()) // length), 1)
     ends, begin = np.cumsum(pieces), 0
@@ -96,16 +124,16 @@ def _chunks(order: Order, k: int) -> Iterator[slice]:
 def _sums(
     order: Order, pieces: Segments, values: Array | None, other: Array, moments: Array | None, weights: Array | None
 ) -> Array:
-    """``sum_t w_t [y_t, r_t]^H [y_t, r_t]`` over each piece, with the covariances added: (pieces, (k + 1)^2).
+    """``sum_t w_t [y_t, r_t]^H [y_t, r_t]`` over each segment, plus the covariances: (segments, (k + 1)^2).
 
-    Without values ``sum_t w_t y_t^H y_t``: (pieces, k^2).
+    Without values ``sum_t w_t y_t^H y_t``: (segments, k^2).
     """
     k, device = other.shape[1], other.device
     side = k if values is None else k + 1
     lane = torch.arange(_length(order), device=device)
     wide = k + 1 + (0 if moments is None else moments.shape[1])
     step = max(1, BLOCK // (len(lane) * wide))
-    if moments is not None:  # where each entry stands in an upper triangle
+    if moments is not None:  # position of each entry in a packed upper triangle
         a, b = torch.triu_indices(k, k, device=device)
         place = torch.empty((k, k), dtype=torch.int64, device=device)
         place[a, b] = place[b, a] = torch.arange(len(a), device=device)

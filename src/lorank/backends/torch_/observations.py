@@ -14,31 +14,27 @@ import torch
 from ..hold_out import held_out
 from ..normal_equations import normal_steps
 from ..protocol import HostEntries
-from . import nonnegative, normal_equations, plain
-from .lazy_arrays import Tall, settle, side_by_side
+from . import normal_equations, plain
+from .lazy_arrays import LazyArray, evaluate, side_by_side
 from .plain import Order, segments
 
 Array = Any
 
-# Bytes at the peak of a problem's making, for each observation beside its value: row and column indices as they come (16), the
-# places they are sorted by, in order and not (16), where they stood (8), and what sorting needs beside (16).
-MAKING = 56
-
 
 def _passes(device: torch.device) -> Any:
-    """The module with the passes for a device."""
+    """Module with the passes for a device."""
     if device.type != "cuda":
         return plain
     try:
         from . import kernels
     except ImportError as error:
-        warnings.warn(f"Triton cannot be imported ({error}): lorank runs on plain PyTorch, several times slower", stacklevel=3)
+        warnings.warn(f"Triton cannot be imported ({error}): lorank uses plain PyTorch, several times slower", stacklevel=3)
         return plain
     return kernels
 
 
 def block_passes(a: Array) -> Any:
-    """The module with the kernels for blocks of arrays like this one (their last axis counts); None where there are none."""
+    """Module with the block kernels for such arrays; None where there are none."""
     if _passes(a.device) is plain:
         return None
     from . import block_kernels
@@ -47,13 +43,13 @@ def block_passes(a: Array) -> Any:
 
 
 class TorchObservations:
-    """Observed entries y of an n1 x n2 matrix as tensors; see :class:`~lorank.backends.numpy_backend.ReferenceObservations`.
+    """Observed entries of an n1 x n2 matrix as tensors; see :class:`~lorank.backends.protocol.Observations`.
 
     Notes
     -----
-    On the device, for each observation: a column index and a row index (4 bytes each), its place in column order (4, or 8 from
-    2^31 observations on), and its value twice, in row and in column order; 28 bytes in float64, 20 in float32. Weights take
-    as much again as real values.
+    Memory for each observation: a column and a row index (4 bytes each), the position in column order (4, or 8 from 2^31
+    observations on), and the value in row and in column order; 28 bytes in float64, 20 in float32. Weights take as much as real
+    values.
     """
 
     weights: Array | None = None
@@ -69,12 +65,12 @@ class TorchObservations:
         ptr, index = self.indptr, self.indices
         lengths = ptr.diff()
         if int(ptr[0]) != 0 or int(ptr[-1]) != len(index) or len(index) != self.m or bool((lengths < 0).any()):
-            raise ValueError("indptr must rise from 0 to the number of indices")
+            raise ValueError("indptr must increase from 0 to the number of indices")
         if self.m and (int(index.min()) < 0 or int(index.max()) >= self.shape[1]):
             raise ValueError(f"column indices must lie in 0 .. {self.shape[1] - 1}")
         falls = torch.zeros(self.m + 1, dtype=torch.bool, device=index.device)
         falls[1:-1] = index[1:] <= index[:-1]
-        falls[ptr] = False  # between rows they may
+        falls[ptr] = False  # between rows they may decrease
         if bool(falls.any()):
             raise ValueError("column indices must increase within a row")
 
@@ -89,30 +85,30 @@ class TorchObservations:
         self._passes = _passes(index.device)
         if self._passes is not plain:
             by_rows, by_cols = (Order(o.ptr, o.index, segments(o.ptr)) for o in (by_rows, by_cols))
-        self._by_rows, self._by_cols = by_rows, by_cols
+        self.by_rows, self.by_cols = by_rows, by_cols
         self._moved: tuple[Any, Array] | None = None
-        self._column_values = self.values.conj().resolve_conj()[self._to_columns]
-        self._column_weights = None if self.weights is None else self.weights[self._to_columns]
+        self.column_values = self.values.conj().resolve_conj()[self._to_columns]
+        self.column_weights = None if self.weights is None else self.weights[self._to_columns]
 
     def with_values(self, values: Array) -> TorchObservations:
         twin = copy.copy(self)
         twin.values, twin._moved = values, None
-        twin._column_values = values.conj().resolve_conj()[self._to_columns]
+        twin.column_values = values.conj().resolve_conj()[self._to_columns]
         return twin if self.weights is None else twin.with_weights(self.weights)
 
     def with_weights(self, weights: Array | None) -> TorchObservations:
         twin = copy.copy(self)
-        twin.weights = twin._column_weights = None
+        twin.weights = twin.column_weights = None
         if weights is not None:
             found = torch.as_tensor(weights, dtype=self.values.dtype.to_real(), device=self.values.device).contiguous()
             if found.shape != (self.m,):
-                raise ValueError(f"{self.m:,} observations have as many weights, got an array of shape {tuple(found.shape)}")
-            twin.weights, twin._column_weights = found, found[self._to_columns]
+                raise ValueError(f"weights must have shape ({self.m},), one for each observation; got {tuple(found.shape)}")
+            twin.weights, twin.column_weights = found, found[self._to_columns]
         return twin
 
     def __copy__(self) -> TorchObservations:
         twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)  # a pattern does not change, so it can be shared
+        twin.__dict__.update(self.__dict__)  # the pattern is immutable and can be shared
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
@@ -122,18 +118,6 @@ class TorchObservations:
         self.__dict__.update(state)
         self._build()
 
-    @staticmethod
-    def require_room(device: torch.device, m: int, shape: tuple[int, ...], itemsize: int) -> None:
-        """A MemoryError, before anything is allocated, where m observations do not fit on the device."""
-        needed = m * (MAKING + 3 * itemsize) + 16 * sum(shape)
-        at_hand = free_bytes(device)
-        if at_hand is not None and needed > at_hand:
-            raise MemoryError(
-                f"{m:,} observations of a {shape[0]} x {shape[1]} matrix need about {needed / 1e9:.1f} GB on {device} while "
-                f"they are sorted, and {at_hand / 1e9:.1f} GB are at hand: take single precision, fewer observations, or leave "
-                "out device to compute in main memory"
-            )
-
     def host(self) -> HostEntries:
         indptr, indices, values = (a.cpu().numpy() for a in (self.indptr, self.indices, self.values.resolve_conj()))
         return HostEntries(indptr, indices, values, None if self.weights is None else self.weights.cpu().numpy())
@@ -142,84 +126,84 @@ class TorchObservations:
         taken = held_out(torch.arange(self.m, device=self.values.device), seed, share)
         for side, index in enumerate((self.rows, self.indices)):
             taken &= (self.sums((~taken).double(), side) > 0)[index]
-        return (self._part(~taken), self._part(taken)) if bool(taken.any()) else None
+        return (self.part(~taken), self.part(taken)) if bool(taken.any()) else None
 
-    def _part(self, flags: Array) -> TorchObservations:
+    def part(self, flags: Array) -> TorchObservations:
         indptr = torch.cat([torch.zeros(1, dtype=torch.int64, device=flags.device), flags.cumsum(0)])[self.indptr]
         part = TorchObservations(indptr, self.indices[flags], self.values[flags], self.shape[1])
         return part if self.weights is None else part.with_weights(self.weights[flags])
 
     @property
     def rows(self) -> Array:
-        return self._by_rows.rows()
+        return self.by_rows.rows()
 
     @property
     def cols(self) -> Array:
         return self.indices
 
     def matrix(self, p: Array) -> Any:
-        """The sparse matrix with the entries ``p``, as torch has it (CSR)."""
+        """Sparse CSR tensor."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sparse")
             return torch.sparse_csr_tensor(self.indptr, self.indices.long(), p, self.shape)
 
     # -- the passes --------------------------------------------------------------------------------------------------
     def _own(self, *arrays: Any, like: Array | None = None) -> list[Array]:
-        """Factors as the passes take them: in the dtype of the values, or of another vector."""
+        """Evaluated factors in the dtype of the values, or of another vector."""
         kind = (self.values if like is None else like).dtype
-        return [a if a.dtype == kind else a.to(kind) for a in settle([Tall.of(a) for a in arrays])]
+        return [a if a.dtype == kind else a.to(kind) for a in evaluate([LazyArray.of(a) for a in arrays])]
 
     def _scale(self, s: Array) -> Array:
         real = self.values.dtype.to_real()
         return s if s.dtype == real else s.to(real)
 
     @property
-    def rough(self) -> TorchObservations:
+    def mixed_precision(self) -> TorchObservations:
         return self
 
     def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, Array, Array]:
-        return self._passes.gradient(self._by_rows, *self._own(u), self._scale(s), *self._own(v), self.values, self.weights)
+        return self._passes.gradient(self.by_rows, *self._own(u), self._scale(s), *self._own(v), self.values, self.weights)
 
     def gradient_cols(self, u: Array, s: Array, v: Array) -> tuple[Array, Array]:
-        values, weights = self._column_values, self._column_weights
-        return self._passes.gradient(self._by_cols, *self._own(v), self._scale(s), *self._own(u), values, weights)[:2]
+        values, weights = self.column_values, self.column_weights
+        return self._passes.gradient(self.by_cols, *self._own(v), self._scale(s), *self._own(u), values, weights)[:2]
 
     def residual(self, left: Array, right: Array) -> Array:
-        return self._passes.sample(self._by_rows, *self._own(left, right), self.values)
+        return self._passes.sample(self.by_rows, *self._own(left, right), self.values)
 
     def sample(self, left: Array, right: Array) -> Array:
-        return self._passes.sample(self._by_rows, *self._own(left, right))
+        return self._passes.sample(self.by_rows, *self._own(left, right))
 
     def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], p: Array | None) -> tuple[float, float]:
         (l1, r1), (l2, r2) = blocks
-        left, right = settle([side_by_side(l1, l2), side_by_side(r1, r2)])
-        energy, *inner = self._passes.line_sums(self._by_rows, left, right, p, self.weights)
+        left, right = evaluate([side_by_side(l1, l2), side_by_side(r1, r2)])
+        energy, *inner = self._passes.line_sums(self.by_rows, left, right, p, self.weights)
         return float(inner[0]) if inner else 0.0, float(energy)
 
     def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
         return functools.partial(self.times, p), functools.partial(self.adjoint_times, p)
 
     def times(self, p: Array, v: Array) -> Array:
-        return self._passes.times(self._by_rows, p, *self._own(v, like=p))
+        return self._passes.times(self.by_rows, p, *self._own(v, like=p))
 
     def adjoint_times(self, p: Array, u: Array) -> Array:
-        return self._passes.times(self._by_cols, self._columns(p), *self._own(u, like=p))
+        return self._passes.times(self.by_cols, self._columns(p), *self._own(u, like=p))
 
     def _columns(self, p: Array) -> Array:
-        """The entries p conjugated, in column order; kept, since a gradient is multiplied many times in a row."""
+        """Conjugates of the entries p in column order; stored, because a gradient is multiplied many times."""
         if p is self.values:
-            return self._column_values
+            return self.column_values
         if self._moved is None or self._moved[0]() is not p:
             self._moved = weakref.ref(p), p.conj().resolve_conj()[self._to_columns]
         return self._moved[1]
 
     def gathered(self, w: Array, side: int) -> Array:
-        order = self._by_cols if side else self._by_rows
-        return self._passes.times(order, torch.ones(self.m, dtype=w.dtype, device=w.device), w)  # the same in any order
+        order = self.by_cols if side else self.by_rows
+        return self._passes.times(order, torch.ones(self.m, dtype=w.dtype, device=w.device), w)
 
     def blocks(self, side: int, factor: Array) -> Array:
-        order, weights = (self._by_cols, self._column_weights) if side else (self._by_rows, self.weights)
-        factor = settle([Tall.of(factor)])[0]
+        order, weights = (self.by_cols, self.column_weights) if side else (self.by_rows, self.weights)
+        factor = evaluate([LazyArray.of(factor)])[0]
         fused = block_passes(factor)
         return normal_equations.blocks(order, factor, weights) if fused is None else fused.blocks(order, factor, weights)
 
@@ -239,8 +223,8 @@ class TorchObservations:
     ) -> tuple[Array, Array | None, Array]:
         own = self._double
         return normal_equations.solve(
-            self._by_cols if columns else self._by_rows,
-            own(self._column_values if columns else self.values),
+            self.by_cols if columns else self.by_rows,
+            own(self.column_values if columns else self.values),
             own(other),
             own(prior),
             own(shift),
@@ -256,9 +240,9 @@ class TorchObservations:
         return None if a is None else torch.as_tensor(a, dtype=torch.float64, device=self.values.device)
 
     def _double_weights(self, columns: bool, weights: Any) -> Array:
-        """Weights of the observations, the given ones or their own, row by row or column by column."""
+        """Given weights, or those of the observations, in row or column order."""
         if weights is None:
-            return self._double(self._column_weights if columns else self.weights)
+            return self._double(self.column_weights if columns else self.weights)
         return self._double(weights)[self._to_columns] if columns else self._double(weights)
 
     def normal_steps(self, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
@@ -280,9 +264,9 @@ class TorchObservations:
         tolerance: float = 1e-3,
     ) -> tuple[Array, Array]:
         own = self._double
-        return nonnegative.solve(
-            self._by_cols if columns else self._by_rows,
-            own(self._column_values if columns else self.values),
+        return normal_equations.solve_nonnegative(
+            self.by_cols if columns else self.by_rows,
+            own(self.column_values if columns else self.values),
             own(other),
             own(start),
             own(ridge),
@@ -298,21 +282,13 @@ class TorchObservations:
         return self.sums(q, 0), self.sums(q, 1)
 
     def counts(self, side: int) -> Array:
-        return (self._by_cols if side else self._by_rows).ptr.diff()
+        return (self.by_cols if side else self.by_rows).ptr.diff()
 
     def sums(self, p: Array, side: int) -> Array:
-        return self._passes.row_sums(*((self._by_cols, p[self._to_columns]) if side else (self._by_rows, p)))
+        return self._passes.row_sums(*((self.by_cols, p[self._to_columns]) if side else (self.by_rows, p)))
 
     def outer(self, p: Array) -> tuple[Array, Array]:
         double = p.to(torch.complex128 if p.is_complex() else torch.float64)
         g = torch.zeros(self.shape, dtype=double.dtype, device=p.device)
         g[self.rows, self.cols] = double
         return g @ g.mH, g.mH @ g
-
-
-def free_bytes(device: torch.device) -> int | None:
-    """What can still be allocated on a GPU, torch's own reserve counted in; None where nobody can tell."""
-    if device.type != "cuda":
-        return None
-    free = torch.cuda.mem_get_info(device)[0]
-    return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))

@@ -1,6 +1,6 @@
-"""The passes over the observations in plain PyTorch: for the CPU, and the twin that the Triton kernels are held against.
+"""Passes over the observations in plain PyTorch: for the CPU, and as a reference for the Triton kernels.
 
-Each takes one order of the pattern (:class:`Order`): rows of observations, by row or by column of the matrix.
+Each takes one order of the pattern (:class:`Order`), by rows or by columns of the matrix.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 import torch
 
 Array = Any
-LONGEST = 1024  # observations in a segment
+MAX_SEGMENT = 1024  # observations in a segment
 
 
 @dataclass(frozen=True)
 class Order:
-    """Observations row by row: those of row i stand at ``ptr[i] .. ptr[i + 1]``, ``index`` says in which column each is."""
+    """Observations by row: those of row i are at ``ptr[i] .. ptr[i + 1]``, with their columns in ``index``."""
 
     ptr: Array  # (n + 1,) int64
     index: Array  # (m,) int32
-    segments: Any = None  # for the kernels, which take rows in pieces
+    segments: Any = None  # for the kernels
 
     @property
     def n(self) -> int:
@@ -32,36 +32,36 @@ class Order:
         return len(self.index)
 
     def rows(self) -> Array:
-        """The row of each observation."""
+        """Row of each observation."""
         lengths = self.ptr.diff()
         return torch.repeat_interleave(torch.arange(self.n, dtype=torch.int32, device=self.ptr.device), lengths)
 
 
 @dataclass(frozen=True)
 class Segments:
-    """Pieces of rows: where each begins and ends, which row it is of, and which pieces a row has."""
+    """Segments of rows: begin and end of each, its row, and the segments of each row."""
 
     begin: Array
     end: Array
-    row: Array | None  # None where each row is one piece
+    row: Array | None  # None where each row is one segment
     ptr: Array | None
-    options: dict[int, Any] = field(default_factory=dict)  # of the kernels, for each width of factors
+    options: dict[int, Any] = field(default_factory=dict)  # launch options of the kernels for each width of factors
 
     @property
     def count(self) -> int:
         return len(self.begin)
 
     def add_up(self, parts: Array) -> Array:
-        """Sums of pieces to sums of rows."""
+        """Sums over rows from sums over segments."""
         if self.ptr is None:
             return parts
-        if parts.is_complex():  # which segment_reduce does not take
+        if parts.is_complex():  # not supported by segment_reduce
             return torch.view_as_complex(self.add_up(torch.view_as_real(parts)))
         return torch.segment_reduce(parts, "sum", offsets=self.ptr, axis=0)
 
 
-def segments(ptr: Array, longest: int = LONGEST) -> Segments:
-    """Rows cut into pieces of at most ``longest`` observations."""
+def segments(ptr: Array, longest: int = MAX_SEGMENT) -> Segments:
+    """Segments of at most ``longest`` observations."""
     lengths = ptr.diff()
     if not len(lengths) or int(lengths.max()) <= longest:
         return Segments(ptr[:-1], ptr[1:], None, None)
@@ -73,7 +73,7 @@ def segments(ptr: Array, longest: int = LONGEST) -> Segments:
 
 
 def _blocks(order: Order) -> Iterator[tuple[slice, Array, Array]]:
-    """Observations a block at a time, so that gathered factors take little memory: the block, its rows, its columns."""
+    """Blocks of observations, which bound the memory of gathered factors: slice, rows, columns."""
     device = order.ptr.device
     step = 1 << (16 if device.type == "cpu" else 22)
     for k in range(0, order.m, step):

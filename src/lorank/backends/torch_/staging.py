@@ -1,8 +1,7 @@
-"""Small numbers on their way to a device and back, through memory that both sides reach.
+"""Pinned buffers for small transfers between host and device.
 
-An ordinary copy of a few hundred bytes costs a GPU's host two to three times what a launch does. Here numbers for a kernel are
-written into pinned memory and copied without waiting, and results are written by the kernel into pinned memory itself, so that
-all there is to do is to wait for it.
+An ordinary copy of a few hundred bytes takes the host two to three times as long as a launch. Here arguments of a kernel are
+written to pinned memory and copied asynchronously, and kernels write results to pinned memory directly.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import torch
 
 Array = Any
 SLOTS = 32
-WORDS = 1 << 16  # numbers of eight bytes in a slot: as many can be sent at a time
+WORDS = 1 << 16  # numbers of eight bytes in a slot, the most that can be sent at a time
 RESULTS = 1 << 16
 
 
@@ -39,18 +38,18 @@ class Staging:
         self._stream = torch.cuda.current_stream(device) if pinned else None
 
     def take(self) -> tuple[np.ndarray, np.ndarray, int, int]:
-        """The next slot: as whole and as floating-point numbers, the device's address of it, and its number."""
+        """Next slot: as integers and as floating-point numbers, its address on the device, and its number."""
         slot = self._slot = (self._slot + 1) % SLOTS
         if slot == 0:
-            self.wait()  # until what was sent from the slots has been read
+            self.wait()  # until the device has read what was sent from the slots
         return self._whole[slot], self._numbers[slot], self._addresses[slot], slot
 
     def here(self, slot: int) -> Array:
-        """A slot as it is: for a kernel that reads little of it, and is waited for."""
+        """A slot in pinned memory: for a kernel that reads little of it and is waited for."""
         return self._host[slot]
 
     def send(self, slot: int, words: int) -> Array:
-        """Copy the beginning of a slot to the device, where it stays until the slots have come round."""
+        """Copy the beginning of a slot to the device; it is valid until the slot is used again."""
         size = 1 << max(words - 1, 255).bit_length()
         views = self._views.get((slot, size))
         if views is None:
@@ -59,13 +58,13 @@ class Staging:
         return views[1]
 
     def scratch(self, size: int) -> Array:
-        """Memory for a kernel's own use."""
+        """Scratch memory for a kernel."""
         if self._scratch.numel() < size:
             self._scratch = torch.empty(size, dtype=torch.float64, device=self.device)
         return self._scratch
 
     def wait(self) -> None:
-        """Until all that was launched is done."""
+        """Wait until all kernels have finished."""
         if self._stream is not None:
             self._stream.synchronize()
 
@@ -74,7 +73,7 @@ _all: dict[tuple[Any, ...], Staging] = {}
 
 
 def staging(device: torch.device) -> Staging:
-    """The buffers of this thread and of the current stream."""
+    """Buffers of this thread and of the current stream."""
     stream = torch._C._cuda_getCurrentRawStream(device.index) if device.type == "cuda" else 0
     key = (device, stream, threading.get_ident())
     found = _all.get(key)

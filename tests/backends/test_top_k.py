@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lorank.backends import top_k as top
+from lorank.backends import top_k
 from lorank.backends.top_k import rows_of, top_columns
 
 
@@ -22,7 +22,7 @@ def plainly(scores, n, seen, never):
 @pytest.mark.parametrize("n", [1, 4, 17, 30])
 @pytest.mark.parametrize("ties", [False, True])
 def test_the_best_columns_are_those_of_a_full_sort(backend, n, ties, monkeypatch):
-    monkeypatch.setattr(top, "NUMBERS", 17 * 16)  # several blocks
+    monkeypatch.setattr(top_k, "BLOCK", 17 * 16)  # several blocks
     rng = np.random.default_rng(n)
     left, right = rng.integers(-3, 4, (50, 3)).astype(float), rng.integers(-1, 2, (17, 3)).astype(float)  # exact products
     if not ties:

@@ -9,7 +9,7 @@ from kernel_cases import _kernels, native_only, random_case
 from threadpoolctl import threadpool_limits
 
 from lorank.backends import get_backend
-from lorank.backends.nonnegative import descend
+from lorank.backends.normal_equations import descend
 
 EXACTLY = {"cycles": 5000, "tolerance": 1e-13}
 
@@ -131,7 +131,7 @@ def test_every_instruction_set_and_single_precision(k):
             results.append(found.nonnegative_equations(True, *args, centre=centre, prior=root.T @ root, **few))
     finally:
         _kernels.use_instruction_set(before)
-    twin = made_up(get_backend("reference"), k, True, np.float32)[0]
+    twin = made_up(get_backend("numpy"), k, True, np.float32)[0]
     plain = twin.nonnegative_equations(True, *args, centre=centre, prior=root.T @ root, **few)
     for one in results:
         for got, wanted in zip(one, plain, strict=True):
@@ -144,10 +144,10 @@ def test_arrays_of_the_wrong_size_are_refused(wrong):
     found, _, _, root, centre, ridge, factors = made_up(get_backend("native"), 4, True)
     arrays = {"other": factors[1], "values": found.values, "centre": centre, "ridge": ridge[0], "x": factors[0].copy()}
     arrays |= {"squares": np.empty(23), "prior": root, "weights": found.weights}
-    found._pattern.nonnegative(columns=False, cycles=1, tolerance=0.0, **arrays)
+    found.pattern.nonnegative(columns=False, cycles=1, tolerance=0.0, **arrays)
     arrays[wrong] = arrays[wrong][:-1].copy()
     with pytest.raises(ValueError, match=wrong):
-        found._pattern.nonnegative(columns=False, cycles=1, tolerance=0.0, **arrays)
+        found.pattern.nonnegative(columns=False, cycles=1, tolerance=0.0, **arrays)
 
 
 def test_none_depends_on_what_is_solved_beside_it():
