@@ -60,7 +60,7 @@ BESIDE = {  # not to be imported by name, but met: as results, and as what funct
         "problems.Gradient",
         "loop.runner.Solver",
         "loop.state.State",
-        "common.timer.Clock",
+        "common.timer.Timer",
         "geometry.Weights",
         "geometry.DiagonalWeight",
         "geometry.Tangent",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.common.fingerprint import identity
+from lorank.common.fingerprint import fingerprint
 from lorank.io.archive import FileError
 from lorank.loop.runner import Solver
 from lorank.loop.steps import Polyak
@@ -122,12 +122,14 @@ class Plain(Solver):
 
 
 def test_identities_tell_parameters_apart():
-    assert identity(Plain(0.5)) == identity(Plain(0.5))
-    assert identity(Plain(0.5)) != identity(Plain(0.6))
-    assert identity(lr.solvers.RGD(step_rule=Polyak(longest=5.0))) != identity(lr.solvers.RGD(step_rule=Polyak(longest=6.0)))
-    assert identity(np.arange(3)) == identity(np.arange(3))
-    assert identity(np.arange(3)) != identity(np.arange(3.0))
-    assert identity({"a": (1, None), "b": {2}}) == identity({"b": {2}, "a": (1, None)})
+    assert fingerprint(Plain(0.5)) == fingerprint(Plain(0.5))
+    assert fingerprint(Plain(0.5)) != fingerprint(Plain(0.6))
+    assert fingerprint(lr.solvers.RGD(step_rule=Polyak(longest=5.0))) != fingerprint(
+        lr.solvers.RGD(step_rule=Polyak(longest=6.0))
+    )
+    assert fingerprint(np.arange(3)) == fingerprint(np.arange(3))
+    assert fingerprint(np.arange(3)) != fingerprint(np.arange(3.0))
+    assert fingerprint({"a": (1, None), "b": {2}}) == fingerprint({"b": {2}, "a": (1, None)})
 
 
 def test_a_plain_solver_resumes_from_its_checkpoint(tmp_path, backend):

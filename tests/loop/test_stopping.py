@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.common.timer import Clock
+from lorank.common.timer import Timer
 from lorank.loop.result import History
 from lorank.loop.state import State
 from lorank.loop.stopping import (
@@ -34,7 +34,7 @@ def check(rule, problem, residuals, *, X=None, previous=None, seconds=None):
     for k, residual in enumerate(residuals):
         history.append(k, 0.0, residual, 1.0)
     state = State(len(residuals) - 1, X, None, residuals[-1], previous=previous)
-    clock = Clock()
+    clock = Timer()
     if seconds is not None:
         clock._begin -= seconds
     return rule.check(problem, state, history, clock)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.common.timer import Clock
+from lorank.common.timer import Timer
 from lorank.loop import stopping
 from lorank.loop.steps import Constant
 from lorank.metrics import RowColumn
@@ -294,7 +294,7 @@ def test_callbacks_see_problem_state_and_clock(easy):
 
     def callback(given, state, clock):
         assert given is problem
-        assert isinstance(clock, Clock)
+        assert isinstance(clock, Timer)
         seen.append((state.iteration, state.residual, clock.seconds))
 
     result = lr.solve(problem, 2, callbacks=[callback], max_iter=5)
@@ -312,7 +312,7 @@ def test_a_callback_can_end_the_run(easy):
     assert result.n_iter == 4
 
 
-class Timer:
+class ReadingClock:
     """Time that goes by as it is read, and not otherwise."""
 
     now = 0.0
@@ -325,23 +325,23 @@ class Timer:
 def test_the_clock_stands_still_during_callbacks(easy):
     problem, _ = easy
 
-    seconds = Timer()
+    seconds = ReadingClock()
 
     def slow(problem, state, clock):
         before = clock.seconds
         seconds.now += 1e6
         assert clock.seconds == before
 
-    with Clock.by(seconds):
+    with Timer.by(seconds):
         result = lr.solve(problem, 2, callbacks=[slow], max_iter=10)
     assert 0 < result.history.seconds[-1] <= result.seconds < 1e6
     assert (np.diff(result.history.seconds) > 0).all()
 
 
 def test_the_clock_stands_still_once_when_pauses_are_nested():
-    seconds = Timer()
-    with Clock.by(seconds):
-        clock = Clock()
+    seconds = ReadingClock()
+    with Timer.by(seconds):
+        clock = Timer()
     with clock.paused():
         at = clock.seconds
         with clock.paused():

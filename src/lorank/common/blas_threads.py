@@ -1,4 +1,4 @@
-"""The number of threads that BLAS may use."""
+"""Limit of the threads of BLAS."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _inside = threading.local()
 
 @functools.cache
 def _controller() -> Any:
-    import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be seen)
+    import scipy.linalg  # noqa: F401  (loads its BLAS)
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 
 
 @contextlib.contextmanager
-def limited_blas(threads: int | None) -> Iterator[None]:
-    """BLAS on so many threads; None leaves them alone.
+def limit_blas_threads(threads: int | None) -> Iterator[None]:
+    """Limit the number of BLAS threads; None changes nothing.
 
-    On tall and thin arrays the threads of BLAS only get in the way of the kernels' own.
+    For tall and thin arrays, more threads of BLAS slow down those of the kernels.
 
     Parameters
     ----------
@@ -31,10 +31,10 @@ def limited_blas(threads: int | None) -> Iterator[None]:
 
     Examples
     --------
-    >>> with limited_blas(1):
+    >>> with limit_blas_threads(1):
     ...     pass
     """
-    if threads is None or threads == getattr(_inside, "threads", None):  # or a part of what has set them already
+    if threads is None or threads == getattr(_inside, "threads", None):  # set already by the caller
         yield
         return
     before, _inside.threads = getattr(_inside, "threads", None), threads

@@ -1,6 +1,6 @@
-"""Checks of parameters where they enter, with the same words everywhere.
+"""Checks of parameters.
 
-An :class:`Expected` says in words and as a test what a parameter must be. Classes check their fields with
+An :class:`Expected` describes valid values as text and as a predicate. Classes check their fields with
 :func:`check_parameters` in ``__post_init__``, functions their arguments with :func:`check`:
 
 >>> check("factor", 0.5, POSITIVE)
@@ -87,16 +87,16 @@ ParameterError.__module__ = "lorank"  # the public name, which tracebacks show
 
 @dataclass(frozen=True)
 class Expected:
-    """What a parameter must be.
+    """Valid values of a parameter.
 
     Attributes
     ----------
     text : str
-        In words, to follow "must".
+        Description, following "must".
     holds : callable
-        Whether a value is that. It takes any object at all and raises nothing.
+        Whether a value is valid. It takes any object and raises nothing.
     names : tuple of str
-        Where it is a name, those there are: a message then says which one is near.
+        Valid names, for suggestions in messages.
     """
 
     text: str
@@ -109,7 +109,7 @@ class Expected:
 
 
 def _number(value: Any) -> float:
-    """The value as a float; nan where it is no real number (bools and strings are none)."""
+    """The value as a float; nan if it is no real number (bool and str are none)."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
     try:
@@ -143,7 +143,7 @@ FUNCTION = Expected("be a function", lambda value: callable(value) and not isins
 
 
 def between(low: float, high: float, *, closed: bool = False, closed_above: bool = False) -> Expected:
-    """A number strictly between two others, or one of these where the interval is closed there."""
+    """A number in an interval, open by default."""
     if closed:
         return Expected(f"be a number from {low:g} to {high:g}", lambda value: low <= _number(value) <= high)
     if closed_above:
@@ -152,7 +152,7 @@ def between(low: float, high: float, *, closed: bool = False, closed_above: bool
 
 
 def whole(at_least: int, *, infinite: bool = False) -> Expected:
-    """An integer, ``at_least`` or more; with ``infinite``, the float inf will do as well."""
+    """An integer, ``at_least`` or more; with ``infinite``, also the float inf."""
 
     def holds(value: Any) -> bool:
         if infinite and isinstance(value, float) and value == math.inf:
@@ -169,12 +169,12 @@ def one_of(choices: Iterable[str]) -> Expected:
 
 
 def instance(kind: type | tuple[type, ...], what: str) -> Expected:
-    """An object of a class; ``what`` says which, with an example."""
+    """An instance of a class; ``what`` describes it, with an example."""
     return Expected(f"be {what}", lambda value: isinstance(value, kind))
 
 
 def with_methods(*names: str, what: str) -> Expected:
-    """An object, not a class, that has these methods; ``what`` says which kind, with an example."""
+    """An object (not a class) with these methods; ``what`` describes it, with an example."""
 
     def holds(value: Any) -> bool:
         return not isinstance(value, (type, str)) and all(callable(getattr(value, name, None)) for name in names)
@@ -183,7 +183,7 @@ def with_methods(*names: str, what: str) -> Expected:
 
 
 def optional(expected: Expected) -> Expected:
-    """That, or None."""
+    """The same, or None."""
     return Expected(f"{expected.text}, or None", lambda value: value is None or expected.holds(value), expected.names)
 
 
@@ -194,14 +194,14 @@ def check(name: str, value: Any, expected: Expected) -> None:
 
 
 def check_parameters(owner: Any, **expected: Expected) -> None:
-    """Check the attributes of an object, each against what is expected of it."""
+    """Check attributes of an object; raises a ParameterError for the first invalid one."""
     for name, one in expected.items():
         if not one.holds(value := getattr(owner, name)):
             raise one.refuse(name, value, type(owner).__name__)
 
 
 def counted(count: int, thing: str, things: str | None = None) -> str:
-    """How many of something there are, for a message.
+    """A count with its noun, for messages.
 
     Examples
     --------
@@ -212,7 +212,7 @@ def counted(count: int, thing: str, things: str | None = None) -> str:
 
 
 def did_you_mean(word: Any, names: Iterable[str], at_most: int = 1) -> str:
-    """The end of a message about a name that is none: those that are near, if any.
+    """Similar names, as the end of a message about an unknown name; empty if there are none.
 
     Examples
     --------
@@ -232,7 +232,7 @@ def did_you_mean(word: Any, names: Iterable[str], at_most: int = 1) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value for a message: short, and a hint where a class stands for an object."""
+    """Short text of a value for messages, with a hint if it is a class instead of an object."""
     if isinstance(value, type):
         return f"the class {value.__name__} itself: write {value.__name__}(...)"
     shape = getattr(value, "shape", None)

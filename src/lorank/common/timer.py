@@ -1,4 +1,4 @@
-"""A stopwatch that can stand still."""
+"""Pausable timer."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 
-class Clock:
-    """Seconds since it was made, without those in which it was paused.
+class Timer:
+    """Seconds since construction, without pauses.
 
     Examples
     --------
-    >>> clock = Clock()
-    >>> with clock.paused():
-    ...     before = clock.seconds
-    >>> clock.seconds >= before
+    >>> timer = Timer()
+    >>> with timer.paused():
+    ...     before = timer.seconds
+    >>> timer.seconds >= before
     True
     """
 
-    timer: ClassVar[Callable[[], float]] = staticmethod(time.perf_counter)
+    clock: ClassVar[Callable[[], float]] = staticmethod(time.perf_counter)
 
     @classmethod
     @contextlib.contextmanager
-    def by(cls, timer: Callable[[], float]) -> Iterator[None]:
-        """Let new clocks run by another timer: :func:`time.thread_time`, say, on a machine that others use, too."""
-        before, cls.timer = cls.timer, staticmethod(timer)
+    def by(cls, clock: Callable[[], float]) -> Iterator[None]:
+        """Use another clock for new timers, such as :func:`time.thread_time` on a shared machine."""
+        before, cls.clock = cls.clock, staticmethod(clock)
         try:
             yield
         finally:
-            cls.timer = staticmethod(before)
+            cls.clock = staticmethod(before)
 
     def __init__(self) -> None:
-        self._now = Clock.timer
+        self._now = Timer.clock
         self._begin, self._paused, self._depth = self._now(), 0.0, 0
 
     @property
     def seconds(self) -> float:
-        """Measured so far."""
+        """Seconds so far."""
         now = self._stopped if self._depth else self._now()
         return now - self._begin - self._paused
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Do not count what happens inside."""
+        """Stop the timer inside the context."""
         if self._depth == 0:
             self._stopped = self._now()
         self._depth += 1

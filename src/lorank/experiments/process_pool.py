@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from ..common.timer import Clock
+from ..common.timer import Timer
 from .experiment import Experiment
 from .progress import Progress
 from .runner import Runner, skip_message, summary
@@ -133,7 +133,7 @@ def _work(line: Connection, experiments: list[Experiment], threads: int) -> None
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process terminates this one
     executors = [JobExecutor(experiment, lambda *_: None) for experiment in experiments]
     warm_up()  # also loads the libraries whose threads are limited next
-    with threadpool_limits(threads), Clock.by(time.thread_time if threads == 1 else time.perf_counter):
+    with threadpool_limits(threads), Timer.by(time.thread_time if threads == 1 else time.perf_counter):
         while True:
             number, job, solver = line.recv()
             try:

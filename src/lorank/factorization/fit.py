@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ..backends import Array, backend_of, device_backend
-from ..common.blas_threads import limited_blas
-from ..common.timer import Clock
+from ..common.blas_threads import limit_blas_threads
+from ..common.timer import Timer
 from ..loop.callbacks import Callback
 from ..loop.result import History, Status
 from ..loop.runner import INTERRUPTED, run
@@ -110,7 +110,7 @@ class Converged(Rule):
     tol: float = 1e-3
     least: int = 2
 
-    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+    def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         moves = history.step[-2:]
         if state.iteration < max(self.least, 2) or not np.isfinite(moves).all():
             return None
@@ -237,7 +237,7 @@ def fit_factors(
     # Factors of a penalty's fit have no covariances, and their priors are in other units.
     elif start is None or start.rows.shape[1] != width or (learned and start.row_cov is None):
         try:
-            with limited_blas(problem.blas_threads):
+            with limit_blas_threads(problem.blas_threads):
                 first, rng = problem, np.random.default_rng(settings.seed)
                 apart = robust_initialization(origin, width) if origin is not None and start is None else None
                 if apart is not None:

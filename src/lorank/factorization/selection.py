@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import Array, backend_of, device_backend
-from ..common.blas_threads import limited_blas
+from ..common.blas_threads import limit_blas_threads
 from ..geometry.truncated_svd import truncated_svd
 from ..loop.runner import INTERRUPTED
 from ..problems import Completion
@@ -223,7 +223,7 @@ def _path(fold: Fold, settings: Settings, ranks: list[int], search: str) -> _Pat
     def along_ranks() -> None:
         biases = rest = None
         if settings.biases:
-            with limited_blas(problem.blas_threads):
+            with limit_blas_threads(problem.blas_threads):
                 biases = fit_biases(problem, VariationalALS(biases=True))
                 if len(ranks) > 1 and problem.backend.in_main_memory:  # where there is room for one more vector
                     rest = residual_problem(problem, biases)
@@ -246,7 +246,7 @@ def _path(fold: Fold, settings: Settings, ranks: list[int], search: str) -> _Pat
 
     def along_strengths(rank: int) -> None:
         start, least, since = None, np.inf, 0
-        with limited_blas(problem.blas_threads):
+        with limit_blas_threads(problem.blas_threads):
             top = _largest(problem)
         for k in range(1, STEPS + 1) if not settings.nonnegative else NONNEGATIVE_STEPS:
             fit, last = attempt(replace(settings, rank=rank, regularization=top * 0.5**k), start)

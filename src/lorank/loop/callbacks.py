@@ -15,7 +15,7 @@ from ..geometry import FixedRank
 from ..problems import Problem
 
 if TYPE_CHECKING:
-    from ..common.timer import Clock
+    from ..common.timer import Timer
     from .state import State
 
 __all__ = ["Callback", "Progress", "TruthError"]
@@ -34,7 +34,7 @@ class Callback(Protocol):
     3
     """
 
-    def __call__(self, problem: Problem, state: State, clock: Clock) -> Any: ...
+    def __call__(self, problem: Problem, state: State, clock: Timer) -> Any: ...
 
 
 class TruthError:
@@ -63,7 +63,7 @@ class TruthError:
         self.truth = truth
         self._rows: list[tuple[int, float, float]] = []
 
-    def __call__(self, problem: Problem, state: State, clock: Clock) -> None:
+    def __call__(self, problem: Problem, state: State, clock: Timer) -> None:
         self._rows.append((state.iteration, clock.seconds, self.truth.distance(state.X) / self.truth.norm()))
 
     @property
@@ -127,7 +127,7 @@ class Progress:
         if self._bar is not None:
             self._bar.__exit__(*exc)
 
-    def __call__(self, problem: Problem, state: State, clock: Clock) -> None:
+    def __call__(self, problem: Problem, state: State, clock: Timer) -> None:
         if self._bar is not None:
             done = max(self._digits(state.residual), state.iteration / max(self.max_iter, 1))
             self._bar.update(self._task, completed=min(done, 1.0), iteration=state.iteration, residual=state.residual)

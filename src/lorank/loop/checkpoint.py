@@ -13,7 +13,7 @@ from ..io.archive import FileError, read_archive, write_archive
 from ..problems import Problem
 
 if TYPE_CHECKING:
-    from ..common.timer import Clock
+    from ..common.timer import Timer
     from .state import State
 
 
@@ -62,7 +62,7 @@ class Checkpoint:
             )
         return X
 
-    def __call__(self, problem: Problem, state: State, clock: Clock) -> None:
+    def __call__(self, problem: Problem, state: State, clock: Timer) -> None:
         if time.monotonic() - self._last < self.every or not state.residual < self._best:
             return  # the best point so far is what a run returns
         self.write(problem, state.X, state.iteration, state.residual)

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..common.blas_threads import limited_blas
+from ..common.blas_threads import limit_blas_threads
 from ..common.checks import instance
-from ..common.timer import Clock
+from ..common.timer import Timer
 from ..geometry import FixedRank
 from ..problems import Problem
 from .callbacks import Callback
@@ -110,7 +110,7 @@ def limit_threads(problem: Problem) -> Iterator[None]:
     """BLAS on as many threads as suits the problem, and memory kept between passes given back at the end."""
     with contextlib.ExitStack() as stack:
         stack.callback(problem.backend.release)
-        stack.enter_context(limited_blas(problem.blas_threads))
+        stack.enter_context(limit_blas_threads(problem.blas_threads))
         yield
 
 
@@ -121,7 +121,7 @@ def run(
     stop: Rule,
     *,
     callbacks: Sequence[Callback] = (),
-    clock: Clock | None = None,
+    clock: Timer | None = None,
 ) -> Run:
     """Iterate until a rule, a callback or Ctrl-C ends it.
 
@@ -134,10 +134,10 @@ def run(
     stop : Rule
     callbacks : sequence of callables
         Called with problem, state and clock after the start and after each iteration, while the clock stands still.
-    clock : Clock, optional
+    clock : Timer, optional
         Of a longer computation that this is a part of.
     """
-    clock, history = Clock() if clock is None else clock, History()
+    clock, history = Timer() if clock is None else clock, History()
     state = best = State(0, X, problem.gradient(X), float("inf"))
     status: Status | None = None
     try:
@@ -158,7 +158,7 @@ def run(
     return Run(state if status.success else best, state, status, state.iteration, history)
 
 
-def _call(callbacks: Sequence[Callback], problem: Problem, state: State, clock: Clock) -> Status | None:
+def _call(callbacks: Sequence[Callback], problem: Problem, state: State, clock: Timer) -> Status | None:
     with clock.paused():
         for callback in callbacks:
             asked = callback(problem, state, clock)

@@ -25,7 +25,7 @@ from ..problems import Problem
 from .result import History, Status
 
 if TYPE_CHECKING:
-    from ..common.timer import Clock
+    from ..common.timer import Timer
     from .state import State
 
 __all__ = [
@@ -56,7 +56,7 @@ class Rule:
     (RelativeChange(tol=1e-05) & Iterations(limit=10))
     """
 
-    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+    def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         raise NotImplementedError
 
     def __or__(self, other: Rule) -> Rule:
@@ -92,7 +92,7 @@ class Either(Rule):
     def __post_init__(self) -> None:
         check_parameters(self, first=A_RULE, second=A_RULE)
 
-    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+    def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         found = [s for rule in (self.first, self.second) if (s := rule.check(problem, state, history, clock)) is not None]
         return next((s for s in found if s.success), found[0] if found else None)
 
@@ -123,7 +123,7 @@ class Both(Rule):
     def __post_init__(self) -> None:
         check_parameters(self, first=A_RULE, second=A_RULE)
 
-    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+    def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         a = self.first.check(problem, state, history, clock)
         b = self.second.check(problem, state, history, clock)
         if a is None or b is None:
@@ -155,7 +155,7 @@ class RelativeResidual(Rule):
     def __post_init__(self) -> None:
         check_parameters(self, tol=NOT_NEGATIVE)
 
-    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+    def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         if state.residual <= self.tol:
             return Status(
                 "converged", advice=f"The data are fitted to {state.residual:.1e} (asked: {self.tol:.1e}).", success=True
@@ -184,7 +184,7 @@ class RelativeChange(Rule):
     def __post_init__(self) -> None:
         check_parameters(self, tol=NOT_NEGATIVE)
 
-    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+    def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         if state.previous is None or state.provisional:
             return None
         change = state.previous.distance(state.X)
@@ -222,7 +222,7 @@ class TruthDistance(Rule):
             self, truth=with_methods("distance", "norm", what="a point such as FixedRank.from_dense(X, rank)"), tol=NOT_NEGATIVE
         )
 
-    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+    def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         with clock.paused():
             distance = self.truth.distance(state.X) / self.truth.norm()
         if distance <= self.tol:
@@ -256,7 +256,7 @@ class Iterations(Rule):
     def __post_init__(self) -> None:
         check_parameters(self, limit=whole(0))
 
-    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+    def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         if state.iteration < self.limit:
             return None
         return Status(
@@ -287,7 +287,7 @@ class Seconds(Rule):
     def __post_init__(self) -> None:
         check_parameters(self, limit=NOT_NEGATIVE_OR_INFINITE)
 
-    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+    def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         if clock.seconds < self.limit:
             return None
         return Status(
@@ -321,7 +321,7 @@ class Stall(Rule):
     def __post_init__(self) -> None:
         check_parameters(self, window=whole(1), improvement=between(0, 1, closed=True))
 
-    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+    def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         recent = history.recent(2 * self.window)
         if len(recent) < 2 * self.window:
             return None
@@ -358,7 +358,7 @@ class Slowdown(Rule):
     def __post_init__(self) -> None:
         check_parameters(self, steps=whole(1), fall=POSITIVE)
 
-    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+    def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         recent = history.recent(self.steps + 1)
         if len(recent) <= self.steps or recent[-1] <= self.fall * recent[0]:
             return None
@@ -389,7 +389,7 @@ class Divergence(Rule):
     def __post_init__(self) -> None:
         check_parameters(self, factor=POSITIVE_OR_INFINITE)
 
-    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+    def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         if math.isfinite(state.residual) and state.residual <= self.factor * max(history.first_residual, 1.0):
             return None
         return Status(
@@ -413,7 +413,7 @@ class RankCollapse(Rule):
     True
     """
 
-    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+    def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         if state.iteration == 0 or state.residual == 0 or not hasattr(state.X, "s"):
             return None
         s = state.X.backend.to_numpy(state.X.s)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..common.timer import Clock
+from ..common.timer import Timer
 from ..experiments import SCALES
 from ..experiments.process_pool import run_in_pool
 from ..experiments.progress import follow
@@ -132,7 +132,7 @@ def _single_process(names: Sequence[str], scale: str, out: Path, threads: int, j
     from threadpoolctl import threadpool_limits
 
     warm_up()  # also loads the libraries whose threads are limited next
-    clock = Clock.by(time.thread_time if threads == 1 else time.perf_counter)
+    clock = Timer.by(time.thread_time if threads == 1 else time.perf_counter)
     with threadpool_limits(threads), clock:
         for count, name in enumerate(names, 1):
             title = name if len(names) == 1 else f"{name} ({count} of {len(names)})"

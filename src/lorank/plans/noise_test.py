@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends import Array, Vector
 from ..common.checks import SHARE, check_parameters, whole
-from ..common.timer import Clock
+from ..common.timer import Timer
 from ..geometry import DiagonalWeight, Weights
 from ..loop.result import History, Status
 from ..loop.state import State
@@ -97,7 +97,7 @@ class NoiseFloor(Rule):
     def __post_init__(self) -> None:
         check_parameters(self, share=SHARE, steps=whole(1))
 
-    def check(self, problem: Problem, state: State, history: History, clock: Clock) -> Status | None:
+    def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         recent = history.recent(self.steps + 1)
         if not hasattr(state.X, "s") or not is_stationary(problem, state.X.rank, recent, self.share, self.steps):
             return None

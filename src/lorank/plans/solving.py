@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ..common.checks import NOT_NEGATIVE, PATH, ParameterError, check, optional, whole
-from ..common.fingerprint import identity
-from ..common.timer import Clock
+from ..common.fingerprint import fingerprint
+from ..common.timer import Timer
 from ..loop.callbacks import Callback, Progress
 from ..loop.checkpoint import Checkpoint
 from ..loop.result import ConvergenceWarning, History, OutlierWarning, RankTrial, Result, Status
@@ -129,7 +129,7 @@ def solve(
     if not _are_callbacks(callbacks):
         raise ParameterError("callbacks", "must be a list of functions of problem, state and clock")
     problem.check_scale()
-    clock, rng = Clock(), np.random.default_rng(seed)
+    clock, rng = Timer(), np.random.default_rng(seed)
     path: tuple[RankTrial, ...] = ()
     if isinstance(rank, str) and rank == "auto":
         found = find_rank(algorithm.rank_problem(problem), tol, rng)
@@ -147,7 +147,7 @@ def solve(
         return _zero(problem, r, algorithm)
     callbacks, keeper = list(callbacks), None
     if checkpoint is not None:
-        keeper = Checkpoint(checkpoint, checkpoint_every, problem, r, identity(algorithm))
+        keeper = Checkpoint(checkpoint, checkpoint_every, problem, r, fingerprint(algorithm))
         begin = keeper.resume(problem) or begin
         callbacks.append(keeper)
     rule = (RelativeResidual(tol) | NoiseFloor() | Stall()) if stop is None else stop
@@ -157,7 +157,7 @@ def solve(
         if progress:
             name = solver if isinstance(solver, str) else type(solver).__name__
             callbacks.append(stack.enter_context(Progress(tol, int(max_iter), name)))
-        searched, clock = clock.seconds if path else 0.0, Clock()
+        searched, clock = clock.seconds if path else 0.0, Timer()
         try:
             if not hasattr(begin, "manifold"):
                 made = begin(problem, r, rng)
@@ -199,7 +199,7 @@ def _signal(problem: Problem, X: Any) -> Any:
     return problem.signal(X) if supports(problem, HasSignal) else None
 
 
-def _interrupted(problem: Problem, X: Any, algorithm: Solver, clock: Clock, path: tuple[RankTrial, ...]) -> Result:
+def _interrupted(problem: Problem, X: Any, algorithm: Solver, clock: Timer, path: tuple[RankTrial, ...]) -> Result:
     """What there is where Ctrl-C came before the first iteration."""
     residual = State.at(problem, X).residual
     history = History()
