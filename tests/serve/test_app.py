@@ -23,7 +23,7 @@ with warnings.catch_warnings():  # which of two clients Starlette would rather h
 import lorank as lr
 from lorank.io.archive import FileError
 from lorank.serve import app as module
-from lorank.serve.adapters import served
+from lorank.serve.adapters import adapter_for
 from lorank.serve.app import make_app
 from lorank.serve.search import IdIndex
 from lorank.serve.server import is_local, listen, make_server, titles_from
@@ -62,13 +62,13 @@ def rated():
 
 @pytest.fixture(scope="module")
 def client(taken):
-    return TestClient(make_app(served(taken)), base_url="http://127.0.0.1:8765")
+    return TestClient(make_app(adapter_for(taken)), base_url="http://127.0.0.1:8765")
 
 
 @pytest.fixture(scope="module")
 def rating_client(rated):
     titles = {str(2**60 + 4): "The Fourth <b>"}
-    return TestClient(make_app(served(rated, titles)), base_url="http://localhost")
+    return TestClient(make_app(adapter_for(rated, titles)), base_url="http://localhost")
 
 
 def test_answers_are_those_of_the_model(client, taken):
@@ -82,7 +82,7 @@ def test_answers_are_those_of_the_model(client, taken):
         assert [one["id"] for one in why["because"]] == plain.items[:3].tolist()
         assert (why["of"], why["score"]) == (len(plain.items), pytest.approx(plain.score))
         own = client.get("/api/user", params={"user": user, "n": 100}).json()
-        assert sorted(one["id"] for one in own["taken"]) == sorted(plain.items.tolist())
+        assert sorted(one["id"] for one in own["observed"]) == sorted(plain.items.tolist())
     near = client.get("/api/similar", params={"item": EVIL, "n": 4}).json()
     assert [one["id"] for one in near["items"]] == taken.similar_items(EVIL, n=4).items[0].tolist()
     people = client.get("/api/similar", params={"user": EVIL, "n": 4}).json()
@@ -109,7 +109,7 @@ def test_answers_of_ratings(rating_client, rated):
     assert {int(one["id"]) % 2 for one in new["items"]} == {0}  # of the same kind
     assert rating_client.get("/api/model").json()["labels"] == {"user": "user", "item": "film", "value": "stars"}
     own = rating_client.get("/api/user", params={"user": "u7", "n": 2}).json()
-    assert len(own["taken"]) == 2
+    assert len(own["observed"]) == 2
 
 
 def test_search(rating_client, client):
@@ -217,7 +217,7 @@ def test_methods_and_names(client):
 
 
 def test_the_page_is_one_and_escaped_and_loads_nothing(taken):
-    page = TestClient(make_app(served(taken), hosts=None, title="<script>alert(1)</script>")).get("http://any.example/")
+    page = TestClient(make_app(adapter_for(taken), hosts=None, title="<script>alert(1)</script>")).get("http://any.example/")
     assert page.status_code == 200
     text = page.text
     assert "<script>alert" not in text
@@ -232,7 +232,7 @@ def test_the_page_is_one_and_escaped_and_loads_nothing(taken):
 
 
 def test_a_failure_inside_is_one_sentence(taken, monkeypatch, capsys):
-    model = served(taken)
+    model = adapter_for(taken)
     monkeypatch.setattr(model, "recommend", lambda *a: 1 / 0)
     with TestClient(make_app(model), base_url="http://localhost", raise_server_exceptions=False) as client:
         answer = client.get("/api/recommend?user=u1")
@@ -245,7 +245,7 @@ def test_a_failure_inside_is_one_sentence(taken, monkeypatch, capsys):
 def test_models_that_recommend_nothing_are_refused():
     table = lr.TableImputer(method="low-rank", rank=1, regularization=1.0).fit(np.arange(12.0).reshape(4, 3))
     with pytest.raises(FileError, match="TableImputer"):
-        served(table)
+        adapter_for(table)
 
 
 def test_titles(tmp_path):
@@ -282,7 +282,7 @@ def test_addresses():
 def running(taken):
     """The real server on a free port of this machine."""
     with listen("127.0.0.1", 0) as waiting:
-        server = make_server(make_app(served(taken)))
+        server = make_server(make_app(adapter_for(taken)))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [waiting]})
         thread.start()
         yield waiting.getsockname()

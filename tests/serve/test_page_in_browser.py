@@ -13,7 +13,7 @@ pytest.importorskip("uvicorn")
 
 import lorank as lr
 from browser import Browser
-from lorank.serve.adapters import served
+from lorank.serve.adapters import adapter_for
 from lorank.serve.app import make_app
 from lorank.serve.server import listen, make_server
 
@@ -29,7 +29,7 @@ def url():
     data = [(EVIL if u == 0 else f"u{u}", EVIL if i == 2 else f"i{i}") for u, i in zip(users, items, strict=True)]
     model = lr.ImplicitFactorization(rank=4, zeros=0.1, regularization=0.02).fit(data)
     with listen("127.0.0.1", 0) as waiting:
-        server = make_server(make_app(served(model, {"i4": EVIL + " the fourth"})))
+        server = make_server(make_app(adapter_for(model, {"i4": EVIL + " the fourth"})))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [waiting]})
         thread.start()
         yield f"http://127.0.0.1:{waiting.getsockname()[1]}/"

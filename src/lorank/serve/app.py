@@ -27,7 +27,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..report.html import Markup, asset, document
-from .adapters import Listed, Served
+from .adapters import Ranked, ServedModel
 from .search import IdIndex
 
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
@@ -44,12 +44,12 @@ class RequestError(Exception):
         self.status, self.message = status, message
 
 
-def make_app(model: Served, hosts: Collection[str] | None = LOCAL, title: str = "lorank") -> Starlette:
+def make_app(model: ServedModel, hosts: Collection[str] | None = LOCAL, title: str = "lorank") -> Starlette:
     """Create the application.
 
     Parameters
     ----------
-    model : Served
+    model : ServedModel
     hosts : collection of str, optional
         Accepted host names, which protects against DNS rebinding. None accepts all.
     title : str
@@ -63,7 +63,7 @@ def make_app(model: Served, hosts: Collection[str] | None = LOCAL, title: str = 
     def show_page(request: Request) -> Response:
         return Response(page, media_type="text/html", headers=headers)
 
-    def get(path: str, answer: Callable[[Served, dict[str, str]], Answer], allowed: tuple[str, ...]) -> Route:
+    def get(path: str, answer: Callable[[ServedModel, dict[str, str]], Answer], allowed: tuple[str, ...]) -> Route:
         def endpoint(request: Request) -> Response:  # not async: Starlette runs it in a thread
             return _json(answer(model, _parameters(request, allowed)))
 
@@ -101,12 +101,12 @@ def make_app(model: Served, hosts: Collection[str] | None = LOCAL, title: str = 
 
 
 # -- responses --------------------------------------------------------------------------------------------------------
-def _about(model: Served, asked: dict[str, str]) -> Answer:
+def _about(model: ServedModel, asked: dict[str, str]) -> Answer:
     about = model.about() | {"users": len(model.users), "items": len(model.items)}
     return about | {"labels": model.labels, "orders": list(model.orders), "number": model.number, "most": MAX_ENTRIES}
 
 
-def _search(model: Served, asked: dict[str, str]) -> Answer:
+def _search(model: ServedModel, asked: dict[str, str]) -> Answer:
     n, kind, text = _count(asked), asked.get("kind"), asked.get("q", "")
     if kind not in (None, "user", "item"):
         raise RequestError(400, f"kind must be user or item, or omitted: got {kind!r}")
@@ -117,17 +117,17 @@ def _search(model: Served, asked: dict[str, str]) -> Answer:
     return {"query": text} | found
 
 
-def _user(model: Served, asked: dict[str, str]) -> Answer:
+def _user(model: ServedModel, asked: dict[str, str]) -> Answer:
     user = _place(model.users, asked, "user")
-    taken = [model.items.entry(int(place)) for place in model.taken(user, _count(asked))]
-    return {"user": model.users.entry(user), "taken": taken}
+    observed = [model.items.entry(int(item)) for item in model.observed(user, _count(asked))]
+    return {"user": model.users.entry(user), "observed": observed}
 
 
-def _item(model: Served, asked: dict[str, str]) -> Answer:
+def _item(model: ServedModel, asked: dict[str, str]) -> Answer:
     return {"item": model.items.entry(_place(model.items, asked, "item"))}
 
 
-def _recommend(model: Served, asked: dict[str, str]) -> Answer:
+def _recommend(model: ServedModel, asked: dict[str, str]) -> Answer:
     user, by = _place(model.users, asked, "user"), asked.get("by", model.orders[0])
     if by not in model.orders:
         raise RequestError(400, f"by must be {' or '.join(model.orders)}, got {by!r}")
@@ -135,7 +135,7 @@ def _recommend(model: Served, asked: dict[str, str]) -> Answer:
     return {"user": model.users.entry(user), "by": by, "items": _listed(model.items, found, model.number)}
 
 
-def _similar(model: Served, asked: dict[str, str]) -> Answer:
+def _similar(model: ServedModel, asked: dict[str, str]) -> Answer:
     if ("user" in asked) == ("item" in asked):
         raise RequestError(400, "similar takes either an item or a user: /api/similar?item=...")
     kind = "user" if "user" in asked else "item"
@@ -145,14 +145,14 @@ def _similar(model: Served, asked: dict[str, str]) -> Answer:
     return {kind: side.entry(place), kind + "s": _listed(side, found, "cosine")}
 
 
-def _explain(model: Served, asked: dict[str, str]) -> Answer:
+def _explain(model: ServedModel, asked: dict[str, str]) -> Answer:
     user, item = _place(model.users, asked, "user"), _place(model.items, asked, "item")
     try:
         found = model.explain(user, item)
     except ValueError as error:  # a model file of an earlier version
         raise RequestError(409, str(error)) from None
     some = slice(0, _count(asked))
-    listed = _listed(model.items, Listed(found.items[some], found.contributions[some]), "contribution")
+    listed = _listed(model.items, Ranked(found.items[some], found.contributions[some]), "contribution")
     return {
         "user": model.users.entry(user),
         "item": model.items.entry(item),
@@ -162,7 +162,7 @@ def _explain(model: Served, asked: dict[str, str]) -> Answer:
     }
 
 
-def _recommend_for(model: Served, body: Any) -> Answer:
+def _recommend_for(model: ServedModel, body: Any) -> Answer:
     if not isinstance(body, dict) or not set(body) <= {"items", "n"} or not isinstance(body.get("items"), list):
         raise RequestError(400, 'the body must be a JSON object: {"items": ["id", ...], "n": 10}')
     given, n = body["items"], body.get("n", 10)
@@ -217,8 +217,8 @@ async def _body(request: Request) -> Any:
         raise RequestError(400, "the body is not valid JSON") from None
 
 
-def _listed(side: IdIndex, found: Listed, name: str) -> list[Answer]:
-    return [side.entry(int(place)) | {name: _number(number)} for place, number in zip(found.places, found.numbers, strict=True)]
+def _listed(side: IdIndex, found: Ranked, name: str) -> list[Answer]:
+    return [side.entry(int(place)) | {name: _number(number)} for place, number in zip(found.indices, found.values, strict=True)]
 
 
 def _number(value: Any) -> float | None:

@@ -101,12 +101,12 @@ def serve(path: Path, host: str, port: int, titles: Path | None, browser: bool) 
     """Serve a model file until Ctrl-C."""
     from .. import estimators  # noqa: F401  (registers the formats of model files)
     from ..io.archive import load_model
-    from .adapters import served
+    from .adapters import adapter_for
     from .app import LOCAL, make_app
 
     model = load_model(path)
     label = (getattr(getattr(model, "state_", None), "labels", None) or {}).get("col")
-    app_of = served(model, None if titles is None else titles_from(titles, label))
+    adapter = adapter_for(model, None if titles is None else titles_from(titles, label))
     local = is_local(host)
     if not local:
         warnings.warn(
@@ -114,7 +114,7 @@ def serve(path: Path, host: str, port: int, titles: Path | None, browser: bool) 
             UserWarning,
             stacklevel=2,
         )
-    app = make_app(app_of, LOCAL if local else None, path.stem or "lorank")
+    app = make_app(adapter, LOCAL if local else None, path.stem or "lorank")
     with listen(host, port) as waiting:
         name = f"[{host}]" if ":" in host else host
         url = f"http://{name}:{waiting.getsockname()[1]}/"

@@ -104,8 +104,8 @@ async function showUser(id) {
     h("div", { class: "columns" },
       card("Recommended", choice, h("p", { class: "soft" }, beside), recommended(best.user, best.items)),
       h("div", { class: "stack" },
-        card(own.user.count > own.taken.length ? "Some of the observed items" : "Observed items",
-          own.taken.length ? simple("item", own.taken) : empty("None.")),
+        card(own.user.count > own.observed.length ? "Some of the observed items" : "Observed items",
+          own.observed.length ? simple("item", own.observed) : empty("None.")),
         card("Similar users", near.users.length ? simple("user", near.users, "cosine", 2) : empty("None."))))];
 }
 
