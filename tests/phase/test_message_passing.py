@@ -113,7 +113,7 @@ def test_same_seed_same_bits_and_other_seeds_begin_elsewhere(backend):
 
 def test_refusals():
     completion, _ = lr.datasets.random_completion(20, 20, 1, seed=1)
-    with pytest.raises(TypeError, match="PhaseRetrieval"):
+    with pytest.raises(lr.ParameterError, match="MessagePassing needs a PhaseRetrieval"):
         lr.solve(completion, 1, MessagePassing())
     problem, _ = lr.datasets.random_phase(10, seed=1)
     with pytest.warns(UserWarning, match="one signal"), pytest.raises(ValueError, match="rank 1"):

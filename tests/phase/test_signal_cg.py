@@ -168,7 +168,7 @@ def test_a_column_that_is_never_seen():
 
 def test_refusals():
     completion, _ = lr.datasets.random_completion(20, 20, 1, seed=1)
-    with pytest.raises(TypeError, match="PhaseRetrieval"):
+    with pytest.raises(lr.ParameterError, match="SignalCG needs a PhaseRetrieval"):
         lr.solve(completion, 1, SignalCG())
     problem, _ = lr.datasets.random_phase(10, seed=1)
     with pytest.warns(UserWarning, match="one signal"), pytest.raises(ValueError, match="rank 1"):

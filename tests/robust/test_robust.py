@@ -242,7 +242,7 @@ def test_what_cannot_be_is_refused_by_name():
     with pytest.raises(ValueError, match="loss='robust' is solved by solver='auto'"):
         lr.solve(problem, 3, "rcg")
     sensing, _ = lr.datasets.random_sensing(12, 10, 1)
-    with pytest.raises(TypeError, match=r"Robust.*Completion"):
+    with pytest.raises(lr.ParameterError, match=r"Robust needs a Completion"):
         lr.solve(sensing, 1, lr.robust.Robust())
     with pytest.raises(ValueError, match="'robust'"):
         lr.Completion([0], [0], [1.0], loss="robus")

@@ -46,11 +46,11 @@ class Solver:
         """The next state."""
         raise NotImplementedError
 
-    def rank_problem(self, problem: Problem) -> Problem:
+    def rank_problem(self, problem: Any) -> Problem:
         """The problem that ``rank="auto"`` searches on."""
         return problem
 
-    def finish(self, problem: Problem, X: FixedRank, run: Run) -> Ending:
+    def finish(self, problem: Any, X: FixedRank, run: Run) -> Ending:
         """Results beyond the point X that a run has ended at."""
         return Ending()
 

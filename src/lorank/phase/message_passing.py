@@ -11,7 +11,6 @@ from ..backends import Array
 from ..common.checks import NOT_NEGATIVE, between, check_parameters, optional, whole
 from ..loop.runner import Solver
 from ..loop.state import State
-from ..problems import Problem
 from .gradient import PhaseGradient
 from .problem import PhaseRetrieval
 
@@ -68,15 +67,14 @@ class MessagePassing(Solver):
     patience: int = 40
     seed: int | None = None
 
+    needs: ClassVar[tuple[type, ...]] = (PhaseRetrieval,)
     default_start: ClassVar[str] = "staged"
 
     def __post_init__(self) -> None:
         share = between(0, 1, closed_above=True)
         check_parameters(self, damping=share, late=share, near=NOT_NEGATIVE, patience=whole(1), seed=optional(whole(0)))
 
-    def start(self, problem: Problem, state: State) -> MessagePassingState:
-        if not isinstance(problem, PhaseRetrieval):
-            raise TypeError(f"MessagePassing needs a PhaseRetrieval problem, got {type(problem).__name__}: use another solver")
+    def start(self, problem: PhaseRetrieval, state: State) -> MessagePassingState:
         if state.X.rank != 1:
             raise ValueError(f"MessagePassing recovers one signal, rank 1: got rank {state.X.rank}")
         mean, backend = _mean(problem.y), problem.backend
@@ -87,8 +85,7 @@ class MessagePassing(Solver):
         z = problem.linear_map.apply(x)[:, 0]
         return MessagePassingState(0.3 * problem.m**0.5 * mean**0.5 / backend.norm(z) * z, mean)
 
-    def step(self, problem: Problem, state: State) -> State:
-        assert isinstance(problem, PhaseRetrieval)
+    def step(self, problem: PhaseRetrieval, state: State) -> State:
         memory, mean = state.memory, _mean(problem.y)
         # A variance that is too small would never be corrected.
         misfit = _mean((abs(memory.message) - problem.y**0.5) ** 2)

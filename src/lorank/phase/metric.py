@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..backends import Array, Arrays
 from ..geometry import Weights
 from ..problems import Gradient
 from .gram import Spectrum
+from .problem import PhaseRetrieval
 
 RELATIVE_SHIFT = 1e-6  # over the mean eigenvalue: bounds steps in directions that are not measured
 
@@ -48,9 +50,10 @@ class Whitened:
     True
     """
 
+    needs: ClassVar[tuple[type, ...]] = (PhaseRetrieval,)
+
     def start(self, G: Gradient) -> None:
-        if not hasattr(G.problem, "gram_operator"):
-            raise TypeError(f"Whitened needs a PhaseRetrieval problem, got {type(G.problem).__name__}")
+        return None
 
     def weights(self, G: Gradient, memory: None) -> tuple[Weights, None]:
         gram = G.problem.gram_operator  # type: ignore[attr-defined]

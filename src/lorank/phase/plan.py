@@ -94,6 +94,7 @@ class AutoPhase(PlannedSolver):
     noise_stall_ratio: float = 0.95
     refinement_stall_ratio: float = 0.7
 
+    needs: ClassVar[tuple[type, ...]] = (PhaseRetrieval,)
     default_start: ClassVar[str] = "staged"
 
     def __post_init__(self) -> None:
@@ -115,8 +116,8 @@ class AutoPhase(PlannedSolver):
         )
 
     def start(self, problem: Problem, state: State) -> Any:
-        if not isinstance(problem, PhaseRetrieval) or state.X.rank != 1:
-            raise TypeError(f"AutoPhase needs a PhaseRetrieval problem and rank 1, got {problem!r}: use solver='auto'")
+        if state.X.rank != 1:
+            raise ValueError(f"AutoPhase needs rank 1, got {state.X.rank}: use solver='auto'")
         return super().start(problem, state)
 
     def plan(self) -> Plan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..backends import Vector
 from ..loop.state import State
@@ -26,8 +27,8 @@ class Fisher:
     True
     """
 
+    needs: ClassVar[tuple[type, ...]] = (PhaseRetrieval,)
+
     def __call__(self, problem: Problem, state: State) -> Vector:
-        if not isinstance(problem, PhaseRetrieval):
-            raise TypeError(f"Fisher weights need a PhaseRetrieval problem, got {type(problem).__name__}: omit reweighting")
         size = (state.gradient.residual + problem.y).real + problem.y
         return 1 / (size + 1e-12 * float(size.max()))

@@ -11,7 +11,6 @@ from ..backends import Array
 from ..common.checks import NOT_NEGATIVE, NUMBER, check_parameters, whole
 from ..loop.runner import Solver
 from ..loop.state import State
-from ..problems import Problem
 from . import gradient as phase_gradient
 from .gradient import PhaseGradient
 from .gram import SinglePrecisionGram
@@ -79,6 +78,7 @@ class SignalCG(Solver):
     restart: float = 0.1
     max_halvings: int = 8
 
+    needs: ClassVar[tuple[type, ...]] = (PhaseRetrieval,)
     default_start: ClassVar[str] = "staged"
 
     def __post_init__(self) -> None:
@@ -92,17 +92,14 @@ class SignalCG(Solver):
             max_halvings=whole(0),
         )
 
-    def start(self, problem: Problem, state: State) -> SignalCGState:
-        if not isinstance(problem, PhaseRetrieval):
-            raise TypeError(f"SignalCG needs a PhaseRetrieval problem, got {type(problem).__name__}: use solver='rcg'")
+    def start(self, problem: PhaseRetrieval, state: State) -> SignalCGState:
         if state.X.rank != 1:
             raise ValueError(f"SignalCG recovers one signal, rank 1: got rank {state.X.rank}")
         assert isinstance(state.gradient, PhaseGradient)
         size = float(state.X.s[0]) ** 0.5
         return SignalCGState(problem.single_precision_map.scaled(size * state.X.U), size * state.gradient.image, state.residual)
 
-    def step(self, problem: Problem, state: State) -> State:
-        assert isinstance(problem, PhaseRetrieval)
+    def step(self, problem: PhaseRetrieval, state: State) -> State:
         memory: SignalCGState = state.memory
         rough, inner, z, y = problem.single_precision_map, problem.backend.inner, memory.image, problem.y[:, None]
         factor = self._factor(problem)

@@ -117,7 +117,7 @@ def solve(
         )
     algorithm = resolve_solver(solver, problem, rank)
     _check_robust(algorithm, problem)
-    require(problem, algorithm, getattr(algorithm, "metric", None))
+    require(problem, algorithm, *(getattr(algorithm, part, None) for part in ("metric", "reweighting")))
     check("tol", tol, NOT_NEGATIVE)
     check("max_iter", max_iter, whole(0))
     check("seed", seed, whole(0))

@@ -18,6 +18,7 @@ from ..plans.noise_test import residual_is_white
 from ..plans.phases import ALWAYS, FINISHED, Condition, Context, Phase, Plan, PlannedSolver, PlanState, Transition, Units
 from ..plans.registry import register_default
 from ..problems import Completion, Problem
+from ..problems.capabilities import HasSinglePrecision, TightFrame, supports
 from ..solvers.als import ALS
 from ..solvers.rcg import RCG
 from .detection import Detection
@@ -85,6 +86,7 @@ class Robust(PlannedSolver):
     schedules: tuple[SmoothingSchedule, ...] = SCHEDULES
     thresholds: Thresholds = field(default_factory=Thresholds)
 
+    needs: ClassVar[tuple[type, ...]] = (Completion, TightFrame)
     default_start: ClassVar[str] = "rescaled"
     finds_outliers: ClassVar[bool] = True
 
@@ -97,13 +99,6 @@ class Robust(PlannedSolver):
             schedules=A_TUPLE_OF_SCHEDULES,
             thresholds=instance(Thresholds, "a Thresholds object"),
         )
-
-    def start(self, problem: Problem, state: State) -> Any:
-        if not isinstance(problem, Completion):
-            raise TypeError(f"Robust needs a Completion problem, got {type(problem).__name__}: use solver='auto'")
-        if problem.loss is not None:
-            raise TypeError(f"Robust needs least squares, got loss={problem.loss.name!r}: omit the loss, or use solver='auto'")
-        return super().start(problem, state)
 
     def plan(self) -> Plan:
         """The phases and the transitions between them."""
@@ -177,11 +172,11 @@ class Robust(PlannedSolver):
         return self._trimming("accepted", best_end(now))
 
     # -- results -----------------------------------------------------------------------------------------------------------
-    def rank_problem(self, problem: Problem) -> Problem:
+    def rank_problem(self, problem: Completion) -> Problem:
         """The problem with a robust loss: the rank is searched before outliers are known."""
-        return problem.with_loss(Cauchy()) if isinstance(problem, Completion) else problem
+        return problem.with_loss(Cauchy())
 
-    def finish(self, problem: Problem, X: FixedRank, run: Run) -> Ending:
+    def finish(self, problem: Completion, X: FixedRank, run: Run) -> Ending:
         """The outliers, the noise of the other observations, and doubts about a success."""
         memory, doubt = run.last.memory, ""
         if run.status.success:
@@ -201,14 +196,12 @@ class Robust(PlannedSolver):
         inner = memory.inner.memory if isinstance(memory, PlanState) else None
         return inner.limit if isinstance(inner, TrimmingState) else math.inf
 
-    def doubts(self, problem: Problem, X: FixedRank, memory: Any, *, noisy: bool) -> str:
+    def doubts(self, problem: Completion, X: FixedRank, memory: Any, *, noisy: bool) -> str:
         """Reasons to doubt the end X of a successful run; empty if there are none."""
-        assert isinstance(problem, Completion)
         return validate(problem, X, self.limit(memory), noisy=noisy, searched=self.gave_up(memory))
 
-    def outliers(self, problem: Problem, X: FixedRank, memory: Any) -> tuple[Outliers, float]:
+    def outliers(self, problem: Completion, X: FixedRank, memory: Any) -> tuple[Outliers, float]:
         """The outliers at X, and the standard deviation of the other deviations."""
-        assert isinstance(problem, Completion)
         d, limit = deviations(problem, X), self.limit(memory)
         fitting, share = threshold_weights(d, limit, problem.observations.weights)
         weights = problem.in_given_order(biweight(d, limit))
@@ -227,8 +220,7 @@ def data_units(problem: Problem, state: State) -> Units:
 
 def single_precision(problem: Problem, state: State) -> Units:
     """Single precision where the problem has it in the unit of the data, which is that of the limits."""
-    assert isinstance(problem, Completion)
-    single = problem.single_precision()
+    single = problem.single_precision() if supports(problem, HasSinglePrecision) else None
     if single is None or single.unit != 1:
         return Units(problem)
     return Units(single.problem, "single precision", single.into, single.back)
