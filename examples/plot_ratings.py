@@ -37,7 +37,7 @@ print(lr.diagnose(scipy.sparse.coo_array((stars[~held], tuple(pairs[~held].T)), 
 # %%
 # Fit. Rank and regularization are selected on held-out ratings.
 
-model = lr.MatrixCompletion(bounds=(1, 5), shape=shape, random_state=0).fit(pairs[~held], stars[~held])
+model = lr.MatrixCompletion(bounds=(1, 5), shape=shape, ranking=True, random_state=0).fit(pairs[~held], stars[~held])
 known = model.known(pairs[held])  # pairs whose user and film are in the training data
 predicted, truth = model.predict(pairs[held][known]), stars[held][known]
 low, high = model.predict_interval(pairs[held][known], coverage=0.9)

@@ -91,8 +91,9 @@ def test_a_model_file_of_partitions_too_many_to_remember(tmp_path, monkeypatch):
     model = lr.MatrixCompletion(2, "learned").fit(folder(tmp_path, pairs, values))
     again = lr.load(model.save(tmp_path / "model.lorank"))
     np.testing.assert_array_equal(again.predict(pairs), model.predict(pairs))
-    with pytest.raises(ValueError, match="fitted to partitions"):
-        again.recommend([0])
+    for call in (again.fit_ranking, lambda: again.recommend([0], by="rating")):
+        with pytest.raises(ValueError, match="fitted to partitions"):
+            call()
     assert (again.recommend([0], 3, exclude_seen=False, by="rating")[0] >= 0).all()
 
 

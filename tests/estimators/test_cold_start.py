@@ -70,7 +70,7 @@ def test_arrays_and_sparse_matrices_are_features_too(world, model):
 
 
 def test_recommendations_for_cold_rows(world, model):
-    lists, predicted = model.recommend(["u150", "u003"], 5)
+    lists, predicted = model.fit_ranking().recommend(["u150", "u003"], 5)
     assert np.isfinite(predicted).all()
     assert lists.shape == (2, 5)
     by_rating, scores = model.recommend("u150", 90, by="rating")
@@ -313,8 +313,7 @@ def test_new_rows_by_their_features_and_place(world):
     ratings, _, _, warm, F, _, pairs = world
     some = warm & (pairs[:, 0] < 120)
     stars = np.asarray(ratings["stars"])
-    model = lr.MatrixCompletion(**OPTIONS).fit(pairs[some], stars[some], row_features=F[:120])
-    model.recommend(0)
+    model = lr.MatrixCompletion(**OPTIONS, ranking=True).fit(pairs[some], stars[some], row_features=F[:120])
     known = model.predict(pairs[some])
     model.partial_fit(row_features=F[:150])
     assert model.model_.shape[0] == 150

@@ -184,7 +184,7 @@ def test_recommendations_are_the_largest_predictions(fitted, data):
         np.testing.assert_array_equal(cols, np.argsort(-everything)[:5])
         np.testing.assert_allclose(value, np.sort(everything)[::-1][:5])
     assert np.isin(fitted.recommend(0, n=80, exclude_seen=False, by="rating")[0], np.arange(80)).all()
-    left, predicted = fitted.recommend(0, n=80)
+    left, predicted = fitted.fit_ranking().recommend(0, n=80)
     assert (left[0] == -1).sum() == (pairs[:, 0] == 0).sum()
     there = left[0][left[0] >= 0]
     np.testing.assert_allclose(predicted[0][: len(there)], fitted.predict(np.column_stack([np.zeros_like(there), there])))

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..backends import Backend, get_backend
 from ..backends.top_k import rows_of, top_columns
-from ..common.checks import ParameterError, check, counted, one_of, optional, whole
+from ..common.checks import ParameterError, check, counted, one_of, whole
 from ..factorization.ranking_model import RankingModel, fit_ranking_model, update_ranking_model
 from .cold_start import predict_factors
 from .frames import ids_at, make_frame, unique_names
@@ -46,7 +46,7 @@ def update_ranking(state: RatingsState, device: str | None = None) -> RatingsSta
 
 
 def recommend(
-    state: RatingsState, rows: np.ndarray, n: int, *, exclude_seen: bool = True, by: str | None = None
+    state: RatingsState, rows: np.ndarray, n: int, *, exclude_seen: bool = True, by: str = "affinity"
 ) -> tuple[np.ndarray, np.ndarray]:
     """The n best columns of each row, and the predictions for them; see :meth:`MatrixCompletion.recommend`.
 
@@ -57,15 +57,14 @@ def recommend(
         Indices; those beyond the last row are rows without observations.
     n : int
     exclude_seen : bool
-    by : {"affinity", "rating"}, optional
+    by : {"affinity", "rating"}
     """
-    check("by", by, optional(one_of(ORDERS)))
+    check("by", by, one_of(ORDERS))
     check("n", n, whole(1))
     model = state.model
     if n * len(rows) > MAX_SCORES:
         raise ParameterError("n", f"must not be larger than there are columns, {model.shape[1]}: got {n}")
     rows = np.minimum(rows, model.shape[0]).astype(np.int64)
-    by = by or ("rating" if state.ranking is None else "affinity")
     ranking = require_ranking(state) if by == "affinity" else None
     seen = rows_of(*state.training_pattern(), rows) if exclude_seen else None
     if ranking is None:
@@ -101,8 +100,8 @@ def require_ranking(state: RatingsState) -> RankingModel:
     """The ranking model; a ValueError where there is none."""
     if state.ranking is None:
         raise ValueError(
-            "by='affinity', similar_items, similar_users and explain need the ranking model: fit with ranking=True, or call "
-            "fit_ranking()"
+            "there is no ranking model, which recommend(by='affinity'), similar_items, similar_users and explain need: fit "
+            "with ranking=True, or call fit_ranking(); recommend(by='rating') orders by predicted values"
         )
     return state.ranking
 
@@ -179,7 +178,7 @@ class RecommendationMixin:
     handle_unknown: str
 
     def recommend(
-        self, rows: Any, n: int = 10, exclude_seen: bool = True, by: str | None = None, *, as_frame: str | None = None
+        self, rows: Any, n: int = 10, exclude_seen: bool = True, by: str = "affinity", *, as_frame: str | None = None
     ) -> Any:
         """Recommend columns for each row, best first.
 
@@ -192,12 +191,12 @@ class RecommendationMixin:
             Columns for each row.
         exclude_seen : bool
             Leave out the columns that the row has observations of.
-        by : {"affinity", "rating"}, optional
+        by : {"affinity", "rating"}
             ``"affinity"`` orders columns by the ranking model, an implicit-feedback model (see
             :class:`ImplicitFactorization`) of the same data: which columns a row has observations of predicts further
             observations better than the values do. It needs ``ranking=True`` or :meth:`fit_ranking`; rows without
-            observations get the most popular columns. ``"rating"`` orders columns by their predicted values. The default is
-            ``"affinity"`` where the ranking model is fitted, and ``"rating"`` otherwise.
+            observations get the most popular columns. ``"rating"`` orders columns by their predicted values, and finds far
+            fewer of the columns that rows will be observed in.
         as_frame : {"pandas", "polars"}, optional
             Return a data frame with a line for each row and column, its place in the list and the prediction (``place_`` and
             ``prediction_`` where the data have columns of these names).
