@@ -1,4 +1,4 @@
-"""Blocks of rows in memory: what they have beyond any backend (tests/backends/test_partitioned.py has the rest)."""
+"""Distributed arrays and observations in memory (tests/backends/test_partitioned.py tests the backend protocol)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import lorank as lr
 from helpers import backend_pair as pair
 
 
-def test_what_was_interrupted_can_be_asked_for_again(monkeypatch):
-    """Ctrl-C within a program loses nothing that was to be computed."""
+def test_nodes_stay_pending_after_an_interrupt(monkeypatch):
+    """Ctrl-C within a program loses no pending node."""
     _, two, truth = pair("partitions:3")
     sampled = two.observations.sample(truth.U * truth.s, truth.V)
     engine = two.observations.graph.engine
@@ -26,7 +26,7 @@ def test_what_was_interrupted_can_be_asked_for_again(monkeypatch):
     np.testing.assert_allclose(np.asarray(sampled), two.backend.to_numpy(two.y), rtol=1e-10, atol=1e-10)
 
 
-def test_sums_follow_one_tree_whoever_holds_the_blocks():
+def test_sums_have_the_same_bits_for_every_assignment_of_blocks():
     from lorank.distributed.program import TreeSum, assign_blocks, tree_total
 
     rng = np.random.default_rng(0)
@@ -48,7 +48,7 @@ def test_sums_follow_one_tree_whoever_holds_the_blocks():
 
 
 @pytest.mark.needs("torch")
-def test_blocks_that_torch_holds():
+def test_blocks_of_the_torch_backend():
     _, two, truth = pair("partitions:2:torch")
     result = lr.solve(two, 3).numpy()
     assert truth.distance(result.X) < 1e-4 * truth.norm()
@@ -74,7 +74,7 @@ def test_few_round_trips(solver, most):
     assert max(passes) <= 4
 
 
-def test_what_is_known_costs_no_trip():
+def test_known_sums_take_no_round_trip():
     _, two, _ = pair("partitions:3")
     graph, y = two.observations.graph, two.y * 2.0
     first = y.sum(), two.backend.norm(y)
@@ -87,8 +87,8 @@ def test_what_is_known_costs_no_trip():
 
 
 @pytest.fixture(scope="module")
-def spread():
-    """An array of rows, one of columns (a sum over blocks) and one of observations, each with its twin on the driver."""
+def distributed():
+    """An array of rows, one of columns (a sum over blocks) and one of observations, each with its host array."""
     _, two, _ = pair("partitions:3", weights=True, noise=0.1)
     rng, observed = np.random.default_rng(4), two.observations
     rows = observed.times(two.y, rng.standard_normal((45, 3)))
@@ -101,8 +101,8 @@ ALL = slice(None)
 
 
 @SIDES
-def test_parts_of_a_spread_array_are_those_of_its_twin(spread, side):
-    a, twin = spread[1][side]
+def test_indexing_agrees_with_numpy(distributed, side):
+    a, twin = distributed[1][side]
     keys = [3, -2, slice(2, 30, 4), slice(None, None, -1), np.array([5, -1, 0]), [1, 2], np.arange(len(twin)) % 3 == 0, []]
     if twin.ndim == 2:
         some = np.array([1, -1])
@@ -118,8 +118,8 @@ def test_parts_of_a_spread_array_are_those_of_its_twin(spread, side):
 
 
 @SIDES
-def test_entries_of_a_copy_are_set_as_in_its_twin(spread, side):
-    a, twin = spread[1][side]
+def test_assignment_agrees_with_numpy(distributed, side):
+    a, twin = distributed[1][side]
     keys = [np.array([1, 4]), np.array([-1]), ALL, np.arange(len(twin)) % 2 == 0, 3]
     keys += [(ALL, 1), (ALL, np.array([0, 2]))] if twin.ndim == 2 else []
     for key in keys:
@@ -132,8 +132,8 @@ def test_entries_of_a_copy_are_set_as_in_its_twin(spread, side):
 
 
 @SIDES
-def test_functions_of_a_spread_array_are_those_of_its_twin(spread, side):
-    a, twin = spread[1][side]
+def test_functions_agree_with_numpy(distributed, side):
+    a, twin = distributed[1][side]
     functions = [
         lambda x: np.where(x > 0, x, 0.0),
         lambda x: np.clip(x, -1, 1),
@@ -157,8 +157,8 @@ def test_functions_of_a_spread_array_are_those_of_its_twin(spread, side):
 
 
 @SIDES
-def test_the_backend_finds_the_same_in_a_spread_array(spread, side):
-    backend, (a, twin) = spread[0].backend, spread[1][side]
+def test_backend_methods_agree_with_numpy(distributed, side):
+    backend, (a, twin) = distributed[0].backend, distributed[1][side]
     flags, known = ((x if twin.ndim == 1 else x[:, 0]) > 1 for x in (a, twin))
     assert backend.first_true(flags) == np.flatnonzero(known)[0]
     np.testing.assert_array_equal(backend.flatnonzero(flags), np.flatnonzero(known))
@@ -176,27 +176,27 @@ def test_the_backend_finds_the_same_in_a_spread_array(spread, side):
 
 
 def test_a_product_with_a_matrix_of_as_many_rows():
-    """A small matrix is not cut into blocks, not even where the array has as few rows."""
+    """A small matrix is not split into blocks, even if the array has as few rows."""
     values = np.random.default_rng(0).standard_normal((3, 4))
     problem = lr.Completion.from_dense(values, backend="partitions:3")
     a, square = problem.observations.times(problem.y, np.eye(4)[:, :3]), np.arange(9.0).reshape(3, 3)
     np.testing.assert_allclose(a @ square, values[:, :3] @ square, rtol=1e-13)
 
 
-def test_percentiles_by_bins_that_close_in(spread, monkeypatch):
+def test_percentiles_by_histograms(distributed, monkeypatch):
     from lorank.distributed import backend
 
     monkeypatch.setattr(backend, "MAX_GATHERED", 5)  # more than one round of bins
-    heavy = np.exp(6 * spread[0].y)  # nearly all of them in the first bin
+    heavy = np.exp(6 * distributed[0].y)  # nearly all of them in the first bin
     at = [0, 1, 25, 50, 90, 99.9, 100]
-    np.testing.assert_allclose(spread[0].backend.percentiles(heavy, at), np.percentile(heavy.gather(), at), rtol=1e-12)
-    alike = 0 * spread[0].y + 2.0
-    assert spread[0].backend.median(alike) == 2.0
+    np.testing.assert_allclose(distributed[0].backend.percentiles(heavy, at), np.percentile(heavy.gather(), at), rtol=1e-12)
+    alike = 0 * distributed[0].y + 2.0
+    assert distributed[0].backend.median(alike) == 2.0
 
 
-def test_a_basis_grows_by_what_depends_on_it(spread):
-    """Where the Gram matrix cannot tell the new directions apart, by a QR of them."""
-    two, arrays = spread
+def test_a_basis_grows_by_nearly_dependent_columns(distributed):
+    """By a QR decomposition, if the Gram matrix is too ill-conditioned."""
+    two, arrays = distributed
     for side in ("rows", "cols"):
         a, twin = arrays[side]
         basis = two.backend.basis(len(twin), 6, np.float64)
@@ -207,8 +207,7 @@ def test_a_basis_grows_by_what_depends_on_it(spread):
         np.testing.assert_allclose(q.T @ q, np.eye(5), atol=1e-8)
 
 
-def test_rows_never_observed_are_emptied_alike():
-    """Of a point that has numbers there."""
+def test_restrict_empties_unobserved_rows_and_columns():
     rng = np.random.default_rng(2)
     rows, cols = np.nonzero(rng.random((12, 9)) < 0.7)
     seen = (rows != 4) & (cols != 7)
@@ -228,7 +227,7 @@ def test_rows_never_observed_are_emptied_alike():
 
 @pytest.mark.parametrize("loss", ["huber", "cauchy"])
 def test_squares_of_a_robust_gradient(loss):
-    """Of rows and of columns, as the metric of rows and columns asks for them."""
+    """Row and column sums of squares, as used by the row-column metric."""
     one, _, truth = pair("partitions:3", noise=0.1)
     X = lr.FixedRank.from_factors(truth.U + 0.1, truth.V * truth.s)
     data = one.rows, one.cols, one.y, one.shape
@@ -242,7 +241,7 @@ def test_squares_of_a_robust_gradient(loss):
     np.testing.assert_allclose(*(r.history.residual for r in results), rtol=1e-6)
 
 
-def test_weights_are_left_out_alike():
+def test_unweighted_agrees_with_memory():
     one, two, _ = pair("partitions:3", weights=True)
     assert two.unweighted().observations.weights is None
     np.testing.assert_allclose(two.unweighted().y.gather(), one.unweighted().y)
@@ -250,14 +249,14 @@ def test_weights_are_left_out_alike():
         two.observations.with_weights(np.ones(3))
 
 
-def test_nothing_can_be_held_back_of_one_entry_in_each_row():
+def test_split_refuses_one_entry_per_row():
     for backend in (None, "partitions:3"):
         problem = lr.Completion(np.arange(9), np.arange(9), np.ones(9), backend=backend)
         with pytest.raises(ValueError, match="too few"):
             problem.split(np.random.default_rng(0), 0.1)
 
 
-def test_arrays_of_the_driver_are_computed_with_there():
+def test_host_arrays_are_computed_with_on_the_host():
     from lorank.distributed.arrays import DistributedArray
 
     backend, rng = lr.backends.get_backend("partitions:3"), np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""Dask workers as processes of their own: the bits of one process, whatever happens to the workers."""
+"""Dask clusters of worker processes: the bits of one process, recovery from losses, errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def client(cluster):
 
 @pytest.fixture(autouse=True)
 def two_workers(cluster, client):
-    """Those that earlier tests have killed are there again, or others in their place."""
+    """Wait for workers that replace those killed by earlier tests."""
     for seconds in (30, 120):
         try:
             client.wait_for_workers(2, timeout=seconds)
@@ -65,7 +65,7 @@ def data(tmp_path_factory):
 
 
 def fit(problem, **options):
-    """Five steps from a given point: each costs a dozen round trips."""
+    """Five iterations from a given point, each of a dozen round trips."""
     rng = np.random.default_rng(0)
     start = lr.FixedRank.from_factors(rng.standard_normal((200, 3)), rng.standard_normal((120, 3)))
     return lr.solve(problem, 3, "rcg", start=start, stop=lr.stopping.Iterations(5), max_iter=5, **options).numpy()
@@ -93,13 +93,13 @@ def test_the_bits_of_one_process(client, data, alone):
     assert engine_of(problem).bytes > 0
 
 
-def test_the_default_ends_where_it_should(client, data):
+def test_the_default_solver_recovers_the_matrix(client, data):
     result = lr.solve(lr.distributed.from_partitions(data[0], client=client), 3, tol=1e-4).numpy()
     assert data[1].distance(result.X) < 1e-2 * data[1].norm()
 
 
-def test_sweeps_and_observations_held_back(client, data):
-    """Normal equations of rows and columns, and parts of the observations, at the workers."""
+def test_variational_als_on_a_split(client, data):
+    """Normal equations of rows and columns, and subsets of the observations, on the workers."""
     found = []
     for problem in (lr.distributed.from_partitions(data[0], client=c) for c in (None, client)):
         kept, held = problem.split(np.random.default_rng(1), 0.1)
@@ -113,7 +113,7 @@ def test_sweeps_and_observations_held_back(client, data):
 
 
 def test_the_implicit_model(client, tmp_path):
-    """Who took what, counted: sums of columns are made among the workers within a half of a sweep."""
+    """Half a sweep of implicit ALS is one program, with sums over columns among the workers."""
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((60, 40)) < 0.3)
     lr.distributed.save_partitions(
@@ -132,14 +132,14 @@ def test_a_scheduler_by_its_address(cluster, client, data, alone):
     engine_of(problem).client.close()
 
 
-def test_workers_that_only_the_scheduler_reaches(cluster, data, alone):
-    """As with a client that was made without saying so: calls and answers go by way of the scheduler."""
+def test_workers_reached_through_the_scheduler(cluster, data, alone):
+    """The default of a client: calls and answers go through the scheduler."""
     with distributed.Client(cluster, direct_to_workers=False, set_as_default=False) as client:
         assert_same(fit(lr.distributed.from_partitions(data[0], client=client)), alone)
 
 
 def victim(problem):
-    """The process of a worker that takes part."""
+    """Process id of a worker in use."""
     engine = engine_of(problem)
     address = engine._actors[0].address
     return engine.client.run(os.getpid, workers=[address])[address]
@@ -147,7 +147,7 @@ def victim(problem):
 
 @pytest.mark.parametrize("when", [0, 3])
 def test_a_worker_killed_between_programs(client, data, alone, when):
-    """Before the first iteration, and after some: the others take over its rows."""
+    """Before the first iteration and later."""
     problem = lr.distributed.from_partitions(data[0], client=client)
 
     def kill(problem, state, clock):
@@ -159,7 +159,7 @@ def test_a_worker_killed_between_programs(client, data, alone, when):
 
 
 def test_a_worker_killed_within_a_program(client, data, alone, monkeypatch):
-    """While the workers run, and wait for each other's sums."""
+    """While the workers run and wait for messages of each other."""
     problem = lr.distributed.from_partitions(data[0], client=client)
     engine = engine_of(problem)
     run, count, pid = engine._call_all, [0], victim(problem)
@@ -176,7 +176,7 @@ def test_a_worker_killed_within_a_program(client, data, alone, monkeypatch):
 
 
 def test_a_worker_killed_after_a_snapshot(client, data, tmp_path, monkeypatch):
-    """What came before the snapshot is not computed again, and the bits are the same (test_snapshots.py: of all solvers)."""
+    """Programs before the snapshot are not run again, and the bits are the same (test_snapshots.py: for all solvers)."""
     monkeypatch.setattr(snapshots, "MIN_SECONDS", 0.0)
     monkeypatch.setattr(snapshots, "MIN_COST_RATIO", 0.0)
     rng = np.random.default_rng(0)
@@ -205,7 +205,7 @@ def test_a_worker_killed_after_a_snapshot(client, data, tmp_path, monkeypatch):
 
 
 def test_a_worker_killed_while_it_writes_a_snapshot(client, data, alone, tmp_path, monkeypatch):
-    """One that was broken off is never read, and does not stay."""
+    """An incomplete snapshot is never read, and is deleted."""
     monkeypatch.setattr(snapshots, "MIN_SECONDS", 0.0)
     monkeypatch.setattr(snapshots, "MIN_COST_RATIO", 0.0)
     problem = lr.distributed.from_partitions(data[0], client=client, scratch=tmp_path)
@@ -233,7 +233,7 @@ def test_a_worker_killed_while_it_writes_a_snapshot(client, data, alone, tmp_pat
 
 @pytest.mark.parametrize("who", ["driver", "workers"])
 def test_snapshots_that_cannot_be_written(client, data, alone, tmp_path, monkeypatch, who):
-    """The run goes on without."""
+    """The run continues without snapshots."""
     monkeypatch.setattr(snapshots, "MIN_SECONDS", 0.0)
     with pytest.raises(FileError, match=r"scratch=.*nowhere"):
         lr.distributed.from_partitions(data[0], client=client, scratch=tmp_path / "nowhere")
@@ -249,7 +249,7 @@ def test_snapshots_that_cannot_be_written(client, data, alone, tmp_path, monkeyp
 
 
 def test_a_worker_added(cluster, client, data, alone):
-    """It takes part when blocks are dealt out the next time."""
+    """It is used after the next recovery."""
     problem = lr.distributed.from_partitions(data[0], client=client)
 
     def grow(problem, state, clock):
@@ -290,7 +290,7 @@ def test_a_driver_killed_and_started_again(cluster, client, data, tmp_path):
     result = lr.solve(problem, 3, "rcg", tol=1e-4, checkpoint=tmp_path / "checkpoint").numpy()
     assert data[1].distance(result.X) < 1e-2 * data[1].norm()
     alone = lr.solve(lr.distributed.from_partitions(data[0]), 3, "rcg", tol=1e-4, checkpoint=tmp_path / "copy").numpy()
-    np.testing.assert_array_equal(result.X.U, alone.X.U)  # from there on the same, whoever computes
+    np.testing.assert_array_equal(result.X.U, alone.X.U)  # the same bits in one process
     np.testing.assert_array_equal(result.X.V, alone.X.V)
 
 
@@ -335,7 +335,7 @@ def own(tmp_path):
 
 
 def test_a_scheduler_killed_and_started_again(own, data, alone):
-    """Its workers come back to the new one by themselves; the run begins anew there, and ends with the same bits."""
+    """The run begins again with the workers of the new scheduler, and ends with the same bits."""
     own.worker()
     with own.client() as client:
         client.wait_for_workers(1, timeout=60)
@@ -353,6 +353,7 @@ def test_a_scheduler_killed_and_started_again(own, data, alone):
         engine_of(problem).client.close()
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_is_back_without_workers(own, data, monkeypatch):
     """The error names the missing workers, not the scheduler, which answers."""
     monkeypatch.setattr(cluster_module, "WAIT_SECONDS", 20.0)
@@ -460,7 +461,7 @@ def failure(problem, function):
 
 @pytest.mark.parametrize("broken", [missing_key, full_disk])
 def test_an_error_in_a_program_is_raised_once_with_the_traceback_of_the_worker(client, data, alone, broken):
-    """It is no lost worker: nothing is run again. The problem can be solved afterwards."""
+    """Nothing is run again, and the problem can be solved afterwards."""
     problem = lr.distributed.from_partitions(data[0], client=client)
     text = failure(problem, broken)
     assert {"missing_key": "KeyError: 'no such column'", "full_disk": "No space left on device"}[broken.__name__] in text
@@ -473,7 +474,7 @@ def test_an_error_in_a_program_is_raised_once_with_the_traceback_of_the_worker(c
 
 
 def test_a_call_that_fails_twice_with_all_workers_present_is_an_error(client, data, monkeypatch):
-    """A connection that fails again and again although nobody has left, as for a message that workers cannot read."""
+    """A connection that fails repeatedly although no worker has left."""
     problem = lr.distributed.from_partitions(data[0], client=client)
     execute, calls = cluster_module._execute, []
 
@@ -489,8 +490,22 @@ def test_a_call_that_fails_twice_with_all_workers_present_is_an_error(client, da
     assert len(calls) <= 2 * engine_of(problem).workers
 
 
+def deadly(a):
+    if len(a):
+        os.kill(os.getpid(), KILL)
+    return a
+
+
+def test_a_program_that_kills_its_workers_is_an_error(client, data, monkeypatch):
+    """One that needs too much memory, for example."""
+    monkeypatch.setattr(cluster_module, "MAX_LOSSES_PER_PROGRAM", 1)
+    problem = lr.distributed.from_partitions(data[0], client=client)
+    with pytest.raises(client_module.ClusterError, match="2 times in one program"):
+        np.asarray(problem.y.map(deadly))
+
+
 def test_the_command(cluster, tmp_path):
-    """Files to partitions, and a model by the workers: that of one process."""
+    """Conversion of files and a fit on workers, compared with one process."""
     pytest.importorskip("typer")
     from typer.testing import CliRunner
 

@@ -1,4 +1,4 @@
-"""Models of ratings that are fitted where the partitions are: those of the same ratings in memory."""
+"""MatrixCompletion on partitions agrees with the same ratings in memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def folder(place, pairs, values, weights=None, n_partitions=4):
     "options", [{}, {"regularization": 2.0}, {"biases": False}, {"regularization": 1.0, "count_scaling": 0.5}]
 )
 def test_a_given_rank(tmp_path, weighted, options):
-    """Nothing is chosen, so that both do the same sweeps."""
+    """Nothing is selected, so that both run the same sweeps."""
     pairs, values, weights, _ = ratings()
     weights = weights if weighted else None
     options = {"rank": 2, "regularization": "learned"} | options
@@ -69,7 +69,7 @@ def test_losses(tmp_path, loss):
 
 
 def test_a_rank_is_chosen_and_intervals_are_calibrated(tmp_path):
-    """By other held-out observations than in memory: as good, not the same."""
+    """On other held-out observations than in memory: similar, not equal."""
     pairs, values, _, truth = ratings(noise=0.5)
     problem = folder(tmp_path, pairs, values)
     model = lr.MatrixCompletion(intervals=True).fit(problem)

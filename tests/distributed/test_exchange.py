@@ -1,4 +1,4 @@
-"""Sums among shards: the bits of the tree over the blocks, however many shards there are and however they talk."""
+"""All-reduce: the bits of the tree over the blocks for any number of shards and both algorithms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BLOCKS = 11
 
 
 def among(shards, given, rounds=3):
-    """What each shard finds, round by round, and how many messages were sent."""
+    """Sums of each shard in each round, and the number of messages per round."""
     boxes, sent, lock = [Mailbox() for _ in range(shards)], [], threading.Lock()
 
     def work(index):
@@ -41,7 +41,7 @@ def among(shards, given, rounds=3):
 
 @pytest.mark.parametrize("shards", [1, 2, 3, 4, 5, 8, 11])
 @pytest.mark.parametrize("pairs", [False, True])
-def test_the_same_bits_by_either_way(shards, pairs, monkeypatch):
+def test_both_algorithms_give_the_bits_of_the_tree(shards, pairs, monkeypatch):
     rng = np.random.default_rng(shards)
     arrays = [rng.standard_normal((40, 3)).astype(np.float32) for _ in range(BLOCKS)]
     given = [(a, a[:, 0] ** 2) for a in arrays] if pairs else arrays
@@ -58,11 +58,11 @@ def test_the_same_bits_by_either_way(shards, pairs, monkeypatch):
     assert counts == {0: 2 * shards * (shards - 1), 1 << 20: 2 * (shards - 1)}
 
 
-def test_whoever_waits_for_one_that_is_lost_is_told():
+def test_waiting_ends_when_the_mailbox_is_closed():
     box = Mailbox()
     total = AllReduce(0, 3, box, lambda *letter: None)
     own = TreeSum(BLOCKS)
     own.add((0, 1), np.ones(4))
-    threading.Timer(0.05, box.close, ("it is gone",)).start()
-    with pytest.raises(WorkerLost, match="it is gone"):
+    threading.Timer(0.05, box.close, ("lost",)).start()
+    with pytest.raises(WorkerLost, match="lost"):
         total(own)

@@ -1,4 +1,4 @@
-"""Folders of partitions: what is written is read again, bit by bit, and what is damaged is refused by name."""
+"""Folders of partitions: round trips, checksums, damaged and changing files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def problem_of(weights=False, seed=0, **options):
 
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("options", [{}, {"dtype": np.float32}, {"dtype": np.complex128}])
-def test_what_is_written_is_read_again(tmp_path, weights, options):
+def test_round_trip(tmp_path, weights, options):
     problem, _ = problem_of(weights, **options)
     lr.distributed.save_partitions(problem, tmp_path / "p", n_partitions=4)
     again = lr.distributed.from_partitions(tmp_path / "p")
@@ -42,7 +42,7 @@ def test_what_is_written_is_read_again(tmp_path, weights, options):
         assert part.read_bytes() == (tmp_path / "q" / part.relative_to(tmp_path / "p")).read_bytes()
 
 
-def test_nothing_is_pickled_and_nothing_is_left_behind(tmp_path):
+def test_no_pickle_and_no_temporary_files(tmp_path):
     problem, _ = problem_of()
     lr.distributed.save_partitions(problem, tmp_path / "p", n_partitions=3)
     assert {f.suffix for f in (tmp_path / "p").rglob("*.*")} == {".json", ".npy"}
@@ -337,7 +337,7 @@ def test_the_robust_loss_is_refused(written, tmp_path):
         lr.distributed.from_csv(tmp_path / "r.csv", "a", "b", "c", loss="robust")
 
 
-def test_a_folder_that_is_none(tmp_path):
+def test_a_path_that_is_not_a_folder_of_partitions(tmp_path):
     with pytest.raises(FileError, match="no folder"):
         lr.distributed.from_partitions(tmp_path / "nothing")
     with pytest.raises(FileError, match=r"no manifest\.json"):

@@ -1,4 +1,4 @@
-"""Ids as numbers, against sorting: whole numbers of any width, close together or far apart."""
+"""Numbering of ids: integers of any width, dense or sparse, against sorting; strings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lorank.distributed.id_numbering import IdCollector
+from lorank.io.archive import FileError
 
 SPREADS = [
     (np.int8, -128, 127),
@@ -30,3 +31,11 @@ def test_numbers_are_those_of_sorting(kind, low, high):
     np.testing.assert_array_equal(numbers.ids, ids)
     np.testing.assert_array_equal(counts, seen)
     np.testing.assert_array_equal(np.concatenate([numbers.of(piece) for piece in pieces]), at)
+
+
+def test_ids_that_differ_only_in_trailing_nul_characters_are_refused():
+    pl = pytest.importorskip("polars")
+    collector = IdCollector("rows")
+    collector.add(pl.Series(["a", "b", "a\0"]), "a file")
+    with pytest.raises(FileError, match="NUL"):
+        collector.finish()

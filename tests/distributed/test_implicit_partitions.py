@@ -1,4 +1,4 @@
-"""The implicit model fitted where the partitions are: that of the same pairs in memory."""
+"""ImplicitFactorization on partitions agrees with the same pairs in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def everything_to_disk(monkeypatch):
 
 
 def taken(counted=True, seed=0):
-    """Three kinds of people and of things; one user and one item without any pair."""
+    """Three groups of users and items; one user and one item without pairs."""
     rng = np.random.default_rng(seed)
     kind = rng.integers(0, 3, (80, 1))
     there = rng.random((80, 45)) < np.where(kind == np.arange(45) % 3, 0.5, 0.05)
@@ -84,7 +84,7 @@ def test_half_a_sweep_solves_ridge_regressions(columns, weighted, holder):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("counted", "confidence"), [(False, "log"), (True, "log"), (True, "counts"), (True, "equal")])
 def test_given_settings(folder, counted, confidence, dtype):
-    """Nothing is chosen, so that both do the same sweeps."""
+    """Nothing is selected, so that both run the same sweeps."""
     data = taken(counted)
     options = {"rank": 3, "regularization": 0.02, "zeros": 0.1, "confidence": confidence}
     one = in_memory(*data, **options)
@@ -98,7 +98,7 @@ def test_given_settings(folder, counted, confidence, dtype):
 
 
 def test_settings_are_chosen_by_the_same_lists(folder):
-    """Few pairs: all of them come to the driver, and what is chosen there is what would be chosen in memory."""
+    """Few pairs are all gathered, and the selection is that in memory."""
     data = taken()
     one = in_memory(*data, rank=3, max_iter=4)
     two = lr.ImplicitFactorization(rank=3, max_iter=4).fit(opened(folder(*data)))
@@ -108,7 +108,7 @@ def test_settings_are_chosen_by_the_same_lists(folder):
 
 
 def test_few_users_choose_for_many(folder, monkeypatch):
-    """Many pairs: those of some users come to the driver."""
+    """Of many pairs, those of some users are gathered."""
     users, items, counts = taken()
     monkeypatch.setattr(implicit_factorization, "MANY", len(users) // 2)
     asked, choose = [], implicit_factorization.select_implicit
@@ -124,7 +124,7 @@ def test_few_users_choose_for_many(folder, monkeypatch):
 
 
 def test_the_same_bits_each_time_and_few_round_trips(folder):
-    """A half of a sweep is one program: that of columns has its sums within."""
+    """Half a sweep is one program, with the sums over columns in it."""
     place, found = folder(*taken()), []
     for _ in range(2):
         problem = opened(place)

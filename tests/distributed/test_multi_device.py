@@ -1,4 +1,4 @@
-"""Blocks in several places of one process: the bits of one place, whoever holds which block."""
+"""Several devices of one process: the bits of one device."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_two_threads_give_the_bits_of_one(weights):
 
 @pytest.mark.needs("torch")
 def test_two_devices_of_torch():
-    """Both the CPU here: two backends with a thread each."""
+    """Two CPU backends with a thread each."""
     one, two, truth = pair("partitions:4:torch:cpu+torch:cpu")
     engine = two.observations.graph.engine
     assert engine.workers == 2
@@ -38,8 +38,8 @@ def test_two_devices_of_torch():
 
 
 @pytest.mark.needs("torch")
-def test_nothing_is_put_off_from_program_to_program():
-    """PyTorch's backend puts sums off; kept in a block they would hold all that they are made of."""
+def test_lazy_arrays_are_evaluated_at_the_end_of_a_program():
+    """Lazy combinations of the PyTorch backend would hold all their operands."""
     import torch
 
     _, two, _ = pair("partitions:3:torch:cpu")
@@ -56,49 +56,8 @@ def test_nothing_is_put_off_from_program_to_program():
     assert "Tall" not in kinds
 
 
-def test_what_fails_in_one_place_ends_all():
+def test_an_error_on_one_device_ends_all():
     _, two, _ = pair("partitions:4:numpy+numpy")
     two.observations.graph.engine.shards[1].store.blocks[3] = None  # whose passes raise
     with pytest.raises(AttributeError):
         lr.solve(two, 3)
-
-
-class Dask:
-    """As a Dask data frame looks: partitions that are computed one at a time."""
-
-    def __init__(self, parts, alone=False):
-        self.parts, self.npartitions, self.columns = parts, len(parts), parts[0].columns
-        self.partitions = parts if alone else [Dask([part], alone=True) for part in parts]
-
-    def compute(self):
-        return self.parts[0]
-
-
-@pytest.mark.parametrize("kind", ["pandas", "polars", "dask"])
-def test_data_frames(kind):
-    pl = pytest.importorskip("polars")
-    rng = np.random.default_rng(0)
-    rows, cols = np.nonzero(rng.random((30, 20)) < 0.5)
-    values = rng.standard_normal(len(rows))
-    parts = []
-    for some in np.array_split(rng.permutation(len(rows)), 3):
-        columns = {"user": [f"u{k:02d}" for k in rows[some]], "item": cols[some] + 5, "stars": values[some]}
-        parts.append(pytest.importorskip("pandas").DataFrame(columns) if kind != "polars" else pl.DataFrame(columns))
-    frames = Dask([*parts, parts[0][:0]]) if kind == "dask" else parts
-    problem = lr.distributed.from_frames(frames, "user", "item", "stars", dtype="float64", n_partitions=3)
-    np.testing.assert_array_equal(problem.rows, rows)
-    np.testing.assert_array_equal(problem.cols, cols)
-    np.testing.assert_array_equal(np.asarray(problem.y), values)
-    assert problem.row_ids[3] == "u03"
-    with pytest.raises(ValueError, match="no column 'who'"):
-        lr.distributed.from_frames(frames, "who", "item", "stars")
-    with pytest.raises(ValueError, match="Dask, pandas or polars"):
-        lr.distributed.from_frames([3], "user", "item", "stars")
-
-
-def test_a_real_dask_data_frame():
-    frames = pytest.importorskip("dask.dataframe", exc_type=ImportError)
-    pd = pytest.importorskip("pandas")
-    table = pd.DataFrame({"user": [1, 1, 2], "item": [1, 2, 2], "stars": [1.0, 2.0, 3.0]})
-    problem = lr.distributed.from_frames(frames.from_pandas(table, npartitions=2), "user", "item", "stars")
-    assert problem.m == 3

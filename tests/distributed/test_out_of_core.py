@@ -1,4 +1,4 @@
-"""Everything runs on mapped partitions: the results of the same data in memory to rounding, and the same bits each time."""
+"""Solvers on memory-mapped partitions: results of the same data in memory to rounding, reproducible bits."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_without_the_extension(tmp_path):
 
 @pytest.mark.parametrize("weights", [False, True])
 def test_derived_observations_are_kept_on_disk(tmp_path, weights):
-    """Other values, a part of them, and products: mapped from scratch files, with the numbers they would have in memory."""
+    """Other values, subsets and products are mapped from scratch files, with the same numbers as in memory."""
     one, two, _ = pair(tmp_path, weights, noise=0.3)
     parts = [p.split(np.random.default_rng(1), 0.1) for p in (one, two)]
     for a, b in zip(*parts, strict=True):
@@ -119,7 +119,7 @@ def test_percentiles_of_many_numbers(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("loss", ["huber", "logistic", "poisson", "ordinal"])
 def test_losses(tmp_path, loss):
-    """Also those that make classes of the values first."""
+    """Also losses that encode the values as classes."""
     problem, _ = lr.datasets.random_completion(60, 45, 3, oversampling=4, noise=0.1)
     values = {"huber": problem.y, "logistic": 2.0 * (problem.y > 0) - 1, "poisson": np.round(np.exp(problem.y / 4))}
     values = values.get(loss, np.clip(np.round(problem.y), -2, 2))

@@ -1,4 +1,4 @@
-"""Snapshots and what is computed again from them, in one process: a site that forgets everything, again and again."""
+"""Snapshots and the replay log, in one process: a shard that loses its values repeatedly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lorank.io.archive import FileError
 
 
 class Forgetful(LocalEngine):
-    """After every so many programs its site is gone: a new one goes on from the last snapshot."""
+    """Engine that replaces its shard after every so many programs, and continues from the last snapshot."""
 
     def __init__(self, folder, place, every):
         self.folder, self.snapshots, self.every, self.count = folder, Snapshots(folder.path, place), every, 0
@@ -79,7 +79,7 @@ SOLVERS = {
 
 
 @pytest.mark.parametrize(("solver", "every"), [*((name, 7) for name in SOLVERS), ("auto", 1), ("variational", 1)])
-def test_whatever_is_forgotten_the_bits_are_the_same(folder, tmp_path, solver, every):
+def test_recovered_runs_have_the_same_bits(folder, tmp_path, solver, every):
     forgetful, found = Forgetful(folder, tmp_path, every), []
     rng = np.random.default_rng(0)
     start = lr.FixedRank.from_factors(rng.standard_normal((70, 2)), rng.standard_normal((50, 2)))
@@ -89,12 +89,12 @@ def test_whatever_is_forgotten_the_bits_are_the_same(folder, tmp_path, solver, e
     for name in ("U", "V", "s"):
         np.testing.assert_array_equal(getattr(found[0].X, name), getattr(found[1].X, name))
     assert forgetful.snapshots.count > 0
-    if every > 1:  # most of the log was cut off
+    if every > 1:  # most of the log was dropped
         assert forgetful.passes_again < 0.5 * forgetful.passes * (forgetful.count // every)
 
 
 def test_models_with_parts_of_the_observations(folder, tmp_path):
-    """Held-out parts and other values are made again from the files, factors come from the snapshot."""
+    """Subsets of the observations are computed again from the files, factors are read from the snapshot."""
     forgetful = Forgetful(folder, tmp_path, 25)
     models = [
         lr.MatrixCompletion(2, "learned", intervals=True, max_iter=5).fit(problem_of(folder, engine))
@@ -123,8 +123,8 @@ def made(key, operation, *args, kind=BLOCK, keep=1):
     return Instruction(key, kind, operation, tuple(Ref(a) if isinstance(a, int) else a for a in args), keep)
 
 
-def test_what_is_left_of_a_journal():
-    """An array is written; a solver is made again from what it was made from, which is alive; what is dead leaves no trace."""
+def test_cuts_of_the_replay_log():
+    """An array is written, a solver is rebuilt from its arguments, and deleted values are dropped."""
     log = ReplayLog()
     for k in range(1, 40):
         log.add(Program([made(k, "passed", "times", 0, *([k - 1] if k > 1 else []))], [k - 2] if k > 2 else []))
@@ -142,7 +142,7 @@ def test_what_is_left_of_a_journal():
     assert set(log.cut().written) == {42}
 
 
-def test_numbers_of_observations_are_written_only_where_that_is_cheaper():
+def test_large_values_are_written_only_if_that_is_cheaper():
     log = ReplayLog()
     log.add(Program([made(1, "observed", 0, "values", keep=2)]))
     for k in range(2, 20, 2):  # each needs two passes over the one before, with a sum between
@@ -154,7 +154,7 @@ def test_numbers_of_observations_are_written_only_where_that_is_cheaper():
     assert set(log.cut().written) == set()
 
 
-def test_arrays_come_back_with_their_layout(tmp_path, folder):
+def test_arrays_keep_their_strides(tmp_path, folder):
     shard = Forgetful(folder, tmp_path, 9).shard
     rng = np.random.default_rng(0)
     wide = rng.standard_normal((5, 8))
@@ -175,7 +175,7 @@ def test_arrays_come_back_with_their_layout(tmp_path, folder):
         load_shard(shard, str(tmp_path / "s"), keys)
 
 
-def test_what_was_broken_off_is_gone_when_the_next_one_begins(tmp_path):
+def test_incomplete_snapshots_are_deleted(tmp_path):
     snapshots = Snapshots(tmp_path / "ratings")
     good = snapshots.begin()
     (good / "1.npy").write_bytes(b"whole")
@@ -186,6 +186,6 @@ def test_what_was_broken_off_is_gone_when_the_next_one_begins(tmp_path):
     assert not broken.exists()
     assert (good / "1.npy").exists()
     assert not list(following.iterdir())
-    snapshots.disable()  # a full disk, say: what takes room and is of no use goes, what can be read stays
+    snapshots.disable()  # deletes the incomplete one, keeps the complete one
     assert not following.exists()
     assert (good / "1.npy").exists()

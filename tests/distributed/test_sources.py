@@ -1,4 +1,4 @@
-"""Parquet, CSV and arrays become partitions: the same problem as in memory, and bad input refused by name."""
+"""Sources of observations: the same problem as in memory, and bad input refused by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pl = pytest.importorskip("polars")
 
 
 @pytest.fixture(autouse=True)
-def small_pieces(monkeypatch):
+def small_chunks(monkeypatch):
     monkeypatch.setattr(sources, "CHUNK_SIZE", 100)
 
 
@@ -114,7 +114,7 @@ def test_weighted_pairs_that_occur_twice(how):
 
 
 class Arrays:
-    """A source of one's own: numbers for rows and columns, in two pieces."""
+    """A custom source: indices in two chunks."""
 
     def __init__(self, *arrays):
         self.arrays = arrays
@@ -225,7 +225,7 @@ def test_no_files(tmp_path):
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
 @pytest.mark.parametrize("gap", [1, 30, 250])
 def test_empty_lines_are_skipped_as_in_memory(tmp_path, gap, ends):
-    """At the top, between and at the end, also where whole batches are empty; within quotes they are part of an id."""
+    """At the top, between and at the end, also if whole batches are empty; within quotes they are part of an id."""
     lines = ["user,item,stars", *[f"u{k % 17},{k % 23},{k / 8}" for k in range(17 * 23)], '"a', "", 'b",3,1.5']
     text = ends.join([*[""] * gap, lines[0], *[""] * gap, *lines[1:150], *[""] * gap, *lines[150:], *[""] * gap])
     (tmp_path / "r.csv").write_bytes(text.encode())
@@ -261,7 +261,7 @@ def test_lines_of_nothing_but_separators_are_refused_as_in_memory(tmp_path, line
         lr.distributed.from_csv(tmp_path / "r.csv", "user", "item", "stars", folder=tmp_path / "p")
 
 
-def test_lines_of_separators_are_refused_beside_empty_lines_in_quotes(tmp_path):
+def test_lines_of_separators_are_refused_next_to_empty_lines_in_quotes(tmp_path):
     (tmp_path / "r.csv").write_text('user,item,stars\n1,2,3.5\n,,\n"a\n\nb",5,6.5\n')
     with pytest.raises(FileError, match="line 3, column 'user': empty"):
         lr.distributed.from_csv(tmp_path / "r.csv", "user", "item", "stars", folder=tmp_path / "p")
@@ -277,7 +277,7 @@ def test_blank_ids_are_refused_as_in_memory(tmp_path, blank):
 
 
 @pytest.mark.parametrize("names", [("user", "item", "stars"), ("column_1", "column_2", "column_3")])
-def test_values_that_begin_as_whole_numbers_may_go_on_as_others(tmp_path, monkeypatch, names):
+def test_values_may_begin_as_integers(tmp_path, monkeypatch, names):
     monkeypatch.setattr(columns, "BYTES", 100)
     lines = ([] if names[0] == "column_1" else [",".join(names)]) + [f"{k},{k % 3},{k % 5}" for k in range(40)] + ["40,1,4.5"]
     (tmp_path / "r.csv").write_text("\n".join(lines))
@@ -286,3 +286,44 @@ def test_values_that_begin_as_whole_numbers_may_go_on_as_others(tmp_path, monkey
     expected = lr.Completion(twin.rows, twin.cols, twin.values.astype(np.float32), problem.shape)
     assert_same(problem, expected, twin.row_ids, twin.col_ids)
     assert expected.y.max() == 4.5
+
+
+class Dask:
+    """As a Dask data frame looks: partitions that are computed one at a time."""
+
+    def __init__(self, parts, alone=False):
+        self.parts, self.npartitions, self.columns = parts, len(parts), parts[0].columns
+        self.partitions = parts if alone else [Dask([part], alone=True) for part in parts]
+
+    def compute(self):
+        return self.parts[0]
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "dask"])
+def test_data_frames(kind):
+    pl = pytest.importorskip("polars")
+    rng = np.random.default_rng(0)
+    rows, cols = np.nonzero(rng.random((30, 20)) < 0.5)
+    values = rng.standard_normal(len(rows))
+    parts = []
+    for some in np.array_split(rng.permutation(len(rows)), 3):
+        columns = {"user": [f"u{k:02d}" for k in rows[some]], "item": cols[some] + 5, "stars": values[some]}
+        parts.append(pytest.importorskip("pandas").DataFrame(columns) if kind != "polars" else pl.DataFrame(columns))
+    frames = Dask([*parts, parts[0][:0]]) if kind == "dask" else parts
+    problem = lr.distributed.from_frames(frames, "user", "item", "stars", dtype="float64", n_partitions=3)
+    np.testing.assert_array_equal(problem.rows, rows)
+    np.testing.assert_array_equal(problem.cols, cols)
+    np.testing.assert_array_equal(np.asarray(problem.y), values)
+    assert problem.row_ids[3] == "u03"
+    with pytest.raises(ValueError, match="no column 'who'"):
+        lr.distributed.from_frames(frames, "who", "item", "stars")
+    with pytest.raises(ValueError, match="Dask, pandas or polars"):
+        lr.distributed.from_frames([3], "user", "item", "stars")
+
+
+def test_a_real_dask_data_frame():
+    frames = pytest.importorskip("dask.dataframe", exc_type=ImportError)
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"user": [1, 1, 2], "item": [1, 2, 2], "stars": [1.0, 2.0, 3.0]})
+    problem = lr.distributed.from_frames(frames.from_pandas(table, npartitions=2), "user", "item", "stars")
+    assert problem.m == 3

@@ -29,7 +29,8 @@ from .program import Program, assign_blocks, join_results
 from .shard import Shard
 from .snapshots import Snapshots, load_shard, save_shard
 
-MAX_LOSSES = 100  # recoveries in one run
+MAX_LOSSES = 100  # recoveries in one run,
+MAX_LOSSES_PER_PROGRAM = 10  # and during one program: it may need more memory than the workers have
 POLL_SECONDS = 0.5  # interval between checks that the workers are present, while a program runs
 WAIT_SECONDS = 60.0  # limit for the scheduler to come back, and for a first worker
 
@@ -166,7 +167,7 @@ class Cluster:
 
         A task that fails twice although no worker has left is not run again: the cause is in the task.
         """
-        failures = 0
+        losses = failures = 0
         while True:
             try:
                 if not self._ready:
@@ -176,14 +177,15 @@ class Cluster:
                 self._stop(str(error))
                 self.recoveries += 1
                 time.sleep(POLL_SECONDS)  # the scheduler may not have noticed the loss yet
+                losses += 1
                 failures += self._all_present()
                 if failures > 1:
                     raise ClusterError(
                         f"the same program failed twice with all workers present: {error}. Functions and losses of your own "
                         "must be importable on the workers"
                     ) from error
-                if self.recoveries > MAX_LOSSES:
-                    raise ClusterError(f"workers were lost {self.recoveries} times, the last time: {error}") from error
+                if losses > MAX_LOSSES_PER_PROGRAM or self.recoveries > MAX_LOSSES:
+                    raise ClusterError(f"workers were lost {losses} times in one program: {error}") from error
             except Exception as error:
                 self._stop(str(error))  # actors may wait for sums of the one that failed
                 raise

@@ -67,7 +67,10 @@ class IdCollector:
             return IdNumbering(ids), counts
         names = np.array(ids.to_list(), dtype=np.str_)
         order = np.argsort(names, kind="stable")  # by code points, as for ids in memory
-        return IdNumbering(names[order]), counts[order]
+        names = names[order]
+        if (names[1:] == names[:-1]).any():  # NumPy drops trailing NUL characters
+            raise FileError(f"ids of {self.name} differ only in NUL characters at their ends: remove these")
+        return IdNumbering(names), counts[order]
 
 
 class IdNumbering:
