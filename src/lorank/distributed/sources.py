@@ -178,13 +178,10 @@ class FrameSource:
     frames : data frame or list
     names : (row, col, value or None, weight or None)
         Names of columns. Without a column of values, each line has the value 1.
-    header : bool, optional
-        Whether the first line of text files holds names; by default detected.
     """
 
     frames: Any
     names: tuple[str, str, str | None, str | None]
-    header: bool | None = None
 
     def check(self) -> None:
         """Raise a FileError if a data frame lacks a column."""
