@@ -296,7 +296,9 @@ def counted(number: int, what: str) -> str:
 
 def theorem_label(case: Case) -> str:
     """A point of the theorem's experiment: within its assumptions, or Gaussian."""
-    return f"{case.label('n1', 'rank')}, {case.field}" if case.field else f"Gaussian, {case.label('n1', 'rank', 'm')}"
+    if not case.field:
+        return f"Gaussian, {case.label('n1', 'rank', 'm')}"
+    return f"{case.label('n1', 'rank')}, {case.field.replace('inside the premise', 'within the assumptions')}"  # as stored
 
 
 def amount(value: float, unit: str) -> str:
