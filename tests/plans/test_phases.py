@@ -10,7 +10,8 @@ import pytest
 
 import lorank as lr
 from lorank.loop.state import State
-from lorank.plans.phases import ALWAYS, FINISHED, Condition, Phase, Plan, Transition, Units, below, current_point, lasts, stalls
+from lorank.plans.phases import ALWAYS, FINISHED, Condition, Phase, Plan, Transition, below, current_point, lasts, stalls
+from lorank.plans.units import Units
 from lorank.solvers import RCG, GaussNewton
 
 

@@ -22,7 +22,7 @@ def test_exact_data_show_their_rank(rank, n, factors):
     assert [t.rank for t in result.rank_path] == list(range(1, rank + 1))
     assert result.rank_path[-1].residual <= 1e-6
     assert all(t.residual > 1e-6 for t in result.rank_path[:-1])
-    assert f"rank {rank} is the first that fits" in result.status.advice
+    assert f"rank {rank} is the smallest that fits" in result.status.advice
 
 
 @pytest.mark.parametrize("factors", ["uniform", "gaussian"])
@@ -87,7 +87,7 @@ def test_a_model_that_cannot_hold_back_goes_by_the_residual(noise):
     y = np.tensordot(A, truth.to_dense())
     problem = PlainSensing(A, y + noise * rng.standard_normal(len(y)))
     if noise:
-        with pytest.raises(ValueError, match="Sensing cannot hold measurements back"):
+        with pytest.raises(ValueError, match=r"Sensing.*held-out"):
             lr.solve(problem, "auto")
         return
     result = lr.solve(problem, "auto")

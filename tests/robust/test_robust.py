@@ -119,17 +119,17 @@ def test_what_speaks_against_a_fit():
     left = right.X.U * right.X.s
     left[3] += 50 * left[4]  # all of its observations are beyond the limit now
     found = validate(problem, lr.FixedRank.from_factors(left, right.X.V), limit, noisy=False)
-    assert found.startswith("But 1 row and 0 columns have no more than 2 observations that fit")
+    assert found.startswith("1 row and 0 columns")
     rng = np.random.default_rng(0)
     nonsense = lr.Completion(problem.rows, problem.cols, rng.standard_normal(problem.m), problem.shape)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted = lr.solve(nonsense, 12, max_iter=100).X  # 1.4 for each degree of freedom
-    assert "too few to tell outliers" in validate(nonsense, fitted, 3.0, noisy=True)
+    assert "per degree of freedom" in validate(nonsense, fitted, 3.0, noisy=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted = lr.solve(nonsense, 7, max_iter=100).X
-    assert "observations held back are predicted" in validate(nonsense, fitted, math.inf, noisy=True)
+    assert "Held-out observations" in validate(nonsense, fitted, math.inf, noisy=True)
 
 
 @pytest.mark.needs("native")
@@ -162,7 +162,7 @@ def test_where_outliers_cannot_be_told_a_loss_that_lets_go_says_so():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lr.ConvergenceWarning)  # it may end this way or that
         result = lr.solve(problem, 4, max_iter=60)
-    assert "settled on a part of the data" in result.status.advice
+    assert "huber" in result.status.advice
 
 
 def test_complex_and_single_precision():
@@ -239,7 +239,7 @@ def test_fully_observed_tables():
 
 def test_what_cannot_be_is_refused_by_name():
     problem, _, _ = contaminated()
-    with pytest.raises(ValueError, match="loss='robust' is solved by solver='auto'"):
+    with pytest.raises(ValueError, match="loss='robust' needs solver='auto'"):
         lr.solve(problem, 3, "rcg")
     sensing, _ = lr.datasets.random_sensing(12, 10, 1)
     with pytest.raises(lr.ParameterError, match=r"Robust needs a Completion"):

@@ -1,6 +1,6 @@
-"""Callbacks: called with problem, state and clock after the start and after each iteration, while the clock stands still.
+"""Callbacks: functions of problem, state and clock, called after the start and after each iteration.
 
-Any callable ``callback(problem, state, clock)`` will do; return True to end the run.
+The clock is paused during the call. A callback that returns True ends the run.
 """
 
 from __future__ import annotations
@@ -38,15 +38,17 @@ class Callback(Protocol):
 
 
 class TruthError:
-    """Records ``|X_t - X|_F / |X|_F`` for a known X.
+    """Record the relative error ``|X_t - X|_F / |X|_F`` for a known X.
 
     Parameters
     ----------
     truth : FixedRank
+        The known X.
 
     Attributes
     ----------
     iteration, seconds, error : arrays
+        One entry for the start and one for each iteration.
 
     Examples
     --------
@@ -80,21 +82,20 @@ class TruthError:
 
 
 class Progress:
-    """A progress line: with rich where it is installed, plain text on stderr otherwise.
-
-    Use as a context manager around the run.
+    """Progress bar on stderr, as a context manager; lines of text where rich is not installed.
 
     Parameters
     ----------
     tol : float
-        The relative residual at which the line is full.
+        Relative residual at which the bar is full.
     max_iter : int
+        Iteration at which the bar is full.
     label : str
-        What stands before it.
+        Text before the bar.
 
     Examples
     --------
-    ``solve(..., progress=True)`` does this by itself:
+    The same as ``solve(..., progress=True)``:
 
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
@@ -135,7 +136,7 @@ class Progress:
             print(f"{self.label}: iteration {state.iteration}, residual {state.residual:.2e}", file=sys.stderr)
 
     def _digits(self, residual: float) -> float:
-        """The share of the decimal digits that are won."""
+        """Share of the requested decimal digits."""
         if not 0 < self.tol < 1 or not 0 < residual < 1:
             return 0.0
         return float(np.log(residual) / np.log(self.tol))

@@ -1,4 +1,4 @@
-"""Checkpoints: a long run that was killed goes on where it was."""
+"""Checkpoints: save and resume interrupted runs."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
 
 
 class Checkpoint:
-    """A callback that writes the current point to a file every so many seconds, and finds it there again.
+    """Callback that saves the best point to a file from time to time, and reads it back.
 
-    Only the point is kept, not what a solver remembers of its way there (directions, weights): a run that goes on from a file
-    takes other steps than one that was never stopped, to the same solution.
+    The file has the point but not the solver's memory: a resumed run takes other steps than an uninterrupted one, to the same
+    solution.
 
     Parameters
     ----------
     path : path
+        File to write.
     every : float
         Seconds between writes; 0 writes after each iteration.
     problem : Problem
     rank : int
     solver : str
-        Which solver, in words: a file of another one is refused.
+        Description of the solver. A file of another problem, rank or solver is refused.
     """
 
     def __init__(self, path: str | os.PathLike[str], every: float, problem: Problem, rank: int, solver: str) -> None:
@@ -43,7 +44,7 @@ class Checkpoint:
         self._last, self._best, self._before = time.monotonic(), float("inf"), 0
 
     def resume(self, problem: Problem) -> FixedRank | None:
-        """The point in the file; None where there is no file."""
+        """The point in the file; None if there is no file."""
         if not self.path.exists():
             return None
         try:
@@ -53,22 +54,22 @@ class Checkpoint:
             self._before, self._best = int(meta["iteration"]), float(meta["residual"])
             X = problem.manifold.from_arrays(arrays, problem.backend)
         except (KeyError, TypeError) as error:
-            raise FileError(f"{self.path} is no checkpoint of a run: {error!r}") from None
+            raise FileError(f"{self.path} is not a checkpoint: {error!r}") from None
         if differ:
             what = {"fingerprint": "problem"}.get(differ[0], differ[0])
             raise FileError(
-                f"{self.path} is the checkpoint of another {what}: delete it to start anew, or choose another path"
+                f"{self.path} is a checkpoint of another {what}: delete it, or choose another path"
                 + ("" if what == "problem" else f" (it has {what} {meta[what]!r}, this run {own[what]!r})")
             )
         return X
 
     def __call__(self, problem: Problem, state: State, clock: Timer) -> None:
         if time.monotonic() - self._last < self.every or not state.residual < self._best:
-            return  # the best point so far is what a run returns
+            return  # only better points are saved
         self.write(problem, state.X, state.iteration, state.residual)
 
     def write(self, problem: Problem, X: FixedRank, iteration: int, residual: float) -> None:
-        """Write a point, in one go."""
+        """Write a point, atomically."""
         X = X.padded(self.rank)
         meta: dict[str, Any] = {
             "fingerprint": self.fingerprint,
@@ -83,5 +84,5 @@ class Checkpoint:
 
 
 def _json(rank: Any) -> Any:
-    """As JSON gives it back."""
+    """The rank as JSON represents it."""
     return list(rank) if isinstance(rank, tuple) else rank

@@ -1,4 +1,4 @@
-"""What a solver returns."""
+"""Result of a run: status, history, rank trials and outliers; and warnings."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..geometry import FixedRank
 
 
 class ConvergenceWarning(UserWarning):
-    """:func:`~lorank.solve` ended before the tolerance was reached; the message says why, and what to do next.
+    """:func:`~lorank.solve` ended before the tolerance was reached. The message has the reason and advice.
 
-    Silence it with a filter, or with stopping rules of your own (``stop=``), which say themselves what counts as success.
+    It is not raised with user-defined stopping rules (``stop=``).
 
     Examples
     --------
@@ -30,7 +30,7 @@ class ConvergenceWarning(UserWarning):
 
 
 class OutlierWarning(UserWarning):
-    """Data were fitted by least squares and look as if some observations were grossly wrong: how many, and what to do.
+    """Residuals of a least-squares fit indicate outliers. The message has their share and advice.
 
     Examples
     --------
@@ -50,15 +50,16 @@ class OutlierWarning(UserWarning):
 
 
 class Status(str):
-    """How a run ended: a short name that compares as a string, with a sentence of advice.
+    """Status of a run: a short name that compares as a string, with a sentence of advice.
 
     Parameters
     ----------
     name : str
+        For example ``"converged"``.
     advice : str
-        What to do next.
+        Explanation and advice.
     success : bool
-        Whether the run did what was asked for.
+        Whether the run reached its goal.
 
     Examples
     --------
@@ -75,15 +76,19 @@ class Status(str):
         status.advice, status.success = advice, success
         return status
 
+    def with_advice(self, text: str) -> Status:
+        """The same status with another sentence of advice."""
+        return Status(self, advice=f"{self.advice} {text}", success=self.success)
+
     def __repr__(self) -> str:
         return f"<{self}: {self.advice}>"
 
 
 class History:
-    """What happened in each iteration, as arrays: ``iteration``, ``seconds``, ``residual``, ``step``.
+    """History of a run as arrays ``iteration``, ``seconds``, ``residual`` and ``step``, and ``notes`` of the solver.
 
-    The residual is relative, ``|A X_t - y| / |y|``; the step is the one that led to X_t (nan for a start). ``notes`` maps
-    iterations to what a solver said there.
+    The residual is relative, ``|A X_t - y| / |y|``; the step is that to X_t (nan for a start). ``notes`` maps iterations to
+    remarks such as transitions of a plan.
 
     Examples
     --------
@@ -130,7 +135,7 @@ class History:
         return self._column(3, float)
 
     def recent(self, count: int) -> list[float]:
-        """The last residuals, at most ``count``, oldest first; none from before a solver last began anew."""
+        """The last residuals, at most ``count``, oldest first, since the last restart of the solver."""
         return [row[2] for row in self._rows[-count:] if row[0] >= self._begun]
 
     @property
@@ -150,7 +155,7 @@ class History:
 
 
 class RankTrial(NamedTuple):
-    """A rank that was tried, the relative residual there, and the relative error on measurements held back (nan: none)."""
+    """A rank that was tried, its relative residual, and its relative error on held-out measurements (nan without them)."""
 
     rank: int
     residual: float
@@ -159,17 +164,17 @@ class RankTrial(NamedTuple):
 
 @dataclass(frozen=True)
 class Outliers:
-    """Observations that a robust fit left out.
+    """Observations that a robust fit considers outliers.
 
     Attributes
     ----------
     mask : (m,) bool array
-        Whether each observation is held for an outlier, in the order in which the observations were given to
+        Whether each observation is an outlier, in the order in which the observations were given to
         :class:`~lorank.Completion` with ``loss="robust"`` (row by row, as ``problem.rows`` and ``problem.cols``, otherwise).
     weights : (m,) array
-        How well it fits, from 1 down to 0 at ``limit``: ``(1 - |d / limit|^2)^2``.
+        Biweights ``(1 - |d / limit|^2)^2`` of the deviations d, from 1 for a perfect fit to 0 at ``limit``.
     limit : float
-        The deviation from which on it is one; inf where none was looked for because everything fits.
+        Deviation beyond which an observation is an outlier; inf without a search for outliers.
 
     Examples
     --------
@@ -188,40 +193,41 @@ class Outliers:
 
     @property
     def share(self) -> float:
-        """Of all observations."""
+        """Share of outliers among all observations."""
         return float(self.mask.mean()) if len(self.mask) else 0.0
 
 
 @dataclass
 class Result:
-    """The recovered matrix and how it was found.
+    """The recovered matrix, and how the run went.
 
     Attributes
     ----------
     X : FixedRank
-        ``X.U``, ``X.s``, ``X.V``; ``X.entries(rows, cols)``; ``X.to_dense()``.
+        The matrix: ``X.U``, ``X.s``, ``X.V``; ``X.entries(rows, cols)``; ``X.to_dense()``.
     status : Status
-        Compares as a string; ``status.advice`` says what to do next.
+        Compares as a string; ``status.advice`` has an explanation and advice.
     n_iter : int
+        Number of iterations.
     seconds : float
-        The start included, callbacks not.
+        Time, with the start and without callbacks.
     residual : float
         ``|A X - y| / |y|`` at X.
     history : History
     solver : object
-        The solver with all its settings; its repr says which metric, epsilon policy and step rule were used.
+        The solver with its parameters.
     signal : array or None
-        In phase retrieval the signal x of ``X = x x^H``, up to a global phase.
+        Phase retrieval: the signal x of ``X = x x^H``, up to a global phase.
     rank_path : tuple of RankTrial
-        With ``rank="auto"``: what was tried.
+        ``rank="auto"``: the ranks that were tried.
     noise : float
-        What the fit leaves over, with its degrees of freedom taken off: the standard deviation of the noise of an observation
-        (of weight 1; with a loss against outliers, of the usual ones). With classes and counts, how many times larger
-        deviations are than the model has them: about 1 where it holds. nan with no more data than degrees of freedom.
+        Estimated standard deviation of the noise of an observation of weight 1, adjusted for the degrees of freedom; with a
+        robust loss, of the inliers. For classes and counts the dispersion, which is about 1 where the model holds. nan if there
+        are no more data than degrees of freedom.
     loss : Loss or None
-        The problem's loss with what it has learned (a scale, thresholds); None for least squares.
+        The loss with its fitted parameters (a scale, thresholds); None for least squares.
     outliers : Outliers or None
-        With ``loss="robust"``: which observations were left out.
+        ``loss="robust"``: the outliers.
 
     Examples
     --------
@@ -230,7 +236,7 @@ class Result:
     >>> result = lr.solve(problem, rank=2)
     >>> str(result.status), result.converged
     ('converged', True)
-    >>> len(str(result).splitlines())  # print(result): how it ended, what it took, what to do next
+    >>> len(str(result).splitlines())  # status, solver, advice
     3
     >>> result.X.shape
     (60, 50)
@@ -250,14 +256,14 @@ class Result:
     outliers: Outliers | None = field(default=None, repr=False)
 
     def predict(self, rows: Any, cols: Any) -> np.ndarray:
-        """What is to be expected of observations at index pairs: entries of X, or probabilities, expected classes and expected
-        counts where the loss is one of these.
+        """Expected observations at index pairs: entries of X or, with a discrete loss, probabilities, expected classes or
+        expected counts.
         """
         z = self.X.backend.to_numpy(self.X.entries(rows, cols))
         return z if self.loss is None else self.loss.mean(z)
 
     def numpy(self) -> Result:
-        """The same result with NumPy arrays, where a device's tensors are in it."""
+        """The same result with NumPy arrays instead of tensors."""
         signal = None if self.signal is None else self.X.backend.to_numpy(self.signal)
         return replace(self, X=self.X.numpy(), signal=signal)
 
@@ -272,13 +278,11 @@ class Result:
             f"{self.X} by {_short_name(self.solver)}",
         ]
         if self.outliers is not None and self.outliers.mask.any():
-            lines.append(
-                f"{counted(int(self.outliers.mask.sum()), 'observation')} ({self.outliers.share:.2%}) left out as outliers"
-            )
+            lines.append(f"{counted(int(self.outliers.mask.sum()), 'observation')} ({self.outliers.share:.2%}) are outliers")
         return "\n".join([*lines, self.status.advice]).rstrip()
 
 
 def _short_name(solver: Any) -> str:
-    """``Auto``, or ``RGD(RowColumn, Constant)``: what it is, without its settings, which its repr has."""
+    """``Auto``, or ``RGD(RowColumn, Constant)``: the solver without its parameters."""
     parts = [type(part).__name__ for name in ("metric", "step_rule") if (part := getattr(solver, name, None)) is not None]
     return type(solver).__name__ + (f"({', '.join(parts)})" if parts else "")

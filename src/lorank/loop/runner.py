@@ -1,6 +1,6 @@
-"""The one place that runs a loop: clock, BLAS threads, Ctrl-C, stopping rules, callbacks and history for every solver.
+"""Solver interface, and the loop that runs all solvers with stopping rules, callbacks, history and Ctrl-C.
 
-:func:`run` is what ``solve``, the search for a rank, the starts and the fits of factor models to ratings all go through.
+``solve``, the search for a rank, starts and factor models all use :func:`run`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from .stopping import Rule
 
 
 class Ending(NamedTuple):
-    """What a solver adds to a result when its run is over."""
+    """Results of a solver beyond the final point."""
 
-    noise: float | None = None  # standard deviation of the noise; by default that of the residual
+    noise: float | None = None  # standard deviation of the noise; None for that of the residual
     outliers: Outliers | None = None
-    doubt: str = ""  # why a run that stopped with success is not one
+    doubt: str = ""  # reason why a successful status is not trusted; empty if there is none
 
 
 class Solver:
-    """An algorithm: a memory at the start, and a step. Both are called by :func:`run`, the only loop."""
+    """Base of solvers: a memory at the start, and a step from one state to the next, called by :func:`run`."""
 
     needs: ClassVar[tuple[type, ...]] = ()  # capabilities, see lorank.problems.capabilities
     default_start: ClassVar[str] = "spectral"
@@ -47,24 +47,25 @@ class Solver:
         raise NotImplementedError
 
     def rank_problem(self, problem: Any) -> Problem:
-        """The problem that ``rank="auto"`` searches on."""
+        """The problem on which ``rank="auto"`` searches for the rank."""
         return problem
 
     def finish(self, problem: Any, X: FixedRank, run: Run) -> Ending:
-        """Results beyond the point X that a run has ended at."""
+        """Results beyond the final point X of a run."""
         return Ending()
 
 
 SOLVER = instance(Solver, "a name or a solver such as lorank.solvers.RGD(RowColumn())")
-INTERRUPTED = Status("interrupted", advice="Stopped by Ctrl-C; X is the best point so far. Continue with start=result.X.")
+INTERRUPTED = Status("interrupted", advice="Interrupted; X is the best point so far. Continue with start=result.X.")
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C inside a part of a longer computation, with the best point of that part.
+    """Ctrl-C within a part of a longer computation.
 
     Attributes
     ----------
     point : FixedRank
+        The best point of that part.
     """
 
     def __init__(self, point: Any) -> None:
@@ -74,14 +75,14 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class Run:
-    """How a run ended.
+    """The end of a run.
 
     Attributes
     ----------
     state : State
-        The last one after a success, and the one with the smallest residual otherwise, without its memory.
+        The last state after a success; otherwise that with the smallest residual, without memory.
     last : State
-        The last one, with the solver's memory; None of it where Ctrl-C came before the first.
+        The last state, with the solver's memory.
     status : Status
     n_iter : int
     history : History
@@ -95,11 +96,11 @@ class Run:
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C ended it."""
+        """Whether Ctrl-C ended the run."""
         return self.status == INTERRUPTED
 
     def point(self) -> FixedRank:
-        """The point, where this run is a part of a longer computation: Ctrl-C goes on up, and takes the point along."""
+        """The final point of a run that is a part of a longer computation; raises :class:`Interrupted` after Ctrl-C."""
         if self.interrupted:
             raise Interrupted(self.state.X)
         return self.state.X
@@ -107,7 +108,7 @@ class Run:
 
 @contextlib.contextmanager
 def limit_threads(problem: Problem) -> Iterator[None]:
-    """BLAS on as many threads as suits the problem, and memory kept between passes given back at the end."""
+    """Limit the BLAS threads to the number for this problem, and release buffers of the backend at the end."""
     with contextlib.ExitStack() as stack:
         stack.callback(problem.backend.release)
         stack.enter_context(limit_blas_threads(problem.blas_threads))
@@ -130,12 +131,12 @@ def run(
     problem : Problem
     solver : Solver
     X : FixedRank
-        Where to begin.
+        Initial point.
     stop : Rule
     callbacks : sequence of callables
-        Called with problem, state and clock after the start and after each iteration, while the clock stands still.
+        Called with problem, state and clock after the start and after each iteration, while the clock is paused.
     clock : Timer, optional
-        Of a longer computation that this is a part of.
+        Clock of a longer computation that this run is a part of.
     """
     clock, history = Timer() if clock is None else clock, History()
     state = best = State(0, X, problem.gradient(X), float("inf"))
@@ -146,7 +147,7 @@ def run(
             state = state.with_memory(solver.start(problem, state))
             while True:
                 history.append(state.iteration, clock.seconds, state.residual, state.step, state.note, state.restarted)
-                if state.residual < best.residual:  # the point alone: its products and memories need not be kept
+                if state.residual < best.residual:  # without products and memory, which would keep arrays alive
                     best = State(state.iteration, state.X, problem.gradient(state.X), state.residual, state.step)
                 asked = _call(callbacks, problem, state, clock)
                 status = stop.check(problem, state, history, clock) or asked

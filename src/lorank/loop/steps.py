@@ -1,8 +1,4 @@
-"""Step rules: how far to go along the negative gradient.
-
-A rule is called with the problem, the Riemannian gradient ``xi``, the ambient gradient ``G`` and the metric's weights, and
-returns the paper's alpha_t.
-"""
+"""Step rules: step sizes alpha_t along the negative Riemannian gradient."""
 
 from __future__ import annotations
 
@@ -17,7 +13,8 @@ __all__ = ["Constant", "Exact", "Polyak", "StepRule", "Theory"]
 
 
 class StepRule(Protocol):
-    """The length of a step, from the problem, the Riemannian gradient ``xi``, the gradient ``G`` and the weights.
+    """A function of the problem, the Riemannian gradient ``xi``, the ambient gradient ``G`` and the weights of the metric that
+    returns the step size.
 
     Examples
     --------
@@ -39,14 +36,15 @@ STEP_RULE = with_methods("__call__", what="a step rule such as lorank.steps.Exac
 
 @dataclass(frozen=True)
 class Constant:
-    """``alpha = factor low / operator_scale``; as G tends to 0, ``factor / operator_scale`` in units of the plain gradient.
+    """Constant step size ``alpha = factor low / operator_scale``.
 
-    ``low`` is the smallest weight (sqrt(epsilon) for PRGD, 1 for RGD) and ``operator_scale`` the problem's (m / (n1 n2) for
-    completion).
+    ``low`` is the smallest weight of the metric (sqrt(epsilon) for PRGD, 1 for RGD), and ``operator_scale`` is that of the
+    problem (m / (n1 n2) for completion).
 
     Parameters
     ----------
     factor : float
+        Step size for weights and an operator scale of 1.
 
     Examples
     --------
@@ -67,7 +65,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Theory:
-    """``alpha = 2 / (1/mu + 1/nu)``, the choice in the proof of Theorem 1, in units of 1 / operator_scale.
+    """Step size ``alpha = 2 / (1/mu + 1/nu)`` of Theorem 1, over ``operator_scale``.
 
     Examples
     --------
@@ -83,12 +81,12 @@ class Theory:
 
 @dataclass(frozen=True)
 class Exact:
-    """The minimiser of ``|A (X - alpha xi) - y|`` along the tangent line, times ``relaxation``: the paper's "adaptive".
+    """Exact line search: the minimizer of ``|A (X - alpha xi) - y|``, times ``relaxation`` (the paper's "adaptive" step).
 
     Parameters
     ----------
     relaxation : float
-        Between 0 and 2.
+        Factor on the step, between 0 and 2.
 
     Examples
     --------
@@ -110,18 +108,17 @@ class Exact:
 
 @dataclass(frozen=True)
 class Polyak:
-    """``alpha = factor |A X - y|^2 / <G, xi>``: Polyak's step for data that can be fitted exactly. Needs no pass over them.
+    """Polyak step ``alpha = factor |A X - y|^2 / <G, xi>``, for data that can be fitted exactly. It needs no extra pass.
 
-    Each step brings X closer to the solution rather than the residual down, which may rise on the way. Where data cannot be
-    fitted (noise, a wrong minimum), steps grow as the slope goes to zero: ``longest`` bounds them, in units of the largest
-    weight over the operator_scale, and a safeguard's fallback has to take over there.
+    Each step decreases the distance to the solution; the residual may grow. Where data cannot be fitted exactly, steps grow as
+    the slope vanishes: they are bounded by ``longest``, and need a safeguard with a fallback.
 
     Parameters
     ----------
     factor : float
-        Between 0 and 2.
+        Factor on the step, between 0 and 2.
     longest : float
-        The longest step, in units of the largest weight over the operator_scale.
+        Bound on the step, in units of the largest weight over ``operator_scale``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Stopping rules: immutable values, joined by ``|`` (either) and ``&`` (both). Each says whether it means success."""
+"""Stopping rules: immutable values, joined by ``|`` (either) and ``&`` (both)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = [
 
 
 class Rule:
-    """A stopping rule. :meth:`check` returns a status when the run should end, else None.
+    """A stopping rule: :meth:`check` returns a status where the run should end, else None.
 
     Examples
     --------
@@ -71,7 +71,7 @@ A_RULE = instance(Rule, "a rule such as lorank.stopping.RelativeChange(1e-5)")
 
 @dataclass(frozen=True)
 class Either(Rule):
-    """The first of two rules that asks to stop. Both are checked; a success wins over a failure.
+    """Stop when either of two rules applies. Where both do, a success takes precedence.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Either(Rule):
 
 @dataclass(frozen=True)
 class Both(Rule):
-    """Stops when both rules ask for it; a success only if both are.
+    """Stop when both rules apply. It is a success if both are.
 
     Parameters
     ----------
@@ -136,11 +136,12 @@ class Both(Rule):
 
 @dataclass(frozen=True)
 class RelativeResidual(Rule):
-    """``|A X - y| <= tol |y|``.
+    """Stop when the relative residual is small: ``|A X - y| <= tol |y|``. A success.
 
     Parameters
     ----------
     tol : float
+        Tolerance.
 
     Examples
     --------
@@ -158,18 +159,21 @@ class RelativeResidual(Rule):
     def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         if state.residual <= self.tol:
             return Status(
-                "converged", advice=f"The data are fitted to {state.residual:.1e} (asked: {self.tol:.1e}).", success=True
+                "converged", advice=f"Relative residual {state.residual:.1e}, tolerance {self.tol:.1e}.", success=True
             )
         return None
 
 
 @dataclass(frozen=True)
 class RelativeChange(Rule):
-    """``|X_{t+1} - X_t|_F <= tol max(1, |X_t|_F)``: the paper's rule for noisy data.
+    """Stop when X changes little: ``|X_{t+1} - X_t|_F <= tol max(1, |X_t|_F)``, the paper's rule for noisy data. A success.
+
+    Provisional points of a plan are ignored.
 
     Parameters
     ----------
     tol : float
+        Tolerance.
 
     Examples
     --------
@@ -191,7 +195,7 @@ class RelativeChange(Rule):
         if change <= self.tol * max(1.0, state.previous.norm()):
             return Status(
                 "settled",
-                advice=f"The last step changed X by {change:.1e} in norm (asked: {self.tol:.1e} of it).",
+                advice=f"The last step changed X by {change:.1e} in norm, relative tolerance {self.tol:.1e}.",
                 success=True,
             )
         return None
@@ -199,12 +203,14 @@ class RelativeChange(Rule):
 
 @dataclass(frozen=True)
 class TruthDistance(Rule):
-    """``|X_t - X|_F <= tol |X|_F`` for a known X: for experiments. The clock stands still while it is computed.
+    """Stop when a known X is recovered: ``|X_t - X|_F <= tol |X|_F``. A success. Its computation is not timed.
 
     Parameters
     ----------
     truth : FixedRank
+        The known X.
     tol : float
+        Tolerance.
 
     Examples
     --------
@@ -226,9 +232,7 @@ class TruthDistance(Rule):
         with clock.paused():
             distance = self.truth.distance(state.X) / self.truth.norm()
         if distance <= self.tol:
-            return Status(
-                "recovered", advice=f"Within {distance:.1e} of the known solution (asked: {self.tol:.1e}).", success=True
-            )
+            return Status("recovered", advice=f"Relative error {distance:.1e}, tolerance {self.tol:.1e}.", success=True)
         return None
 
     def __repr__(self) -> str:
@@ -237,11 +241,12 @@ class TruthDistance(Rule):
 
 @dataclass(frozen=True)
 class Iterations(Rule):
-    """At most so many iterations.
+    """Stop after a number of iterations.
 
     Parameters
     ----------
     limit : int
+        Largest number of iterations.
 
     Examples
     --------
@@ -262,17 +267,18 @@ class Iterations(Rule):
         return Status(
             "max_iter",
             advice=f"Stopped after {counted(state.iteration, 'iteration')} at relative residual {state.residual:.1e}: raise "
-            "max_iter if it was still falling, or loosen tol if the data are noisy.",
+            "max_iter if it is still falling, or tol if the data are noisy.",
         )
 
 
 @dataclass(frozen=True)
 class Seconds(Rule):
-    """At most so much time, callbacks not counted.
+    """Stop after a time, without callbacks.
 
     Parameters
     ----------
     limit : float
+        Seconds.
 
     Examples
     --------
@@ -299,13 +305,14 @@ class Seconds(Rule):
 
 @dataclass(frozen=True)
 class Stall(Rule):
-    """The best residual of the last ``window`` iterations is hardly below the best before them.
+    """Stop when the residual stalls: the best of the last ``window`` iterations is hardly below the best of those before.
 
     Parameters
     ----------
     window : int
+        Number of iterations.
     improvement : float
-        The share by which the best residual must have fallen.
+        Share by which the best residual must fall.
 
     Examples
     --------
@@ -331,20 +338,22 @@ class Stall(Rule):
         rank = state.X.rank
         return Status(
             "stalled",
-            advice=f"The relative residual has stayed near {after:.1e} for {self.window} iterations: noise in the data, a rank "
-            f"that is too low ({rank}), too few measurements ({problem.m / problem.dof(rank):.2g} per degree of freedom) or "
-            f"{'single' if np.finfo(problem.dtype).bits == 32 else 'double'} precision may not allow less.",
+            advice=f"The relative residual has stalled at {after:.1e} for {self.window} iterations. Possible reasons: noise, "
+            f"a low rank ({rank}), few measurements ({problem.m / problem.dof(rank):.2g} per degree of freedom), "
+            f"the limits of {'single' if np.finfo(problem.dtype).bits == 32 else 'double'} precision.",
         )
 
 
 @dataclass(frozen=True)
 class Slowdown(Rule):
-    """The last ``steps`` iterations have left more than ``fall`` of the residual: enough, where the point is a start for more.
+    """Stop when ``steps`` iterations leave more than ``fall`` of the residual. A success: for runs that compute a start.
 
     Parameters
     ----------
     steps : int
+        Number of iterations.
     fall : float
+        Ratio of the last residual to the first of them.
 
     Examples
     --------
@@ -368,15 +377,16 @@ class Slowdown(Rule):
 
 @dataclass(frozen=True)
 class Divergence(Rule):
-    """The residual is not finite, or ``factor`` times the first one.
+    """Stop when the residual is not finite, or larger than ``factor`` times the first one.
 
     Parameters
     ----------
     factor : float
+        Ratio to the first residual, or to 1 if that is smaller.
 
     Examples
     --------
-    Always on in ``solve``; alone, it lets a run go on until ``max_iter``:
+    ``solve`` always includes it. Alone, it lets a run continue until ``max_iter``:
 
     >>> import lorank as lr
     >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
@@ -394,18 +404,18 @@ class Divergence(Rule):
             return None
         return Status(
             "diverged",
-            advice="The residual grew without bound; X is the best point seen. Take shorter steps, or a "
+            advice="The residual diverged; X is the best point. Use shorter steps, or a "
             "solver with a safeguard such as 'auto'.",
         )
 
 
 @dataclass(frozen=True)
 class RankCollapse(Rule):
-    """The smallest singular value has vanished to rounding while the data are not fitted.
+    """Stop when a singular value vanishes while the data are not fitted.
 
     Examples
     --------
-    Always on in ``solve``: a matrix of rank 1 has no second singular value.
+    ``solve`` always includes it. A matrix of rank 1 has no second singular value:
 
     >>> import lorank as lr
     >>> problem, _ = lr.datasets.random_completion(60, 50, rank=1, oversampling=9)
@@ -422,6 +432,6 @@ class RankCollapse(Rule):
             return None
         return Status(
             "rank_collapsed",
-            advice=f"Only {left} of {len(s)} singular values are left at relative residual "
-            f"{state.residual:.1e}: solve with rank={max(left, 1)}, or from another start.",
+            advice=f"Only {left} of {len(s)} singular values are nonzero at relative residual "
+            f"{state.residual:.1e}: use rank={max(left, 1)}, or another start.",
         )

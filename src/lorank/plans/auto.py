@@ -31,7 +31,6 @@ from .phases import (
     Plan,
     PlannedSolver,
     Transition,
-    Units,
     below,
     best_point,
     current_point,
@@ -40,6 +39,7 @@ from .phases import (
     oversampled,
     stalls,
 )
+from .units import Units
 
 SAME_RESIDUAL = 0.02  # relative difference of the residuals of two ends that are considered the same
 STALLED = "residual stalled at {state.residual:.1e}"

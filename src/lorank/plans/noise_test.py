@@ -1,4 +1,4 @@
-"""Where noise begins: residuals in which nothing stands out, and the rule that ends a run there."""
+"""Noise test: a stationary residual that is indistinguishable from white noise, and the stopping rule based on it."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ from ..problems import Gradient, MatrixProblem, Problem
 from ..problems.capabilities import HasCounts, TightFrame, supports
 from ..starts.spectral import leading
 
-LITTLE = 1e-4  # of a deviance: where that of a whole table falls more slowly, nobody would see it
-ROOM = 2.0  # measurements per degree of freedom: with fewer, a wrong matrix leaves over what looks like noise
+MIN_DECREASE = 1e-4  # relative decrease of the deviance of a whole table below which it is stationary
+MIN_OVERSAMPLING = 2.0  # measurements per degree of freedom: with fewer, the residual of a wrong matrix looks like noise
 
 
 def residual_is_white(problem: Problem, state: State) -> bool:
-    """Whether the residual at X has no direction that stands out: the largest singular value of ``A*(A X - y)`` is about that
-    of white noise of the same size, ``|A X - y| sqrt(c) (n1^-1/2 + n2^-1/2)``. Rows and columns are divided by the roots of
-    their counts first (:class:`~lorank.metrics.Counts`): the noise of one that everybody saw would stand out. Slopes of classes
-    and counts are divided by their own standard deviations, the roots of the curvatures.
+    """Whether the residual is white noise: the largest singular value of ``A*(A X - y)`` is about that of white noise of the
+    same norm, ``|A X - y| sqrt(c) (n1^-1/2 + n2^-1/2)``.
 
-    Measured on completion: 1.0 to 1.25 times that at the end of a fit to noisy data, 1.9 and more where exact data got stuck.
+    Rows and columns are divided by the square roots of their counts first (:class:`~lorank.metrics.Counts`), which equalizes
+    the variance on uneven patterns. Slopes of discrete losses are divided by the square roots of the curvatures, their standard
+    deviations. On completion problems the ratio was 1.0 to 1.25 at the end of fits to noisy data, and at least 1.9 at local
+    minima of fits to exact data.
     """
     if problem.stationary_is_converged:
         return True
     if not isinstance(problem, MatrixProblem) or not (supports(problem, TightFrame) or supports(problem, HasCounts)):
         return False
-    p = _standardised(state.gradient)
+    p = _standardized(state.gradient)
     weights = count_weights(problem)
     scaled = _Scaled(*problem.products(p), weights)
     top = float(leading(problem, scaled, 1, np.random.default_rng(0), tol=1e-2, restarts=5).s[0])
@@ -44,7 +45,7 @@ def residual_is_white(problem: Problem, state: State) -> bool:
     return top < 1.5 * problem.backend.norm(p) * ((problem.frame_constant or 1.0) ** 0.5) * (n1**-0.5 + n2**-0.5)
 
 
-def _standardised(G: Gradient) -> Vector:
+def _standardized(G: Gradient) -> Vector:
     loss = learned_loss(G)
     if loss is not None and loss.discrete and G.curvature is not None:
         return G.dual / (G.curvature + 1e-3 * float(G.curvature.sum()) / G.problem.m) ** 0.5
@@ -52,7 +53,7 @@ def _standardised(G: Gradient) -> Vector:
 
 
 class _Scaled:
-    """``L^-1/2 G R^-1/2``: of white noise on an uneven pattern, a matrix whose entries are about alike in variance."""
+    """``L^-1/2 G R^-1/2``, whose entries have about equal variances for white noise on an uneven pattern."""
 
     def __init__(self, times: Callable[[Array], Array], adjoint_times: Callable[[Array], Array], weights: Weights) -> None:
         self._products = times, adjoint_times
@@ -72,15 +73,14 @@ class _Scaled:
 
 @dataclass(frozen=True)
 class NoiseFloor(Rule):
-    """Further steps would fit the noise, if anything: the misfit has come to rest, and nothing stands out in what is left.
-
-    Of a misfit f of m measurements about ``f dof / (m - dof)`` has been taken off by chance; the run is over when ``steps``
-    iterations have taken off less than a ``share`` of that, and the residual looks like noise (:func:`residual_is_white`).
+    """Stop when the residual is stationary (:func:`is_stationary`) and white noise (:func:`residual_is_white`). A success.
 
     Parameters
     ----------
     share : float
+        Decrease of the squared residual below which it is stationary, over the decrease due to overfitting.
     steps : int
+        Iterations over which the decrease is measured.
 
     Examples
     --------
@@ -105,31 +105,30 @@ class NoiseFloor(Rule):
             return None
         last = recent[-1]
         if problem.stationary_is_converged:
-            return Status("settled", advice=f"The misfit has come to rest at {last:.3e} of that at zero.", success=True)
+            return Status("settled", advice=f"The objective is stationary at {last:.3e} of its value at X = 0.", success=True)
         return Status(
             "noise",
-            advice=f"The data are fitted to their noise, {describe(state.gradient)}: what is left of them (relative residual "
-            f"{last:.1e}) has no direction that stands out.",
+            advice=f"The residual (relative {last:.1e}) is white noise, {describe(state.gradient)}.",
             success=True,
         )
 
 
 def is_stationary(problem: Problem, rank: int, residuals: Sequence[float], share: float = 1e-3, steps: int = 5) -> bool:
-    """Whether the last ``steps`` of these residuals have fallen by less than a share of what a fit of that rank takes off noise
-    by chance.
+    """Whether the last ``steps`` steps decreased the squared residual by less than a ``share`` of ``dof / (m - dof)``, the
+    relative decrease that is due to overfitting noise at that rank.
     """
     if len(residuals) <= steps or rank >= min(problem.shape):
         return False
     dof, first, last = problem.dof(rank), residuals[-1 - steps], residuals[-1]
-    if problem.m < ROOM * dof or not 1e4 * np.finfo(problem.dtype).eps < last < np.inf:
+    if problem.m < MIN_OVERSAMPLING * dof or not 1e4 * np.finfo(problem.dtype).eps < last < np.inf:
         return False
     little = share * dof / (problem.m - dof)
-    return 0 <= 1 - (last / first) ** 2 < (max(little, LITTLE) if problem.stationary_is_converged else little)
+    return 0 <= 1 - (last / first) ** 2 < (max(little, MIN_DECREASE) if problem.stationary_is_converged else little)
 
 
 def noise_of(G: Gradient) -> float:
-    """The noise that the fit leaves over, its degrees of freedom taken off: the standard deviation of an observation of
-    weight 1; with classes and counts, how much larger deviations are than the model has them. nan where nothing is left.
+    """Estimated standard deviation of an observation of weight 1, adjusted for the degrees of freedom; for discrete losses the
+    dispersion. nan if there are no more measurements than degrees of freedom.
     """
     problem = G.problem
     if hasattr(G, "dispersion"):
@@ -143,7 +142,7 @@ def noise_of(G: Gradient) -> float:
 
 
 def learned_loss(G: Gradient) -> Loss | None:
-    """The loss with what it has learned at the point; None for least squares."""
+    """The loss with the parameters fitted at the point; None for least squares."""
     objective: Objective | None = getattr(G, "objective", None)  # a user's own gradient may have none
     return None if objective is None or objective.is_quadratic else objective.loss
 
@@ -151,5 +150,5 @@ def learned_loss(G: Gradient) -> Loss | None:
 def describe(G: Gradient) -> str:
     loss = learned_loss(G)
     if loss is not None and loss.discrete:
-        return f"deviations {noise_of(G):.2g} times those of the model"
-    return f"of standard deviation {noise_of(G):.2e}"
+        return f"dispersion {noise_of(G):.2g}"
+    return f"standard deviation {noise_of(G):.2e}"

@@ -1,7 +1,7 @@
-"""Solvers by name, and specialised defaults for some problems.
+"""Registry of solvers by name, and of default solvers and starts for kinds of problems.
 
-``solver="auto"`` is :class:`~lorank.plans.Auto`, unless a folder that knows a kind of problem better has registered a solver
-of its own for it (:func:`register_default`). A default start can be replaced in the same way (:func:`register_default_start`).
+``solver="auto"`` is :class:`~lorank.plans.Auto`, unless another solver is registered for the problem
+(:func:`register_default`). Default starts are registered likewise (:func:`register_default_start`).
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "iht": IHT,
 }
 
-Suits = Callable[[Problem, Any], bool]  # of a problem and a rank, which is "auto" as long as it is not known
+Suits = Callable[[Problem, Any], bool]  # of a problem and a rank, which may be "auto"
 _defaults: list[tuple[Suits, Callable[[], Solver]]] = []
 _default_starts: list[tuple[Callable[[Problem], bool], Callable[[], CheckedStart]]] = []
 
 
 class CheckedStart(Start, Protocol):
-    """A start that reports whether it succeeded, and may adjust the problem for the solver that follows."""
+    """A start that reports whether it succeeded, and may modify the problem for the solver."""
 
     @property
     def warning(self) -> str:
-        """Appended to the status; empty where the start succeeded."""
+        """Appended to the advice of the status; empty if the start succeeded."""
         ...
 
     def adjusted(self, problem: Problem) -> Problem:
@@ -56,27 +56,27 @@ class CheckedStart(Start, Protocol):
 
 
 def register_default(suits: Suits, make: Callable[[], Solver]) -> None:
-    """Use ``make()`` for ``solver="auto"`` on the problems that ``suits(problem, rank)`` holds for."""
+    """Use ``make()`` for ``solver="auto"`` on problems for which ``suits(problem, rank)`` is True."""
     _defaults.append((suits, functools.cache(make)))
 
 
 def register_default_start(suits: Callable[[Problem], bool], make: Callable[[], CheckedStart]) -> None:
-    """Use ``make()`` where no start is given, on the problems that ``suits(problem)`` holds for."""
+    """Use ``make()`` as the default start on problems for which ``suits(problem)`` is True."""
     _default_starts.append((suits, make))
 
 
 @functools.cache
 def named_solver(name: str) -> Solver:
-    """The solver of that name. Solvers are immutable, so that their parameters are checked only once."""
+    """The solver of that name, created once."""
     return SOLVERS[name]()
 
 
 def resolve_solver(solver: str | Solver, problem: Problem, rank: Any) -> Solver:
-    """The solver of a name, or the object itself, for this problem and rank."""
+    """The solver for a name, or the given solver, for this problem and rank."""
     if not isinstance(solver, str):
         check("solver", solver, SOLVER)
         return solver
-    name = solver.lower()  # papers write PRGD
+    name = solver.lower()  # papers use capitals
     if name not in SOLVERS:
         raise ValueError(
             f"unknown solver {solver!r}: choose one of {', '.join(map(repr, SOLVERS))}, or pass a solver object"
@@ -92,5 +92,5 @@ def resolve_solver(solver: str | Solver, problem: Problem, rank: Any) -> Solver:
 
 
 def default_start(problem: Problem) -> CheckedStart | None:
-    """The start registered for this kind of problem; None where the solver's own is used."""
+    """The start registered for this problem; None for the default of the solver."""
     return next((make() for suits, make in _default_starts if suits(problem)), None)

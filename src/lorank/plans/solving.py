@@ -1,4 +1,4 @@
-"""The front door: :func:`solve`, and the solvers that go by a name."""
+"""The function :func:`solve`."""
 
 from __future__ import annotations
 
@@ -49,38 +49,38 @@ def solve(
     Parameters
     ----------
     problem : Problem
-        For example :class:`~lorank.Completion`.
+        The measurements, for example a :class:`~lorank.Completion`.
     rank : int or "auto"
-        ``"auto"`` tries 1, 2, 3, ... until the residual vanishes or, on noisy data, until measurements held back are predicted
-        no better; then solves with all of them. ``result.rank_path`` shows what it tried.
+        ``"auto"`` tries 1, 2, 3, ... until the data are fitted or, for noisy data, until the error on held-out measurements
+        stops falling; then all measurements are fitted. ``result.rank_path`` lists the ranks.
     solver : str or Solver
         One of ``"auto"``, ``"rcg"``, ``"gauss-newton"``, ``"prgd"``, ``"adaptive-prgd"``, ``"rgd"``,
-        ``"adaptive-rgd"``, ``"shampoo"``, ``"niht"``, ``"iht"`` (capitals do not matter), or an object such as
+        ``"adaptive-rgd"``, ``"shampoo"``, ``"niht"``, ``"iht"`` (case-insensitive), or an object such as
         ``RGD(RowColumn(), Constant(0.7))``.
     tol : float
-        Success when ``|A X - y| <= tol |y|``; or, where noise does not allow that, when the misfit has come to rest and nothing
-        stands out in the residual any more (status ``"noise"``; ``result.noise`` tells how much there is).
+        Tolerance: success when ``|A X - y| <= tol |y|`` or, for noisy data, when the residual is stationary and white noise
+        (status ``"noise"``; ``result.noise`` is its standard deviation).
     max_iter : int
-        At most so many iterations.
+        Largest number of iterations.
     start : str, FixedRank, (U, s, V) or callable, optional
-        ``"spectral"``, ``"staged"``, ``"continuation"`` or ``"rescaled"``; by default what suits the solver.
+        Initial point or its computation: ``"spectral"``, ``"staged"``, ``"continuation"`` or ``"rescaled"``; the default
+        depends on the solver.
     stop : Rule, optional
-        Replaces the rule on the residual (and on stalls); limits on iterations and divergence remain.
+        Stopping rule instead of those on the residual and on stalls. Limits on iterations and divergence remain.
     callbacks : sequence of callables ``callback(problem, state, clock)``
-        Called after the start and after each iteration, outside the measured time. Return True to end the run.
+        Called after the start and after each iteration, outside the measured time. A callback that returns True ends the run.
     progress : bool
         Show a progress bar.
     seed : int
-        For the random start of singular vector computations. Same seed: same bits, in completion whatever the number of
-        threads, elsewhere for the same number (BLAS multiplies with as many as it has).
+        Seed of the random initial vectors of singular value computations. Results are reproducible to the last bit, for
+        completion with any number of threads, for other problems with the same number of BLAS threads.
     checkpoint : path, optional
-        A file for the best point so far. Where it is there already and belongs to the same problem, rank and solver, the run
-        goes on from it; where it belongs to another, it is refused.
+        File for the best point so far. An existing file of the same problem, rank and solver is resumed; any other is refused.
     checkpoint_every : float
-        Seconds between writes.
+        Seconds between writes of the checkpoint.
     device : str or torch.device, optional
-        Compute with PyTorch on that device, ``"cuda"`` for example. By default where the problem's data are: problems built
-        from tensors stay on their device. The result's arrays are then tensors there; ``result.numpy()`` brings them back.
+        Compute with PyTorch on that device, for example ``"cuda"``. By default the device of the problem's data. The arrays of
+        the result are then tensors; ``result.numpy()`` converts them.
 
     Returns
     -------
@@ -90,14 +90,15 @@ def solve(
     Warns
     -----
     ConvergenceWarning
-        Where the run ends before ``tol`` is reached, with advice. Not where ``stop`` says itself what counts as success, nor
-        where a callback or Ctrl-C ended it.
+        If the run ends before ``tol`` is reached. Not with ``stop``, nor after a callback or Ctrl-C has ended the run.
+    OutlierWarning
+        If the residuals of a least-squares fit indicate outliers.
 
     Raises
     ------
     ValueError
-        Where a parameter is not what it should be, by name: a rank beyond the smaller side, a solver that there is not or
-        that asks for what the problem cannot give, a checkpoint of another problem, a device that is not there.
+        If a parameter is invalid, for example a rank larger than the matrix, an unknown solver or one that needs what the
+        problem does not have, a checkpoint of another problem, or a missing device.
 
     Examples
     --------
@@ -174,25 +175,24 @@ def solve(
             keeper.write(problem, X, ended.n_iter, ended.state.residual)
     status, history = ended.status, ended.history
     if history.notes:
-        said = "; ".join(f"iteration {k}: {note}" for k, note in history.notes.items())
-        status = Status(status, advice=f"{status.advice} On the way: {said}.", success=status.success)
+        status = status.with_advice("; ".join(f"Iteration {k}: {note}" for k, note in history.notes.items()) + ".")
     if checked is not None and checked.warning:
-        status = Status(status, advice=f"{status.advice} {checked.warning}", success=status.success)
+        status = status.with_advice(checked.warning)
     if path:
-        status = Status(status, advice=f"{status.advice} {describe_path(path, r, tol)}", success=status.success)
+        status = status.with_advice(describe_path(path, r, tol))
     ending = algorithm.finish(problem, X, ended)
     if ending.doubt:
         status = Status("stalled", advice=f"{status.advice} {ending.doubt}")
     if stop is None:
         outlying = _outlying(problem, algorithm, ended.state, status)
         if outlying:
-            status = Status(status, advice=f"{status.advice} {outlying}", success=status.success)
+            status = status.with_advice(outlying)
             warnings.warn(outlying, OutlierWarning, stacklevel=2)
         _warn_unless_converged(status, ended.state.residual, tol)
     seconds = searched + clock.seconds
     G, residual = ended.state.gradient, ended.state.residual
-    told = noise_of(G) if ending.noise is None else ending.noise, learned_loss(G), ending.outliers
-    return Result(X, status, ended.n_iter, seconds, residual, history, algorithm, _signal(problem, X), path, *told)
+    measured = noise_of(G) if ending.noise is None else ending.noise, learned_loss(G), ending.outliers
+    return Result(X, status, ended.n_iter, seconds, residual, history, algorithm, _signal(problem, X), path, *measured)
 
 
 def _signal(problem: Problem, X: Any) -> Any:
@@ -200,7 +200,7 @@ def _signal(problem: Problem, X: Any) -> Any:
 
 
 def _interrupted(problem: Problem, X: Any, algorithm: Solver, clock: Timer, path: tuple[RankTrial, ...]) -> Result:
-    """What there is where Ctrl-C came before the first iteration."""
+    """The result where Ctrl-C came before the first iteration."""
     residual = State.at(problem, X).residual
     history = History()
     history.append(0, clock.seconds, residual, float("nan"))
@@ -210,28 +210,28 @@ def _interrupted(problem: Problem, X: Any, algorithm: Solver, clock: Timer, path
 def _check_robust(algorithm: Solver, problem: Problem) -> None:
     if getattr(problem, "robust", False) and not algorithm.finds_outliers:
         raise ValueError(
-            f"loss='robust' is solved by solver='auto' or lorank.robust.Robust(...), got {algorithm!r}: with other solvers "
-            "use a robust loss such as 'cauchy'"
+            f"loss='robust' needs solver='auto' or lorank.robust.Robust(...), got {algorithm!r}: for other solvers use a "
+            "robust loss such as 'cauchy'"
         )
 
 
 def _outlying(problem: Problem, algorithm: Solver, state: State, status: Status) -> str:
-    """A sentence on observations that look like outliers, where a fit by least squares has left more than ``tol``."""
+    """A sentence on residuals that indicate outliers of a least-squares fit; empty if there are none."""
     if getattr(problem, "robust", False) or status not in ("noise", "stalled"):
         return ""
     if not (supports(problem, HasObservations) and supports(problem, TightFrame)):
         return ""
-    if getattr(algorithm, "safeguard", True) is None:  # it may go round and round, whatever the data
+    if getattr(algorithm, "safeguard", True) is None:  # its residuals may be large for other reasons
         return ""
     d, weights = state.gradient.residual, problem.observations.weights
-    if weights is not None:  # they say how large a deviation may be
+    if weights is not None:  # deviations in units of their standard deviation
         d = d * weights**0.5
     share = look_like_outliers(d, problem.y, problem.dof(state.X.rank), problem.backend, status == "noise")
     if not share:
         return ""
     return (
-        f"The data look as if some observations were grossly wrong: {share:.2%} of them are far from the fit, and least "
-        "squares follow them. Give Completion loss='robust' to find them and fit the others."
+        f"{share:.2%} of the observations look like outliers, which distort a least-squares fit. Pass loss='robust' to "
+        "Completion to find them and fit the others."
     )
 
 
@@ -249,7 +249,7 @@ def _are_callbacks(callbacks: Any) -> bool:
 
 
 def _zero(problem: Problem, rank: Any, algorithm: Solver) -> Result:
-    """All measurements are zero, and so is the smallest matrix that fits them."""
+    """The result for measurements that are all zero."""
     X, history = problem.zero(rank), History()
     status = Status("converged", advice="All measurements are zero, and so is X.", success=True)
     history.append(0, 0.0, 0.0, float("nan"))

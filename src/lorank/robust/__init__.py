@@ -1,4 +1,4 @@
-"""Completion with outliers: find them, and fit the other observations."""
+"""Robust completion: find outliers, and fit the other observations."""
 
 from .options import SmoothingSchedule, Thresholds
 from .plan import Robust

@@ -15,8 +15,9 @@ from ..losses import Cauchy
 from ..metrics import Blocks
 from ..plans.auto import Auto
 from ..plans.noise_test import residual_is_white
-from ..plans.phases import ALWAYS, FINISHED, Condition, Context, Phase, Plan, PlannedSolver, PlanState, Transition, Units
+from ..plans.phases import ALWAYS, FINISHED, Condition, Context, Phase, Plan, PlannedSolver, PlanState, Transition
 from ..plans.registry import register_default
+from ..plans.units import Units
 from ..problems import Completion, Problem
 from ..problems.capabilities import HasSinglePrecision, TightFrame, supports
 from ..solvers.als import ALS

@@ -1,4 +1,4 @@
-"""Where losses begin that let go of what is far off: at a fit that has told outliers from the rest."""
+"""Initialization for redescending losses: the fit of :class:`Robust` to the same observations."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ..starts.rescaled import RescaledStart
 from .plan import Robust
 
 UNSURE = (
-    "The loss lets go of what is far off, and may have settled on a part of the data: outliers could not be told apart before. "
-    "Compare with loss='huber', which has no local minima of its own."
+    "The outliers could not be identified, and a redescending loss may have a local minimum that fits only a part of the data. "
+    "Compare with loss='huber', which is a convex loss."
 )
-TOLERANCE, STEPS = 1e-4, 300  # what follows has a scale of its own to settle
+TOLERANCE, MAX_ITER = 1e-4, 300  # of the robust fit, which is only a start
 
 
 class RobustStart:
-    """The end of a run of :class:`Robust` for least squares with the same observations.
+    """Start for redescending losses: the end of a run of :class:`Robust` with the same observations.
 
-    From elsewhere a loss such as Tukey's may settle on a part of the data, because it lets go of all others.
+    From other points a loss such as Tukey's may end in a local minimum that fits only a part of the data.
 
     Examples
     --------
@@ -39,16 +39,16 @@ class RobustStart:
     (True, True)
     """
 
-    succeeded: bool = False  # whether the run came to an end of its own that nothing speaks against
-    limit: float = math.inf  # deviations beyond it were held for outliers
+    succeeded: bool = False  # whether the robust fit converged and passed its validation
+    limit: float = math.inf  # deviation beyond which observations are outliers
 
     @property
     def warning(self) -> str:
-        """Appended to the status of the run that follows."""
+        """Appended to the advice of the status."""
         return "" if self.succeeded else UNSURE
 
     def adjusted(self, problem: Problem) -> Problem:
-        """The problem with a scale that up to half of the data may not spoil: at a good fit it is the others'."""
+        """The problem with a scale estimate of breakdown point 0.5 if the robust fit succeeded."""
         loss = getattr(problem, "loss", None)
         if not self.succeeded or not isinstance(problem, Completion) or not isinstance(loss, ScaledLoss):
             return problem
@@ -58,7 +58,7 @@ class RobustStart:
         assert isinstance(problem, Completion)
         squares = problem.squares()
         X = squares.project_feasible(RescaledStart()(squares, rank, rng))
-        rule = RelativeResidual(TOLERANCE) | NoiseFloor() | Stall() | Divergence() | Iterations(STEPS)
+        rule = RelativeResidual(TOLERANCE) | NoiseFloor() | Stall() | Divergence() | Iterations(MAX_ITER)
         algorithm = Robust()
         ended = run(squares, algorithm, X, rule)
         memory, noisy = ended.last.memory, ended.status == "noise"

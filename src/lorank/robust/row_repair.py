@@ -1,4 +1,4 @@
-"""Single rows and columns fitted anew, robustly, while the other side stands still."""
+"""Robust refits of single rows and columns with the other factor fixed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..geometry import FixedRank
 from ..problems import Completion
 from .weights import sqrt_weights, threshold_weights
 
-SWEEPS, RATE = 12, 0.6  # of the smoothing, from a coarse one down
-ATTEMPTS = 6  # the first from zero
-ROUNDS = (10.0, 3.0, 1.0)  # then least squares with what is within so many smoothings
-TRIALS, WORK = 1000, 2e9  # subsets of a row's observations, and multiplications for all rows
+ITERATIONS, RATE = 12, 0.6  # of reweighted least squares, and the factor on its smoothing
+ATTEMPTS = 6  # the first from zero, the others from random subsets of the observations
+TRIMMING = (10.0, 3.0, 1.0)  # limits of the final least-squares fits, in smoothings
+SUBSETS, MAX_WORK = 1000, 2e9  # random subsets of the observations of a row, and multiplications for all rows
 
 
 @dataclass(frozen=True)
 class Side:
-    """The rows (0) or columns (1) of a problem at a point: factors to be fitted, and those that stand still."""
+    """The rows (side 0) or columns (1) of a problem at a point: the factor to fit, ``own``, and the fixed one, ``other``."""
 
     problem: Completion
     X: FixedRank
@@ -42,19 +42,20 @@ class Side:
         return self.problem.observations.residual(*self.pair(own, self.other))
 
     def fitted(self, weights: Vector, ridge: float) -> Array:
-        """Weighted least squares, row by row, with a small ridge."""
+        """Weighted least squares for each row, with a relative ridge."""
         problem, other, r = self.problem, self.other, self.X.rank
         backend, observed = problem.backend, problem.observations.with_weights(weights)
         blocks = observed.blocks(self.side, other)
-        mean = float(weights.sum()) / len(self.own)  # of the sums of weights in rows
+        mean = float(weights.sum()) / len(self.own)  # sum of weights in a row
         typical = mean * backend.norm(other) ** 2 / (len(other) * r)
         shift = backend.asarray(np.diag(np.full(r, max(ridge * typical, 1e-300), self.X.real_dtype)))
         right = observed.products(weights * problem.y)[self.side](other)
         return backend.block_solver(blocks + shift)(right)
 
     def leverage(self) -> Vector:
-        """The sizes of the other side's rows in units of their median, at least 1: a row that has run away bends all that
-        meet it, unless it counts for less.
+        """Norms of the rows of the fixed factor over their median, at least 1, for each observation.
+
+        Rows of the fixed factor that are far too large are down-weighted.
         """
         X, backend = self.X, self.problem.backend
         sizes = backend.row_squares(self.other * X.s) ** 0.5
@@ -65,20 +66,18 @@ class Side:
         )
 
     def inliers(self, own: Array, limit: float) -> Array:
-        """How many observations of each row are within the limit."""
+        """Number of observations of each row within the limit."""
         return self.problem.observations.sums(threshold_weights(self.deviations(own), limit)[0], self.side)
 
 
 def flag_rows(problem: Completion, weights: Vector, share: float, rank: int, side: int) -> Array:
-    """Flags for rows (columns) of which not half as many observations fit as of all, or no more than any fit fits."""
+    """Flags of rows (columns) with a share of fitting observations below half the average, or at most rank + 1 of them."""
     counts, fitting = problem.observations.counts(side), problem.observations.sums(weights, side)
     return ((fitting <= rank + 1) | (fitting < 0.5 * share * counts)) & (counts > rank + 1)
 
 
 def loses_rows(problem: Completion, d: Vector, limits: tuple[float, float], share: float, rank: int) -> bool:
-    """Whether the lower of two limits would leave out rows or columns that fit within the other one: those that a fit comes to
-    more slowly than to the rest.
-    """
+    """Whether the lower of two limits would flag rows or columns that the other does not: those that converge slowly."""
     low, high = (threshold_weights(d, limit)[0] for limit in limits)
     new = (flag_rows(problem, low, share, rank, side) & ~flag_rows(problem, high, share, rank, side) for side in (0, 1))
     return any(bool(flags.any()) for flags in new)
@@ -108,24 +107,24 @@ def repair(problem: Completion, X: FixedRank, d: Vector, limit: float, share: fl
 
 
 def repaired(problem: Completion, X: FixedRank, side: int, flags: Array, limit: float, coarse: float) -> tuple[FixedRank, int]:
-    """X with the flagged rows (columns) fitted anew, where more of their observations are within the limit then; and how many.
+    """X with the flagged rows (columns) refitted, where more of their observations are within the limit then; and how many.
 
-    Each row is a regression on the other side's factors with gross errors in the data: reweighted least squares for the
-    smoothed square root of deviations, from a coarse smoothing down, and then least squares with what fits.
+    Each row is a robust regression on the fixed factor: reweighted least squares for the smoothed sum of square roots of the
+    deviations, with a falling smoothing, then least squares with the observations within a limit.
     """
     here = Side(problem, X, side)
     leverage = here.leverage()
     own, left, count = here.own, flags, 0
     for attempt in range(ATTEMPTS):
         if attempt == 0:
-            start, epsilon, sweeps = 0 * own, coarse, SWEEPS
-        else:  # from some of the observations, others each time: in a row with few, the way down may end elsewhere
-            start, epsilon, sweeps = (
+            start, epsilon, iterations = 0 * own, coarse, ITERATIONS
+        else:  # from random subsets: a row with few observations may have several local minima
+            start, epsilon, iterations = (
                 here.fitted((some_of(problem.y, attempt) + 1e-6) * leverage**-2, 1e-6),
                 coarse / 30,
-                SWEEPS // 2,
+                ITERATIONS // 2,
             )
-        new = _descend(here, leverage, start, epsilon, sweeps, limit)
+        new = _descend(here, leverage, start, epsilon, iterations, limit)
         better = left & (here.inliers(new, limit) > here.inliers(own, limit))
         if bool(better.any()):
             chosen = problem.backend.astype(better, X.real_dtype)[:, None]
@@ -140,11 +139,11 @@ def repaired(problem: Completion, X: FixedRank, side: int, flags: Array, limit: 
 
 
 def _by_subsets(here: Side, own: Array, flags: Array, limit: float) -> tuple[Array, int]:
-    """Flagged rows of which only a minority of the observations is right: as many of them as the rank determine a row, and
-    some of many random choices are all right. As many rows as can be had for a bounded effort.
+    """Flagged rows with a minority of inliers, by random subsets of rank many observations (RANSAC), as far as
+    :data:`MAX_WORK` allows.
     """
     backend, r = here.problem.backend, here.X.rank
-    places = np.flatnonzero(backend.to_numpy(flags))[: int(WORK / (TRIALS * (r**3 + 100 * r)))]
+    places = np.flatnonzero(backend.to_numpy(flags))[: int(MAX_WORK / (SUBSETS * (r**3 + 100 * r)))]
     if not len(places):
         return own, 0
     indptr, indices, values, _ = here.problem.observations.host()
@@ -163,14 +162,14 @@ def _by_subsets(here: Side, own: Array, flags: Array, limit: float) -> tuple[Arr
 
 
 def best_of_subsets(A: np.ndarray, b: np.ndarray, limit: float, rng: np.random.Generator) -> np.ndarray | None:
-    """The x that fits most of the equations ``A x = b`` within a limit, of those that fit some r of them exactly; None where
-    none fits more than r + 1.
+    """The x that fits most equations of ``A x = b``, from random subsets of r of them (RANSAC); None if none fits r + 2.
 
     Parameters
     ----------
     A : (k, r) array
     b : (k,) array
     limit : float
+        Largest deviation of an equation that fits.
     rng : numpy.random.Generator
 
     Examples
@@ -178,14 +177,14 @@ def best_of_subsets(A: np.ndarray, b: np.ndarray, limit: float, rng: np.random.G
     >>> rng = np.random.default_rng(0)
     >>> A, x = rng.standard_normal((15, 3)), np.array([1.0, 2.0, 3.0])
     >>> b = A @ x
-    >>> b[:7] += 10 * rng.standard_normal(7)  # nearly half of them are wrong
+    >>> b[:7] += 10 * rng.standard_normal(7)  # corrupt nearly half of them
     >>> bool(abs(best_of_subsets(A, b, 1e-6, rng) - x).max() < 1e-12)
     True
     """
     k, r = A.shape
     if k < r + 2:
         return None
-    chosen = np.argsort(rng.random((TRIALS, k)), axis=1)[:, :r]
+    chosen = np.argsort(rng.random((SUBSETS, k)), axis=1)[:, :r]
     square = A[chosen] + 1e-12 * abs(A).max() * np.eye(r, dtype=A.dtype)
     with np.errstate(all="ignore"):
         x = np.linalg.solve(square, b[chosen][..., None])[..., 0]
@@ -199,20 +198,20 @@ def best_of_subsets(A: np.ndarray, b: np.ndarray, limit: float, rng: np.random.G
     return np.asarray(best) if keep.sum() >= r + 2 else None
 
 
-def _descend(here: Side, leverage: Vector, own: Array, epsilon: float, sweeps: int, limit: float) -> Array:
-    """Reweighted least squares from a point and a smoothing down, and then least squares with what fits."""
+def _descend(here: Side, leverage: Vector, own: Array, epsilon: float, iterations: int, limit: float) -> Array:
+    """Reweighted least squares with a falling smoothing, then least squares with the observations within a limit."""
     equal = leverage**-2
-    for _ in range(sweeps):
+    for _ in range(iterations):
         weights, _ = sqrt_weights(here.deviations(own) / leverage, max(epsilon, limit / 4), equal)
         own, epsilon = here.fitted(weights, 1e-6), RATE * epsilon
-    for many in ROUNDS:
+    for many in TRIMMING:
         weights, _ = threshold_weights(here.deviations(own) / leverage, max(many * epsilon, limit))
         own = here.fitted((weights + 1e-9) * equal, 1e-12)
     return own
 
 
 def some_of(y: Vector, seed: int) -> Vector:
-    """Ones for about six in ten observations and zeros for the others, as the last digits of the values have it."""
+    """Ones for a pseudorandom 60 % of the observations, by a hash of their values, and zeros for the others."""
 
     def chosen(xp: Any, y: Array) -> Array:
         digits = abs(xp.sin(abs(y) * (1e3 * seed + 7.7)) * 43758.5453) % 1

@@ -1,4 +1,4 @@
-"""Where the search for outliers begins: at a point for which large values count for little."""
+"""Initialization of the search for outliers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..starts.rank_growth import grow_from_rank_one
 from ..starts.staged import Staged
 from .weights import sqrt_weights
 
-MEAN = 1.5  # so many medians of what rank 1 leaves over are less than one of the data where these have a mean
+RESIDUAL_MEDIANS = 1.5  # unit of the smoothing, in medians of the residual of rank 1, for data with a dominant mean
 
 
 def coarse_start(inside: Completion, first: float, rank: int) -> tuple[float, float, FixedRank]:
-    """The first smoothing, the median of the data, and a point to begin at, for which large values count for little.
+    """The first smoothing, the median of the absolute data, and an initial point, fitted with small weights of large values.
 
-    Data that have a mean are about as large as it, and that says nothing of the rest: where rank 1 leaves much less over,
-    it is in units of that.
+    The smoothing is ``first`` medians of the data or, where a fit of rank 1 leaves much less (data with a dominant mean), of
+    its residual.
     """
     observed, median, rng = inside.observations, quantile(inside.y, 0.5, inside.backend), np.random.default_rng(0)
 
@@ -30,10 +30,10 @@ def coarse_start(inside: Completion, first: float, rank: int) -> tuple[float, fl
     one = found.rank_one_point(rng)
     assert one is not None
     d = observed.residual(one.U * one.s, one.V)
-    rest = MEAN * quantile(d, 0.5, inside.backend)
+    rest = RESIDUAL_MEDIANS * quantile(d, 0.5, inside.backend)
     unit = min(rest, median) if rest > 0 else median
     if unit < median:
         found = weighted(d, 2 * first * unit)
-    elif rank > 1 and found.rescaled() is None:  # the staged start would begin with the same point
+    elif rank > 1 and found.rescaled() is None:  # the staged start would compute the same point
         return first * unit, median, inside.project_feasible(grow_from_rank_one(found, one, rank, rng))
     return first * unit, median, inside.project_feasible(Staged()(found, rank, rng))

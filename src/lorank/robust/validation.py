@@ -1,4 +1,4 @@
-"""Whether a fit that has left outliers out is to be believed: rows of which nothing fits, and observations held back."""
+"""Validation of robust fits: undetermined rows, and errors on held-out observations."""
 
 from __future__ import annotations
 
@@ -12,24 +12,34 @@ from ..problems import Completion
 from ..starts.rank_growth import fit
 from .weights import threshold_weights
 
-HELD, STEPS = 0.1, 20  # share of observations held back, and steps of the fit to the others
-FEWEST = 1.9  # observations that fit, for each degree of freedom: with fewer, noise can be whatever one likes
-INFLATED, PLAIN = 1.3, 1.6  # deviations of what was held back over what they should be, and where no outliers were found
-POOR, MOST = 0.55, 0.4  # the same over the data: a fit that says little of them; less than half of that where so many are out,
-MANY = 0.25  # where so many were held for outliers, or observations are no more than
-AMPLE = 4.4  # for each degree of freedom; elsewhere noise may be as large as the data
-FEW = 0.01  # of the rows and columns: in noisy data some always have few observations, and one more or less left out
-SCARCE = 3.0  # observations for each degree of freedom: with more, a fit for which no outliers were searched is not asked
+HELD_OUT_SHARE, MAX_ITER = 0.1, 20  # held-out observations, and steps of the fit to the others
+MIN_OVERSAMPLING = 1.9  # inliers per degree of freedom: with fewer, outliers cannot be distinguished
+MAX_INFLATION, MAX_INFLATION_ALL = 1.3, 1.6  # of held-out deviations over their expectation; without outliers
+MAX_LEVEL = 0.55  # median of held-out deviations over that of the data, for uncertain fits: those with
+UNCERTAIN_OUTLIERS, AMPLE_OVERSAMPLING = 0.25, 4.4  # more outliers, or fewer inliers per degree of freedom
+MANY_OUTLIERS, MANY_FACTOR = 0.4, 0.45  # share from which a stricter level applies, and the factor on it
+MAX_LOST_SHARE = 0.01  # of the rows and columns that may be undetermined in noisy data
+SCARCE_OVERSAMPLING = 3.0  # observations per degree of freedom below which fits without a search are validated
 
 
 def validate(problem: Completion, X: FixedRank, limit: float, *, noisy: bool, searched: bool = False) -> str:
-    """A sentence on why X may be a wrong end, and an empty one where nothing speaks against it.
+    """A sentence on why X may be wrong; empty if the fit passes.
 
-    Rows and columns with no more observations within the limit than any fit would fit are not determined, even where they are
-    right. Where what is left over is noise, a tenth of the observations that fit is held back, the others are fitted from X on,
-    and the deviations of the former are compared with what they should be: with m observations and k degrees of freedom, those
-    of observations that were fitted times ``m / (m - k)``. A poor fit to outliers and all, which looks like noise, does not
-    predict any.
+    Rows and columns with at most rank many inliers are undetermined. For noisy data, a tenth of the inliers is held out and the
+    others are fitted from X. With m inliers and k degrees of freedom, held-out deviations should be ``m / (m - k)`` times those
+    of fitted observations; a poor fit that looks like noise does not predict them.
+
+    Parameters
+    ----------
+    problem : Completion
+    X : FixedRank
+        The end of a run.
+    limit : float
+        Deviation beyond which observations are considered outliers.
+    noisy : bool
+        Whether the run ended at the noise floor.
+    searched : bool
+        Whether outliers were searched for in vain.
     """
     rank, dof = X.rank, problem.dof(X.rank)
     observed, d = problem.observations, problem.observations.residual(X.U * X.s, X.V)
@@ -37,44 +47,42 @@ def validate(problem: Completion, X: FixedRank, limit: float, *, noisy: bool, se
     fitting = share * problem.m
     if np.isfinite(limit):
         lost = [int(((observed.sums(fits, k) <= rank) & (observed.counts(k) > rank)).sum()) for k in (0, 1)]
-        if sum(lost) > (FEW * sum(problem.shape) if noisy else 0):
+        if sum(lost) > (MAX_LOST_SHARE * sum(problem.shape) if noisy else 0):
             return (
-                f"But {counted(lost[0], 'row')} and {counted(lost[1], 'column')} have no more than "
-                f"{counted(rank, 'observation')} that fit, as many as fit "
-                "whatever they are: their entries are not to be trusted. Get more observations of them, or leave them out."
+                f"{counted(lost[0], 'row')} and {counted(lost[1], 'column')} have at most {counted(rank, 'observation')} that "
+                "fit and are undetermined: remove them, or add observations of them."
             )
-    if not noisy or not (np.isfinite(limit) or searched or problem.m < SCARCE * dof):
+    if not noisy or not (np.isfinite(limit) or searched or problem.m < SCARCE_OVERSAMPLING * dof):
         return ""
-    if np.isfinite(limit) and fitting < FEWEST * dof:
+    if np.isfinite(limit) and fitting < MIN_OVERSAMPLING * dof:
         return (
-            f"But only {fitting / dof:.2f} observations for each degree of freedom fit, too few to tell outliers "
-            "from the rest. Ask for a smaller rank, or get more observations."
+            f"Only {fitting / dof:.2f} observations per degree of freedom fit, too few to distinguish outliers: use a smaller "
+            "rank or more observations."
         )
     part = problem.with_observations(observed.with_weights(fits if observed.weights is None else fits * observed.weights))
     try:
-        kept, held = part.split(np.random.default_rng(0), HELD)
-    except ValueError:  # too few to hold any back
+        kept, held = part.split(np.random.default_rng(0), HELD_OUT_SHARE)
+    except ValueError:  # too few observations
         return ""
-    found = fit(kept, X, 5, STEPS, stall_ratio=0.98)
+    found = fit(kept, X, 5, MAX_ITER, stall_ratio=0.98)
     before, (now, typical, data) = _sizes(part, X)[0], _sizes(held, found)
     inflation = now / before * (fitting - dof) / fitting if before > 0 else 1.0
     data = data or 1.0
-    unsure = 1 - share > MANY or fitting < AMPLE * dof
-    poor = 0.45 * POOR if 1 - share > MOST else POOR if unsure else 1.0
-    if inflation <= (INFLATED if np.isfinite(limit) else PLAIN) and typical <= poor * data:
+    uncertain = 1 - share > UNCERTAIN_OUTLIERS or fitting < AMPLE_OVERSAMPLING * dof
+    level = MANY_FACTOR * MAX_LEVEL if 1 - share > MANY_OUTLIERS else MAX_LEVEL if uncertain else 1.0
+    if inflation <= (MAX_INFLATION if np.isfinite(limit) else MAX_INFLATION_ALL) and typical <= level * data:
         return ""
     return (
-        f"But observations held back are predicted with deviations {typical / data:.2g} times as large as the data are, "
-        f"{inflation:.2g} times what noise would explain: the fit may be one of outliers. Ask for a smaller rank, or get more "
-        "observations."
+        f"Held-out observations have a relative error of {typical / data:.2g}, {inflation:.2g} times that expected of noise: "
+        "the fit may follow outliers. Use a smaller rank or more observations."
     )
 
 
 def _sizes(problem: Completion, X: FixedRank) -> tuple[float, float, float]:
-    """Of observations with a weight: the root mean square of deviations, their median, and that of the data."""
+    """For observations of positive weight: root mean square and median of the deviations, and median of the data."""
     weights, d, backend = problem.observations.weights, problem.observations.residual(X.U * X.s, X.V), problem.backend
     seen, square, count = total(lambda xp, w, d: (0 * w + (w > 0), w * abs(d) ** 2, w), weights, d)
-    middle = 1 - 0.5 * seen / problem.m  # the others are zeros, and come first
+    middle = 1 - 0.5 * seen / problem.m  # the others are zeros
     left = (
         entrywise(lambda xp, w, d: (w > 0) * abs(d), weights, d),
         entrywise(lambda xp, w, y: (w > 0) * abs(y), weights, problem.y),
