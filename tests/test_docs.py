@@ -58,7 +58,9 @@ def test_pages_run(name):
     execute(name, python_blocks(name))
 
 
-@pytest.mark.parametrize("block", python_blocks("CONTRIBUTING.md"), ids=["model", "metric", "step_rule", "loss", "backend"])
+@pytest.mark.parametrize(
+    "block", python_blocks("CONTRIBUTING.md"), ids=["model", "metric", "step_rule", "loss", "solver", "backend"]
+)
 def test_contributing_runs(block):
     """Each section on its own."""
     execute("CONTRIBUTING.md", [block])

@@ -130,8 +130,8 @@ def test_to_dense_refuses_what_is_too_large():
         ([0, 1], [5, 0], r"cols\[0\] = 5 is outside 0 .. 4"),
         ([0.0, 1.0], [0, 0], "rows must be integers"),
         ([True, False], [0, 0], "rows must be integers"),
-        ([0, 1], [0], "alike in length"),
-        ([0, 1], 0, "alike in length"),
+        ([0, 1], [0], "same length"),
+        ([0, 1], 0, "same length"),
     ],
 )
 def test_bad_indices(rows, cols, match):

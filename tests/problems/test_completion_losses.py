@@ -184,7 +184,7 @@ TABLE = np.divmod(np.arange(12), 4)
         (COUNTS * 1j, {"loss": "poisson"}, "values are complex: loss='poisson' takes real"),
         (COUNTS, {"exposure": np.ones(12)}, "exposure is for counts, loss='poisson'"),
         (COUNTS, {"loss": "poisson", "exposure": np.arange(12)}, r"exposure\[0\] = 0.0: exposures are positive"),
-        (COUNTS, {"loss": "poisson", "exposure": np.ones(11)}, "exposure and values must be alike in length: got 11 and 12"),
+        (COUNTS, {"loss": "poisson", "exposure": np.ones(11)}, "exposure and values .* got 11 and 12"),
         (COUNTS, {"loss": "ordinal", "duplicates": "mean"}, "duplicates='mean' has no meaning with loss='ordinal'"),
         (COUNTS % 2, {"loss": "logistic", "duplicates": "sum"}, "duplicates='sum' has no meaning with loss='logistic'"),
         (COUNTS, {"loss": "huber", "weights": -np.ones(12)}, r"weights\[0\] = -1.0: weights are numbers from 0 up"),

@@ -142,7 +142,7 @@ def test_zero_weights_are_not_observed(backend):
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ([1, 2], "weights and values must be alike in length: got 2 and 3"),
+        ([1, 2], "weights and values .* got 2 and 3"),
         ([1, -2, 1], r"weights\[1\] = -2.0: weights are numbers from 0 up"),
         ([1, np.nan, 1], r"weights\[1\] = nan"),
         ([1, np.inf, 1], r"weights\[1\] = inf"),

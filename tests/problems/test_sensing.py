@@ -291,7 +291,7 @@ def spoiled(a, place, value):
         ({"A": A3[None]}, r"A must be an .* array, got shape \(1, 9, 3, 2\)"),
         ({"A": A2}, r"A has shape \(9, 6\), one flattened matrix per row: pass shape=\(n1, n2\)"),
         ({"A": A2, "shape": (3, 3)}, r"a row of A has 6 entries, a 3 x 3 matrix has 9"),
-        ({"shape": (2, 3)}, r"A holds 3 x 2 matrices, but shape says \(2, 3\)"),
+        ({"shape": (2, 3)}, r"A holds 3 x 2 matrices, and shape is \(2, 3\)"),
         ({"shape": 6}, r"shape must be a pair of integers \(n1, n2\), got 6"),
         ({"A": A2, "shape": (3, 2, 1)}, r"shape must be a pair of integers"),
         ({"A": A2, "shape": (3.5, 2)}, r"shape must be a pair of integers \(n1, n2\), got \(3\.5, 2\)"),

@@ -145,10 +145,10 @@ class FixedRankManifold:
 
     def check_point(self, X: Any, shape: tuple[int, ...], rank: int, dtype: Any, backend: Arrays) -> FixedRank:
         if not isinstance(X, FixedRank):
-            raise ValueError(f"a start must give a FixedRank point, got {type(X).__name__}")
+            raise ValueError(f"start must be a FixedRank point, got {type(X).__name__}")
         if not all(hasattr(a, "ndim") for a in (X.U, X.s, X.V)):
-            U, s, V = (np.asarray(a) for a in (X.U, X.s, X.V))
-            X = FixedRank(U, s, V)
+            U = np.asarray(X.U)
+            X = FixedRank(U, np.asarray(X.s), U if X.hermitian else np.asarray(X.V))
         if X.U.ndim != 2 or X.V.ndim != 2 or X.s.ndim != 1:
             shapes = ", ".join(str(tuple(a.shape)) for a in (X.U, X.s, X.V))
             raise ValueError(f"a point is U (n1 x r), s (r) and V (n2 x r), got shapes {shapes}")
@@ -157,7 +157,7 @@ class FixedRankManifold:
         if X.shape != tuple(shape):
             raise ValueError(f"start is a {X.shape[0]} x {X.shape[1]} matrix, the problem's is {shape[0]} x {shape[1]}")
         if not X.rank == X.U.shape[1] == X.V.shape[1] == rank:
-            raise ValueError(f"start has rank {X.rank} (U {X.U.shape[1]}, V {X.V.shape[1]} columns), asked for is rank {rank}")
+            raise ValueError(f"start has rank {X.rank} (U {X.U.shape[1]}, V {X.V.shape[1]} columns), expected rank {rank}")
         if not X.is_finite():
             raise ValueError("start holds nan or inf")
         if any(X.backend.is_complex(a) for a in (X.U, X.V)) and np.dtype(dtype).kind != "c":

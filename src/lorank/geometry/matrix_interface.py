@@ -161,7 +161,7 @@ class MatrixInterface:
         col, n2 = _positions(col, self.shape[1], "column")
         if not isinstance(row, slice) and not isinstance(col, slice) and (np.ndim(row) or np.ndim(col)):
             return self._scattered(row, col)
-        check_size((n1, n2), self.backend.dtype(self.U), "ask for fewer rows or columns")
+        check_size((n1, n2), self.backend.dtype(self.U), "index fewer rows or columns")
         left, right = self._rows(self.U, row) * self.s, self._rows(self.V, col).conj()
         return left @ (right if right.ndim == 1 else right.T)
 
@@ -182,7 +182,7 @@ class MatrixInterface:
             raise IndexError(
                 f"the indices of rows and columns, of shapes {np.shape(row)} and {np.shape(col)}, cannot be broadcast together"
             ) from None
-        check_size((rows.size, 1), self.backend.dtype(self.U), "ask for fewer entries")
+        check_size((rows.size, 1), self.backend.dtype(self.U), "index fewer entries")
         index = self.backend.asindex
         flat = (index(np.array(k).ravel()) for k in (rows, cols))
         return self.backend.entries(self.U * self.s, self.V, *flat).reshape(rows.shape)

@@ -67,7 +67,7 @@ class FixedRank(MatrixInterface):
             left, right = _matrix(left, "left"), _matrix(right, "right")
             if left.shape[1] != right.shape[1]:
                 raise ValueError(
-                    f"left and right must be alike in width: got {left.shape[1]} and {counted(right.shape[1], 'column')}"
+                    f"left and right must have the same width: got {left.shape[1]} and {counted(right.shape[1], 'column')}"
                 )
             backend = backend_of(left)
         if rank is not None:
@@ -196,7 +196,9 @@ class FixedRank(MatrixInterface):
             for k, n, name in zip((rows, cols), self.shape, ("rows", "cols"), strict=True)
         )
         if rows.shape != cols.shape:
-            raise ValueError(f"rows and cols must be alike in length: got {math.prod(rows.shape)} and {math.prod(cols.shape)}")
+            raise ValueError(
+                f"rows and cols must have the same length: got {math.prod(rows.shape)} and {math.prod(cols.shape)}"
+            )
         shape, rows, cols = rows.shape, rows.ravel(), cols.ravel()
         return self.backend.entries(self.U * self.s, self.V, rows, cols).reshape(shape)
 

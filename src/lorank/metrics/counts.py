@@ -1,4 +1,4 @@
-"""The metric of uneven observations: rows and columns weighted by how often they were seen."""
+"""Metric for unevenly sampled rows and columns: weights by their numbers of observations."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Counts:
     --------
     >>> import numpy as np, lorank as lr
     >>> rng = np.random.default_rng(0)
-    >>> rows, cols = np.nonzero(rng.random((300, 200)) < np.geomspace(0.05, 0.8, 200))  # the last columns are seen most
+    >>> rows, cols = np.nonzero(rng.random((300, 200)) < np.geomspace(0.05, 0.8, 200))  # uneven columns
     >>> truth = lr.FixedRank.from_factors(rng.standard_normal((300, 2)), rng.standard_normal((200, 2)))
     >>> problem = lr.Completion(rows, cols, truth.entries(rows, cols), (300, 200))
     >>> metrics = lr.metrics.Canonical(), lr.metrics.Counts()

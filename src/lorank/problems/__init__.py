@@ -1,4 +1,4 @@
-"""Measurement models, one per file, their gradients, and the optional capabilities that solvers ask for."""
+"""Measurement models, one per file, their gradients, and their optional capabilities."""
 
 from . import capabilities
 from .completion import Completion

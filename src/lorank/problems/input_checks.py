@@ -179,7 +179,7 @@ def weight_array(a: Any, m: int) -> Array:
     a = value_array(a, "weights")
     backend = backend_of(a)
     if len(a) != m:
-        raise ValueError(f"weights and values must be alike in length: got {len(a):,} and {m:,}")
+        raise ValueError(f"weights and values must have the same length: got {len(a):,} and {m:,}")
     if backend.is_complex(a):
         raise ValueError("weights are complex: pass real numbers, 0 or more")
     bad = ~(a >= 0) | (a == np.inf)  # also nan
@@ -298,7 +298,7 @@ def with_exposure(loss: Loss | None, exposure: Any, values: Array, weights: Any)
     backend = backend_of(values)
     e = backend.astype(backend.asarray(e), backend.dtype(values))
     if len(e) != len(values):
-        raise ValueError(f"exposure and values must be alike in length: got {len(e):,} and {len(values):,}")
+        raise ValueError(f"exposure and values must have the same length: got {len(e):,} and {len(values):,}")
     bad = ~((e > 0) & (e < float("inf")))
     if bad.any():
         k = backend.first_true(bad)

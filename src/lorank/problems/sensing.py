@@ -74,7 +74,7 @@ class Sensing(MatrixProblem):
         y = measurement_vector(y)
         if A.ndim == 3:
             if shape is not None and as_shape(shape) != tuple(A.shape[1:]):
-                raise ParameterError("A", f"holds {A.shape[1]} x {A.shape[2]} matrices, but shape says {shape!r}")
+                raise ParameterError("A", f"holds {A.shape[1]} x {A.shape[2]} matrices, and shape is {shape!r}")
             shape = (A.shape[1], A.shape[2])
         elif A.ndim != 2:
             raise ParameterError("A", f"must be an (m, n1, n2) or (m, n1 n2) array, got shape {tuple(A.shape)}")

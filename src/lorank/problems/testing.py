@@ -80,7 +80,7 @@ def _check_arguments(problem: Problem, rank: int, seed: int, kind: type) -> None
         raise ParameterError("problem", missing(problem, kind))
     check("rank", rank, whole(1))
     if rank * sum(problem.shape) > 10**9:
-        raise ValueError(f"rank {rank} asks for more than 10^9 random numbers: use a few columns")
+        raise ValueError(f"rank {rank} needs more than 10^9 random numbers: use a smaller one")
     check("seed", seed, whole(0))
 
 

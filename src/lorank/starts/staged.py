@@ -69,15 +69,15 @@ class Staged:
             return COARSE(problem, 1, rng) if X is None else X
         single = problem.single_precision() if supports(problem, HasSinglePrecision) else None
         rough, unit = (problem, 1.0) if single is None else (single.problem, single.unit)
-        alike = not supports(problem, Rescalable) or problem.rescaled() is None
-        X = rank_one_point(rough, rng) if alike else None
+        even = not supports(problem, Rescalable) or problem.rescaled() is None  # rows and columns of similar size
+        X = rank_one_point(rough, rng) if even else None
         if X is not None:
             return grow_from_rank_one(rough, X, rank, rng, dtype=problem.dtype, unit=unit)
         try:
             X = fit(rough, COARSE(rough, 1, rng), self.inner_max_iter, self.inner_max_iter)
         except Interrupted as stopped:
             raise Interrupted(stopped.point if single is None else single.back(stopped.point)) from None
-        tol = 0.2 * (rank - 1) ** 0.5 if alike else 0.2  # a fifth per pair on average, or for all of them together
+        tol = 0.2 * (rank - 1) ** 0.5 if even else 0.2  # a fifth per pair on average, or for all of them together
         return grow(rough, X, rank - 1, rng, tol=tol, dtype=problem.dtype, unit=unit)
 
 
