@@ -1,4 +1,4 @@
-// See gaps.h. Compiled once per instruction set, with LORANK_GAPS naming the function that hands out the pass.
+// See gaps.h. Compiled once per instruction set (kernels.h).
 #include "gaps.h"
 
 #include <cmath>
@@ -128,6 +128,8 @@ void fill_gaps(const GapsJob &job) {
 
 }  // namespace
 
-FillGaps LORANK_GAPS() { return fill_gaps; }
+namespace LORANK_ISA {
+FillGaps gaps() { return fill_gaps; }
+}  // namespace LORANK_ISA
 
 }  // namespace lorank

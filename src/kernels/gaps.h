@@ -26,8 +26,4 @@ inline std::int64_t gaps_scratch(std::int64_t count) { return gaps_stride(count)
 
 using FillGaps = void (*)(const GapsJob &);
 
-FillGaps gaps_baseline();
-FillGaps gaps_avx2();
-FillGaps gaps_avx512();
-
 }  // namespace lorank

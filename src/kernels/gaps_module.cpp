@@ -57,7 +57,7 @@ void fill(Matrix<const double> precision, Vector<const std::int64_t> column_ptr,
   whole.deviations = deviations ? deviations->data() : nullptr;
   std::vector<double> sums(moments ? chunks * d * d : 0);
   double *total = moments ? moments->data() : nullptr;
-  const FillGaps pass = LORANK_IN_USE(gaps);
+  const FillGaps pass = active()->fill_gaps;
   nb::gil_scoped_release nogil;
   const int team = static_cast<int>(std::min<std::int64_t>(threads(), chunks));
 #pragma omp parallel num_threads(team) if (team > 1)

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "array_arguments.h"
+#include "kernels.h"
 #include "pattern.h"
 
 namespace nb = nanobind;

@@ -1,5 +1,5 @@
-// See nonnegative.h. Compiled once per instruction set, with LORANK_NONNEGATIVE naming the function that hands out the pass. The
-// order of every sum is that of the observations: results are the same on one thread and on many.
+// See nonnegative.h. Compiled once per instruction set (kernels.h). Sums are in the order of the observations: results do not
+// depend on the number of threads.
 #include "nonnegative.h"
 
 #include "sums.h"
@@ -48,7 +48,7 @@ void descend(const NonnegativeJob &job, const double *M, double *g, double *x) {
   }
 }
 
-void nonnegative(const NonnegativeJob &job) {
+void solve_nonnegative(const NonnegativeJob &job) {
   const std::int64_t width = job.from.width, stride = job.from.stride;
   Sums<double> s;
   s.A = job.scratch;
@@ -79,6 +79,8 @@ void nonnegative(const NonnegativeJob &job) {
 
 }  // namespace
 
-Nonnegative LORANK_NONNEGATIVE() { return nonnegative; }
+namespace LORANK_ISA {
+Nonnegative nonnegative() { return solve_nonnegative; }
+}  // namespace LORANK_ISA
 
 }  // namespace lorank

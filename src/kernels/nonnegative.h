@@ -28,10 +28,4 @@ inline std::int64_t nonnegative_scratch(std::int64_t stride) { return stride * (
 
 using Nonnegative = void (*)(const NonnegativeJob &);
 
-Nonnegative nonnegative_baseline();
-#ifdef LORANK_X86_LEVELS
-Nonnegative nonnegative_avx2();
-Nonnegative nonnegative_avx512();
-#endif
-
 }  // namespace lorank

@@ -45,7 +45,7 @@ void solve(const Pattern &p, bool columns, Matrix<const double> other, Vector<co
 void Pattern::nonnegative(bool columns, Factor<double> other, const double *weights, NonnegativeJob job) const {
   job.from = gather_rows(columns, other, weights);
   const std::int64_t load = 1 + other.width;  // descending takes about as long as adding that many observations
-  split_job(columns, load, nonnegative_scratch(job.from.stride), job, LORANK_IN_USE(nonnegative));
+  split_job(columns, load, nonnegative_scratch(job.from.stride), job, active()->nonnegative);
 }
 
 void bind_nonnegative(nb::class_<Pattern> &cls) {

@@ -1,5 +1,5 @@
-// See normal.h. Compiled once per instruction set, with LORANK_NORMAL naming the function that hands out the table. The order of
-// every sum is that of the observations: results are the same on one thread and on many.
+// See normal.h. Compiled once per instruction set (kernels.h). Sums are in the order of the observations: results do not depend
+// on the number of threads.
 #include "normal.h"
 
 #include "steps.h"
@@ -211,6 +211,8 @@ const NormalTable kTable = {normal,          blocks<float>,         blocks<doubl
 
 }  // namespace
 
-const NormalTable *LORANK_NORMAL() { return &kTable; }
+namespace LORANK_ISA {
+const NormalTable *normal() { return &kTable; }
+}  // namespace LORANK_ISA
 
 }  // namespace lorank

@@ -120,10 +120,4 @@ struct NormalTable {
   void (*solve_blocks_f64)(const SolveBlocksJob<double> &);
 };
 
-const NormalTable *normal_baseline();
-#ifdef LORANK_X86_LEVELS
-const NormalTable *normal_avx2();
-const NormalTable *normal_avx512();
-#endif
-
 }  // namespace lorank

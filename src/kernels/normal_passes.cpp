@@ -67,7 +67,7 @@ void Pattern::add_moments(bool columns, Factor<double> other, const double *mome
     job.values = weights;
     job.sums = sums + begin;
     job.sums_stride = size;
-    run(columns, active()->f64.times[0], job);
+    run(columns, active()->passes->f64.times[0], job);
   }
 }
 
@@ -91,7 +91,7 @@ void Pattern::normal(bool columns, Factor<double> other, const double *moments, 
   }
   job.from = gather_rows(columns, other, weights);
   const std::int64_t load = 1 + other.width;  // solving takes about as long as adding that many observations
-  split_job(columns, load, normal_scratch(job.from.width, job.from.stride), job, LORANK_IN_USE(normal)->normal);
+  split_job(columns, load, normal_scratch(job.from.width, job.from.stride), job, active()->normal->normal);
 }
 
 namespace {
@@ -125,7 +125,7 @@ void Pattern::blocks(bool columns, Factor<R> other, const double *weights, R *ou
   BlocksJob<R> job{};
   job.from = gather_rows(columns, other, weights);
   job.out = out;
-  const NormalTable *table = LORANK_IN_USE(normal);
+  const NormalTable *table = active()->normal;
   split_job(columns, 1, job.from.stride * job.from.stride, job, [table](const BlocksJob<R> &mine) { run_blocks(table, mine); });
 }
 
@@ -143,7 +143,7 @@ void Pattern::solve_blocks(bool columns, Factor<R> other, const double *weights,
   job.solutions = solutions;
   const std::int64_t load = 1 + other.width;  // solving takes about as long as adding that many observations
   const std::int64_t size = solve_blocks_scratch(job.from.width, job.from.stride);
-  const NormalTable *table = LORANK_IN_USE(normal);
+  const NormalTable *table = active()->normal;
   split_job(columns, load, size, job, [table](const SolveBlocksJob<R> &mine) { run_solve_blocks(table, mine); });
 }
 
@@ -162,7 +162,7 @@ void Pattern::steps(bool columns, Factor<R> other, StepsJob<R> job) const {
   Packed<R> &packed = scratch<R>(1);
   packed.template pack<false>(other, static_cast<const R *>(nullptr), Factor<R>{nullptr, other.rows, 0}, 2 * lines);
   job.other = packed.data;
-  const NormalTable *table = LORANK_IN_USE(normal);
+  const NormalTable *table = active()->normal;
   split_job(columns, 2, steps_scratch(job.stride), job, [table](const StepsJob<R> &mine) { run_steps(table, mine); });
 }
 
@@ -173,7 +173,7 @@ void factor_systems(std::int64_t n, std::int64_t width, const R *matrices, R *fa
   job.width = width;
   job.matrices = matrices;
   job.factors = factors;
-  const NormalTable *table = LORANK_IN_USE(normal);
+  const NormalTable *table = active()->normal;
   split_systems(job, width * width * width, [table](const SystemsJob<R> &mine) { run_factor(table, mine); });
 }
 
@@ -185,7 +185,7 @@ void solve_systems(std::int64_t n, std::int64_t width, const R *factors, const R
   job.factors = const_cast<R *>(factors);
   job.right = right;
   job.solutions = solutions;
-  const NormalTable *table = LORANK_IN_USE(normal);
+  const NormalTable *table = active()->normal;
   split_systems(job, 4 * width * width, [table](const SystemsJob<R> &mine) { run_solve(table, mine); });
 }
 

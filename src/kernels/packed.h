@@ -10,19 +10,10 @@
 #include <omp.h>
 #endif
 
+#include "kernels.h"
 #include "pattern.h"
 
 namespace lorank {
-
-const Passes *&active();  // those of the instruction set in use
-
-// What files that are compiled once per instruction set hand out, of the one in use: LORANK_IN_USE(normal) is normal_avx2(), say.
-#ifdef LORANK_X86_LEVELS
-#define LORANK_IN_USE(name) \
-  (active() == passes_avx512() ? name##_avx512() : active() == passes_avx2() ? name##_avx2() : name##_baseline())
-#else
-#define LORANK_IN_USE(name) name##_baseline()
-#endif
 
 inline std::int64_t lines_for(std::int64_t width, std::size_t size) {
   const std::int64_t lanes = kLineBytes / size;

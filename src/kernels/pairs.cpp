@@ -1,4 +1,4 @@
-// See pairs.h. Compiled once per instruction set, with LORANK_PAIRS naming the function that hands out the passes.
+// See pairs.h. Compiled once per instruction set (kernels.h).
 #include "pairs.h"
 
 #include "simd.h"
@@ -70,6 +70,8 @@ const Pairs kPairs = {entries<float>, entries<double>, variances};
 
 }  // namespace
 
-const Pairs *LORANK_PAIRS() { return &kPairs; }
+namespace LORANK_ISA {
+const Pairs *pairs() { return &kPairs; }
+}  // namespace LORANK_ISA
 
 }  // namespace lorank

@@ -21,8 +21,4 @@ struct Pairs {
   void (*variances64)(const PairsJob<double> &);  // y^T S y + x^T T x + trace(S T)
 };
 
-const Pairs *pairs_baseline();
-const Pairs *pairs_avx2();
-const Pairs *pairs_avx512();
-
 }  // namespace lorank

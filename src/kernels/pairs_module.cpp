@@ -62,9 +62,9 @@ bool entries(Matrix<const R> left, Matrix<const R> right, Index rows, Index cols
   const std::int64_t n1 = left.shape(0), n2 = right.shape(0), m = out.shape(0);
   nb::gil_scoped_release nogil;
   if constexpr (std::is_same_v<R, float>)
-    return share(job, n1, n2, m, job.width, LORANK_IN_USE(pairs)->entries32);
+    return share(job, n1, n2, m, job.width, active()->pairs->entries32);
   else
-    return share(job, n1, n2, m, job.width, LORANK_IN_USE(pairs)->entries64);
+    return share(job, n1, n2, m, job.width, active()->pairs->entries64);
 }
 
 bool variances(Matrix<const double> left, Matrix<const double> left_cov, Matrix<const double> right,
@@ -76,7 +76,7 @@ bool variances(Matrix<const double> left, Matrix<const double> left_cov, Matrix<
   job.left_cov = left_cov.data();
   job.right_cov = right_cov.data();
   nb::gil_scoped_release nogil;
-  return share(job, n1, n2, m, size, LORANK_IN_USE(pairs)->variances64);
+  return share(job, n1, n2, m, size, active()->pairs->variances64);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
-// The passes over the observed entries. This file is compiled once per instruction set (see CMakeLists.txt), with
-// LORANK_PASSES naming the function that hands out the table and LORANK_VECTOR_BYTES the register width.
-// Everything here has internal linkage and uses no library templates: see passes.h for why.
+// Passes over the observed entries; see passes.h. Compiled once per instruction set (kernels.h). Everything here has internal
+// linkage and uses no library templates: nothing compiled for a newer instruction set may be used by code for an older one.
 #include "passes.h"
 
 #include "fold.h"
@@ -292,13 +291,12 @@ constexpr Table<R> table() {
            {choose<R, S, true, Kind::sample>, choose<R, S, true, Kind::weighted_sample>}}};
 }
 
-#define LORANK_TEXT_(x) #x
-#define LORANK_TEXT(x) LORANK_TEXT_(x)
-const Passes kPasses = {LORANK_TEXT(LORANK_ISA), LORANK_VECTOR_BYTES, table<float, float>(), table<double, double>(),
-                        table<double, float>()};
+const Passes kPasses = {LORANK_VECTOR_BYTES, table<float, float>(), table<double, double>(), table<double, float>()};
 
 }  // namespace
 
-const Passes *LORANK_PASSES() { return &kPasses; }
+namespace LORANK_ISA {
+const Passes *passes() { return &kPasses; }
+}  // namespace LORANK_ISA
 
 }  // namespace lorank

@@ -45,17 +45,10 @@ struct Table {
 };  // first index 0: real, 1: complex; second 0: w = 1, 1: weighted
 
 struct Passes {
-  const char *name;
   int vector_bytes;  // rows are whole registers: with wider ones than half a line, `halves` must be even
   Table<float> f32;
   Table<double> f64;
   Table<double> mixed;  // `other` is held in float, everything else in double: half the bytes to gather
 };
-
-const Passes *passes_baseline();
-#ifdef LORANK_X86_LEVELS
-const Passes *passes_avx2();
-const Passes *passes_avx512();
-#endif
 
 }  // namespace lorank

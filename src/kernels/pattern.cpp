@@ -9,37 +9,6 @@ namespace lorank {
 
 namespace {
 
-std::vector<const Passes *> available() {
-  std::vector<const Passes *> list{passes_baseline()};
-#ifdef LORANK_X86_LEVELS
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    list.push_back(passes_avx2());
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw"))
-      list.push_back(passes_avx512());
-  }
-#endif
-  return list;
-}
-
-}  // namespace
-
-const Passes *&active() {
-  static const Passes *chosen = available().back();
-  return chosen;
-}
-
-namespace {
-
-// Short rows leave little to a wide register but the adding up of its lanes: half as wide is faster there.
-const Passes *suited(std::int64_t halves) {
-#ifdef LORANK_X86_LEVELS
-  if (halves <= 6 && active() == passes_avx512()) return passes_avx2();
-#endif
-  (void)halves;
-  return active();
-}
-
 inline const Table<float> &table(float, const Passes *passes, bool) { return passes->f32; }
 inline const Table<double> &table(double, const Passes *passes, bool mixed) { return mixed ? passes->mixed : passes->f64; }
 
@@ -53,7 +22,7 @@ struct Layout {
 // where registers are wider, nor in mixed passes, whose gathered rows take half the bytes and would lie across two lines.
 Layout layout(std::int64_t width, std::size_t size, bool mixed) {
   const std::int64_t lanes = kHalfBytes / size, halves = std::max<std::int64_t>(1, (width + lanes - 1) / lanes);
-  const Passes *passes = suited(halves);
+  const Passes *passes = passes_for(halves);
   return {mixed || halves > 6 || passes->vector_bytes > kHalfBytes ? (halves + 1) / 2 * 2 : halves, passes};
 }
 
@@ -85,23 +54,6 @@ int threads() {
 #else
   return 1;
 #endif
-}
-
-const char *instruction_set() { return active()->name; }
-
-std::vector<std::string> instruction_sets() {
-  std::vector<std::string> names;
-  for (const Passes *p : available()) names.emplace_back(p->name);
-  return names;
-}
-
-void use_instruction_set(const std::string &name) {
-  for (const Passes *p : available())
-    if (name == p->name) {
-      active() = p;
-      return;
-    }
-  throw std::invalid_argument("instruction set '" + name + "' is not available on this machine");
 }
 
 namespace {

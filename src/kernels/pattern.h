@@ -125,9 +125,6 @@ void solve_systems(std::int64_t n, std::int64_t width, const R *factors, const R
 template <class I>
 void row_major_order(const I *rows, const I *cols, std::int64_t m, std::int64_t n1, std::int64_t n2, std::int64_t *order);
 
-const char *instruction_set();                   // the one in use
-std::vector<std::string> instruction_sets();     // those that this machine can run
-void use_instruction_set(const std::string &name);
 int threads();
 void release_scratch();                          // the calling thread's
 
