@@ -10,6 +10,7 @@ The tests (tests/test_imports.py) hold every import statement against it.
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -85,6 +86,7 @@ def may_import(room: str, other: str) -> bool:
 EXTENSIONS = ("_kernels",)  # modules that are not written in Python
 
 
+@functools.cache
 def modules() -> dict[str, Path]:
     """All modules of the package by their dotted names without ``lorank``; the package itself is the empty name."""
     found = {}
@@ -99,6 +101,7 @@ def room_of(module: str) -> str:
     return "lorank" if module in TOP else module.partition(".")[0]
 
 
+@functools.cache
 def imports(module: str, path: Path) -> dict[str, list[tuple[str, int, bool]]]:
     """What a module imports from the package: names of modules with line numbers, and whether when it is itself imported.
 
