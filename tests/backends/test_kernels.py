@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kernel_cases import SETS, Case, _kernels, native_only, random_case
 from threadpoolctl import threadpool_limits
 
 from helpers import assert_close, double, host, seeds
+from kernel_cases import SETS, Case, _kernels, native_only, random_case
 from lorank.backends import get_backend
 
 

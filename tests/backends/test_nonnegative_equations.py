@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.optimize
-from kernel_cases import _kernels, native_only, random_case
 from threadpoolctl import threadpool_limits
 
+from kernel_cases import _kernels, native_only, random_case
 from lorank.backends import get_backend
 from lorank.backends.normal_equations import descend
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_cases import SETS, native_only
 from threadpoolctl import threadpool_limits
 
 from helpers import assert_close
+from kernel_cases import SETS, native_only
 from lorank.backends import get_backend
 from lorank.backends.numpy_backend import NumpyBackend
 from machine import _kernels

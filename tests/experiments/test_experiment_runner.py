@@ -11,7 +11,6 @@ import sys
 import time
 
 import pytest
-from scripted import Broken, Scripted, console, method, point, run
 
 from lorank.experiments import Experiment, PlannedIterations
 from lorank.experiments.progress import Estimate, duration
@@ -19,6 +18,7 @@ from lorank.experiments.store import Store, read
 from lorank.experiments.tables import stored, write_csv
 from lorank.paper import EXPERIMENTS, command, load
 from lorank.paper.methods import completion_methods
+from scripted import Broken, Scripted, console, method, point, run
 
 pytest.importorskip("rich")
 

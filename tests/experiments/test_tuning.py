@@ -6,13 +6,13 @@ import math
 from dataclasses import replace
 
 import pytest
-from scripted import Scripted, method, point, run
 
 from lorank.experiments import Method, Outcome
 from lorank.experiments.store import Store
 from lorank.experiments.tuning import tune
 from lorank.paper import EXPERIMENTS, load
 from lorank.paper.completion import CompletionNoise
+from scripted import Scripted, method, point, run
 
 
 def tuned(script, *grid, **options):

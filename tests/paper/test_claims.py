@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import made_up
 import numpy as np
 import pytest
-from made_up import SIZED, load, run, runs, trace
 
+import made_up
 from lorank.paper.claims import CLAIMS, judge
 from lorank.paper.verdicts import NO_DATA, NOT, PARTLY, REPRODUCED, Part, Verdict, combine, contraction, slope, trend
+from made_up import SIZED, load, run, runs, trace
 
 
 def verdict(tmp_path, key, results=(), traces=()):

@@ -8,8 +8,9 @@ import re
 import subprocess
 from html.parser import HTMLParser
 
-import made_up
 import pytest
+
+import made_up
 from made_up import load
 
 pytest.importorskip("plotly")

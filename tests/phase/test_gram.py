@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from phase_models import KINDS, count, hermitian_point, hermitian_tangent, inner_products, make, of_problem
 
 import lorank as lr
 from helpers import assert_close, eps, host, random_array
 from lorank.phase import gram as module
 from lorank.phase.gram import Iterations, Spectrum
+from phase_models import KINDS, count, hermitian_point, hermitian_tangent, inner_products, make, of_problem
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,19 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from phase_models import (
-    KINDS,
-    M,
-    N,
-    combination,
-    count,
-    dense_diffraction,
-    hermitian_point,
-    hermitian_tangent,
-    inner_products,
-    make,
-    of_problem,
-)
 
 import lorank as lr
 from helpers import (
@@ -36,6 +23,19 @@ from helpers import (
 from lorank.geometry import Weights, riemannian_gradient
 from lorank.phase import linear_maps
 from lorank.problems.testing import check_gradient, dot_test
+from phase_models import (
+    KINDS,
+    M,
+    N,
+    combination,
+    count,
+    dense_diffraction,
+    hermitian_point,
+    hermitian_tangent,
+    inner_products,
+    make,
+    of_problem,
+)
 
 
 # -- conformance and dense twins ---------------------------------------------------------------------------------------

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
-from phase_models import N, make
 
 import lorank as lr
 from helpers import random_array, real_dtype
 from lorank.geometry import FixedRank
+from phase_models import N, make
 
 
 # -- distance up to phase ----------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from phase_models import KINDS, N, count, hermitian_point, hermitian_tangent, make
 
 import lorank as lr
 from helpers import (
@@ -25,6 +24,7 @@ from helpers import (
 )
 from lorank.geometry import FixedRank, Tangent, retract
 from lorank.phase import gradient as phase_gradient
+from phase_models import KINDS, N, count, hermitian_point, hermitian_tangent, make
 
 FISHER = lr.solvers.RCG(reweighting=lr.phase.Fisher())
 

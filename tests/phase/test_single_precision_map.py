@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from phase_models import KINDS, make, of_problem
 
 import lorank as lr
 from helpers import eps, host, random_array
 from lorank.phase.gram import SinglePrecisionGram
 from lorank.phase.linear_maps import single_precision_map
 from lorank.phase.start import spectral_signal
+from phase_models import KINDS, make, of_problem
 
 
 @pytest.mark.parametrize("kind", KINDS)
