@@ -37,7 +37,8 @@ import numpy as np
 import lorank as lr
 from lorank.backends import HostEntries
 from lorank.distributed import completion
-from lorank.distributed.folder import FolderWriter, block_arrays, open_folder
+from lorank.distributed.building import FolderWriter
+from lorank.distributed.folder import block_arrays, open_folder
 from lorank.distributed.memory_mapped import MappedBlocks
 
 

@@ -476,7 +476,7 @@ def test_an_error_in_a_program_is_raised_once_with_the_traceback_of_the_worker(c
 def test_a_call_that_fails_twice_with_all_workers_present_is_an_error(client, data, monkeypatch):
     """A connection that fails repeatedly although no worker has left."""
     problem = lr.distributed.from_partitions(data[0], client=client)
-    execute, calls = cluster_module._execute, []
+    execute, calls = cluster_module.execute, []
 
     async def closed(rpc, key, function, *args):
         if function == "call" and args[0] == "run":
@@ -484,7 +484,7 @@ def test_a_call_that_fails_twice_with_all_workers_present_is_an_error(client, da
             raise distributed.comm.CommClosedError("in <TCP>: Stream is closed")
         return await execute(rpc, key, function, *args)
 
-    monkeypatch.setattr(cluster_module, "_execute", closed)
+    monkeypatch.setattr(cluster_module, "execute", closed)
     with pytest.raises(client_module.ClusterError, match=r"twice with all workers present.*Stream is closed"):
         np.asarray(problem.y)
     assert len(calls) <= 2 * engine_of(problem).workers

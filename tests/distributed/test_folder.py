@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.distributed.folder import MANIFEST, _checksum, _manifest_checksum, block_arrays, open_folder, row_edges
+from lorank.distributed.folder import MANIFEST, block_arrays, file_checksum, manifest_checksum, open_folder, row_edges
 from lorank.io.archive import FileError
 
 
@@ -108,7 +108,7 @@ def change(folder, change):
     found = json.loads((folder / MANIFEST).read_text())
     change(found)
     del found["crc32"]
-    (folder / MANIFEST).write_text(json.dumps({**found, "crc32": _manifest_checksum(found)}))
+    (folder / MANIFEST).write_text(json.dumps({**found, "crc32": manifest_checksum(found)}))
 
 
 def damage_size(folder):
@@ -133,7 +133,7 @@ def damage_index(folder):
 def damage_index_with_its_checksum(folder):
     damage_index(folder)
     file = folder / "00001" / "indices.npy"
-    change(folder, lambda found: found["parts"][1]["files"].update(indices=[file.stat().st_size, _checksum(file)]))
+    change(folder, lambda found: found["parts"][1]["files"].update(indices=[file.stat().st_size, file_checksum(file)]))
     return "00001.*damaged"
 
 
@@ -230,7 +230,7 @@ def damage_too_few_ids(folder):
     np.save(file, np.arange(59))
 
     def ids(found):
-        found["files"] = {"row_ids.npy": [file.stat().st_size, _checksum(file)]}
+        found["files"] = {"row_ids.npy": [file.stat().st_size, file_checksum(file)]}
 
     change(folder, ids)
     return r"row_ids\.npy"

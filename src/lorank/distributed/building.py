@@ -1,27 +1,138 @@
-"""Conversion of observations in any order to a folder of partitions, in bounded memory.
+"""Writing folders of partitions: block by block, or from observations in any order in bounded memory.
 
-Three passes: ids are collected and counted, which determines the partitions; observations are appended to one raw file per
-partition; each raw file is sorted. All occurrences of a pair are in one partition, also if they come from different files.
+The conversion of a source takes three passes: ids are collected and counted, which determines the partitions; observations are
+appended to one raw file per partition; each raw file is sorted. All occurrences of a pair are in one partition, also if they
+come from different files.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from ..backends import HostEntries, get_backend
+from ..common.version import __version__
 from ..io.archive import FileError
-from .folder import Folder, FolderWriter, block_arrays, open_folder, row_edges
+from .folder import (
+    FORMAT,
+    ID_FILES,
+    MANIFEST,
+    VERSION,
+    BlockArrays,
+    Checksums,
+    Folder,
+    Part,
+    block_arrays,
+    file_checksum,
+    manifest_checksum,
+    open_folder,
+    row_edges,
+)
 from .id_numbering import GivenIndices, IdCollector, IdNumbering
 from .sources import Chunk, MixedIds, Source
 
 PARTITION_SIZE = 8_000_000  # observations: about 160 MB on disk, and twice that while they are sorted
+
+
+class FolderWriter:
+    """Context manager that writes a folder partition by partition, under a temporary name until it is complete.
+
+    Parameters
+    ----------
+    path : path
+        Folder to write. It must be empty or not exist.
+    n2 : int
+        Number of columns.
+    dtype : dtype
+        Data type of the values.
+    weighted : bool
+        Whether the observations have weights.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], n2: int, dtype: Any, weighted: bool) -> None:
+        self.path, self.n2, self.dtype, self.weighted = Path(path), n2, np.dtype(dtype), weighted
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise FileError(f"{self.path} exists and is not empty: delete it, or choose another folder")
+        self.work = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.tmp")
+        self.parts: list[Part] = []
+        self.id_files: Checksums = {}
+
+    def __enter__(self) -> FolderWriter:
+        try:
+            self.work.mkdir(parents=True)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return self
+
+    def add(self, block: BlockArrays) -> None:
+        """Write the next block of rows."""
+        name = f"{len(self.parts):05d}"
+        (self.work / name).mkdir()
+        files = {key: self._save(f"{name}/{key}.npy", a) for key, a in block._asdict().items() if a is not None}
+        first = self.parts[-1].first + self.parts[-1].rows if self.parts else 0
+        self.parts.append(Part(name, first, len(block.indptr) - 1, len(block.values), files))
+
+    def add_ids(self, side: int, ids: np.ndarray | None) -> None:
+        """Write the ids of the rows (side 0) or columns (side 1), integers or strings."""
+        if ids is None:
+            return
+        whole, text, ends = ID_FILES[side]
+        if ids.dtype.kind in "iu":
+            self.id_files[whole] = self._save(whole, ids)
+            return
+        pieces = [str(x).encode() for x in ids]
+        self.id_files[text] = self._save(text, np.frombuffer(b"".join(pieces), np.uint8))
+        self.id_files[ends] = self._save(ends, np.cumsum([len(p) for p in pieces], dtype=np.int64))
+
+    def _save(self, name: str, a: np.ndarray) -> tuple[int, int]:
+        path = self.work / name
+        np.save(path, a, allow_pickle=False)
+        return path.stat().st_size, file_checksum(path)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            if error is None:
+                self._finish()
+            elif isinstance(error, OSError):  # a full disk, for example
+                raise self._unwritable(error) from error
+        except OSError as problem:
+            raise self._unwritable(problem) from problem
+        finally:
+            shutil.rmtree(self.work, ignore_errors=True)
+
+    def _unwritable(self, error: OSError) -> FileError:
+        return FileError(f"{self.path} cannot be written: {error.strerror or error}")
+
+    def _finish(self) -> None:
+        last = self.parts[-1]
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "lorank": __version__,
+            "shape": [last.first + last.rows, self.n2],
+            "m": sum(p.m for p in self.parts),
+            "dtype": self.dtype.str,
+            "weighted": self.weighted,
+            "files": self.id_files,
+            "parts": [asdict(p) for p in self.parts],
+        }
+        with open(self.work / MANIFEST, "w", encoding="utf-8") as file:  # last: a folder without it is not opened
+            json.dump({**manifest, "crc32": manifest_checksum(manifest)}, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        if self.path.exists():
+            self.path.rmdir()
+        os.replace(self.work, self.path)
 
 
 def build(

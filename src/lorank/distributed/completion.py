@@ -20,8 +20,8 @@ from ..problems import Completion
 from ..problems.completion import Precision
 from ..problems.input_checks import as_shape, check_merging
 from .backend import Partitioned, distributed_observations
-from .building import build, default_partitions
-from .folder import Folder, FolderWriter, block_arrays, open_folder, row_edges
+from .building import FolderWriter, build, default_partitions
+from .folder import Folder, block_arrays, open_folder, row_edges
 from .memory_limits import parse_size
 from .memory_mapped import MappedBlocks
 from .observations import DistributedObservations

@@ -19,20 +19,16 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import shutil
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backends import HostEntries, get_backend
 from ..common.checks import ParameterError
-from ..common.version import __version__
 from ..io.archive import FileError
 from .program import BlockLayout
 
@@ -229,7 +225,7 @@ class Folder:
     def _load(self, name: str, expected: tuple[int, int], mmap_mode: Any = None) -> np.ndarray:
         path = self.path / name
         try:
-            if _checksum(path) != expected[1]:
+            if file_checksum(path) != expected[1]:
                 raise FileError(f"{path} is damaged: its content differs from its checksum. Copy or write the folder again")
             found = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
         except UNREADABLE as error:
@@ -263,7 +259,7 @@ def open_folder(path: str | os.PathLike[str]) -> Folder:
         if found["version"] != VERSION:
             age, remedy = ("later", "update lorank") if int(found["version"]) > VERSION else ("former", "write it again")
             raise FileError(f"{path} was written by lorank {found['lorank']} in a {age} format: {remedy}")
-        if found.pop("crc32") != _manifest_checksum(found):
+        if found.pop("crc32") != manifest_checksum(found):
             raise FileError(f"{manifest} is damaged: its content differs from its checksum")
         parts = tuple(
             Part(str(p["name"]), int(p["first"]), int(p["rows"]), int(p["m"]), _checksums(p["files"])) for p in found["parts"]
@@ -312,97 +308,6 @@ def _problems(folder: Folder) -> Iterator[str]:
         yield f"the files of ids are {sorted(folder.id_files)}"
 
 
-class FolderWriter:
-    """Context manager that writes a folder partition by partition, under a temporary name until it is complete.
-
-    Parameters
-    ----------
-    path : path
-        Folder to write. It must be empty or not exist.
-    n2 : int
-        Number of columns.
-    dtype : dtype
-        Data type of the values.
-    weighted : bool
-        Whether the observations have weights.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], n2: int, dtype: Any, weighted: bool) -> None:
-        self.path, self.n2, self.dtype, self.weighted = Path(path), n2, np.dtype(dtype), weighted
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            raise FileError(f"{self.path} exists and is not empty: delete it, or choose another folder")
-        self.work = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.tmp")
-        self.parts: list[Part] = []
-        self.id_files: Checksums = {}
-
-    def __enter__(self) -> FolderWriter:
-        try:
-            self.work.mkdir(parents=True)
-        except OSError as error:
-            raise self._unwritable(error) from error
-        return self
-
-    def add(self, block: BlockArrays) -> None:
-        """Write the next block of rows."""
-        name = f"{len(self.parts):05d}"
-        (self.work / name).mkdir()
-        files = {key: self._save(f"{name}/{key}.npy", a) for key, a in block._asdict().items() if a is not None}
-        first = self.parts[-1].first + self.parts[-1].rows if self.parts else 0
-        self.parts.append(Part(name, first, len(block.indptr) - 1, len(block.values), files))
-
-    def add_ids(self, side: int, ids: np.ndarray | None) -> None:
-        """Write the ids of the rows (side 0) or columns (side 1), integers or strings."""
-        if ids is None:
-            return
-        whole, text, ends = ID_FILES[side]
-        if ids.dtype.kind in "iu":
-            self.id_files[whole] = self._save(whole, ids)
-            return
-        pieces = [str(x).encode() for x in ids]
-        self.id_files[text] = self._save(text, np.frombuffer(b"".join(pieces), np.uint8))
-        self.id_files[ends] = self._save(ends, np.cumsum([len(p) for p in pieces], dtype=np.int64))
-
-    def _save(self, name: str, a: np.ndarray) -> tuple[int, int]:
-        path = self.work / name
-        np.save(path, a, allow_pickle=False)
-        return path.stat().st_size, _checksum(path)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        try:
-            if error is None:
-                self._finish()
-            elif isinstance(error, OSError):  # a full disk, for example
-                raise self._unwritable(error) from error
-        except OSError as problem:
-            raise self._unwritable(problem) from problem
-        finally:
-            shutil.rmtree(self.work, ignore_errors=True)
-
-    def _unwritable(self, error: OSError) -> FileError:
-        return FileError(f"{self.path} cannot be written: {error.strerror or error}")
-
-    def _finish(self) -> None:
-        last = self.parts[-1]
-        manifest = {
-            "format": FORMAT,
-            "version": VERSION,
-            "lorank": __version__,
-            "shape": [last.first + last.rows, self.n2],
-            "m": sum(p.m for p in self.parts),
-            "dtype": self.dtype.str,
-            "weighted": self.weighted,
-            "files": self.id_files,
-            "parts": [asdict(p) for p in self.parts],
-        }
-        with open(self.work / MANIFEST, "w", encoding="utf-8") as file:  # last: a folder without it is not opened
-            json.dump({**manifest, "crc32": _manifest_checksum(manifest)}, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        if self.path.exists():
-            self.path.rmdir()
-        os.replace(self.work, self.path)
-
-
 def _order_type(m: int) -> type[np.signedinteger[Any]]:
     return np.int32 if m <= 2**31 - 1 else np.int64
 
@@ -411,11 +316,13 @@ def _checksums(files: Any) -> Checksums:
     return {str(name): (int(size), int(checksum)) for name, (size, checksum) in files.items()}
 
 
-def _manifest_checksum(manifest: dict[str, Any]) -> int:
+def manifest_checksum(manifest: dict[str, Any]) -> int:
+    """CRC-32 of a manifest without its key ``crc32``."""
     return zlib.crc32(json.dumps(manifest, sort_keys=True).encode())
 
 
-def _checksum(path: Path) -> int:
+def file_checksum(path: Path) -> int:
+    """CRC-32 of a file."""
     found = 0
     with open(path, "rb") as file:
         while piece := file.read(1 << 22):
