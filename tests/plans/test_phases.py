@@ -168,3 +168,35 @@ def test_below():
     result, _ = states_of(problem, plan, tol=1e-10)
     (k,) = result.history.notes
     assert result.history.residual[k - 1] < 1e-3 <= result.history.residual[k - 2]
+
+
+class Finished(RCG):
+    """Finished before its fourth step."""
+
+    def step(self, problem, state):
+        return replace(state, finished=True) if state.iteration == 3 else super().step(problem, state)
+
+
+def test_a_solver_that_is_finished_before_a_step_hands_over_in_the_same_iteration():
+    problem, _ = completion()
+    first, to_newton = (Transition(ALWAYS, "first"),), (Transition(FINISHED, "newton", "next"),)
+    plan = Plan((Phase("first", Finished(), to_newton), Phase("newton", GaussNewton())), first)
+    result, seen = states_of(problem, plan, tol=1e-10)
+    assert result.converged
+    assert list(result.history.notes) == [4]
+    assert seen[4].step == 1.0
+    with pytest.raises(RuntimeError, match="first"):
+        lr.solve(problem, 2, Plan((Phase("first", Finished()),), first), tol=1e-10)
+
+
+def test_phases_keep_what_later_phases_ask_for():
+    problem, _ = completion()
+    plan = Plan(
+        (
+            Phase("first", RCG(), (Transition(lasts(3), "again"),), keep=lambda state: state.X),
+            Phase("again", RCG(), start=lambda now: now.plan.ended[0].kept),
+        ),
+        (Transition(ALWAYS, "first"),),
+    )
+    _, seen = states_of(problem, plan)
+    assert seen[4].X is seen[3].X

@@ -47,39 +47,17 @@ class Ended(NamedTuple):
 
 
 class PlanState(NamedTuple):
-    """Memory of a :class:`Plan`.
+    """Memory of a :class:`Plan`."""
 
-    Attributes
-    ----------
-    rank : int
-        The requested rank.
-    phase : Phase
-        The current phase,
-    solver : Solver
-        its solver,
-    units : Units
-        its units,
-    inner : State
-        its state in these units,
-    residuals : tuple of float
-        its last residuals in these units
-    steps : int
-        and its number of steps.
-    best : Best
-        The best point of the requested rank, in data units.
-    ended : tuple of Ended
-        Phases that have ended by a transition of the first kind, in order.
-    """
-
-    rank: Any
+    rank: Any  # requested
     phase: Phase
-    solver: Solver
-    units: Units
-    inner: State
-    residuals: tuple[float, ...]
-    best: Best
-    steps: int = 0
-    ended: tuple[Ended, ...] = ()
+    solver: Solver  # of the phase
+    units: Units  # of the phase
+    inner: State  # of the phase, in its units
+    residuals: tuple[float, ...]  # of the phase, in its units, the last ones
+    best: Best  # of the requested rank, in data units
+    steps: int = 0  # of the phase
+    ended: tuple[Ended, ...] = ()  # phases that ended when another one began anew
 
     def times(self, name: str) -> int:
         """How often the phase of that name has ended."""
@@ -202,9 +180,6 @@ class Phase:
         return self.solver if isinstance(self.solver, Solver) else self.solver(now)
 
 
-Ways = tuple[list[tuple[Transition, Phase]], list[tuple[Transition, Phase]], list[tuple[Transition, Phase]]]
-
-
 @dataclass(frozen=True)
 class Plan(Solver):
     """Runs phases.
@@ -252,14 +227,10 @@ class Plan(Solver):
             raise ValueError(f"until and first must name phases of the plan, got {', '.join(sorted(unknown - names))}")
 
     @cached_property
-    def _ways(self) -> dict[str, Ways]:
-        """For each phase, the transitions that begin anew and those that take over, with the next phases."""
+    def _ways(self) -> dict[str, list[tuple[Transition, Phase]]]:
+        """The transitions of each phase, with the next phases."""
         named = {phase.name: phase for phase in self.phases}
-        ways = {phase.name: [(way, named[way.to]) for way in phase.until] for phase in self.phases}
-        return {
-            name: ([way for way in found if way[1].start is not None], [way for way in found if way[1].start is None], found)
-            for name, found in ways.items()
-        }
+        return {phase.name: [(way, named[way.to]) for way in phase.until] for phase in self.phases}
 
     def start(self, problem: Problem, state: State) -> PlanState:
         units = self.units(problem, state)
@@ -275,9 +246,9 @@ class Plan(Solver):
     def step(self, problem: Problem, state: State) -> State:
         plan: PlanState = state.memory
         now = Context(problem, state, plan)
-        anew, taking_over, _ = self._ways[plan.phase.name]
-        for way, phase in anew:
-            if way.when(now):
+        ways = self._ways[plan.phase.name]
+        for way, phase in ways:
+            if phase.start is not None and way.when(now):
                 return self._begin(now, way, phase)
         if state.residual < plan.units.min_residual:
             inner = State.at(problem, state.X)
@@ -285,8 +256,8 @@ class Plan(Solver):
             plan = plan._replace(units=Units(problem), inner=inner)
             now = Context(problem, state, plan)
         note = ""
-        for way, phase in taking_over:
-            if way.when(now) and (taken := self._take_over(now, phase)) is not None:
+        for way, phase in ways:
+            if phase.start is None and way.when(now) and (taken := self._take_over(now, phase)) is not None:
                 plan, note = taken, _note(way, now)
                 break
         return self._advance(problem, state, plan, note)
@@ -296,7 +267,7 @@ class Plan(Solver):
         inner = plan.solver.step(plan.units.problem, plan.inner)
         if inner.finished and inner.iteration == plan.inner.iteration:
             now = Context(problem, state, plan._replace(inner=inner))
-            for way, phase in self._ways[plan.phase.name][2]:
+            for way, phase in self._ways[plan.phase.name]:
                 if way.when(now):
                     if phase.start is not None:
                         return self._begin(now, way, phase)

@@ -23,12 +23,11 @@ from ..problems.capabilities import HasSinglePrecision, TightFrame, supports
 from ..solvers.als import ALS
 from ..solvers.rcg import RCG
 from .detection import Detection
-from .limits import deviations
 from .options import A_TUPLE_OF_SCHEDULES, SCHEDULES, SmoothingSchedule, Thresholds
 from .reweighting import Annealing, Following, search_state
 from .trimming import End, Trimming, TrimmingState
 from .validation import validate
-from .weights import biweight, threshold_weights
+from .weights import biweight, deviations, threshold_weights
 
 NO_OUTLIERS_FOUND = (
     "A search for outliers found none, and the residual does not look as if there were none: there are too few observations to "

@@ -5,18 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ..backends import Vector
 from ..geometry import FixedRank
 from ..loop.runner import Solver
 from ..loop.state import State
+from ..losses.residual_tails import quantile
 from ..problems import Completion
 from ..solvers.als import ALS
 from ..solvers.rcg import RCG, RCGState
-from .limits import updated_limit
+from ..starts.rank_growth import grow_from_rank_one
+from ..starts.staged import Staged
 from .options import SmoothingSchedule, Thresholds
-from .start import coarse_start
-from .weights import sqrt_weights, threshold_weights
+from .weights import Limit, sqrt_weights, threshold_weights, updated_limit
 
+RESIDUAL_MEDIANS = 1.5  # unit of the smoothing, in medians of the residual of rank 1, for data with a dominant mean
 LIMIT = 8.0  # limit after annealing, in smoothings
 MAX_HELD = 80  # steps with the first smoothing
 GROWTH = 0.6  # mean weight, over the largest so far, below which the smoothing has become too small
@@ -24,40 +28,43 @@ GROWTH = 0.6  # mean weight, over the largest so far, below which the smoothing 
 
 @dataclass(frozen=True)
 class SearchState:
-    """Memory of :class:`Annealing` and :class:`Following`.
+    """Memory of :class:`Annealing` and :class:`Following`."""
 
-    Attributes
-    ----------
-    size : float
-        Median of the absolute data.
-    coarse, epsilon : float
-        The first and the current smoothing.
-    use_als : bool
-        Whether steps are ALS sweeps, not conjugate gradients.
-    means : tuple of float
-        Mean weights so far.
-    falling : bool
-        Whether the smoothing falls.
-    descent : RCGState or None
-    limit, share : float
-        Deviation beyond which observations are considered outliers, and the share of the others.
-    rounds : int
-        Steps of :class:`Following`.
-    level : float
-        Typical deviation over ``size``.
-    """
-
-    size: float
-    coarse: float
-    epsilon: float
-    use_als: bool
-    means: tuple[float, ...] = ()
-    falling: bool = False
+    size: float  # median of the absolute data
+    coarse: float  # first smoothing
+    epsilon: float  # smoothing
+    use_als: bool  # whether steps are ALS sweeps, not conjugate gradients
+    means: tuple[float, ...] = ()  # mean weights so far
+    falling: bool = False  # whether the smoothing falls
     descent: RCGState | None = None
-    limit: float = math.inf
-    share: float = 1.0
-    rounds: int = 0
-    level: float = math.inf
+    limit: float = math.inf  # deviation beyond which observations are considered outliers
+    share: float = 1.0  # of the other observations
+    rounds: int = 0  # steps of Following
+    level: float = math.inf  # typical deviation over size
+
+
+def coarse_start(inside: Completion, first: float, rank: int) -> tuple[float, float, FixedRank]:
+    """The first smoothing, the median of the absolute data, and an initial point, fitted with small weights of large values.
+
+    The smoothing is ``first`` medians of the data or, where a fit of rank 1 leaves much less (data with a dominant mean), of
+    its residual.
+    """
+    observed, median, rng = inside.observations, quantile(inside.y, 0.5, inside.backend), np.random.default_rng(0)
+
+    def weighted(d: Vector, epsilon: float) -> Completion:
+        return inside.with_observations(observed.with_weights(sqrt_weights(d, epsilon, observed.weights)[0]))
+
+    found = weighted(inside.y, 2 * first * median)
+    one = found.rank_one_point(rng)
+    assert one is not None
+    d = observed.residual(one.U * one.s, one.V)
+    rest = RESIDUAL_MEDIANS * quantile(d, 0.5, inside.backend)
+    unit = min(rest, median) if rest > 0 else median
+    if unit < median:
+        found = weighted(d, 2 * first * unit)
+    elif rank > 1 and found.rescaled() is None:  # the staged start would compute the same point
+        return first * unit, median, inside.project_feasible(grow_from_rank_one(found, one, rank, rng))
+    return first * unit, median, inside.project_feasible(Staged()(found, rank, rng))
 
 
 def search_state(problem: Completion, state: State, rank: int, first: float, use_als: bool) -> State:
@@ -135,7 +142,9 @@ class Following(Reweighted):
     def step(self, problem: Completion, state: State) -> State:
         memory: SearchState = state.memory
         thresholds, d, rounds = self.thresholds, state.gradient.residual, memory.rounds + 1
-        limit = updated_limit(thresholds, problem, d, state.X.rank, memory.limit, memory.share, memory.size, memory.rounds)
+        limit = updated_limit(
+            thresholds, problem, d, state.X.rank, Limit(memory.limit, memory.share), memory.size, memory.rounds
+        )
         share = threshold_weights(d, limit)[1]
         level = limit / (thresholds.limit_quantiles * memory.size)
         stalled = rounds > 3 and level > thresholds.stall_ratio * memory.level

@@ -86,16 +86,8 @@ def loses_rows(problem: Completion, d: Vector, limits: tuple[float, float], shar
 def repair(problem: Completion, X: FixedRank, d: Vector, limit: float, share: float, coarse: float) -> tuple[FixedRank, int]:
     """X with flagged rows, then columns, refitted; and how many.
 
-    Parameters
-    ----------
-    problem : Completion
-    X : FixedRank
-    d : (m,) vector
-        Deviations at X.
-    limit, share : float
-        Deviation beyond which observations are considered outliers, and the share of the others.
-    coarse : float
-        First smoothing of the robust fits.
+    d are the deviations at X, ``limit`` the one beyond which observations are considered outliers, ``share`` that of the
+    others, and ``coarse`` the first smoothing of the refits.
     """
     refitted, weights, rank = 0, threshold_weights(d, limit)[0], X.rank
     for side in (0, 1):

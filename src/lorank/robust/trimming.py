@@ -15,11 +15,10 @@ from ..loop.state import State
 from ..problems import Completion
 from ..solvers.als import ALS
 from ..solvers.rcg import RCG
-from .limits import deviations, robust_objective, updated_limit
 from .options import Thresholds
 from .reweighting import SearchState
 from .row_repair import loses_rows, repair
-from .weights import threshold_weights
+from .weights import Limit, deviations, robust_objective, threshold_weights, updated_limit
 
 
 class Round(NamedTuple):
@@ -49,52 +48,24 @@ class End(NamedTuple):
 
 @dataclass(frozen=True)
 class TrimmingState:
-    """Memory of :class:`Trimming`.
+    """Memory of :class:`Trimming`."""
 
-    Attributes
-    ----------
-    fit : State
-        Of least squares with the observations within the limit.
-    size, coarse : float
-        Median of the absolute data, and the first smoothing of the search.
-    use_als : bool
-        Whether steps are ALS sweeps, not conjugate gradients.
-    limit, share : float
-        Deviation beyond which observations are considered outliers, and the share of the others.
-    rounds, steps, repairs : int
-        Rounds, steps in this round, and times that rows were refitted.
-    before : float
-        Residual before the last step.
-    level : float
-        Residual at the end of the last round.
-    noisy : bool
-        Whether the limit is that for noise.
-    lost : bool
-        Whether a lower limit has removed whole rows or columns.
-    due : bool
-        Whether a round is due at once.
-    ended : Round or None
-        A round after which no limit was chosen yet.
-    objective : float
-        Robust objective at the end of an attempt.
-    """
-
-    fit: State
-    size: float
-    coarse: float
-    use_als: bool
-    limit: float
-    share: float
+    fit: State  # of least squares with the observations within the limit
+    size: float  # median of the absolute data
+    coarse: float  # first smoothing of the search
+    use_als: bool  # whether steps are ALS sweeps, not conjugate gradients
+    limit: float  # deviation beyond which observations are considered outliers
+    share: float  # of the other observations
     rounds: int = 0
-    steps: int = 0
-    repairs: int = 0
-    before: float = math.inf
-    level: float = math.inf
-    noisy: bool = False
-    lost: bool = False
-    due: bool = True
-    ended: Round | None = None
-    objective: float = math.inf
+    steps: int = 0  # in this round
+    repairs: int = 0  # times that rows and columns were refitted
+    before: float = math.inf  # residual before the last step
+    level: float = math.inf  # residual at the end of the last round
+    noisy: bool = False  # whether the limit is that for noise
+    lost: bool = False  # whether a lower limit has removed whole rows or columns
+    due: bool = True  # whether the round ends at once
+    ended: Round | None = None  # a round after which no limit was chosen yet
+    objective: float = math.inf  # robust objective at the end of an attempt
 
     @property
     def outliers(self) -> float:
@@ -217,9 +188,8 @@ class Trimming(Solver):
         rank, note = X.rank, ""
         limit = memory.limit
         if not keep:
-            limit = updated_limit(
-                self.thresholds, problem, d, rank, limit, memory.share, memory.size, memory.rounds, memory.noisy
-            )
+            last = Limit(limit, memory.share)
+            limit = updated_limit(self.thresholds, problem, d, rank, last, memory.size, memory.rounds, memory.noisy)
         if memory.lost and not memory.noisy:  # all other rows and columns fit by now
             X, refitted = repair(problem, X, d, memory.limit, memory.share, memory.coarse)
             memory = replace(memory, lost=False)

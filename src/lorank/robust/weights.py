@@ -1,10 +1,26 @@
-"""Weights of observations in robust fits, as functions of their deviations from a fit."""
+"""Weights of observations by their deviations from a fit, and the limit beyond which they are considered outliers."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..backends import Array, Vector, entrywise, total
+from ..geometry import FixedRank
+from ..losses.residual_tails import NORMAL_MEDIAN, NORMAL_THREE_QUARTERS, quantile
+from ..problems import Completion
+from .options import Thresholds
+
+MAX_NOISE_ROUNDS = 40  # updates after which the limit for noise is constant
+
+
+class Limit(NamedTuple):
+    """A deviation beyond which observations are considered outliers, and the share of the others."""
+
+    limit: float
+    share: float
 
 
 def sqrt_weights(d: Vector, epsilon: float, base: Vector | None = None) -> tuple[Vector, float]:
@@ -75,6 +91,41 @@ def biweight(d: Vector, limit: float) -> Vector:
     return entrywise(weights, d)
 
 
-def misfit_root(d: Vector, unit: float) -> float:
-    """The sum of ``(1 + |d / unit|^2)^(1/4) - 1``: a robust objective by which fits with outliers are compared."""
+def robust_objective(problem: Completion, d: Vector) -> float:
+    """The sum of ``(1 + |d / unit|^2)^(1/4) - 1``, in a unit of 0.015 medians of the data, for comparisons of robust fits."""
+    unit = 0.015 * quantile(problem.y, 0.5, problem.backend)
     return float(total(lambda xp, d: (xp.sqrt(xp.sqrt(abs(d / unit) ** 2 + 1)) - 1,), d)[0])
+
+
+def deviations(problem: Completion, X: FixedRank) -> Vector:
+    """``X - y`` at the observed entries."""
+    return problem.observations.residual(X.U * X.s, X.V)
+
+
+def updated_limit(
+    thresholds: Thresholds,
+    problem: Completion,
+    d: Vector,
+    rank: int,
+    last: Limit,
+    size: float,
+    rounds: int,
+    noisy: bool = False,
+) -> float:
+    """The limit for outliers that follows from quantiles of the deviations d within the last one.
+
+    ``size`` is the median of the absolute data, and ``rounds`` the number of updates so far. For noisy data the limit is a
+    number of standard deviations; otherwise it only falls.
+    """
+    backend, (limit, share) = problem.backend, last
+    if rounds == 0:
+        share = threshold_weights(d, limit)[1]
+    if noisy:
+        if rounds > MAX_NOISE_ROUNDS:
+            return limit
+        fitting = share * problem.m
+        scale = quantile(d, 0.5 * share, backend) / NORMAL_MEDIAN * math.sqrt(fitting / max(fitting - problem.dof(rank), 1.0))
+        return thresholds.limit_sigmas * scale
+    typical = quantile(d, 0.75 * share, backend) / NORMAL_THREE_QUARTERS
+    rounding = 1e3 * float(np.finfo(problem.dtype).eps) * size
+    return min(limit, max(thresholds.limit_quantiles * typical, rounding))
