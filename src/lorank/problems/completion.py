@@ -107,6 +107,7 @@ class Completion(MatrixProblem):
     row_ids: np.ndarray | None = None  # names of rows and columns, from files
     col_ids: np.ndarray | None = None
     observations: Observations
+    _given = GivenOrder()
 
     def __init__(
         self,
@@ -384,8 +385,7 @@ class Completion(MatrixProblem):
 
         Repeated observations have the same number, and observations of weight 0 the value ``missing``.
         """
-        given: GivenOrder | None = getattr(self, "_given", None)
-        return self.backend.to_numpy(p) if given is None else given.restored(self.backend.to_numpy(p), missing)
+        return self._given.restored(self.backend.to_numpy(p), missing)
 
     def objective_root(self, X: FixedRank, learned: Objective | None = None) -> float:
         if self.loss is None:

@@ -124,8 +124,7 @@ class Gradient:
 
     def adjoint_times(self, u: Array) -> Array:
         """``G^H u``."""
-        g, u = self.matrix, self.problem.backend.asarray(u)
-        return g.rmatmat(u) if hasattr(g, "rmatmat") else g.conj().T @ u
+        return adjoint_product(self.matrix, self.problem.backend.asarray(u))
 
     @functools.cached_property
     def GV(self) -> Array:
@@ -156,13 +155,23 @@ class Gradient:
 
     def _entries(self) -> Any:
         g = self.matrix
-        if hasattr(g, "rmatmat"):
+        if is_operator(g):
             raise ParameterError(
                 "solver",
                 f"needs the row norms of gradients, and {type(self.problem).__name__}.adjoint returns a LinearOperator: return "
                 "an array or a sparse matrix, or use solver='rgd'",
             )
         return g
+
+
+def is_operator(matrix: Any) -> bool:
+    """Whether this is a LinearOperator, known by its products only."""
+    return hasattr(matrix, "rmatmat")
+
+
+def adjoint_product(matrix: Any, u: Array) -> Array:
+    """``matrix^H u`` for an array, a sparse matrix or a LinearOperator."""
+    return matrix.rmatmat(u) if is_operator(matrix) else matrix.conj().T @ u
 
 
 def _dense(a: Any) -> Array:

@@ -341,7 +341,7 @@ class GivenOrder:
         Sorted observations whose successor has the same pair of indices.
     """
 
-    m: int
+    m: int = 0
     kept: np.ndarray | None = None
     order: np.ndarray | range | None = None
     repeated: np.ndarray | None = None

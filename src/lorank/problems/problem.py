@@ -16,7 +16,7 @@ from ..backends import Array, Backend, Vector, device_backend, get_backend
 from ..common.checks import counted
 from ..geometry import FIXED_RANK, FixedRank, Manifold, Tangent
 from ..losses import Objective
-from .gradient import Gradient
+from .gradient import Gradient, adjoint_product
 
 
 class Problem(ABC):
@@ -240,7 +240,7 @@ class MatrixProblem(Problem):
     def products(self, p: Vector) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
         """The functions ``v -> (A* p) v`` and ``u -> (A* p)^H u`` of thin arrays."""
         g = self.adjoint(p)
-        return (lambda v: g @ v), (lambda u: g.rmatmat(u) if hasattr(g, "rmatmat") else g.conj().T @ u)
+        return (lambda v: g @ v), (lambda u: adjoint_product(g, u))
 
     def _hash_operator(self, found: Any) -> None:
         rng = np.random.default_rng(0)

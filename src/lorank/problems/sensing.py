@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backends import Array, Backend, backend_of, get_backend
 from ..common.checks import NUMBER, POSITIVE, ParameterError, counted, shown
-from .gradient import Gradient
+from .gradient import Gradient, is_operator
 from .input_checks import as_shape, check_function, check_operator_scale, finite_array, functions_of_numpy, measurement_vector
 from .problem import MatrixProblem
 from .testing import check_pair
@@ -255,7 +255,7 @@ class FunctionSensing(MatrixProblem):
         matrix = self._adjoint(self._given(p))
         if tuple(getattr(matrix, "shape", ())) != self.shape:
             raise ValueError(f"adjoint returns a {type(matrix).__name__} of shape {np.shape(matrix)}, expected {self.shape}")
-        if hasattr(matrix, "rmatmat"):  # a LinearOperator, which has no entries to cast
+        if is_operator(matrix):  # it has no entries to cast
             return _OfNumPy(matrix, self.backend) if self._of_numpy else matrix
         return self._cast(self.backend.asmatrix(matrix), "adjoint")
 
