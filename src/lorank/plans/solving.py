@@ -22,7 +22,7 @@ from ..loop.stopping import A_RULE, Divergence, Iterations, RankCollapse, Relati
 from ..losses.residual_tails import look_like_outliers
 from ..problems import Problem
 from ..problems.capabilities import HasObservations, HasSignal, TightFrame, require, supports
-from ..starts.registry import STARTS, check_point, resolve_start
+from ..starts.registry import STARTS, check_point, resolve_start, start_of_model
 from .noise_test import NoiseFloor, learned_loss, noise_of
 from .rank_search import describe_path, find_rank
 from .registry import default_start, resolve_solver
@@ -142,7 +142,7 @@ def solve(
     r: Any = problem.check_rank(rank)
     checked = default_start(problem) if start is None else None
     if start is None:
-        start = checked or algorithm.default_start
+        start = checked or start_of_model(problem, algorithm.default_start)
     begin: Any = resolve_start(start, problem, r)
     if problem.y_norm == 0:
         return _zero(problem, r, algorithm)

@@ -28,8 +28,6 @@ def resolve_start(start: Any, problem: Problem, rank: int) -> Start | FixedRank:
         if start not in STARTS:
             names = ", ".join(map(repr, STARTS))
             raise ValueError(f"unknown start {start!r}: choose one of {names}, or pass a point{did_you_mean(start, STARTS)}")
-        if supports(problem, HasInitialPoint) and not supports(problem, FixedRankManifold):
-            return lambda problem, rank, rng: problem.initial_point(rank, rng)
         require(problem, STARTS[start], parameter="start")
         return STARTS[start]
     if isinstance(start, tuple) and len(start) == 3:
@@ -44,6 +42,13 @@ def resolve_start(start: Any, problem: Problem, rank: int) -> Start | FixedRank:
     raise ParameterError(
         "start", f"must be a name, a FixedRank point, a triple (U, s, V) or a start such as Spectral(), got {got}"
     )
+
+
+def start_of_model(problem: Problem, name: str) -> str | Start:
+    """The start of that name; on a manifold without named starts the initial point of the model, where it has one."""
+    if supports(problem, FixedRankManifold) or not supports(problem, HasInitialPoint):
+        return name
+    return lambda problem, rank, rng: problem.initial_point(rank, rng)
 
 
 def check_point(X: Any, problem: Problem, rank: Any) -> FixedRank:
