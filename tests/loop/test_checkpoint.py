@@ -1,4 +1,4 @@
-"""Checkpoints: a killed run goes on, and only where it belongs."""
+"""Checkpoints: resuming runs, and refusing files of other runs."""
 
 from __future__ import annotations
 

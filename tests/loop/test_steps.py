@@ -93,7 +93,7 @@ def test_energy_and_slope_against_dense(shape, seed, dtype, backend):
     assert_close(xi.inner(G), np.vdot(residual, z).real, dtype, scale=size * xi.norm())
 
 
-def test_exact_step_of_a_direction_that_is_not_seen_is_zero(backend):
+def test_exact_step_along_an_unmeasured_direction_is_zero(backend):
     problem, xi, G, weights, _ = line(0, (6, 5), np.float64, backend)
     assert Exact()(problem, 0.0 * xi, G, weights) == 0.0
 
@@ -125,7 +125,7 @@ def test_polyak(shape, seed, factor, dtype, backend):
     assert Polyak(factor)(problem, 0.0 * xi, G, weights) == 0.0
 
 
-def test_polyaks_step_is_bounded_where_nothing_more_can_be_fitted():
+def test_polyak_steps_are_bounded_at_a_minimum():
     """At the best fit to noise the slope is zero, and so would be what the step is divided by."""
     rng = np.random.default_rng(0)
     table = rng.standard_normal((30, 20))  # of which every entry is known, so that the best fit is

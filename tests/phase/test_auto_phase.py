@@ -1,4 +1,4 @@
-"""What auto does in phase retrieval: Fisher weights, message passing, and least squares where there is noise."""
+"""The default solver for phase retrieval, Fisher weights and the whitened metric."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_fisher_weights_are_those_of_amplitudes(dtype):
     assert ((ratio > 1 - 1e-6) & (ratio < 2 + 1e-6)).all()
 
 
-def test_fisher_weights_where_nothing_is_measured():
+def test_fisher_weights_of_zero_measurements():
     problem = lr.PhaseRetrieval(np.array([[1.0, 0], [1, 1], [0, 0], [1, -1], [0, 2]]), np.array([4.0, 4, 0, 4, 0]))
     state = State.at(problem, lr.FixedRank.semidefinite(np.array([[1.0], [0.0]])))
     assert np.isfinite(Fisher()(problem, state)).all()
@@ -65,7 +65,7 @@ def test_fisher_weights_save_iterations_and_the_residual_falls(dtype):
     assert (np.diff(weighted.history.residual) <= 0).all()
 
 
-def test_fisher_weights_are_refused_elsewhere():
+def test_fisher_weights_are_refused_for_other_problems():
     problem, _ = lr.datasets.random_completion(20, 20, 1, seed=1)
     with pytest.raises(lr.ParameterError, match="Fisher needs a PhaseRetrieval"):
         lr.solve(problem, 1, FISHER)
@@ -103,7 +103,7 @@ def test_whitening_evens_out_columns():
     assert plain.n_iter > 3 * whitened.n_iter
 
 
-def test_whitening_leaves_functions_alone():
+def test_whitening_is_canonical_for_functions():
     problem, _ = lr.datasets.random_phase(12, seed=6)
     A = problem.linear_map.A
     twin = lr.PhaseRetrieval.from_functions(lambda v: A @ v, lambda w: A.T @ w, problem.y, 12, dtype=float)
@@ -116,7 +116,7 @@ def test_whitening_leaves_functions_alone():
 
 
 # -- what auto does ----------------------------------------------------------------------------------------------------
-def test_many_measurements_take_no_escalation():
+def test_many_measurements_need_no_message_passing():
     problem, x = lr.datasets.random_phase(64, oversampling=6, seed=3)
     result = lr.solve(problem, 1)
     assert result.converged
@@ -137,7 +137,7 @@ def test_few_measurements(dtype, oversampling, seed):
         assert "message passing" in result.status.advice
 
 
-def test_it_escalates_where_descent_stalls():
+def test_message_passing_follows_a_stall():
     problem, x = lr.datasets.random_phase(120, oversampling=2, seed=7)
     first = lr.solve(problem, 1, FISHER, tol=1e-8)
     assert not first.converged  # the problem is built so
@@ -183,7 +183,7 @@ def test_few_measurements_in_single_precision(dtype, oversampling):
     ("dtype", "oversampling"), [(np.float64, 2.0), (np.float64, 6.0), (np.complex128, 3.0), (np.complex128, 8.0)]
 )
 def test_noise_ends_at_least_squares(dtype, oversampling, noise):
-    """No worse than descent on the plain misfit from the true signal, and not for ever."""
+    """No worse than least squares from the true signal, in a bounded number of iterations."""
     problem, x = lr.datasets.random_phase(80, oversampling=oversampling, dtype=dtype, noise=noise, seed=2)
     result = lr.solve(problem, 1, max_iter=1000)
     best = lr.solve(problem, 1, "rcg", start=lr.FixedRank.semidefinite(x[:, None]), max_iter=1000)
@@ -193,7 +193,7 @@ def test_noise_ends_at_least_squares(dtype, oversampling, noise):
     assert "the same signal twice" in result.status.advice
 
 
-def test_what_cannot_be_fitted_ends_with_the_best_point():
+def test_unfittable_data_end_at_the_best_point():
     problem, _ = lr.datasets.random_phase(40, oversampling=4, seed=1)
     problem = lr.PhaseRetrieval(problem.linear_map.A, np.random.default_rng(1).permutation(problem.y))
     result = lr.solve(problem, 1, AutoPhase(max_attempts=2), max_iter=2000)
@@ -218,7 +218,7 @@ def test_same_seed_same_bits():
     np.testing.assert_array_equal(one.history.residual, two.history.residual)
 
 
-def test_it_is_refused_elsewhere():
+def test_other_problems_are_refused():
     completion, _ = lr.datasets.random_completion(20, 20, 1, seed=1)
     with pytest.raises(lr.ParameterError, match="AutoPhase needs a PhaseRetrieval"):
         lr.solve(completion, 1, AutoPhase())

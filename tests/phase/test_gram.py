@@ -1,4 +1,4 @@
-"""The normal equations behind phase retrieval, against dense algebra."""
+"""Normal equations of phase retrieval, compared with dense computations."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_posterior_of_the_phases_by_quadrature(dtype, variance):
     assert spread == pytest.approx((density * np.abs(z - mean[:, None]) ** 2).sum(1).mean(), rel=1e-6, abs=1e-12)
 
 
-def test_what_is_outside_a_message_is_the_quotient_of_normals():
+def test_extrinsic_is_the_quotient_of_normals():
     """Precisions add up, and so do means times precisions."""
     message, other = np.array([1.0, -2.0]), np.array([0.5, 3.0])
     spread = 1 / (1 / 2.0 + 1 / 0.7)
@@ -79,7 +79,7 @@ def test_it_comes_near_with_few_measurements(dtype, oversampling, seed):
     assert lr.phase.phase_distance(descent.signal, x) > 0.1  # the problem is built so
 
 
-def test_it_is_at_its_end_when_near_or_stuck():
+def test_it_is_finished_when_near_or_stuck():
     problem, _ = lr.datasets.random_phase(40, oversampling=4, seed=1)
     seen = []
     lr.solve(problem, 1, MessagePassing(near=0.2), tol=1e-9, max_iter=15, callbacks=[lambda p, s, c: seen.append(s)])

@@ -1,4 +1,4 @@
-"""Phase retrieval: what goes in, what is refused, and distances up to a phase."""
+"""Phase retrieval: input, its checks, and distances up to a phase."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_phase_distance():
     assert lr.phase.phase_distance(x + e, x) == pytest.approx(expected, rel=1e-6)
 
 
-def test_phase_distance_of_what_does_not_compare():
+def test_phase_distance_refuses_other_lengths_and_zero():
     with pytest.raises(ValueError, match="got 3 and 4 entries"):
         lr.phase.phase_distance(np.ones(3), np.ones(4))
     with pytest.raises(ValueError, match="truth is zero"):
@@ -50,7 +50,7 @@ def test_phase_distance_of_what_does_not_compare():
         (">c16", ">f4", "c16"),
     ],
 )
-def test_numbers_of_any_kind(of_A, of_y, expected):
+def test_input_dtypes(of_A, of_y, expected):
     rng = np.random.default_rng(17)
     A, y = rng.integers(0, 2, (9, 3)).astype(of_A), rng.integers(0, 2, 9).astype(of_y)
     problem = lr.PhaseRetrieval(A, y)
@@ -69,7 +69,7 @@ def test_a_contiguous_array_is_not_copied():
     assert other.linear_map.A.flags.c_contiguous
 
 
-def test_flat_intensities_will_do():
+def test_flat_intensities_are_accepted():
     problem, _ = lr.datasets.random_diffraction((4, 3), seed=1)
     twin = lr.PhaseRetrieval.coded_diffraction(problem.linear_map.masks, problem.y)
     np.testing.assert_array_equal(twin.y, problem.y)
@@ -230,7 +230,7 @@ def test_a_complex_start_for_a_real_signal_is_refused():
         lr.solve(problem, 1, start=FixedRank.semidefinite(np.ones((6, 1)) * 1j))
 
 
-def test_full_shampoo_says_what_it_cannot_do():
+def test_full_shampoo_is_refused():
     problem, _ = lr.datasets.random_phase(6, seed=1)
     with pytest.raises(ValueError, match=r"PhaseRetrieval\.adjoint returns a LinearOperator.*solver='rgd'"):
         lr.solve(problem, 1, lr.solvers.RGD(lr.metrics.FullShampoo()))
@@ -239,7 +239,7 @@ def test_full_shampoo_says_what_it_cannot_do():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("exponent", [-150, -100, -60, -30, -8, 0, 8, 15, 30, 60, 70, 100, 150])
 def test_numbers_of_any_size_are_solved_or_refused(exponent, dtype):
-    """Never a warning of NumPy's, and never nan."""
+    """Without NumPy warnings and nan."""
     problem, x = lr.datasets.random_phase(8, seed=1, dtype=dtype)
     with np.errstate(all="ignore"):
         c = dtype(10.0) ** exponent
@@ -277,7 +277,7 @@ def test_functions_may_work_in_place():
         np.testing.assert_array_equal(result.history.residual, plain.history.residual)
 
 
-def test_entries_of_the_signal_that_no_measurement_touches_are_named():
+def test_unmeasured_entries_of_the_signal_are_reported():
     blind = np.where(np.arange(3) == 1, 0.0, A)
     with pytest.warns(UserWarning, match="entry 1"):
         lr.PhaseRetrieval.from_functions(lambda v: blind @ v, lambda w: blind.T @ w, Y, 3, dtype=float, check=True)

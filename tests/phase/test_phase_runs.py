@@ -1,4 +1,4 @@
-"""Phase retrieval at work: how much is computed, what is kept from one iteration to the next, and what is recovered."""
+"""Runs of phase retrieval: products with A, reused images, and recovery."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_the_image_after_a_retraction_needs_no_product(kind, rank, dtype, backen
     assert counter.applied == 2
 
 
-def test_no_image_is_made_up(backend):
-    """Points that are not on the line get a product of their own."""
+def test_points_off_the_line_get_a_product(backend):
+    """Their images are computed by A."""
     problem, A = make("matrix", np.complex128, backend)
     rng = np.random.default_rng(12)
     X = hermitian_point(rng, N, 2, np.complex128, backend)
@@ -141,7 +141,7 @@ def test_runs_in_other_threads_change_nothing(kind):
             np.testing.assert_array_equal(one, other)
 
 
-def test_problems_keep_nothing_of_a_run():
+def test_problems_keep_no_state_of_a_run():
     problem, _ = lr.datasets.random_phase(12, seed=1)
     caches = {
         "max_abs",
@@ -289,7 +289,7 @@ def test_two_signals_at_once(dtype):
         assert lr.phase.phase_distance(result.signal, np.sqrt(truth.s[0]) * truth.U[:, 0]) < 1e-7
 
 
-def test_a_start_of_ones_own(backend):
+def test_a_user_defined_start(backend):
     problem, x = lr.datasets.random_phase(16, oversampling=8, dtype=np.complex128, seed=5, backend=backend)
     near = (x + 0.1)[:, None]
     for start in (FixedRank.semidefinite(near), FixedRank.from_factors(near, near + 0.05j)):
@@ -299,7 +299,7 @@ def test_a_start_of_ones_own(backend):
 
 
 @pytest.mark.parametrize("rank", [1, 3])
-def test_restrict_is_the_nearest_semidefinite_matrix(rank, dtype, backend):
+def test_project_feasible_is_the_nearest_semidefinite_matrix(rank, dtype, backend):
     problem, _ = make("matrix", dtype, backend)
     rng = np.random.default_rng(15)
     X = random_point(rng, (N, N), rank, dtype, backend)

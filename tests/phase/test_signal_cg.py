@@ -87,7 +87,7 @@ def test_whitening_saves_steps():
 @pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-11])
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 @pytest.mark.parametrize("columns", ["even", "uneven"])
-def test_the_residual_is_true_though_products_are_rounded(dtype, columns, tol):
+def test_the_residual_is_correct_with_rounded_products(dtype, columns, tol):
     problem, x = lr.datasets.random_phase(50, oversampling=6, dtype=dtype, seed=3)
     if columns == "uneven":
         problem, x = uneven(problem, x)
@@ -153,7 +153,7 @@ def test_noise(dtype, noise):
     assert lr.phase.phase_distance(result.signal, x) < 8 * lr.phase.phase_distance(best.signal, x)
 
 
-def test_a_column_that_is_never_seen():
+def test_a_zero_column():
     problem, x = lr.datasets.random_phase(20, oversampling=8, seed=6)
     A = problem.linear_map.A.copy()
     A[:, 3] = 0

@@ -1,4 +1,4 @@
-"""A with normalised columns in single precision, its Gram matrix, and the spectral start, against dense twins."""
+"""The map in single precision, its Gram matrix and the spectral initialization, compared with dense computations."""
 
 from __future__ import annotations
 

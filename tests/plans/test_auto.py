@@ -1,4 +1,4 @@
-"""The default solver: quick where it can be, and it does not give up."""
+"""The default solver for matrices."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_well_sampled_data_take_a_few_steps():
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_it_escalates_where_the_first_way_stalls(seed):
+def test_irls_and_gauss_newton_follow_a_stall(seed):
     problem, truth = ill_conditioned(200, 4, 4.0, 1e4, seed)
     first = lr.solve(problem, 4, "rcg", tol=1e-10)
     assert not first.converged  # the problem is built so
@@ -46,7 +46,7 @@ def test_it_escalates_where_the_first_way_stalls(seed):
 
 @pytest.mark.parametrize("kappa", [10.0, 1e4])
 def test_barely_sampled_data(kappa):
-    """Rows and columns are all seen at least twice the rank: fewer would leave some of them to chance."""
+    """All rows and columns have at least twice the rank of observations, so that they are determined."""
     rng = np.random.default_rng(7)
     n, rank = 200, 3
     u, v = (np.linalg.qr(rng.standard_normal((n, rank)))[0] for _ in range(2))
@@ -63,7 +63,7 @@ def test_barely_sampled_data(kappa):
 
 
 class Plain(lr.Completion):
-    """A model that says nothing about itself beyond forward and adjoint."""
+    """A model without optional capabilities."""
 
     frame_constant = None
 
@@ -74,7 +74,7 @@ class Plain(lr.Completion):
         return None
 
 
-def test_a_model_that_cannot_be_reweighted_goes_rank_by_rank():
+def test_models_without_a_tight_frame_increase_the_rank_one_by_one():
     problem, truth = ill_conditioned(300, 5, 4.0, 1e4, 0)
     problem = Plain(problem.rows, problem.cols, problem.y, problem.shape)
     result = lr.solve(problem, 5, tol=1e-10)
@@ -86,7 +86,7 @@ def test_a_model_that_cannot_be_reweighted_goes_rank_by_rank():
     assert all(np.isnan(result.history.step[k]) for k in list(result.history.notes)[:5])
 
 
-def test_noise_is_not_chased():
+def test_white_noise_starts_no_other_method():
     problem, _ = lr.datasets.random_completion(200, 150, 3, oversampling=6, noise=0.05, factors="gaussian", seed=1)
     result = lr.solve(problem, 3)
     assert result.status == "noise"
@@ -98,8 +98,8 @@ def test_noise_is_not_chased():
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_escalating_never_returns_a_worse_point(seed):
-    """More structure than the rank allows: it does not look like noise, so everything is tried, and in vain."""
+def test_the_best_point_is_returned_if_all_methods_stall(seed):
+    """The rank is too low: the residual is no noise, and all methods stall."""
     problem, _ = lr.datasets.random_completion(80, 70, 6, oversampling=3, factors="gaussian", seed=seed)
     result = lr.solve(problem, 3, max_iter=1000)
     assert not result.converged
@@ -112,7 +112,7 @@ def test_escalating_never_returns_a_worse_point(seed):
     assert result.residual == pytest.approx(misfit, rel=1e-6)
 
 
-def test_white_noise_and_structure_are_told_apart():
+def test_the_noise_test_distinguishes_noise_from_structure():
     rng = np.random.default_rng(0)
     rows, cols = lr.datasets.sample_pattern(rng, (150, 120), 4000)
     X = lr.FixedRank.from_factors(rng.standard_normal((150, 2)), rng.standard_normal((120, 2)))
@@ -140,7 +140,7 @@ def test_padding():
     assert X.padded(2) is X
 
 
-def test_it_does_not_settle_on_the_way_up():
+def test_small_changes_at_lower_ranks_do_not_end_the_run():
     problem, truth = ill_conditioned(300, 5, 4.0, 1e4, 0, noise=1e-7)
     # a loose rule on the change would be met at rank 1 already
     result = lr.solve(problem, 5, stop=lr.stopping.RelativeChange(1e-6), max_iter=1000)
@@ -156,7 +156,7 @@ def test_noisy_data_end_near_the_truth():
     assert truth.distance(result.X) < 0.05 * truth.norm()
 
 
-def test_it_can_be_interrupted_while_it_grows():
+def test_an_interrupt_within_irls_returns_the_best_point():
     problem, _ = ill_conditioned(300, 5, 4.0, 1e4, 0)
 
     def interrupt(problem, state, clock):
@@ -176,7 +176,7 @@ def test_a_given_start_is_used():
 
 @pytest.mark.parametrize("spread", [1.0, 2.0])
 @pytest.mark.parametrize("backend_name", NUMPY_BACKENDS)
-def test_badly_scaled_rows_are_no_trouble(spread, backend_name):
+def test_badly_scaled_rows_converge(spread, backend_name):
     problem, truth = lr.datasets.random_completion(
         300, 250, 4, oversampling=5, factors="ill-scaled", spread=spread, seed=1, backend=backend_name
     )
@@ -189,7 +189,7 @@ def test_badly_scaled_rows_are_no_trouble(spread, backend_name):
     assert result.residual == pytest.approx(misfit, rel=1e-3)
 
 
-def test_noise_on_badly_scaled_rows_ends_in_the_units_of_the_data():
+def test_noise_on_badly_scaled_rows_ends_in_data_units():
     problem, _ = lr.datasets.random_completion(
         200, 150, 3, oversampling=6, factors="ill-scaled", spread=1.0, noise=0.02, seed=1
     )

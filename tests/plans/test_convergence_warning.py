@@ -1,4 +1,4 @@
-"""Not reaching the tolerance is no secret: solve warns, with advice, unless the caller said what counts as success."""
+"""ConvergenceWarning: raised if the tolerance is not reached, unless a stopping rule was given."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_with_an_automatic_rank_it_warns_once(noisy):
     assert len(warnings_of(lambda: lr.solve(noisy, "auto", max_iter=3))) == 1
 
 
-def test_noise_is_a_success_and_told(noisy):
+def test_noise_is_a_success_without_a_warning(noisy):
     assert not warnings_of(lambda: lr.solve(noisy, 2))
     result = lr.solve(noisy, 2)
     assert result.status == "noise"
@@ -74,7 +74,7 @@ def test_silence_on_success(exact):
 
 
 @pytest.mark.parametrize("stop", [Iterations(3), RelativeChange(1e-3) | Iterations(3), Stall(2) | Iterations(9)])
-def test_rules_of_ones_own_say_themselves_what_counts(noisy, stop):
+def test_no_warning_with_user_defined_rules(noisy, stop):
     assert not warnings_of(lambda: lr.solve(noisy, 2, stop=stop))
     assert not warnings_of(lambda: lr.solve(noisy, 2, stop=stop, max_iter=1))
 

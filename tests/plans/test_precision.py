@@ -1,4 +1,4 @@
-"""Factors gathered in float32: as exact as promised, and never at the cost of the result's digits."""
+"""Mixed precision: factors gathered in float32."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def error(result, truth):
     return truth.distance(result.X) / truth.norm()
 
 
-def test_auto_loses_no_digit():
+def test_auto_precision_reaches_double_accuracy():
     found = {}
     for precision in ("double", "auto"):
         made, truth = problem(precision)
@@ -38,7 +38,7 @@ def test_auto_loses_no_digit():
     assert 0 < abs(first[1] - other[1]) < 1e-5 * first[1]
 
 
-def test_mixed_reaches_what_float32_holds():
+def test_mixed_precision_reaches_single_accuracy():
     made, truth = problem("mixed")
     result = lr.solve(made, 4, "rcg", tol=1e-6)
     assert result.converged
@@ -56,7 +56,7 @@ def test_mixed_gradients_are_those_of_rounded_factors():
         assert 0 < np.linalg.norm(a - b) < 1e-5 * np.linalg.norm(b)
 
 
-def test_a_long_step_is_measured_with_all_digits():
+def test_residuals_of_long_steps_are_in_double_precision():
     made, truth = problem("auto")
     far = lr.FixedRank(truth.U, truth.s / 2, truth.V)
     arrived = made.gradient(far).at(truth)
@@ -75,6 +75,6 @@ def test_same_bits_twice_and_for_the_held_out_part():
     assert kept.precision == held.precision == "mixed"
 
 
-def test_other_words_are_refused():
+def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match="precision must be one of 'auto', 'double', 'mixed', got 'half'"):
         lr.Completion([0], [0], [1.0], precision="half")

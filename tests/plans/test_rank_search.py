@@ -27,7 +27,7 @@ def test_exact_data_show_their_rank(rank, n, factors):
 
 @pytest.mark.parametrize("factors", ["uniform", "gaussian"])
 @pytest.mark.parametrize("rank", [1, 4])
-def test_noisy_data_are_judged_by_what_is_held_back(rank, factors):
+def test_noisy_data_are_judged_by_held_out_measurements(rank, factors):
     problem, truth = lr.datasets.random_completion(150, 140, rank, oversampling=6, factors=factors, noise=0.05, seed=rank)
     result = lr.solve(problem, "auto")
     assert result.X.rank == rank
@@ -46,7 +46,7 @@ def test_a_matrix_without_structure_ends_at_a_small_rank():
     assert result.X.rank <= 2
 
 
-def test_the_search_does_not_depend_on_the_clock_but_on_the_seed():
+def test_the_search_is_reproducible():
     problem, _ = lr.datasets.random_completion(80, 70, 2, oversampling=5, noise=0.1, seed=1)
     one, two, other = (lr.solve(problem, "auto", seed=seed, max_iter=20) for seed in (0, 0, 1))
     assert one.rank_path == two.rank_path
@@ -80,7 +80,7 @@ def test_too_few_to_split():
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])
-def test_a_model_that_cannot_hold_back_goes_by_the_residual(noise):
+def test_models_without_a_split_are_judged_by_the_residual(noise):
     rng = np.random.default_rng(0)
     truth = lr.FixedRank.from_factors(rng.standard_normal((12, 2)), rng.standard_normal((10, 2)))
     A = rng.standard_normal((110, 12, 10))
@@ -100,7 +100,7 @@ def test_zero_data_have_rank_one():
     assert lr.solve(problem, "auto").X.rank == 1
 
 
-def test_other_words_are_refused():
+def test_unknown_names_are_refused():
     problem, _ = lr.datasets.random_completion(40, 30, 2, seed=1)
     with pytest.raises(ValueError, match="'auto' or an integer"):
         lr.solve(problem, "full")

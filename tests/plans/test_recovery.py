@@ -1,4 +1,4 @@
-"""Every solver recovers what it should."""
+"""Recovery of exact data by all solvers."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_wide_and_a_tall_matrix_of_full_rank_side():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_more_rank_than_there_is(name):
+def test_ranks_above_the_true_rank(name):
     # The data are fitted, but not always by the truth: the spare rank is free wherever a block of rows and columns was not
     # observed at all.
     problem, _ = lr.datasets.random_completion(80, 70, 2, oversampling=12, factors="gaussian", seed=1)
@@ -116,7 +116,7 @@ def test_same_seed_same_bits(name):
     np.testing.assert_array_equal(one.X.V, two.X.V)
 
 
-def test_same_bits_whatever_the_threads():
+def test_results_do_not_depend_on_the_number_of_threads():
     threadpoolctl = pytest.importorskip("threadpoolctl")
     problem, _ = lr.datasets.random_completion(2000, 1500, 4, seed=8)
     assert problem.m + 1500 > 65536  # enough for two threads
@@ -128,7 +128,7 @@ def test_same_bits_whatever_the_threads():
     np.testing.assert_array_equal(results[0].X.V, results[1].X.V)
 
 
-def test_backends_walk_the_same_path(backend):
+def test_backends_have_the_same_iterates(backend):
     one, two = (
         lr.solve(lr.datasets.random_completion(80, 70, 3, seed=2, backend=name)[0], 3, "adaptive-prgd", max_iter=10, tol=0)
         for name in (backend, "numpy")

@@ -1,4 +1,4 @@
-"""The first steps of ``auto`` in single precision: where they end, and that no digit of the result is lost."""
+"""The first phases of ``auto`` in single precision."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def problem(precision="auto", unit=1.0, **options):
     return lr.Completion(made.rows, made.cols, unit * made.y, made.shape, precision=precision), truth
 
 
-def test_the_first_steps_are_those_of_single_precision():
+def test_the_first_steps_are_in_single_precision():
     rough, exact = (lr.solve(problem(precision)[0], 3, tol=1e-3).history.residual for precision in ("auto", "double"))
     assert rough[2] != exact[2]
     assert abs(rough[2] - exact[2]) < 1e-3 * exact[2]
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e9])
-def test_a_run_that_ends_there_gives_a_point_in_double_precision(unit):
+def test_a_run_that_ends_in_single_precision_returns_double(unit):
     made, _ = problem(unit=unit)
     result = lr.solve(made, 3, tol=1e-3)
     X = result.X
@@ -39,7 +39,7 @@ def test_a_run_that_ends_there_gives_a_point_in_double_precision(unit):
     assert abs(residual - result.residual) < 1e-2 * residual
 
 
-def test_no_digit_is_lost():
+def test_the_result_has_double_accuracy():
     made, truth = problem()
     result = lr.solve(made, 3, tol=1e-13)
     assert result.converged

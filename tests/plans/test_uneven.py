@@ -1,4 +1,4 @@
-"""The default solver where rows and columns were seen unevenly: each kind of trouble on seeds of its own."""
+"""The default solver on unevenly sampled rows and columns."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_rows_with_one_observation_more_than_the_rank(pattern, seed):
 
 @pytest.mark.parametrize("pattern", POWERS)
 def test_rows_with_as_many_observations_as_the_rank(pattern):
-    """They are determined, just so: some directions of theirs are hardly seen, and an error there may stay."""
+    """They are barely determined, and some of their directions may keep an error."""
     problem, truth = uneven(pattern, 1021)
     problem = poor(problem, truth, RANK, 1021)
     result = lr.solve(problem, RANK, tol=1e-9, max_iter=1000)
@@ -75,7 +75,7 @@ def test_rows_with_as_many_observations_as_the_rank(pattern):
 
 @pytest.mark.parametrize("seed", [1031, 1032])
 @pytest.mark.parametrize("pattern", POWERS)
-def test_a_column_that_everybody_saw(pattern, seed):
+def test_a_fully_observed_column(pattern, seed):
     problem, truth = uneven(pattern, seed)
     keys = np.unique(np.concatenate([problem.rows.astype(int) * SHAPE[1] + problem.cols, np.arange(SHAPE[0]) * SHAPE[1] + 7]))
     recovered(observed(truth, *np.divmod(keys, SHAPE[1])), truth)
@@ -96,7 +96,7 @@ def test_rows_that_differ_in_size_and_in_number(pattern, seed):
 
 @pytest.mark.parametrize("noise", [0.01, 0.1])
 @pytest.mark.parametrize("pattern", POWERS)
-def test_noise_is_not_chased(pattern, noise):
+def test_white_noise_starts_no_other_method(pattern, noise):
     problem, truth = uneven(pattern, 1061, noise=noise)
     result = lr.solve(problem, RANK, max_iter=1000)
     assert result.n_iter < 200
@@ -106,7 +106,7 @@ def test_noise_is_not_chased(pattern, noise):
 
 
 @pytest.mark.parametrize("pattern", POWERS)
-def test_noise_on_an_uneven_pattern_is_known_as_such(pattern):
+def test_noise_on_an_uneven_pattern_passes_the_noise_test(pattern):
     problem, truth = uneven(pattern, 1071, noise=0.05)
     assert residual_is_white(problem, State.at(problem, truth))
     exact, _ = uneven(pattern, 1071)

@@ -1,4 +1,4 @@
-"""Robust completion: outliers by their places in the user's order, dense twins, noise, and clean data untouched."""
+"""Robust completion: outliers, noise, clean data, and comparisons with dense computations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lorank.robust.weights import biweight, sqrt_weights, threshold_weights
 
 
 def contaminated(shape=(120, 100), rank=3, per_dof=6.0, share=0.1, noise=0.0, seed=0, size=10.0, dtype=float, **options):
-    """A problem with gross errors, given in a shuffled order; the truth, and which observations are wrong."""
+    """A problem with outliers in a shuffled order, the true matrix, and the mask of outliers."""
     rng = np.random.default_rng(seed)
 
     def normal(*size):
@@ -70,7 +70,7 @@ def test_hard_problems_are_solved_exactly(per_dof, share):
 
 @pytest.mark.parametrize("uniform", [False, True])
 def test_uneven_patterns_and_data_with_a_mean(uniform):
-    """Rows seen unevenly; and entries that are all near one number, which says nothing of how they differ."""
+    """Unevenly sampled rows, and data with a dominant mean."""
     rng, shape, exact = np.random.default_rng(0), (150, 100), 0
     for _ in range(3):
         left, right = (rng.random((n, 3)) if uniform else rng.standard_normal((n, 3)) for n in shape)
@@ -92,7 +92,7 @@ def test_many_observations_in_single_precision_first():
     assert (result.outliers.mask != wrong).mean() < 1e-3
 
 
-def test_outliers_that_nobody_can_tell_are_no_success():
+def test_unidentifiable_outliers_are_no_success():
     problem, truth, _ = contaminated((120, 100), 4, 2.4, 0.4)
     with pytest.warns(lr.ConvergenceWarning):
         result = lr.solve(problem, 4)
@@ -101,8 +101,8 @@ def test_outliers_that_nobody_can_tell_are_no_success():
 
 
 @pytest.mark.parametrize(("shape", "rank", "per_dof", "share"), [((100, 80), 3, 2.0, 0.15), ((100, 100), 3, 5.5, 0.55)])
-def test_a_wrong_matrix_is_no_success_however_it_looks(shape, rank, per_dof, share):
-    """Too few observations, or too many outliers: what is left looks like noise, or a part of the matrix fits exactly."""
+def test_a_wrong_matrix_is_no_success(shape, rank, per_dof, share):
+    """Too few observations, or too many outliers: the residual looks like noise, or a part of the matrix fits exactly."""
     for seed in range(2):
         problem, truth, _ = contaminated(shape, rank, per_dof, share, seed=seed)
         with warnings.catch_warnings():
@@ -111,7 +111,7 @@ def test_a_wrong_matrix_is_no_success_however_it_looks(shape, rank, per_dof, sha
         assert not result.status.success or error(result.X, truth) < 1e-3
 
 
-def test_what_speaks_against_a_fit():
+def test_validation_of_a_fit():
     problem, _, _ = contaminated((100, 80), 2, 8.0, 0.1, noise=0.05)
     right = lr.solve(problem, 2)
     limit = right.outliers.limit
@@ -133,7 +133,7 @@ def test_what_speaks_against_a_fit():
 
 
 @pytest.mark.needs("native")
-def test_sweeps_find_outliers_in_fewer_steps():
+def test_als_finds_outliers_in_fewer_steps():
     problem, truth, wrong = contaminated((200, 150), 3, 7.0, 0.2)
     solvers = lr.robust.Robust(), lr.robust.Robust(schedules=(SmoothingSchedule(),))
     swept, plain = (lr.solve(problem, 3, solver, tol=1e-9) for solver in solvers)
@@ -145,8 +145,8 @@ def test_sweeps_find_outliers_in_fewer_steps():
 
 @pytest.mark.parametrize("solver", ["auto", "rcg"])
 @pytest.mark.parametrize("loss", ["tukey", "cauchy"])
-def test_losses_that_let_go_begin_where_outliers_are_known(loss, solver):
-    """With three in ten wrong they settled on a part of the data, from a start of least squares."""
+def test_redescending_losses_start_from_a_robust_fit(loss, solver):
+    """With 30 % outliers, they end in a local minimum from a least-squares start."""
     robust, truth, _ = contaminated((120, 100), 3, 8.0, 0.3, noise=0.02)
     values = robust.in_given_order(robust.y)
     rows, cols = (robust.in_given_order(a) for a in (robust.rows, robust.cols))
@@ -156,7 +156,7 @@ def test_losses_that_let_go_begin_where_outliers_are_known(loss, solver):
     assert 0.5 < result.noise / (0.02 * math.sqrt(3)) < 2
 
 
-def test_where_outliers_cannot_be_told_a_loss_that_lets_go_says_so():
+def test_redescending_losses_warn_if_outliers_are_not_identified():
     hard, _, _ = contaminated((120, 100), 4, 2.4, 0.4)
     problem = lr.Completion(hard.rows, hard.cols, hard.y, hard.shape, loss="tukey")
     with warnings.catch_warnings():
@@ -176,7 +176,7 @@ def test_complex_and_single_precision():
     assert (result.outliers.mask != wrong).mean() < 0.01
 
 
-def test_noise_and_outliers_are_fitted_nearly_as_by_one_who_knows_the_outliers():
+def test_noisy_fits_are_nearly_as_good_as_with_known_outliers():
     problem, truth, wrong = contaminated((200, 150), 3, 8.0, noise=0.05)
     result = lr.solve(problem, 3)
     entries = problem.observations.host()
@@ -191,7 +191,7 @@ def test_noise_and_outliers_are_fitted_nearly_as_by_one_who_knows_the_outliers()
     assert result.outliers.mask[~wrong].mean() < 1e-3
 
 
-def test_clean_data_are_solved_as_ever():
+def test_clean_data_have_the_result_of_least_squares():
     problem, truth = lr.datasets.random_completion(150, 120, 3, oversampling=5, factors="gaussian")
     plain, robust = lr.solve(problem, 3), lr.solve(problem, 3, lr.robust.Robust())
     assert plain.n_iter == robust.n_iter  # the same steps
@@ -237,7 +237,7 @@ def test_fully_observed_tables():
     assert np.array_equal(result.outliers.mask.reshape(low.shape), sparse != 0)
 
 
-def test_what_cannot_be_is_refused_by_name():
+def test_unsupported_problems_are_refused():
     problem, _, _ = contaminated()
     with pytest.raises(ValueError, match="loss='robust' needs solver='auto'"):
         lr.solve(problem, 3, "rcg")
@@ -284,7 +284,7 @@ def test_rows_are_fitted_as_by_dense_least_squares(side):
 
 
 @pytest.mark.parametrize("dtype", [float, complex])
-def test_a_row_of_which_most_observations_are_wrong(dtype):
+def test_a_row_with_a_minority_of_inliers(dtype):
     problem, truth, _ = contaminated((60, 50), 2, 8.0, 0.0, dtype=dtype)
     for side in (0, 1):
         rng = np.random.default_rng(side)
@@ -300,7 +300,7 @@ def test_a_row_of_which_most_observations_are_wrong(dtype):
         assert error(new, truth) < 1e-8
 
 
-def test_a_row_that_has_run_away_is_brought_back():
+def test_a_diverged_row_is_refitted():
     problem, truth, _ = contaminated((60, 50), 2, 8.0)
     left = truth.U * truth.s
     left[5] = 40 * left[6]
@@ -318,8 +318,8 @@ def test_a_row_that_has_run_away_is_brought_back():
 
 
 @pytest.mark.parametrize("dtype", [float, complex])
-def test_columns_of_which_a_minority_is_right(dtype):
-    """By random subsets: found as rows of the transposed problem are."""
+def test_columns_with_a_minority_of_inliers(dtype):
+    """By random subsets, as for rows of the transposed problem."""
     rng = np.random.default_rng(6)
     left, right = (rng.standard_normal((n, 2)) + (1j if dtype is complex else 0) * rng.standard_normal((n, 2)) for n in (40, 9))
     truth = left @ right.conj().T

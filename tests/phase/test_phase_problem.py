@@ -1,4 +1,4 @@
-"""Phase retrieval: conformance, and the dense twins of all that it computes."""
+"""The problem of phase retrieval: conformance, and comparisons with dense computations."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_energy_and_slope(kind, rank, hermitian, dtype, backend):
     assert_close(xi.inner(G), np.vdot(image, double(G.residual)).real, dtype, 200, scale)
 
 
-def test_gain_is_the_mean_of_fourth_powers():
+def test_operator_scale_is_the_mean_of_fourth_powers():
     """Over random unit vectors z, ``|A(z z^H)|^2 / |z z^H|_F^2``."""
     for kind, dtype in (("matrix", np.float64), ("matrix", np.complex128), ("diffraction 1-D", np.complex128)):
         problem, A = make(kind, dtype)
@@ -140,7 +140,7 @@ def test_gain_is_the_mean_of_fourth_powers():
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-3])
-def test_gain_of_functions_is_an_estimate(scale, dtype):
+def test_operator_scale_of_functions_is_an_estimate(scale, dtype):
     rng = np.random.default_rng(5)
     A, y = scale * random_array(rng, (400, 7), dtype), rng.random(400)
     twin = lr.PhaseRetrieval.from_functions(lambda v: A @ v, lambda w: A.conj().T @ w, y, 7, dtype=dtype)
@@ -150,7 +150,7 @@ def test_gain_of_functions_is_an_estimate(scale, dtype):
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 @pytest.mark.parametrize("columns", [0, 1, 3, N - 1, N, N + 1])
 def test_row_norms_in_blocks(columns, dtype, monkeypatch):
-    """G by so many columns at a time; by one where not even one fits."""
+    """G by blocks of columns, of at least one."""
     monkeypatch.setattr(linear_maps, "BLOCK_ENTRIES", columns * M)
     problem, A = make("matrix", dtype)
     d = random_array(np.random.default_rng(6), M, dtype)
@@ -251,7 +251,7 @@ def test_auto_takes_exact_row_norms_where_they_are_cheap():
 
 
 def test_the_gradient_in_the_metric_is_hermitian(dtype):
-    """What makes one factor enough: both sides of the metric, and of the gradient, are one and the same."""
+    """Both sides of the metric and of the gradient are equal, so that one factor suffices."""
     problem, _ = make("matrix", dtype)
     G = problem.gradient(hermitian_point(np.random.default_rng(18), N, 1, dtype))
     for metric in (lr.metrics.Canonical(), lr.metrics.RowColumn(), lr.metrics.Shampoo()):

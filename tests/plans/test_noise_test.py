@@ -1,4 +1,4 @@
-"""Noise without tuning: runs end where the data say so, tell how much there is, and find the rank that estimators find."""
+"""The noise floor: stopping, estimated noise, and the selected rank."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def noisy(seed, loss="squares", weights=False, shape=(90, 70), rank=3, share=0.6
 
 
 @pytest.mark.parametrize(("loss", "weights"), [("squares", True), *((loss, False) for loss in ("squares", *sorted(LOSSES)))])
-def test_it_ends_where_the_data_say_so_and_tells_the_noise(loss, weights):
+def test_runs_end_at_the_noise_floor_and_estimate_it(loss, weights):
     problem, _ = noisy(0, loss, weights)
     result = lr.solve(problem, 3)
     assert result.status == "noise"
@@ -48,26 +48,26 @@ def test_it_ends_where_the_data_say_so_and_tells_the_noise(loss, weights):
 
 
 @pytest.mark.parametrize("solver", ["rcg", "gauss-newton", "adaptive-prgd"])
-def test_whatever_the_solver(solver):
+def test_the_noise_floor_ends_runs_of_other_solvers(solver):
     problem, truth = noisy(1)
     result = lr.solve(problem, 3, solver)
     assert result.status == "noise"
     assert truth.distance(result.X) < 0.2 * truth.norm()
 
 
-def test_exact_data_are_fitted_to_the_tolerance_even_so():
+def test_exact_data_are_fitted_to_the_tolerance():
     problem, _ = lr.datasets.random_completion(80, 60, 3, oversampling=3, factors="gaussian", seed=2)
     result = lr.solve(problem, 3, tol=1e-10)
     assert result.status == "converged"
     assert result.noise < 1e-8
 
 
-def test_structure_is_no_noise():
+def test_structure_in_the_residual_is_not_noise():
     problem, _ = noisy(3)
     assert lr.solve(problem, 2, "rcg", max_iter=60).status == "max_iter"
 
 
-def test_no_room_for_noise():
+def test_noise_is_nan_without_spare_measurements():
     rng = np.random.default_rng(0)
     rows, cols = np.nonzero(rng.random((20, 15)) < 0.28)
     problem = lr.Completion(rows, cols, rng.standard_normal(len(rows)), (20, 15))
@@ -86,12 +86,12 @@ def test_solve_and_estimators_find_the_same_rank(seed, rank):
     assert found.X.rank == model.rank_ == rank
 
 
-def test_what_the_rule_refuses():
+def test_invalid_parameters_of_the_rule_are_refused():
     with pytest.raises(ValueError, match="NoiseFloor: share must"):
         NoiseFloor(share=0)
 
 
-def test_noise_that_differs_as_the_weights_say_is_no_outlier():
+def test_noise_scaled_by_weights_is_no_outlier():
     rng = np.random.default_rng(4)
     rows, cols = np.nonzero(rng.random((90, 70)) < 0.6)
     truth = lr.FixedRank.from_factors(rng.standard_normal((90, 2)), rng.standard_normal((70, 2)))
@@ -103,8 +103,8 @@ def test_noise_that_differs_as_the_weights_say_is_no_outlier():
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_exact_data_that_are_too_few_are_no_noise(seed):
-    """With fewer than two measurements for each degree of freedom a wrong matrix leaves over what looks like noise."""
+def test_few_exact_data_do_not_end_at_the_noise_floor(seed):
+    """With fewer than two measurements per degree of freedom, the residual of a wrong matrix looks like noise."""
     problem, _ = lr.datasets.random_completion(300, 300, 5, oversampling=1.6, factors="gaussian", seed=seed)
     result = lr.solve(problem, 5, max_iter=300)
     assert result.status != "noise"

@@ -1,4 +1,4 @@
-"""The front door: arguments, endings, callbacks."""
+"""``solve``: arguments, statuses, callbacks, interrupts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_result_prints_in_a_few_lines(easy, solver):
         assert word in said
 
 
-def test_a_result_says_how_many_outliers_there_were():
+def test_a_result_prints_the_number_of_outliers():
     X = np.outer(np.arange(1.0, 21.0), np.arange(1.0, 16.0))
     X[3, 7] = -500.0
     said = str(lr.solve(lr.Completion.from_dense(X, loss="robust"), rank=1))
@@ -64,7 +64,7 @@ def test_a_result_says_how_many_outliers_there_were():
     assert len(said.splitlines()) <= 5
 
 
-def test_names_in_capitals_and_names_that_are_near(easy):
+def test_solver_names_are_case_insensitive_and_typos_get_a_suggestion(easy):
     assert lr.solve(easy[0], 2, "PRGD", max_iter=1).solver == lr.solve(easy[0], 2, "prgd", max_iter=1).solver
     with pytest.raises(ValueError, match=r"unknown solver 'prdg'.* Did you mean 'prgd'"):
         lr.solve(easy[0], 2, "prdg")
@@ -141,7 +141,7 @@ def test_zero_data_have_the_zero_matrix():
     assert not result.X.to_dense().any()
 
 
-def test_a_run_goes_on_from_a_point(easy):
+def test_a_run_continues_from_a_point(easy):
     problem, _ = easy
     first = lr.solve(problem, 2, max_iter=3)
     assert first.status == "max_iter"
@@ -159,7 +159,7 @@ def test_an_exact_start_is_recognised(easy):
     assert result.n_iter == 0
 
 
-def test_without_iterations_the_start_comes_back(easy):
+def test_zero_iterations_return_the_start(easy):
     result = lr.solve(easy[0], 2, max_iter=0)
     assert result.n_iter == 0
     assert result.status == "max_iter"
@@ -313,7 +313,7 @@ def test_a_callback_can_end_the_run(easy):
 
 
 class ReadingClock:
-    """Time that goes by as it is read, and not otherwise."""
+    """A clock that advances only when it is read."""
 
     now = 0.0
 
@@ -322,7 +322,7 @@ class ReadingClock:
         return self.now
 
 
-def test_the_clock_stands_still_during_callbacks(easy):
+def test_the_clock_is_paused_during_callbacks(easy):
     problem, _ = easy
 
     seconds = ReadingClock()
@@ -338,7 +338,7 @@ def test_the_clock_stands_still_during_callbacks(easy):
     assert (np.diff(result.history.seconds) > 0).all()
 
 
-def test_the_clock_stands_still_once_when_pauses_are_nested():
+def test_pauses_can_be_nested():
     seconds = ReadingClock()
     with Timer.by(seconds):
         clock = Timer()
