@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.backends import Backend, BackendBase, backend_of, get_backend, protocol, register_backend, registry
+from lorank.backends import Backend, BackendBase, Observations, backend_of, get_backend, protocol, register_backend, registry
 from lorank.backends.numpy_backend import NumpyBackend
 
 PARTS = ("Creation", "Reductions", "TallAlgebra", "SmallAlgebra", "Transforms", "ObservationFactory")
@@ -28,7 +28,7 @@ def test_every_backend_has_all_members(backend):
 
 def test_observations_have_all_members(backend):
     observed = lr.Completion([0, 1], [0, 1], [1.0, 2.0], backend=backend).observations
-    assert [name for name in members(protocol.Observations) if not hasattr(observed, name)] == []
+    assert [name for name in members(Observations) if not hasattr(observed, name)] == []
 
 
 def test_the_base_class_adds_nothing_to_the_protocol():

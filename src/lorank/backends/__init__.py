@@ -6,7 +6,8 @@ A backend implements :class:`Backend` (:mod:`lorank.backends.protocol`). A new o
 
 from .base import BackendBase
 from .entrywise import entrywise, reduced, total
-from .protocol import Array, Arrays, Backend, HostEntries, Observations, Vector
+from .observations import Array, HostEntries, Observations, Vector
+from .protocol import Arrays, Backend
 from .registry import as_owned, backend_of, device_backend, get_backend, register_backend
 
 __all__ = [

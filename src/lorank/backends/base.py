@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from .cholesky_qr import at_large_angles, first_pass, second_pass
-from .protocol import Array, Arrays
+from .observations import Array
+from .protocol import Arrays
 
 GATHERED = 1 << 22  # numbers of covariances that are gathered at a time
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .protocol import Array
+from .observations import Array
 
 
 def first_pass(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .protocol import Vector
+from .observations import Vector
 
 PIECE = 1 << 13  # entries at a time: about ten temporary arrays of that length fit in the cache of a core
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .protocol import Array
+from .observations import Array
 
 MAX_EXPONENT = 80.0  # e^80 is larger than any count
 BLOCK = 1 << 18  # numbers of a block in main memory: it fits in the cache of a core

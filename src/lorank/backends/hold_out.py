@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .protocol import Array
+from .observations import Array
 
 _GOLDEN, _FIRST, _SECOND = (c - 2**64 for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 

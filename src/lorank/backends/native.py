@@ -13,7 +13,7 @@ import numpy as np
 from .. import _kernels  # type: ignore[attr-defined]
 from .numpy_backend import NumpyBackend
 from .numpy_observations import NumpyObservations
-from .protocol import Array, Observations
+from .observations import Array, Observations
 
 TALL = 1 << 15  # numbers of a tall array from which on several threads are used
 MIXED_BYTES = 12 << 20  # size of gathered factors from which on float32 is faster (benchmarks/passes.py)

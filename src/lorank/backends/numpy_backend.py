@@ -10,7 +10,7 @@ import numpy as np
 
 from .base import BackendBase, in_double
 from .numpy_observations import NumpyObservations
-from .protocol import Array, Observations
+from .observations import Array, Observations
 
 SHORT = 4096  # entries: BLAS uses one thread for these, and they stay in the nearest cache
 BLOCK = 1 << 16  # index pairs at a time: bounds the memory of gathered factors

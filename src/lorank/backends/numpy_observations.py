@@ -11,14 +11,14 @@ import numpy as np
 
 from .hold_out import held_out
 from .normal_equations import descend, normal_steps
-from .protocol import Array, HostEntries
+from .observations import Array, HostEntries
 
 BLOCK = 1 << 16  # observations sampled at a time: bounds the memory of gathered factors
 CHUNK = 1 << 22  # numbers in the matrices of nonnegative normal equations that are held at a time
 
 
 class NumpyObservations:
-    """Observed entries of an n1 x n2 matrix; see :class:`~lorank.backends.protocol.Observations`.
+    """Observed entries of an n1 x n2 matrix; see :class:`~lorank.backends.observations.Observations`.
 
     Parameters
     ----------

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .protocol import Array, Arrays
+from .observations import Array
+from .protocol import Arrays
 
 BLOCK = 1 << 22  # numbers of a block in main memory
 DEVICE_BLOCK = 1 << 28  # numbers of a block on a device

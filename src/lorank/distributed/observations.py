@@ -18,7 +18,7 @@ from .program import BLOCK, SHARED, SUM, Sharded, tree_total
 
 
 class DistributedObservations:
-    """Observations of all blocks; see :class:`~lorank.backends.protocol.Observations`.
+    """Observations of all blocks; see :class:`~lorank.backends.observations.Observations`.
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ from ..factorization.update import add_unseen
 from ..loop.result import History, OutlierWarning, Status
 from ..loop.runner import INTERRUPTED
 from ..losses import ROBUST, SQUARES, Loss, resolve_loss
-from ..losses.residual_tails import NORMAL_MEDIAN, look_like_outliers, quantile
+from ..losses.residual_tails import NORMAL_MEDIAN, outlier_share, quantile
 from ..problems import Completion
 from .cold_start import feature_settings, with_features
 from .inputs import Entries, check_bounds, full_shape
@@ -361,7 +361,7 @@ def warn_about_outliers(model: FactorModel, rows: Array, cols: Array, values: Ar
     off = values - np.median(np.sort(values))
     if np.abs(d).max(initial=0.0) <= EXACT_FIT * np.abs(off).max(initial=0.0):  # rounding errors have heavy tails, too
         return
-    share = look_like_outliers(d, off, 0.0, get_backend("numpy"), noise=False)
+    share = outlier_share(d, off, 0.0, get_backend("numpy"), noise=False)
     if share:
         warnings.warn(
             f"{share:.2%} of the values look like outliers: they are extreme and far from the fit. Fit with loss='robust' to "

@@ -11,7 +11,7 @@ import numpy as np
 from ..common.checks import ParameterError, check, counted, shown, whole
 from ..geometry import FixedRank
 from ..loop.result import Result
-from ..losses.residual_tails import look_like_outliers, tails
+from ..losses.residual_tails import outlier_share, tails
 from ..problems import Completion
 
 LOOKED_AT = 250_000  # values, of more every so many-th, that quartiles are taken of
@@ -305,7 +305,7 @@ def _with_fit(found: Diagnosis, problem: Any, fit: Any) -> Diagnosis:
     if backend.norm(d) <= 1e-6 * backend.norm(problem.y):  # exact but for rounding, which has tails of its own
         return found
     noise = not isinstance(fit, Result) or fit.status == "noise"
-    return replace(found, tails=tails(d, dof, backend).ratio, far=look_like_outliers(d, problem.y, dof, backend, noise))
+    return replace(found, tails=tails(d, dof, backend).ratio, far=outlier_share(d, problem.y, dof, backend, noise))
 
 
 def _outliers(values: np.ndarray) -> int:

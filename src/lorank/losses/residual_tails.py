@@ -1,4 +1,4 @@
-"""Deviations of measurements from a fit: weights that large ones do not get, quantiles, and whether the tails are heavy."""
+"""Tails of residuals: robust quantiles, and a test for outliers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from ..backends import Array, Arrays, Vector, reduced, total
 
-STEPS, DEPTH = 8, 60  # bins of a histogram for each factor of two, and factors of two below the largest
-NORMAL_MEDIAN, NORMAL_THREE_QUARTERS = 0.6745, 1.1503  # of the absolute value of a standard normal number
-FEWEST = 100  # observations from which on tails say anything
-HEAVY_RATIO, FAR, FAR_SHARE = 1.15, 6.0, 3e-4  # what tails of normal noise stay below by far
+BINS, OCTAVES = 8, 60  # of a histogram: bins for each factor of two, and factors of two below the maximum
+NORMAL_MEDIAN, NORMAL_THREE_QUARTERS = 0.6745, 1.1503  # quantiles of the absolute value of a standard normal variable
+MIN_OBSERVATIONS = 100  # for a test of the tails
+HEAVY_RATIO, FAR, FAR_SHARE = 1.15, 6.0, 3e-4  # normal noise stays well below these
 
 
 def quantile(d: Vector, share: float, backend: Arrays) -> float:
-    """The size that about a ``share`` of the deviations stay below, within a tenth: from one pass, whatever holds the vector.
+    """Quantile of the absolute values, accurate to about 10 %: one pass over a vector of any backend.
 
     Examples
     --------
@@ -33,31 +33,31 @@ def quantile(d: Vector, share: float, backend: Arrays) -> float:
     def count(xp: Any, d: Array) -> Array:
         size = abs(d) / top
         single = size.dtype == xp.float32
-        # The exponent and the first digits of a float, read as a whole number: eight bins for each factor of two.
+        # Exponent and leading bits of a float as an integer: eight bins for each factor of two.
         digits = size.view(xp.int32) >> 20 if single else size.view(xp.int64) >> 49
-        place = (STEPS * 127 if single else STEPS * 1023) - digits
-        return xp.bincount(place.clip(0, STEPS * DEPTH), minlength=STEPS * DEPTH + 1)
+        place = (BINS * 127 if single else BINS * 1023) - digits
+        return xp.bincount(place.clip(0, BINS * OCTAVES), minlength=BINS * OCTAVES + 1)
 
-    counts = reduced(count, d)[::-1]  # from the smallest sizes on
+    counts = reduced(count, d)[::-1]  # in increasing order
     reached = np.cumsum(counts)
     k = int(np.searchsorted(reached, share * reached[-1]))
-    inside = (share * reached[-1] - (reached[k - 1] if k else 0)) / max(counts[k], 1)  # how far into the bin
-    octave, part = divmod(k - STEPS * DEPTH, STEPS)
-    return float(top * 2.0**octave * (1 + (part + inside) / STEPS))
+    inside = (share * reached[-1] - (reached[k - 1] if k else 0)) / max(counts[k], 1)  # position within the bin
+    octave, part = divmod(k - BINS * OCTAVES, BINS)
+    return float(top * 2.0**octave * (1 + (part + inside) / BINS))
 
 
 @dataclass(frozen=True)
 class Tails:
-    """How the deviations from a fit are distributed.
+    """Distribution of the residuals of a fit.
 
     Attributes
     ----------
     scale : float
-        The standard deviation that normal noise with the same median would have, with the degrees of freedom taken off.
+        Standard deviation of normal noise with the same median absolute value, corrected for the degrees of freedom.
     ratio : float
-        The root mean square over that of normal noise with the same median; 1 for normal noise.
+        Root mean square, relative to normal noise with the same median; 1 for normal noise.
     far : float
-        The share of deviations beyond :data:`FAR` scales.
+        Share of residuals beyond :data:`FAR` scales.
     """
 
     scale: float
@@ -66,19 +66,26 @@ class Tails:
 
     @property
     def heavy(self) -> bool:
-        """Whether there is more in the tails than normal noise, or numbers from a short range, ever have."""
+        """The tails are heavier than those of normal noise or of bounded data."""
         return self.ratio > HEAVY_RATIO and self.far > FAR_SHARE
 
 
-def look_like_outliers(d: Vector, y: Vector, dof: float, backend: Arrays, noise: bool) -> float:
-    """The share of observations that look like outliers of a fit by least squares that has come to its end; 0 where none do.
+def outlier_share(d: Vector, y: Vector, dof: float, backend: Arrays, noise: bool) -> float:
+    """Share of probable outliers among the residuals of a converged least squares fit; 0 where there are none.
 
-    Deviations must have heavy tails. Where what is left is no noise, a rank that is too low makes heavy tails, too, in entries
-    that are large: then only values count that are far out themselves. With fewer than two observations for each degree of
-    freedom nobody can tell.
+    Parameters
+    ----------
+    d, y : vectors
+        Residuals and values.
+    dof : float
+        Degrees of freedom of the fit; with fewer than two observations for each, the share is 0.
+    backend : Arrays
+    noise : bool
+        The residuals are white noise. Otherwise the rank may be too low, which also causes heavy tails in large entries: then
+        only values count that are extreme themselves.
     """
     found = tails(d, dof, backend)
-    if len(d) < max(FEWEST, 2 * dof) or not found.heavy:
+    if len(d) < max(MIN_OBSERVATIONS, 2 * dof) or not found.heavy:
         return 0.0
     if noise:
         return found.far
@@ -95,7 +102,7 @@ def look_like_outliers(d: Vector, y: Vector, dof: float, backend: Arrays, noise:
 
 
 def tails(d: Vector, dof: float, backend: Arrays) -> Tails:
-    """The distribution of deviations from a fit with so many degrees of freedom.
+    """Distribution of the residuals of a fit with ``dof`` degrees of freedom.
 
     Examples
     --------

@@ -19,7 +19,7 @@ from ..loop.result import ConvergenceWarning, History, OutlierWarning, RankTrial
 from ..loop.runner import INTERRUPTED, Interrupted, Solver, limit_threads, run
 from ..loop.state import State
 from ..loop.stopping import A_RULE, Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
-from ..losses.residual_tails import look_like_outliers
+from ..losses.residual_tails import outlier_share
 from ..problems import Problem
 from ..problems.capabilities import HasObservations, HasSignal, TightFrame, require, supports
 from ..starts.registry import STARTS, check_point, resolve_start, start_of_model
@@ -226,7 +226,7 @@ def _outlying(problem: Problem, algorithm: Solver, state: State, status: Status)
     d, weights = state.gradient.residual, problem.observations.weights
     if weights is not None:  # deviations in units of their standard deviation
         d = d * weights**0.5
-    share = look_like_outliers(d, problem.y, problem.dof(state.X.rank), problem.backend, status == "noise")
+    share = outlier_share(d, problem.y, problem.dof(state.X.rank), problem.backend, status == "noise")
     if not share:
         return ""
     return (

@@ -16,7 +16,7 @@ import torch
 from ..base import BackendBase
 from ..cholesky_qr import first_pass, second_pass
 from ..numpy_backend import NumpyBackend
-from ..protocol import Array
+from ..observations import Array
 from .basis import TorchBasis
 from .lazy_arrays import GramCache, LazyArray, evaluate
 from .observations import TorchObservations, block_passes

@@ -1,7 +1,7 @@
 """Normal equations of alternating least squares on tensors, many small systems at a time.
 
-They are defined in :class:`~lorank.backends.protocol.Observations`. Rows are divided into segments of about the mean number of
-observations, padded to the same length: the sums over many segments are one batched product.
+They are defined in :class:`~lorank.backends.observations.Observations`. Rows are divided into segments of about the mean number
+of observations, padded to the same length: the sums over many segments are one batched product.
 """
 
 from __future__ import annotations

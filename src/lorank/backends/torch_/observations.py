@@ -13,7 +13,7 @@ import torch
 
 from ..hold_out import held_out
 from ..normal_equations import normal_steps
-from ..protocol import HostEntries
+from ..observations import HostEntries
 from . import normal_equations, plain
 from .lazy_arrays import LazyArray, evaluate, side_by_side
 from .plain import Order, segments
@@ -43,7 +43,7 @@ def block_passes(a: Array) -> Any:
 
 
 class TorchObservations:
-    """Observed entries of an n1 x n2 matrix as tensors; see :class:`~lorank.backends.protocol.Observations`.
+    """Observed entries of an n1 x n2 matrix as tensors; see :class:`~lorank.backends.observations.Observations`.
 
     Notes
     -----
