@@ -101,7 +101,7 @@ def test_covariances_of_very_many_rows_are_left_out(tmp_path, monkeypatch):
     from lorank.factorization import folds
 
     pairs, values, _, truth = ratings(noise=0.5)
-    monkeypatch.setattr(folds, "COVARIANCES", 10)
+    monkeypatch.setattr(folds, "MAX_COVARIANCE_BYTES", 10)
     model = lr.MatrixCompletion(2, "learned", intervals=True).fit(folder(tmp_path, pairs, values))
     assert model.model_.row_cov is None
     low, high = model.predict_interval(np.argwhere(np.ones(truth.shape, bool)), 0.9)

@@ -47,8 +47,8 @@ def test_one_and_several_are_told_apart():
     pairs = np.argwhere(np.ones((12, 8)))
     rows = scipy.sparse.coo_array(([*np.arange(96.0) % 5, 1e6], [[*pairs[:, 0], 12], [*pairs[:, 1], 0]]), (13, 8))
     said = str(lr.diagnose(rows, 2))
-    assert "One row has fewer than 2 observations, too few for 2 factors of its own" in said
-    assert "1 value lies far" in said
+    assert "One row has fewer than 2 observations, too few for 2 factors" in said
+    assert "1 value is extreme" in said
     assert "1 observation repeats" in str(lr.diagnose(np.concatenate([pairs, pairs[:1]]), 2))
     assert "2 observations repeat a" in str(lr.diagnose(np.concatenate([pairs, pairs[:2]]), 2))
 

@@ -119,7 +119,7 @@ def test_weights_that_nothing_can_be_kept_of_are_named(heavy):
     (rows, cols, values), _ = drawn(4)
     weights = np.ones(len(values))
     weights[7] = heavy
-    with pytest.raises(ValueError, match=r"weights of observations lie between .* apart"):
+    with pytest.raises(ValueError, match=r"weights of observations lie between"):
         lr.MatrixCompletion(2).fit(np.column_stack([rows, cols]), values, weights)
 
 
@@ -249,7 +249,7 @@ def test_classes_that_are_held_out_where_they_are(place):
     fold = split_fold(problem, 0.2, 0, (1.0, 5.0))
     settings = Settings(2, loss=problem.loss)
     fit = fit_factors(*fold.problem(settings), settings)
-    truth, guess, _ = fold.judged(fit)  # all of them: they are few
+    truth, guess, _ = fold.assess(fit)  # all of them: they are few
     held = fold.held.observations.host()
     where = np.repeat(np.arange(40), np.diff(held.indptr)), held.indices
     np.testing.assert_array_equal(truth, classes[where])

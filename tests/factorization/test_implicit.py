@@ -10,7 +10,7 @@ import pytest
 
 from lorank.backends import get_backend
 from lorank.evaluation import HeldOutItems
-from lorank.factorization import implicit_selection as implicit_choice
+from lorank.factorization import implicit_selection
 from lorank.factorization.implicit import (
     ImplicitFactors,
     ImplicitSettings,
@@ -19,7 +19,7 @@ from lorank.factorization.implicit import (
     objective,
     ridge_penalties,
 )
-from lorank.factorization.implicit_selection import Positives, _before, _fewer, _Trial, held_ranks, select_implicit
+from lorank.factorization.implicit_selection import Positives, _before, _sample_users, _Trial, held_ranks, select_implicit
 
 SETTINGS = ImplicitSettings(rank=4, zeros=0.2, regularization=0.05, scaling=0.7, max_iter=3, inner_max_iter=40, seed=1)
 
@@ -103,8 +103,8 @@ def test_a_penalty_that_leaves_nothing_ends_near_zero():
 
 @pytest.mark.parametrize("costs", [(0, 1), (1, 0)], ids=["by the largest", "one by one"])
 def test_ranks_of_held_out_items_are_those_of_sorted_lists(backend, costs, monkeypatch):
-    monkeypatch.setattr(implicit_choice, "SORTING", costs[0])
-    monkeypatch.setattr(implicit_choice, "CALL", 9 * costs[1] - 9)
+    monkeypatch.setattr(implicit_selection, "SORTING", costs[0])
+    monkeypatch.setattr(implicit_selection, "CALL", 9 * costs[1] - 9)
     rng = np.random.default_rng(5)
     left, right = rng.integers(-2, 3, (12, 2)).astype(float), rng.integers(-2, 3, (9, 2)).astype(float)  # many ties
     seen = rng.random((12, 9)) < 0.3
@@ -174,13 +174,13 @@ def test_nothing_to_hold_out_keeps_the_settings():
     assert found == (SETTINGS, [])
 
 
-def test_fewer_users_where_there_are_many(monkeypatch):
+def test_sample_users_users_where_there_are_many(monkeypatch):
     """All that the users who are left have taken, under new numbers."""
     data, W = made_up()
     liked = data.cols % 2 == 0
-    assert _fewer(data, liked, np.random.default_rng(0)) == (data, liked)
-    monkeypatch.setattr(implicit_choice, "MANY", len(data.rows) // 2)
-    part, flags = _fewer(data, liked, np.random.default_rng(0))
+    assert _sample_users(data, liked, np.random.default_rng(0)) == (data, liked)
+    monkeypatch.setattr(implicit_selection, "MANY", len(data.rows) // 2)
+    part, flags = _sample_users(data, liked, np.random.default_rng(0))
     kept = np.random.default_rng(0).random(30) < (len(data.rows) // 2) / len(data.rows)
     assert 0 < part.shape[0] == kept.sum() < 30
     dense = np.zeros(part.shape)

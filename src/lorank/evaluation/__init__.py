@@ -1,4 +1,4 @@
-"""Are recommendations any good? Ranking measures, splits that leave some of each user's items out, and baselines.
+"""Evaluation of recommendations: ranking metrics, train-test splits by user, and baselines.
 
 >>> import numpy as np
 >>> from lorank.evaluation import HeldOutItems, Popularity, compare, leave_some_out

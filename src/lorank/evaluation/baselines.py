@@ -1,4 +1,4 @@
-"""What a model has to be better than: what everybody takes, and what those who took it liked."""
+"""Baselines for recommendations: popularity and item means."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..common.checks import NOT_NEGATIVE, ParameterError, check, counted, shown,
 
 
 class _Constant:
-    """The same order of items for every user, without those that a user has seen."""
+    """The same order of items for every user, without the user's items of the training data."""
 
     def __init__(self, users: np.ndarray, items: np.ndarray, scores: np.ndarray, there: np.ndarray) -> None:
         n_users = int(users.max(initial=-1)) + 1
@@ -21,11 +21,11 @@ class _Constant:
         self._indptr = np.concatenate([[0], np.cumsum(np.bincount(users, minlength=n_users))])
         self._indices = items[order]
         rank = np.empty(len(scores))
-        rank[np.argsort(-scores, kind="stable")] = np.arange(len(scores), 0, -1)  # no two alike: the smaller number first
+        rank[np.argsort(-scores, kind="stable")] = np.arange(len(scores), 0, -1)  # ties: the smaller index first
         self._rank = rank[:, None]
 
     def recommend(self, rows: Any, n: int = 10, exclude_seen: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """The first n items of each user: (k, n) arrays of items (-1 where there are no more) and of scores (nan there)."""
+        """The first n items of each user: (k, n) arrays of items and scores, -1 and nan where fewer are left."""
         check("n", n, whole(1))
         rows = np.atleast_1d(np.asarray(rows))
         if rows.ndim != 1 or (rows.dtype.kind not in "iu" and rows.size) or (rows.size and rows.min() < 0):
@@ -36,14 +36,14 @@ class _Constant:
 
 
 class Popularity(_Constant):
-    """Recommend what most users have, the same to all.
+    """Recommend the most popular items to every user.
 
     Parameters
     ----------
     users, items : (m,) integer arrays
-        Who had what.
+        Training data.
     n_items : int, optional
-        Items there are; by default just enough for ``items``.
+        Number of items; by default the smallest one that contains ``items``.
 
     Examples
     --------
@@ -59,18 +59,18 @@ class Popularity(_Constant):
 
 
 class ItemMean(_Constant):
-    """Recommend what was rated best on average, the same to all.
+    """Recommend the items with the highest mean rating to every user.
 
     Parameters
     ----------
     users, items : (m,) integer arrays
-        Who rated what.
+        Training data.
     values : (m,) array
-        The ratings.
+        Ratings.
     n_items : int, optional
-        Items there are; by default just enough for ``items``.
+        Number of items; by default the smallest one that contains ``items``.
     shrinkage : float
-        Ratings at the mean of all that each item has beside its own, so that one enthusiast does not decide.
+        Number of ratings at the overall mean that are added to each item, so that items with few ratings are not on top.
 
     Examples
     --------

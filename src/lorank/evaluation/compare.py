@@ -1,4 +1,4 @@
-"""Several models beside each other, on the same held-out items."""
+"""Comparison of recommenders on the same held-out items."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..common.checks import ParameterError, check, shown, whole, with_methods
 from .held_out import HeldOutItems
 from .ranking_metrics import RankingScores, ranking_scores
 
-USERS = 1 << 16  # whose lists are made at a time
+USERS_PER_BLOCK = 1 << 16
 
 
 class Recommender(Protocol):
-    """Whatever recommends: ``recommend(rows, n)`` gives (k, n) arrays of items and scores, -1 and nan where there are no more.
+    """A model with ``recommend(rows, n)``, which returns (k, n) arrays of items and scores, -1 and nan where fewer are left.
 
     Examples
     --------
@@ -31,21 +31,21 @@ class Recommender(Protocol):
 def compare(
     models: Mapping[str, Recommender], held: Any, item_counts: Any, n_users: int, n: int | Sequence[int] = (10, 20)
 ) -> dict[str, list[RankingScores]]:
-    """Ask each model for recommendations to the users with held-out items, and score them.
+    """Score the recommendations of several models for the users with held-out items.
 
     Parameters
     ----------
     models : mapping from names to models
-        Each has ``recommend(rows, n)``, as :class:`~lorank.MatrixCompletion` and the baselines of this module do, and leaves
-        out what it knows a user to have.
+        Each has ``recommend(rows, n)``, as ``MatrixCompletion(ranking=True)`` and the baselines of this module have, and leaves
+        out the user's items of the training data.
     held : SciPy sparse matrix, or a list of arrays
-        The held-out items of each user, row 0 being user 0.
+        Held-out items of each user; row 0 is user 0.
     item_counts : (items,) array
-        Users who had each item in the training data.
+        Number of users with each item in the training data.
     n_users : int
-        Users in the training data.
+        Number of users in the training data.
     n : int or sequence of int
-        Places that count.
+        Lengths of the lists.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def compare(
     Raises
     ------
     ValueError
-        Where lists, held-out items and numbers do not belong together, by name.
+        For inconsistent lists, held-out items and numbers.
 
     Examples
     --------
@@ -78,7 +78,9 @@ def compare(
     some = HeldOutItems(np.concatenate([[0], np.cumsum(found.counts[rows])]), found.items)
     scores = {}
     for name, model in models.items():
-        parts = [model.recommend(rows[at : at + USERS], max(places))[0] for at in range(0, len(rows), USERS)]
+        parts = [
+            model.recommend(rows[at : at + USERS_PER_BLOCK], max(places))[0] for at in range(0, len(rows), USERS_PER_BLOCK)
+        ]
         lists = np.concatenate(parts)
         scores[name] = [ranking_scores(lists, some, item_counts, n_users, one) for one in places]
     return scores

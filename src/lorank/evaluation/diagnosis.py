@@ -1,4 +1,4 @@
-"""What the pattern of the observations allows, before anything is fitted."""
+"""Diagnosis of sampling patterns: oversampling, empty rows, connected components, duplicates and outliers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..loop.result import Result
 from ..losses.residual_tails import outlier_share, tails
 from ..problems import Completion
 
-LOOKED_AT = 250_000  # values, of more every so many-th, that quartiles are taken of
-ROUNDS = 6  # of passes, from row to columns to rows, after which the parts are looked for in another way
+QUARTILE_SAMPLE = 250_000  # values for the quartiles
+MAX_BFS_ROUNDS = 6  # passes of the search for one component, after which SciPy finds all of them
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What :func:`diagnose` found.
+    """Result of :func:`diagnose`.
 
     Attributes
     ----------
@@ -28,27 +28,26 @@ class Diagnosis:
     observations : int
     rank : int
     oversampling : float
-        Observations for each degree of freedom of a matrix of that rank, 1/q; below 1 there are fewer than unknowns.
+        Observations per degree of freedom of a matrix of that rank, 1/q; below 1 there are fewer than unknowns.
     empty_rows, empty_cols : int
-        Rows and columns without any observation.
+        Numbers of rows and columns without observations.
     thin_rows, thin_cols : int
-        Rows and columns with fewer observations than the rank (but some).
+        Numbers of rows and columns with observations, but fewer than the rank.
     components : int
-        Parts of the data that share no row or column with each other.
+        Number of connected components: parts of the data that share no row or column.
     largest : float
-        The largest part's share of the observations.
+        Share of the observations in the largest component.
     duplicates : int
-        Observations of a pair that is there already.
+        Number of repeated pairs.
     outliers : int
-        Values further from the median than 20 times the middle half of the values is wide.
+        Number of values further from the median than 20 interquartile ranges.
     tails : float or None
-        Of a fit's residuals, where one was given: their root mean square over that of normal noise with the same median, 1 for
-        normal noise; None without a fit.
+        Root mean square of a fit's residuals over that of normal noise with the same median absolute value; None without a
+        fit.
     far : float
-        The share of the observations that are further from that fit than noise ever is; with ``loss="robust"`` the share that
-        was left out.
+        Share of the observations that are outliers of that fit; with ``loss="robust"`` the share that was left out.
     unique : bool
-        Whether nothing here rules out that the data determine the matrix.
+        Whether the pattern does not rule out that the data determine the matrix.
     """
 
     shape: tuple[int, int]
@@ -73,37 +72,32 @@ class Diagnosis:
 
     @property
     def findings(self) -> list[str]:
-        """What was found, a sentence each, the gravest first."""
+        """Findings, one sentence each, the most severe first."""
         r, said = self.rank, []
         if self.oversampling < 1:
             said.append(
-                f"There are only {self.oversampling:.2g} observations for each degree of freedom at rank {r}: lower the rank."
+                f"There are only {self.oversampling:.2g} observations per degree of freedom at rank {r}: lower the rank."
             )
         elif self.oversampling < 2:
-            said.append(
-                f"With {self.oversampling:.2g} observations for each degree of freedom, rank {r} needs luck or regularisation."
-            )
+            said.append(f"With {self.oversampling:.2g} observations per degree of freedom, rank {r} needs regularization.")
         if self.components > 1:
             said.append(
-                f"The data fall into {self.components:,} parts that share no row or column, the largest with "
-                f"{self.largest:.1%} of the observations: what one part says about another is the average alone."
+                f"The data have {self.components:,} parts that share no row or column, the largest with "
+                f"{self.largest:.1%} of the observations: between parts, only averages can be predicted."
             )
         for empty, thin, name in ((self.empty_rows, self.thin_rows, "row"), (self.empty_cols, self.thin_cols, "column")):
             if empty:
-                said.append(f"{_count(empty, name)} no observation and can only get an average.")
+                said.append(f"{_count(empty, name)} no observation: only averages can be predicted.")
             if thin:
-                own = "its" if thin == 1 else "their"
-                said.append(
-                    f"{_count(thin, name)} fewer than {r} observations, too few for {counted(r, 'factor')} of {own} own."
-                )
+                said.append(f"{_count(thin, name)} fewer than {r} observations, too few for {counted(r, 'factor')}.")
         if self.duplicates:
             said.append(f"{counted(self.duplicates, 'observation repeats', 'observations repeat')} a pair.")
         if self.outliers:
-            said.append(f"{counted(self.outliers, 'value lies', 'values lie')} far from all others: check the units.")
+            said.append(f"{counted(self.outliers, 'value is', 'values are')} extreme: check the units.")
         if self.far and self.tails is not None:
             said.append(
-                f"{self.far:.2%} of the observations are far from the fit, whose residuals have heavy tails ({self.tails:.2g} "
-                "times what normal noise has): loss='robust' finds outliers and fits the others."
+                f"{self.far:.2%} of the observations are outliers of the fit, whose residuals have heavy tails "
+                f"({self.tails:.2g} times those of normal noise): loss='robust' detects and leaves out outliers."
             )
         elif self.far:
             said.append(f"{self.far:.2%} of the observations were left out as outliers.")
@@ -111,9 +105,9 @@ class Diagnosis:
 
     @property
     def verdict(self) -> str:
-        """In a word or two, then the findings."""
+        """Summary, followed by the findings."""
         if not self.findings:
-            return f"Good: {self.oversampling:.3g} observations for each degree of freedom at rank {self.rank}."
+            return f"Good: {self.oversampling:.3g} observations per degree of freedom at rank {self.rank}."
         head = "Usable, with care." if self.oversampling >= 1 and self.largest > 0.5 else "Too few data."
         return " ".join([head, *self.findings])
 
@@ -128,16 +122,16 @@ class Diagnosis:
 
 
 def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0, fit: Result | FixedRank | None = None) -> Diagnosis:
-    """Say what the observations allow at a rank, and what a fit has left over.
+    """Diagnose a sampling pattern at a rank, and optionally the residuals of a fit.
 
     Parameters
     ----------
     problem : Completion, (m, 2) array of index pairs, SciPy sparse matrix or 2-D array with nan
     rank : int
     duplicates : int
-        Repetitions that were merged before; those in an array of pairs are counted.
+        Number of repeated pairs that were merged before; those in an array of pairs are counted.
     fit : Result or FixedRank, optional
-        A fit of these data: its residuals are looked at for heavy tails. The problem must be a Completion then.
+        A fit of these data, whose residuals are tested for heavy tails; needs a Completion.
 
     Returns
     -------
@@ -146,7 +140,7 @@ def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0, fit: Result | 
     Raises
     ------
     ValueError
-        Where there is nothing to look at, or the rank is not between 1 and the smaller side.
+        For data without observations, or a rank that is not between 1 and the smaller side.
 
     Examples
     --------
@@ -166,7 +160,7 @@ def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0, fit: Result | 
     if isinstance(problem, Completion) and not problem.backend.in_main_memory:
         return _diagnose_there(problem, int(rank), duplicates)
     if isinstance(problem, Completion):
-        whole_thing = _inside(problem, ROUNDS) >= problem.m
+        whole_thing = _component_size(problem, MAX_BFS_ROUNDS) >= problem.m
         rows, cols, values = (problem.backend.to_numpy(a) for a in (problem.rows, problem.cols, problem.y))
         counts = [problem.backend.to_numpy(problem.observations.counts(side)) for side in (0, 1)]
         shape = (problem.shape[0], problem.shape[1])
@@ -207,9 +201,7 @@ def _diagnose(
     counts: Sequence[np.ndarray] | None = None,
     connected: bool = False,
 ) -> Diagnosis:
-    """Of arrays; ``counts`` of rows and columns where they are known; ``connected`` are pairs of which it is known that none is
-    repeated and all hang together.
-    """
+    """Diagnosis of arrays; ``connected`` pairs are known to be distinct and to form one component."""
     n1, n2 = shape
     if not 1 <= rank <= min(shape):
         raise ParameterError("rank", f"must lie between 1 and {min(shape)}, got {rank}")
@@ -229,13 +221,13 @@ def _diagnose(
 
 
 def _empty_and_thin(by_row: np.ndarray, by_col: np.ndarray, rank: int) -> tuple[int, int, int, int]:
-    """Rows and columns without any observation, and those with some, but fewer than the rank."""
+    """Numbers of rows and columns without observations, and of those with fewer than the rank."""
     thin = [int(((counts > 0) & (counts < rank)).sum()) for counts in (by_row, by_col)]
     return int((by_row == 0).sum()), int((by_col == 0).sum()), thin[0], thin[1]
 
 
 def _parts(rows: Any, cols: Any, shape: tuple[int, int]) -> tuple[int, np.ndarray]:
-    """How many pairs differ, and the number of observations in each part that hangs together."""
+    """Number of distinct pairs, and number of observations in each connected component."""
     import scipy.sparse
     from scipy.sparse.csgraph import connected_components
 
@@ -248,8 +240,8 @@ def _parts(rows: Any, cols: Any, shape: tuple[int, int]) -> tuple[int, np.ndarra
     return int(pattern.nnz), np.bincount(label[rows]) if len(rows) else np.zeros(1, int)
 
 
-def _inside(problem: Completion, rounds: int | None = None) -> float:
-    """Observations of the part around the most observed row, by passes from there on; at most so many rounds of them."""
+def _component_size(problem: Completion, rounds: int | None = None) -> float:
+    """Number of observations in the component of the most observed row, by breadth-first search; at most so many rounds."""
     backend, passes = problem.backend, problem.observations
     counts = backend.astype(passes.counts(0), np.float64)[:, None]
     reached, size, before = backend.zeros((problem.shape[0], 1), np.float64), 1.0, 0.0
@@ -263,13 +255,10 @@ def _inside(problem: Completion, rounds: int | None = None) -> float:
 
 
 def _diagnose_there(problem: Completion, rank: int, duplicates: int) -> Diagnosis:
-    """The same where the observations are, by passes over them: the part around the most observed row, and how many are left.
-
-    Parts beyond it are counted as one: that there are any is what matters.
-    """
+    """Diagnosis by passes over observations outside main memory; counts at most two components."""
     if not 1 <= rank <= min(problem.shape):
         raise ParameterError("rank", f"must lie between 1 and {min(problem.shape)}, got {rank}")
-    backend, inside = problem.backend, _inside(problem)
+    backend, inside = problem.backend, _component_size(problem)
     by_row, by_col = (backend.to_numpy(problem.observations.counts(side)) for side in (0, 1))
     low, middle, high = backend.percentiles(problem.y, [25, 50, 75])
     far = 0 if high == low or problem.m < 10 else int((abs(problem.y - middle) > 20 * (high - low)).sum())
@@ -287,7 +276,7 @@ def _diagnose_there(problem: Completion, rank: int, duplicates: int) -> Diagnosi
 
 
 def _with_fit(found: Diagnosis, problem: Any, fit: Any) -> Diagnosis:
-    """With what the residuals of a fit say."""
+    """The diagnosis with the residuals of a fit."""
     X = fit.X if isinstance(fit, Result) else fit
     if not isinstance(problem, Completion) or not isinstance(X, FixedRank):
         raise ParameterError("fit", f"must be the result of lorank.solve for a Completion problem, got {shown(fit)}")
@@ -296,13 +285,13 @@ def _with_fit(found: Diagnosis, problem: Any, fit: Any) -> Diagnosis:
     outliers = getattr(fit, "outliers", None)
     if outliers is not None:
         return replace(found, far=float(outliers.share))
-    if problem.loss is not None and problem.loss.discrete:  # classes and counts have tails of their own
+    if problem.loss is not None and problem.loss.discrete:  # residuals of classes and counts are not normal
         return found
     d, weights = problem.observations.residual(X.U * X.s, X.V), problem.observations.weights
-    if weights is not None:  # they say how large a deviation may be
+    if weights is not None:  # weights are inverse variances
         d = d * weights**0.5
     dof, backend = problem.dof(X.rank), problem.backend
-    if backend.norm(d) <= 1e-6 * backend.norm(problem.y):  # exact but for rounding, which has tails of its own
+    if backend.norm(d) <= 1e-6 * backend.norm(problem.y):  # rounding errors have heavy tails
         return found
     noise = not isinstance(fit, Result) or fit.status == "noise"
     return replace(found, tails=tails(d, dof, backend).ratio, far=outlier_share(d, problem.y, dof, backend, noise))
@@ -311,8 +300,8 @@ def _with_fit(found: Diagnosis, problem: Any, fit: Any) -> Diagnosis:
 def _outliers(values: np.ndarray) -> int:
     if len(values) < 10 or values.dtype.kind == "c":
         return 0
-    some = values[:: max(1, len(values) // LOOKED_AT)]
-    low, middle, high = np.percentile(np.sort(some), [25, 50, 75])  # of sorted ones NumPy finds them several times faster
+    some = values[:: max(1, len(values) // QUARTILE_SAMPLE)]
+    low, middle, high = np.percentile(np.sort(some), [25, 50, 75])  # NumPy is several times faster on sorted arrays
     if high == low:
         return 0
     return int(((values > middle + 20 * (high - low)) | (values < middle - 20 * (high - low))).sum())

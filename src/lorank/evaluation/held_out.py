@@ -1,4 +1,4 @@
-"""Held-out items of each user, and which recommendations are among them."""
+"""Held-out items of each user, and their comparison with recommendations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..common.checks import ParameterError, check, counted, shown, whole
 
 @dataclass(frozen=True)
 class HeldOutItems:
-    """The items that users had and a model has not seen, user by user.
+    """Held-out items by user, as a sparse matrix.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class HeldOutItems:
 
     @classmethod
     def of(cls, held: Any) -> HeldOutItems:
-        """From a SciPy sparse matrix (users by items, what is stored is held out) or a list with an array for each user."""
+        """From a SciPy sparse matrix (users by items) or a list with an array for each user."""
         if isinstance(held, cls):
             return held
         if hasattr(held, "tocoo"):
@@ -55,7 +55,7 @@ class HeldOutItems:
 
     @classmethod
     def from_pairs(cls, users: np.ndarray, items: np.ndarray, n_users: int) -> HeldOutItems:
-        """From index pairs; one that is repeated counts once."""
+        """From index pairs; repeated pairs count once."""
         width = int(items.max(initial=0)) + 1
         keys = np.unique(users.astype(np.int64) * width + items)
         indptr = np.zeros(n_users + 1, np.int64)
@@ -64,14 +64,14 @@ class HeldOutItems:
 
     @property
     def counts(self) -> np.ndarray:
-        """Held-out items of each user."""
+        """Number of held-out items of each user."""
         return np.diff(self.indptr)
 
     def hits(self, recommended: np.ndarray) -> np.ndarray:
-        """Which recommendations are held out: an array of booleans like ``recommended``."""
+        """Flags of the recommendations that are held-out items."""
         width = max(int(self.items.max(initial=0)), int(recommended.max(initial=0))) + 1
         users = np.arange(len(self.counts), dtype=np.int64)
-        own = np.repeat(users, self.counts) * width + self.items  # in rising order
+        own = np.repeat(users, self.counts) * width + self.items  # ascending
         wanted = users[:, None] * width + recommended
         if not len(own):
             return np.zeros(recommended.shape, bool)
@@ -80,7 +80,7 @@ class HeldOutItems:
 
 
 def check_lists(recommended: Any, held: Any, n: Any) -> tuple[np.ndarray, HeldOutItems]:
-    """Recommendations cut to the first n, and what was held out."""
+    """The first n recommendations, and the held-out items."""
     check("n", n, whole(1))
     lists = check_recommended(recommended)
     found = HeldOutItems.of(held)
@@ -93,7 +93,7 @@ def check_lists(recommended: Any, held: Any, n: Any) -> tuple[np.ndarray, HeldOu
 
 
 def check_recommended(recommended: Any) -> np.ndarray:
-    """Item numbers, best first, -1 where there are no more; no item twice in a row."""
+    """Item indices, best first, -1 where fewer are left; no item twice in a row."""
     try:
         lists = np.asarray(recommended)
     except (TypeError, ValueError):

@@ -1,7 +1,6 @@
-"""How good recommended lists are: against what users had and the model did not see, and among themselves.
+"""Ranking metrics of recommended lists: accuracy on held-out items, catalog coverage and novelty.
 
-Lists are (users, n) arrays of item numbers, best first, with -1 where a list ends early: a place without an item is a miss.
-Where scores are equal, lorank's own lists have the item with the smaller number first, so that nothing here depends on chance.
+Lists are (users, n) arrays of item indices, best first, with -1 where a list ends early: a place without an item is a miss.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from .held_out import HeldOutItems, check_lists, check_recommended
 
 
 def precision(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
-    """The share of the first n places that hold a held-out item.
+    """Share of the first n recommendations that are held-out items.
 
     Parameters
     ----------
     recommended : (users, k) integer array
-        Item numbers, best first; -1 where there are no more.
+        Item indices, best first; -1 where fewer are left.
     held : SciPy sparse matrix, or a list of arrays
-        The held-out items of each user.
+        Held-out items of each user.
     n : int
-        Places that count. Lists that are shorter have misses at their end.
+        Length of the lists; shorter lists end with misses.
 
     Returns
     -------
@@ -35,7 +34,7 @@ def precision(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
     Raises
     ------
     ValueError
-        Where lists, held-out items and numbers do not belong together, by name.
+        For inconsistent lists, held-out items and numbers.
 
     Examples
     --------
@@ -48,7 +47,7 @@ def precision(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
 
 
 def recall(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
-    """The share of a user's held-out items that are among the first n recommendations.
+    """Share of a user's held-out items that are among the first n recommendations.
 
     Parameters
     ----------
@@ -63,7 +62,7 @@ def recall(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
     Raises
     ------
     ValueError
-        Where lists, held-out items and numbers do not belong together, by name.
+        For inconsistent lists, held-out items and numbers.
 
     Examples
     --------
@@ -76,7 +75,7 @@ def recall(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
 
 
 def hit_rate(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
-    """1 for users with at least one held-out item among the first n recommendations, 0 for others.
+    """1 for users with a held-out item among the first n recommendations, 0 for others.
 
     Parameters
     ----------
@@ -91,7 +90,7 @@ def hit_rate(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
     Raises
     ------
     ValueError
-        Where lists, held-out items and numbers do not belong together, by name.
+        For inconsistent lists, held-out items and numbers.
 
     Examples
     --------
@@ -104,7 +103,7 @@ def hit_rate(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
 
 
 def ndcg(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
-    """Normalised discounted cumulative gain: a hit at place k counts 1 / log2(k + 1), divided by the most that was possible.
+    """Normalized discounted cumulative gain: a hit at place k counts 1 / log2(k + 1), divided by the maximum.
 
     Parameters
     ----------
@@ -119,7 +118,7 @@ def ndcg(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
     Raises
     ------
     ValueError
-        Where lists, held-out items and numbers do not belong together, by name.
+        For inconsistent lists, held-out items and numbers.
 
     Examples
     --------
@@ -134,8 +133,7 @@ def ndcg(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
 
 
 def average_precision(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
-    """The precision at each hit among the first n places, added up and divided by the hits that were possible; the mean over
-    users is MAP.
+    """Average precision at the hits among the first n places; its mean over users is MAP.
 
     Parameters
     ----------
@@ -150,7 +148,7 @@ def average_precision(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
     Raises
     ------
     ValueError
-        Where lists, held-out items and numbers do not belong together, by name.
+        For inconsistent lists, held-out items and numbers.
 
     Examples
     --------
@@ -165,16 +163,16 @@ def average_precision(recommended: Any, held: Any, n: int = 10) -> np.ndarray:
 
 
 def catalog_coverage(recommended: Any, n_items: int, n: int = 10) -> float:
-    """The share of all items that at least one user is recommended.
+    """Share of all items that are recommended to at least one user.
 
     Parameters
     ----------
     recommended : (users, k) integer array
         As in :func:`precision`.
     n_items : int
-        Items there are.
+        Number of items.
     n : int
-        Places that count.
+        Length of the lists.
 
     Returns
     -------
@@ -183,7 +181,7 @@ def catalog_coverage(recommended: Any, n_items: int, n: int = 10) -> float:
     Raises
     ------
     ValueError
-        Where lists, held-out items and numbers do not belong together, by name.
+        For inconsistent lists, held-out items and numbers.
 
     Examples
     --------
@@ -200,28 +198,28 @@ def catalog_coverage(recommended: Any, n_items: int, n: int = 10) -> float:
 
 
 def novelty(recommended: Any, item_counts: Any, n_users: int, n: int = 10) -> float:
-    """How little known recommended items are: the mean of -log2(share of the users who have an item).
+    """Mean of -log2(share of the users with an item) over recommended items: the self-information of the lists.
 
     Parameters
     ----------
     recommended : (users, k) integer array
         As in :func:`precision`.
     item_counts : (items,) array
-        Users who had each item in the training data. An item that nobody had counts as one that one user had.
+        Number of users with each item in the training data; 0 is counted as 1.
     n_users : int
-        Users in the training data.
+        Number of users in the training data.
     n : int
-        Places that count.
+        Length of the lists.
 
     Returns
     -------
     float
-        In bits; nan where nothing is recommended.
+        In bits; nan without recommendations.
 
     Raises
     ------
     ValueError
-        Where lists, held-out items and numbers do not belong together, by name.
+        For inconsistent lists, held-out items and numbers.
 
     Examples
     --------
@@ -243,17 +241,17 @@ def novelty(recommended: Any, item_counts: Any, n_users: int, n: int = 10) -> fl
 
 @dataclass(frozen=True)
 class RankingScores:
-    """Everything at once: means over the users who have held-out items.
+    """All ranking metrics, as means over the users with held-out items.
 
     Attributes
     ----------
     n : int
-        Places that count.
+        Length of the lists.
     users : int
-        Users with held-out items.
+        Number of users with held-out items.
     precision, recall, ndcg, map, hit_rate : float
     coverage, novelty : float
-        Of the lists of the same users.
+        Of the lists of the same users; ``coverage`` is :func:`catalog_coverage`.
 
     Examples
     --------
@@ -274,20 +272,20 @@ class RankingScores:
 
 
 def ranking_scores(recommended: Any, held: Any, item_counts: Any, n_users: int, n: int = 10) -> RankingScores:
-    """All measures at once.
+    """All ranking metrics.
 
     Parameters
     ----------
     recommended : (users, k) integer array
-        Item numbers, best first; -1 where there are no more.
+        Item indices, best first; -1 where fewer are left.
     held : SciPy sparse matrix, or a list of arrays
-        The held-out items of each user. Users without any are left out.
+        Held-out items of each user. Users without any are left out.
     item_counts : (items,) array
-        Users who had each item in the training data.
+        Number of users with each item in the training data.
     n_users : int
-        Users in the training data.
+        Number of users in the training data.
     n : int
-        Places that count.
+        Length of the lists.
 
     Returns
     -------
@@ -296,7 +294,7 @@ def ranking_scores(recommended: Any, held: Any, item_counts: Any, n_users: int, 
     Raises
     ------
     ValueError
-        Where lists, held-out items and numbers do not belong together, by name.
+        For inconsistent lists, held-out items and numbers.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which observations are held out to judge recommendations: some of each user's, at random or the latest."""
+"""Train-test splits by user: random or latest observations."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ..common.checks import SHARE, ParameterError, check, counted, shown, whole
 
 
 def leave_some_out(users: Any, share: float = 0.2, *, keep: int = 1, seed: int = 0) -> np.ndarray:
-    """Hold out a share of each user's observations, at random.
+    """Hold out a random share of each user's observations.
 
     Parameters
     ----------
     users : (m,) integer array
-        The user of each observation.
+        User of each observation.
     share : float
-        Of each user's observations, rounded down or up at random so that it is right on average.
+        Share of each user's observations, rounded down or up at random so that it holds on average.
     keep : int
-        Observations that each user keeps at least.
+        Minimum number of observations that each user keeps.
     seed : int
 
     Returns
@@ -30,7 +30,7 @@ def leave_some_out(users: Any, share: float = 0.2, *, keep: int = 1, seed: int =
     Raises
     ------
     ValueError
-        Where users are not whole numbers from 0 on, or a parameter is not what it should be, by name.
+        For invalid users or parameters.
 
     Examples
     --------
@@ -47,20 +47,20 @@ def leave_some_out(users: Any, share: float = 0.2, *, keep: int = 1, seed: int =
 
 
 def leave_last_out(users: Any, times: Any, share: float = 0.2, *, keep: int = 1, seed: int = 0) -> np.ndarray:
-    """Hold out each user's latest observations: what a model would have had to foresee.
+    """Hold out each user's latest observations.
 
     Parameters
     ----------
     users : (m,) integer array
-        The user of each observation.
+        User of each observation.
     times : (m,) array
-        When it was made. Of equal times, the observation that comes later in the data is the later one.
+        Time of each observation. Among equal times, the observation that comes later in the data is the later one.
     share : float
-        Of each user's observations, rounded down or up at random so that it is right on average.
+        Share of each user's observations, rounded down or up at random so that it holds on average.
     keep : int
-        Observations that each user keeps at least.
+        Minimum number of observations that each user keeps.
     seed : int
-        Of the rounding alone.
+        Of the rounding.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def leave_last_out(users: Any, times: Any, share: float = 0.2, *, keep: int = 1,
     Raises
     ------
     ValueError
-        Where users are not whole numbers from 0 on, or times or a parameter are not what it should be, by name.
+        For invalid users, times or parameters.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def leave_last_out(users: Any, times: Any, share: float = 0.2, *, keep: int = 1,
 
 
 def _last(users: np.ndarray, key: np.ndarray, share: float, keep: int, rng: np.random.Generator) -> np.ndarray:
-    """The last ones of each user in the order of a key."""
+    """Flags of each user's last observations in the order of a key."""
     order = np.lexsort((key, users))
     counts = np.bincount(users)
     wanted = np.floor(counts * share + rng.random(len(counts))).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Factor models of noisy data: how to fit one, choose its rank and strength, and predict with it."""
+"""Factor models of noisy data: fitting, selection of rank and regularization, and prediction."""
 
 from .als import RegularizedALS
 from .fit import Fit, Settings, centred_problem, fit_factors, unfitted

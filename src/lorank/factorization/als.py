@@ -1,7 +1,6 @@
-"""Regularised alternating least squares, for data with noise: rows given columns, then columns given rows.
+"""Regularized alternating least squares (ALS) for noisy data: rows given columns, then columns given rows.
 
-X is written as a product of factors, ``X = L R^T``. With biases, ``L = [U, b, 1]`` and ``R = [V, 1, c]``, so that
-``X = U V^T + b 1^T + 1 c^T``: biases are factors like any other, with one coordinate held at 1 on the other side.
+Biases are factors with one coordinate fixed at 1, see :mod:`lorank.factorization.factors`.
 """
 
 from __future__ import annotations
@@ -18,31 +17,30 @@ from ..loop.state import State
 from ..problems import Completion, Problem
 from .factors import Factors, factors_of_point, fixed_coordinate
 
-TINY = 1e-9  # of the size of values: in place of no penalty, so that equations have one solution
+TINY = 1e-9  # smallest penalty, relative to the values, so that equations have one solution
 Penalty = Literal["nuclear", "frobenius"]
 
 
 @dataclass(frozen=True)
 class RegularizedALS(Solver):
-    """Minimise ``sum_t w_t (X - y)_t^2 / 2`` plus a penalty, exactly in each factor in turn.
+    """Minimize ``sum_t w_t (X - y)_t^2 / 2`` plus a penalty by alternating least squares.
 
     Parameters
     ----------
     regularization : float
         lambda.
     penalty : {"nuclear", "frobenius"}
-        ``lambda (|U|_F^2 + |V|_F^2) / 2``, whose least value over all factors of X is the nuclear norm ``lambda sum(s)``; or
+        ``lambda (|U|_F^2 + |V|_F^2) / 2``, whose minimum over all factors of X is the nuclear norm ``lambda sum(s)``; or
         ``lambda |X|_F^2 / 2``.
     biases : bool
-        Whether rows and columns have biases.
+        Fit biases of rows and columns.
     shrinkage : float
-        The biases' own penalty, ``shrinkage (|b|^2 + |c|^2) / 2``: that many observations of zero for each.
+        Penalty of the biases, ``shrinkage (|b|^2 + |c|^2) / 2``: equivalent to that many observations of zero for each.
     count_scaling : float
-        Rows are penalised in proportion to (their number of observations / the mean number) to this power, and so are columns.
-        At 1/2, with the nuclear norm, this is the weighted trace norm, which suits data where some rows are seen far more
-        often than others.
+        Scale the penalty of each row and column with (its number of observations / the mean number) to this power. At 1/2,
+        with the nuclear norm, this is the weighted trace norm, for unevenly sampled data.
     initial : Factors, optional
-        Go on from there.
+        Initial factors.
 
     Examples
     --------
@@ -91,9 +89,9 @@ class RegularizedALS(Solver):
         return problem.observations.normal_equations(columns, other, *prior, scale=scale, fixed=fixed)
 
     def _prior(self, problem: Problem, other: Array, scale: np.ndarray | None, bias: int) -> tuple[np.ndarray, np.ndarray]:
-        """The penalty on one side's factors as a prior: ``lambda I``, or ``lambda V^T V``."""
+        """The penalty of one side's factors as a prior: ``lambda I``, or ``lambda V^T V``."""
         backend, k = problem.backend, other.shape[1]
-        rank, size = k - 2 * self.biases, problem.y_norm / float(problem.m) ** 0.5 or 1.0  # strengths have the unit of values
+        rank, size = k - 2 * self.biases, problem.y_norm / float(problem.m) ** 0.5 or 1.0  # penalties have the unit of values
         P = np.zeros((k, k))
         if self.penalty == "nuclear":
             P[:rank, :rank] = max(self.regularization, TINY * size) * np.eye(rank)
@@ -120,13 +118,13 @@ def check_problem(problem: Problem, solver: object) -> None:
 
 
 def total_weight(problem: Problem) -> float:
-    """The sum of the weights of the observations: their number, where they have none."""
+    """Sum of the weights of the observations; their number without weights."""
     weights = problem.observations.weights if isinstance(problem, Completion) else None
     return float(problem.m if weights is None else weights.sum())
 
 
 def scales(problem: Completion, power: float) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Factors on the penalties of rows and of columns."""
+    """Scales of the penalties of rows and of columns."""
     if power == 0:
         return None, None
     counts = (problem.backend.to_numpy(problem.observations.counts(side)) for side in (0, 1))
@@ -135,7 +133,7 @@ def scales(problem: Completion, power: float) -> tuple[np.ndarray | None, np.nda
 
 
 def advance(problem: Problem, state: State, factors: Factors, squares: float) -> State:
-    """The state at new factors; ``squares`` is the sum of the squared residuals, the step how far X has moved."""
+    """State at new factors; ``squares`` is the sum of the squared residuals, the step is the change of X."""
     residual = float(np.sqrt(max(squares, 0.0))) / (problem.y_norm or 1.0)
     X, moved = factors.point(problem.backend), factors.distance(state.memory, problem.backend)
     return State(state.iteration + 1, X, problem.gradient(X), residual, moved, state.X, factors)

@@ -19,22 +19,23 @@ from .feature_priors import FeatureRegression
 
 @dataclass(frozen=True)
 class Factors:
-    """What alternating solvers carry along.
+    """Factors, covariances and priors: the state of the ALS solvers.
 
     Attributes
     ----------
     rows, cols : (n1, k) and (n2, k) arrays
-        L and R: with biases, k is the rank + 2. These and the covariances are where the data are, the rest is NumPy's.
+        L and R; with biases, k is the rank + 2. These and the covariances are on the backend of the data, the rest are NumPy
+        arrays.
     row_cov, col_cov : arrays of k (k + 1) / 2 columns, or None
-        Upper triangles of the covariances, where the solver knows them.
+        Upper triangles of the covariances, where the solver computes them.
     row_prior, col_prior : (precision, shift)
-        The last priors: a (k, k) matrix, and it times the prior's mean.
+        Precision matrix of the prior, (k, k), and its product with the prior mean.
     noise : float
-        The precision of the values, one over their noise's variance.
+        Precision of the values: one over the variance of the noise.
     row_noise, col_noise : arrays or None
-        Factors on it for each row and each column, where the solver tells them apart.
+        Relative precision of each row and column, where the solver estimates them.
     row_regression, col_regression : FeatureRegression or None
-        How the priors' means depend on features, where there are any.
+        Regression of the prior means on features, where there are any.
     """
 
     rows: Array
@@ -54,12 +55,12 @@ class Factors:
         return FactoredPoint(self.rows, self.cols, backend or backend_of(self.rows))
 
     def distance(self, other: Factors, backend: Arrays) -> float:
-        """``|L R^T - L' R'^T|_F`` by Gram products: good to about eight digits of the larger one."""
+        """``|L R^T - L' R'^T|_F`` by Gram products: accurate to about eight digits of the larger one."""
         mixed = np.sum(backend.gram(self.rows, other.rows) * backend.gram(self.cols, other.cols))
         return float(np.sqrt(max(self._square(backend) + other._square(backend) - 2 * mixed, 0.0)))
 
     def _square(self, backend: Arrays) -> float:
-        """``|L R^T|_F^2``, kept: each point is the new one of a step, and the old one of the next."""
+        """``|L R^T|_F^2``, cached: each point is used in two steps."""
         found: float | None = vars(self).get("_squared")
         if found is None:
             found = float(np.sum(backend.gram(self.rows, self.rows) * backend.gram(self.cols, self.cols)))
@@ -67,7 +68,7 @@ class Factors:
         return found
 
     def numpy(self, backend: Arrays) -> Factors:
-        """The same in main memory."""
+        """The same as NumPy arrays."""
         covs = [None if a is None else backend.to_numpy(a) for a in (self.row_cov, self.col_cov)]
         rows, cols = backend.to_numpy(self.rows), backend.to_numpy(self.cols)
         return replace(self, rows=rows, cols=cols, row_cov=covs[0], col_cov=covs[1])

@@ -1,7 +1,7 @@
-"""Priors whose means depend on features: the factors of a row are drawn around a linear function of what is known of it.
+"""Priors whose means are linear functions of features.
 
-``x_i ~ N(c + W^T f_i, P^-1)`` with ``W ~ N(0, P^-1 / strength)``: a ridge regression of the factors on the features, whose
-strength is the one that explains them best (MacKay's evidence), learned after each half of a sweep with the prior itself.
+``x_i ~ N(c + W^T f_i, P^-1)`` with ``W ~ N(0, P^-1 / regularization)``: a ridge regression of the factors on the features. Its
+regularization maximizes the evidence (MacKay) and is updated with the prior.
 """
 
 from __future__ import annotations
@@ -12,28 +12,27 @@ from typing import Any
 
 import numpy as np
 
-WEAKEST, STRONGEST = 1e-3, 1e9
-ROUNDS = 5
+MIN_REGULARIZATION, MAX_REGULARIZATION = 1e-3, 1e9
+EVIDENCE_MAX_ITER = 5
 
 
 @dataclass(frozen=True)
 class FeatureRegression:
-    """How prior means depend on features.
+    """Ridge regression of factors on features.
 
     Attributes
     ----------
     coefficients : (d, k) array
         W.
-    strength : float
-        Of the ridge.
+    regularization : float
     """
 
     coefficients: np.ndarray
-    strength: float
+    regularization: float
 
 
 class Features:
-    """Features of the rows (columns) of a problem, and what regressions on them need.
+    """Features of the rows (columns) of a problem, prepared for regressions.
 
     Parameters
     ----------
@@ -56,37 +55,39 @@ class Features:
         values, vectors = np.linalg.eigh(gram - self.n * np.outer(self.centre, self.centre))
         return np.maximum(values, 0), vectors
 
-    def means(self, link: FeatureRegression | None, k: int) -> np.ndarray:
-        """What features add to the prior means, (n, k)."""
-        if link is None:
+    def means(self, regression: FeatureRegression | None, k: int) -> np.ndarray:
+        """Shifts of the prior means by features, (n, k)."""
+        if regression is None:
             return np.zeros((self.n, k))
-        return np.asarray(self.numbers @ link.coefficients) - self.centre @ link.coefficients
+        return np.asarray(self.numbers @ regression.coefficients) - self.centre @ regression.coefficients
 
-    def affine(self, link: FeatureRegression) -> np.ndarray:
-        """The coefficients with the constant below them, (d + 1, k): for features of others, which are not centred."""
-        return np.vstack([link.coefficients, -self.centre @ link.coefficients])
+    def affine(self, regression: FeatureRegression) -> np.ndarray:
+        """Coefficients for features that are not centred, with the intercept in the last row, (d + 1, k)."""
+        return np.vstack([regression.coefficients, -self.centre @ regression.coefficients])
 
-    def regress(self, x: np.ndarray, precision: np.ndarray, link: FeatureRegression | None) -> tuple[FeatureRegression, float]:
-        """The link that best explains factors, and how many degrees of freedom it takes.
+    def regress(
+        self, x: np.ndarray, precision: np.ndarray, regression: FeatureRegression | None
+    ) -> tuple[FeatureRegression, float]:
+        """The regression with maximum evidence, and its number of degrees of freedom.
 
         Parameters
         ----------
         x : (n, k) array
         precision : (k, k) array
-            Of the factors around their means.
-        link : FeatureRegression or None
-            The last one, whose strength is a start.
+            Precision of the factors around their means.
+        regression : FeatureRegression or None
+            The last one, whose regularization is the initial value.
         """
         values, vectors = self.basis
         y = vectors.T @ np.asarray(self.numbers.T @ (x - x.mean(0)))
-        strength = 1.0 if link is None else link.strength
-        for _ in range(ROUNDS):
-            W = y / (values + strength)[:, None]
-            used = float((values / (values + strength)).sum())
+        regularization = 1.0 if regression is None else regression.regularization
+        for _ in range(EVIDENCE_MAX_ITER):
+            W = y / (values + regularization)[:, None]
+            used = float((values / (values + regularization)).sum())
             size = float(np.einsum("ij,jk,ik->", W, precision, W))
-            strength = float(np.clip(used * x.shape[1] / max(size, 1e-300), WEAKEST, STRONGEST))
-        W = y / (values + strength)[:, None]
-        return FeatureRegression(vectors @ W, strength), float((values / (values + strength)).sum())
+            regularization = float(np.clip(used * x.shape[1] / max(size, 1e-300), MIN_REGULARIZATION, MAX_REGULARIZATION))
+        W = y / (values + regularization)[:, None]
+        return FeatureRegression(vectors @ W, regularization), float((values / (values + regularization)).sum())
 
 
 def shifted(
@@ -97,7 +98,7 @@ def shifted(
     means: np.ndarray,
     noise: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The solution of normal equations whose prior's mean is larger by ``means``, given the one with the common prior.
+    """Solution of normal equations whose prior means are shifted by ``means``, from the solution with the common prior.
 
     With S the covariance and ``p = P m``, x moves by ``d = S p``, and the expected sum of squares by
     ``(2 d (h - P x) + d p - d P d) / noise``.
@@ -105,7 +106,7 @@ def shifted(
     Parameters
     ----------
     mean, packed, squares
-        As ``normal_equations`` gives them, with the covariances.
+        As ``normal_equations`` returns them, with the covariances.
     prior : (precision, shift)
     means : (n, k) array
     noise : float
@@ -118,7 +119,7 @@ def shifted(
 
 
 def symmetric_times(packed: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Products of symmetric matrices, given by their upper triangles, with one vector each."""
+    """Products of symmetric matrices, given by their upper triangles, with a vector each."""
     k = v.shape[1]
     place = np.empty((k, k), np.int64)
     a, b = np.triu_indices(k)

@@ -1,4 +1,4 @@
-"""Fit a factor model to observations with noise."""
+"""Fit of a factor model to noisy observations."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ from .model import FactorModel
 from .nonnegative import NonNegativeALS, by_size, random_start
 from .variational import VariationalALS
 
-MAX_WEIGHT_RATIO = 1e8  # the largest weight over the smallest: beyond, the precisions of observations outgrow rounding
-LEAST_NONNEGATIVE = 15  # sweeps: parts come apart from a common mean slowly at first, which looks like convergence
-FASTEST, SLOWEST = 0.5, 0.98  # two moves give a rough rate of convergence: it is taken to lie between these
+MAX_WEIGHT_RATIO = 1e8  # of observations: beyond, the smaller weights are lost to rounding
+MIN_ITER_NONNEGATIVE = 15  # parts separate slowly at first, which looks like convergence
+MIN_RATE, MAX_RATE = 0.5, 0.98  # bounds of the convergence rate, which is estimated from two steps
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to fit.
+    """Settings of a fit.
 
     Attributes
     ----------
     rank : int
-        0 with biases fits these alone.
+        0 fits biases alone.
     regularization : float or None
-        The strength of the penalty; None learns priors from the data instead.
+        Factor on the penalty; None learns priors from the data.
     penalty, count_scaling : see :class:`~lorank.factorization.RegularizedALS`
     biases : bool
     noise : {"one", "columns", "both", "unit"}
         See :class:`~lorank.factorization.VariationalALS`.
     tol : float
-        Stop when further sweeps are expected to lower the error of predictions by less than this, relatively
+        Stop when further iterations are expected to lower the prediction error by less than this, relatively
         (:class:`Converged`).
     max_iter : int
     seed : int
     device : str or None
-        Where PyTorch is to compute; None computes without it.
+        PyTorch device; None computes without PyTorch.
     loss : Loss or None
         None: least squares.
     row_features, col_features : Features or None
-        What the means of learned priors depend on.
+        Features that the means of learned priors depend on.
     nonnegative : bool
         Constrain the factors to be nonnegative (:class:`~lorank.factorization.nonnegative.NonNegativeALS`). Needs a number as
         ``regularization``, and has no biases.
@@ -86,7 +86,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted model with the way to it; the loss with what it has learned, None for least squares."""
+    """Result of a fit; the loss has its fitted parameters, and is None for least squares."""
 
     model: FactorModel
     factors: Factors
@@ -98,13 +98,12 @@ class Fit:
 
 @dataclass(frozen=True)
 class Converged(Rule):
-    """Further sweeps are expected to lower the error of predictions by less than ``tol``, relatively.
+    """Further iterations are expected to lower the prediction error by less than ``tol``, relatively.
 
-    Sweeps converge linearly: where one moves X by d, and the one before it moved it by d / q, those to come move it by about
-    ``d q / (1 - q)``. Predictions that are off by e have an error of ``sqrt(noise^2 + e^2)``, which is too large by
-    ``e^2 / (2 noise^2)``. The noise is the root mean square of what the model leaves over of the observations, e that of what X
-    is still to move, over all entries. Data without noise are fitted to a relative residual of about ``1e-5 sqrt(tol)``. The
-    first ``least`` sweeps are made in any case.
+    ALS converges linearly: if an iteration changes X by d, and the one before changed it by d / q, the remaining change is
+    about ``d q / (1 - q)``. With a remaining error e, the prediction error is ``sqrt(noise^2 + e^2)``, too large by
+    ``e^2 / (2 noise^2)`` relatively. The noise is the root mean square residual, e the root mean square remaining change of X.
+    Data without noise are fitted to a relative residual of about ``1e-5 sqrt(tol)``. At least ``least`` iterations are made.
     """
 
     tol: float = 1e-3
@@ -114,7 +113,7 @@ class Converged(Rule):
         moves = history.step[-2:]
         if state.iteration < max(self.least, 2) or not np.isfinite(moves).all():
             return None
-        rate = min(max(moves[1] / moves[0], FASTEST), SLOWEST) if moves[0] > 0 else FASTEST
+        rate = min(max(moves[1] / moves[0], MIN_RATE), MAX_RATE) if moves[0] > 0 else MIN_RATE
         ahead = moves[1] * rate / (1 - rate) / np.sqrt(float(np.prod(problem.shape, dtype=float)))
         noise = max(state.residual, 1e-5) * problem.y_norm / np.sqrt(total_weight(problem))
         gain = ahead**2 / (2 * noise**2) if noise > 0 else 0.0
@@ -122,7 +121,7 @@ class Converged(Rule):
             return None
         return Status(
             "converged",
-            advice=f"Further sweeps are expected to better predictions by {gain:.1e} of their error (asked: {self.tol:.1e}).",
+            advice=f"Further iterations are expected to lower the error by {gain:.1e}, relatively (tol={self.tol:.1e}).",
             success=True,
         )
 
@@ -137,11 +136,10 @@ def centred_problem(
     centre: bool = True,
     loss: Loss | None = None,
 ) -> tuple[Completion, float]:
-    """The problem of the values less their mean, and the mean (0 where ``centre`` is False).
+    """The problem of the centred values, and their mean (0 where ``centre`` is False).
 
-    A pair that occurs more than once becomes its weighted mean, with the sum of the weights. With a loss, the first least
-    squares problem of its working responses (:mod:`~lorank.factorization.majorization`), and the mean of what the loss is a
-    function of.
+    A repeated pair gets the weighted mean of its values and the sum of its weights. With a loss, the first working problem
+    (:mod:`~lorank.factorization.majorization`) and the intercept.
     """
     backend = None if device is None else device_backend(device)
     if backend is not None:
@@ -154,7 +152,7 @@ def centred_problem(
     if loss is not None:
         return centred(_merged(rows, cols, values, shape, weights, backend, loss), centre)
     if centre and weights is not None:
-        share = weights / weights.max()  # first, or sums may overflow
+        share = weights / weights.max()  # sums of large weights may overflow
         mean = float((share * values).sum() / share.sum())
     elif centre:
         mean = float(values.mean())
@@ -172,7 +170,7 @@ def _merged(
     backend: Any,
     loss: Loss | None = None,
 ) -> Completion:
-    """The problem of these observations, a pair that occurs more than once as its weighted mean."""
+    """The problem of these observations, with the weighted mean of repeated pairs."""
     options: dict[str, Any] = {"backend": backend, "weights": weights, "loss": "squares" if loss is None else loss}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*no observation")  # they have the factors of their prior
@@ -181,13 +179,13 @@ def _merged(
         except RepeatedPairs as error:
             if loss is not None and loss.discrete and not loss.exact_means:
                 raise RepeatedPairs(f"{error}; with loss={loss.name!r}, keep one observation of each pair") from None
-            if weights is None:  # each counts, so that weights are needed where there were none
+            if weights is None:  # a repeated pair gets a larger weight
                 options["weights"] = backend_of(values).astype(0 * values + 1, np.float64)
             return Completion(rows, cols, values, shape, duplicates="mean", **options)
 
 
 def centred(problem: Completion, centre: bool = True) -> tuple[Completion, float]:
-    """The same of observations that are a problem already, wherever they are, with its weights and its loss."""
+    """The same for the observations of a problem, on any backend, with its weights and its loss."""
     weights, y, mean = problem.observations.weights, problem.y, 0.0
     if weights is not None:
         check_ratio(weights)
@@ -213,19 +211,19 @@ def fit_factors(
     callbacks: Sequence[Callback] = (),
     rest: Completion | None = None,
 ) -> Fit:
-    """Fit by alternating sweeps, from where :func:`lorank.solve` would end.
+    """Fit by ALS, initialized by a low-rank solver.
 
     Parameters
     ----------
     problem : Completion
-        Of the values less their mean.
+        Of the centred values.
     mean : float
     settings : Settings
     start : Factors, optional
-        From another fit to go on from; of a smaller rank, directions of what they leave over are added.
+        Initial factors; factors of a smaller rank are completed by a low-rank fit to their residual.
     callbacks : sequence of callables
     rest : Completion, optional
-        The problem of what the start leaves over, where it is known.
+        The problem of the residual of ``start``, where it is known.
     """
     solver: Any
     require_memory(problem, settings)
@@ -234,7 +232,7 @@ def fit_factors(
     if settings.nonnegative:
         begun = start if start is not None and start.rows.shape[1] == width else None
         start = random_start(problem, settings.rank, np.random.default_rng(settings.seed), begun)
-    # Factors of a penalty's fit have no covariances, and their priors are in other units.
+    # Factors of a penalized fit have no covariances, and their priors have other units.
     elif start is None or start.rows.shape[1] != width or (learned and start.row_cov is None):
         try:
             with limit_blas_threads(problem.blas_threads):
@@ -255,24 +253,24 @@ def fit_factors(
         )
     if origin is not None:
         solver = ReweightedALS(solver, origin)
-    least = LEAST_NONNEGATIVE if settings.nonnegative else 2
+    least = MIN_ITER_NONNEGATIVE if settings.nonnegative else 2
     rule = Converged(settings.tol, least) | Divergence() | Iterations(settings.max_iter)
     ended = run(problem, solver, start.point(problem.backend), rule, callbacks=callbacks)
     last = ended.last
-    memory: Any = last.memory or (start if origin is None else (start, None, 0.0))  # Ctrl-C may come before there is any
+    memory: Any = last.memory or (start if origin is None else (start, None, 0.0))  # Ctrl-C before the first iteration
     factors: Factors = memory if origin is None else memory[0]
     if settings.nonnegative:
         factors = by_size(factors)
     loss = None if origin is None else origin.loss_at(origin.residual(factors), memory[1])
     noise = factors.noise
-    if not learned:  # a penalty's priors are in units of the noise
+    if not learned:  # priors of a penalized fit are in units of the noise
         left = (last.residual * problem.y_norm) ** 2 / total_weight(problem)
         noise = 1 / max(left, 1e-300) if np.isfinite(left) else 1.0
     return Fit(_model(problem, mean, settings, factors, noise), factors, ended.status, ended.n_iter, ended.history, loss)
 
 
 def unfitted(problem: Completion, mean: float, settings: Settings) -> Fit:
-    """The mean, and nothing else: all that is known when Ctrl-C comes before the first sweep."""
+    """A fit of the mean alone, for Ctrl-C before the first iteration."""
     learner = settings.learner()
     factors = learner.uninformed(problem, zero_factors(problem, settings.rank, settings.biases))
     origin = origin_of(problem)
@@ -298,19 +296,19 @@ def _model(problem: Completion, mean: float, settings: Settings, factors: Factor
 
 
 def check_ratio(weights: Array) -> None:
-    """A ValueError where weights differ so much that the smaller ones are lost beside the larger."""
+    """A ValueError for weights whose ratio is too large for double precision."""
     most, least = float(weights.max()), float(weights[weights > 0].min())
     if most > MAX_WEIGHT_RATIO * least:
         raise ValueError(
-            f"weights of observations lie between {least:.1e} and {most:.1e}: more than {MAX_WEIGHT_RATIO:.0e} apart, the "
-            "smaller ones count for nothing; give them weight 0, or bring the weights closer"
+            f"weights of observations lie between {least:.1e} and {most:.1e}: a ratio above {MAX_WEIGHT_RATIO:.0e}, so "
+            "that the smaller ones have no effect; set them to 0, or reduce the ratio"
         )
 
 
 def require_memory(problem: Completion, settings: Settings) -> None:
-    """A MemoryError where the factors and covariances of such a fit cannot fit where it is computed."""
+    """A MemoryError where the factors and covariances of such a fit exceed the available memory."""
     k, (n1, n2) = settings.rank + 2 * settings.biases, problem.shape
-    pairs = 0 if settings.regularization is not None else 2 * k * (k + 1) // 2  # those of the last sweep and of the next one
+    pairs = 0 if settings.regularization is not None else 2 * k * (k + 1) // 2  # of the last and of the next iteration
     by_row = 0 if getattr(problem.backend, "covariances_on_disk", False) else pairs
     needed = 8 * (n1 * by_row + n2 * pairs + (n1 + n2) * 8 * k)
     problem.backend.check_bytes(needed, f"factors of rank {settings.rank} and their covariances")

@@ -1,4 +1,4 @@
-"""Folds: observations to fit, and others, held out, to judge the fit by."""
+"""Folds: training and held-out observations, in main memory or on other backends."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from .fit import Fit, Settings, centred, centred_problem
 from .model import FactorModel
 
 Bounds = tuple[float, float] | None
-COVARIANCES = 1 << 30  # bytes of covariances that a model keeps
-JUDGED = 1_000_000  # held-out observations at most that calibrate intervals, where observations are not in main memory
+MAX_COVARIANCE_BYTES = 1 << 30  # that a model keeps
+MAX_CALIBRATION = 1_000_000  # held-out observations that calibrate intervals, where they are not in main memory
 
 
 class Fold(Protocol):
-    """Part of the observations to fit, the others to judge by."""
+    """Training and held-out observations."""
 
     def problem(self, settings: Settings) -> tuple[Completion, float]:
-        """The problem to fit, of values less their mean, and the mean."""
+        """The problem of the centred training values, and their mean."""
         ...
 
     def error(self, problem: Completion, mean: float, factors: Factors, loss: Loss | None) -> float:
-        """The root mean squared error of factors on what was held out; with a loss, the root of the mean deviance."""
+        """Root mean squared error on the held-out observations; with a loss, root of the mean deviance."""
         ...
 
-    def judged(self, fit: Fit) -> np.ndarray:
-        """Values held out, what a fit predicts for them, and how far off it expects to be: three rows."""
+    def assess(self, fit: Fit) -> np.ndarray:
+        """Held-out values, their predictions, and predictive standard deviations: three rows."""
         ...
 
 
 class Observed(NamedTuple):
-    """Observations where they are to be fitted: NumPy's arrays, or a device's."""
+    """Observations as NumPy arrays or arrays of a device."""
 
     rows: Array
     cols: Array
@@ -48,14 +48,14 @@ class Observed(NamedTuple):
     weights: Array | None = None
 
     def part(self, flags: Array) -> Observed:
-        at = backend_of(flags).flatnonzero(flags)  # once: flags are slower to follow than places
+        at = backend_of(flags).flatnonzero(flags)  # indices are faster than flags
         weights = None if self.weights is None else self.weights[at]
         return Observed(self.rows[at], self.cols[at], self.values[at], self.shape, weights)
 
 
 @dataclass(frozen=True)
 class ArrayFold:
-    """Arrays, and flags of those that are held out."""
+    """Observations in arrays, and flags of the held-out ones."""
 
     data: Observed
     part: Array
@@ -74,14 +74,14 @@ class ArrayFold:
         y = hidden.values if loss is None else loss.encode(hidden.values)
         return held_out_error(loss, z, y, hidden.weights, self.bounds)
 
-    def judged(self, fit: Fit) -> np.ndarray:
+    def assess(self, fit: Fit) -> np.ndarray:
         hidden = self._hidden
-        return _judged(fit, fit.model, hidden.rows, hidden.cols, hidden.values, self.bounds)
+        return _assess(fit, fit.model, hidden.rows, hidden.cols, hidden.values, self.bounds)
 
 
 @dataclass(frozen=True)
 class SplitFold:
-    """Two problems of the same rows and columns, wherever their observations are."""
+    """Two problems with the same rows and columns, on any backend."""
 
     kept: Completion
     held: Completion
@@ -94,16 +94,16 @@ class SplitFold:
         z = self.held.forward(factors.rows, factors.cols) + mean
         return held_out_error(loss, z, self.held.y, self.held.observations.weights, self.bounds)
 
-    def judged(self, fit: Fit) -> np.ndarray:
-        """Of some of them, in main memory."""
-        rows, cols, values, _ = some_of(self.held, JUDGED)
-        if isinstance(fit.loss, Ordinal):  # whose problem has numbers for the classes
+    def assess(self, fit: Fit) -> np.ndarray:
+        """For a sample of them, in main memory."""
+        rows, cols, values, _ = some_of(self.held, MAX_CALIBRATION)
+        if isinstance(fit.loss, Ordinal):  # whose classes are encoded
             values = np.array(fit.loss.classes)[values.astype(int)]
-        return _judged(fit, in_main_memory(fit.model), rows, cols, values, self.bounds)
+        return _assess(fit, in_main_memory(fit.model), rows, cols, values, self.bounds)
 
 
 def split_fold(problem: Completion, share: float, seed: int, bounds: Bounds) -> SplitFold:
-    """Hold out a share of a problem's observations, where they are."""
+    """Hold out a share of a problem's observations, on its backend."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*no observation")
         return SplitFold(*problem.split(np.random.default_rng(seed), share), bounds)
@@ -123,27 +123,27 @@ def some_of(problem: Completion, most: int) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def in_main_memory(model: FactorModel) -> FactorModel:
-    """A model as NumPy arrays; covariances of very many rows are left out, and what is predicted is only as far off as the
-    noise says.
+    """A model as NumPy arrays; too large covariances are dropped, and predictive standard deviations are then those of the
+    noise.
     """
     model = model.host()
     covs = (model.row_cov, model.col_cov)
-    if sum(8 * a.shape[0] * a.shape[1] for a in covs if a is not None) > COVARIANCES:
+    if sum(8 * a.shape[0] * a.shape[1] for a in covs if a is not None) > MAX_COVARIANCE_BYTES:
         return model.without_covariance()
     row, col = (None if a is None else backend_of(a).to_numpy(a) for a in covs)
     return replace(model, row_cov=row, col_cov=col)
 
 
-def _judged(fit: Fit, model: FactorModel, rows: Array, cols: Array, values: Array, bounds: Bounds) -> np.ndarray:
+def _assess(fit: Fit, model: FactorModel, rows: Array, cols: Array, values: Array, bounds: Bounds) -> np.ndarray:
     guess, spread = model.predict(rows, cols), model.spread(rows, cols)
-    if fit.loss is not None and fit.loss.discrete:  # no spread of values: what there is to say is in the probabilities
+    if fit.loss is not None and fit.loss.discrete:  # the uncertainty is in the probabilities
         guess = fit.loss.mean(backend_of(guess).to_numpy(guess))
         spread = np.full(len(guess), np.nan)
     return np.stack([backend_of(a).to_numpy(a) for a in (values, clipped(guess, bounds), spread)])
 
 
 def held_out_error(loss: Loss | None, z: Array, y: Array, weights: Array | None, bounds: Bounds = None) -> float:
-    """The root of the mean squared error of observations that a fit has not seen; with a loss, of their mean deviance."""
+    """Root mean squared error of held-out observations; with a loss, root of their mean deviance."""
     if loss is not None:
         return (
             Objective(loss, weights).held_out_deviance(z - y, y, loss) / float(len(y) if weights is None else weights.sum())

@@ -1,15 +1,14 @@
-"""Whole-matrix weighted least squares for what people took: observed entries are ones, all others are weak zeros.
+"""Implicit-feedback ALS (iALS): weighted least squares over the whole matrix, with ones at observed pairs and zeros elsewhere.
 
-With x_u the factors of rows and y_i those of columns, the least value of::
+With x_u the factors of rows and y_i those of columns, the objective is::
 
     sum_observed w_ui (x_u y_i - 1)^2 + zeros sum_all (x_u y_i)^2 + sum_u ridge_u |x_u|^2 + sum_i ridge_i |y_i|^2,
     ridge_u = regularization (sum_i w_ui + zeros n2)^scaling,   ridge_i the same with n1,
 
-is looked for by sweeps of alternating least squares (Hu, Koren and Volinsky 2008; the frequency-scaled regularisation and the
-weights are those of Rendle, Krichene, Zhang and Koren 2022, "Revisiting the Performance of iALS on Item Recommendation
-Benchmarks"). The sum over all entries costs nothing that grows with their number: given Y it is ``zeros x^T (Y^T Y) x`` for
-each row. In the eigenvectors of Y^T Y that is diagonal, so both sides' factors are turned into them before each half of a
-sweep, and a few steps of conjugate gradients with the diagonal as preconditioner do for the rest.
+minimized by ALS (Hu, Koren and Volinsky 2008; frequency-scaled regularization and weights as in Rendle, Krichene, Zhang and
+Koren 2022, "Revisiting the Performance of iALS on Item Recommendation Benchmarks"). The sum over all entries is
+``zeros x^T (Y^T Y) x`` for each row, which is diagonal in the eigenvectors of Y^T Y: both sides' factors are rotated into them
+before each update, which is a few conjugate gradient steps with the diagonal as preconditioner.
 """
 
 from __future__ import annotations
@@ -22,33 +21,33 @@ import numpy as np
 from ..backends import Array, Backend, Observations
 from ..backends.normal_equations import descend
 
-SMALL = 1e-12  # entries of orthonormal bases below this are rounding, and may be denormal numbers
-TINY = 1e-18  # the square is still an ordinary number in single precision
-BLOCK = 1 << 16  # rows of factors that are turned into double precision at a time
-NONNEGATIVE_CYCLES = 4  # of coordinate descent for each step of conjugate gradients that is asked for
-EXACTLY = (1000, 1e-9)  # cycles and tolerance, for one row
-FINAL_STEPS = 12  # of conjugate gradients, where factors are not a start for the next sweep
+SMALL = 1e-12  # smaller entries of orthonormal bases are rounding errors
+TINY = 1e-18  # whose square is a normal number in single precision
+BLOCK = 1 << 16  # rows of factors that are converted to double precision at a time
+NONNEGATIVE_CYCLES = 4  # coordinate descent cycles for each conjugate gradient step
+EXACT = (1000, 1e-9)  # cycles and tolerance for one row
+FINAL_MAX_ITER = 12  # conjugate gradient steps of the last update
 
 
 @dataclass(frozen=True)
 class ImplicitSettings:
-    """How such a model is fitted.
+    """Settings of a fit.
 
     Attributes
     ----------
     rank : int
     zeros : float
-        The weight of an entry that was not observed, 1 being that of an observed one.
+        Weight of an unobserved pair relative to an observed one.
     regularization : float
     scaling : float
-        The power of a row's weight in its penalty.
+        Exponent of the total weight of a row in its penalty.
     max_iter : int
         Number of ALS iterations.
     inner_max_iter : int
         Conjugate gradient iterations for each side in each ALS iteration.
     seed : int
     nonnegative : bool
-        Whether factors may not be negative: then solved by coordinate descent, in double precision.
+        Nonnegative factors, by coordinate descent in double precision.
     """
 
     rank: int = 64
@@ -63,7 +62,7 @@ class ImplicitSettings:
 
 @dataclass(frozen=True)
 class ImplicitFactors:
-    """Factors of rows and of columns, where the data are.
+    """Factors of rows and columns, on the backend of the data.
 
     Attributes
     ----------
@@ -75,7 +74,7 @@ class ImplicitFactors:
 
 
 def random_factors(backend: Backend, shape: tuple[int, int], settings: ImplicitSettings, dtype: Any) -> ImplicitFactors:
-    """Where a fit begins: small random factors."""
+    """Initial factors: small random numbers."""
     rng = np.random.default_rng(settings.seed)
     scale = 0.1 / np.sqrt(settings.rank)
     rows, cols = (backend.random_normal(rng, (n, settings.rank), dtype) * scale for n in shape)
@@ -83,7 +82,7 @@ def random_factors(backend: Backend, shape: tuple[int, int], settings: ImplicitS
 
 
 def ridge_penalties(observations: Observations, backend: Backend, settings: ImplicitSettings) -> tuple[Array, Array]:
-    """The penalties of rows and of columns, in double precision, where the data are."""
+    """Penalties of rows and columns, in double precision, on the backend of the data."""
     n1, n2 = observations.shape
     found = []
     for side, others in ((0, n2), (1, n1)):
@@ -103,7 +102,7 @@ def half_sweep(
     settings: ImplicitSettings,
     inner_max_iter: int | None = None,
 ) -> ImplicitFactors:
-    """Factors of one side, given those of the other."""
+    """Update the factors of one side, given those of the other."""
     if settings.nonnegative:
         return nonnegative_half(observations, backend, columns, sides, ridge, settings, inner_max_iter)
     own, other = (sides.cols, sides.rows) if columns else (sides.rows, sides.cols)
@@ -120,8 +119,7 @@ def half_sweep(
         own,
         settings.inner_max_iter if inner_max_iter is None else inner_max_iter,
     )
-    # Where nothing was observed the solution is zero, whatever rounding leaves of it. And factors that fade away would end as
-    # denormal numbers, at a hundred times the cost.
+    # The factors of empty rows are zero up to rounding. Vanishing factors would become denormal numbers, which are slow.
     seen = observations.counts(int(columns)) > 0
     found = found * ((abs(found) > TINY) & seen[:, None])
     return ImplicitFactors(other, found) if columns else ImplicitFactors(found, other)
@@ -136,7 +134,7 @@ def nonnegative_half(
     settings: ImplicitSettings,
     inner_max_iter: int | None,
 ) -> ImplicitFactors:
-    """The same with factors that are not negative: cycles over their coordinates in place of conjugate gradients."""
+    """The same with nonnegative factors, by coordinate descent instead of conjugate gradients."""
     own, other = (sides.cols, sides.rows) if columns else (sides.rows, sides.cols)
     gram = backend.gram(other, other).astype(np.float64)
     cycles = NONNEGATIVE_CYCLES * (settings.inner_max_iter if inner_max_iter is None else inner_max_iter)
@@ -144,7 +142,7 @@ def nonnegative_half(
         columns, other, own, ridge, prior=backend.asarray(settings.zeros * gram), cycles=cycles
     )
     found = backend.astype(found, backend.dtype(own))
-    found = found * (found > TINY)  # that fade away: no denormal numbers
+    found = found * (found > TINY)  # no denormal numbers
     return ImplicitFactors(other, found) if columns else ImplicitFactors(found, other)
 
 
@@ -156,17 +154,17 @@ def fit_implicit(
     *,
     after_sweep: Any = None,
 ) -> ImplicitFactors:
-    """Sweeps from a start, and at the end the rows once more, in full, given the columns.
+    """Fit by ALS, with a more accurate last update of the rows.
 
     Parameters
     ----------
     observations : Observations
-        Ones on the pattern; the weights are confidences.
+        Ones at the observed pairs, with confidences as weights.
     backend : Backend
     settings : ImplicitSettings
     start : ImplicitFactors, optional
     after_sweep : callable, optional
-        ``f(sides)``; a true value ends the fit.
+        ``f(factors)`` after each iteration; a true value ends the fit.
     """
     sides = start or random_factors(backend, observations.shape, settings, backend.dtype(observations.values))
     rows, cols = ridge_penalties(observations, backend, settings)
@@ -175,15 +173,15 @@ def fit_implicit(
         sides = half_sweep(observations, backend, True, sides, cols, settings)
         if after_sweep is not None and after_sweep(sides):
             break
-    return half_sweep(observations, backend, False, sides, rows, settings, FINAL_STEPS)
+    return half_sweep(observations, backend, False, sides, rows, settings, FINAL_MAX_ITER)
 
 
 def solve_row(
     cols: np.ndarray, taken: np.ndarray, weights: np.ndarray, settings: ImplicitSettings
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The factors of a row that took these columns, solved exactly, and the matrix M of its normal equations.
+    """Exact factors of a row with these columns, and the matrix M of its normal equations.
 
-    The score of column j is then ``sum_t w_t y_j^T M^-1 y_t``: a sum over what was taken.
+    The score of column j is ``sum_t w_t y_j^T M^-1 y_t``, a sum over the columns of the row.
 
     Parameters
     ----------
@@ -195,19 +193,19 @@ def solve_row(
     """
     k = cols.shape[1]
     gram = np.zeros((k, k))
-    for at in range(0, len(cols), BLOCK):  # in double precision, without a copy of all
+    for at in range(0, len(cols), BLOCK):  # in double precision, by blocks
         part = cols[at : at + BLOCK].astype(float)
         gram += part.T @ part
     y = cols[taken].astype(float)
     ridge = settings.regularization * (weights.sum() + settings.zeros * len(cols)) ** settings.scaling
     M = (y.T * weights) @ y + settings.zeros * gram + ridge * np.eye(k)
     if settings.nonnegative:
-        return descend(M[None], (y.T @ weights)[None], np.zeros((1, k)), *EXACTLY)[0], M
+        return descend(M[None], (y.T @ weights)[None], np.zeros((1, k)), *EXACT)[0], M
     return np.linalg.solve(M, y.T @ weights), M
 
 
 def objective(observations: Observations, backend: Backend, settings: ImplicitSettings, sides: ImplicitFactors) -> float:
-    """What is minimised."""
+    """The objective."""
     left = observations.residual(sides.rows, sides.cols)
     weights = observations.weights
     misfit = float((left * left if weights is None else weights * left * left).sum())

@@ -1,4 +1,4 @@
-"""The weight of what was not observed and the strength of regularisation, chosen on held-out positives."""
+"""Selection of the weight of unobserved pairs and of the regularization by NDCG on held-out positives."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from ..backends.top_k import rows_of
 from ..evaluation import HeldOutItems, leave_some_out
 from .implicit import ImplicitFactors, ImplicitSettings, fit_implicit
 
-WARM_UP = 4  # sweeps that all candidates share,
-TRIED = 4  # and those that each has to itself
-MOST = 24  # candidates
-ENOUGH, MOST_FOLDS = 6000, 4  # held-out positives that are asked for, and how many times some are held out for that
-JUDGES, LOOKED_AT = 4000, 80_000_000  # users whose lists are judged at a time at the most, and scores
-TIMES, SURE = 6, 2.0  # as many times more, until a difference is this many times its standard error
+WARM_UP_ITER = 4  # iterations that all candidates share
+CANDIDATE_ITER = 4  # further iterations of each candidate
+MAX_CANDIDATES = 24
+MIN_POSITIVES, MAX_FOLDS = 6000, 4  # folds are added until so many positives are held out
+BATCH_USERS, BATCH_SCORES = 4000, 80_000_000  # largest batch of users, and of their scores
+MAX_BATCHES, Z_SCORE = 6, 2.0  # batches are added until a difference is this many times its standard error
 BLOCK = 1 << 22  # scores at a time
-PLACES = 20  # of their lists
-SORTING, CALL = 25, 25_000  # what finding the largest scores and a call cost, in comparisons of two numbers
-FACTORS = (3.0, 3.0**0.5)  # between neighbours, first and at the end
-MANY = 2_000_000  # observations: from here on as many users are left out of the choice as bring them down to this
-SHARE = 0.1
+LIST_LENGTH = 20
+SORTING, CALL = 25, 25_000  # cost of a partial sort and of a call, in comparisons of two numbers
+GRID_FACTORS = (3.0, 3.0**0.5)  # between neighbours on the coarse and on the fine grid
+MANY = 2_000_000  # observations: with more, users are sampled for the selection
+HELD_OUT_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class ImplicitCandidate:
-    """One point of the search.
+    """One candidate.
 
     Attributes
     ----------
     zeros, regularization : float
     ndcg : float
-        Of lists of 20, against held-out positives of the first users that were asked: the same ones for all candidates.
+        NDCG@20 on held-out positives of the first batch of users, the same for all candidates.
     """
 
     zeros: float
@@ -44,7 +44,7 @@ class ImplicitCandidate:
 
 @dataclass(frozen=True)
 class Positives:
-    """Observed positives in row-major order, on the host.
+    """Observed positives in row-major order, in main memory.
 
     Attributes
     ----------
@@ -64,13 +64,13 @@ class Positives:
         )
 
     def pattern(self) -> tuple[np.ndarray, np.ndarray]:
-        """As indptr and indices."""
+        """Row pointers and column indices."""
         indptr = np.zeros(self.shape[0] + 1, np.int64)
         np.cumsum(np.bincount(self.rows, minlength=self.shape[0]), out=indptr[1:])
         return indptr, self.cols.astype(np.int32)
 
     def observations(self, backend: Backend, dtype: type) -> Observations:
-        """Ones with these weights, where the backend computes."""
+        """Ones with these weights, on a backend."""
         indptr, indices = self.pattern()
         ones: np.ndarray = np.ones(len(indices), dtype)
         found = backend.make_observations(
@@ -89,77 +89,76 @@ def select_implicit(
     regularization: bool,
     max_iter: bool = False,
     liked: np.ndarray | None = None,
-    most: int = MOST,
+    most: int = MAX_CANDIDATES,
 ) -> tuple[ImplicitSettings, list[ImplicitCandidate]]:
-    """Search around the settings for better ones, each candidate a few sweeps from the same start.
+    """Grid search around the given settings; each candidate gets a few iterations from a common start.
 
-    Two candidates are compared by the lists of the same users, and by those of more users until the difference is clear: where
-    there are many items and few of each are held out, a few thousand lists cannot tell a gain of some percent from chance.
+    Two candidates are compared by the lists of the same users, in more and more batches until the difference is significant.
 
     Parameters
     ----------
     data : Positives
     backend : Backend
     settings : ImplicitSettings
-        Where the search begins.
+        Center of the grid.
     dtype : type
-        Of the factors.
+        Type of the factors.
     zeros, regularization : bool
-        Which of the two are looked for.
+        Which of the two are selected.
     max_iter : bool
         Whether smaller numbers of iterations are tried at the end: early stopping regularizes.
     liked : (m,) bool array, optional
-        Which of the data are held out to judge by; all by default.
+        Positives that may be held out; all by default.
     most : int
-        Candidates that are tried at the most.
+        Maximum number of candidates.
 
     Returns
     -------
     settings : ImplicitSettings
     curve : list of ImplicitCandidate
-        In the order in which they were tried; empty where nothing can be held out.
+        In the order of the search; empty where nothing can be held out.
     """
     rng = np.random.default_rng(settings.seed)
     liked = np.ones(len(data.rows), bool) if liked is None else liked
-    data, liked = _fewer(data, liked, rng)
-    count = min(max(-(-ENOUGH // max(int(SHARE * liked.sum()), 1)), 1), MOST_FOLDS)
+    data, liked = _sample_users(data, liked, rng)
+    count = min(max(-(-MIN_POSITIVES // max(int(HELD_OUT_SHARE * liked.sum()), 1)), 1), MAX_FOLDS)
     folds = [_Fold.of(data, liked, backend, settings, dtype, rng, fold) for fold in range(count)]
-    judged = [fold for fold in folds if fold is not None]
-    if not judged or not (zeros or regularization):
+    folds_used = [fold for fold in folds if fold is not None]
+    if not folds_used or not (zeros or regularization):
         return settings, []
     curve: list[ImplicitCandidate] = []
     known: set[tuple[int, int]] = set()
 
     def trial(place: tuple[int, int]) -> _Trial:
-        """At a place of the grid: steps of the smaller factor from where the search began."""
+        """The candidate at a position of the grid, in steps of the fine grid."""
         one = _at(settings, place)
-        found = _Trial(judged, [fold.fit(one) for fold in judged])
+        found = _Trial(folds_used, [fold.fit(one) for fold in folds_used])
         known.add(place)
         curve.append(ImplicitCandidate(one.zeros, one.regularization, float(found.ndcg(1).mean())))
         return found
 
     best, at = trial((0, 0)), (0, 0)
-    for width in (2, 1):  # steps of FACTORS[1]
+    for width in (2, 1):  # in steps of the fine grid
         moved = True
         while moved and len(known) < most:
             moved, middle = False, at
-            for move in _moves(width, zeros, regularization):  # all of them: what is best lies on a narrow ridge
+            for move in _moves(width, zeros, regularization):  # all of them: good settings lie on a narrow ridge
                 place = (middle[0] + move[0], middle[1] + move[1])
-                if place in known or len(known) >= most:  # what was tried was worse than what was the best then
+                if place in known or len(known) >= most:  # tried already
                     continue
                 other = trial(place)
                 if other.better_than(best):
                     best, at, moved = other, place, True
     chosen = _at(settings, at)
-    return (replace(chosen, max_iter=_enough(judged, chosen)) if max_iter else chosen), curve
+    return (replace(chosen, max_iter=_select_iterations(folds_used, chosen)) if max_iter else chosen), curve
 
 
-def _enough(folds: list[_Fold], settings: ImplicitSettings) -> int:
-    """All the sweeps of the settings, or three quarters of them, or half, where lists are better then."""
+def _select_iterations(folds: list[_Fold], settings: ImplicitSettings) -> int:
+    """Number of iterations: all, three quarters or half of those of the settings, by NDCG."""
     counts = sorted({-(-settings.max_iter * quarters // 4) for quarters in (2, 3, 4)})
     sides: list[ImplicitFactors | None] = [None] * len(folds)
     trials, before = [], 0
-    for count in counts:  # each goes on from the one before
+    for count in counts:  # each continues the one before
         part = replace(settings, max_iter=count - before)
         done = [fit_implicit(f.observations, f.backend, part, side) for f, side in zip(folds, sides, strict=True)]
         trials.append(_Trial(folds, done))
@@ -172,37 +171,37 @@ def _enough(folds: list[_Fold], settings: ImplicitSettings) -> int:
 
 
 class _Trial:
-    """A candidate's factors on each fold, and the NDCG of lists, as many of them as were asked for."""
+    """A candidate's factors on each fold, and the NDCG of batches of users, computed on demand."""
 
     def __init__(self, folds: list[_Fold], sides: list[ImplicitFactors]) -> None:
         self.folds, self.sides = folds, sides
-        self._ndcg: list[np.ndarray] = []  # of each batch of judges, fold after fold
+        self._ndcg: list[np.ndarray] = []  # of each batch, over all folds
 
     def ndcg(self, batches: int) -> np.ndarray:
-        """Of the lists of the first batches of judges; of all, where there are no more."""
+        """NDCG of the users of the first batches."""
         while len(self._ndcg) < batches:
             k = len(self._ndcg)
             self._ndcg.append(np.concatenate([f.ndcg(side, k) for f, side in zip(self.folds, self.sides, strict=True)]))
         return np.concatenate(self._ndcg[:batches])
 
     def better_than(self, other: _Trial) -> bool:
-        """Whether its lists are better, asked of more and more users until that is clear."""
-        for batches in range(1, TIMES + 1):
+        """Whether its NDCG is larger, with more and more users until the difference is significant."""
+        for batches in range(1, MAX_BATCHES + 1):
             gain = self.ndcg(batches) - other.ndcg(batches)
             mean, error = float(gain.mean()), float(gain.std()) / np.sqrt(len(gain))
-            if abs(mean) > SURE * error or all(fold.size(batches) == 0 for fold in self.folds):
+            if abs(mean) > Z_SCORE * error or all(fold.size(batches) == 0 for fold in self.folds):
                 break
         return mean > 0
 
 
 @dataclass(frozen=True)
 class _Fold:
-    """Positives that are held out, and a common start for the fits to the others."""
+    """Held-out positives, and a common start for the fits to the others."""
 
     observations: Observations
     backend: Backend
     base: ImplicitFactors
-    judges: np.ndarray
+    users: np.ndarray
     batch: int
     held: HeldOutItems
     seen: tuple[np.ndarray, np.ndarray]
@@ -223,20 +222,20 @@ class _Fold:
         if not liked.any():
             return None
         held_out = liked.copy()
-        held_out[liked] = leave_some_out(data.rows[liked], SHARE, keep=1, seed=settings.seed + fold)
+        held_out[liked] = leave_some_out(data.rows[liked], HELD_OUT_SHARE, keep=1, seed=settings.seed + fold)
         if not held_out.any():
             return None
         kept = data.part(~held_out)
         held = HeldOutItems.from_pairs(data.rows[held_out], data.cols[held_out], data.shape[0])
-        batch = max(200, min(JUDGES, LOOKED_AT // data.shape[1]))
-        judges = rng.permutation(np.flatnonzero(held.counts))[: TIMES * batch]
+        batch = max(200, min(BATCH_USERS, BATCH_SCORES // data.shape[1]))
+        users = rng.permutation(np.flatnonzero(held.counts))[: MAX_BATCHES * batch]
         observations = kept.observations(backend, dtype)
-        gentle = replace(settings, regularization=settings.regularization / FACTORS[0], max_iter=WARM_UP)
+        gentle = replace(settings, regularization=settings.regularization / GRID_FACTORS[0], max_iter=WARM_UP_ITER)
         return cls(
             observations,
             backend,
-            fit_implicit(observations, backend, gentle),  # with factors that a strong penalty would have let fade away
-            judges,
+            fit_implicit(observations, backend, gentle),  # a strong penalty would let factors vanish
+            users,
             batch,
             held,
             kept.pattern(),
@@ -244,25 +243,25 @@ class _Fold:
         )
 
     def fit(self, settings: ImplicitSettings) -> ImplicitFactors:
-        """A few sweeps from the common start."""
-        return fit_implicit(self.observations, self.backend, replace(settings, max_iter=TRIED), self.base)
+        """A few iterations from the common start."""
+        return fit_implicit(self.observations, self.backend, replace(settings, max_iter=CANDIDATE_ITER), self.base)
 
     def size(self, k: int) -> int:
-        """Judges in batch k."""
-        return len(self.judges[k * self.batch : (k + 1) * self.batch])
+        """Number of users in batch k."""
+        return len(self.users[k * self.batch : (k + 1) * self.batch])
 
     def ndcg(self, sides: ImplicitFactors, k: int) -> np.ndarray:
-        """Of the list of each judge in batch k."""
-        judges = np.sort(self.judges[k * self.batch : (k + 1) * self.batch])
-        if not len(judges):
+        """NDCG of each user in batch k."""
+        users = np.sort(self.users[k * self.batch : (k + 1) * self.batch])
+        if not len(users):
             return np.empty(0)
-        wanted, seen = HeldOutItems(*rows_of(self.held.indptr, self.held.items, judges)), rows_of(*self.seen, judges)
-        rows = sides.rows[self.backend.asindex(judges)]
-        ranks = held_ranks(self.backend, rows, sides.cols, wanted, seen, self.never, PLACES)
-        gain = np.where(ranks < PLACES, 1 / np.log2(ranks + 2.0), 0.0)
-        user = np.repeat(np.arange(len(judges)), wanted.counts)
-        best = np.cumsum(1 / np.log2(np.arange(2, PLACES + 2)))[np.minimum(wanted.counts, PLACES) - 1]
-        return np.asarray(np.bincount(user, gain, len(judges)) / best)
+        wanted, seen = HeldOutItems(*rows_of(self.held.indptr, self.held.items, users)), rows_of(*self.seen, users)
+        rows = sides.rows[self.backend.asindex(users)]
+        ranks = held_ranks(self.backend, rows, sides.cols, wanted, seen, self.never, LIST_LENGTH)
+        gain = np.where(ranks < LIST_LENGTH, 1 / np.log2(ranks + 2.0), 0.0)
+        user = np.repeat(np.arange(len(users)), wanted.counts)
+        best = np.cumsum(1 / np.log2(np.arange(2, LIST_LENGTH + 2)))[np.minimum(wanted.counts, LIST_LENGTH) - 1]
+        return np.asarray(np.bincount(user, gain, len(users)) / best)
 
 
 def held_ranks(
@@ -274,9 +273,9 @@ def held_ranks(
     never: np.ndarray,
     places: int,
 ) -> np.ndarray:
-    """The place of each held-out item in its user's list, 0 being the first: as in sorted lists, and many times faster.
+    """Rank of each held-out item in its user's list, from 0, without sorting the lists.
 
-    Those beyond the first ``places`` are counted without regard to equal scores.
+    Ties are resolved by the item index among the first ``places`` only.
     """
     n2, place = len(right), 0
     ranks = np.empty(len(wanted.items), np.int64)
@@ -292,7 +291,7 @@ def held_ranks(
         user = np.repeat(np.arange(end - begin), wanted.counts[begin:end])
         items = wanted.items[place : place + len(user)]
         count = _before
-        if backend.in_main_memory:  # what is held out of long rows of few is found sooner one by one
+        if backend.in_main_memory:  # few held-out items of long rows are faster one by one
             count = _by_largest if SORTING * block.shape[0] * n2 < len(user) * (CALL + n2) else _one_by_one
         found = count(backend, block, user, items, places)
         ranks[place : place + len(user)] = np.where(never[items], n2, found)
@@ -301,7 +300,7 @@ def held_ranks(
 
 
 def _before(backend: Backend, block: Array, user: np.ndarray, items: np.ndarray, places: int) -> np.ndarray:
-    """How many come before each item in its row."""
+    """Number of items before each item in its row."""
     found, step = [], max(1, BLOCK // block.shape[1])
     numbers = backend.asindex(np.arange(block.shape[1]))
     for at in range(0, len(user), step):
@@ -313,7 +312,7 @@ def _before(backend: Backend, block: Array, user: np.ndarray, items: np.ndarray,
 
 
 def _one_by_one(backend: Backend, block: Array, user: np.ndarray, items: np.ndarray, places: int) -> np.ndarray:
-    """The same row by row, without copies of rows: these are in the cache, and few come close enough to be looked at twice."""
+    """The same row by row, without copies of rows."""
     block, found = backend.to_numpy(block), np.empty(len(user), np.int64)  # no copy
     for at, (u, j) in enumerate(zip(user.tolist(), items.tolist(), strict=True)):
         row = block[u]
@@ -323,16 +322,16 @@ def _one_by_one(backend: Backend, block: Array, user: np.ndarray, items: np.ndar
 
 
 def _by_largest(backend: Backend, block: Array, user: np.ndarray, items: np.ndarray, places: int) -> np.ndarray:
-    """The same by each row's largest scores, as many as there are places: all that is larger than one of them is among them."""
+    """The same by the largest ``places`` scores of each row."""
     block = backend.to_numpy(block)  # no copy
     own, first = block[user, items], max(block.shape[1] - places, 0)
     largest = np.partition(block, first, axis=1)[:, first:]
-    least = largest[:, 0] if first else np.full(len(block), -np.inf)  # what is smaller is beyond the first places
+    least = largest[:, 0] if first else np.full(len(block), -np.inf)  # smaller scores are beyond the first places
     found = np.full(len(user), places)
     near = np.flatnonzero(own >= least[user])
     theirs, mine = largest[user[near]], own[near, None]
     found[near] = (theirs > mine).sum(1)
-    alike = ((theirs == mine).sum(1) > 1) | (mine[:, 0] == least[user[near]])  # and perhaps others beyond: by their numbers
+    alike = ((theirs == mine).sum(1) > 1) | (mine[:, 0] == least[user[near]])  # ties, by item index
     for at in near[alike].tolist():
         row, j = block[user[at]], items[at]
         found[at] += np.count_nonzero(row[:j] == row[j])
@@ -340,12 +339,12 @@ def _by_largest(backend: Backend, block: Array, user: np.ndarray, items: np.ndar
 
 
 def _at(settings: ImplicitSettings, place: tuple[int, int]) -> ImplicitSettings:
-    step = FACTORS[1]
+    step = GRID_FACTORS[1]
     return replace(settings, zeros=settings.zeros * step ** place[0], regularization=settings.regularization * step ** place[1])
 
 
 def _moves(width: int, zeros: bool, regularization: bool) -> Iterator[tuple[int, int]]:
-    """Neighbours: one alone, then one against the other, since the zeros regularise as well."""
+    """Neighbours: in one direction, then diagonally, since the weight of unobserved pairs regularizes, too."""
     if regularization:
         yield from ((0, -width), (0, width))
     if zeros:
@@ -354,8 +353,8 @@ def _moves(width: int, zeros: bool, regularization: bool) -> Iterator[tuple[int,
         yield from ((width, -width), (-width, width))
 
 
-def _fewer(data: Positives, liked: np.ndarray, rng: np.random.Generator) -> tuple[Positives, np.ndarray]:
-    """Without some users, where there are so many that the rest will do; what is penalised grows with their number."""
+def _sample_users(data: Positives, liked: np.ndarray, rng: np.random.Generator) -> tuple[Positives, np.ndarray]:
+    """A sample of the users, where there are too many pairs."""
     if len(data.rows) <= MANY:
         return data, liked
     kept = rng.random(data.shape[0]) < MANY / len(data.rows)

@@ -1,7 +1,7 @@
-"""Where the sweeps of a factor model begin: biases first, then what the exact solvers find in the rest.
+"""Initialization of ALS: biases, then a low-rank fit to their residual; outlier detection for redescending losses.
 
-Sweeps from factors that say little take long, and may end in a poor valley. A staged start and a few conjugate gradient steps
-(what :func:`lorank.solve` would do) cost about as much as one sweep, and end near the fit that sweeps then regularise.
+ALS from random factors converges slowly and may end in a poor local minimum. A staged start and a few conjugate gradient steps,
+as in :func:`lorank.solve`, cost about as much as one iteration of ALS and end near the regularized fit.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ..starts.rank_growth import fit as descend
 from ..starts.staged import Staged
 from .als import total_weight
 from .factors import Factors, zero_factors
-from .majorization import LEAST, Origin
+from .majorization import MIN_WEIGHT, Origin
 from .variational import VariationalALS
 
-OFFSET_SWEEPS = 3  # of biases alone: from then on they change by less than the factors will change them
-SETTLE, MAX_STEPS = 3, 12  # conjugate gradient steps: until three of them leave nine tenths of the residual, at most twelve
+BIAS_MAX_ITER = 3  # further iterations change biases by less than the factors will
+RCG_WINDOW, RCG_MAX_ITER = 3, 12  # conjugate gradients: until 3 steps reduce the residual by less than 10 %, at most 12
 
-# Of their size, with biases: from 0.1 on to 0.3 sweeps end alike, from the whole size a little higher on noisy ratings.
-# Without biases the first direction holds the mean: made smaller, it leaves so much over that the rest is taken for noise.
-SHRUNK = 0.3
-ROOM = 3.0  # observations for each degree of freedom
-CERTAIN = 0.1  # of the precision that what is left over by the start would mean; at 0.3 noise is taken for components
+# Factor on the initial singular values, with biases: 0.1 to 0.3 end alike, 1 slightly worse on noisy ratings. Without biases
+# the first component contains the mean and is not shrunk: its residual would be mistaken for noise.
+INITIAL_SHRINKAGE = 0.3
+MIN_OVERSAMPLING = 3.0  # observations per degree of freedom to detect outliers
+INITIAL_PRECISION = 0.1  # of the precision of the initial residual; at 0.3 noise is fitted as components
 
 
 def initialize(
@@ -40,24 +40,23 @@ def initialize(
     base: Factors | None = None,
     rest: Completion | None = None,
 ) -> Factors:
-    """Factors of that rank, with priors from before anything is known: those of ``base``, by default biases alone, and more
-    directions of what they leave over.
+    """Initial factors: those of ``base``, by default biases, and a low-rank fit to their residual, with initial priors.
 
-    With biases these are made smaller: an unregularised fit of data with noise is too large, and sweeps grow factors faster
-    than they forget what was fitted by chance.
+    With biases, the low-rank fit is shrunk: an unregularized fit of noisy data is too large, and ALS increases factors faster
+    than it removes overfitting.
 
     Parameters
     ----------
     problem : Completion
     rank : int
-        Without the biases.
+        Rank without the biases.
     solver : VariationalALS
-        Its biases and starting priors.
+        Defines biases and initial priors.
     rng : numpy.random.Generator
     base : Factors, optional
-        Of another fit, of a smaller rank. The biases alone (:func:`fit_biases`) do for every rank.
+        Factors of a smaller rank, for example biases (:func:`fit_biases`).
     rest : Completion, optional
-        What the base leaves over (:func:`left_over`), where several ranks begin there.
+        Residual of the base (:func:`residual_problem`), where it is known.
     """
     if base is None:
         base, rest = fit_biases(problem, solver) if solver.biases else None, None
@@ -65,43 +64,43 @@ def initialize(
     if more < 0:
         raise ValueError(f"start has rank {rank - more}, more than the {rank} asked for")
     if more:
-        X = _directions(problem if base is None else residual_problem(problem, base) if rest is None else rest, more, rng)
-        base = _side_by_side(problem, base, X, solver.biases)
+        X = _low_rank_fit(problem if base is None else residual_problem(problem, base) if rest is None else rest, more, rng)
+        base = _concatenated(problem, base, X, solver.biases)
     assert base is not None
     factors = solver.uninformed(problem, base)
     if solver.biases or solver.noise == "unit" or problem.y_norm == 0:
         return factors
-    # Without biases the values are as large as their mean, which says nothing of noise: what is left over does.
+    # Without biases, the size of the values is that of their mean: the residual estimates the noise.
     size = problem.y_norm**2 / total_weight(problem)
     left = max(residual_problem(problem, factors).y_norm ** 2 / total_weight(problem), 1e-10 * size)
-    return replace(factors, noise=max(factors.noise, CERTAIN / left))
+    return replace(factors, noise=max(factors.noise, INITIAL_PRECISION / left))
 
 
 def fit_biases(problem: Completion, solver: VariationalALS) -> Factors:
-    """Offsets of rows and columns, and nothing else."""
+    """Fit biases of rows and columns alone."""
     simple = replace(solver, noise="one", initial=None, row_features=None, col_features=None)
     factors = simple.uninformed(problem, zero_factors(problem, 0, True))
-    for _ in range(OFFSET_SWEEPS):
+    for _ in range(BIAS_MAX_ITER):
         factors, _ = simple.sweep(problem, factors)
     return factors
 
 
 def residual_problem(problem: Completion, base: Factors) -> Completion:
-    """The problem of what these factors leave over."""
+    """The problem of the residual of these factors."""
     rest = problem.y - problem.forward(base.rows, base.cols)
     return problem.with_observations(problem.observations.with_values(rest))
 
 
-def _directions(problem: Completion, rank: int, rng: np.random.Generator) -> FixedRank:
+def _low_rank_fit(problem: Completion, rank: int, rng: np.random.Generator) -> FixedRank:
     if problem.y_norm == 0:
         return FixedRank.zero(problem.shape, rank, np.float64, problem.backend)
-    return descend(problem, Staged()(problem, rank, rng), SETTLE, MAX_STEPS)
+    return descend(problem, Staged()(problem, rank, rng), RCG_WINDOW, RCG_MAX_ITER)
 
 
-def _side_by_side(problem: Completion, base: Factors | None, X: FixedRank, biases: bool) -> Factors:
-    """Balanced factors of X, with those of ``base`` beside them: biases stay at the end."""
+def _concatenated(problem: Completion, base: Factors | None, X: FixedRank, biases: bool) -> Factors:
+    """Balanced factors of X concatenated with those of ``base``; the coordinates of the biases are the last ones."""
     backend = problem.backend
-    root = ((SHRUNK if biases else 1.0) * backend.astype(X.s, np.float64)) ** 0.5
+    root = ((INITIAL_SHRINKAGE if biases else 1.0) * backend.astype(X.s, np.float64)) ** 0.5
     sides: list[Array] = [backend.astype(backend.asarray(a), np.float64) * root for a in (X.U, X.V)]
     if base is not None:
         at = base.rows.shape[1] - 2 * biases
@@ -112,20 +111,22 @@ def _side_by_side(problem: Completion, base: Factors | None, X: FixedRank, biase
 
 
 def robust_initialization(origin: Origin, rank: int) -> tuple[Completion, Origin] | None:
-    """Least squares without the observations that are held for outliers, to begin with, and where the loss's own problems come
-    from then: with a scale that up to half of the data may not spoil. None where outliers cannot be told apart, and with losses
-    that have no need of it.
+    """Initialization for redescending losses: a least-squares problem without outliers, and the origin with a robust scale.
+
+    None where outliers cannot be detected, and for other losses.
 
     Parameters
     ----------
     origin : Origin
     rank : int
-        Offsets included. Where observations are few, outliers are looked for at a smaller one.
+        Rank with the biases. With few observations, outliers are detected at a smaller rank.
     """
     problem = origin.problem
     if problem.loss is None or not problem.loss.redescending:
         return None
-    rank = max((k for k in range(1, min(rank, *problem.shape) + 1) if problem.m >= ROOM * problem.dof(k)), default=0)
+    rank = max(
+        (k for k in range(1, min(rank, *problem.shape) + 1) if problem.m >= MIN_OVERSAMPLING * problem.dof(k)), default=0
+    )
     if not rank:
         return None
     squares = problem.squares(problem.observations.with_values(problem.y - origin.mean))
@@ -134,7 +135,7 @@ def robust_initialization(origin: Origin, rank: int) -> tuple[Completion, Origin
     if not start.succeeded:
         return None
     weights, _ = threshold_weights(squares.observations.residual(X.U * X.s, X.V), start.limit, squares.observations.weights)
-    kept = squares.with_observations(squares.observations.with_weights(weights + LEAST))
+    kept = squares.with_observations(squares.observations.with_weights(weights + MIN_WEIGHT))
     trusting = start.adjusted(problem)
     assert isinstance(trusting, Completion)
     return kept, replace(origin, problem=trusting)

@@ -1,4 +1,4 @@
-"""Factor models with any loss: sweeps of least squares on the parabolas that lie above it."""
+"""ALS for any loss by majorization-minimization: weighted least squares that majorize the loss."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from .factors import Factors
 
 @dataclass(frozen=True)
 class Origin:
-    """The observations as they came, of which a fit sees working responses and their weights.
+    """The observations with their loss, of which ALS fits working responses with weights.
 
     Attributes
     ----------
     problem : Completion
-        With its loss.
+        With the loss.
     mean : float
-        The z of an average entry, to which factors add.
+        Intercept, to which factors add.
     """
 
     problem: Completion
     mean: float
 
     def residual(self, factors: Factors | None) -> Vector:
-        """``z - y`` at the entries of these factors, by default at the mean alone."""
+        """``z - y`` at the observed entries of these factors, or at the mean."""
         y = self.problem.y
         return self.mean - y if factors is None else self.problem.forward(factors.rows, factors.cols) + (self.mean - y)
 
     def loss_at(self, d: Vector, near: Loss | None = None) -> Loss:
-        """The loss with what it has to learn learned there."""
+        """The loss with its parameters fitted to these residuals."""
         assert self.problem.loss is not None
         return self.problem.loss.fit_parameters(d, self.problem.y, near, self.problem.observations.weights)
 
@@ -44,36 +44,36 @@ class Origin:
         loss, given = self.loss_at(d, near), problem.observations.weights
         objective = Objective(loss, given)
         weights, responses = objective.majorizer(d, problem.y)
-        if not loss.discrete:  # an observation that counts for little has much noise, and is one observation even so
+        if not loss.discrete:  # weights are relative precisions: their sum is the number of observations
             weights = weights * ((problem.m if given is None else float(given.sum())) / float(weights.sum()))
-        floor = LEAST * float(weights.sum()) / problem.m
+        floor = MIN_WEIGHT * float(weights.sum()) / problem.m
         observed = problem.observations.with_values(responses - self.mean).with_weights(weights + floor)
         return problem.squares(observed), loss, (2 * objective.value(d, problem.y, problem.backend)) ** 0.5
 
 
-LEAST = 1e-6  # weights, of their mean
-SETTLED = 0.97  # a scale that falls by less from one sweep to the next has come to rest
+MIN_WEIGHT = 1e-6  # of the mean weight
+STABLE_SCALE = 0.97  # ratio of the scales of two iterations from which the scale counts as converged
 
 
 def working_problem(problem: Completion, mean: float) -> Completion:
-    """The first least squares problem of a loss, at the mean alone; it knows where it came from."""
+    """The first working problem of a loss, at the mean; its ``origin`` is the problem with the loss."""
     origin = Origin(problem, mean)
     first, _, misfit = origin.working()
     first.origin = origin  # type: ignore[attr-defined]
-    first.y_norm = misfit  # so that residuals are told in the loss itself
+    first.y_norm = misfit  # residuals are relative to the loss
     return first
 
 
 def origin_of(problem: Problem) -> Origin | None:
-    """Where the working responses of a problem come from; None where they are the values themselves."""
+    """The origin of a working problem; None for least squares."""
     return getattr(problem, "origin", None)
 
 
 @dataclass(frozen=True)
 class ReweightedALS(Solver):
-    """Sweeps of another solver, each on the parabolas at the point where the last one ended.
+    """ALS on the majorizer at the current factors.
 
-    Where a parabola is one for small steps alone (counts), a sweep that raises the loss is halved.
+    For counts, the quadratic is a majorizer for small steps only: a step that increases the loss is halved.
 
     Attributes
     ----------
@@ -102,8 +102,8 @@ class ReweightedALS(Solver):
             new = _between(old, new)
         X, moved = new.point(problem.backend), new.distance(old, problem.backend)
         gradient = problem.gradient(X)
-        if getattr(loss, "scale", None) is not None and loss.scale < SETTLED * near.scale:  # type: ignore[attr-defined]
-            moved = float("nan")  # a scale that still falls: how far the next sweep goes is not known from this one
+        if getattr(loss, "scale", None) is not None and loss.scale < STABLE_SCALE * near.scale:  # type: ignore[attr-defined]
+            moved = float("nan")  # the scale is not converged, so that the step predicts nothing
         return State(state.iteration + 1, X, gradient, misfit / (problem.y_norm or 1.0), moved, state.X, (new, loss, misfit))
 
 

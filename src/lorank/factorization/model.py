@@ -1,4 +1,4 @@
-"""A fitted factor model: predictions, their spread, and rows that were not there when it was fitted."""
+"""Fitted factor model: predictions, their standard deviations, and fold-in of new rows."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from ..backends import Array, Arrays, backend_of, get_backend
 from ..geometry import FixedRank
 from .factors import Factors, fixed_coordinate
 
-EXACTLY = {"cycles": 1000, "tolerance": 1e-9}  # of coordinate descent, for rows that are solved once
+EXACT = {"cycles": 1000, "tolerance": 1e-9}  # coordinate descent for rows that are solved once
 
 
 @dataclass(frozen=True)
 class FactorModel:
-    """``X[i, j] = mean + rows[i] . cols[j]``, with biases among the factors (see :mod:`lorank.factorization.als`).
+    """``X[i, j] = mean + rows[i] . cols[j]``, with biases among the factors (see :mod:`lorank.factorization.factors`).
 
-    Rows and columns that were never observed have the factors of their prior, those of an average row or column, with the shift
-    of strangers (:mod:`~lorank.factorization.strangers`) where that is known; so have indices beyond the shape.
+    Rows and columns without observations, and indices beyond the shape, have the mean of their prior, shifted by ``row_unseen``
+    and ``col_unseen`` (:func:`~lorank.factorization.update.add_unseen`).
 
-    Factors and covariances are where they were fitted; :meth:`host` brings all but the covariances, which are large and which
-    only :meth:`spread` reads, into main memory.
+    Factors and covariances are on the backend of the fit; :meth:`host` copies all but the covariances into main memory.
 
     Attributes
     ----------
@@ -32,25 +31,25 @@ class FactorModel:
         Whether the last two coordinates are (row bias, 1) and (1, column bias).
     rows, cols : (n1, k) and (n2, k) arrays
     row_precision, col_precision : (k, k) arrays
-        Of the priors.
+        Precisions of the priors.
     row_shift, col_shift : (k,) arrays
-        The precision times the prior's mean.
+        Precision times mean of the priors.
     noise : float
-        One over the variance of the noise.
+        Precision of the noise, one over its variance.
     row_cov, col_cov : arrays of k (k + 1) / 2 columns, or None
         Upper triangles of the factors' covariances.
     row_noise, col_noise : arrays or None
-        Factors on the noise's precision.
+        Relative precision of the noise in each row and column.
     row_counts, col_counts : integer arrays
-        Observations of each row and each column.
+        Number of observations of each row and column.
     row_coefficients, col_coefficients : (d + 1, k) arrays or None
-        What features, and a one after them, add to the priors' means.
+        Coefficients of features, and the intercept, in the prior means.
     row_means, col_means : (n1, k) and (n2, k) arrays or None
-        That for each row and column of the model.
+        Shifts of the prior means of each row and column by features.
     nonnegative : bool
-        Whether factors may not be negative. Priors are then a multiple of one, and the mean of all is 0.
+        Whether factors are nonnegative. Prior precisions are then multiples of the identity, and ``mean`` is 0.
     row_unseen, col_unseen : (k,) arrays or None
-        What rows and columns without any observation have beyond the prior's mean.
+        Shift of rows and columns without observations from the prior mean.
     """
 
     mean: float
@@ -105,16 +104,16 @@ class FactorModel:
         return self.rows.shape[1] - 2 * self.biases
 
     def known(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
-        """Whether both the row and the column of each pair were observed."""
+        """Whether both the row and the column of each pair have observations."""
         return _known(rows, self.row_counts) & _known(cols, self.col_counts)
 
     def predict(self, rows: Array, cols: Array) -> Array:
-        """The entries at index pairs: where the factors are, as the pairs have to be."""
+        """Entries at index pairs, on the backend of the factors."""
         left, right = self._sides()
         return self.mean + get_backend(None, left).entries(left, right, _clip(rows, left), _clip(cols, right))
 
     def spread(self, rows: Array, cols: Array) -> Array:
-        """The standard deviation of what would be observed at index pairs: noise, and what is not known of the factors."""
+        """Predictive standard deviation at index pairs: noise and uncertainty of the factors."""
         backend = get_backend(None, self.rows if self.row_cov is None else self.row_cov)
         left, right = map(backend.asarray, self._sides())
         i, j = (_clip(backend.asindex(index), side) for index, side in ((rows, left), (cols, right)))
@@ -138,18 +137,18 @@ class FactorModel:
         weights: np.ndarray | None = None,
         means: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Factors of new rows, given some of their entries: a small ridge regression each.
+        """Factors of new rows from some of their entries, by a ridge regression each.
 
         Parameters
         ----------
         indptr : (n + 1,) int64 array
-            Row i has the entries ``indptr[i]`` to ``indptr[i + 1]``.
+            Row pointers.
         cols : (m,) integer array
             Strictly increasing within each row.
         values : (m,) array
         weights : (m,) array, optional
         means : (k,) array, optional
-            What features add to the prior's mean, the same for all; by default nothing is known of the rows' features.
+            Shift of the prior mean by features, the same for all rows; by default the features are unknown.
 
         Returns
         -------
@@ -177,34 +176,33 @@ class FactorModel:
     def solve_nonnegative(
         self, passes: Any, columns: bool, weights: np.ndarray | None, scale: np.ndarray | float = 1.0
     ) -> np.ndarray:
-        """Factors of rows (columns) that are not negative, to the last digit that matters, given those of the other side.
+        """Nonnegative factors of rows (columns), given those of the other side, solved to high accuracy.
 
         Parameters
         ----------
         passes : Observations
-            Of the rows, or of the columns as if they were rows, in main memory.
+            Observations of the rows (or of the columns, transposed), in main memory.
         columns : bool
-            Whether they are columns.
         weights : (m,) array or None
         scale : (n,) array or float
-            On the penalties.
+            Scale of the penalties.
         """
         own, other = ("col", self.rows) if columns else ("row", self.cols)
         precision = getattr(self, f"{own}_precision")
-        centre = self._default(precision, getattr(self, f"{own}_shift"), columns)
+        centre = self._prior_mean(precision, getattr(self, f"{own}_shift"), columns)
         n, ridge = passes.shape[0], precision[0, 0] / self.noise
         found, _ = passes.nonnegative_equations(
-            False, other, np.tile(centre, (n, 1)), np.full(n, ridge) * scale, centre=centre, weights=weights, **EXACTLY
+            False, other, np.tile(centre, (n, 1)), np.full(n, ridge) * scale, centre=centre, weights=weights, **EXACT
         )
         return np.asarray(found)
 
     def grown(self, rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> FactorModel:
-        """The same in main memory with more rows and columns, which are average ones: a copy, whatever the shape.
+        """A copy in main memory with more rows and columns, which have the factors of unseen ones.
 
         Parameters
         ----------
         rows, cols : (n1,) and (n2,) integer arrays
-            The new places of the old ones.
+            Positions of the old rows and columns in the new shape.
         shape : (int, int)
         """
         own = self.arrays()
@@ -223,7 +221,7 @@ class FactorModel:
         return FactorModel(**own)
 
     def row_biases(self) -> np.ndarray:
-        """What a row adds in all its columns; zeros without biases."""
+        """Biases of rows; zeros without biases."""
         return self.rows[:, -2].copy() if self.biases else np.zeros(len(self.rows))
 
     def col_biases(self) -> np.ndarray:
@@ -237,14 +235,14 @@ class FactorModel:
         return FixedRank.from_factors(left, right, backend=get_backend(None, left))
 
     def arrays(self) -> dict[str, Any]:
-        """Everything in main memory, by name; None left out."""
+        """All fields in main memory by name, without those that are None."""
         found = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
         for name in ("rows", "cols", "row_cov", "col_cov"):
             if name in found:
                 found[name] = backend_of(found[name]).to_numpy(found[name])
         return found
 
-    def __reduce__(self) -> Any:  # a copy for another process has no device
+    def __reduce__(self) -> Any:  # other processes have no device
         return _rebuild, (self.arrays(),)
 
     def host(self) -> FactorModel:
@@ -256,22 +254,22 @@ class FactorModel:
         return replace(self, row_cov=None, col_cov=None)
 
     def _sides(self) -> tuple[Array, Array]:
-        """Factors of rows and columns, the default ones at the end."""
+        """Factors of rows and columns, with those of unseen ones at the end."""
         backend = backend_of(self.rows)
         left, right = (backend.asarray(self.unseen_factors(side)[None, :]) for side in (False, True))
         return backend.concat([self.rows, left], axis=0), backend.concat([self.cols, right], axis=0)
 
     def unseen_factors(self, columns: bool) -> np.ndarray:
-        """The factors of a row (column) of which nothing is known."""
+        """Factors of a row (column) without observations and features."""
         side = (
             (self.col_precision, self.col_shift, self.col_unseen)
             if columns
             else (self.row_precision, self.row_shift, self.row_unseen)
         )
-        found = self._default(*side[:2], columns)
+        found = self._prior_mean(*side[:2], columns)
         return found if side[2] is None else found + side[2]
 
-    def _default(self, precision: np.ndarray, shift: np.ndarray, columns: bool) -> np.ndarray:
+    def _prior_mean(self, precision: np.ndarray, shift: np.ndarray, columns: bool) -> np.ndarray:
         """The prior's mean."""
         k = len(shift)
         fixed = fixed_coordinate(k, columns, self.biases)
@@ -281,7 +279,7 @@ class FactorModel:
         return out
 
     def _with_prior(self, backend: Arrays, x: Array, packed: Array, index: Array, columns: bool) -> tuple[Array, Array]:
-        """Covariances, the prior's at the end where the indices lead there, and as many factors."""
+        """Covariances, with the prior covariance at the end where indices are beyond the shape, and as many factors."""
         if not len(index) or int(index.max()) < len(packed):
             return packed, x[: len(packed)]
         S = self._prior_covariance(self._marginals[int(columns)][0], columns)
@@ -289,7 +287,7 @@ class FactorModel:
 
     @cached_property
     def _marginals(self) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-        """Precision and shift of the priors of a row and of a column of which not even features are known."""
+        """Precision and shift of the priors of a row and of a column with unknown features."""
         return (
             self._marginal(self.row_precision, self.row_shift, self.row_means, self.row_counts, False),
             self._marginal(self.col_precision, self.col_shift, self.col_means, self.col_counts, True),
@@ -298,7 +296,7 @@ class FactorModel:
     def _marginal(
         self, precision: np.ndarray, shift: np.ndarray, means: np.ndarray | None, counts: np.ndarray, columns: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The prior around the features' means, made wider by what these differ among those with observations."""
+        """The prior with the variance of the shifts by features added to its covariance."""
         if means is None or not (counts > 0).any():
             return precision, shift
         seen = means[counts > 0]
@@ -307,10 +305,10 @@ class FactorModel:
         free = np.arange(len(shift)) != fixed_coordinate(len(shift), columns, self.biases)
         Q = np.zeros_like(precision)
         Q[np.ix_(free, free)] = np.linalg.inv(S[np.ix_(free, free)])
-        return Q, Q @ np.where(free, self._default(precision, shift, columns), 0.0)
+        return Q, Q @ np.where(free, self._prior_mean(precision, shift, columns), 0.0)
 
     def _prior_covariance(self, precision: np.ndarray, columns: bool) -> np.ndarray:
-        """That of factors of which nothing is known; zero in the coordinate that is held."""
+        """Prior covariance; zero in the fixed coordinate."""
         free = np.arange(len(precision)) != fixed_coordinate(len(precision), columns, self.biases)
         S = np.zeros(precision.shape)
         S[np.ix_(free, free)] = np.linalg.inv(precision[np.ix_(free, free)])
@@ -332,5 +330,5 @@ def _known(index: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def _clip(index: Array, table: Array) -> Array:
-    """Indices beyond the shape lead to the last row of the table, the default."""
+    """Indices beyond the shape become that of the last row of the table, which is the unseen one."""
     return index.clip(max=len(table) - 1)

@@ -1,8 +1,7 @@
-"""Alternating least squares with factors that are not negative: non-negative matrix factorisation of what was observed.
+"""Nonnegative matrix factorization of observed entries by ALS.
 
-X is written as ``L R^T`` with ``L, R >= 0``, so that every entry is a sum of parts. There are no biases: they could be
-negative, and would leave the parts deviations instead of amounts. Instead each side's factors are drawn to their mean, which is
-what biases do for rows and columns of which little is known.
+``X = L R^T`` with ``L, R >= 0``, so that every entry is a sum of parts. There are no biases: negative biases would turn parts
+from amounts into deviations. Instead, each side's factors are shrunk to their mean.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from ..problems import Completion, Problem
 from .als import advance, check_problem, scales
 from .factors import Factors
 
-TINY = 1e-9  # of the size of values: in place of no penalty, so that a prior has a mean
-REVIVED = 0.1  # of its mean size: what a start from other factors gets to begin with, since a part that is zero stays zero
+TINY = 1e-9  # smallest penalty, relative to the values, so that a prior has a mean
+PERTURBATION = 0.1  # of random factors, added to given initial factors, since a part that is zero stays zero
 
 
 @dataclass(frozen=True)
 class NonNegativeALS(Solver):
-    """Minimise, over factors that are not negative, ``sum_t w_t (X - y)_t^2 / 2`` plus ``lambda / 2`` times::
+    """Minimize over nonnegative factors ``sum_t w_t (X - y)_t^2 / 2`` plus ``lambda / 2`` times::
 
         sum_i a_i |L_i - p|^2 + |p|^2 + sum_j b_j |R_j - q|^2 + |q|^2,
 
@@ -37,11 +36,11 @@ class NonNegativeALS(Solver):
     regularization : float
         lambda.
     count_scaling : float
-        Rows are penalised in proportion to (their number of observations / the mean number) to this power, and so are columns.
+        Scale the penalty of each row and column with (its number of observations / the mean number) to this power.
     cycles : int
-        Of coordinate descent in each half of a sweep, at the most.
+        Maximum number of coordinate descent cycles for each side in each iteration.
     initial : Factors, optional
-        Go on from there.
+        Initial factors.
     """
 
     regularization: float = 1.0
@@ -73,41 +72,41 @@ class NonNegativeALS(Solver):
     def _half(
         self, problem: Completion, columns: bool, other: Array, own: Array, scale: np.ndarray | None, centre: np.ndarray
     ) -> tuple[Array, tuple[np.ndarray, np.ndarray], float]:
-        """One side's factors and, given them, their centre."""
+        """Factors of one side and, given them, their centre."""
         backend, n, k = problem.backend, problem.shape[columns], other.shape[1]
-        size = problem.y_norm / float(problem.m) ** 0.5 or 1.0  # a strength has the unit of values
-        strength = max(self.regularization, TINY * size)
+        size = problem.y_norm / float(problem.m) ** 0.5 or 1.0  # the penalty has the unit of values
+        penalty = max(self.regularization, TINY * size)
         share = np.ones(n) if scale is None else scale
         found, squares = problem.observations.nonnegative_equations(
-            columns, other, own, backend.asarray(strength * share), centre=backend.asarray(centre), cycles=self.cycles
+            columns, other, own, backend.asarray(penalty * share), centre=backend.asarray(centre), cycles=self.cycles
         )
-        # Rows without observations are at the centre wherever that is: they have no say in it.
+        # Rows without observations are at the centre and do not influence it.
         seen = backend.to_numpy(problem.observations.counts(int(columns))) > 0
         a = share * seen
         centre = backend.to_numpy(backend.gram(backend.asarray(a[:, None]), found))[0] / (a.sum() + 1)
         found = found * backend.asarray(1.0 * seen[:, None]) + backend.asarray(1.0 * ~seen[:, None]) * backend.asarray(centre)
-        return found, (strength * np.eye(k), strength * centre), float(squares.sum())
+        return found, (penalty * np.eye(k), penalty * centre), float(squares.sum())
 
 
 def centre_of(prior: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """The mean of a prior whose precision is a multiple of one."""
+    """Mean of a prior whose precision is a multiple of the identity."""
     return prior[1] / prior[0][0, 0]
 
 
 def random_start(problem: Problem, rank: int, rng: np.random.Generator, base: Factors | None = None) -> Factors:
-    """Random factors whose products are of the size of the values; with a base, its factors and a little of that."""
+    """Random factors whose products have the size of the values; with a base, its factors with a perturbation."""
     assert isinstance(problem, Completion)
     backend, size = problem.backend, float(abs(problem.y).mean()) or 1.0
     scale = np.sqrt(size / rank)
     rows, cols = (scale * (0.5 + abs(backend.random_normal(rng, (n, rank), np.float64))) for n in problem.shape)
     if base is not None:
-        rows, cols = base.rows + REVIVED * rows, base.cols + REVIVED * cols
+        rows, cols = base.rows + PERTURBATION * rows, base.cols + PERTURBATION * cols
     centres = [backend.to_numpy(a.mean(0)) for a in (rows, cols)]
     return Factors(rows, cols, (np.eye(rank), centres[0]), (np.eye(rank), centres[1]))
 
 
 def by_size(factors: Factors) -> Factors:
-    """The same with the largest part first."""
+    """The factors with the largest part first."""
     backend = backend_of(factors.rows)
     left, right = (np.diag(backend.gram(a, a)) for a in (factors.rows, factors.cols))
     order = np.argsort(-left * right, kind="stable")
@@ -117,7 +116,7 @@ def by_size(factors: Factors) -> Factors:
 
 
 def objective(problem: Completion, factors: Factors, count_scaling: float = 0.0) -> float:
-    """What is minimised, at the strength of the factors' priors."""
+    """The objective, with the penalty of the factors' priors."""
     backend, left = problem.backend, problem.forward(factors.rows, factors.cols) - problem.y
     weights = problem.observations.weights
     total = float((left * left if weights is None else weights * left * left).sum())

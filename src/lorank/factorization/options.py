@@ -1,4 +1,4 @@
-"""Checks of the options that all estimators with a factor model share."""
+"""Checks of the options that estimators with a factor model share."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ def check_rank(rank: Any, top: int) -> int | str:
     return int(rank)
 
 
-def check_regularization(strength: Any) -> float | str:
-    if isinstance(strength, str):
-        return check_choice(strength, ("auto", "learned"), "regularization")
-    if not NOT_NEGATIVE.holds(strength):
-        raise ParameterError("regularization", f"must be a number, 0 or more, or 'auto' or 'learned': got {shown(strength)}")
-    return float(strength)
+def check_regularization(regularization: Any) -> float | str:
+    if isinstance(regularization, str):
+        return check_choice(regularization, ("auto", "learned"), "regularization")
+    if not NOT_NEGATIVE.holds(regularization):
+        raise ParameterError(
+            "regularization", f"must be a number, 0 or more, or 'auto' or 'learned': got {shown(regularization)}"
+        )
+    return float(regularization)
 
 
 def check_choice(value: Any, choices: tuple[str, ...], name: str) -> str:
@@ -33,7 +35,7 @@ def check_choice(value: Any, choices: tuple[str, ...], name: str) -> str:
 
 
 def check_fit_options(estimator: Any) -> None:
-    """What all estimators take: shares, folds, tolerance and sweeps."""
+    """Check holdout, cv, tol and max_iter of an estimator."""
     check("holdout", estimator.holdout, SHARE)
     check("cv", estimator.cv, whole(1))
     check("tol", estimator.tol, NOT_NEGATIVE)

@@ -1,4 +1,4 @@
-"""Parts of model files that all estimators with a factor model share."""
+"""Parts of model files that estimators with a factor model share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCALARS = ("mean", "biases", "noise", "nonnegative")
 
 
 def write_fit(estimator: Any, parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The given parameters, factor model, history and curve of a fitted estimator, as JSON and arrays."""
+    """Parameters, factor model, history and curve of a fitted estimator as JSON and arrays."""
     model: FactorModel | None = estimator.model_
     arrays: dict[str, np.ndarray] = {}
     meta = {
@@ -74,4 +74,4 @@ def _check(model: FactorModel) -> None:
     right = model.rows.ndim == model.cols.ndim == 2 and model.cols.shape[1] == k and model.row_precision.shape == (k, k)
     counts = len(model.row_counts) == len(model.rows) and len(model.col_counts) == len(model.cols)
     if not right or not counts or model.col_precision.shape != (k, k):
-        raise ValueError("its arrays do not fit together")
+        raise ValueError("its arrays are inconsistent")

@@ -1,8 +1,7 @@
-"""What people would take and like, from ratings: the whole-matrix model on the same data.
+"""Ranking model of ratings: an implicit-feedback model of the same data that orders recommendations.
 
-Which rating somebody gives is one thing; which things somebody comes to rate at all is another, and says more about what they
-would take. All that was rated counts as taken; how much less what was not liked counts is chosen on held-out liked ones, with
-the weight of zeros and the strength of regularisation.
+Which items a user rates predicts further ratings better than their values do. All rated items are positives; the smaller weight
+of disliked items is selected on held-out liked items, with the weight of unobserved pairs and the regularization.
 """
 
 from __future__ import annotations
@@ -15,25 +14,25 @@ from ..backends import device_backend, get_backend
 from .implicit import ImplicitFactors, ImplicitSettings, fit_implicit, half_sweep, ridge_penalties, solve_row
 from .implicit_selection import Positives, select_implicit
 
-DISLIKED = (1.0, 0.3, 0.03)  # the weight of what was rated and not liked, liked being 1
-FACTORS, ZEROS, REGULARIZATION = 64, 5.0, 0.02
-UPDATE = 2  # sweeps, where there is more to learn
-FIRST, LATER = 18, 7  # settings that are tried with the first weight, and with the others
+DISLIKED = (1.0, 0.3, 0.03)  # weights of disliked items relative to liked ones that are tried
+RANK, ZEROS, REGULARIZATION = 64, 5.0, 0.02
+UPDATE_MAX_ITER = 2
+FIRST_CANDIDATES, LATER_CANDIDATES = 18, 7  # settings that are tried with the first weight, and with the others
 
 
 @dataclass(frozen=True)
 class RankingModel:
-    """Factors whose products are the scores of columns.
+    """Factors whose products are affinity scores.
 
     Attributes
     ----------
     rows, cols : (n1, k) and (n2, k) float32 arrays
     popularity : (n2,) array
-        Liked observations of each column, for rows without any.
+        Number of liked observations of each column, for rows without observations.
     zeros, regularization : float
         As selected.
     disliked : float
-        The weight of what was rated and not liked.
+        Weight of disliked items relative to liked ones.
     """
 
     rows: np.ndarray
@@ -44,7 +43,7 @@ class RankingModel:
     disliked: float = 1.0
 
     def grown(self, rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> RankingModel:
-        """The same with more rows and columns, about which nothing is known yet; the old ones stand at these places."""
+        """With more rows and columns, whose factors are zero; the old ones are at these positions."""
         sides = []
         for factors, at, n in ((self.rows, rows, shape[0]), (self.cols, cols, shape[1])):
             more = np.zeros((n, factors.shape[1]), factors.dtype)
@@ -54,27 +53,27 @@ class RankingModel:
         popularity[cols] = self.popularity
         return replace(self, rows=sides[0], cols=sides[1], popularity=popularity)
 
-    def solve_row(self, taken: np.ndarray, liked: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The factors of a row that took these columns, the matrix of its normal equations, and the weights of the columns."""
+    def solve_row(self, items: np.ndarray, liked: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Factors of a row with these columns, the matrix of its normal equations, and the weights of the columns."""
         weights = np.where(liked, 1.0, self.disliked)
         settings = ImplicitSettings(self.cols.shape[1], self.zeros, self.regularization)
-        return *solve_row(self.cols, taken, weights, settings), weights
+        return *solve_row(self.cols, items, weights, settings), weights
 
 
 def liked_ratings(values: np.ndarray) -> np.ndarray:
-    """Which ratings say that somebody liked something: the median and above."""
+    """Flags of liked ratings: the median and above."""
     return np.asarray(values >= np.median(values)) if len(values) else np.zeros(0, bool)
 
 
 def fit_ranking_model(
     seen: tuple[np.ndarray, np.ndarray], liked: np.ndarray, shape: tuple[int, int], seed: int, device: str | None = None
 ) -> RankingModel:
-    """The model of what was rated.
+    """Fit the ranking model.
 
     Parameters
     ----------
     seen : (indptr, indices)
-        The pattern of the ratings.
+        Pattern of the ratings.
     liked : (m,) bool array
     shape : (int, int)
     seed : int
@@ -83,8 +82,8 @@ def fit_ranking_model(
     backend = get_backend() if device is None else device_backend(device)
     indptr, indices = seen
     rows, cols = np.repeat(np.arange(shape[0]), np.diff(indptr)), indices.astype(np.int64)
-    settings = ImplicitSettings(FACTORS, ZEROS * len(cols) / (shape[0] * shape[1]), REGULARIZATION, seed=seed)
-    best, most = -1.0, FIRST
+    settings = ImplicitSettings(RANK, ZEROS * len(cols) / (shape[0] * shape[1]), REGULARIZATION, seed=seed)
+    best, most = -1.0, FIRST_CANDIDATES
     chosen = settings, Positives(rows, cols, None, shape), 1.0
     for weight in DISLIKED if liked.any() and not liked.all() else DISLIKED[:1]:
         data = Positives(rows, cols, None if weight == 1 else np.where(liked, 1.0, weight), shape)
@@ -94,7 +93,7 @@ def fit_ranking_model(
         quality = next((c.ndcg for c in curve if (c.zeros, c.regularization) == (found.zeros, found.regularization)), 0.0)
         if quality > best:
             best, chosen = quality, (found, data, weight)
-        most = LATER
+        most = LATER_CANDIDATES
     sides = fit_implicit(chosen[1].observations(backend, np.float32), backend, chosen[0])
     left, right = (backend.to_numpy(a) for a in (sides.rows, sides.cols))
     popularity = np.bincount(cols[liked], minlength=shape[1]).astype(float)
@@ -102,29 +101,29 @@ def fit_ranking_model(
 
 
 def update_ranking_model(
-    taste: RankingModel, seen: tuple[np.ndarray, np.ndarray], liked: np.ndarray, device: str | None = None
+    ranking: RankingModel, seen: tuple[np.ndarray, np.ndarray], liked: np.ndarray, device: str | None = None
 ) -> RankingModel:
-    """The model of what was rated now, from the factors of before: a few sweeps with the settings that were chosen then.
+    """Update the ranking model to more ratings: a few iterations with the same settings.
 
     Parameters
     ----------
-    taste : RankingModel
+    ranking : RankingModel
         Of the new shape (:meth:`RankingModel.grown`).
     seen : (indptr, indices)
-        The pattern of all ratings.
+        Pattern of all ratings.
     liked : (m,) bool array
     device : str, optional
     """
     backend = get_backend() if device is None else device_backend(device)
     indptr, indices = seen
-    shape = len(taste.rows), len(taste.cols)
+    shape = len(ranking.rows), len(ranking.cols)
     rows, cols = np.repeat(np.arange(shape[0]), np.diff(indptr)), indices.astype(np.int64)
-    weights = None if taste.disliked == 1 else np.where(liked, 1.0, taste.disliked)
-    settings = ImplicitSettings(taste.cols.shape[1], taste.zeros, taste.regularization, max_iter=UPDATE)
+    weights = None if ranking.disliked == 1 else np.where(liked, 1.0, ranking.disliked)
+    settings = ImplicitSettings(ranking.cols.shape[1], ranking.zeros, ranking.regularization, max_iter=UPDATE_MAX_ITER)
     observations = Positives(rows, cols, weights, shape).observations(backend, np.float32)
-    sides = ImplicitFactors(backend.asarray(taste.rows), backend.asarray(taste.cols))
+    sides = ImplicitFactors(backend.asarray(ranking.rows), backend.asarray(ranking.cols))
     # new columns first, from the rows that have factors already
     sides = half_sweep(observations, backend, True, sides, ridge_penalties(observations, backend, settings)[1], settings)
     sides = fit_implicit(observations, backend, settings, sides)
     left, right = (backend.to_numpy(a) for a in (sides.rows, sides.cols))
-    return replace(taste, rows=left, cols=right, popularity=np.bincount(cols[liked], minlength=shape[1]).astype(float))
+    return replace(ranking, rows=left, cols=right, popularity=np.bincount(cols[liked], minlength=shape[1]).astype(float))

@@ -1,4 +1,4 @@
-"""The choice of a rank and of a strength of regularisation by error on held-out observations."""
+"""Selection of rank and regularization by the error on held-out observations."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from .initialization import fit_biases, residual_problem
 from .variational import VariationalALS
 
 RANKS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-COARSE = (0, 1, 3, 8, 24, 64, 128)  # where observations are many: learned priors let what a rank has too much fade away
-MANY = 300_000  # observations: from here on ranks are tried in larger steps, and learned priors are known well enough
-BRIEF = 8  # sweeps of a rank that is tried there, alike for all
-PATIENCE = 2  # ranks without a better error before the path ends,
-LITTLE = 1e-3  # better by more than this, relatively;
-LITTLE_COARSE = 1e-2  # where ranks are tried in larger steps, one gain below this will do: the next takes ten times as long
-PREFERRED = 0.9  # a strength is taken over learned priors only where its error is below this share of theirs: it rarely
-# predicts better, and on small data often seems to
-SIMPLER = 2e-3  # a smaller rank is taken where its error is larger by no more than this
-FADED = 1e-3  # of the largest singular value: a component below this share has been faded away by its learned prior
-STEPS = 9  # strengths on a path, each half of the one before
-NONNEGATIVE_STEPS = range(2, 14)  # the same where values are not centred: the largest singular value is then mostly their mean
+COARSE = (0, 1, 3, 8, 24, 64, 128)  # with many observations: superfluous components vanish by learned priors
+MANY = 300_000  # observations: from here on ranks are tried in larger steps, and only with learned priors
+CANDIDATE_MAX_ITER = 8  # iterations of each candidate with many observations
+PATIENCE = 2  # candidates without improvement before the path ends
+MIN_GAIN = 1e-3  # smallest relative improvement
+MIN_GAIN_COARSE = 1e-2  # with larger steps, where the next rank takes ten times as long
+LEARNED_PREFERENCE = 0.9  # a penalty is selected over learned priors only where its error is below this share of theirs: on
+# small data it often seems better by chance
+RANK_TOLERANCE = 2e-3  # a smaller rank is selected where its error is larger by no more than this
+VANISHED = 1e-3  # of the largest singular value: smaller components have vanished by their learned priors
+PATH_LENGTH = 9  # penalties on a path, each half of the one before
+NONNEGATIVE_PATH = range(2, 14)  # without centred values, the largest singular value is mostly their mean
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One point of the path.
+    """One candidate.
 
     Attributes
     ----------
     rank : int
     regularization : float or None
-        None: priors learned from the data.
+        None for learned priors.
     error : float
-        Root mean squared error on held-out observations, the mean over folds.
+        Root mean squared error on held-out observations, averaged over folds.
     fits : int
-        Folds that it was fitted in.
+        Number of folds.
     """
 
     rank: int
@@ -59,7 +59,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Selection:
-    """What was chosen, and from what.
+    """Result of a selection.
 
     Attributes
     ----------
@@ -67,13 +67,13 @@ class Selection:
     curve : list of Candidate
         In the order of the path.
     fit : Fit
-        The chosen candidate in the first fold: its factors are a start for the fit to all data.
+        The selected candidate in the first fold; its factors are initial factors for the fit to all data.
     scores : array
-        Of the held-out observations: |error| / predicted spread.
+        |error| / predictive standard deviation of the held-out observations.
     values, predictions, spreads : arrays
-        The held-out values, what the chosen candidate made of them without having seen them, and how far off it expected to be.
+        Held-out values, their predictions by the selected candidate, and predictive standard deviations.
     interrupted : bool
-        Whether Ctrl-C ended the choice: the fit is the best so far, and nothing was held against it.
+        Whether Ctrl-C ended the selection; the fit is then the best so far.
     """
 
     settings: Settings
@@ -88,7 +88,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class _Path:
-    """What one fold tried, in order, with the fit of the best alone: covariances are large."""
+    """Candidates of one fold in order, with the fit of the best one only: covariances are large."""
 
     tried: list[tuple[Settings, float]]
     best: int
@@ -114,29 +114,28 @@ def select(
     n_jobs: int | None = None,
     bounds: Bounds = None,
 ) -> Selection:
-    """Try ranks and strengths along a path, and take what predicts held-out observations best.
+    """Select rank and regularization by the error on held-out observations.
 
     Parameters
     ----------
     rows, cols, values, shape, weights
-        The observations.
+        Observations.
     settings : Settings
-        What is not chosen.
+        Settings that are not selected.
     ranks : sequence of int, optional
-        Ranks to try, in rising order; the path ends where two in a row do not better the error. By default the one of
-        ``settings``. Each is fitted from a start of its own, so that none has an advantage; where observations are many, by
-        a few sweeps each.
+        Ranks to try, ascending; the path ends after two without improvement. By default the rank of ``settings``. Each has an
+        initialization of its own; with many observations, each gets a few iterations.
     search : {"given", "path", "both"}
-        The regularisation of ``settings``; a path of penalties, each half of the one before, from the largest that leaves
-        anything; or both, at the rank that the former found best.
+        Regularization to try: that of ``settings``; a path of penalties, each half of the one before; or both, the path at
+        the best rank of the former.
     folds : int
-        1 holds out a random share of the observations; k >= 2 is k-fold cross-validation, in parallel.
+        1 holds out a random share of the observations; k >= 2 is k-fold cross-validation.
     share : float
-        The share that is held out where ``folds`` is 1.
+        Held-out share where ``folds`` is 1.
     n_jobs : int, optional
-        Processes for folds, as joblib counts them.
+        Processes for the folds, by joblib.
     bounds : (float, float), optional
-        Predictions are clipped to these before they are judged.
+        Predictions are clipped to these.
     """
     if settings.device is not None:
         device = device_backend(settings.device)
@@ -144,7 +143,7 @@ def select(
         weights = None if weights is None else device.asarray(weights)
     data = Observed(rows, cols, values, shape, weights)
     if weights is not None and bool((weights == 0).any()):
-        data = data.part(weights > 0)  # what counts for nothing judges nothing either
+        data = data.part(weights > 0)  # observations without weight are not held out
     parts = _parts(data, folds, share, np.random.default_rng(settings.seed))
     made = [ArrayFold(data, part, bounds) for part in parts]
     return select_on_folds(made, settings, ranks=ranks, search=search, n_jobs=n_jobs)
@@ -158,7 +157,7 @@ def select_on_folds(
     search: str = "given",
     n_jobs: int | None = None,
 ) -> Selection:
-    """The same by folds that are made already, wherever their observations are."""
+    """The same for given folds, on any backend."""
     ranks = [settings.rank] if ranks is None else list(ranks)
     work = [(fold, settings, ranks, search) for fold in folds]
     if len(work) > 1 and n_jobs not in (None, 1):
@@ -183,7 +182,7 @@ def select_on_folds(
 
 
 def _parts(data: Observed, folds: int, share: float, rng: np.random.Generator) -> list[Array]:
-    """Flags of what each fold holds out. On a device they are drawn there, and shares are met up to chance."""
+    """Flags of the held-out observations of each fold; drawn on the device, with shares up to chance."""
     m = len(data.values)
     if isinstance(data.values, np.ndarray) or m < MANY:
         if folds < 2:
@@ -202,21 +201,21 @@ def _parts(data: Observed, folds: int, share: float, rng: np.random.Generator) -
 
 
 def _path(fold: Fold, settings: Settings, ranks: list[int], search: str) -> _Path:
-    """One fold."""
+    """The candidates of one fold."""
     problem, mean = fold.problem(settings)
     tried: list[tuple[Settings, float]] = []
-    best: list[Any] = [0, None]  # its place, and its fit
+    best: list[Any] = [0, None]  # its index, and its fit
 
     def attempt(settings: Settings, start: Factors | None, rest: Completion | None = None) -> tuple[Fit, float]:
-        brief = replace(settings, max_iter=min(settings.max_iter, BRIEF)) if problem.m >= MANY and len(ranks) > 1 else settings
-        fit = fit_factors(problem, mean, brief, start, rest=rest)
+        most = CANDIDATE_MAX_ITER if problem.m >= MANY and len(ranks) > 1 else settings.max_iter
+        fit = fit_factors(problem, mean, replace(settings, max_iter=min(settings.max_iter, most)), start, rest=rest)
         if fit.status == INTERRUPTED:
             if best[1] is None:
                 best[1] = fit
             raise KeyboardInterrupt
         tried.append((settings, fold.error(problem, mean, fit.factors, fit.loss)))
         new, old = (Candidate(s.rank, s.regularization, e) for s, e in (tried[-1], tried[best[0]]))
-        if best[1] is None or _betters(new, old):
+        if best[1] is None or _preferred(new, old):
             best[:] = [len(tried) - 1, fit]
         return fit, tried[-1][1]
 
@@ -225,43 +224,43 @@ def _path(fold: Fold, settings: Settings, ranks: list[int], search: str) -> _Pat
         if settings.biases:
             with limit_blas_threads(problem.blas_threads):
                 biases = fit_biases(problem, VariationalALS(biases=True))
-                if len(ranks) > 1 and problem.backend.in_main_memory:  # where there is room for one more vector
+                if len(ranks) > 1 and problem.backend.in_main_memory:  # one more vector of observations
                     rest = residual_problem(problem, biases)
         least, since, coarse = np.inf, 0, problem.m >= MANY
         for rank in ranks:
             _, last = attempt(replace(settings, rank=rank), biases, rest)
-            more = last < least * (1 - (LITTLE_COARSE if coarse else LITTLE))
+            more = last < least * (1 - (MIN_GAIN_COARSE if coarse else MIN_GAIN))
             least, since = min(least, last), 0 if more else since + 1
             if since >= (1 if coarse and last <= least else PATIENCE):
                 break
         if not coarse and settings.regularization is None:
-            without_faded(biases)
+            without_vanished(biases)
 
-    def without_faded(biases: Factors | None) -> None:
-        """The rank that is left when components that faded away are not counted: the one that solve(rank="auto") finds."""
+    def without_vanished(biases: Factors | None) -> None:
+        """Also try the rank without vanished components."""
         rank, fit = tried[best[0]][0].rank, best[1]
-        lasting = _lasting(fit.factors, rank)
-        if lasting < rank and all(lasting != s.rank for s, _ in tried):
-            attempt(replace(settings, rank=lasting), biases)
+        effective = _effective_rank(fit.factors, rank)
+        if effective < rank and all(effective != s.rank for s, _ in tried):
+            attempt(replace(settings, rank=effective), biases)
 
-    def along_strengths(rank: int) -> None:
+    def along_penalties(rank: int) -> None:
         start, least, since = None, np.inf, 0
         with limit_blas_threads(problem.blas_threads):
             top = _largest(problem)
-        for k in range(1, STEPS + 1) if not settings.nonnegative else NONNEGATIVE_STEPS:
+        for k in range(1, PATH_LENGTH + 1) if not settings.nonnegative else NONNEGATIVE_PATH:
             fit, last = attempt(replace(settings, rank=rank, regularization=top * 0.5**k), start)
-            # A strength that leaves nothing is no start: zero factors stay zero.
+            # Zero factors stay zero, and are no initialization.
             start = fit.factors if abs(fit.factors.rows[:, :rank]).max() > 1e-6 else None
             least, since = (last, 0) if last < least else (least, since + 1)
             if since >= PATIENCE:
                 break
 
-    none = ranks == [0]  # biases alone: there is nothing that strengths would be of
+    none = ranks == [0]  # biases alone have no penalty to select
     try:
         if search != "path" or len(ranks) > 1 or none:
             along_ranks()
         if search != "given" and not none:
-            along_strengths(max(tried[best[0]][0].rank if tried else settings.rank, 1))
+            along_penalties(max(tried[best[0]][0].rank if tried else settings.rank, 1))
     except KeyboardInterrupt:
         fit = best[1] or unfitted(problem, mean, settings)
         best[1] = replace(fit, status=INTERRUPTED)
@@ -269,8 +268,8 @@ def _path(fold: Fold, settings: Settings, ranks: list[int], search: str) -> _Pat
 
 
 def _best(paths: list[_Path], folds: Sequence[Fold]) -> Selection:
-    """Average over folds what all of them tried, and take the best."""
-    # Strengths are relative to the fold's largest, so that candidates of folds correspond by place on the path.
+    """Average the errors of common candidates over folds, and select the best one."""
+    # Penalties are relative to the largest one of the fold: candidates correspond by their index on the path.
     names = [[(s.rank, None if s.regularization is None else k) for k, (s, _) in enumerate(path.tried)] for path in paths]
     common = [name for name in names[0] if all(name in other for other in names[1:])] or names[0]
     curve: list[Candidate] = []
@@ -279,7 +278,7 @@ def _best(paths: list[_Path], folds: Sequence[Fold]) -> Selection:
         curve.append(Candidate(name[0], found[0][0].regularization, float(np.mean([e for _, e in found])), len(found)))
     at = 0
     for k, one in enumerate(curve):
-        if _betters(one, curve[at]):
+        if _preferred(one, curve[at]):
             at = k
     name = common[at]
     outs: list[np.ndarray] = []
@@ -288,11 +287,11 @@ def _best(paths: list[_Path], folds: Sequence[Fold]) -> Selection:
         if name not in own:
             continue
         fit, settings = path.fit, path.tried[own.index(name)][0]
-        if own.index(name) != path.best:  # another one was best in this fold
+        if own.index(name) != path.best:  # another candidate was best in this fold
             fit = fit_factors(*fold.problem(settings), settings)
             if fit.status == INTERRUPTED:
                 raise KeyboardInterrupt
-        outs.append(fold.judged(fit))
+        outs.append(fold.assess(fit))
         winner = winner or (settings, fit)
     assert winner is not None
     truth, guess, spread = np.concatenate(outs, axis=1)
@@ -300,29 +299,29 @@ def _best(paths: list[_Path], folds: Sequence[Fold]) -> Selection:
     return Selection(winner[0], curve, winner[1], scores, truth, guess, spread)
 
 
-def _lasting(factors: Factors, rank: int) -> int:
-    """How many of the components (biases are none) have not faded away."""
+def _effective_rank(factors: Factors, rank: int) -> int:
+    """Number of components, without biases, that have not vanished."""
     backend = backend_of(factors.rows)
     left, right = (backend.gram(a[:, :rank], a[:, :rank]) for a in (factors.rows, factors.cols))
     sizes = np.abs(np.linalg.eigvals(left @ right)) ** 0.5
-    return int((sizes > FADED * sizes.max()).sum()) if rank and sizes.max() > 0 else rank
+    return int((sizes > VANISHED * sizes.max()).sum()) if rank and sizes.max() > 0 else rank
 
 
-def _betters(new: Candidate, old: Candidate) -> bool:
-    """Whether a candidate is to be taken over another, in whichever order they were tried."""
+def _preferred(new: Candidate, old: Candidate) -> bool:
+    """Whether a candidate is preferred to another, regardless of their order."""
     if (new.regularization is None) != (old.regularization is None):
-        return new.error * (PREFERRED if new.regularization is None else 1) < old.error * (
-            PREFERRED if old.regularization is None else 1
+        return new.error * (LEARNED_PREFERENCE if new.regularization is None else 1) < old.error * (
+            LEARNED_PREFERENCE if old.regularization is None else 1
         )
     if new.regularization is not None or new.rank == old.rank:
         return new.error < old.error
     if new.rank > old.rank:
-        return new.error < (1 - SIMPLER) * old.error
-    return new.error <= old.error / (1 - SIMPLER)
+        return new.error < (1 - RANK_TOLERANCE) * old.error
+    return new.error <= old.error / (1 - RANK_TOLERANCE)
 
 
 def _largest(problem: Completion) -> float:
-    """About the largest singular value of the observations: the strength above which the nuclear norm leaves nothing."""
+    """Approximate largest singular value of the observations: the penalty above which the nuclear norm gives zero."""
     if problem.y_norm == 0:
         return 1.0
     start = problem.backend.random_normal(np.random.default_rng(0), (problem.shape[1], 1), problem.dtype)

@@ -1,4 +1,4 @@
-"""The observations that a model was fitted to, as it remembers them: to leave out what was seen, to explain, to go on."""
+"""Training data stored with a model: for recommendations, explanations and partial_fit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .ranking_model import liked_ratings
 
 
 class Growth(NamedTuple):
-    """Where rows and columns stand now that there are more of them: (n,) arrays of places, which rise, and the new shape."""
+    """Growth of a matrix: positions of the old rows and columns in the new shape, ascending, and the new shape."""
 
     rows: np.ndarray
     cols: np.ndarray
@@ -25,16 +25,17 @@ class Growth(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Observations row by row.
+    """Observations by row.
 
     Attributes
     ----------
     entries : HostEntries
-        As the fit saw them: each pair once, classes encoded.
+        As fitted: each pair once, classes encoded.
     liked_ : (m,) bool array, optional
-        Which of them say that somebody liked something; by default from the values.
+        Flags of positive ratings; by default the values from the median on.
     pending : (n2,) integer array, optional
-        Observations of columns that the columns' factors do not know of yet (:class:`~lorank.factorization.update.Update`).
+        Number of observations of each column that its factors do not include yet
+        (:class:`~lorank.factorization.update.Update`).
     """
 
     entries: HostEntries
@@ -43,7 +44,7 @@ class TrainingData:
 
     @property
     def pattern(self) -> tuple[np.ndarray, np.ndarray]:
-        """The pattern, (indptr, indices)."""
+        """Row pointers and column indices."""
         return self.entries.indptr, self.entries.indices
 
     @cached_property
@@ -57,7 +58,7 @@ class TrainingData:
         return HostEntries(indptr, cols[at], values[at], None if weights is None else weights[at])
 
     def some_cols(self, cols: np.ndarray, n2: int) -> HostEntries:
-        """The entries of some columns, column by column: the indices are rows."""
+        """The entries of some columns, by column; the indices are rows."""
         place = np.full(n2, -1, np.int32)
         place[cols] = np.arange(len(cols))
         major = place[self.entries.indices]
@@ -71,7 +72,7 @@ class TrainingData:
     def with_more(
         self, rows: np.ndarray, cols: np.ndarray, values: np.ndarray, weights: np.ndarray | None, grown: Growth
     ) -> TrainingData:
-        """These and others together, a pair that occurs more than once as its weighted mean with the sum of the weights.
+        """With more observations; a repeated pair gets the weighted mean of its values and the sum of its weights.
 
         Parameters
         ----------
@@ -101,7 +102,7 @@ class TrainingData:
         pending = np.bincount(new % n2, minlength=n2)
         first = np.ones(len(new), bool)
         first[again] = False
-        first &= amount > 0  # what has no weight was not observed
+        first &= amount > 0  # observations without weight do not count
         at, new = at[first], new[first]
         counts += np.bincount(new // n2, minlength=n1)
         indptr = np.concatenate([[0], np.cumsum(counts)])
@@ -113,7 +114,7 @@ class TrainingData:
         return TrainingData(merged, pending=pending)
 
     def with_unlearned(self, rows: np.ndarray, cols: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> TrainingData:
-        """With observations that were seen and are not to be learned from: nobody is said to have liked them."""
+        """With observations that belong to the pattern but are not positive, such as outliers."""
         n1, n2 = shape
         own = np.repeat(np.arange(n1), np.diff(self.entries.indptr)) * n2 + self.entries.indices
         more, first = np.unique(rows * n2 + cols, return_index=True)
@@ -127,7 +128,7 @@ class TrainingData:
         return replace(found, liked_=liked, pending=self.pending)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """For a file: values that are few (stars, say) as codes of one byte."""
+        """Arrays for a file; values with at most 256 levels as codes of one byte."""
         indptr, indices, values, weights = self.entries
         found = {"indptr": indptr, "indices": indices}
         levels, codes = np.unique(values, return_inverse=True)
@@ -141,7 +142,7 @@ class TrainingData:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> TrainingData:
-        """Back again; a ValueError where they do not fit together."""
+        """From :meth:`arrays`; a ValueError for inconsistent arrays."""
         indptr, indices, liked = arrays["indptr"], arrays["indices"], arrays.get("liked")
         values = arrays["levels"][arrays["codes"]] if "codes" in arrays else arrays["values"]
         whole = indptr.ndim == 1 and len(indptr) and indptr[0] == 0 and indptr[-1] == len(indices)
@@ -152,13 +153,13 @@ class TrainingData:
 
 
 def training_data_of(problem: Completion, mean: float) -> TrainingData:
-    """The observations of a problem as they were before the mean was taken off."""
+    """The observations of a problem, with the mean added again."""
     origin = origin_of(problem)
     host = (problem if origin is None else origin.problem).observations.host()
     values = np.asarray(host.values, float)
-    if origin is None and mean:  # the mean taken off and put on again leaves rounding, and a star is a star
+    if origin is None and mean:  # undo rounding errors of the mean
         values = values + mean
         largest = float(np.abs(values).max(initial=0))
-        if 1e-280 < largest < np.inf:  # powers of ten beyond that overflow
+        if 1e-280 < largest < np.inf:  # larger powers of ten overflow
             values = np.round(values, max(0, 13 - int(np.ceil(np.log10(largest)))))
     return TrainingData(HostEntries(host.indptr, host.indices, values, host.weights))

@@ -1,4 +1,4 @@
-"""A fitted model that learns more observations: the rows and columns that they touch are solved again, and no others."""
+"""Updates of fitted models: unseen rows and columns, and more observations."""
 
 from __future__ import annotations
 
@@ -15,72 +15,71 @@ from .feature_priors import shifted
 from .model import FactorModel
 from .training_data import Growth, TrainingData
 
-SHARE = 1 / 32  # of a column's observations: when so many of them are new, it is solved again
+MIN_NEW_SHARE = 1 / 32  # a column is solved again when this share of its observations is new
 
-TINY = 1e-10  # of the largest eigenvalue: what keeps equations regular whose prior says nothing
-AGAIN = 1  # more rounds for rows and columns that are new
+TINY = 1e-10  # ridge, relative to the trace, for flat priors
+EXTRA_ROUNDS = 1  # for new rows and columns
 
 
 @dataclass(frozen=True)
 class Update:
-    """One pass over what has changed, with the priors, the noise and the mean of the fit.
+    """One update of the factors with new observations, with the priors, noise and mean of the fit.
 
-    Columns that are new are found from the rows that have observations in them. Then each row with new observations is solved
-    again from all of them, given the columns: the minimiser, as in a sweep of the fit. Then columns, given the rows, but only
-    those of whose observations a good part is new: a column that thousands have rated hardly moves for a few more, and pays its
-    debt when there are enough of them.
+    New columns are solved given the rows with observations in them. Then each row with new observations is solved from all of
+    its observations, given the columns. Then columns are solved given the rows, but only those with a sufficient share of new
+    observations: a column with thousands of them hardly changes. The others stay pending.
 
     Attributes
     ----------
     loss : Loss or None
-        As it was learned; None for least squares.
+        With its fitted parameters; None for least squares.
     count_scaling : float
-        The power of counts in penalties (see :class:`~lorank.factorization.RegularizedALS`).
+        Exponent of counts in penalties (see :class:`~lorank.factorization.RegularizedALS`).
     share : float
-        How much of a column must be new.
+        Share of new observations from which a column is solved again.
     """
 
     loss: Loss | None = None
     count_scaling: float = 0.0
-    share: float = SHARE
+    share: float = MIN_NEW_SHARE
 
     def __call__(
-        self, model: FactorModel, memory: TrainingData, rows: np.ndarray, pending: np.ndarray, grown: Growth
+        self, model: FactorModel, training: TrainingData, rows: np.ndarray, pending: np.ndarray, grown: Growth
     ) -> tuple[FactorModel, np.ndarray]:
-        """The model with all that is in its memory now, and what it still owes its columns.
+        """The updated model, and the numbers of pending observations of columns.
 
         Parameters
         ----------
         model : FactorModel
-            Of before.
-        memory : TrainingData
-            With the new observations.
+            Before the update.
+        training : TrainingData
+            All observations.
         rows : integer array
-            Those with new observations, each once and rising.
+            Rows with new observations, ascending.
         pending : (n2,) integer array
-            New observations of columns, those of earlier updates included that were not enough then.
+            Number of new observations of each column, with those pending from earlier updates.
         grown : Growth
         """
         model = model.grown(*grown)
-        counts = np.diff(memory.entries.indptr), np.bincount(memory.entries.indices, minlength=grown.shape[1])
+        counts = np.diff(training.entries.indptr), np.bincount(training.entries.indices, minlength=grown.shape[1])
         before = model.row_counts, model.col_counts
         new_rows, new_cols = (np.flatnonzero((a > 0) & (b == 0)) for a, b in zip(counts, before, strict=True))
         model = replace(model, row_counts=counts[0], col_counts=counts[1])
-        rows = rows[counts[0][rows] > 0]  # what has no weight was not observed: strangers stay what they are
+        rows = rows[counts[0][rows] > 0]  # observations without weight do not count
         due = (pending > 0) & (pending >= self.share * model.col_counts) & (model.col_counts > 0)
-        self._solve(model, memory, new_cols, True)
-        self._solve(model, memory, rows, False)
-        self._solve(model, memory, np.flatnonzero(due), True)
-        for _ in range(AGAIN):  # these are few, and begin far from where they end
-            self._solve(model, memory, new_rows, False)
-            self._solve(model, memory, new_cols, True)
+        self._solve(model, training, new_cols, True)
+        self._solve(model, training, rows, False)
+        self._solve(model, training, np.flatnonzero(due), True)
+        for _ in range(EXTRA_ROUNDS):  # these are few, and far from converged
+            self._solve(model, training, new_rows, False)
+            self._solve(model, training, new_cols, True)
         return model, np.where(due, 0, pending)
 
-    def _solve(self, model: FactorModel, memory: TrainingData, at: np.ndarray, columns: bool) -> None:
-        """Rows (columns) at these places, in the model's own arrays."""
+    def _solve(self, model: FactorModel, training: TrainingData, at: np.ndarray, columns: bool) -> None:
+        """Solve rows (columns) at these positions, in the arrays of the model."""
         if not len(at):
             return
-        part = memory.some_cols(at, model.shape[1]) if columns else memory.some_rows(at)
+        part = training.some_cols(at, model.shape[1]) if columns else training.some_rows(at)
         own, other = ("col", "row") if columns else ("row", "col")
         mine, theirs = getattr(model, f"{own}s"), getattr(model, f"{other}s")
         major = np.repeat(at, np.diff(part.indptr))
@@ -123,21 +122,25 @@ class Update:
             cov[at] = covariance
 
     def _scale(self, counts: np.ndarray, at: np.ndarray) -> Any:
-        """Factors on the penalties of these."""
+        """Scales of the penalties of these rows (columns)."""
         if not self.count_scaling:
             return None
         return (np.maximum(counts[at], 1) / max(counts[counts > 0].mean(), 1)) ** self.count_scaling
 
 
 def add_unseen(problem: Completion, model: FactorModel) -> FactorModel:
-    """The model with what strangers have beyond the prior's mean, and with those among its rows and columns moved there.
+    """The model with shifted factors of rows and columns without observations.
+
+    The prior mean weights all rows equally. But new rows resemble the observations more than the rows: active rows have more
+    observations, and columns with many observations have higher values. The shift, the same for all, minimizes the squared
+    error of all observations if each row is predicted as an unseen one.
 
     Parameters
     ----------
     problem : Completion
-        Of the values less the model's mean, by squares.
+        Of the centred values, with the squared loss.
     model : FactorModel
-        In main memory.
+        In main training.
     """
     found: dict[str, Any] = {}
     for side, other in (("row", "col"), ("col", "row")):
@@ -153,7 +156,7 @@ def _shift(problem: Completion, model: FactorModel, side: str, others: np.ndarra
     columns, backend, observed = side == "col", problem.backend, problem.observations
     precision, prior = getattr(model, f"{side}_precision"), getattr(model, f"{side}_shift")
     means = getattr(model, f"{side}_means")
-    own = np.tile(model._default(precision, prior, columns), (problem.shape[columns], 1))
+    own = np.tile(model._prior_mean(precision, prior, columns), (problem.shape[columns], 1))
     own = backend.asarray(own if means is None else own + means)
     left, right = (backend.asarray(others), own) if columns else (own, backend.asarray(others))
     left_over = problem.y - problem.forward(left, right)

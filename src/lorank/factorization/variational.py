@@ -1,4 +1,4 @@
-"""Factors with priors that are learned from the data: regularisation without a number to choose."""
+"""Variational Bayes for factor models: ALS with priors and noise estimated from the data."""
 
 from __future__ import annotations
 
@@ -20,27 +20,26 @@ from .feature_priors import FeatureRegression, Features, shifted
 
 @dataclass(frozen=True)
 class VariationalALS(Solver):
-    """Variational Bayes for ``y = X + noise``, the factors of rows and of columns each drawn from one normal distribution.
+    """Variational Bayes for ``y = X + noise`` with normal priors of the factors of rows and of columns.
 
-    Alternating least squares with two changes. The uncertainty of one side's factors enters the equations of the other as a
-    covariance: factors that the data say little about pull less. And after each half of a sweep the prior of that side (mean
-    and full covariance, biases included) and the variance of the noise are set to what fits best, so that there is no
-    strength of regularisation to choose, and components that the data do not support fade away.
+    ALS with two changes. The covariance of one side's factors enters the equations of the other side, so that uncertain
+    factors have less influence. And after each update of a side, its prior (mean and full covariance, biases included) and
+    the variance of the noise are set to their maximum-likelihood estimates (empirical Bayes): there is no regularization
+    parameter, and components without support in the data vanish.
 
     Parameters
     ----------
     biases : bool
-        Whether rows and columns have biases.
+        Fit biases of rows and columns.
     prior_weight : float
-        Observations' worth of belief in the starting priors, in units of the number of coordinates.
+        Pseudo-observations of a diagonal covariance in each estimate of a prior, in units of the number of coordinates.
     noise : {"one", "columns", "both", "unit"}
-        One variance for all values; one for each column, as in factor analysis, for tables whose columns are not alike; 1 over
-        the weights of observations, which then say it all (working responses of classes and counts); or
-        one for each row times one for each column.
+        Variance of the noise: one for all values; one for each column, as in factor analysis; one for each row times one for
+        each column; or the inverse weights of the observations (working responses of classes and counts).
     initial : Factors, optional
-        Go on from there.
+        Initial factors.
     row_features, col_features : Features, optional
-        Features of rows and columns, in main memory: the means of their priors depend on them
+        Features of rows and columns, in main memory, on which the prior means depend
         (:mod:`lorank.factorization.feature_priors`).
 
     Examples
@@ -77,9 +76,9 @@ class VariationalALS(Solver):
         return self.uninformed(problem, factors_of_point(problem, state.X, self.biases))
 
     def uninformed(self, problem: Problem, factors: Factors) -> Factors:
-        """The same factors with priors from before anything is known."""
+        """The same factors with initial priors."""
         k, scale = factors.rows.shape[1], problem.y_norm / np.sqrt(total_weight(problem)) or 1.0
-        # Factors of size sqrt(scale) make values of size scale; before anything is known, most of it may be noise.
+        # Factors of size sqrt(scale) make values of size scale; initially, most of it may be noise.
         P = np.eye(k) * (5.0 / scale)
         if self.biases:
             P[[k - 2, k - 1], [k - 2, k - 1]] = 5.0 / scale**2
@@ -92,7 +91,7 @@ class VariationalALS(Solver):
         return advance(problem, state, new, squares)
 
     def sweep(self, problem: Completion, old: Factors) -> tuple[Factors, float]:
-        """Both halves; returns the new factors and the expected sum of the weighted squared residuals."""
+        """One iteration; returns the new factors and the expected sum of the weighted squared residuals."""
         weights = self._weights(problem, old)
         rows, row_cov, by_row = self._half(problem, False, old.cols, old.col_cov, old, weights)
         row_prior, row_regression = self._prior(problem.backend, rows, row_cov, False, old)
@@ -103,13 +102,13 @@ class VariationalALS(Solver):
         count = total_weight(problem)
         unit = problem.y_norm**2 / count or 1.0
         squares = float(by_col.sum())
-        noise = count / max(squares, 1e-10 * count * unit)  # data without noise leave a little
+        noise = count / max(squares, 1e-10 * count * unit)  # bounded for data without noise
         noise = 1.0 if self.noise == "unit" else noise
         covs, sizes = (row_cov, col_cov), (row_noise, col_noise)
         return Factors(rows, cols, row_prior, col_prior, noise, *covs, *sizes, row_regression, col_regression), squares
 
     def _weights(self, problem: Completion, old: Factors) -> Any:
-        """Weights of the observations, the precisions of their rows and columns included."""
+        """Weights of the observations, multiplied with the precisions of their rows and columns."""
         given = problem.observations.weights
         if old.row_noise is None and old.col_noise is None:
             return given
@@ -124,21 +123,23 @@ class VariationalALS(Solver):
         return factor if given is None else given * factor
 
     def _sizes(self, problem: Completion, squares: Array, columns: bool, old: Factors) -> np.ndarray | None:
-        """Precisions of rows (columns) relative to the mean, shrunk towards it where observations are few."""
+        """Precisions of rows (columns) relative to the mean, shrunk towards it for few observations."""
         if self.noise in ("one", "unit") or (self.noise == "columns" and not columns):
             return None
         passes, side = problem.observations, int(columns)
         given = passes.weights
         count = problem.backend.to_numpy(passes.counts(side) if given is None else passes.sums(given, side))
-        squares = np.maximum(problem.backend.to_numpy(squares), 0.0)  # rounding may leave a little less than nothing
+        squares = np.maximum(problem.backend.to_numpy(squares), 0.0)  # rounding may make them negative
         before = old.col_noise if columns else old.row_noise
-        squares = squares if before is None else squares / before  # the pass has weighted them
+        squares = squares if before is None else squares / before  # the pass weighted them
         mean, belief = squares.sum() / count.sum(), 20.0
-        if mean == 0:  # fitted exactly: nobody's noise is larger than the others'
+        if mean == 0:  # fitted exactly
             return np.ones(len(squares))
         own = np.log((squares + 1e-3 * mean) / (count + 1e-3))
         middle = np.average(own, weights=count)
-        size = np.exp(-(count * own + belief * middle) / (count + belief))  # in logarithms: sizes may differ by orders
+        size = np.exp(
+            -(count * own + belief * middle) / (count + belief)
+        )  # in logarithms: sizes may differ by orders of magnitude
         return np.asarray(size / np.average(size, weights=count))
 
     def _half(
@@ -162,21 +163,21 @@ class VariationalALS(Solver):
     def _prior(
         self, backend: Arrays, mean: Array, cov: Array, columns: bool, old: Factors
     ) -> tuple[tuple[np.ndarray, np.ndarray], FeatureRegression | None]:
-        """The prior of one side, and how its mean depends on features."""
+        """The prior of one side, and the regression of its mean on features."""
         features, link = (self.col_features, old.col_regression) if columns else (self.row_features, old.row_regression)
         if features is None:
             return self.learn(backend, mean, cov, columns), None
         P = (old.col_prior if columns else old.row_prior)[0]
         link, used = features.regress(mean, P, link)
-        rest = mean - features.means(link, mean.shape[1])  # their means are those of the factors: features are centred
+        rest = mean - features.means(link, mean.shape[1])  # features are centred, so that the mean of the factors stays
         return self.learn(backend, rest, cov, columns, used), link
 
     def learn(
         self, backend: Arrays, mean: Array, cov: Array | None, columns: bool, used: float = 0.0
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The prior that best explains these factors, given with or without their covariances.
+        """The maximum-likelihood prior of factors, given with or without their covariances.
 
-        ``used`` are the degrees of freedom that a regression on features has taken off them.
+        ``used`` is the number of degrees of freedom of a regression on features.
         """
         n, k = mean.shape
         free = np.arange(k) != fixed_coordinate(k, columns, self.biases)
@@ -199,6 +200,6 @@ class VariationalALS(Solver):
 
 @cache
 def _triangles(k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where the entries of an upper triangle, row by row, stand in a flat (k, k) array, and where their mirror images do."""
+    """Flat indices of an upper triangle in a (k, k) array, row by row, and of its transpose."""
     a, d = np.triu_indices(k)
     return a * k + d, d * k + a
