@@ -102,8 +102,8 @@ class Exact:
         check_parameters(self, relaxation=between(0, 2))
 
     def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
-        energy = G.squared_image_norm(xi)
-        return self.relaxation * xi.inner(G) / energy if energy > 0 else 0.0
+        curvature = G.squared_image_norm(xi)
+        return self.relaxation * xi.inner(G) / curvature if curvature > 0 else 0.0
 
 
 @dataclass(frozen=True)

@@ -118,8 +118,8 @@ class CountGradient(Gradient):
         return self._line(left, right)[1]
 
     def exact_step(self, left: Array, right: Array) -> float:
-        slope, energy = self._line(*(self.problem.backend.asarray(a) for a in (left, right)))
-        return -slope / energy if energy > 0 else 0.0
+        slope, curvature = self._line(*(self.problem.backend.asarray(a) for a in (left, right)))
+        return -slope / curvature if curvature > 0 else 0.0
 
     def _line(self, left: Array, right: Array) -> tuple[float, float]:
         """The slope along ``left right^T``, and the curvature for which slope / curvature is the exact step."""
@@ -130,12 +130,12 @@ class CountGradient(Gradient):
         counted = backend.inner(problem.y, problem.observations.sample(left, right))
 
         first, second, largest = exponential_line(*self._factors, (left, right))
-        slope, energy = first - counted + ridge * mixed, second + ridge * own
-        if not energy > 0 or slope == 0:
-            return slope, energy
-        at = -slope / energy
+        slope, curvature = first - counted + ridge * mixed, second + ridge * own
+        if not curvature > 0 or slope == 0:
+            return slope, curvature
+        at = -slope / curvature
         if abs(at) * largest < NEWTON_MAX_CHANGE:
-            return slope, energy
+            return slope, curvature
         for _ in range(LINE_TRIES):  # backtracking from Newton's step
             there = exponential_slope(*self._factors, (left, right), at) - counted + ridge * (mixed + at * own)
             if abs(there) <= 0.5 * abs(slope):

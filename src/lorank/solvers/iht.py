@@ -162,8 +162,8 @@ class NIHT(IHT):
     def alpha(self, problem: MatrixProblem, at: Coordinates) -> float:
         along = at.along
         squares = at.X.backend.norm(along) ** 2
-        energy = at.G.image_curvature(problem.forward(*at.out(at.X.U, along)))
-        return self.factor * squares / energy if energy > 0 else 0.0
+        curvature = at.G.image_curvature(problem.forward(*at.out(at.X.U, along)))
+        return self.factor * squares / curvature if curvature > 0 else 0.0
 
 
 def hard_threshold(at: Coordinates, alpha: float, accuracy: float) -> FixedRank:

@@ -102,8 +102,8 @@ class RCG(Solver):
         xi = X.manifold.gradient(X, G, weights)
         slope = xi.inner(G)  # |xi|^2 in the metric
         direction, downhill = self._direction(xi, slope, memory, X, G)
-        energy = G.squared_image_norm(direction)
-        return -downhill / energy if energy > 0 else 0.0, RCGState(metric, memory.trust, xi, slope, direction)
+        curvature = G.squared_image_norm(direction)
+        return -downhill / curvature if curvature > 0 else 0.0, RCGState(metric, memory.trust, xi, slope, direction)
 
     def _gradient(self, problem: Problem, state: State) -> Gradient:
         """The gradient, reweighted if the solver has a reweighting."""
