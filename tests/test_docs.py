@@ -59,7 +59,7 @@ def test_pages_run(name):
 
 
 @pytest.mark.parametrize(
-    "block", python_blocks("CONTRIBUTING.md"), ids=["model", "metric", "step_rule", "loss", "solver", "backend"]
+    "block", python_blocks("CONTRIBUTING.md"), ids=["model", "metric", "step_rule", "loss", "solver", "backend", "command"]
 )
 def test_contributing_runs(block):
     """Each section on its own."""

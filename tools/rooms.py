@@ -1,10 +1,10 @@
-"""The rooms of the house: which module imports which, drawn and checked from the sources.
+"""Folders ("rooms") of the package, their layers, and a check of all imports against them.
 
-    python tools/rooms.py            the drawing between the marks in docs/architecture.md, as it should be
-    python tools/rooms.py --write    put it there
+    python tools/rooms.py            print the drawing for docs/architecture.md
+    python tools/rooms.py --write    update it in docs/architecture.md
 
-``LAYERS`` is the order of the rooms, from the bottom up: a module imports from rooms below its own, or from its own room.
-The tests (tests/test_imports.py) hold every import statement against it.
+A module imports from folders in lower layers (``LAYERS``), from its own folder, and along ``SIDEWAYS``. tests/test_imports.py
+checks every import statement.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ SIDEWAYS: dict[str, tuple[str, ...]] = {
     "cli": ("report", "serve", "paper"),
 }
 TOP = ("", "__main__")  # above all layers
+NAMES = ("foundation", "geometry and losses", "problems", "algorithms", "models", "applications", "public names")
 
 
 def may_import(room: str, other: str) -> bool:
@@ -103,10 +104,7 @@ def room_of(module: str) -> str:
 
 @functools.cache
 def imports(module: str, path: Path) -> dict[str, list[tuple[str, int, bool]]]:
-    """What a module imports from the package: names of modules with line numbers, and whether when it is itself imported.
-
-    Under ``"run"`` what is needed to run, under ``"types"`` what only a type checker needs.
-    """
+    """Imports of a module from the package: (module, line, at import time), for ``"run"`` and for ``"types"`` (type checkers)."""
     known, found = modules(), {"run": [], "types": []}
     tree = ast.parse(path.read_text(encoding="utf-8"))
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
@@ -159,7 +157,7 @@ def graph(kind: str = "run") -> dict[str, dict[str, list[str]]]:
 
 
 def cycles(*, inside_functions: bool) -> list[list[str]]:
-    """Modules that import each other in a circle, when they are imported or also when their functions run."""
+    """Circular imports, at import time or also when functions run."""
     edges = {
         module: {target for target, _, at_import in imports(module, path)["run"] if at_import or inside_functions}
         for module, path in modules().items()
@@ -182,20 +180,18 @@ def layer_of(room: str) -> int:
 
 
 def drawing() -> str:
-    """The rooms as a Mermaid flowchart, one box a layer, and a table of who imports whom."""
+    """The layers as a Mermaid flowchart, and a table of the rooms."""
     edges = graph()
     lines = ["```mermaid", "flowchart TB"]
     for k in range(len(LAYERS) - 1, -1, -1):
-        lines.append(f'  subgraph layer{k}["{k}"]')
-        lines += [f"    {room}" for room in LAYERS[k]]
-        lines.append("  end")
+        lines.append(f'  layer{k}["<b>{NAMES[k]}</b><br>{", ".join(LAYERS[k])}"]')
     for k in range(len(LAYERS) - 1, 0, -1):
         lines.append(f"  layer{k} --> layer{k - 1}")
-    lines += ["```", "", "| layer | room | what it is for | imports from |", "|---|---|---|---|"]
+    lines += ["```", "", "| layer | room | purpose | imports from the same layer |", "|---|---|---|---|"]
     for k in range(len(LAYERS) - 1, -1, -1):
         for room, purpose in LAYERS[k].items():
-            below = sorted(edges.get(room, {}), key=lambda other: (-layer_of(other), other))
-            lines.append(f"| {k} | `{room}` | {purpose} | {', '.join(f'`{other}`' for other in below) or 'nothing'} |")
+            beside = sorted(other for other in edges.get(room, {}) if layer_of(other) == k)
+            lines.append(f"| {k}, {NAMES[k]} | `{room}` | {purpose} | {', '.join(f'`{other}`' for other in beside)} |")
     return "\n".join(lines)
 
 
