@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_cases import SETS, _kernels, native_only, random_case
 from threadpoolctl import threadpool_limits
 
 from helpers import assert_close, double, eps, host, random_array
+from kernel_cases import SETS, _kernels, native_only, random_case
 from lorank.backends import get_backend
 
 

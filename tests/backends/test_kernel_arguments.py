@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_cases import _kernels, native_only, random_case
 
 from helpers import assert_close
+from kernel_cases import _kernels, native_only, random_case
 from lorank.backends import get_backend
 
 # -- patterns that are refused -----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from kernel_cases import _kernels, native_only, random_case
 
 pytestmark = native_only

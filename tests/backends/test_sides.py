@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_cases import _kernels, native_only, random_case
 from threadpoolctl import threadpool_limits
 
 from helpers import host
+from kernel_cases import _kernels, native_only, random_case
 from lorank.backends import get_backend
 
 SHAPES = [(7, 9), (9, 7), (1, 5), (5, 1)]

@@ -6,9 +6,10 @@ import os
 import subprocess
 import sys
 
-import made_up
 import numpy as np
 import pytest
+
+import made_up
 from made_up import load
 
 pytest.importorskip("matplotlib")

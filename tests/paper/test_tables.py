@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-import made_up
 import pytest
-from made_up import load
 
+import made_up
 from lorank.experiments.tables import Case, average, typical, varying
+from made_up import load
 
 
 def test_rows_come_back_as_they_were_written(tmp_path):
