@@ -104,7 +104,7 @@ def room_of(module: str) -> str:
 
 @functools.cache
 def imports(module: str, path: Path) -> dict[str, list[tuple[str, int, bool]]]:
-    """Imports of a module from the package, ``(module, line, at import time)``: ``"run"``, and ``"types"`` for type checkers."""
+    """Imports of a module: ``(module, line, at import time)``: ``"run"``, and ``"types"`` for type checkers."""
     known, found = modules(), {"run": [], "types": []}
     tree = ast.parse(path.read_text(encoding="utf-8"))
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
