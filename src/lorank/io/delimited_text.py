@@ -43,11 +43,12 @@ class Layout(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Complete records of a file: text, number of the first line, and whether they are the first of the file."""
+    """Complete records of a file: text, number of the first line, whether they are the first, and quotation marks if known."""
 
     text: bytes
     line: int
     first: bool
+    quotes: Any = None
 
 
 def open_text(path: Path) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import csv
-import functools
 import gzip
 import io
 import re
@@ -13,12 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..common.checks import counted
 from .archive import FileError
 from .delimited_text import MAX_FIELD, TRUTH, Layout, Part, polars, raise_first_error, records
 from .header import MAX_DIGITS
 
 BYTES = 1 << 24  # of a part
+FEW = 1 << 10  # bytes
 BOM = b"\xef\xbb\xbf"
 
 
@@ -50,43 +53,43 @@ def read_columns(
     read = [_read_part(path, separator, names, header, kinds, one) for one in ([part] if part else parts(path, separator))]
     found = {}
     for name, kind in kinds.items():
-        columns = [columns.pop(name) for columns in read]  # ids as text take twice the memory of integers: free them at once
+        columns = [column for part_columns in read if len(column := part_columns.pop(name))]
+        if len({column.dtype for column in columns}) > 1:  # integers in some parts: their notation is canonical
+            columns = [column.cast(pl.String) for column in columns]
         empty = pl.Series(name, [], pl.Float64 if kind in ("number", "truth") else pl.String)
-        series = pl.concat(columns) if columns else empty
-        integers = as_integers(series) if kind == "id" else None
-        found[name] = series if integers is None else integers
+        found[name] = pl.concat(columns) if columns else empty
     return found
 
 
 def _read_part(
     path: Path, separator: str, names: Sequence[str], header: bool, kinds: Mapping[str, str], part: Part
 ) -> dict[str, Any]:
-    """Columns of a part: numbers as floats, ids as text."""
     pl = polars()
     header = header and part.first
     types = {name: pl.Float64 if kind == "number" else pl.String for name, kind in kinds.items()}
-    frame = _polars_frame(part.text, separator, names, header, types)
-    if frame is None:
+    frame = _polars_frame(part.text, separator, names, header, types, part.quotes)
+    found = None if frame is None else _parsed(frame, kinds, part)
+    if found is None:  # cells that do not parse, empty lines, or text that polars reads differently
         raise_first_error(path, separator, names, header, kinds, part)
-        frame = _csv_frame(path, separator, names, header, types, part)
-    found, bad = {}, False
+        found = _parsed(_csv_frame(path, separator, names, header, types, part), kinds, None)
+    assert found is not None
+    return found
+
+
+def _parsed(frame: Any, kinds: Mapping[str, str], part: Part | None) -> dict[str, Any] | None:
+    """Series of the kinds; None if cells are missing or invalid. Without a part, cells have been checked."""
+    pl = polars()
+    found = {}
     for name, kind in kinds.items():
         series = frame.get_column(name)
         if kind == "truth":
             series = series.str.strip_chars().str.to_lowercase().replace_strict(TRUTH, default=None, return_dtype=pl.Float64)
-        if kind in ("number", "truth"):
-            bad |= bool(series.null_count()) or not series.is_finite().all()
-        else:
-            bad |= bool(series.null_count()) or _has_invalid_text(series)
-        found[name] = series
-    if bad:  # empty lines, or cells that polars does not parse
-        raise_first_error(path, separator, names, header, kinds, part)
-        frame = _csv_frame(path, separator, names, header, types, part)
-        for name, kind in kinds.items():
-            series = frame.get_column(name)
-            if kind == "truth":
-                series = series.str.strip_chars().str.to_lowercase().replace_strict(TRUTH, return_dtype=pl.Float64)
-            found[name] = series
+        integers = as_integers(series) if kind == "id" else None
+        if part is not None and integers is None:
+            numeric = series.dtype == pl.Float64
+            if series.null_count() or (not series.is_finite().all() if numeric else _has_invalid_text(series, part.text)):
+                return None
+        found[name] = series if integers is None else integers
     return found
 
 
@@ -96,7 +99,7 @@ def as_integers(series: Any) -> Any:
     The same rule as :func:`lorank.io.header.is_integer`.
     """
     pl = polars()
-    if not len(series) or series.str.len_bytes().max() >= MAX_DIGITS:
+    if not len(series) or series.null_count() or series.str.len_bytes().max() >= MAX_DIGITS:
         return None
     found = series.cast(pl.Int64, strict=False)
     if found.null_count():
@@ -106,15 +109,22 @@ def as_integers(series: Any) -> Any:
     return None if others.any() else found
 
 
-def _has_invalid_text(series: Any) -> bool:
-    """Whether cells are blank, hold NUL, or a carriage return."""
+def _has_invalid_text(series: Any, source: bytes) -> bool:
+    """Whether cells are blank, or hold NUL or a carriage return."""
     text = series.str
-    odd = (text.strip_chars() == "") | text.contains("\x00", literal=True) | text.contains("\r", literal=True)
-    return bool(odd.any())
+    odd = any(sign.encode() in source and text.contains(sign, literal=True).any() for sign in ("\x00", "\r"))
+    return odd or bool((text.strip_chars() == "").any())
 
 
 # -- exact reading -----------------------------------------------------------------------------------------------------
-def _polars_frame(text: bytes, separator: str, names: Sequence[str], header: bool, types: Mapping[str, Any]) -> Any:
+def _polars_frame(
+    text: bytes,
+    separator: str,
+    names: Sequence[str],
+    header: bool,
+    types: Mapping[str, Any],
+    quotes: Quotes | None = None,
+) -> Any:
     """The columns in ``types`` as polars reads them; None where its records might not be those of Python's csv module.
 
     polars takes every quotation mark for the begin or end of a quoted field, also in columns that are not read. Text with
@@ -124,16 +134,11 @@ def _polars_frame(text: bytes, separator: str, names: Sequence[str], header: boo
     pl = polars()
     if b"\r" in text and text.count(b"\r") != text.count(b"\r\n"):
         return None  # lines that end in a carriage return, which polars does not know
-    quote: str | None = '"'
-    lines = text
-    if b'"' in text:
-        pattern = _patterns(separator)
-        lines = pattern.field.sub(b"", text)
-        if b'"' in lines:  # quotation marks that enclose no field
-            if pattern.start.search(text):
-                return None
-            quote, lines = None, text
-    expected = lines.count(b"\n") + (not lines.endswith(b"\n") and bool(text)) - header
+    quotes = quotes or Quotes(text, separator)
+    if quotes.stray and quotes.at_start:
+        return None
+    lines = text.count(b"\n") if quotes.stray else quotes.lines
+    expected = lines + (not text.endswith(b"\n") and bool(text)) - header
     body = text
     if header:
         stream = io.BytesIO(text)
@@ -144,12 +149,12 @@ def _polars_frame(text: bytes, separator: str, names: Sequence[str], header: boo
                 break
             skipped += 1
         body, expected = text[stream.tell() :], expected - skipped
-    own = [f"c{k}" for k in range(len(names))]
+    own = [f"c{k}" for k in range(len(names))]  # names of the file may be empty
     try:
         frame = pl.read_csv(
-            separator.join(own).encode() + b"\n" + body,  # names of its own: those of the file may have blanks, or be empty
+            separator.join(own).encode() + b"\n" + body,  # without names, polars refuses a short first line
             separator=separator,
-            quote_char=quote,
+            quote_char=None if quotes.stray else '"',
             schema={c: types.get(name, pl.String) for c, name in zip(own, names, strict=True)},
             columns=[names.index(name) for name in types],
             low_memory=True,
@@ -165,20 +170,51 @@ def _polars_frame(text: bytes, separator: str, names: Sequence[str], header: boo
     return frame
 
 
-class _Patterns:
-    """Regular expressions of quoted fields, for a separator."""
+class Quotes:
+    """Quotation marks of a text: do they all enclose fields?
 
-    def __init__(self, separator: str) -> None:
-        between = rb"[^%s\r\n]" % re.escape(separator.encode())
-        begin = rb'(?<!%s)"' % between
-        self.start = re.compile(begin)
-        self.field = re.compile(begin + rb'[^"]*+(?:""[^"]*+)*+"(?!%s)' % between)
-        self.pairs = re.compile(rb'(?:[^"]*+(?:\A|(?<=[%s\r\n"]))"[^"]*+")*+' % re.escape(separator.encode()))
+    Attributes
+    ----------
+    stray : bool
+        Whether some enclose no field, as in 12" vinyl.
+    at_start : bool
+        Whether some stand at the start of a field.
+    open : bool
+        Whether the text ends within a quoted field.
+    """
 
+    def __init__(self, text: bytes, separator: str) -> None:
+        self.text = text
+        self.stray = self.at_start = self.open = False
+        self.at = np.zeros(0, np.int64)
+        if b'"' not in text:
+            return
+        codes = np.frombuffer(text, np.uint8)
+        self.at = np.flatnonzero(codes == ord('"'))
+        between = np.zeros(256, bool)
+        between[[ord(separator), ord("\r"), ord("\n")]] = True
+        starts = between[codes[self.at - 1]] | (self.at == 0)
+        self.at_start, self.open = bool(starts.any()), len(self.at) % 2 == 1
+        # Every second mark ends a quoted part. A mark that begins one is at the start of a field, or the second of "" in it.
+        between[ord('"')] = True
+        begins = starts[0::2] | (codes[self.at[0::2] - 1] == ord('"'))
+        after = np.minimum(self.at[1::2] + 1, len(codes) - 1)
+        ends = between[codes[after]] | (self.at[1::2] == len(codes) - 1)
+        self.stray = not (begins.all() and ends.all())
 
-@functools.cache
-def _patterns(separator: str) -> _Patterns:
-    return _Patterns(separator)
+    def before(self, text: bytes) -> Quotes:
+        """Those of a beginning of the text that ends outside of quoted fields."""
+        found = copy.copy(self)
+        found.text, found.at, found.open = text, self.at[: np.searchsorted(self.at, len(text))], False
+        return found
+
+    @property
+    def lines(self) -> int:
+        """Number of line feeds outside of quoted fields."""
+        if not len(self.at):
+            return self.text.count(b"\n")
+        feeds = np.flatnonzero(np.frombuffer(self.text, np.uint8) == ord("\n"))
+        return int((np.searchsorted(self.at, feeds) % 2 == 0).sum())
 
 
 def _csv_frame(path: Path, separator: str, names: Sequence[str], header: bool, types: Mapping[str, Any], part: Part) -> Any:
@@ -241,8 +277,8 @@ def _without_blank_lines(text: bytes, separator: str) -> bytes:
     blank = b" \t".replace(separator.encode(), b"")
     if not re.search(rb"(?m)^[%s]*\r?\n|^[%s]+\r?\Z" % (re.escape(blank), re.escape(blank)), text):
         return text
-    pattern = _patterns(separator)
-    quoted = b'"' in text and b'"' not in pattern.field.sub(b"", text)
+    quotes = Quotes(text, separator)
+    quoted = bool(len(quotes.at)) and not quotes.stray
     kept, inside = [], False
     for line in text.splitlines(keepends=True):
         if inside or line.strip(blank + b"\r\n"):
@@ -259,11 +295,13 @@ def parts(path: Path, separator: str) -> Iterator[Part]:
         while True:
             data = file.read(BYTES)
             some = (left + data).removeprefix(BOM) if first else left + data
-            end = _last_end(path, some, separator, line) if data else len(some)
+            quotes = Quotes(some, separator)
+            end = _last_end(path, some, separator, line, quotes) if data else len(some)
             text, left = some[:end], some[end:]
-            if text.lstrip(b"\r\n"):
+            if text[:FEW].lstrip(b"\r\n") or text.lstrip(b"\r\n"):
                 empty = text.endswith((b"\n\n", b"\n\r\n", b"\r\r"))  # lines at the end: with them polars counts too many
-                yield Part(text.rstrip(b"\r\n") if empty else text, line, first)
+                text_of_part = text.rstrip(b"\r\n") if empty else text
+                yield Part(text_of_part, line, first, None if quotes.stray else quotes.before(text_of_part))
                 first = False
             line += text.count(b"\n") + (text.count(b"\r") - text.count(b"\r\n") if b"\r" in text else 0)
             if not data:
@@ -283,35 +321,23 @@ def _open_bytes(path: Path) -> Iterator[Any]:
         raise FileError(f"{path} cannot be read: {error}") from None
 
 
-def _last_end(path: Path, text: bytes, separator: str, line: int) -> int:
+def _last_end(path: Path, text: bytes, separator: str, line: int, quotes: Quotes) -> int:
     """The end of the last complete record: after a line break that is not in a quoted field."""
     ending = b"\n" if b"\n" in text else b"\r"
     end = len(text)
     if ending == b"\r":
         end -= text.endswith(b"\r")  # a line feed may follow
-    pattern = _patterns(separator)
-    if b'"' not in text or not pattern.start.search(text):
+    if not quotes.at_start:
         return text.rfind(ending, 0, end) + 1
-    if _has_stray_quotes(text, separator, pattern):
+    if quotes.stray:
         return _last_end_exactly(path, text, separator, line)
-    quotes = text.count(b'"')
+    inside = quotes.open
     while (at := text.rfind(ending, 0, end)) >= 0:
-        quotes -= text.count(b'"', at, end)
-        if quotes % 2 == 0:
+        inside ^= text.count(b'"', at, end) % 2 == 1
+        if not inside:
             return at + 1
         end = at
     return 0 if len(text) < BYTES + MAX_FIELD else _last_end_exactly(path, text, separator, line)
-
-
-def _has_stray_quotes(text: bytes, separator: str, pattern: _Patterns) -> bool:
-    """Whether quotation marks occur in unquoted fields, as in 5" pipe: those do not come in pairs."""
-    pairs = pattern.pairs.match(text)  # that begin where a field does
-    end = 0 if pairs is None else pairs.end()
-    at = text.find(b'"', end)
-    if at < 0:
-        return False
-    begins = at == 0 or text[at - 1 : at] in (separator.encode(), b"\r", b"\n", b'"')
-    return not begins or text.find(b'"', at + 1) >= 0  # else the last field is incomplete
 
 
 def _last_end_exactly(path: Path, text: bytes, separator: str, line: int) -> int:
