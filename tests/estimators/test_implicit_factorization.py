@@ -214,7 +214,7 @@ def test_files(model, taken, tmp_path):
             read_implicit(meta, arrays | {name: bad})
     head = {"class": "ImplicitFactorization"}
     write_archive(tmp_path / "bad.lorank", "model", head | meta, {k: a for k, a in arrays.items() if k != "item_ids"})
-    with pytest.raises(ValueError, match="not complete"):
+    with pytest.raises(ValueError, match="complete"):
         lr.load(tmp_path / "bad.lorank")
 
 

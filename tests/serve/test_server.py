@@ -78,7 +78,7 @@ def test_what_goes_wrong_is_one_line(model, tmp_path, monkeypatch):
         assert (done.exit_code, "Try another --port" in done.stderr) == (1, True)
     for arguments, said in (
         ([tmp_path / "none.lorank"], "does not exist"),
-        ([__file__], "no lorank file"),
+        ([__file__], "lorank file"),
         ([model, "--titles", tmp_path / "none.csv"], "does not exist"),
         ([model, "--host", "no.such.host.invalid"], "no.such.host.invalid"),
     ):

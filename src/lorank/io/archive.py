@@ -1,7 +1,7 @@
 """Model files: arrays and JSON in one archive, without pickle.
 
-A file is a ZIP archive, nothing in it compressed: ``meta.json``, one ``.npy`` for each array, and ``SHA256SUMS`` over all of
-them. Reading one runs no code: arrays are read with ``allow_pickle=False``, and nothing else is looked at.
+A file is an uncompressed ZIP archive of ``meta.json``, one ``.npy`` for each array, and ``SHA256SUMS`` of all of them. Reading
+a file runs no code: arrays are read with ``allow_pickle=False``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ META, SUMS = "meta.json", "SHA256SUMS"
 
 
 class FileError(ValueError):
-    """A file that cannot be used, with the reason and the remedy."""
+    """A file that cannot be read or written."""
 
 
 @contextlib.contextmanager
@@ -81,7 +81,7 @@ _PROCESS = hashlib.sha256(platform.node().encode()).hexdigest()[:8]  # of this m
 
 def _remove_leftovers(target: Path) -> None:
     """Remove temporary files of processes of this machine that ended without removing them."""
-    pattern = re.compile(rf"\.{re.escape(target.name)}\.{_PROCESS}-(\d+)-[0-9a-f]{{16}}\.tmp")
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.{_PROCESS}-(\d+)-[0-9a-f]{{16}}\.tmp\w*")
     with os.scandir(target.absolute().parent) as entries:
         found = [(entry.path, pattern.fullmatch(entry.name)) for entry in entries]
     for name, match in found:
@@ -124,15 +124,15 @@ def _synchronize(path: Path) -> None:
 
 
 def write_archive(path: str | os.PathLike[str], kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Path:
-    """Write arrays and what JSON can hold; the file is there as a whole or not at all.
+    """Write arrays and metadata to a file, completely or not at all.
 
     Parameters
     ----------
     path : path
     kind : str
-        What it holds, e.g. ``"model"``.
+        Content of the file, such as ``"model"``.
     meta : mapping
-        For JSON.
+        Values that JSON can represent.
     arrays : mapping from names to arrays of numbers
     """
     from ..common.version import __version__
@@ -154,12 +154,12 @@ def write_archive(path: str | os.PathLike[str], kind: str, meta: Mapping[str, An
 
 
 def read_archive(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
-    """Read what :func:`write_archive` wrote: the kind, the meta data and the arrays.
+    """Read a file of :func:`write_archive`: kind, metadata and arrays.
 
     Raises
     ------
     FileError
-        Where the file is missing, foreign, truncated, changed, of a later version or of another kind.
+        If the file is missing, of another format, truncated, changed, of a later version or of another kind.
     """
     path = Path(path)
     try:
@@ -179,10 +179,10 @@ def read_archive(path: str | os.PathLike[str], kind: str | None = None) -> tuple
     ) as error:
         if isinstance(error, FileError):
             raise
-        raise FileError(f"{path} is no lorank file, or only part of one ({error}): write it again") from None
+        raise FileError(f"{path} is not a lorank file, or truncated ({error}): write it again") from None
     header = _header(path, members)
     if kind is not None and header["kind"] != kind:
-        raise FileError(f"{path} holds a {header['kind']}, expected is a {kind}")
+        raise FileError(f"{path} holds a {header['kind']} instead of a {kind}")
     arrays: dict[str, np.ndarray] = {}
     for name, content in members.items():
         if name.endswith(".npy"):
@@ -194,28 +194,28 @@ def read_archive(path: str | os.PathLike[str], kind: str | None = None) -> tuple
 
 
 def written_by(path: str | os.PathLike[str]) -> str:
-    """The version of lorank that wrote a file, which :func:`read_archive` has read."""
+    """Version of lorank that wrote a file."""
     with zipfile.ZipFile(path) as archive:
         return str(json.loads(archive.read(META)).get("lorank"))
 
 
 def _members(path: Path) -> dict[str, bytes]:
-    """The members, each checked against its sum."""
+    """Members of the archive, checked against their sums."""
     with zipfile.ZipFile(path) as archive:
         infos = archive.infolist()
         total = path.stat().st_size
         if any(info.compress_type != zipfile.ZIP_STORED or info.file_size > total for info in infos):
-            raise FileError(f"{path} is no lorank file: its parts are compressed or too large")
+            raise FileError(f"{path} is not a lorank file: its parts are compressed or too large")
         names = [info.filename for info in infos]
         if META not in names or SUMS not in names or len(set(names)) != len(names):
-            raise FileError(f"{path} is no lorank file: {META} and {SUMS} are not both there")
+            raise FileError(f"{path} is not a lorank file: {META} or {SUMS} is missing")
         members = {name: archive.read(name) for name in names}
     sums = dict(line.split("  ", 1)[::-1] for line in members.pop(SUMS).decode("ascii", "replace").splitlines() if "  " in line)
     if set(sums) != set(members):
         raise FileError(f"{path} is damaged: parts are missing or have been added")
     for name, content in members.items():
         if hashlib.sha256(content).hexdigest() != sums[name]:
-            raise FileError(f"{path} is damaged: {name} has been changed since it was written")
+            raise FileError(f"{path} is damaged: {name} has changed since it was written")
     return members
 
 
@@ -223,9 +223,9 @@ def _header(path: Path, members: dict[str, bytes]) -> dict[str, Any]:
     try:
         header = json.loads(members[META])
     except (ValueError, RecursionError):
-        raise FileError(f"{path} is damaged: {META} is no JSON") from None
+        raise FileError(f"{path} is damaged: {META} is not JSON") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT or not isinstance(header.get("version"), int):
-        raise FileError(f"{path} is no lorank file")
+        raise FileError(f"{path} is not a lorank file")
     if header["version"] > VERSION:
         raise FileError(f"{path} was written by lorank {header.get('lorank')}, in a later format: update lorank to read it")
     if header["version"] < VERSION:
@@ -233,12 +233,12 @@ def _header(path: Path, members: dict[str, bytes]) -> dict[str, Any]:
     if header["version"] < VERSION:
         raise FileError(f"{path} was written by lorank {header.get('lorank')}, in an earlier format: write it again")
     if not isinstance(header.get("kind"), str) or not isinstance(header.get("meta"), dict):
-        raise FileError(f"{path} is damaged: {META} is not complete")
+        raise FileError(f"{path} is damaged: {META} is incomplete")
     return header
 
 
 class ModelFormat(NamedTuple):
-    """How estimators of one class become JSON and arrays, and back."""
+    """Conversion of the estimators of a class to metadata and arrays, and back."""
 
     write: Callable[[Any], tuple[dict[str, Any], dict[str, np.ndarray]]]
     read: Callable[[dict[str, Any], dict[str, np.ndarray]], Any]
@@ -252,16 +252,16 @@ def register_model(
     write: Callable[[Any], tuple[dict[str, Any], dict[str, np.ndarray]]],
     read: Callable[[dict[str, Any], dict[str, np.ndarray]], Any],
 ) -> None:
-    """Make a class of estimators known to :func:`save_model` and :func:`load_model`.
+    """Register a class of estimators for :func:`save_model` and :func:`load_model`.
 
     Parameters
     ----------
     name : str
         Name of the class.
     write : callable
-        From a fitted estimator to what JSON can hold, and arrays.
+        From a fitted estimator to metadata for JSON and arrays.
     read : callable
-        From both to a fitted estimator.
+        From metadata and arrays to a fitted estimator.
     """
     _formats[name] = ModelFormat(write, read)
 
@@ -288,7 +288,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     FileError
-        A ValueError, where the file is not there, is cut off or changed, or is no model.
+        A ValueError, if the file is missing, truncated or changed, or is not a model.
 
     Examples
     --------
@@ -308,13 +308,13 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         return _formats[meta["class"]].read(meta, arrays)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise FileError(
-            f"{path} is not complete, or from another version of lorank: {error!r}; fit and save again, "
+            f"{path} is incomplete, or from another version of lorank: {error!r}; fit and save the model again, "
             "or read it with the version that wrote it"
         ) from None
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON takes it: NumPy scalars as numbers, tuples as lists."""
+    """The value in types of JSON: NumPy scalars as numbers, tuples as lists."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""What the commands say to people: which columns they took, what was saved, what is near, and what Ctrl-C has left."""
+"""Messages of the commands: columns that are read, suggestions, options of parameters, and Ctrl-C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line, on a small matrix."""
+"""``lorank demo``, the entry point and the version, on a small matrix."""
 
 from __future__ import annotations
 

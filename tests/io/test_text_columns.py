@@ -1,4 +1,4 @@
-"""One table of odd files, read in memory and in partitions: the same ids, values and counts, or the same refusal."""
+"""Unusual text files, read in memory and in partitions: the same ids, values and counts, or the same error."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ REFUSED = {
     "other digits": (HEAD + "1,2,٣\n", "'٣' is no number"),
     "two columns of a name": ("user,item,item\n1,2,3\n", "two columns are called 'item'"),
     "one column": ("user\n1\n2\n", "which column is which"),
-    "two colons": ("1::2::3\n2::3::4\n", "fields have '::' between them"),
+    "two colons": ("1::2::3\n2::3::4\n", "'::'"),
     "a gap in a first line without names": ("1,,3\n2,3,4\n", "line 1, column 'column_2': empty"),
     "a quote never closed": (HEAD + '"a,2,3\n' + MANY, "line 2: a quotation mark"),
     "Latin-1": ((HEAD + "Zoë,2,3\n").encode("latin-1"), "is not text in UTF-8"),

@@ -1,4 +1,4 @@
-"""``lorank complete --implicit``: who took what, from files of any size to lists for everybody."""
+"""``lorank complete --implicit`` and recommendations of its models."""
 
 from __future__ import annotations
 

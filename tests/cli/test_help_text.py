@@ -1,4 +1,4 @@
-"""What somebody sees who types ``lorank`` for the first time: the welcome, stories, examples in the help, the doctor."""
+"""``lorank`` without a command, demos, examples on the help pages, and the doctor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands on partitions: many files, folders, memory, workers; and tables that are written in blocks."""
+"""The commands on partitions: many files, folders, memory limits, workers, tables written in blocks."""
 
 from __future__ import annotations
 
