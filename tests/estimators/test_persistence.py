@@ -125,7 +125,7 @@ def test_foreign_files(tmp_path, saved):
     with pytest.raises(FileError, match=r"cannot be read|lorank file"):
         lr.load(tmp_path)
     write_archive(path, "checkpoint", {}, {})
-    with pytest.raises(FileError, match="checkpoint .* model"):
+    with pytest.raises(FileError, match=r"checkpoint .* model"):
         lr.load(path)
     write_archive(path, "model", {"class": "os.system"}, {})
     with pytest.raises(FileError, match="complete"):
