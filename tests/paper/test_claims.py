@@ -21,7 +21,7 @@ def verdict(tmp_path, key, results=(), traces=()):
 def said(one) -> str:
     """All that the table shows of a claim, in plain spaces."""
     lines = [f"[{one.verdict.upper()}] {one.claim.where}: {one.claim.quote}"]
-    lines += [f"    {part.label}: {part.said or 'no figure'} in the paper, here {part.measured}" for part in one.parts]
+    lines += [f"    {part.label}: {part.stated or 'no figure'} in the paper, here {part.measured}" for part in one.parts]
     lines += [f"    {one.reason}", *(f"    other methods: {line}" for line in one.evidence.others)]
     lines += [f"    settings: {line}" for line in one.evidence.settings]
     lines += [f"    comes true with: {line}" for line in one.evidence.variants]

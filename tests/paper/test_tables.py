@@ -73,7 +73,7 @@ def test_few_runs_cut_short_leave_the_median(tmp_path):
     rows[0] |= {"reached": False, "capped": True}  # it counts as the longest, however early it was stopped
     (means,) = average(load(made_up.write(tmp_path, rows)).results).values()
     mean = means["prgd"]
-    assert (mean.cut_short, mean.by_median, mean.at_least) == (1, True, False)
+    assert (mean.stopped, mean.by_median, mean.at_least) == (1, True, False)
     assert mean.of("iterations") == (40, 10, 50)
     assert mean.of("error").mean == pytest.approx(0.2)
 

@@ -164,24 +164,24 @@ class Mean:
         return all(row.failed for row in self.rows)
 
     @property
-    def tells(self) -> bool:
+    def conclusive(self) -> bool:
         """Whether at least half of the runs count, or all failed."""
         return 2 * self.tests >= len(self.rows)
 
     @property
-    def cut_short(self) -> int:
+    def stopped(self) -> int:
         """Number of runs stopped by a limit."""
         return sum(row.bound for row in self.counted)
 
     @property
     def at_least(self) -> bool:
         """Whether half of the runs or more were stopped, so that the averages are lower bounds."""
-        return 0 < self.tests <= 2 * self.cut_short
+        return 0 < self.tests <= 2 * self.stopped
 
     @property
     def by_median(self) -> bool:
         """Whether fewer than half of the runs were stopped, so that the average is the median."""
-        return 0 < 2 * self.cut_short < self.tests
+        return 0 < 2 * self.stopped < self.tests
 
     @property
     def reached(self) -> int:

@@ -131,21 +131,21 @@ def settings_of(means: dict[str, Mean], *names: str) -> tuple[str, ...]:
     return unique(f"{label(name)}: {row.setting}" for name in names if name in means for row in means[name].rows)
 
 
-def variants_of(slow: str, fast: str, quantity: str, said: float, means: dict[str, Mean]) -> list[str]:
+def variants_of(slow: str, fast: str, quantity: str, stated: float, means: dict[str, Mean]) -> list[str]:
     """Variants of two methods between which the factor is as large as the paper's, the largest first."""
     found = [
         (one.value, f"{label(a)} / {label(b)}, {quantity}: {one.text(quantity)}")
         for a in family(slow)
         for b in family(fast)
         if (a, b) != (slow, fast) and (one := factor(means.get(a), means.get(b), quantity))
-        if one.judge(said) == REPRODUCED
+        if one.judge(stated) == REPRODUCED
     ]
     return [text for _, text in sorted(found, reverse=True)[:MAX_VARIANTS]]
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------
 def factors(
-    tables: Tables, experiment: str, fast: str, said: Sequence[tuple[str, str, float]], near: Mapping[str, float]
+    tables: Tables, experiment: str, fast: str, stated: Sequence[tuple[str, str, float]], near: Mapping[str, float]
 ) -> Evidence:
     """Factors between methods, each ``(slow method, quantity, factor)``, at the point nearest to ``near`` with both methods.
 
@@ -157,7 +157,7 @@ def factors(
     settings: list[str] = []
     variants: list[str] = []
     others: tuple[str, ...] = ()
-    for slow, quantity, value in said:
+    for slow, quantity, value in stated:
         case = nearest(having(points, slow, fast), near)
         means = points[case] if case else {}
         parts.append(compare(slow, fast, means, quantity, value, case.label(*near) if case else ""))
@@ -170,7 +170,7 @@ def factors(
         wide = nearest([c for c in points if {*family(slow)} & {*points[c]} and {*family(fast)} & {*points[c]}], near)
         if parts[-1].verdict != REPRODUCED and wide:
             variants += variants_of(slow, fast, quantity, value, points[wide])
-    for slow, quantity, value in said if "rank" in near else ():
+    for slow, quantity, value in stated if "rank" in near else ():
         for rank, cases in group(having(points, slow, fast), lambda case: case.rank).items():
             case = nearest(cases, near)
             if case and rank != near["rank"]:
@@ -180,7 +180,7 @@ def factors(
 
 
 def best_factor(
-    tables: Tables, experiment: str, experiments: Sequence[str], slow: str, fast: str, quantity: str, said: float
+    tables: Tables, experiment: str, experiments: Sequence[str], slow: str, fast: str, quantity: str, stated: float
 ) -> Evidence:
     """The largest factor over all points of several experiments. Factors of several tests precede those of a single test."""
     best: tuple[Factor, str, Case, Points] | None = None
@@ -194,15 +194,15 @@ def best_factor(
                 best = found, name, case, points
     what = f"{label(slow)} / {label(fast)}, {quantity}, maximum"
     if best is None:
-        return Evidence((Part(what, f"up to {times(said)}", "no point at which both converged", NO_DATA),))
+        return Evidence((Part(what, f"up to {times(stated)}", "no point at which both converged", NO_DATA),))
     found, name, case, points = best
     means = points[case]
-    parts = [Part(f"{what} ({case.label()})", f"up to {times(said)}", found.text(quantity), found.judge(said))]
+    parts = [Part(f"{what} ({case.label()})", f"up to {times(stated)}", found.text(quantity), found.judge(stated))]
     steps = factor(means[slow], means[fast], "iterations")
     if steps and quantity != "iterations":
         there = f"{label(slow)} / {label(fast)}, iterations, at the same point"
-        parts.append(Part(there, "", steps.text("iterations"), steps.judge(said), decides=False))
-    variants = [] if parts[0].verdict == REPRODUCED else variants_of(slow, fast, quantity, said, means)
+        parts.append(Part(there, "", steps.text("iterations"), steps.judge(stated), decides=False))
+    variants = [] if parts[0].verdict == REPRODUCED else variants_of(slow, fast, quantity, stated, means)
     return Evidence(tuple(parts), (), other_methods(name, means), settings_of(means, fast, slow), tuple(variants))
 
 
@@ -211,8 +211,8 @@ def slower(
 ) -> Evidence:
     """One method costs "much" more than another at one point, read as at least ``least`` times as much."""
     found = factors(tables, experiment, fast, [(slow, quantity, least)], near)
-    said = f"much more (at least {times(least)})"
-    return replace(found, parts=tuple(replace(part, said=said) for part in found.parts))
+    stated = f"much more (at least {times(least)})"
+    return replace(found, parts=tuple(replace(part, stated=stated) for part in found.parts))
 
 
 def similar(

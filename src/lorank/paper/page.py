@@ -128,8 +128,8 @@ def _short_names(parts: Sequence[Part]) -> list[str]:
 
 
 def _brief_part(part: Part, name: str) -> Markup:
-    said = f" (paper {part.said})" if part.said else ""
-    return markup([name, element("b", part.measured.split(" (")[0]), said])
+    stated = f" (paper {part.stated})" if part.stated else ""
+    return markup([name, element("b", part.measured.split(" (")[0]), stated])
 
 
 def _navigation(names: Sequence[str]) -> Markup:
@@ -193,10 +193,10 @@ def _aside(title: str, lines: Sequence[str] = ()) -> Markup:
 def _parts(parts: Sequence[Part]) -> list[Markup]:
     items = []
     for part in parts:
-        said = [element("span", f"paper {part.said},", class_="said"), " here "] if part.said else None
+        stated = [element("span", f"paper {part.stated},", class_="stated"), " here "] if part.stated else None
         sign = {"class_": f"sign {css_class(part.verdict)}", "title": part.verdict} if part.decides else {}
         end = min(at if (at := part.measured.find(mark)) >= 0 else len(part.measured) for mark in (" (", ";"))
-        values = element("span", said, element("b", part.measured[:end]), part.measured[end:], class_="values")
+        values = element("span", stated, element("b", part.measured[:end]), part.measured[end:], class_="values")
         mark = element("span", SIGNS[part.verdict] if part.decides else None, **sign)
         items.append([mark, element("span", part.label, values)])
     more = [details(f"and {len(items) - SHOWN} more", bullets(items[SHOWN:], "parts"))] if len(items) > SHOWN else []

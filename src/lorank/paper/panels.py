@@ -135,18 +135,18 @@ def _sweep(points: Points, cases: Sequence[Case], x: str, quantity: str, title: 
             hover = [_hover(mean, quantity, mark(mean, usual, quantity)) for mean in some]
             marks = [mark(mean, usual, quantity) for mean in some]
             lines += [Line(name, at, mean_, hover, low, high, marks)] if some else []
-    said = NAMED.get(quantity, quantity)
+    y_label = NAMED.get(quantity, quantity)
     values = sorted({float(getattr(case, x)) for case in cases})
     log_x = x != "oversampling" and len(values) > 1
     ticks = spaced(values) if x == "n1" else ()
-    return Panel(f"{said}, {title}" if title else said, NAMED[x], said, lines, log_x=log_x, ticks=ticks)
+    return Panel(f"{y_label}, {title}" if title else y_label, NAMED[x], y_label, lines, log_x=log_x, ticks=ticks)
 
 
 def mark(mean: Mean, usual: int, quantity: str = "seconds") -> str:
     """The mark of a point, mostly empty: a lower bound, a median, fewer tests than usual, failed runs."""
     if mean.failed:
         return FAILED
-    if mean.cut_short and quantity in BOUNDED:
+    if mean.stopped and quantity in BOUNDED:
         return AT_LEAST if mean.at_least else MEDIAN
     return FEWER if mean.tests < usual else ""
 
@@ -192,9 +192,9 @@ def _movielens(tables: Tables, name: str) -> list[Panel]:
 
 
 def _phase(tables: Tables, name: str) -> list[Panel]:
-    curves, said = tables.curves_of(name), "relative residual"
+    curves, y_label = tables.curves_of(name), "relative residual"
     wanted = (("iteration", "against iterations"), ("seconds", "against time")) if curves else ()
-    return [_curves(curves, x, "residual", f"{said} {title}", said) for x, title in wanted]
+    return [_curves(curves, x, "residual", f"{y_label} {title}", y_label) for x, title in wanted]
 
 
 def _curves(

@@ -93,7 +93,9 @@ def grows_slightly(tables: Tables, experiment: str, method: str, quantity: str) 
     points = average(tables.of(experiment))
     parts: list[Part] = []
     for name in compared(experiment) if points else ():
-        said = f"grow slightly (at most {times(SLIGHT)})" if name == method else f"grow noticeably (more than {times(SLIGHT)})"
+        stated = (
+            f"grow slightly (at most {times(SLIGHT)})" if name == method else f"grow noticeably (more than {times(SLIGHT)})"
+        )
         found = []
         for cases in group(points, lambda case: (case.rank, case.oversampling)).values():
             grown = growth(series({case: points[case] for case in cases}, name), quantity)
@@ -104,8 +106,8 @@ def grows_slightly(tables: Tables, experiment: str, method: str, quantity: str) 
             slight = value.value <= SLIGHT
             # A lower bound that is large is large; one that is small may hide a large growth.
             verdict = NO_DATA if value.bound and slight else REPRODUCED if slight is (name == method) else NOT
-            found.append(Part(f"{label(name)}, {quantity} ({where})", said, value.text(quantity), verdict))
-        parts += found or [Part(f"{label(name)}, {quantity}", said, "not run to the end at two sizes", NO_DATA)]
+            found.append(Part(f"{label(name)}, {quantity} ({where})", stated, value.text(quantity), verdict))
+        parts += found or [Part(f"{label(name)}, {quantity}", stated, "not run to the end at two sizes", NO_DATA)]
     return Evidence(tuple(parts))
 
 
@@ -170,17 +172,17 @@ def proportional(tables: Tables, experiment: str) -> Evidence:
 
 
 # -- success rates -----------------------------------------------------------------------------------------------------
-def success(tables: Tables, experiment: str, rank: int, m: int, said: Mapping[str, float]) -> Evidence:
+def success(tables: Tables, experiment: str, rank: int, m: int, stated: Mapping[str, float]) -> Evidence:
     """Success rates at one rank and number of measurements. Where the rates differ, the order of the methods may still hold."""
     points = average(tables.of(experiment))
-    case = next((case for case in having(points, *said) if case.rank == rank and case.m == m), None)
+    case = next((case for case in having(points, *stated) if case.rank == rank and case.m == m), None)
     if case is None:
-        return Evidence(tuple(Part(label(name), f"{value:g} %", "not run", NO_DATA) for name, value in said.items()))
+        return Evidence(tuple(Part(label(name), f"{value:g} %", "not run", NO_DATA) for name, value in stated.items()))
     means = points[case]
-    found = {name: rate(means[name]) for name in said}
+    found = {name: rate(means[name]) for name in stated}
     order = min(found["prgd"], found["adaptive-prgd"]) - found["adaptive-rgd"] >= MISSED
     parts = []
-    for name, value in said.items():
+    for name, value in stated.items():
         verdict = REPRODUCED if abs(found[name] - value) <= MISSED + 1e-9 else PARTLY if order else NOT
         text = f"{found[name]:.0f} % ({means[name].reached} of {len(means[name].rows)} trials)"
         decides = order or value > 0  # where all methods fail, a rate of zero in the paper confirms nothing
@@ -188,16 +190,16 @@ def success(tables: Tables, experiment: str, rank: int, m: int, said: Mapping[st
     if not order:  # the claim is a difference: equal rates do not confirm it, even where some of them agree
         text = ", ".join(f"{label(name)} {value:.0f} %" for name, value in found.items())
         parts.append(Part("PRGD and adaptive-PRGD succeed more often than adaptive-RGD", "more often", text, NOT))
-    others = [f"{label(n)}: {rate(mean):.0f} % ({tests(len(mean.rows))})" for n, mean in means.items() if n not in said]
+    others = [f"{label(n)}: {rate(mean):.0f} % ({tests(len(mean.rows))})" for n, mean in means.items() if n not in stated]
     variants = [
         f"{label(relative)} instead of {label(name)}: {rate(means[relative]):.0f} % (paper {value:g} %)"
-        for name, value in said.items()
+        for name, value in stated.items()
         if abs(found[name] - value) > MISSED
         for relative in family(name)
-        if relative not in said and relative in means and abs(rate(means[relative]) - value) <= MISSED
+        if relative not in stated and relative in means and abs(rate(means[relative]) - value) <= MISSED
     ]
     note = "The methods are in the paper's order." if order else "The methods are not in the paper's order."
-    return Evidence(tuple(parts), (note,), tuple(others), settings_of(means, *said), tuple(variants))
+    return Evidence(tuple(parts), (note,), tuple(others), settings_of(means, *stated), tuple(variants))
 
 
 def success_overall(tables: Tables, experiment: str) -> Evidence:
@@ -230,7 +232,7 @@ def _by_rank(tables: Tables, experiment: str) -> dict[int, dict[str, list[Curve]
     return {rank: group(ranks[rank], lambda curve: curve.method) for rank in sorted(ranks)}
 
 
-def iterations_to_fit(tables: Tables, experiment: str, slow: str, fast: str, exponent: float, said: float) -> Evidence:
+def iterations_to_fit(tables: Tables, experiment: str, slow: str, fast: str, exponent: float, stated: float) -> Evidence:
     """Iterations of two methods to a fitting error of ``10^exponent``, or to its root where the error stays above it."""
     level = 10**exponent
     parts: list[Part] = []
@@ -250,17 +252,17 @@ def iterations_to_fit(tables: Tables, experiment: str, slow: str, fast: str, exp
             aim, what = deepest, f"the final error of {label(slow)}, {deepest:.3g}"
             notes.append("Neither the fitting error nor its square reaches this level.")
         found = _race(curves[slow], curves[fast], aim)
-        if found is None or found.judge(said) != REPRODUCED:
-            variants += _variants_to_fit(curves, slow, fast, said, f"r = {rank}")
+        if found is None or found.judge(stated) != REPRODUCED:
+            variants += _variants_to_fit(curves, slow, fast, stated, f"r = {rank}")
         if found is None:
-            parts.append(Part(name, times(said), f"{label(fast)} does not reach {what}", NOT))
+            parts.append(Part(name, times(stated), f"{label(fast)} does not reach {what}", NOT))
         else:
-            parts.append(Part(f"{name}, to {what}", times(said), found.text("iterations"), found.judge(said)))
+            parts.append(Part(f"{name}, to {what}", times(stated), found.text("iterations"), found.judge(stated)))
     means = next(iter(average(tables.of(experiment)).values()), {})
     return Evidence(tuple(parts), unique(notes), (), settings_of(means, fast, slow), unique(variants))
 
 
-def _variants_to_fit(curves: dict[str, list[Curve]], slow: str, fast: str, said: float, where: str) -> list[str]:
+def _variants_to_fit(curves: dict[str, list[Curve]], slow: str, fast: str, stated: float, where: str) -> list[str]:
     """Variants of two methods between which the factor is as large as the paper's, to the slow one's final error."""
     found = []
     for a in family(slow):
@@ -268,7 +270,7 @@ def _variants_to_fit(curves: dict[str, list[Curve]], slow: str, fast: str, said:
             if (a, b) != (slow, fast) and a in curves and b in curves:
                 aim = max(float(np.nanmin(curve.residual)) for curve in curves[a])
                 one = _race(curves[a], curves[b], aim)
-                if one and one.judge(said) == REPRODUCED:
+                if one and one.judge(stated) == REPRODUCED:
                     found.append((one.value, f"{label(a)} / {label(b)}, {where}, to {aim:.4g}: {one.text('iterations')}"))
     return [text for _, text in sorted(found, reverse=True)[:MAX_VARIANTS]]
 

@@ -51,7 +51,7 @@ class Part:
     """One figure of a claim: the paper's value, the measured value, and the verdict."""
 
     label: str
-    said: str
+    stated: str
     measured: str
     verdict: Verdict
     decides: bool = True  # False: reported only
@@ -111,11 +111,11 @@ class Factor:
         means = f"{'medians ' if self.medians else ''}{amount(self.slow, unit)} against {amount(self.fast, unit)}"
         return f"{bound}{times(self.value)} ({means}; {tests(self.tests)}{spread})"
 
-    def judge(self, said: float) -> Verdict:
+    def judge(self, stated: float) -> Verdict:
         """The verdict on a factor of the paper."""
-        if self.value >= said**KEPT:
+        if self.value >= stated**KEPT:
             return NO_DATA if self.bound == "at most" else PARTLY if self.lapsed else REPRODUCED
-        if self.value >= said**SOME:
+        if self.value >= stated**SOME:
             return NO_DATA if self.bound == "at most" else PARTLY
         return NO_DATA if self.bound == "at least" else NOT
 
@@ -158,14 +158,14 @@ def name_of(slow: str, fast: str, quantity: str, where: str = "") -> str:
 
 
 def compare(
-    slow: str, fast: str, means: dict[str, Mean], quantity: str, said: float, where: str, *, decides: bool = True
+    slow: str, fast: str, means: dict[str, Mean], quantity: str, stated: float, where: str, *, decides: bool = True
 ) -> Part:
     """One factor of the paper against the measured one at a point."""
     name, found = name_of(slow, fast, quantity, where), factor(means.get(slow), means.get(fast), quantity)
     if found is not None:
-        return Part(name, times(said), found.text(quantity), found.judge(said), decides)
+        return Part(name, times(stated), found.text(quantity), found.judge(stated), decides)
     why, verdict = none_found(slow, fast, means, quantity)
-    return Part(name, times(said), why, verdict, decides)
+    return Part(name, times(stated), why, verdict, decides)
 
 
 def none_found(slow: str, fast: str, means: dict[str, Mean], quantity: str) -> tuple[str, Verdict]:
@@ -187,7 +187,7 @@ def none_found(slow: str, fast: str, means: dict[str, Mean], quantity: str) -> t
 # -- growth, trends, shares --------------------------------------------------------------------------------------------
 def growth(means: Sequence[Mean], quantity: str) -> tuple[Factor, Mean, Mean] | None:
     """Growth of a method's average from the first point without stopped runs to the last one, with both points."""
-    usable = [mean for mean in means if not mean.failed and mean.tells and mean.of(quantity).mean > 0]
+    usable = [mean for mean in means if not mean.failed and mean.conclusive and mean.of(quantity).mean > 0]
     while usable and usable[0].at_least:
         usable.pop(0)
     if len(usable) < 2:
@@ -275,7 +275,7 @@ def stand_in(case: Case, near: Mapping[str, float]) -> str:
 
 def having(points: dict[Case, dict[str, Mean]], *methods: str) -> list[Case]:
     """The points at which all of these methods ran and at least half of their runs count."""
-    return [case for case, means in points.items() if all(name in means and means[name].tells for name in methods)]
+    return [case for case, means in points.items() if all(name in means and means[name].conclusive for name in methods)]
 
 
 def times(value: float) -> str:

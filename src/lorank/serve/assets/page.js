@@ -28,7 +28,7 @@ async function ask(path, parameters, body) {
 const many = (n, one, more) => n.toLocaleString("en") + " " + (n === 1 ? one : more);
 const named = (one) => one.title || one.id;
 const address = (kind, one) => "#" + new URLSearchParams([[kind, one.id]]);
-const say = (text) => { $("said").textContent = text; };
+const announce = (text) => { $("status").textContent = text; };
 
 function link(kind, one) {
   const inside = [h("a", { href: address(kind, one) }, named(one))];
@@ -98,11 +98,11 @@ async function showUser(id) {
   const choice = model.orders.length < 2 ? null : h("div", { class: "buttons", role: "group", "aria-label": "Order" },
     model.orders.map((name) => h("button", { type: "button", "aria-pressed": String(name === order),
       onclick: () => { by = name; show(true); } }, words[name])));
-  const beside = model.number === "score" ? "The number is the score." : "The number is the predicted " + model.labels.value + ".";
+  const caption = model.number === "score" ? "The number is the score." : "The number is the predicted " + model.labels.value + ".";
   return [h("h2", {}, named(own.user)), h("p", { class: "soft" }, model.labels.user + " with " +
       many(own.user.count, "observation", "observations")),
     h("div", { class: "columns" },
-      card("Recommended", choice, h("p", { class: "soft" }, beside), recommended(best.user, best.items)),
+      card("Recommended", choice, h("p", { class: "soft" }, caption), recommended(best.user, best.items)),
       h("div", { class: "stack" },
         card(own.user.count > own.observed.length ? "Some of the observed items" : "Observed items",
           own.observed.length ? simple("item", own.observed) : empty("None.")),
@@ -161,7 +161,7 @@ async function show(stay) {
   view.removeAttribute("aria-busy");
   document.body.dataset.shown = location.hash || "#";
   const title = view.querySelector("h2");
-  if (title) say(title.textContent);
+  if (title) announce(title.textContent);
   if (!stay && title) view.focus({ preventScroll: true });
 }
 
@@ -182,7 +182,7 @@ async function look() {
   if (!text) { close(); return; }
   let answer;
   try { answer = await ask("search", { q: text, n: 8 }); }
-  catch (error) { say(error.message); return; }
+  catch (error) { announce(error.message); return; }
   if (mine !== asked) return;
   options = [];
   const groups = [["user", model ? model.labels.user : "user", answer.users], ["item", model ? model.labels.item : "item", answer.items]];
@@ -198,7 +198,7 @@ async function look() {
   if (!options.length) found.replaceChildren(empty("No matches."));
   found.hidden = false; at = -1;
   mark();
-  say(many(options.length, "match", "matches"));
+  announce(many(options.length, "match", "matches"));
 }
 
 function go(kind, one) { box.value = ""; asked++; close(); location.hash = address(kind, one); }
