@@ -203,7 +203,7 @@ def test_a_basis_grows_by_nearly_dependent_columns(distributed):
         basis.append(two.backend.qr(a)[0])
         new = two.backend.concat([a[:, :1], a[:, :1] * (1 + 1e-9) + 1e-7 * abs(a[:, 1:2])])
         basis.extend(new)
-        q = two.backend.to_numpy(basis._all)
+        q = two.backend.to_numpy(basis.columns)
         np.testing.assert_allclose(q.T @ q, np.eye(5), atol=1e-8)
 
 

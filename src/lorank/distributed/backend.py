@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import Array, Backend, Observations, get_backend, register_backend
+from ..backends.base import Basis
 from ..backends.numpy_backend import NumpyBackend
 from .arrays import COLS, ENTRIES, Broadcast, DistributedArray, block_sums
 from .folder import row_edges
@@ -317,39 +318,32 @@ class Partitioned(NumpyBackend):
         return lambda a: solver.derive("solve_blocks", solver, _pieced(a, solver), like=_like(a).astype(stack.dtype))
 
 
-class GrowingBasis:
-    """Orthonormal basis that grows by blocks of columns, without changes in place."""
+class GrowingBasis(Basis):
+    """Basis of distributed columns, which is not changed in place."""
 
     def __init__(self, backend: Partitioned) -> None:
         self.backend = backend
-        self._all: Any = None
-        self.last: Any = None
+        self._columns: Any = None
+        self._last: Any = None
+
+    @property
+    def columns(self) -> Array:
+        return self._columns
+
+    @property
+    def last(self) -> Array:
+        return self._last
 
     def append(self, q: Array) -> None:
-        self._all = q if self._all is None else self.backend.concat([self._all, q])
-        self.last = q
-
-    def project_out(self, y: Array) -> tuple[Array, np.ndarray]:
-        return self.backend.project_out(self._all, y)
-
-    def extend(self, y: Array) -> np.ndarray:
-        extended = self.backend.extend_basis(self._all, y)
-        if extended is None:
-            q, k = self.backend.qr(y)
-            q, change = self.backend.qr(self.backend.project_out(self._all, q)[0])
-            extended = q, change @ k
-        self.append(extended[0])
-        return extended[1]
-
-    def product(self, p: Array) -> Array:
-        return self.backend.product(self._all, p)
+        self._columns = q if self._columns is None else self.backend.concat([self._columns, q])
+        self._last = q
 
     def restart(self, q: Array) -> None:
-        self._all = None
+        self._columns = None
         self.append(q)
 
     def first(self, count: int) -> Array:
-        return self.backend.copy(self._all[:, :count])
+        return self.backend.copy(self._columns[:, :count])
 
 
 def distributed_observations(engine: Engine, sizes: Sequence[int], dtype: np.dtype, weighted: bool) -> Any:
