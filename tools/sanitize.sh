@@ -75,6 +75,6 @@ case $used in
 esac
 # --capture=no: a report is written when the process dies, and must not go down with pytest's capture.
 sanitized -m pytest --capture=no -p no:cacheprovider -k "not torch" "$root/tests/backends/test_kernels.py" \
-  "$root/tests/backends/test_kernel_arguments.py" "$root/tests/backends/test_mapped_patterns.py" "$root/tests/backends/test_normal.py" \
-  "$root/tests/backends/test_normal_steps.py" "$root/tests/backends/test_nonnegative.py" "$root/tests/backends/test_pairs.py" \
-  "$root/tests/backends/test_blocks.py" "$root/tests/backends/test_sides.py" "$root/tests/backends/test_tall.py" "$root/tests/tables/test_gaussian.py" "$@"
+  "$root/tests/backends/test_kernel_arguments.py" "$root/tests/backends/test_mapped_patterns.py" "$root/tests/backends/test_normal_equations.py" \
+  "$root/tests/backends/test_normal_steps.py" "$root/tests/backends/test_nonnegative_equations.py" "$root/tests/backends/test_index_pairs.py" \
+  "$root/tests/backends/test_blocks.py" "$root/tests/backends/test_row_and_column_sums.py" "$root/tests/backends/test_tall_arrays.py" "$root/tests/tables/test_gaussian.py" "$@"

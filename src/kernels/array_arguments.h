@@ -1,5 +1,5 @@
-// Arrays as Python hands them over, and what is asked of them before memory is touched: nanobind looks at dtype and layout, not
-// at sizes or at the address.
+// Arrays as arguments from Python, and checks of their sizes and alignment before memory is touched: nanobind checks dtype and
+// layout only.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -37,7 +37,7 @@ bool shaped(const A &a, std::int64_t rows, std::int64_t columns) {
   return sized(a, rows) && static_cast<std::int64_t>(a.shape(1)) == columns;
 }
 
-// The same, saying what was given and what is asked for.
+// The same, with the given and the expected number in the message.
 inline void require(bool ok, const char *what, std::int64_t got, std::int64_t expected) {
   if (!ok)
     throw std::invalid_argument(std::string(what) + ": got " + std::to_string(got) + ", expected " + std::to_string(expected));

@@ -1,6 +1,6 @@
-// Gaps of rows under a Gaussian: with precision K, a row that lacks the columns m has there the conditional mean -inv(K_mm) g_m
+// Missing values under a Gaussian: with precision K, a row that lacks the columns m has the conditional mean -inv(K_mm) g_m
 // (g the row's known cells times K) and the conditional covariance inv(K_mm). Rows that lack the same columns share the inverse.
-// As in passes.h, only plain data crosses this border.
+// As in passes.h, only plain data crosses this interface.
 #pragma once
 #include <cstdint>
 

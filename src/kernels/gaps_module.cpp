@@ -1,4 +1,4 @@
-// The Python face of gaps.h: shapes, indices and layouts are checked before memory is touched.
+// Python bindings of gaps.h: shapes, indices and layouts are checked before memory is touched.
 #include <nanobind/stl/optional.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The Python face of the kernels. Every entry point checks shape, dtype and layout before it touches memory; index ranges
+// Python bindings of the kernels. Every entry point checks shape, dtype and layout before it touches memory; index ranges
 // were checked when the Pattern was built, and a Pattern cannot be changed afterwards.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -14,7 +14,7 @@ using namespace nb::literals;
 
 namespace lorank {
 
-// Each in a file of its own, <what>_module.cpp.
+// Defined in <name>_module.cpp.
 void bind_passes(nb::class_<Pattern> &cls);
 void bind_normal(nb::class_<Pattern> &cls, nb::module_ &m);
 void bind_nonnegative(nb::class_<Pattern> &cls);
@@ -41,7 +41,7 @@ void bind_order(nb::module_ &m) {
       "rows"_a.noconvert(), "cols"_a.noconvert(), "n1"_a, "n2"_a, "order"_a.noconvert());
 }
 
-// Both orders as they lie in memory, which the pattern keeps alive; indices are padded.
+// Both orders from arrays that the pattern keeps alive; indices are padded.
 template <class I>
 void bind_mapped(nb::class_<Pattern> &cls) {
   cls.def(
@@ -105,8 +105,8 @@ NB_MODULE(_kernels, m) {
   m.attr("TOGETHER") = lorank::kTogether;
   m.attr("PREFETCH") = lorank::kPrefetch;
   m.def("instruction_set", &lorank::instruction_set, "The instruction set in use.");
-  m.def("instruction_sets", &lorank::instruction_sets, "Those that this machine can run, plainest first.");
+  m.def("instruction_sets", &lorank::instruction_sets, "Instruction sets that this machine supports, plainest first.");
   m.def("use_instruction_set", &lorank::use_instruction_set, "name"_a);
-  m.def("release_scratch", &lorank::release_scratch, "Give back the memory that passes of this thread keep for the next.");
+  m.def("release_scratch", &lorank::release_scratch, "Free the memory that passes of this thread keep for the next.");
   m.def("threads", &lorank::threads, "Threads that a pass uses (OMP_NUM_THREADS, threadpoolctl).");
 }

@@ -139,7 +139,7 @@ void blocks(const BlocksJob<R> &job) {
   }
 }
 
-// Below these squares of pivots there is nothing but rounding of the numbers that A was added up from.
+// Squares of pivots below these are rounding errors of the terms of A.
 template <class R>
 inline void least_pivots(const double *A, std::int64_t width, double *least) {
   const double rounding = width * (sizeof(R) == 4 ? 6e-8 : 1.1e-16);

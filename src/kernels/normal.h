@@ -8,7 +8,7 @@
 // P and h the prior's precision and precision times mean. Where there are covariances, A is the product of a sparse matrix (w)
 // and a dense one (upper triangles of y_t y_t^T + S_t), and made by the pass for that (Pattern::normal). One coordinate may be
 // held at 1, so that offsets are factors like any other. Real numbers, added up in double precision, but for blocks in single
-// precision, which are added up in that. As in passes.h, only plain data crosses this border.
+// precision, which are added up in that. As in passes.h, only plain data crosses this interface.
 #pragma once
 #include <cstdint>
 
@@ -50,7 +50,7 @@ struct BlocksJob {
   R *scratch;  // stride^2 numbers, aligned
 };
 
-// x with x (sum_t w_t y_t y_t^T + shift I) = right for each major index: blocks that nobody else needs
+// x with x (sum_t w_t y_t y_t^T + shift I) = right for each major index, without storing the blocks
 template <class R>
 struct SolveBlocksJob {
   Gathered<R> from;
@@ -62,7 +62,7 @@ struct SolveBlocksJob {
 };
 
 // Steps of conjugate gradients towards x with (sum_t w_t y_t y_t^T + diag(P) + ridge I) x = sum_t w_t r_t y_t, for each major index
-// from where it is: what a factor's rows need of memory stays in the first caches from one step to the next.
+// from its start. The rows of factors that a system needs stay in the nearest caches from one step to the next.
 template <class R>
 struct StepsJob {
   const std::int64_t *indptr;  // major pointers

@@ -1,4 +1,4 @@
-// The Python face of normal equations, a system for each row or column: shapes and layouts are checked before memory is touched.
+// Python bindings of normal equations, a system for each row or column: shapes and layouts are checked before memory is touched.
 #include <nanobind/stl/optional.h>
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What the files that run passes share: memory that outlives a call, and the sharing of rows among threads.
+// Shared by the files that run passes: scratch memory that outlives a call, and the division of rows among threads.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -30,7 +30,7 @@ inline int thread_number() {
 
 constexpr std::int64_t kGrain = 65536;  // observations a thread at the least: below that, waking it costs more than it does
 
-// Scratch memory that outlives the call, so that an iteration does not fault its pages in anew; one set a calling thread.
+// Scratch memory that outlives the call, which saves page faults in each iteration; one set per calling thread.
 template <class R>
 struct Packed {
   R *data = nullptr;
@@ -39,7 +39,7 @@ struct Packed {
 
   void reserve(std::size_t count) {
     if (count <= capacity) return;
-    release();  // before the new one: a factor can be most of what there is
+    release();  // before the new one is allocated: factors are large
     memory.reset(new char[count * sizeof(R) + kLineBytes]);
     data = reinterpret_cast<R *>((reinterpret_cast<std::uintptr_t>(memory.get()) + kLineBytes - 1) / kLineBytes * kLineBytes);
     capacity = count;

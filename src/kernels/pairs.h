@@ -1,5 +1,5 @@
 // Numbers for index pairs in any order, from arrays of one row for each index: entries of a product, and the variances of
-// entries whose factors are uncertain. As in passes.h, only plain data crosses this border.
+// entries whose factors are uncertain. As in passes.h, only plain data crosses this interface.
 #pragma once
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// The Python face of pairs.h: shapes, indices and layouts are checked before memory is touched.
+// Python bindings of pairs.h: shapes, indices and layouts are checked before memory is touched.
 #include <algorithm>
 #include <stdexcept>
 #include <type_traits>

@@ -1,10 +1,10 @@
-// One pass over the observed entries, and the table of passes that each instruction set supplies.
+// Passes over the observed entries, and the table of passes of an instruction set.
 //
-// A pass walks the observations of each major index (a row in CSR order, a column in CSC order). `own` is the factor that
+// A pass processes the observations of each major index (a row in CSR order, a column in CSC order). `own` is the factor that
 // belongs to the major index and stays in registers; `other` is the factor whose rows are gathered. Both are packed: each row
 // has as many numbers as `halves` halves of a cache line of type R, zero-padded; complex factors hold the real plane first,
-// then the imaginary plane, each of that length. Only plain data crosses this border, so that nothing compiled for a newer
-// instruction set can leak into code that runs on an older one.
+// then the imaginary plane, each of that length. Only plain data crosses this interface, so that nothing compiled for a newer
+// instruction set can be used by code for an older one.
 #pragma once
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// The Python face of the passes that solvers make over a pattern: shapes and layouts are checked before memory is touched.
+// Python bindings of the passes that solvers make over a pattern: shapes and layouts are checked before memory is touched.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 

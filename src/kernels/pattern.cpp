@@ -12,7 +12,7 @@ namespace {
 inline const Table<float> &table(float, const Passes *passes, bool) { return passes->f32; }
 inline const Table<double> &table(double, const Passes *passes, bool mixed) { return mixed ? passes->mixed : passes->f64; }
 
-// How long the rows of a pass are, and who makes it.
+// Length of the rows of a pass, and the passes for it.
 struct Layout {
   std::int64_t halves;
   const Passes *passes;
@@ -65,7 +65,7 @@ void check_order(const std::int64_t *ptr, std::int64_t majors, const std::int32_
     throw std::invalid_argument(std::string(pointers) + " must start at 0 and end at the number of indices");
   for (std::int64_t i = 0; i < majors; ++i)
     if (ptr[i] > ptr[i + 1]) throw std::invalid_argument(std::string(pointers) + " decreases at " + major + " " + std::to_string(i));
-  std::int64_t wrong = 0;  // rows (columns): mostly none, and who is to blame is found afterwards
+  std::int64_t wrong = 0;  // rows (columns), almost always none; the first one is located afterwards
 #pragma omp parallel for schedule(dynamic, 256) reduction(+ : wrong) if (count > kGrain)
   for (std::int64_t i = 0; i < majors; ++i) {
     bool bad = false;

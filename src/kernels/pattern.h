@@ -26,7 +26,7 @@ class Pattern {
   // indptr: (n1 + 1), indices: (m), strictly increasing within each row. Throws std::invalid_argument.
   Pattern(const std::int64_t *indptr, std::int64_t n1, const std::int32_t *indices, std::int64_t m, std::int64_t n2);
 
-  // The same from both orders as they lie in memory that outlives the pattern (mapped files, say): nothing is copied. Both
+  // The same from arrays in both orders that outlive the pattern (such as mapped files), without a copy. Both
   // arrays of indices are padded by kPrefetch entries that are valid indices; order32 or order64 is null.
   Pattern(const std::int64_t *indptr, std::int64_t n1, const std::int32_t *indices, std::int64_t m, std::int64_t n2,
           const std::int64_t *colptr, const std::int32_t *rows, const std::int32_t *order32, const std::int64_t *order64);
@@ -78,7 +78,7 @@ class Pattern {
   template <class R>
   void steps(bool columns, Factor<R> other, StepsJob<R> job) const;
 
-  // The sums over each row (column) of what `other` has for its observations: one number for each of the other side.
+  // Sums over each row (column) of the numbers that `other` has for its observations, one for each index of the other side.
   template <class R>
   void side_sums(bool columns, const R *other, R *sums) const;
 
@@ -94,7 +94,7 @@ class Pattern {
   const std::int32_t *col_index_, *row_index_;  // padded by kPrefetch
   const std::int32_t *order32_ = nullptr;       // column order -> row order, where m fits
   const std::int64_t *order64_ = nullptr;
-  std::vector<std::int64_t> own_row_ptr_, own_col_ptr_, own_order64_;  // what they point to, unless it is somebody else's
+  std::vector<std::int64_t> own_row_ptr_, own_col_ptr_, own_order64_;  // the memory they point to, unless the caller owns it
   std::vector<std::int32_t> own_col_index_, own_row_index_, own_order32_;
 
   template <class R>

@@ -1,7 +1,7 @@
 // Products of tall arrays with small ones, and Gram products of tall arrays, in chunks of rows that threads share.
 //
-// The products themselves are left to a BLAS that the caller brings (SciPy's), limited to one thread a call: its own threads
-// and those of the passes would fight over the cores. Chunks have a fixed size, so that bits do not depend on the threads.
+// The products themselves are left to a BLAS that the caller brings (SciPy's), limited to one thread a call: its own
+// threads would compete with those of the passes. Chunks have a fixed size: results do not depend on the number of threads.
 #pragma once
 #include <cstdint>
 
@@ -11,7 +11,7 @@ template <class R>
 using Gemm = void (*)(char *transa, char *transb, int *m, int *n, int *k, R *alpha, R *a, int *lda, R *b, int *ldb, R *beta,
                       R *c, int *ldc);  // column-major, as in Fortran
 
-// A tall array whose rows lie `stride` numbers apart: some columns of a wider one, say.
+// A tall array with rows `stride` numbers apart, such as some columns of a wider one.
 template <class R>
 struct Tall {
   const R *data;

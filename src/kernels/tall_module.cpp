@@ -1,4 +1,4 @@
-// The Python face of tall.h: shapes and layouts are checked before memory is touched.
+// Python bindings of tall.h: shapes and layouts are checked before memory is touched.
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>

@@ -14,12 +14,12 @@ from machine import NUMPY_BACKENDS
 
 
 # -- choice ------------------------------------------------------------------------------------------------------------
-def test_names(backend):
+def test_backends_are_found_by_name(backend):
     assert get_backend(backend.name) is backend
     assert get_backend(backend) is backend
 
 
-def test_unknown_name():
+def test_an_unknown_name_is_refused():
     with pytest.raises(ValueError, match="unknown backend 'cuda': choose one of 'native', 'numpy', 'torch'"):
         get_backend("cuda")
 
@@ -32,7 +32,7 @@ def no_extension(monkeypatch):
     registry._best.cache_clear()
 
 
-def test_without_the_extension(no_extension):
+def test_the_numpy_backend_replaces_a_missing_extension_with_a_warning(no_extension):
     with pytest.raises(ValueError, match="without its C\\+\\+ extension"):
         get_backend("native")
     with pytest.warns(RuntimeWarning, match="NumPy backend"):
@@ -81,7 +81,7 @@ def test_combinations(n, r, k, seed, dtype, backend):
 
 
 @given(n=st.integers(4, 30), w=st.integers(1, 3), k=st.integers(1, 3), seed=seeds)
-def test_without(n, w, k, seed, dtype, backend):
+def test_project_out(n, w, k, seed, dtype, backend):
     rng = np.random.default_rng(seed)
     basis = random_point(rng, (n, n), w, dtype).U
     y = random_array(rng, (n, k), dtype)
@@ -180,7 +180,7 @@ def test_extend_basis_gives_up_or_is_right(power, r, seed, dtype, backend):
 
 
 @pytest.mark.parametrize("part", [0.05, 0.5, 0.95])
-def test_extend_basis_leaves_out_what_y_has_in_u(part, dtype, backend):
+def test_extend_basis_projects_u_out_of_y(part, dtype, backend):
     rng = np.random.default_rng(0)
     u, y = np.split(np.linalg.qr(random_array(rng, (30, 6), np.result_type(dtype, np.float64)))[0].astype(dtype), 2, axis=1)
     extended = extend(backend, u, (y + part * u[:, ::-1]).astype(dtype))
@@ -217,7 +217,7 @@ def test_extend_basis_of_numbers_whose_squares_leave_float32(size, backend):
 
 
 @pytest.mark.parametrize("bad", [np.inf, np.nan, 0.0, -1.0])
-def test_squares_that_are_none_give_no_factor_and_no_warning(bad):
+def test_first_pass_of_invalid_squares_is_none_without_warning(bad):
     with np.errstate(all="raise"):
         assert first_pass(np.array([[bad, 0.0], [0.0, 1.0]])) is None
 
@@ -274,7 +274,7 @@ def test_svd_of_nan_is_nan(dtype, backend):
     assert all(np.isnan(a).all() for a in (u, s, v))
 
 
-def test_svd_takes_the_surer_driver_where_the_fast_one_gives_up(monkeypatch, backend):
+def test_svd_falls_back_to_gesvd(monkeypatch, backend):
     def give_up(*args, **options):
         raise np.linalg.LinAlgError("SVD did not converge")
 
@@ -294,14 +294,14 @@ def test_inverse_and_diagonal(dtype, backend):
     np.testing.assert_array_equal(backend.add_diagonal(a.copy(), d), a + np.diag(d).astype(dtype))
 
 
-def test_largest(dtype, backend):
+def test_max_abs(dtype, backend):
     a = np.array([1, -3, 2], dtype)
     assert backend.max_abs(backend.asarray(a)) == 3
     if dtype.kind == "c":
         assert backend.max_abs(backend.asarray(a + np.array([0, 4j, 0], dtype))) == 5
 
 
-def test_normal_fills_both_parts(dtype, backend):
+def test_random_normal_fills_both_parts(dtype, backend):
     a = host(backend.random_normal(np.random.default_rng(3), (2000,), dtype))
     assert a.dtype == dtype
     parts = [a.real, a.imag] if dtype.kind == "c" else [a]

@@ -226,7 +226,7 @@ def test_factors_of_any_layout_and_dtype_are_taken(dtype, backend):
             assert_close(a, double(b), dtype)
 
 
-def test_inputs_are_left_alone(dtype, backend):
+def test_inputs_are_not_changed(dtype, backend):
     case = random_case(np.random.default_rng(3), (7, 9), dtype)
     passes = case.observations(backend)
     u, v = case.factors(3)
@@ -277,7 +277,7 @@ def test_weights_of_other_lengths_are_refused(shape, backend):
         case.observations(backend).with_weights(np.ones(shape))
 
 
-def test_reference_samples_in_blocks(monkeypatch):
+def test_numpy_samples_in_blocks(monkeypatch):
     monkeypatch.setattr("lorank.backends.numpy_observations.BLOCK", 5)
     case = random_case(np.random.default_rng(4), (7, 9), np.complex128)
     check_sample(case, case.observations(get_backend("numpy")), 3)

@@ -88,6 +88,6 @@ def swap_first_two(array):
         (spoiled(4, put(0, 10**6)), "order"),
     ],
 )
-def test_what_leads_out_of_bounds_is_refused(case, spoil, said, dtype):
+def test_indices_out_of_bounds_are_refused(case, spoil, said, dtype):
     with pytest.raises(ValueError, match=said):
         _kernels.Pattern(*spoil(both_orders(case, dtype)))

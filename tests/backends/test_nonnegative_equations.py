@@ -98,7 +98,7 @@ def test_few_cycles_are_the_same_everywhere_and_take_other_weights(backend, colu
         np.testing.assert_allclose(row, plain, atol=1e-10)
 
 
-def test_no_cycle_goes_up():
+def test_no_cycle_increases_the_objective():
     rng = np.random.default_rng(3)
     y = rng.random((4, 9, 6))
     M, h, x = np.einsum("nti,ntj->nij", y, y), rng.standard_normal((4, 6)) + 1, rng.random((4, 6))
@@ -110,7 +110,7 @@ def test_no_cycle_goes_up():
         before = now
 
 
-def test_a_part_that_nothing_depends_on_stays_where_it_is(backend):
+def test_a_coordinate_without_influence_is_not_changed(backend):
     found, _, _, _, _, _, factors = made_up(backend, 3, False)
     other = factors[1].copy()
     other[:, 1] = 0
@@ -150,7 +150,7 @@ def test_arrays_of_the_wrong_size_are_refused(wrong):
         found.pattern.nonnegative(columns=False, cycles=1, tolerance=0.0, **arrays)
 
 
-def test_none_depends_on_what_is_solved_beside_it():
+def test_a_solution_does_not_depend_on_the_other_systems():
     rng = np.random.default_rng(4)
     A = rng.standard_normal((6, 3, 4))
     M = np.einsum("nij,nik->njk", A, A) + 10.0 ** -np.arange(6)[:, None, None] * np.eye(4)  # some take many cycles

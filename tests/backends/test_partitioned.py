@@ -78,7 +78,7 @@ def test_the_second_order_and_irls_run_on_it(blocks):
 
 
 @pytest.mark.parametrize("weights", [False, True])
-def test_measurements_are_held_back_alike(blocks, weights):
+def test_the_same_measurements_are_held_out(blocks, weights):
     one, two, _ = pair(blocks, weights=weights, noise=0.3)
     for a, b in zip(one.split(np.random.default_rng(1), 0.1), two.split(np.random.default_rng(1), 0.1), strict=True):
         for x, y in zip(a.observations.host(), b.observations.host(), strict=True):

@@ -131,7 +131,7 @@ def test_functions_of_numpy_arrays_cannot_run_on_a_gpu():
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.05])
-def test_the_rank_is_found_there(noise):
+def test_rank_auto_on_the_device(noise):
     problem, truth = lr.datasets.random_completion(120, 100, 3, oversampling=5, noise=noise, factors="gaussian", seed=1)
     one, two = (lr.solve(problem, "auto", device=device, max_iter=30) for device in (None, DEVICE))
     assert two.X.rank == one.X.rank == 3
@@ -179,7 +179,7 @@ def test_problems_on_a_device_can_be_pickled(easy):
     ],
     ids=str,
 )
-def test_estimators_fit_there_as_here(options):
+def test_estimators_give_the_same_on_the_device(options):
     """The same model to 1e-8, whatever is asked for: NumPy arrays in and out."""
     pytest.importorskip("sklearn")
     rng = np.random.default_rng(0)
@@ -203,7 +203,7 @@ def test_estimators_fit_there_as_here(options):
     np.testing.assert_array_equal(one.recommend([0, 5], 3, by="rating")[0], two.recommend([0, 5], 3, by="rating")[0])
 
 
-def test_gaps_are_filled_there_as_here():
+def test_missing_values_are_imputed_the_same_on_the_device():
     pytest.importorskip("sklearn")
     rng = np.random.default_rng(1)
     table = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 7)) + 0.1 * rng.standard_normal((60, 7))
@@ -235,12 +235,12 @@ def test_normal_equations_in_pieces_and_chunks(columns, monkeypatch):
     ("device", "message"),
     [("gpu", "unknown device 'gpu'"), ("meta", "device 'meta'"), ("cuda:99", "device 'cuda:99'")],
 )
-def test_devices_that_are_not_there(device, message, easy):
+def test_missing_devices_are_refused(device, message, easy):
     with pytest.raises(ValueError, match=message):
         lr.solve(easy[0], 3, device=device)
 
 
-def test_too_little_memory_is_told_before_anything_is_allocated(monkeypatch, easy):
+def test_too_little_memory_is_refused_before_allocation(monkeypatch, easy):
     monkeypatch.setattr("lorank.backends.torch_.backend.free_bytes", lambda device: 100_000)
     with pytest.raises(MemoryError, match=r"3,\d\d\d observations .* GB .* on c.*, and 0\.0 GB"):
         easy[0].to(DEVICE)
@@ -293,7 +293,7 @@ def test_gram_products_follow_changes_in_place():
 @pytest.mark.parametrize("longest", [1024, 7])
 @pytest.mark.parametrize("width", [1, 3, 10])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
-def test_passes_against_their_plain_twins(dtype, width, longest):
+def test_triton_passes_against_plain_pytorch(dtype, width, longest):
     """Also with empty rows, and with rows cut into segments."""
     from lorank.backends.torch_ import kernels, plain
 
@@ -352,7 +352,7 @@ def test_blocks_against_dense_sums_and_solutions(dtype, width, longest):
 @pytest.mark.parametrize("n", [50, 700])
 @pytest.mark.parametrize("width", [1, 10, 20])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_tall_products_against_their_plain_twins(dtype, width, n):
+def test_triton_products_against_plain_pytorch(dtype, width, n):
     from lorank.backends.torch_ import array_kernels, lazy_arrays
 
     kind, draw = getattr(torch, dtype), torch.Generator().manual_seed(width)
@@ -373,7 +373,7 @@ def test_tall_products_against_their_plain_twins(dtype, width, n):
 
 
 @needs_kernels
-def test_numbers_on_their_way_outlast_the_buffers():
+def test_more_transfers_than_staging_slots():
     """More combinations than there are slots, without a look at the results in between."""
     from lorank.backends.torch_ import array_kernels
     from lorank.backends.torch_.staging import SLOTS

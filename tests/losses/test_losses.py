@@ -30,7 +30,7 @@ from lorank.losses.discrete import MAJORIZER_REACH
 from lorank.losses.robust import HALF, m_scale
 from lorank.problems.testing import check_gradient
 
-SETTLED = [
+FITTED = [
     Huber(scale=0.7),
     Absolute(scale=0.7),
     Tukey(scale=0.7),
@@ -39,7 +39,7 @@ SETTLED = [
     Ordinal((1.0, 2.0, 4.0, 5.0), (-1.5, 0.2, 1.0)),
     Poisson(),
 ]
-ROBUST = SETTLED[:4]
+ROBUST = FITTED[:4]
 NUMBERS = st.floats(-8, 8, allow_nan=False)
 
 
@@ -85,7 +85,7 @@ def at(loss, z, y):
     return z - y, y
 
 
-@pytest.mark.parametrize("loss", SETTLED, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", FITTED, ids=lambda loss: loss.name)
 @given(z=NUMBERS, u=st.floats(0, 0.999))
 def test_value_slope_and_curvature(loss, z, u):
     y, h = data_of(loss, u), 1e-5
@@ -102,9 +102,9 @@ def test_value_slope_and_curvature(loss, z, u):
         assert objective.curvature(d, data)[0] * d[0] == pytest.approx(objective.slope(d, data)[0], abs=1e-12)
 
 
-@pytest.mark.parametrize("loss", SETTLED, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", FITTED, ids=lambda loss: loss.name)
 @given(z=NUMBERS, other=NUMBERS, u=st.floats(0, 0.999))
-def test_a_parabola_lies_above_and_touches(loss, z, other, u):
+def test_majorizers_lie_above_the_loss_and_touch_it(loss, z, other, u):
     y = data_of(loss, u)
     if loss.name == "poisson" and other > max(z, math.log(y) if y else z) + MAJORIZER_REACH:
         return  # no parabola lies above an exponential function everywhere
@@ -123,8 +123,8 @@ def test_a_parabola_lies_above_and_touches(loss, z, other, u):
     assert weight * (z - response) == pytest.approx(Objective(loss).slope(d, data)[0], abs=1e-9 * (1 + weight * abs(response)))
 
 
-@pytest.mark.parametrize("loss", SETTLED, ids=lambda loss: loss.name)
-def test_vectors_of_every_kind_give_the_same(loss, backend):
+@pytest.mark.parametrize("loss", FITTED, ids=lambda loss: loss.name)
+def test_vectors_of_every_backend_give_the_same(loss, backend):
     """Pieces of NumPy's, torch's tensors, and blocks: one loss for all, weights included."""
     from partitioned import PartitionedVector
 
@@ -149,8 +149,8 @@ def test_vectors_of_every_kind_give_the_same(loss, backend):
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("loss", SETTLED, ids=lambda loss: loss.name)
-def test_exact_steps_along_a_line(loss):
+@pytest.mark.parametrize("loss", FITTED, ids=lambda loss: loss.name)
+def test_line_curvature_gives_exact_steps(loss):
     """The slope over the energy is where the loss along the line is as good as level, also where the first try is far off."""
     rng = np.random.default_rng(3)
     y = np.array([data_of(loss, u) for u in rng.random(500)])
@@ -168,7 +168,7 @@ def test_exact_steps_along_a_line(loss):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_extremes_do_not_overflow(dtype):
     z = np.array([-1e4, -90, 0, 90, 1e4], dtype)
-    for loss in SETTLED:
+    for loss in FITTED:
         for y in (np.zeros(5, dtype), np.ones(5, dtype)):
             with np.errstate(all="raise", under="ignore"):
                 objective = Objective(loss)
@@ -178,7 +178,7 @@ def test_extremes_do_not_overflow(dtype):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1])
-def test_the_scale_is_that_of_the_usual_residuals(share):
+def test_the_scale_resists_outliers(share):
     rng = np.random.default_rng(1)
     d = 0.3 * rng.standard_normal(20_000)
     bad = rng.random(len(d)) < share
@@ -196,13 +196,13 @@ def test_the_scale_is_that_of_the_usual_residuals(share):
 
 
 @pytest.mark.parametrize("loss", ROBUST, ids=lambda loss: loss.name)
-def test_a_smaller_scale_never_raises_the_loss(loss):
+def test_a_smaller_scale_never_increases_the_loss(loss):
     d = np.linspace(-5, 5, 101)
     values = [value(type(loss)(scale=s), d, d) for s in np.geomspace(10, 1e-3, 30)]
     assert (np.diff(values) <= 1e-12).all()
 
 
-def test_thresholds_are_those_that_fit_best():
+def test_fitted_thresholds_minimize_the_loss():
     rng = np.random.default_rng(2)
     z = rng.standard_normal(20_000)
     cuts = np.array([-2.0, -0.5, 0.4, 2.0])
@@ -221,12 +221,12 @@ def test_thresholds_are_those_that_fit_best():
     np.testing.assert_allclose(heavy.thresholds, loss.thresholds, atol=1e-4)
 
 
-def test_links():
+def test_means_are_inverse_links():
     z = np.linspace(-3, 3, 7)
     np.testing.assert_allclose(Logistic().mean(z), 1 / (1 + np.exp(-z)))
     np.testing.assert_allclose(Poisson().mean(z), np.exp(z))
     np.testing.assert_allclose(Huber().mean(z), z)
-    loss = SETTLED[5]
+    loss = FITTED[5]
     p = loss.probabilities(z)
     np.testing.assert_allclose(p.sum(-1), 1)
     for k in range(4):
@@ -237,8 +237,8 @@ def test_links():
     assert (np.diff(loss.mean(z)) > 0).all()
 
 
-@pytest.mark.parametrize("loss", [*SETTLED, *(kind() for kind in LOSSES.values())], ids=repr)
-def test_from_parameters_and_back(loss):
+@pytest.mark.parametrize("loss", [*FITTED, *(kind() for kind in LOSSES.values())], ids=repr)
+def test_parameters_round_trip(loss):
     import json
 
     again = loss_from(json.loads(json.dumps(loss.parameters())))
@@ -323,12 +323,12 @@ def test_the_shortcuts_for_squares_agree_with_the_pointwise_loss(dtype, weighted
         (lambda: value(Ordinal((1.0, 2.0)), np.ones(2), np.ones(2)), "Ordinal has no thresholds yet"),
     ],
 )
-def test_what_a_loss_refuses(make, words):
+def test_invalid_parameters_are_refused(make, words):
     with pytest.raises(ValueError, match=words):
         make()
 
 
-def test_pieces_are_put_together():
+def test_entrywise_and_total_of_long_vectors():
     a = np.arange(50_000.0)
     np.testing.assert_array_equal(entrywise(lambda xp, a, b: a + b, a, a), 2 * a)
     assert total(lambda xp, a: (a, 0 * a + 1), a).tolist() == [a.sum(), len(a)]

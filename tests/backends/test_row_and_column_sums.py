@@ -16,7 +16,7 @@ SHAPES = [(7, 9), (9, 7), (1, 5), (5, 1)]
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_what_rows_and_columns_gather(backend, shape, side, dtype):
+def test_gathered_against_dense_sums(backend, shape, side, dtype):
     case = random_case(np.random.default_rng(1), shape, dtype)
     w = case.rng.standard_normal((shape[1 - side], 1)).astype(dtype)
     found = case.observations(backend).gathered(backend.asarray(w), side)
