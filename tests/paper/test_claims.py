@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,12 @@ def test_every_claim_has_a_reason_for_every_verdict():
     for claim in CLAIMS:
         assert set(claim.reasons) == set(Verdict), claim.key
         assert all(claim.reasons.values())
+
+
+def test_the_checks_of_the_table_take_their_parameters():
+    for claim in CLAIMS:
+        for check in claim.checks:
+            inspect.signature(check.func).bind(None, **check.keywords)
 
 
 # -- factors -----------------------------------------------------------------------------------------------------------
