@@ -123,13 +123,13 @@ def test_the_regression_is_ridge():
         features = Features(numbers)
         link, used = features.regress(x, np.eye(3) / 0.01, None)
         C = F - F.mean(0)
-        dense = np.linalg.solve(C.T @ C + link.strength * np.eye(4), C.T @ (x - x.mean(0)))
+        dense = np.linalg.solve(C.T @ C + link.regularization * np.eye(4), C.T @ (x - x.mean(0)))
         np.testing.assert_allclose(link.coefficients, dense, rtol=1e-6)
         np.testing.assert_allclose(features.means(link, 3), C @ dense, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(np.c_[F, np.ones(200)] @ features.affine(link), C @ dense, rtol=1e-6, atol=1e-9)
         assert 3.9 < used <= 4
     noise, _ = Features(rng.standard_normal((200, 4))).regress(rng.standard_normal((200, 3)), np.eye(3), None)
-    assert noise.strength > 20 * link.strength  # features that explain nothing are shrunk away
+    assert noise.regularization > 20 * link.regularization  # features that explain nothing are shrunk away
     assert isinstance(noise, FeatureRegression)
 
 
