@@ -98,7 +98,7 @@ def test_what_they_cannot_fit_is_refused_by_name(solver):
         lr.solve(complex_problem, 2, solver)
     rng = np.random.default_rng(0)
     sensing = lr.Sensing(rng.standard_normal((30, 12)), rng.standard_normal(30), (4, 3))
-    with pytest.raises(ValueError, match=f"{type(solver).__name__} fits observed entries, and this is a Sensing problem"):
+    with pytest.raises(ValueError, match=f"{type(solver).__name__} needs a Completion .*Sensing"):
         lr.solve(sensing, 1, solver)
 
 

@@ -242,7 +242,7 @@ def test_the_default_solver_and_start_run_on_another_manifold():
 @pytest.mark.parametrize("solver", ["prgd", "shampoo", "gauss-newton", "niht", "iht", lr.solvers.IRLS(), lr.solvers.ALS()])
 def test_solvers_for_matrices_are_refused_by_name(solver):
     problem, truth, start = case()
-    with pytest.raises(lr.ParameterError, match=r"solver .* needs .*TensorCompletion has none"):
+    with pytest.raises(lr.ParameterError, match=r"solver .* needs .*TensorCompletion"):
         lr.solve(problem, truth.rank, solver, start=start)
 
 
@@ -260,5 +260,5 @@ def test_rank_search_and_checks_of_matrices_are_refused_by_name():
     with pytest.raises(lr.ParameterError, match=r"rank 'auto' needs"):
         lr.solve(problem, "auto")
     for test in (lr.testing.dot_test, lr.testing.check_gradient):
-        with pytest.raises(lr.ParameterError, match=r"problem needs .*TensorCompletion has none"):
+        with pytest.raises(lr.ParameterError, match=r"problem needs .*TensorCompletion"):
             test(problem, rank=2)

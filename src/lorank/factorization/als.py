@@ -11,10 +11,11 @@ from typing import Any, Literal
 import numpy as np
 
 from ..backends import Array
-from ..common.checks import NOT_NEGATIVE, YES_OR_NO, check_parameters, instance, one_of, optional
+from ..common.checks import NOT_NEGATIVE, YES_OR_NO, ParameterError, check_parameters, instance, one_of, optional
 from ..loop.runner import Solver
 from ..loop.state import State
 from ..problems import Completion, Problem
+from ..problems.capabilities import HasObservations, missing, supports
 from .factors import Factors, factors_of_point, fixed_coordinate
 
 TINY = 1e-9  # smallest penalty, relative to the values, so that equations have one solution
@@ -70,12 +71,11 @@ class RegularizedALS(Solver):
             initial=optional(instance(Factors, "the Factors of another fit")),
         )
 
-    def start(self, problem: Problem, state: State) -> Factors:
+    def start(self, problem: Completion, state: State) -> Factors:
         check_problem(problem, self)
         return self.initial or factors_of_point(problem, state.X, self.biases)
 
-    def step(self, problem: Problem, state: State) -> State:
-        assert isinstance(problem, Completion)
+    def step(self, problem: Completion, state: State) -> State:
         old: Factors = state.memory
         row_scale, col_scale = scales(problem, self.count_scaling)
         row_prior = self._prior(problem, old.cols, col_scale, 1)
@@ -108,8 +108,8 @@ class RegularizedALS(Solver):
 def check_problem(problem: Problem, solver: object) -> None:
     """Alternating solvers fit real entries: a ValueError for anything else."""
     name = type(solver).__name__
-    if not isinstance(problem, Completion):
-        raise ValueError(f"{name} fits observed entries, and this is a {type(problem).__name__} problem: use solver='auto'")
+    if not supports(problem, Completion):
+        raise ParameterError("solver", f"{name} {missing(problem, Completion)}; use solver='auto'")
     if problem.dtype.kind == "c":
         raise ValueError(
             f"{name} fits real entries, and these are complex: use solver='auto' or lorank.solvers.RCG(), or fit real and "
@@ -119,7 +119,7 @@ def check_problem(problem: Problem, solver: object) -> None:
 
 def total_weight(problem: Problem) -> float:
     """Sum of the weights of the observations; their number without weights."""
-    weights = problem.observations.weights if isinstance(problem, Completion) else None
+    weights = problem.observations.weights if supports(problem, HasObservations) else None
     return float(problem.m if weights is None else weights.sum())
 
 

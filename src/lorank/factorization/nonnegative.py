@@ -14,7 +14,7 @@ from ..backends import Array, backend_of
 from ..common.checks import NOT_NEGATIVE, check_parameters, instance, optional, whole
 from ..loop.runner import Solver
 from ..loop.state import State
-from ..problems import Completion, Problem
+from ..problems import Completion
 from .als import advance, check_problem, scales
 from .factors import Factors
 
@@ -57,12 +57,11 @@ class NonNegativeALS(Solver):
             initial=optional(instance(Factors, "the Factors of another fit")),
         )
 
-    def start(self, problem: Problem, state: State) -> Factors:
+    def start(self, problem: Completion, state: State) -> Factors:
         check_problem(problem, self)
         return self.initial or random_start(problem, state.X.rank, np.random.default_rng(0))
 
-    def step(self, problem: Problem, state: State) -> State:
-        assert isinstance(problem, Completion)
+    def step(self, problem: Completion, state: State) -> State:
         old: Factors = state.memory
         row_scale, col_scale = scales(problem, self.count_scaling)
         rows, row_prior, _ = self._half(problem, False, old.cols, old.rows, row_scale, centre_of(old.row_prior))
@@ -93,9 +92,8 @@ def centre_of(prior: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     return prior[1] / prior[0][0, 0]
 
 
-def random_start(problem: Problem, rank: int, rng: np.random.Generator, base: Factors | None = None) -> Factors:
+def random_start(problem: Completion, rank: int, rng: np.random.Generator, base: Factors | None = None) -> Factors:
     """Random factors whose products have the size of the values; with a base, its factors with a perturbation."""
-    assert isinstance(problem, Completion)
     backend, size = problem.backend, float(abs(problem.y).mean()) or 1.0
     scale = np.sqrt(size / rank)
     rows, cols = (scale * (0.5 + abs(backend.random_normal(rng, (n, rank), np.float64))) for n in problem.shape)

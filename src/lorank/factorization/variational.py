@@ -69,7 +69,7 @@ class VariationalALS(Solver):
             col_features=optional(instance(Features, "Features")),
         )
 
-    def start(self, problem: Problem, state: State) -> Factors:
+    def start(self, problem: Completion, state: State) -> Factors:
         check_problem(problem, self)
         if self.initial is not None:
             return self.initial
@@ -85,8 +85,7 @@ class VariationalALS(Solver):
         prior = (P, np.zeros(k))
         return Factors(factors.rows, factors.cols, prior, prior, noise=1.0 if self.noise == "unit" else 1.5 / scale**2)
 
-    def step(self, problem: Problem, state: State) -> State:
-        assert isinstance(problem, Completion)
+    def step(self, problem: Completion, state: State) -> State:
         new, squares = self.sweep(problem, state.memory)
         return advance(problem, state, new, squares)
 

@@ -6,6 +6,7 @@ least squares has no ``frame_constant``. Solvers, metrics and starts list what t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
@@ -192,11 +193,12 @@ def require(problem: Problem, *parts: Any, parameter: str = "solver") -> None:
 def missing(problem: Problem, need: type) -> str:
     """``"needs a TightFrame (measurements with A A* = c I): Sensing has none"``, for messages."""
     lines = (need.__doc__ or "").strip().splitlines() or [""]
-    what = lines[0].split(", ")[0].rstrip(".").replace("``", "")
+    what = re.split(r"[:,] |\.$", lines[0])[0].replace("``", "")
     what = what[:1].lower() + what[1:]
     loss = getattr(problem, "loss", None)
     having = f" with loss={loss.name!r}" if loss is not None else ""
-    return f"needs a {need.__name__} ({what}): {type(problem).__name__}{having} has none"
+    lacks = "is not one" if hasattr(need, "manifold") else "has none"
+    return f"needs a {need.__name__} ({what}): {type(problem).__name__}{having} {lacks}"
 
 
 def _members(need: type) -> Iterable[str]:
