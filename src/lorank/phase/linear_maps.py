@@ -174,7 +174,7 @@ class FunctionMap:
                 name, f"gives an array of shape {tuple(a.shape)}, expected {shape}: columns are mapped one by one"
             )
         if self.backend.is_complex(a) and self.dtype.kind != "c":
-            raise ParameterError(name, f"gives complex numbers, and dtype says {self.dtype}: pass dtype=complex")
+            raise ParameterError(name, f"returns complex numbers for dtype={self.dtype}: pass dtype=complex")
         return self.backend.astype(a, np.result_type(self.dtype, dtype))
 
     def fourth_power(self) -> float:

@@ -1,4 +1,4 @@
-"""A metric for phase retrieval in which the measurements see all directions alike."""
+"""Whitened metric ``A^H A`` for phase retrieval."""
 
 from __future__ import annotations
 
