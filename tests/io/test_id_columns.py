@@ -17,7 +17,7 @@ from lorank.cli.output import table_writer
 from lorank.cli.sources import File, PartitionOptions, Partitions, choose_source
 from lorank.distributed import sources
 from lorank.io import read_ratings
-from lorank.io.ratings import alike
+from lorank.io.ratings import as_type_of
 from lorank.io.side_features import read_side_features
 
 
@@ -61,8 +61,8 @@ def test_zeros_in_front_that_come_late_are_kept_in_memory(tmp_path, ending):
 
 def test_long_numbers_are_found_as_text():
     known = np.array([-(2**63), 1234567890123456001, 2**63 - 1])
-    assert alike(known.astype(str), known).tolist() == known.tolist()
-    strange = alike(np.array([str(2**63), "0" + str(2**60), "9" * 19, "²"]), known)
+    assert as_type_of(known.astype(str), known).tolist() == known.tolist()
+    strange = as_type_of(np.array([str(2**63), "0" + str(2**60), "9" * 19, "²"]), known)
     assert not np.isin(strange, known).any()
 
 

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from lorank.io import read_pairs, read_ratings
 from lorank.io.archive import FileError
 from lorank.io.header import parse_number
-from lorank.io.ratings import places
 from lorank.io.side_features import read_side_features
 
 
@@ -131,10 +130,10 @@ def test_missing_and_unknown(tmp_path):
 def test_pairs_and_their_places(tmp_path):
     rows, cols, names = read_pairs(write(tmp_path, "movie,user\nx,1\ny,9\n"))
     assert (rows.tolist(), cols.tolist(), names.row) == ([1, 9], ["x", "y"], "user")
-    assert places(rows, np.array([1, 4, 9])).tolist() == [0, 2]
-    assert places(cols, np.array(["w", "y"])).tolist() == [2, 1]
-    assert places(np.array(["4", "x"]), np.array([1, 4])).tolist() == [1, 2]
-    assert places(np.array([4, 5]), np.array(["4", "x"])).tolist() == [0, 2]
+    assert positions_of(rows, np.array([1, 4, 9])).tolist() == [0, 2]
+    assert positions_of(cols, np.array(["w", "y"])).tolist() == [2, 1]
+    assert positions_of(np.array(["4", "x"]), np.array([1, 4])).tolist() == [1, 2]
+    assert positions_of(np.array([4, 5]), np.array(["4", "x"])).tolist() == [0, 2]
 
 
 # -- fuzzing: no traceback of another kind, no wrong silent result ---------------------------------------------------------

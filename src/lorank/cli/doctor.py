@@ -96,15 +96,15 @@ def _threads() -> Finding:
     import threadpoolctl
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    said = [f"{cores} core{'s' * (cores != 1)}"]
+    found = [f"{cores} core{'s' * (cores != 1)}"]
     if "lorank._kernels" in sys.modules:
-        said.append(f"kernels {sys.modules['lorank._kernels'].threads()}")
+        found.append(f"kernels {sys.modules['lorank._kernels'].threads()}")
     import numpy  # noqa: F401  (loads its BLAS, which is asked next)
 
     for pool in threadpoolctl.threadpool_info():
         if pool["user_api"] == "blas":
-            said.append(f"{pool['internal_api']} {pool.get('architecture') or ''} {pool['num_threads']}".replace("  ", " "))
-    return Finding("threads", "; ".join(dict.fromkeys(said)), True, "")
+            found.append(f"{pool['internal_api']} {pool.get('architecture') or ''} {pool['num_threads']}".replace("  ", " "))
+    return Finding("threads", "; ".join(dict.fromkeys(found)), True, "")
 
 
 def _gpu() -> Finding:

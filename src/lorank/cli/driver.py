@@ -172,11 +172,11 @@ class RecommendOptions(NamedTuple):
 
 def recommend(_source: Any, estimator: Estimator, _output: Output, row: str, options: RecommendOptions) -> Outcome:
     """Recommend columns for one row."""
-    from ..io.ratings import alike
+    from ..io.ratings import as_type_of
 
     ratings = isinstance(estimator, RatingsEstimator)
     known = estimator.ids[0]
-    asked = as_known(estimator.model, "rows", np.array([row])) if ratings else alike(np.array([row]), known)
+    asked = as_known(estimator.model, "rows", np.array([row])) if ratings else as_type_of(np.array([row]), known)
     if asked[0] not in known:
         what = "row" if ratings else "user"
         raise ValueError(f"{row!r} is no {what} of the model{near_ids(row, known) or ': lorank inspect shows some ids'}")

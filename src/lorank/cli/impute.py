@@ -149,8 +149,8 @@ def _by_blocks(
     used = [column.name for column in imputer.columns_ if column.width]
     if not used:
         name, cell = next(((c.name, c.drop_nulls()[0]) for c in sample if len(c.drop_nulls())), ("", ""))
-        said = f": {cell!r} in column {name!r} is no number; write numbers alone, with a decimal point" if cell else ""
-        raise FileError(f"{file} has no column of numbers or categories{said}")
+        reason = f": {cell!r} in column {name!r} is no number; write numbers alone, with a decimal point" if cell else ""
+        raise FileError(f"{file} has no column of numbers or categories{reason}")
     gaps, drawn = 0, columns_of(imputer) if report is not None else []
     with progress("filling"), table.writing(out) as write:
         for block in table.blocks():

@@ -124,9 +124,9 @@ def ids_of(model: Any, side: str) -> np.ndarray:
 
 def as_known(model: Any, side: str, ids: np.ndarray) -> np.ndarray:
     """Ids from a file or the command line in the type of the model's ids; indices if it has none."""
-    from ..io.ratings import alike, places
+    from ..io.ratings import as_type_of, positions_of
 
-    return places(ids, ids_of(model, side)) if model.ids_ is None else alike(ids, ids_of(model, side))
+    return positions_of(ids, ids_of(model, side)) if model.ids_ is None else as_type_of(ids, ids_of(model, side))
 
 
 def near_ids(asked: str, known: np.ndarray) -> str:

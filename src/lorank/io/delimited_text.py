@@ -32,7 +32,7 @@ def polars() -> Any:
 class Layout(NamedTuple):
     """Layout of a file: separator, names of the columns, whether they stand in the first line, and some records.
 
-    ``assumed``: nothing but convention says that the first line holds names.
+    ``assumed``: there is no evidence that the first line holds names.
     """
 
     separator: str

@@ -133,7 +133,7 @@ def read_pairs(path: str | Path, row: str | None = None, col: str | None = None)
     return rows, cols, names
 
 
-def alike(ids: np.ndarray, known: np.ndarray) -> np.ndarray:
+def as_type_of(ids: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Ids in the type of the known ones, integers or text; text that is no integer becomes an unknown id."""
     if ids.dtype.kind == known.dtype.kind:
         return ids
@@ -150,9 +150,9 @@ def _fits(cell: str) -> bool:
     return digits and cell == str(int(cell)) and -(2**63) <= int(cell) < 2**63
 
 
-def places(ids: np.ndarray, known: np.ndarray) -> np.ndarray:
+def positions_of(ids: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Positions of ids among the known ones, which are sorted; their number for unknown ids."""
-    ids = alike(ids, known)
+    ids = as_type_of(ids, known)
     at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
     return np.where(known[at] == ids, at, len(known)).astype(np.int64)
 
@@ -266,9 +266,9 @@ def _times(path: Path, series: Any) -> np.ndarray:
             dates = dates.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
         return np.asarray(dates.cast(pl.Datetime("us")).to_numpy())
     except pl.exceptions.PolarsError as error:
-        said = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0]
         raise FileError(
-            f"{path}, column {series.name!r}: times must be all numbers, or all dates such as 2024-05-31: {said}"
+            f"{path}, column {series.name!r}: times must be all numbers, or all dates such as 2024-05-31: {reason}"
         ) from None
 
 
@@ -338,7 +338,7 @@ def _guess(path: Path, names: list[str], asked: Names, with_values: bool, assume
     missing = [k for k in range(len(hints)) if found[k] is None]
     if missing:
         options = " ".join(f"--{('row', 'col', 'value')[k]} NAME" for k in missing)
-        said = f"{path}: cannot tell which column is which: pass {options}; the columns are {', '.join(map(repr, names))}"
+        reason = f"{path}: cannot tell which column is which: pass {options}; the columns are {', '.join(map(repr, names))}"
         hint = ""
         if missing == [2]:
             hint = ". For implicit feedback (clicks, purchases) use --implicit, or lorank.ImplicitFactorization in Python"
@@ -346,10 +346,10 @@ def _guess(path: Path, names: list[str], asked: Names, with_values: bool, assume
             hint = _one_alone(path, names[0])
         elif len(left) >= MIN_ITEM_COLUMNS and 1 in missing and 2 in missing:
             hint = ". Each line must be one rating; for a table with a column for each item use lorank impute"
-        raise FileError(said + hint)
+        raise FileError(reason + hint)
     if value is None and found[2] is not None and parse_number(found[2]) is not None:
-        said = f"{path}: the first line, {','.join(names)!r}, looks like data"
-        raise FileError(f"{said}: add a line of names above it, such as user,item,rating, or pass --no-header")
+        reason = f"{path}: the first line, {','.join(names)!r}, looks like data"
+        raise FileError(f"{reason}: add a line of names above it, such as user,item,rating, or pass --no-header")
     return Columns(str(found[0]), str(found[1]), found[2], time)
 
 
@@ -387,4 +387,4 @@ def _codes(series: Any) -> tuple[np.ndarray, np.ndarray]:
     return inverse[codes], ids[order]
 
 
-__all__ = ["Columns", "Ratings", "alike", "guess_columns", "kind_of_file", "places", "read_pairs", "read_ratings"]
+__all__ = ["Columns", "Ratings", "as_type_of", "guess_columns", "kind_of_file", "positions_of", "read_pairs", "read_ratings"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from .archive import FileError
 from .delimited_text import polars, read_layout
-from .ratings import alike
+from .ratings import as_type_of
 from .text_columns import read_cells
 
 
@@ -45,7 +45,7 @@ def read_side_features(path: str | Path, label: str, known: np.ndarray) -> Any:
         raise FileError(f"{path} has no column {label!r} with ids, as the ratings have: its columns are {there}")
     if frame.get_column(label).null_count():
         raise FileError(f"{path}, column {label!r}: an id is missing")
-    ids = alike(frame.get_column(label).to_numpy(), known)
+    ids = as_type_of(frame.get_column(label).to_numpy(), known)
     return frame.with_columns(pl.Series(label, ids.tolist()))
 
 

@@ -114,9 +114,9 @@ class TableBlocks:
                     nonlocal first
                     try:
                         self._merged(block, filled).write_csv(file, separator=separator, include_header=first)
-                    except polars().exceptions.ComputeError as error:  # lists and durations, say
-                        said = str(error).splitlines()[0]
-                        raise FileError(f"{path}: {said}; write a .parquet file instead, or leave such columns out") from None
+                    except polars().exceptions.ComputeError as error:  # lists and durations
+                        reason = str(error).splitlines()[0]
+                        raise FileError(f"{path}: {reason}; write a .parquet file instead, or leave such columns out") from None
                     first = False
 
                 yield write_text

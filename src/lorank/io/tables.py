@@ -87,9 +87,9 @@ class Table:
             with gzip.open(temporary, "wb") if path.suffix.lower() == ".gz" else open(temporary, "wb") as file:
                 try:
                     frame.write_csv(file, separator=separator)
-                except pl.exceptions.ComputeError as error:  # lists and durations, say
-                    said = str(error).splitlines()[0]
-                    raise FileError(f"{path}: {said}; write a .parquet file instead, or leave such columns out") from None
+                except pl.exceptions.ComputeError as error:  # lists and durations
+                    reason = str(error).splitlines()[0]
+                    raise FileError(f"{path}: {reason}; write a .parquet file instead, or leave such columns out") from None
 
 
 def read_table(path: str | Path, missing: MissingCodes = NO_CODES, *, header: bool | None = None) -> Table:
