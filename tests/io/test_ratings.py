@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from lorank.io import read_pairs, read_ratings
 from lorank.io.archive import FileError
 from lorank.io.header import parse_number
+from lorank.io.ratings import positions_of
 from lorank.io.side_features import read_side_features
 
 
