@@ -91,7 +91,7 @@ def million(ranks: list[int | str], folds: int) -> None:
         for rank in ranks:
             model, seconds = fit(rank, pairs[train], values[train])
             error = rmse(model.predict(pairs[test]), values[test])
-            share = covered(model, pairs[test], values[test]) if len(model.calibration_) else float("nan")
+            share = covered(model, pairs[test], values[test]) if len(model.state_.calibration) else float("nan")
             lines.setdefault("lorank, the default" if rank == "auto" else f"lorank, rank {rank}, learned", []).append(
                 (error, seconds, share)
             )

@@ -133,7 +133,7 @@ def test_the_regression_is_ridge():
     assert isinstance(noise, FeatureRegression)
 
 
-def test_how_features_become_numbers():
+def test_encoding_of_numbers_categories_and_text():
     table = pandas.DataFrame(
         {
             "age": [20.5, 30.0, np.nan, 50.0],
@@ -189,7 +189,7 @@ def test_what_is_refused(world, model):
         plain.partial_fit(row_features=users)
 
 
-def test_rows_without_features_are_as_uncertain_as_without_a_link():
+def test_unknown_features_widen_the_prior():
     rng = np.random.default_rng(0)
     F, W, V = (rng.standard_normal(shape) for shape in ((200, 4), (4, 2), (2, 60)))
     X, new = F @ W @ V, rng.standard_normal((30, 4)) @ W @ V
@@ -261,7 +261,7 @@ def test_fold_in_by_features_is_a_ridge_around_their_mean(world):
     np.testing.assert_allclose(model.fold_in(cols, values, features=line).factors, x, rtol=1e-8)
 
 
-def test_features_of_a_new_row_that_cannot_be(world, model):
+def test_invalid_features_of_a_new_row_are_refused(world, model):
     ratings, users, _, warm = world[:4]
     with pytest.raises(ValueError, match="those of one row, got 2 lines"):
         model.fold_in([500], [3.0], features=users[:2])
@@ -297,7 +297,7 @@ def test_a_line_of_any_sparse_format(world):
         np.testing.assert_array_equal(model.fold_in([], [], features=kind(F[:1])).predictions, plain)
 
 
-def test_features_by_place_are_as_many_as_in_fit(world):
+def test_arrays_of_features_have_as_many_columns_as_in_fit(world):
     *_, F, _, pairs = world
     model = lr.MatrixCompletion(**OPTIONS).fit(pairs, F[pairs[:, 0], 0], row_features=F)
     d = F.shape[1]
@@ -308,7 +308,7 @@ def test_features_by_place_are_as_many_as_in_fit(world):
         model.partial_fit(row_features=np.ones((len(F) + 1, d + 1)))
 
 
-def test_new_rows_by_their_features_and_place(world):
+def test_new_rows_by_features_after_a_fit_to_index_pairs(world):
     """Of index pairs: lines beyond the last row are new ones, and lists of recommendations know them."""
     ratings, _, _, warm, F, _, pairs = world
     some = warm & (pairs[:, 0] < 120)

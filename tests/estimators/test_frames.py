@@ -100,7 +100,7 @@ def test_ids_of_text_that_run_out_are_none(data):
     assert (np.isnan(scores[0]) == [one is None for one in found[0]]).all()
 
 
-def test_unknown_ids_are_average_ones_or_refused(data, plain):
+def test_unknown_ids_get_averages_or_are_refused(data, plain):
     pairs, values, _, items = data
     _, frame = next(frames(data))
     model = lr.MatrixCompletion(**OPTIONS).fit(frame, rows="user", cols="item", values="rating")
@@ -179,7 +179,7 @@ def test_what_is_refused(data, plain):
         fitted.predict(frame.rename(columns={"user": "who"}).assign(a=1, b=2))
 
 
-def test_long_ids_are_numbered_as_short_ones():
+def test_long_ids_are_encoded_like_short_ones():
     ids, codes = encode_ids(np.array(["b", "a" * 3000, "b", "c"], dtype=object), "row")
     np.testing.assert_array_equal(ids, ["a" * 3000, "b", "c"])
     np.testing.assert_array_equal(codes, [1, 0, 1, 2])

@@ -158,14 +158,14 @@ def test_an_explanation_adds_up_to_the_score(model, taken):
     np.testing.assert_allclose(found.contributions, plain)
 
 
-def test_somebody_new_is_like_a_user_who_took_the_same(model, taken):
+def test_recommend_for_equals_a_user_with_the_same_items(model, taken):
     own = taken[taken[:, 0] == 5, 1]
     new, old = model.recommend_for(own, n=5), model.recommend(5, n=5)
     np.testing.assert_allclose(new.scores, old.scores, atol=1e-3)
     assert not set(new.items[0]) & set(own)
 
 
-def test_similar_ones_point_in_the_same_direction(model):
+def test_similar_items_have_the_largest_cosines(model):
     for found, factors in (
         (model.similar_items(3, n=4), model.item_factors_),
         (model.similar_users([3, 8], n=4), model.user_factors_),
@@ -178,7 +178,7 @@ def test_similar_ones_point_in_the_same_direction(model):
     assert (model.similar_items(3, n=5).items[0] % 3 == 0).all()  # of the same kind
 
 
-def test_more_pairs_go_on_from_the_factors_so_far(taken):
+def test_partial_fit_continues_from_the_fitted_factors(taken):
     rng = np.random.default_rng(1)
     late = rng.random(len(taken)) < 0.05
     late |= (taken[:, 0] == 11) | (taken[:, 1] == 7)  # a user and an item that are new
@@ -230,7 +230,7 @@ def test_users_and_items_without_any_pair(taken):
     assert model.similar_items(39, n=3).scores[0].max() == 0
 
 
-def test_scikit_learn_manners(taken):
+def test_clone_and_not_fitted_errors(taken):
     model = lr.ImplicitFactorization(rank=2, zeros=0.3)
     assert clone(model).get_params() == model.get_params()
     for call in (lambda: model.recommend(0), lambda: model.predict([[0, 0]]), lambda: model.save("x")):
@@ -302,7 +302,7 @@ def test_parameters_that_are_refused(name, values):
             lr.ImplicitFactorization(**{name: value}).fit([[0, 1], [1, 0]])
 
 
-def test_questions_that_are_refused(model):
+def test_invalid_queries_are_refused(model):
     for call, said in (
         (lambda: model.recommend(1000), "unknown user 1000"),
         (lambda: model.recommend("anna"), "user ids are whole numbers"),

@@ -40,7 +40,7 @@ def interrupting(original, at, calls):
 @pytest.mark.parametrize("at", [1, 2, 5])
 @pytest.mark.parametrize(("module", "name"), [(m, n) for m, names in STAGES.items() for n in names])
 @pytest.mark.parametrize("options", [{}, {"rank": 2, "regularization": "learned"}, {"rank": 2, "regularization": 1.0}])
-def test_the_best_so_far_comes_back(data, module, name, at, options, monkeypatch):
+def test_ctrl_c_returns_the_best_fit_so_far(data, module, name, at, options, monkeypatch):
     calls: list[int] = []
     room = importlib.import_module(module)
     monkeypatch.setattr(room, name, interrupting(getattr(room, name), at, calls))
@@ -64,7 +64,7 @@ def test_the_fit_is_kept_where_ctrl_c_comes_at_the_end(data, monkeypatch):
     np.testing.assert_array_equal(model.predict(data[0]), whole.predict(data[0]))
 
 
-def test_the_imputer_keeps_what_it_has(monkeypatch):
+def test_ctrl_c_keeps_the_fit_of_the_imputer(monkeypatch):
     rng = np.random.default_rng(0)
     table = rng.standard_normal((50, 2)) @ rng.standard_normal((2, 8))
     table[rng.random(table.shape) < 0.2] = np.nan

@@ -72,7 +72,7 @@ def test_probabilities():
     assert likelihood < -(shares * np.log(shares)).sum() - 0.1
 
 
-def test_separable_labels_end():
+def test_separable_labels_converge():
     pairs = np.argwhere(np.ones((20, 15)))
     labels = (pairs[:, 0] < 10) == (pairs[:, 1] < 7)
     model = lr.MatrixCompletion(1, "learned", loss="logistic").fit(pairs, labels)
@@ -96,7 +96,7 @@ def test_a_file_keeps_the_loss(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["huber", "logistic", "ordinal", "poisson"])
-def test_a_row_folded_in_is_like_one_that_was_there(name):
+def test_fold_in_equals_a_fitted_row(name):
     pairs, y, _ = data(name, share=0.8)
     model = lr.MatrixCompletion(2, "learned", loss=name).fit(pairs, y)
     mine = pairs[:, 0] == 5

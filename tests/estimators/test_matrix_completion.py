@@ -46,7 +46,7 @@ def error(model, truth):
     return np.sqrt(np.mean((model.predict(np.column_stack([i.ravel(), j.ravel()])) - truth.ravel()) ** 2))
 
 
-def test_defaults_need_no_thought(fitted, data):
+def test_defaults_find_rank_and_regularization(fitted, data):
     pairs, values, truth = data
     assert fitted.rank_ in (2, 3)
     assert fitted.regularization_ == "learned"
@@ -67,7 +67,7 @@ def test_attributes_are_the_model(fitted):
     np.testing.assert_allclose(fitted.U_.T @ fitted.U_, np.eye(fitted.rank_), atol=1e-10)
 
 
-def test_a_sparse_matrix_will_do(data):
+def test_a_sparse_matrix_equals_its_pairs(data):
     pairs, values, truth = data
     S = scipy.sparse.coo_array((values, (pairs[:, 0], pairs[:, 1])), shape=truth.shape)
     options = {"rank": 2, "regularization": "learned"}
@@ -75,7 +75,7 @@ def test_a_sparse_matrix_will_do(data):
     np.testing.assert_array_equal(a.predict(pairs), b.predict(pairs))
 
 
-def test_model_selection_works_as_it_is(data):
+def test_scikit_learn_model_selection(data):
     pairs, values, _ = data
     scores = cross_val_score(
         lr.MatrixCompletion(rank=2, regularization="learned"), pairs, values, cv=KFold(3, shuffle=True, random_state=0)
@@ -97,7 +97,7 @@ def test_penalties_shrink(data, penalty):
     assert norms[0] > norms[1] > norms[2]
 
 
-def test_a_path_of_strengths_finds_its_own(data):
+def test_a_path_of_penalties_selects_the_best(data):
     pairs, values, truth = data
     model = lr.MatrixCompletion(solver="alternating").fit(pairs, values)
     assert isinstance(model.regularization_, float)
@@ -146,7 +146,7 @@ def test_unseen_rows_and_columns_are_flagged_and_get_an_average(fitted):
     assert guess[0] == pytest.approx(average, abs=0.3)
 
 
-def test_fold_in_is_like_having_been_there(data):
+def test_fold_in_is_close_to_a_fit(data):
     pairs, values, truth = data
     last = pairs[:, 0] == 119
     model = lr.MatrixCompletion(rank=2, regularization="learned").fit(pairs[~last], values[~last])
@@ -222,7 +222,7 @@ def test_affinity_ranks_better_than_ratings_and_popularity():
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.9])
-def test_intervals_cover_what_they_say(coverage):
+def test_intervals_have_the_asked_coverage(coverage):
     pairs, values, truth = ratings(300, 200, sigma=0.7, seed=4)
     new = np.random.default_rng(1)
     model = lr.MatrixCompletion(rank=2, regularization="learned", intervals=True).fit(pairs, values)
@@ -247,7 +247,7 @@ def test_folds_in_parallel_are_the_same(data):
     assert one.curve_[0].fits == 3
 
 
-def test_constant_values_are_no_trouble():
+def test_constant_values_are_fitted():
     pairs = np.argwhere(np.ones((5, 4)))
     assert lr.MatrixCompletion().fit(pairs, np.full(20, 2.5)).predict(pairs) == pytest.approx(2.5)
 
@@ -278,7 +278,7 @@ def test_fit_warns_where_parts_cannot_be_related():
         ({"shape": (3, 3)}, "does not hold row"),
     ],
 )
-def test_parameters_that_cannot_be_meant(data, options, match):
+def test_invalid_parameters_are_refused(data, options, match):
     with pytest.raises(ValueError, match=match):
         lr.MatrixCompletion(**options).fit(*data[:2])
 
@@ -295,7 +295,7 @@ def test_parameters_that_cannot_be_meant(data, options, match):
         ([[0, 1]], [1], "at least 2"),
     ],
 )
-def test_data_that_cannot_be_meant(pairs, values, match):
+def test_invalid_data_are_refused(pairs, values, match):
     with pytest.raises(ValueError, match=match):
         lr.MatrixCompletion(rank=1).fit(np.array(pairs), np.array(values))
 
@@ -347,7 +347,7 @@ for options in ({"rank": 4}, {"rank": 3, "regularization": 1.0}):
 
 @pytest.mark.parametrize("size", [1e-100, 1e-12, 1e100])
 @pytest.mark.parametrize("options", [{}, {"nonnegative": True}])
-def test_a_given_strength_has_the_unit_of_the_values_however_small_they_are(size, options):
+def test_regularization_has_the_unit_of_small_values(size, options):
     """A floor of 1e-9 under the strength would be a strong penalty where values are smaller than that."""
     rng = np.random.default_rng(0)
     X = abs(rng.standard_normal((30, 2))) @ abs(rng.standard_normal((2, 25)))

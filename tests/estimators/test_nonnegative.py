@@ -64,7 +64,7 @@ def test_a_table_without_noise_is_recovered():
 
 
 @pytest.mark.parametrize("scaling", [0.0, 0.5])
-def test_no_sweep_goes_up_and_it_ends_where_each_row_is_best(backend, scaling):
+def test_iterations_never_increase_the_objective_and_end_at_a_minimum(backend, scaling):
     _, pairs, y = ratings(seed=1)
     weights = np.random.default_rng(5).random(len(y)) + 0.5
     with warnings.catch_warnings():
@@ -213,7 +213,7 @@ def takings(seed=0, n1=60, n2=24):
     return kind[:, 0], scipy.sparse.csr_array(there.astype(float))
 
 
-def test_parts_of_takings_are_the_kinds_of_things(tmp_path):
+def test_implicit_parts_are_groups_of_items(tmp_path):
     kind, data = takings()
     model = lr.ImplicitFactorization(rank=3, nonnegative=True, regularization=0.01, zeros=0.1, max_iter=20).fit(data)
     assert (model.user_factors_ >= 0).all()
@@ -228,7 +228,7 @@ def test_parts_of_takings_are_the_kinds_of_things(tmp_path):
     assert (again.predict(everything((60, 24))) >= 0).all()
 
 
-def test_somebody_new_and_why(tmp_path):
+def test_nonnegative_factors_of_new_users_and_explanations(tmp_path):
     _, data = takings(1)
     model = lr.ImplicitFactorization(rank=4, nonnegative=True, regularization=0.02, zeros=0.1, max_iter=12).fit(data)
     x, M = model.state_.solve_user(np.array([0, 3, 6]), np.ones(3))
@@ -248,7 +248,7 @@ def test_somebody_new_and_why(tmp_path):
     assert more.user_factors_[50:].any()
 
 
-def test_sweeps_of_takings_never_go_up(backend):
+def test_implicit_nonnegative_iterations_never_increase_the_objective(backend):
     _, data = takings(2)
     rows, cols = data.nonzero()
     weights = np.random.default_rng(0).random(len(rows)) + 0.5

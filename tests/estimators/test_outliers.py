@@ -21,7 +21,7 @@ def ratings(share, seed=0):
     return X, pairs, values, wrong
 
 
-def test_outliers_are_left_out_and_told():
+def test_outliers_are_left_out_and_flagged():
     X, pairs, values, wrong = ratings(0.08)
     options = {"rank": 2, "regularization": "learned"}
     robust = lr.MatrixCompletion(loss="robust", **options).fit(pairs, values, np.ones(len(values)))
@@ -46,7 +46,7 @@ def test_the_default_warns_of_outliers_and_of_nothing_else():
         lr.MatrixCompletion(rank=2, regularization="learned").fit(pairs, stars)
 
 
-def test_solve_says_so_too_and_not_of_noise_or_of_a_rank_that_is_too_low():
+def test_solve_warns_of_outliers_but_not_of_noise_or_a_low_rank():
     rng = np.random.default_rng(1)
     problem, _ = lr.datasets.random_completion(120, 100, 3, oversampling=6, factors="gaussian", noise=0.1)
     y = np.array(problem.y)
@@ -65,7 +65,7 @@ def test_solve_says_so_too_and_not_of_noise_or_of_a_rank_that_is_too_low():
         lr.solve(problem, 5)
 
 
-def test_weights_say_how_large_a_deviation_may_be():
+def test_weights_scale_residuals_in_outlier_detection():
     rng = np.random.default_rng(3)
     pairs = np.argwhere(rng.random((120, 80)) < 0.5)
     truth = (rng.standard_normal((120, 2))[pairs[:, 0]] * rng.standard_normal((80, 2))[pairs[:, 1]]).sum(1)
@@ -79,7 +79,7 @@ def test_weights_say_how_large_a_deviation_may_be():
 
 
 @pytest.mark.parametrize("loss", ["tukey", "cauchy"])
-def test_losses_that_let_go_begin_where_outliers_are_known(loss):
+def test_redescending_losses_start_without_outliers(loss):
     """With three in ten wrong they settled on a part of the data (errors of 0.3 and 0.7)."""
     rng = np.random.default_rng(0)
     truth = rng.standard_normal((100, 2)) @ rng.standard_normal((2, 80))
@@ -93,7 +93,7 @@ def test_losses_that_let_go_begin_where_outliers_are_known(loss):
     assert 0.5 < model.loss_.scale / 0.05 < 2
 
 
-def test_what_was_left_out_was_seen(tmp_path):
+def test_outliers_are_not_recommended(tmp_path):
     """Outliers are not recommended to who rated them, and count as nothing that was liked."""
     rng = np.random.default_rng(0)
     X = 3 + rng.standard_normal((60, 2)) @ rng.standard_normal((2, 30))
@@ -114,7 +114,7 @@ def test_what_was_left_out_was_seen(tmp_path):
         assert one.state_.training.liked.sum() > 0.4 * len(pairs)
 
 
-def test_what_has_no_weight_says_nothing_of_the_rest():
+def test_observations_without_weight_do_not_change_the_scale():
     """More than half of the observations count for nothing: their deviations, times 0, are no measure of the others."""
     _, pairs, values, wrong = ratings(0.05)
     weights = np.where(np.arange(len(values)) % 5 < 2, 1.0, 0.0)

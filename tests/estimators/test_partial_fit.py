@@ -132,7 +132,7 @@ def test_ids_grow_in_their_order(data, tmp_path):
         model.partial_fit([("u001", "x")], [1.0])
 
 
-def test_recommendations_know_what_is_new(data):
+def test_partial_fit_updates_the_ranking_model(data):
     pairs, values, later, before, _ = data
     stars = np.clip(np.round(values), 1, 5)
     model = lr.MatrixCompletion(**OPTIONS, ranking=True).fit(pairs[before], stars[before])
@@ -223,7 +223,7 @@ def test_a_fit_that_is_refused_leaves_the_model_as_it_was():
     np.testing.assert_array_equal(model.predict(names), before)
 
 
-def test_rows_and_columns_without_weight_stay_strangers(data):
+def test_rows_and_columns_without_weight_stay_unseen(data):
     pairs, values, _, first, _ = data
     model = lr.MatrixCompletion(**OPTIONS).fit(pairs[first], values[first])
     n1, n2 = model.model_.shape

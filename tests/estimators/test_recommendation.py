@@ -40,7 +40,7 @@ def test_recommend_fits_nothing_and_changes_nothing(model):
     np.testing.assert_array_equal(plain.recommend([0, 9])[0], model.recommend([0, 9], by="affinity")[0])
 
 
-def test_similar_ones_are_taken_by_the_same(model):
+def test_similar_items_and_users_have_the_largest_cosines(model):
     for found, factors, size in (
         (model.similar_items([4, 8], n=5), model.state_.ranking.cols, 30),
         (model.similar_users([4, 8], n=5), model.state_.ranking.rows, 60),

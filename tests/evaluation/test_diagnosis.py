@@ -22,7 +22,7 @@ def test_good_data_are_good():
     assert json.loads(json.dumps(found.to_dict()))["unique"] is True
 
 
-def test_parts_that_share_nothing():
+def test_components_that_share_no_row_or_column():
     a = np.full((6, 8), np.nan)
     a[:3, :4], a[3:, 4:] = 1.0, 2.0
     found = lr.diagnose(a, 1)
@@ -42,7 +42,7 @@ def test_thin_and_empty_rows_and_columns():
     assert "One column has fewer than 3" in found.verdict
 
 
-def test_one_and_several_are_told_apart():
+def test_singular_and_plural_in_findings():
     """No "1 observations", no "One row ... their own"."""
     pairs = np.argwhere(np.ones((12, 8)))
     rows = scipy.sparse.coo_array(([*np.arange(96.0) % 5, 1e6], [[*pairs[:, 0], 12], [*pairs[:, 1], 0]]), (13, 8))
@@ -72,7 +72,7 @@ def test_too_few():
     assert found.verdict.startswith("Too few data")
 
 
-def test_what_it_takes():
+def test_kinds_of_input():
     with pytest.raises(ValueError, match="between 1 and"):
         lr.diagnose(np.ones((3, 3)), 4)
     with pytest.raises(ValueError, match="diagnose takes"):

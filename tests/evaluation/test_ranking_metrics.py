@@ -151,7 +151,7 @@ def test_the_latest_of_each_user_are_left_out():
         (lambda: ev.leave_last_out([0], ["a"], 0.2), "times must"),
     ],
 )
-def test_splits_refuse(call, said):
+def test_invalid_splits_are_refused(call, said):
     with pytest.raises(ValueError, match=said):
         call()
 
@@ -178,7 +178,7 @@ def test_baselines_recommend_in_their_order_without_what_was_seen():
     np.testing.assert_allclose(means.predict([0, 1]), score[:2])
 
 
-def test_baselines_refuse():
+def test_invalid_data_of_baselines_are_refused():
     for make in (lambda: ev.Popularity([0], [0, 1]), lambda: ev.Popularity([], []), lambda: ev.Popularity([0], [-1])):
         with pytest.raises(ValueError, match=r"users|items"):
             make()

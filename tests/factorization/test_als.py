@@ -72,7 +72,7 @@ def test_the_frobenius_penalty_has_its_plain_minimiser():
     np.testing.assert_allclose(state.X.to_dense(), np.where(mask, Y / 1.5, 0), atol=2e-3)
 
 
-def test_offsets_alone_solve_their_ridge_regression():
+def test_biases_alone_solve_their_ridge_regression():
     """At a strength that leaves no factors, the biases are those of a two-way ridge regression."""
     problem, _ = problem_of()
     state = sweep(problem, RegularizedALS(1e6, biases=True, shrinkage=2.0), 2, 300)
@@ -90,7 +90,7 @@ def test_offsets_alone_solve_their_ridge_regression():
 
 
 @pytest.mark.parametrize("solver", [RegularizedALS(), VariationalALS()])
-def test_what_they_cannot_fit_is_refused_by_name(solver):
+def test_unsupported_problems_are_refused_by_name(solver):
     """Imaginary parts were dropped, and the residual said to be 0."""
     problem, _ = problem_of()
     complex_problem = lr.Completion(problem.rows, problem.cols, problem.y * (1 + 1j), SHAPE)
@@ -102,7 +102,7 @@ def test_what_they_cannot_fit_is_refused_by_name(solver):
         lr.solve(sensing, 1, solver)
 
 
-def test_moves_are_measured_by_gram_products():
+def test_distance_of_factors_by_gram_products():
     problem, _ = problem_of()
     first = sweep(problem, RegularizedALS(0.3), 3, 2)
     second = RegularizedALS(0.3).step(problem, first)
@@ -111,7 +111,7 @@ def test_moves_are_measured_by_gram_products():
 
 
 @pytest.mark.parametrize("penalty", ["nuclear", "frobenius"])
-def test_no_sweep_raises_the_objective(penalty):
+def test_iterations_never_increase_the_penalized_objective(penalty):
     problem, _ = problem_of(3)
     row_scale, col_scale = scales(problem, 0.5)
     solver = RegularizedALS(0.4, penalty=penalty, biases=True, count_scaling=0.5)
@@ -153,7 +153,7 @@ def test_learned_priors_find_the_noise_and_the_rank():
     assert s[3] < 0.2 * s[2]  # components beyond the third have faded
 
 
-def test_learned_priors_do_as_well_as_the_best_strength():
+def test_learned_priors_predict_as_well_as_the_best_penalty():
     problem, truth = noisy(sigma=2.0, density=0.2)
 
     def error(state):
@@ -163,7 +163,7 @@ def test_learned_priors_do_as_well_as_the_best_strength():
     assert error(sweep(problem, VariationalALS(biases=True), 5, 30)) < 1.02 * best
 
 
-def test_columns_noise_is_told_apart():
+def test_noise_of_columns_is_estimated():
     rng = np.random.default_rng(0)
     sigma = np.where(np.arange(40) < 20, 0.1, 1.0)
     table = rng.standard_normal((400, 2)) @ rng.standard_normal((2, 40)) + sigma * rng.standard_normal((400, 40))

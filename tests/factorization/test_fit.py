@@ -58,7 +58,7 @@ def test_a_given_rank_is_no_worse_than_the_automatic_one():
     assert score(given, held) > score(chosen, held) - 2e-3
 
 
-def test_tol_bounds_what_further_sweeps_gain():
+def test_tol_bounds_the_gain_of_further_iterations():
     (rows, cols, values), held = drawn(2, noise=0.3)
     pairs = np.column_stack([rows, cols])
     error = {tol: 1 - score(lr.MatrixCompletion(3, "learned", tol=tol).fit(pairs, values), held) for tol in (1e-3, 1e-12)}
@@ -66,7 +66,7 @@ def test_tol_bounds_what_further_sweeps_gain():
 
 
 @pytest.mark.parametrize(("moves", "stops"), [((1.0, 0.5), False), ((1e-3, 5e-4), True), ((np.nan, 1e-9), False)])
-def test_the_rule_extrapolates_the_moves(moves, stops):
+def test_the_stopping_rule_extrapolates_steps(moves, stops):
     problem, _ = lr.datasets.random_completion(30, 20, rank=2, oversampling=3)
     X, history = lr.FixedRank.zero((30, 20), 2, np.float64), History()
     for k, move in enumerate(moves):
@@ -77,7 +77,7 @@ def test_the_rule_extrapolates_the_moves(moves, stops):
     assert status is None or (status == "converged" and status.success)
 
 
-def test_beginning_with_offsets_and_directions_of_the_rest():
+def test_initialization_by_biases_and_a_low_rank_residual():
     (rows, cols, values), _ = drawn(3)
     problem, _ = centred_problem(rows, cols, values, (120, 90))
     solver, rng = VariationalALS(biases=True), np.random.default_rng(0)
@@ -115,7 +115,7 @@ def test_one_observation_may_weigh_far_more_than_the_others(heavy):
 
 
 @pytest.mark.parametrize("heavy", [1e9, 1e300])
-def test_weights_that_nothing_can_be_kept_of_are_named(heavy):
+def test_weights_with_a_too_large_ratio_are_refused(heavy):
     (rows, cols, values), _ = drawn(4)
     weights = np.ones(len(values))
     weights[7] = heavy
@@ -123,7 +123,7 @@ def test_weights_that_nothing_can_be_kept_of_are_named(heavy):
         lr.MatrixCompletion(2).fit(np.column_stack([rows, cols]), values, weights)
 
 
-def test_the_choice_keeps_the_covariances_of_the_best_alone(monkeypatch):
+def test_selection_keeps_the_covariances_of_the_best_candidate_only(monkeypatch):
     import gc
     import sys
 
@@ -147,7 +147,7 @@ def test_the_choice_keeps_the_covariances_of_the_best_alone(monkeypatch):
     assert max(alive) <= 2  # the best, and the start of a path's next step
 
 
-def test_folds_meet_whichever_is_best_in_each():
+def test_folds_agree_on_common_candidates():
     (rows, cols, values), _ = drawn(7, noise=0.5)
     choice = select(rows, cols, values, (120, 90), Settings(1), ranks=[0, 1, 2, 3, 4], folds=3)
     assert len(choice.values) == len(values)
@@ -207,7 +207,7 @@ def test_spreads_against_covariances_as_matrices():
         assert got == pytest.approx(np.sqrt(variance), rel=1e-9)
 
 
-def test_without_offsets_the_mean_does_not_drown_the_rest():
+def test_without_biases_components_beyond_the_mean_are_found():
     """Factors in [0, 1]: the first direction is ten times the others. Sweeps used to begin at a third of it, took what that
     left over for noise, and let the others fade: 0.82 and 0.81 here, where 0.89 are to be had.
     """
@@ -220,7 +220,7 @@ def test_without_offsets_the_mean_does_not_drown_the_rest():
 
 @pytest.mark.parametrize("regularization", ["auto", "learned", 1.0])
 @pytest.mark.parametrize("solver", ["auto", "alternating"])
-def test_rank_0_is_offsets_alone(regularization, solver):
+def test_rank_0_is_biases_alone(regularization, solver):
     """A path of strengths took rank 1 without a word."""
     if solver == "alternating" and regularization == "learned":
         pytest.skip("has no learned strength")
@@ -239,7 +239,7 @@ def test_rank_0_is_offsets_alone(regularization, solver):
 
 
 @pytest.mark.parametrize("place", [None, "partitions:3"])
-def test_classes_that_are_held_out_where_they_are(place):
+def test_held_out_classes_of_a_split_fold(place):
     """Are judged as the classes that they were, not as their numbers."""
     rng = np.random.default_rng(3)
     z = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30))

@@ -49,7 +49,7 @@ def plain_objective(W, U, V, settings):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("columns", [False, True])
-def test_half_a_sweep_solves_ridge_regressions(backend, weighted, columns):
+def test_half_an_iteration_solves_ridge_regressions(backend, weighted, columns):
     data, W = made_up(weighted=weighted)
     rng = np.random.default_rng(3)
     U, V = rng.standard_normal((30, 4)), rng.standard_normal((21, 4))
@@ -73,7 +73,7 @@ def test_half_a_sweep_solves_ridge_regressions(backend, weighted, columns):
     np.testing.assert_allclose(got.T if columns else got, solved @ other.T, atol=1e-9)
 
 
-def test_sweeps_lower_the_objective_to_a_stationary_point(backend):
+def test_iterations_lower_the_objective_to_a_stationary_point(backend):
     data, W = made_up()
     observations = data.observations(backend, np.float64)
     found = []
@@ -145,7 +145,7 @@ def test_the_choice_is_the_best_that_was_tried():
     assert fewer.max_iter in {-(-quick.max_iter * k // 4) for k in (2, 3, 4)}
 
 
-def test_more_lists_are_asked_for_until_a_difference_is_clear():
+def test_batches_are_added_until_a_difference_is_significant():
     asked = []
 
     class Fold:
@@ -174,7 +174,7 @@ def test_nothing_to_hold_out_keeps_the_settings():
     assert found == (SETTINGS, [])
 
 
-def test_sample_users_users_where_there_are_many(monkeypatch):
+def test_users_are_sampled_where_there_are_many(monkeypatch):
     """All that the users who are left have taken, under new numbers."""
     data, W = made_up()
     liked = data.cols % 2 == 0

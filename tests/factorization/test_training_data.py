@@ -35,7 +35,7 @@ def test_some_rows_and_some_columns(S):
             np.testing.assert_array_equal(found.toarray(), expected.toarray())
 
 
-def test_more_observations_are_put_in_their_places(S):
+def test_with_more_inserts_observations_by_row(S):
     rows, cols, values, w = np.array([8, 0, 3, 3, 8]), np.array([2, 6, 1, 1, 0]), np.arange(5.0), np.array([1, 1, 2, 1, 1.0])
     grown = Growth(np.array([0, 1, 2, 3, 5, 6, 8]), np.array([0, 1, 3, 4, 6]), (9, 7))
     old = scipy.sparse.csr_array(S).tocoo()

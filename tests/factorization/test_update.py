@@ -50,7 +50,7 @@ def test_the_shift_is_that_of_least_squares(data, weighted, settings):
 
 
 @pytest.mark.parametrize("features", [False, True])
-def test_strangers_are_predicted_better(data, features, tmp_path):
+def test_unseen_rows_are_predicted_better_with_the_shift(data, features, tmp_path):
     pairs, values, new = data
     more = {"row_features": np.random.default_rng(1).standard_normal((150, 2))} if features else {}
     model = lr.MatrixCompletion(rank=2, regularization="learned", shape=(150, 80), handle_unknown="ignore")

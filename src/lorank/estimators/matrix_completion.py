@@ -98,6 +98,8 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
     history_ : History
     curve_ : list of Candidate
         Rank, regularization and held-out error of all candidates; empty where nothing was selected.
+    heldout_ : (3, m) array or None
+        Values, predictions and predictive standard deviations of the held-out observations.
     diagnosis_ : Diagnosis
     outliers_ : (m,) bool array or None
         With ``loss="robust"``: flags of the observations that were left out.
