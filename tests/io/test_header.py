@@ -91,3 +91,4 @@ def test_the_commands_print_and_take_the_decision(tmp_path):
     said = done("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv").stderr
     assert "'2019'" in said
     assert (tmp_path / "o.csv").read_text().startswith("2019,2020\n")
+    assert "'2019'" in done("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--rank", 1).stderr

@@ -187,6 +187,7 @@ def _at_once(
     from ..tables import TableImputer
 
     table = read_table(file, missing, header=header)
+    _print_layout(file, table)
     if len(table.values) < 2:
         raise FileError(f"{file} has one row: missing values are predicted from other rows")
     for name, values in zip(table.numbers, table.values.T, strict=True):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .archive import FileError, atomic
-from .delimited_text import polars
+from .delimited_text import Layout, polars
 from .missing_codes import NO_CODES, MissingCodes
 from .table_blocks import open_table
 
@@ -30,6 +30,8 @@ class Table:
         The whole table as it was read.
     cells : polars.DataFrame, optional
         Cells of a text file as written.
+    kinds, layout
+        As in :class:`TableBlocks`.
     """
 
     names: list[str]
@@ -37,6 +39,8 @@ class Table:
     values: np.ndarray
     frame: Any
     cells: Any = None
+    kinds: dict[str, str] = field(default_factory=dict)
+    layout: Layout | None = None
 
     def with_times(self, name: str) -> tuple[np.ndarray, int | bool]:
         """The numeric columns with a column of times, and its index; True for ``rows``, the order of the rows.
@@ -107,4 +111,6 @@ def read_table(path: str | Path, missing: MissingCodes = NO_CODES, *, header: bo
     values = frame.select([pl.col(name).cast(pl.Float64) for name in numbers])
     if blocks.layout is not None:
         frame = cells.with_columns(values)
-    return Table(blocks.names, numbers, values.to_numpy().astype(np.float64), frame, None if blocks.layout is None else cells)
+    as_written = None if blocks.layout is None else cells
+    array = values.to_numpy().astype(np.float64)
+    return Table(blocks.names, numbers, array, frame, as_written, blocks.kinds, blocks.layout)
