@@ -188,7 +188,7 @@ def test_spreads_against_covariances_as_matrices():
     model = fit_factors(problem, mean, Settings(2)).model
     i, j = (np.append(a[:30], 1000) for a in held[:2])  # the last one was never there
     upper = np.triu_indices(4)
-    left, right = model._sides()
+    left, right = model.padded_factors()
 
     def matrix(packed, precision, fixed, at):
         S = np.zeros((4, 4))

@@ -68,7 +68,7 @@ def recommend(
     ranking = require_ranking(state) if by == "affinity" else None
     seen = rows_of(*state.training_pattern(), rows) if exclude_seen else None
     if ranking is None:
-        left, right = model._sides()
+        left, right = model.padded_factors()
         left, right = left[np.minimum(rows, len(left) - 1)], right[:-1]
         cols, _ = top_columns(get_backend(), left, right, int(n), seen=seen, never=state.unseen_columns)
     else:

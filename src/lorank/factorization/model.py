@@ -109,13 +109,13 @@ class FactorModel:
 
     def predict(self, rows: Array, cols: Array) -> Array:
         """Entries at index pairs, on the backend of the factors."""
-        left, right = self._sides()
+        left, right = self.padded_factors()
         return self.mean + get_backend(None, left).entries(left, right, _clip(rows, left), _clip(cols, right))
 
     def spread(self, rows: Array, cols: Array) -> Array:
         """Predictive standard deviation at index pairs: noise and uncertainty of the factors."""
         backend = get_backend(None, self.rows if self.row_cov is None else self.row_cov)
-        left, right = map(backend.asarray, self._sides())
+        left, right = map(backend.asarray, self.padded_factors())
         i, j = (_clip(backend.asindex(index), side) for index, side in ((rows, left), (cols, right)))
         by_row, by_col = (
             backend.asarray(np.ones(n + 1) if a is None else np.append(a, 1.0))[:, None]
@@ -189,7 +189,7 @@ class FactorModel:
         """
         own, other = ("col", self.rows) if columns else ("row", self.cols)
         precision = getattr(self, f"{own}_precision")
-        centre = self._prior_mean(precision, getattr(self, f"{own}_shift"), columns)
+        centre = self.prior_mean(precision, getattr(self, f"{own}_shift"), columns)
         n, ridge = passes.shape[0], precision[0, 0] / self.noise
         found, _ = passes.nonnegative_equations(
             False, other, np.tile(centre, (n, 1)), np.full(n, ridge) * scale, centre=centre, weights=weights, **EXACT
@@ -253,7 +253,7 @@ class FactorModel:
     def without_covariance(self) -> FactorModel:
         return replace(self, row_cov=None, col_cov=None)
 
-    def _sides(self) -> tuple[Array, Array]:
+    def padded_factors(self) -> tuple[Array, Array]:
         """Factors of rows and columns, with those of unseen ones at the end."""
         backend = backend_of(self.rows)
         left, right = (backend.asarray(self.unseen_factors(side)[None, :]) for side in (False, True))
@@ -266,10 +266,10 @@ class FactorModel:
             if columns
             else (self.row_precision, self.row_shift, self.row_unseen)
         )
-        found = self._prior_mean(*side[:2], columns)
+        found = self.prior_mean(*side[:2], columns)
         return found if side[2] is None else found + side[2]
 
-    def _prior_mean(self, precision: np.ndarray, shift: np.ndarray, columns: bool) -> np.ndarray:
+    def prior_mean(self, precision: np.ndarray, shift: np.ndarray, columns: bool) -> np.ndarray:
         """The prior's mean."""
         k = len(shift)
         fixed = fixed_coordinate(k, columns, self.biases)
@@ -305,7 +305,7 @@ class FactorModel:
         free = np.arange(len(shift)) != fixed_coordinate(len(shift), columns, self.biases)
         Q = np.zeros_like(precision)
         Q[np.ix_(free, free)] = np.linalg.inv(S[np.ix_(free, free)])
-        return Q, Q @ np.where(free, self._prior_mean(precision, shift, columns), 0.0)
+        return Q, Q @ np.where(free, self.prior_mean(precision, shift, columns), 0.0)
 
     def _prior_covariance(self, precision: np.ndarray, columns: bool) -> np.ndarray:
         """Prior covariance; zero in the fixed coordinate."""

@@ -156,7 +156,7 @@ def _shift(problem: Completion, model: FactorModel, side: str, others: np.ndarra
     columns, backend, observed = side == "col", problem.backend, problem.observations
     precision, prior = getattr(model, f"{side}_precision"), getattr(model, f"{side}_shift")
     means = getattr(model, f"{side}_means")
-    own = np.tile(model._prior_mean(precision, prior, columns), (problem.shape[columns], 1))
+    own = np.tile(model.prior_mean(precision, prior, columns), (problem.shape[columns], 1))
     own = backend.asarray(own if means is None else own + means)
     left, right = (backend.asarray(others), own) if columns else (own, backend.asarray(others))
     left_over = problem.y - problem.forward(left, right)
