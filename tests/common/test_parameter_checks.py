@@ -222,6 +222,7 @@ OBJECTS = [
     (RegularizedALS, "biases", "True or False", [1, None, "yes"]),
     (RegularizedALS, "initial", "the Factors of another fit", ["abc", lr.FixedRank]),
     (VariationalALS, "biases", "True or False", [1, None, "yes"]),
+    (starts.Staged, "normalized", "True or False", [1, None, "yes"]),
     (VariationalALS, "noise", "one of 'one', 'columns', 'both'", ["rows", None]),
     (VariationalALS, "initial", "the Factors of another fit", ["abc", lr.FixedRank]),
     (VariationalALS, "row_features", "Features", ["abc", np.eye(3)]),

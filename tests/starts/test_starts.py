@@ -10,7 +10,9 @@ from helpers import double, eps, host, on, random_array
 from lorank.backends import backend_of
 from lorank.problems.capabilities import HasRankOnePoint, supports
 from lorank.starts import STARTS, Continuation, Staged
+from lorank.starts.count_normalized import NormalizedGradient, normalized_pairs
 from lorank.starts.rank_growth import fit, grow
+from lorank.starts.registry import check_point
 from lorank.starts.spectral import COARSE, trimmed_pairs
 
 
@@ -157,8 +159,8 @@ def test_staged_keeps_rank_one_where_it_is_most_of_the_data():
     problem, _ = lr.datasets.random_completion(200, 150, 4, oversampling=6, factors="uniform", seed=0)
     assert problem.rescaled() is None
     rng = np.random.default_rng(0)
-    X = grow(problem, problem.rank_one_point(rng), 3, rng, tol=0.2 * 3**0.5)
-    np.testing.assert_array_equal(Staged()(problem, 4, np.random.default_rng(0)).to_dense(), X.to_dense())
+    X = normalized_pairs(problem, 4, rng, problem.rank_one_point(rng))
+    np.testing.assert_array_equal(Staged(normalized=True)(problem, 4, np.random.default_rng(0)).to_dense(), X.to_dense())
 
 
 def test_trimmed_pairs_against_a_dense_twin(dtype, backend):
@@ -173,6 +175,61 @@ def test_trimmed_pairs_against_a_dense_twin(dtype, backend):
     even = lr.FixedRank.from_dense(d1[:, None] * data * d2, 3).to_dense() / d1[:, None] / d2
     step = np.vdot(even[mask], data[mask]).real / np.linalg.norm(even[mask]) ** 2
     np.testing.assert_allclose(double(X.to_dense()), step * even, atol=1e4 * eps(dtype) * abs(even).max())
+
+
+def normalization(counts):
+    """The plain twin of the weights of rows or columns: counts shrunk towards their mean, with half the median added."""
+    mean, variance = counts.mean(), counts.var()
+    c = mean + max(0, 1 - mean / variance) * (counts - mean)
+    c = c + 0.5 * np.median(c)
+    return (c / c.mean()) ** -0.5
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_normalized_pairs_against_a_dense_twin(dtype, backend, kept):
+    rng = np.random.default_rng(2)
+    mask = rng.random((40, 12)) < np.geomspace(0.15, 1, 12)
+    a = random_array(rng, mask.shape, dtype)
+    a[:, 3] *= dtype.type(8)
+    problem = lr.Completion(*np.nonzero(mask), a[mask], mask.shape, backend=backend)
+    data = np.where(mask, double(a), 0)
+    X = lr.FixedRank.from_dense(data.astype(dtype), 1) if kept else None
+    found = normalized_pairs(problem, 3 + kept, np.random.default_rng(0), X and check_point(X, problem, 1))
+    # few enough columns for an SVD without iterations
+    residual = np.where(mask, double(a) - (double(X.to_dense()) if kept else 0), 0)
+    by_row, by_col = normalization(mask.sum(1)), normalization(mask.sum(0))
+    T = by_row[:, None] * residual * by_col
+    d1, d2 = (np.minimum(1, (q.mean() / q) ** 0.5) for q in ((abs(T) ** 2).sum(k) for k in (1, 0)))
+    u, _, vh = np.linalg.svd(d1[:, None] * T * d2, full_matrices=False)
+    left, right = (by_row / d1)[:, None] * u[:, :3], (by_col / d2)[:, None] * vh[:3].conj().T
+    if kept:
+        left, right = np.hstack([double(X.U), left]), np.hstack([double(X.V), right])
+    U, V = np.linalg.qr(left)[0], np.linalg.qr(right)[0]
+    direction = U @ (U.conj().T @ residual @ V) @ V.conj().T
+    step = np.vdot(direction[mask], residual[mask]).real / np.linalg.norm(direction[mask]) ** 2
+    wanted = step * direction + (double(X.to_dense()) if kept else 0)
+    np.testing.assert_allclose(double(found.to_dense()), wanted, atol=1e4 * eps(dtype) * abs(wanted).max())
+
+
+def test_an_even_pattern_is_not_normalized():
+    problem, _ = lr.datasets.random_completion(300, 200, 3, oversampling=8, factors="gaussian")
+    G = problem.gradient(problem.zero(1))
+    even = NormalizedGradient.of(G)
+    assert np.ptp(even.rows * even.left) < 0.05
+    assert np.ptp(even.cols * even.right) < 0.05
+
+
+def test_staged_start_on_uneven_data():
+    """Largest principal angles between the start's and the true column spaces: cosines below 0.5 without normalization."""
+    rng = np.random.default_rng(5)
+    left, right = rng.standard_normal((3000, 6)), rng.standard_normal((600, 6))
+    rows = rng.choice(3000, 80_000, p=(p := np.arange(1, 3001) ** -0.6) / p.sum())
+    cols = rng.choice(600, 80_000, p=(p := np.arange(1, 601) ** -0.8) / p.sum())
+    rows, cols = np.divmod(np.unique(rows * 600 + cols), 600)
+    problem = lr.Completion(rows, cols, (left[rows] * right[cols]).sum(1), (3000, 600))
+    X = Staged(normalized=True)(problem, 6, np.random.default_rng(0))
+    assert np.linalg.svd(np.linalg.qr(right)[0].T @ X.V, compute_uv=False).min() > 0.8
+    assert problem.gradient(X).residual_norm < 0.6 * problem.y_norm
 
 
 def test_staged_is_not_drawn_to_heavy_columns(backend):

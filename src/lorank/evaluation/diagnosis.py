@@ -211,7 +211,7 @@ def _diagnose(
         shape,
         len(rows),
         rank,
-        different / ((n1 + n2 - rank) * rank),
+        different / ((max(int((by_row > 0).sum()), rank) + max(int((by_col > 0).sum()), rank) - rank) * rank),
         *_empty_and_thin(by_row, by_col, rank),
         int((sizes > 0).sum()),
         float(sizes.max() / max(len(rows), 1)),

@@ -162,6 +162,26 @@ class RankTrial(NamedTuple):
     held_out: float
 
 
+class Undetermined(NamedTuple):
+    """Rows and columns that the pattern of observations does not determine at the rank of a result.
+
+    They lie outside the r-core of the pattern: after rows and columns with fewer than r observations have been removed until
+    none is left to remove, these are the ones that were removed. The solution has values there, but no data support them.
+
+    Attributes
+    ----------
+    rows, cols : int arrays
+    """
+
+    rows: np.ndarray
+    cols: np.ndarray
+
+    def __str__(self) -> str:
+        sides = ((self.rows, "row"), (self.cols, "column"))
+        found = " and ".join(f"{len(a)} {name}{'s' * (len(a) != 1)}" for a, name in sides if len(a))
+        return f"{found} with too few observations to be determined at this rank (result.undetermined)"
+
+
 @dataclass(frozen=True)
 class Outliers:
     """Observations that a robust fit considers outliers.
@@ -228,6 +248,9 @@ class Result:
         The loss with its fitted parameters (a scale, thresholds); None for least squares.
     outliers : Outliers or None
         ``loss="robust"``: the outliers.
+    undetermined : Undetermined or None
+        In completion, the rows and columns with too few observations to be determined at this rank, whatever the solver; None
+        where there are none.
 
     Examples
     --------
@@ -254,6 +277,7 @@ class Result:
     noise: float = field(default=float("nan"), repr=False)
     loss: Any = field(default=None, repr=False)
     outliers: Outliers | None = field(default=None, repr=False)
+    undetermined: Undetermined | None = field(default=None, repr=False)
 
     def predict(self, rows: Any, cols: Any) -> np.ndarray:
         """Expected observations at index pairs: entries of X or, with a discrete loss, probabilities, expected classes or

@@ -35,6 +35,7 @@ from .phases import (
     best_point,
     current_point,
     each_step_leaves,
+    extended_core,
     lasts,
     oversampled,
     stalls,
@@ -44,6 +45,7 @@ from .units import Units
 SAME_RESIDUAL = 0.02  # relative difference of the residuals of two ends that are considered the same
 STALLED = "residual stalled at {state.residual:.1e}"
 FROM = " from residual {plan.inner.residual:.1e}"
+CORE_FITTED = " fitted to {plan.inner.residual:.1e}: other rows and columns by least squares"
 NEXT_RANK = "rank {state.X.rank} fitted to residual {state.residual:.1e}: one rank more"
 _RATES = Expected(
     "be a tuple of numbers between 0 and 1",
@@ -97,6 +99,9 @@ class Auto(PlannedSolver):
         Measurements per degree of freedom below which the first rate is skipped.
     irls_max_attempts : int
         Largest number of IRLS phases.
+    core_until : float
+        Relative residual of the well-observed core at which it is extended to all rows and columns; 0 to compute with all
+        from the beginning.
     single_precision_until : float
         Relative residual above which the first phases compute in single precision, where the problem supports it.
     stall_window : int
@@ -130,6 +135,7 @@ class Auto(PlannedSolver):
     irls_rates: tuple[float, ...] = (0.9, 0.95, 0.98)
     irls_fast_oversampling: float = 1.8
     irls_max_attempts: int = 2
+    core_until: float = 1e-7
     single_precision_until: float = 1e-5
     stall_window: int = 25
     stall_ratio: float = 0.3
@@ -137,7 +143,7 @@ class Auto(PlannedSolver):
     phase_max_iter: int = 30
     newton_patience: int = 3
 
-    default_start: ClassVar[str] = "rescaled"
+    default_start: ClassVar[str] = "normalized"
 
     def __post_init__(self) -> None:
         check_parameters(
@@ -154,6 +160,7 @@ class Auto(PlannedSolver):
             irls_rates=_RATES,
             irls_fast_oversampling=NOT_NEGATIVE,
             irls_max_attempts=whole(0),
+            core_until=NOT_NEGATIVE,
             single_precision_until=NOT_NEGATIVE,
             stall_window=whole(1),
             stall_ratio=SHARE,
@@ -174,7 +181,9 @@ class Auto(PlannedSolver):
         irls_again = IRLS_APPLIES & ends_fewer_than("irls", self.irls_max_attempts) & ~SAME_END & ~FITTED & ~WHITE
 
         def stalled(slow: Condition) -> tuple[Transition, ...]:
+            core_fitted = below(self.core_until) | ROUNDING | (STATIONARY_IN_UNITS | slow) & WHITE_IN_UNITS
             return (
+                Transition(CORE & core_fitted, "extension", "well-observed core" + CORE_FITTED),
                 Transition(RESCALED & STATIONARY & WHITE, "noise", STALLED + " and is white noise: continued in data units"),
                 Transition(slow & WHITE, "noise", STALLED + " and is white noise: no other method tried"),
                 Transition(slow & IRLS_APPLIES, "irls", STALLED + " with rank {plan.rank}: restarted with IRLS"),
@@ -189,6 +198,10 @@ class Auto(PlannedSolver):
             Transition(newton_ends & irls_again, "irls", "Gauss-Newton ended at residual {state.residual:.1e}: slower IRLS"),
             Transition(newton_ends, "best", "continued from the best point, residual {plan.best.residual:.1e}"),
         )
+        extension_stalled = (
+            Transition(slow_refined & WHITE, "noise", STALLED + " and is white noise: no other method tried"),
+            Transition(slow_refined, "newton", STALLED + ": Gauss-Newton"),
+        )
         als_slow = each_step_leaves(2, self.als_max_rate)
         return Plan(
             phases=(
@@ -196,6 +209,7 @@ class Auto(PlannedSolver):
                 Phase("descent", self.descent, (*stalled(slow), refine, Transition(slowing, "unrefined"))),
                 Phase("refinement", self.refinement, stalled(slow_refined), suits=has_block_metric),
                 Phase("unrefined", self.descent, stalled(slow_refined)),
+                Phase("extension", self._refined, extension_stalled, start=extended_core),
                 Phase("irls", self._irls, (irls_ends,), start=current_point, provisional=True),
                 Phase("growth", self.descent, growing, start=next_rank, provisional=True),
                 Phase("full rank", self.descent, (Transition(slow, "newton", STALLED + ": Gauss-Newton"),), start=next_rank),
@@ -204,12 +218,15 @@ class Auto(PlannedSolver):
                 Phase("best", self.descent, start=best_point),
             ),
             first=(
-                Transition(SINGLE_PRECISION & ALS_PAYS & oversampled(self.als_min_oversampling), "als"),
+                Transition((SINGLE_PRECISION | CORE) & ALS_PAYS & oversampled(self.als_min_oversampling), "als"),
                 Transition(ALWAYS, "descent"),
             ),
-            units=partial(Units.fastest, single_precision_until=self.single_precision_until),
+            units=partial(Units.fastest, single_precision_until=self.single_precision_until, core=self.core_until > 0),
             max_window=max(self.stall_window, self.phase_max_iter),
         )
+
+    def _refined(self, now: Context) -> Solver:
+        return self.refinement if now.plan.rank <= self.refine_max_rank else self.descent
 
     def _irls(self, now: Context) -> IRLS:
         """IRLS, slower with fewer measurements and with each attempt."""
@@ -221,6 +238,9 @@ WHITE = Condition(lambda now: residual_is_white(now.problem, now.state))
 WHITE_IN_UNITS = Condition(lambda now: residual_is_white(now.plan.units.problem, now.plan.inner))
 STATIONARY = Condition(lambda now: is_stationary(now.problem, now.plan.rank, now.plan.residuals))
 FITTED = Condition(lambda now: now.state.residual < 1e3 * float(np.finfo(now.state.X.dtype).eps))
+STATIONARY_IN_UNITS = Condition(lambda now: is_stationary(now.plan.units.problem, now.plan.rank, now.plan.residuals))
+ROUNDING = Condition(lambda now: now.plan.residuals[-1] < 100 * float(np.finfo(now.state.X.dtype).eps))
+CORE = Condition(lambda now: now.plan.units.kind == "core")
 RESCALED = Condition(lambda now: now.plan.units.kind == "rescaled")
 SINGLE_PRECISION = Condition(lambda now: now.plan.units.kind == "single precision")
 HAS_COUNTS = Condition(lambda now: supports(now.plan.units.problem, HasCounts))

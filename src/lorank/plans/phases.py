@@ -65,11 +65,15 @@ class PlanState(NamedTuple):
 
 
 class Context(NamedTuple):
-    """Argument of conditions: the problem, the state in data units, and the state of the plan."""
+    """Argument of conditions and starts: the problem, the state in data units, and the state of the plan.
+
+    ``left`` are the units of the phase before, for the start of a phase that begins anew.
+    """
 
     problem: Problem
     state: State
     plan: PlanState
+    left: Units | None = None
 
 
 @dataclass(frozen=True)
@@ -258,10 +262,11 @@ class Plan(Solver):
         for way, phase in anew:
             if way.when.holds(now):
                 return self._begin(now, way, phase)
-        if state.residual < plan.units.min_residual:
-            inner = State.at(problem, state.X)
-            inner = inner.with_memory(plan.solver.start(problem, inner))
-            plan = plan._replace(units=Units(problem), inner=inner)
+        if plan.inner.residual < plan.units.min_residual:
+            units = plan.units.then or Units(problem)
+            inner = State.at(units.problem, state.X)
+            inner = inner.with_memory(plan.solver.start(units.problem, inner))
+            plan = plan._replace(units=units, inner=inner)
             now = Context(problem, state, plan)
         note = ""
         for way, phase in taking_over:
@@ -301,12 +306,12 @@ class Plan(Solver):
 
     def _begin(self, now: Context, way: Transition, phase: Phase) -> State:
         """The first state of a phase that begins anew."""
-        problem, state, plan = now
+        problem, state, plan = now[:3]
         assert phase.start is not None
         ended = Ended(plan.phase.name, state.residual, plan.phase.keep(plan.inner))
         units = Units(problem) if phase.units is None else phase.units(problem, state)
         plan = plan._replace(phase=phase, units=units, ended=(*plan.ended, ended))
-        later = Context(problem, state, plan)
+        later = Context(problem, state, plan, now.plan.units)
         first = phase.start(later)
         inner = first if isinstance(first, State) else state.next(problem, first, NAN)
         solver = phase.solver_for(later)
@@ -405,3 +410,9 @@ def current_point(now: Context) -> FixedRank:
 
 def best_point(now: Context) -> FixedRank:
     return now.problem.project_feasible(now.plan.best.X)
+
+
+def extended_core(now: Context) -> FixedRank:
+    """The point of the core, and the other rows and columns by least squares."""
+    assert now.left is not None
+    return now.problem.project_feasible(now.left.core.extend(now.state.X))

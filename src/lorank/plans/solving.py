@@ -15,13 +15,14 @@ from ..common.fingerprint import fingerprint
 from ..common.timer import Timer
 from ..loop.callbacks import Callback, Progress
 from ..loop.checkpoint import Checkpoint
-from ..loop.result import ConvergenceWarning, History, OutlierWarning, RankTrial, Result, Status
+from ..loop.result import ConvergenceWarning, History, OutlierWarning, RankTrial, Result, Status, Undetermined
 from ..loop.runner import INTERRUPTED, Interrupted, Solver, limit_threads, run
 from ..loop.state import State
 from ..loop.stopping import A_RULE, Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
 from ..losses.residual_tails import outlier_share
-from ..problems import Problem
+from ..problems import Completion, Problem
 from ..problems.capabilities import HasObservations, HasSignal, TightFrame, require, supports
+from ..problems.observed_core import undetermined
 from ..starts.registry import STARTS, check_point, resolve_start, start_of_model
 from .noise_test import NoiseFloor, learned_loss, noise_of
 from .rank_search import describe_path, find_rank
@@ -63,7 +64,8 @@ def solve(
     max_iter : int
         Largest number of iterations.
     start : str, FixedRank, (U, s, V) or callable, optional
-        Initial point or its computation: ``"spectral"``, ``"staged"``, ``"continuation"`` or ``"rescaled"``; the default
+        Initial point or its computation: ``"spectral"``, ``"staged"``, ``"continuation"``, ``"rescaled"`` or
+        ``"normalized"``; the default
         depends on the solver.
     stop : Rule, optional
         Stopping rule instead of those on the residual and on stalls. Limits on iterations and divergence remain.
@@ -180,6 +182,9 @@ def solve(
         status = status.with_advice(checked.warning)
     if path:
         status = status.with_advice(describe_path(path, r, tol))
+    loose = _undetermined(problem, X)
+    if loose is not None:
+        status = status.with_advice(f"{loose}.")
     ending = algorithm.finish(problem, X, ended)
     if ending.doubt:
         status = Status("stalled", advice=f"{status.advice} {ending.doubt}")
@@ -192,7 +197,7 @@ def solve(
     seconds = searched + clock.seconds
     G, residual = ended.state.gradient, ended.state.residual
     measured = noise_of(G) if ending.noise is None else ending.noise, learned_loss(G), ending.outliers
-    return Result(X, status, ended.n_iter, seconds, residual, history, algorithm, _signal(problem, X), path, *measured)
+    return Result(X, status, ended.n_iter, seconds, residual, history, algorithm, _signal(problem, X), path, *measured, loose)
 
 
 def _signal(problem: Problem, X: Any) -> Any:
@@ -213,6 +218,13 @@ def _check_robust(algorithm: Solver, problem: Problem) -> None:
             f"loss='robust' needs solver='auto' or lorank.robust.Robust(...), got {algorithm!r}: for other solvers use a "
             "robust loss such as 'cauchy'"
         )
+
+
+def _undetermined(problem: Problem, X: Any) -> Undetermined | None:
+    if not isinstance(problem, Completion) or X.rank >= min(problem.shape):
+        return None
+    rows, cols = undetermined(problem, X.rank)
+    return Undetermined(rows, cols) if len(rows) or len(cols) else None
 
 
 def _outlying(problem: Problem, algorithm: Solver, state: State, status: Status) -> str:

@@ -113,6 +113,15 @@ class FastALS(Protocol):
 
 
 @runtime_checkable
+class HasCore(Protocol):
+    """A well-observed part of the data that is solved first (:class:`~lorank.problems.observed_core.ObservedCore`)."""
+
+    def core(self, rank: int) -> Any:
+        """That part; None where all rows and columns are well observed, or too few are."""
+        ...
+
+
+@runtime_checkable
 class HasInitialPoint(Protocol):
     """An initial point of the model's own, used instead of the general ones."""
 

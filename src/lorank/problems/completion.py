@@ -32,11 +32,15 @@ from .input_checks import (
     weight_array,
     with_exposure,
 )
+from .observed_core import ObservedCore
 from .problem import MatrixProblem
 from .units import RescaledProblem, SinglePrecisionProblem, rescale, to_single_precision
 
 MAX_BLOCK_ENTRIES = 1 << 24  # of a preconditioner, 128 MB in double precision; or four for each observation
 Precision = Literal["auto", "double", "mixed"]
+CORE_OBSERVATIONS = 2  # per rank, of each row and column of a core
+CORE_MIN_REMOVED = 0.01  # share of the rows or columns with fewer, from which a core is worthwhile
+CORE_MIN_SHARE = 0.4  # share of the observations in a core
 
 
 class Completion(MatrixProblem):
@@ -341,6 +345,26 @@ class Completion(MatrixProblem):
         if observed.weights is None:
             return observed.counts(0), observed.counts(1)
         return observed.sums(observed.weights, 0), observed.sums(observed.weights, 1)
+
+    def core(self, rank: int) -> ObservedCore | None:
+        """The rows and columns with at least ``2 rank`` observations of each other, where descent is faster without the others.
+
+        None where they are nearly all or have too few of the observations, for losses other than least squares, and on devices
+        and partitions, where the extension costs more than the iterations that it saves.
+        """
+        if self.frame_constant is None or not isinstance(self.observations.values, np.ndarray):
+            return None
+        least = CORE_OBSERVATIONS * rank
+        counts = [self.observations.counts(side) for side in (0, 1)]
+        if all(float((c < least).sum()) < CORE_MIN_REMOVED * len(c) for c in counts):  # before any pass is made
+            return None
+        core = ObservedCore.of(self, least)
+        return core if core.problem.m > CORE_MIN_SHARE * self.m else None
+
+    def dof(self, rank: Any) -> int:
+        """Degrees of freedom of the rows and columns that have observations."""
+        n1, n2 = (int((self.observations.counts(side) > 0).sum()) for side in (0, 1))
+        return self.manifold.dof((max(n1, rank), max(n2, rank)), rank)
 
     def split(self, rng: np.random.Generator, share: float) -> tuple[Completion, Completion]:
         """The problem without a random ``share`` of its observations, and the problem on those.

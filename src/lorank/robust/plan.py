@@ -80,14 +80,14 @@ class Robust(PlannedSolver):
     True
     """
 
-    least_squares: Auto = field(default_factory=Auto)
+    least_squares: Auto = field(default_factory=lambda: Auto(core_until=0.0))
     descent: RCG = field(default_factory=lambda: RCG(Blocks()))
     als: ALS = field(default_factory=lambda: ALS(relaxation=1.2))
     schedules: tuple[SmoothingSchedule, ...] = SCHEDULES
     thresholds: Thresholds = field(default_factory=Thresholds)
 
     needs: ClassVar[tuple[type, ...]] = (Completion, TightFrame)
-    default_start: ClassVar[str] = "rescaled"
+    default_start: ClassVar[str] = "normalized"
     finds_outliers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

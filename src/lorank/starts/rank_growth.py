@@ -13,6 +13,7 @@ from ..metrics import Counts
 from ..problems import Problem
 from ..problems.capabilities import TightFrame, supports
 from ..solvers.rcg import RCG
+from .count_normalized import normalized_pairs
 from .spectral import leading, trimmed_pairs
 
 DOMINANT_BELOW = 0.7  # relative residual: a rank-1 fit above it explains less than half of the data
@@ -56,14 +57,24 @@ def grow(
 
 
 def grow_from_rank_one(
-    problem: Problem, X: FixedRank, rank: int, rng: np.random.Generator, *, dtype: Any = None, unit: float = 1.0
+    problem: Problem,
+    X: FixedRank,
+    rank: int,
+    rng: np.random.Generator,
+    *,
+    dtype: Any = None,
+    unit: float = 1.0,
+    normalized: bool = False,
 ) -> FixedRank:
     """A point of that rank from X of rank 1: X and the leading pairs of its residual, or the leading pairs of the data alone.
 
     The second is used where X explains less than half of the data: in dimensions in the millions such an X overfits a few rows
     and columns, since its random start has a component of only ``(rank / n)**0.5`` in the directions sought.
     """
-    least_squares = supports(problem, TightFrame)
-    if least_squares and problem.gradient(X).residual_norm > DOMINANT_BELOW * problem.y_norm:
-        return trimmed_pairs(problem, rank, rng, dtype=dtype, unit=unit)
+    if supports(problem, TightFrame):
+        dominates = problem.gradient(X).residual_norm <= DOMINANT_BELOW * problem.y_norm
+        if normalized:
+            return normalized_pairs(problem, rank, rng, X if dominates else None, dtype=dtype, unit=unit)
+        if not dominates:
+            return trimmed_pairs(problem, rank, rng, dtype=dtype, unit=unit)
     return grow(problem, X, rank - 1, rng, tol=0.2 * (rank - 1) ** 0.5, dtype=dtype, unit=unit)

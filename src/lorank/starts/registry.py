@@ -19,6 +19,7 @@ STARTS: dict[str, Start] = {
     "staged": Staged(),
     "continuation": Continuation(),
     "rescaled": RescaledStart(),
+    "normalized": RescaledStart(Staged(normalized=True)),
 }
 
 

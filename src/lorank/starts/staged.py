@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..common.checks import check_parameters, whole
+from ..common.checks import YES_OR_NO, check_parameters, whole
 from ..geometry import FixedRank, FixedRankManifold
 from ..loop.runner import Interrupted
 from ..problems import Problem
@@ -42,6 +42,9 @@ class Staged:
     inner_max_iter : int
         Conjugate gradient steps at rank 1, used where the model has no rank-1 approximation of its own, or its rows and columns
         differ much in size.
+    normalized : bool
+        Whether singular vectors are normalized by the numbers of observations of rows and columns
+        (:mod:`lorank.starts.count_normalized`), for unevenly sampled data; False by default.
 
     Examples
     --------
@@ -52,11 +55,12 @@ class Staged:
     """
 
     inner_max_iter: int = 3
+    normalized: bool = False
 
     needs: ClassVar[tuple[type, ...]] = (FixedRankManifold,)
 
     def __post_init__(self) -> None:
-        check_parameters(self, inner_max_iter=whole(0))
+        check_parameters(self, inner_max_iter=whole(0), normalized=YES_OR_NO)
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         if supports(problem, HasInitialPoint):
@@ -72,7 +76,7 @@ class Staged:
         even = not supports(problem, Rescalable) or problem.rescaled() is None  # rows and columns of similar size
         X = rank_one_point(rough, rng) if even else None
         if X is not None:
-            return grow_from_rank_one(rough, X, rank, rng, dtype=problem.dtype, unit=unit)
+            return grow_from_rank_one(rough, X, rank, rng, dtype=problem.dtype, unit=unit, normalized=self.normalized)
         try:
             X = fit(rough, COARSE(rough, 1, rng), self.inner_max_iter, self.inner_max_iter)
         except Interrupted as stopped:
