@@ -24,9 +24,8 @@ settings.register_profile("quick", settings.get_profile("lorank"), max_examples=
 settings.load_profile("lorank")
 
 # Modules that cannot even be imported without what they test.
-collect_ignore = [
-    path for path, need in (("backends/test_torch.py", "torch"), ("backends/test_tall.py", "native")) if not machine.has(need)
-]
+NEEDED = {"backends/test_torch.py": "torch", "backends/test_tall_arrays.py": "native"}
+collect_ignore = [path for path, need in NEEDED.items() if not machine.has(need)]
 
 
 def pytest_addoption(parser):

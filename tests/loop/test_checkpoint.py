@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -83,3 +84,26 @@ def test_bad_arguments(tmp_path):
         lr.solve(problem, 3, checkpoint=tmp_path / "c", checkpoint_every=-1)
     with pytest.raises(ValueError, match="does not exist"):
         lr.solve(problem, 3, checkpoint=tmp_path / "nowhere" / "c")
+
+
+def test_a_run_survives_a_checkpoint_that_cannot_be_written(tmp_path):
+    problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    folder = tmp_path / "gone"
+    folder.mkdir()
+
+    def remove(problem, state, timer):
+        if folder.exists() and state.iteration == 2:
+            shutil.rmtree(folder)
+
+    with pytest.warns(UserWarning, match="run.lorank"):
+        result = lr.solve(problem, 2, checkpoint=folder / "run.lorank", checkpoint_every=0, callbacks=[remove])
+    assert result.converged
+    assert truth.distance(result.X) < 1e-4 * truth.norm()
+
+
+def test_a_resumed_run_with_a_redescending_loss_has_the_same_advice(tmp_path):
+    problem, _ = lr.datasets.random_completion(60, 50, rank=2, oversampling=8, factors="gaussian", noise=0.01)
+    problem = lr.Completion(problem.rows, problem.cols, problem.y, problem.shape, loss="tukey")
+    first = lr.solve(problem, 2, checkpoint=tmp_path / "run.lorank")
+    resumed = lr.solve(problem, 2, checkpoint=tmp_path / "run.lorank")
+    assert ("outliers" in resumed.status.advice) == ("outliers" in first.status.advice)

@@ -200,3 +200,10 @@ def test_phases_keep_what_later_phases_ask_for():
     )
     _, seen = states_of(problem, plan)
     assert seen[4].X is seen[3].X
+
+
+def test_needs_of_a_phase_are_checked():
+    plan = Plan(phases=(Phase("irls", lr.solvers.IRLS()),), first=(Transition(ALWAYS, "irls"),))
+    problem, _ = lr.datasets.random_sensing(8, 6, 1)
+    with pytest.raises(lr.ParameterError, match="IRLS"):
+        lr.solve(problem, 1, plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,8 +80,13 @@ class Checkpoint:
             "residual": residual,
         }
         arrays = {name: problem.backend.to_numpy(a) for name, a in X.manifold.arrays(X).items()}
-        write_archive(self.path, "checkpoint", meta, arrays)
-        self._last, self._best = time.monotonic(), residual
+        self._last = time.monotonic()
+        try:
+            write_archive(self.path, "checkpoint", meta, arrays)
+        except FileError as error:  # a full disk, say: the run is worth more than its checkpoint
+            warnings.warn(f"checkpoint not saved, the run continues: {error}", stacklevel=2)
+        else:
+            self._best = residual
 
 
 def _json(rank: Any) -> Any:

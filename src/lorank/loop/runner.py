@@ -46,6 +46,10 @@ class Solver:
         """The next state."""
         raise NotImplementedError
 
+    def parts(self) -> tuple[Any, ...]:
+        """Parts of the solver with needs of their own."""
+        return tuple(getattr(self, name, None) for name in ("metric", "reweighting"))
+
     def rank_problem(self, problem: Any) -> Problem:
         """The problem on which ``rank="auto"`` searches for the rank."""
         return problem

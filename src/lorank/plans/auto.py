@@ -57,16 +57,18 @@ _RATES = Expected(
 class Auto(PlannedSolver):
     """The default solver: fast methods first, and more robust ones where these stall.
 
-    1. Riemannian conjugate gradients at full rank (``descent``), in rescaled units where rows or columns differ much in size
-       (:class:`~lorank.problems.capabilities.Rescalable`). Otherwise, with many observations, in single precision down to a
-       relative residual of ``single_precision_until``; with many observations per degree of freedom and a small rank,
-       alternating least squares (``als``) precedes them.
+    1. Riemannian conjugate gradients at full rank (``descent``). Where some rows or columns have fewer than twice as many
+       observations as the rank, first on the others alone, the well-observed core
+       (:class:`~lorank.problems.capabilities.HasCore`), which is then extended by least squares ("extension"). In rescaled
+       units where rows or columns differ much in size (:class:`~lorank.problems.capabilities.Rescalable`); otherwise, with
+       many observations, in single precision down to a relative residual of ``single_precision_until``. With many
+       observations per degree of freedom and a small rank, alternating least squares (``als``) precedes them.
     2. Near the solution, where the residual falls slowly: conjugate gradients in a block metric (``refinement``), which
        helps rows with hardly more observations than the rank.
-    3. Where the residual stalls and is not white noise (:func:`~lorank.plans.noise_test.residual_is_white`): iteratively
-       reweighted least squares (:class:`~lorank.solvers.IRLS`) from scratch. It solves ill-conditioned and barely sampled
-       problems. For models that IRLS does not apply to: rank 1, then one rank more at a time, each from the leading singular
-       pair of the residual.
+    3. Where the residual stalls and is white noise (:func:`~lorank.plans.noise_test.residual_is_white`), nothing else is
+       tried. Where it is not: iteratively reweighted least squares (:class:`~lorank.solvers.IRLS`) from scratch. It solves
+       ill-conditioned and barely sampled problems. For models that IRLS does not apply to: rank 1, then one rank more at a
+       time, each from the leading singular pair of the residual.
     4. Gauss-Newton, until the data are fitted or it stalls.
     5. Where Gauss-Newton ends at another residual than the phases before, a second and slower IRLS; otherwise conjugate
        gradients from the best point.

@@ -26,6 +26,7 @@ from ..geometry import FixedRank
 from ..loop.runner import Solver
 from ..loop.state import State
 from ..problems import Problem
+from ..problems.capabilities import require
 from .units import Units
 
 NAN = float("nan")
@@ -252,6 +253,7 @@ class Plan(Solver):
         name = next(way.to for way in self.first if way.when(now))
         phase = next(phase for phase in self.phases if phase.name == name)
         solver = phase.solver_for(now)
+        require(problem, solver, *solver.parts())
         inner = inner.with_memory(solver.start(units.problem, inner))
         return now.plan._replace(phase=phase, solver=solver, inner=inner)
 
@@ -315,6 +317,7 @@ class Plan(Solver):
         first = phase.start(later)
         inner = first if isinstance(first, State) else state.next(problem, first, NAN)
         solver = phase.solver_for(later)
+        require(problem, solver, *solver.parts())
         inner = replace(inner, memory=solver.start(units.problem, inner), finished=False)
         new = self._outer(problem, state, plan._replace(solver=solver), inner, (inner.residual,), 0, _note(way, now))
         return replace(new, previous=None, restarted=True)

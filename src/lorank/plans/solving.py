@@ -65,8 +65,7 @@ def solve(
         Largest number of iterations.
     start : str, FixedRank, (U, s, V) or callable, optional
         Initial point or its computation: ``"spectral"``, ``"staged"``, ``"continuation"``, ``"rescaled"`` or
-        ``"normalized"``; the default
-        depends on the solver.
+        ``"normalized"``; the default depends on the solver.
     stop : Rule, optional
         Stopping rule instead of those on the residual and on stalls. Limits on iterations and divergence remain.
     callbacks : sequence of callables ``callback(problem, state, clock)``
@@ -120,7 +119,7 @@ def solve(
         )
     algorithm = resolve_solver(solver, problem, rank)
     _check_robust(algorithm, problem)
-    require(problem, algorithm, *(getattr(algorithm, part, None) for part in ("metric", "reweighting")))
+    require(problem, algorithm, *algorithm.parts())
     check("tol", tol, NOT_NEGATIVE)
     check("max_iter", max_iter, whole(0))
     check("seed", seed, whole(0))
@@ -151,7 +150,9 @@ def solve(
     callbacks, keeper = list(callbacks), None
     if checkpoint is not None:
         keeper = Checkpoint(checkpoint, checkpoint_every, problem, r, fingerprint(algorithm))
-        begin = keeper.resume(problem) or begin
+        resumed = keeper.resume(problem)
+        if resumed is not None:
+            begin, checked = resumed, None
         callbacks.append(keeper)
     rule = (RelativeResidual(tol) | NoiseFloor() | Stall()) if stop is None else stop
     rule = rule | Divergence() | RankCollapse() | Iterations(int(max_iter))

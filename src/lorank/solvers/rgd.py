@@ -1,4 +1,4 @@
-"""Riemannian gradient descent in a metric: the paper's Algorithm 1.
+"""Riemannian gradient descent in a metric: Algorithm 1 of the paper (arXiv:2305.02543; docs/notation.md has its symbols).
 
 Algorithm 1 is :meth:`RGD.step` with the metric :class:`~lorank.metrics.RowColumn`. PRGD, RGD and Shampoo differ in the metric
 only.
@@ -54,10 +54,10 @@ class RGD(Solver):
 
     def step(self, problem: Problem, state: State) -> State:
         X, G, memory = state.X, state.gradient, state.memory  # G_t = A*(A X_t - y)
-        weights, metric = self.metric.weights(G, memory.metric)  # eps_t, L_t, R_t
+        weights, metric_memory = self.metric.weights(G, memory.metric)  # eps_t, L_t, R_t
         xi = X.manifold.gradient(X, G, weights)  # P~_T(L^-1/4 G R^-1/4)
         guard = self.safeguard or UNGUARDED
         alpha = guard.rule(self.step_rule, memory.trust)(problem, xi, G, weights)  # alpha_t
         # X_{t+1} = H_r(X_t - alpha_t xi), with a smaller alpha_t where the safeguard rejects it
         new, trust = guard.advance(problem, state, memory.trust, alpha, lambda alpha: X.manifold.retract(xi, -alpha))
-        return new.with_memory(GuardedState(metric, trust))
+        return new.with_memory(GuardedState(metric_memory, trust))

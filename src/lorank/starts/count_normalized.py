@@ -105,7 +105,7 @@ def normalized_pairs(
     G = problem.gradient(problem.zero(1) if X is None else X)
     normalized = NormalizedGradient.of(G)
     more = rank - (0 if X is None else X.rank)
-    # Each pair to a tenth on average: the first pairs are mere noise, and accurate to a fifth soon.
+    # A tenth per pair on average: conjugate gradients improve the pairs further.
     Y = leading(problem, normalized, more, rng, tol=0.1 * more**0.5, restarts=5, depth=1)
     left, right = normalized.left * Y.U, normalized.right * Y.V
     if X is not None:
