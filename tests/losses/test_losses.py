@@ -268,7 +268,7 @@ def test_a_user_defined_loss_needs_no_registration(backend):
     check_gradient(problem, rank=1)
     result = lr.solve(problem, 1, "rcg", max_iter=500)
     assert result.converged
-    np.testing.assert_allclose(result.X.to_dense(), a @ b.T, atol=1e-4)
+    np.testing.assert_allclose(result.numpy().X.to_dense(), a @ b.T, atol=1e-4)
 
 
 def test_a_loss_is_registered_by_one_call(monkeypatch):
