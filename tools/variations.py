@@ -29,9 +29,10 @@ PURE = ROOT / "build" / "pure"
 
 KERNELS = ("tests/backends", "tests/geometry")
 SOLVERS = (
-    *("tests/losses", "tests/problems", "tests/metrics", "tests/loop", "tests/solvers", "tests/starts", "tests/plans"),
+    *("tests/losses", "tests/problems", "tests/metrics", "tests/solvers", "tests/starts", "tests/plans"),
     *("tests/robust", "tests/phase", "tests/estimators", "tests/factorization", "tests/tables"),
     *("tests/backends/test_partitioned.py", "tests/distributed/test_out_of_core.py", "tests/distributed/test_arrays.py"),
+    *("tests/loop/test_runner.py", "tests/loop/test_steps.py", "tests/loop/test_stopping.py"),
     *("tests/geometry/test_truncated_svd.py", "tests/test_docs.py"),
 )
 NO_TORCH = ("-k", "not torch")  # which has a BLAS and kernels of its own: once is enough
