@@ -7,7 +7,7 @@ An :class:`Expected` describes valid values as text and as a predicate. Classes 
 >>> check("factor", -1, POSITIVE)
 Traceback (most recent call last):
     ...
-lorank.ParameterError: factor must be positive and finite, got -1
+lorank.common.checks.ParameterError: factor must be positive and finite, got -1
 """
 
 from __future__ import annotations
@@ -80,9 +80,6 @@ class ParameterError(ValueError):
 
     def __str__(self) -> str:
         return f"{'' if self.owner is None else self.owner + ': '}{self.name} {self.text}"
-
-
-ParameterError.__module__ = "lorank"  # the public name, which tracebacks show
 
 
 @dataclass(frozen=True)

@@ -186,10 +186,11 @@ def require(problem: Problem, *parts: Any, parameter: str = "solver") -> None:
     --------
     >>> import lorank as lr
     >>> from lorank.problems.capabilities import require
-    >>> require(lr.datasets.random_sensing(4, 4, 1)[0], lr.solvers.IRLS())
-    Traceback (most recent call last):
-    ...
-    lorank.ParameterError: solver IRLS needs a TightFrame (measurements with A A* = c I): Sensing has none; use solver='auto'
+    >>> try:
+    ...     require(lr.datasets.random_sensing(4, 4, 1)[0], lr.solvers.IRLS())
+    ... except lr.ParameterError as error:
+    ...     print(error)
+    solver IRLS needs a TightFrame (measurements with A A* = c I): Sensing has none; use solver='auto'
     """
     for part in parts:
         for need in getattr(part, "needs", ()):
