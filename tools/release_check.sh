@@ -77,7 +77,7 @@ try_out() { # name, backend, wheel
   (cd "$out/elsewhere" && OMP_NUM_THREADS=1 "$out/$1/bin/python" -W ignore "$out/story.py" "$2")
 }
 try_out bare native "$(ls "$out"/dist/lorank-*.whl)"
-try_out bare-pure reference "$(ls "$out"/pure/lorank-*.whl)"
+try_out bare-pure numpy "$(ls "$out"/pure/lorank-*.whl)"
 pip_into "$out/bare" "$(ls "$out"/dist/lorank-*.whl)[files]"
 (cd "$out/elsewhere" && OMP_NUM_THREADS=1 "$out/bare/bin/lorank" doctor && "$out/bare/bin/lorank" demo ratings)
 
