@@ -56,7 +56,7 @@ def test_names_can_be_given(tmp_path):
 def test_text_of_other_kinds(tmp_path):
     tabs = "1\t2\t3\t881250949\n1\t5\t4\t891717742\n"
     assert triples(read_ratings(write(tmp_path, tabs, "u.data"))) == [(1, 2, 3.0), (1, 5, 4.0)]
-    packed = gzip.compress(b"user,item,rating\na b,x,1\n")
+    packed = gzip.compress(b"user,item,rating\na b,x,1\n", mtime=0)
     assert triples(read_ratings(write(tmp_path, packed, "r.csv.gz"))) == [("a b", "x", 1.0)]
     assert triples(read_ratings(write(tmp_path, "\ufeffuser,item,rating\r\n1,2,3\r\n"))) == [(1, 2, 3.0)]
     quoted = 'user,item,rating\n"a, b","say ""x""",2\n'
