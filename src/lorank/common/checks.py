@@ -1,7 +1,7 @@
 """Checks of parameters.
 
-An :class:`Expected` describes valid values as text and as a predicate. Classes check their fields with
-:func:`check_parameters` in ``__post_init__``, functions their arguments with :func:`check`:
+An :class:`Expected` describes valid values as text and as a predicate. Dataclasses derive from :class:`Checked` and declare
+their fields with :func:`parameter`; functions check their arguments with :func:`check`:
 
 >>> check("factor", 0.5, POSITIVE)
 >>> check("factor", -1, POSITIVE)
@@ -16,7 +16,7 @@ import difflib
 import math
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field, fields
 from numbers import Integral, Real
 from typing import Any
 
@@ -34,6 +34,7 @@ __all__ = [
     "SHAPE",
     "SHARE",
     "YES_OR_NO",
+    "Checked",
     "Expected",
     "ParameterError",
     "between",
@@ -44,6 +45,7 @@ __all__ = [
     "instance",
     "one_of",
     "optional",
+    "parameter",
     "shown",
     "whole",
     "with_methods",
@@ -195,6 +197,30 @@ def check_parameters(owner: Any, **expected: Expected) -> None:
     for name, one in expected.items():
         if not one.holds(value := getattr(owner, name)):
             raise one.refuse(name, value, type(owner).__name__)
+
+
+def parameter(default: Any = MISSING, expected: Expected | None = None, *, factory: Any = MISSING) -> Any:
+    """A field of a :class:`Checked` dataclass: its default (or a function that makes it), and its valid values."""
+    return field(default=default, default_factory=factory, metadata={"expected": expected})
+
+
+class Checked:
+    """Base of dataclasses whose fields are checked when an object is made.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Damping(Checked):
+    ...     factor: float = parameter(0.5, SHARE)
+    >>> Damping(2.0)
+    Traceback (most recent call last):
+        ...
+    lorank.common.checks.ParameterError: Damping: factor must lie between 0 and 1, got 2.0
+    """
+
+    def __post_init__(self) -> None:
+        expected = {one.name: one.metadata.get("expected") for one in fields(self)}  # type: ignore[arg-type]
+        check_parameters(self, **{name: one for name, one in expected.items() if one is not None})
 
 
 def counted(count: int, thing: str, things: str | None = None) -> str:

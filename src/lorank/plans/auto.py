@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..common.checks import NOT_NEGATIVE, SHARE, Expected, check_parameters, instance, whole
+from ..common.checks import NOT_NEGATIVE, SHARE, Checked, Expected, instance, parameter, whole
 from ..geometry import BlockWeights, FixedRank
 from ..loop.runner import SOLVER, Solver
 from ..loop.state import State
@@ -54,7 +54,7 @@ _RATES = Expected(
 
 
 @dataclass(frozen=True)
-class Auto(PlannedSolver):
+class Auto(Checked, PlannedSolver):
     """The default solver: fast methods first, and more robust ones where these stall.
 
     1. Riemannian conjugate gradients at full rank (``descent``). Where some rows or columns have fewer than twice as many
@@ -125,51 +125,27 @@ class Auto(PlannedSolver):
     True
     """
 
-    descent: Solver = field(default_factory=lambda: RCG(Counts()))
-    refinement: Solver = field(default_factory=lambda: RCG(Blocks()))
-    als: Solver = field(default_factory=ALS)
-    newton: GaussNewton = field(default_factory=GaussNewton)
-    als_min_oversampling: float = 4.0
-    als_max_rate: float = 0.6
-    refine_below: float = 0.05
-    refine_ratio: float = 0.03
-    refine_max_rank: int = 64
-    irls_rates: tuple[float, ...] = (0.9, 0.95, 0.98)
-    irls_fast_oversampling: float = 1.8
-    irls_max_attempts: int = 2
-    core_until: float = 1e-7
-    single_precision_until: float = 1e-5
-    stall_window: int = 25
-    stall_ratio: float = 0.3
-    trend_window: int = 5
-    phase_max_iter: int = 30
-    newton_patience: int = 3
+    descent: Solver = parameter(factory=lambda: RCG(Counts()), expected=SOLVER)
+    refinement: Solver = parameter(factory=lambda: RCG(Blocks()), expected=SOLVER)
+    als: Solver = parameter(factory=ALS, expected=SOLVER)
+    newton: GaussNewton = parameter(factory=GaussNewton, expected=instance(GaussNewton, "a GaussNewton object"))
+    als_min_oversampling: float = parameter(4.0, NOT_NEGATIVE)
+    als_max_rate: float = parameter(0.6, SHARE)
+    refine_below: float = parameter(0.05, SHARE)
+    refine_ratio: float = parameter(0.03, SHARE)
+    refine_max_rank: int = parameter(64, whole(0))
+    irls_rates: tuple[float, ...] = parameter((0.9, 0.95, 0.98), _RATES)
+    irls_fast_oversampling: float = parameter(1.8, NOT_NEGATIVE)
+    irls_max_attempts: int = parameter(2, whole(0))
+    core_until: float = parameter(1e-7, NOT_NEGATIVE)
+    single_precision_until: float = parameter(1e-5, NOT_NEGATIVE)
+    stall_window: int = parameter(25, whole(1))
+    stall_ratio: float = parameter(0.3, SHARE)
+    trend_window: int = parameter(5, whole(1))
+    phase_max_iter: int = parameter(30, whole(1))
+    newton_patience: int = parameter(3, whole(1))
 
     default_start: ClassVar[str] = "normalized"
-
-    def __post_init__(self) -> None:
-        check_parameters(
-            self,
-            descent=SOLVER,
-            refinement=SOLVER,
-            als=SOLVER,
-            newton=instance(GaussNewton, "a GaussNewton object"),
-            als_min_oversampling=NOT_NEGATIVE,
-            als_max_rate=SHARE,
-            refine_below=SHARE,
-            refine_ratio=SHARE,
-            refine_max_rank=whole(0),
-            irls_rates=_RATES,
-            irls_fast_oversampling=NOT_NEGATIVE,
-            irls_max_attempts=whole(0),
-            core_until=NOT_NEGATIVE,
-            single_precision_until=NOT_NEGATIVE,
-            stall_window=whole(1),
-            stall_ratio=SHARE,
-            trend_window=whole(1),
-            phase_max_iter=whole(1),
-            newton_patience=whole(1),
-        )
 
     def plan(self) -> Plan:
         """The phases and the transitions between them."""
