@@ -1,4 +1,4 @@
-"""The cost model of docs/scale.md: held against runs, and projected to more machines.
+"""The cost model of docs/benchmarks/cost-model.md: held against runs, and projected to more machines.
 
 python benchmarks/cost_model.py check RUNS.jsonl        constants from trips and sums that compute nothing, from one worker at
                                                         three sizes and from two and four at one; predictions for all else

@@ -1,6 +1,6 @@
-"""Runs for the cost model of docs/scale.md: what trips, sums and iterations take at 1, 2, 4, 8 workers of this machine.
+"""Runs for the cost model (docs/benchmarks/cost-model.md): times of trips, sums and iterations at 1, 2, 4, 8 workers.
 
-    python benchmarks/cost_runs.py --folder DATA --results RUNS.jsonl     on a machine that nobody else uses, more than once
+    python benchmarks/cost_runs.py --folder DATA --results RUNS.jsonl     on an idle machine, several times
     python benchmarks/cost_model.py check RUNS.jsonl
 
 Each number of workers is one cluster of its own. There, first, constants that have nothing to do with any solver: a trip that
