@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..common.blas_threads import one_blas_thread
 from ..common.checks import counted
 from ..io.archive import FileError
 from .errors import INTERRUPTED, UsageError, print_error
@@ -39,6 +40,7 @@ class Outcome(NamedTuple):
 Command = Callable[[Any, Any, Output], Outcome]
 
 
+@one_blas_thread
 def run(command: Command, source: Source | None, estimator: Estimator | None, output: Output) -> int:
     """Run a command and print its result.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
+from ..common.blas_threads import one_blas_thread
 from ..common.checks import counted
 from .errors import UsageError, cli_errors, print_error
 from .options import MODEL as FIT
@@ -75,6 +76,7 @@ def register(app: "typer.Typer") -> None:
             run_impute(files[0], out, rank, regularization, model, seed, as_json, device, time, refine, report, codes, header)
 
 
+@one_blas_thread
 def run_impute(
     file: Path,
     out: Path,

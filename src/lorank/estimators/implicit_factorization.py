@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from ..backends import Backend, Observations, device_backend, get_backend
+from ..common.blas_threads import one_blas_thread
 from ..common.checks import NOT_NEGATIVE, POSITIVE, YES_OR_NO, ParameterError, check, one_of, shown, whole
 from ..factorization.implicit import ImplicitFactors, ImplicitSettings, fit_implicit, half_sweep, ridge_penalties
 from ..factorization.implicit_selection import MANY, ImplicitCandidate, Positives, select_implicit
@@ -29,6 +30,7 @@ UPDATE_MAX_ITER = 2  # iterations of partial_fit
 FACTOR_COPIES = 8  # arrays of the size of one side's factors that a fit to partitions holds at a time, about
 
 
+@one_blas_thread
 class ImplicitFactorization(ImplicitRecommendationMixin, BaseEstimator):
     """Recommend items from implicit feedback: unobserved pairs count as weak negatives.
 

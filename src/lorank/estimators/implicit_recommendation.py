@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..backends import Backend
 from ..backends.top_k import rows_of, top_columns
+from ..common.blas_threads import one_blas_thread
 from ..common.checks import ParameterError, check, counted, shown, whole
 from ..factorization.implicit import ImplicitSettings, solve_row
 from .frames import ids_at, known_positions, pair_columns
@@ -128,6 +129,7 @@ def confidences(kind: str, counts: np.ndarray, weights: np.ndarray | None = None
     return found if weights is None else found * weights
 
 
+@one_blas_thread
 class ImplicitRecommendationMixin:
     """Prediction and recommendation methods of ImplicitFactorization, in the ids of the training data."""
 

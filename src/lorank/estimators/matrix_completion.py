@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..common.blas_threads import one_blas_thread
 from ..factorization import FactorModel
 from ..io.archive import save_model
 from ..losses import Loss
@@ -22,6 +23,7 @@ from .ratings_state import FoldIn, RatingsState
 from .recommendation import RecommendationMixin, fit_ranking, update_ranking
 
 
+@one_blas_thread
 class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
     """Predict entries of a matrix from other, noisy entries.
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..backends import Backend, get_backend
 from ..backends.top_k import rows_of, top_columns
+from ..common.blas_threads import one_blas_thread
 from ..common.checks import ParameterError, check, counted, one_of, whole
 from ..factorization.ranking_model import RankingModel, fit_ranking_model, update_ranking_model
 from .cold_start import predict_factors
@@ -171,6 +172,7 @@ def explanation(factors: np.ndarray, items: np.ndarray, weights: np.ndarray, M: 
     return Explanation(items[order], parts[order], float(parts.sum()))
 
 
+@one_blas_thread
 class RecommendationMixin:
     """Recommendation methods of MatrixCompletion, in the ids of the training data."""
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..common.blas_threads import one_blas_thread
 from ..common.checks import ParameterError, check, shown, whole, with_methods
 from .held_out import HeldOutItems
 from .ranking_metrics import RankingScores, ranking_scores
@@ -28,6 +29,7 @@ class Recommender(Protocol):
     def recommend(self, rows: Any, n: int) -> tuple[np.ndarray, np.ndarray]: ...
 
 
+@one_blas_thread
 def compare(
     models: Mapping[str, Recommender], held: Any, item_counts: Any, n_users: int, n: int | Sequence[int] = (10, 20)
 ) -> dict[str, list[RankingScores]]:

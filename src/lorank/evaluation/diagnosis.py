@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..common.blas_threads import one_blas_thread
 from ..common.checks import ParameterError, check, counted, shown, whole
 from ..geometry import FixedRank
 from ..loop.result import Result
@@ -121,6 +122,7 @@ class Diagnosis:
         return f"{n1:,} x {n2:,}, {counted(self.observations, 'observation')} ({share:.2%}). {self.verdict}"
 
 
+@one_blas_thread
 def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0, fit: Result | FixedRank | None = None) -> Diagnosis:
     """Diagnose a sampling pattern at a rank, and optionally the residuals of a fit.
 

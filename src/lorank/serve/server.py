@@ -13,6 +13,7 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
+from ..common.blas_threads import one_blas_thread
 from ..common.checks import ParameterError
 from ..io.archive import FileError
 
@@ -97,6 +98,7 @@ def make_server(app: Any) -> Any:
     )
 
 
+@one_blas_thread
 def serve(path: Path, host: str, port: int, titles: Path | None, browser: bool) -> None:
     """Serve a model file until Ctrl-C."""
     from .. import estimators  # noqa: F401  (registers the formats of model files)

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
+from ..common.blas_threads import one_blas_thread
 from ..common.checks import SHARE, ParameterError, check, one_of, shown, whole
 from ..io.archive import save_model
 from .columns import Column, column_moments, describe, encode, frame_kind, restore, standardize
@@ -24,6 +25,7 @@ TREE_WORK = 1_000_000  # largest rows times squared columns for which refine="au
 MAX_SQUARED = 1e150  # standard deviations whose squares are finite
 
 
+@one_blas_thread
 class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Imputation of missing values in tables and time series, with the model selected by cross-validation.
 
