@@ -58,7 +58,7 @@ BESIDE = {  # not to be imported by name, but met: as results, and as what funct
     ],
     "What models, metrics, rules and backends of your own meet": [
         "problems.Gradient",
-        "loop.runner.Solver",
+        "loop.solver.Solver",
         "loop.state.State",
         "common.timer.Timer",
         "geometry.Weights",

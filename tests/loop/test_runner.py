@@ -10,7 +10,7 @@ import pytest
 import lorank as lr
 from lorank.common.fingerprint import fingerprint
 from lorank.io.archive import FileError
-from lorank.loop.runner import Solver
+from lorank.loop.solver import Solver
 from lorank.loop.steps import Polyak
 from lorank.solvers.rcg import RCG
 

@@ -77,7 +77,7 @@ def test_undetermined_rows_are_named():
     kept = (rows != 7) | (np.cumsum(rows == 7) <= 2)  # two observations of row 7
     rows, cols = rows[kept], cols[kept]
     problem = lr.Completion(rows, cols, truth.entries(rows, cols), truth.shape)
-    np.testing.assert_array_equal(undetermined(problem, 3)[0], [7])
+    np.testing.assert_array_equal(undetermined(problem, 3).rows, [7])
     result = lr.solve(problem, 3)
     assert result.converged
     assert result.undetermined.rows.tolist() == [7]

@@ -199,9 +199,9 @@ def check_parameters(owner: Any, **expected: Expected) -> None:
             raise one.refuse(name, value, type(owner).__name__)
 
 
-def parameter(default: Any = MISSING, expected: Expected | None = None, *, factory: Any = MISSING) -> Any:
+def parameter(default: Any = MISSING, expected: Expected | None = None, *, factory: Any = MISSING, repr: bool = True) -> Any:
     """A field of a :class:`Checked` dataclass: its default (or a function that makes it), and its valid values."""
-    return field(default=default, default_factory=factory, metadata={"expected": expected})
+    return field(default=default, default_factory=factory, repr=repr, metadata={"expected": expected})
 
 
 class Checked:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backends import Array
 from ..common.checks import NOT_NEGATIVE, YES_OR_NO, ParameterError, check_parameters, instance, one_of, optional
-from ..loop.runner import Solver
+from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import Completion, Problem
 from ..problems.capabilities import HasObservations, missing, supports

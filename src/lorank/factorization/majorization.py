@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..backends import Vector
-from ..loop.runner import Solver
+from ..loop.solver import Solver
 from ..loop.state import State
 from ..losses import Loss, Objective
 from ..problems import Completion, Problem

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backends import Array, backend_of
 from ..common.checks import NOT_NEGATIVE, check_parameters, instance, optional, whole
-from ..loop.runner import Solver
+from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import Completion
 from .als import advance, check_problem, scales

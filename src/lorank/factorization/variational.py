@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backends import Array, Arrays
 from ..common.checks import NOT_NEGATIVE, YES_OR_NO, check_parameters, instance, one_of, optional
-from ..loop.runner import Solver
+from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import Completion, Problem
 from .als import advance, check_problem, total_weight

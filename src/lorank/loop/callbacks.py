@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..common.checks import check, with_methods
+from ..common.checks import check
 from ..geometry import FixedRank
 from ..problems import Problem
+from .stopping import A_POINT
 
 if TYPE_CHECKING:
     from ..common.timer import Timer
@@ -61,7 +62,7 @@ class TruthError:
     """
 
     def __init__(self, truth: FixedRank) -> None:
-        check("truth", truth, with_methods("distance", "norm", what="a point such as FixedRank.from_dense(X, rank)"))
+        check("truth", truth, A_POINT)
         self.truth = truth
         self._rows: list[tuple[int, float, float]] = []
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..common.checks import counted
 from ..geometry import FixedRank
+from ..problems.observed_core import Undetermined
 
 
 class ConvergenceWarning(UserWarning):
@@ -160,26 +161,6 @@ class RankTrial(NamedTuple):
     rank: int
     residual: float
     held_out: float
-
-
-class Undetermined(NamedTuple):
-    """Rows and columns that the pattern of observations does not determine at the rank of a result.
-
-    They lie outside the r-core of the pattern: after rows and columns with fewer than r observations have been removed until
-    none is left to remove, these are the ones that were removed. The solution has values there, but no data support them.
-
-    Attributes
-    ----------
-    rows, cols : int arrays
-    """
-
-    rows: np.ndarray
-    cols: np.ndarray
-
-    def __str__(self) -> str:
-        sides = ((self.rows, "row"), (self.cols, "column"))
-        found = " and ".join(f"{len(a)} {name}{'s' * (len(a) != 1)}" for a, name in sides if len(a))
-        return f"{found} with too few observations to be determined at this rank (result.undetermined)"
 
 
 @dataclass(frozen=True)

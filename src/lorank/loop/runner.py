@@ -1,4 +1,4 @@
-"""Solver interface, and the loop that runs all solvers with stopping rules, callbacks, history and Ctrl-C.
+"""The loop that runs all solvers, with stopping rules, callbacks, history and Ctrl-C.
 
 ``solve``, the search for a rank, starts and factor models all use :func:`run`.
 """
@@ -8,58 +8,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..common.blas_threads import limit_blas_threads
-from ..common.checks import instance
 from ..common.timer import Timer
 from ..geometry import FixedRank
 from ..problems import Problem
 from .callbacks import Callback
-from .result import History, Outliers, Status
+from .result import History, Status
+from .solver import Solver
 from .state import State
 from .stopping import Rule
 
-
-class Ending(NamedTuple):
-    """Results of a solver beyond the final point."""
-
-    noise: float | None = None  # standard deviation of the noise; None for that of the residual
-    outliers: Outliers | None = None
-    doubt: str = ""  # reason why a successful status is not trusted; empty if there is none
-
-
-class Solver:
-    """Base of solvers: a memory at the start, and a step from one state to the next, called by :func:`run`."""
-
-    needs: ClassVar[tuple[type, ...]] = ()  # capabilities, see lorank.problems.capabilities
-    default_start: ClassVar[str] = "spectral"
-    finds_outliers: ClassVar[bool] = False
-
-    def start(self, problem: Any, state: State) -> Any:
-        """The solver's memory before the first step."""
-        raise NotImplementedError
-
-    def step(self, problem: Any, state: State) -> State:
-        """The next state."""
-        raise NotImplementedError
-
-    def parts(self) -> tuple[Any, ...]:
-        """Parts of the solver with needs of their own."""
-        return tuple(getattr(self, name, None) for name in ("metric", "reweighting"))
-
-    def rank_problem(self, problem: Any) -> Problem:
-        """The problem on which ``rank="auto"`` searches for the rank."""
-        return problem
-
-    def finish(self, problem: Any, X: FixedRank, run: Run) -> Ending:
-        """Results beyond the final point X of a run."""
-        return Ending()
-
-
-SOLVER = instance(Solver, "a name or a solver such as lorank.solvers.RGD(RowColumn())")
 INTERRUPTED = Status("interrupted", advice="Interrupted; X is the best point so far. Continue with start=result.X.")
 
 

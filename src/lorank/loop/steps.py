@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
-from ..common.checks import POSITIVE, POSITIVE_OR_INFINITE, between, check_parameters, with_methods
+from ..common.checks import POSITIVE, POSITIVE_OR_INFINITE, Checked, between, parameter, with_methods
 from ..geometry import Tangent, Weights
 from ..problems import Gradient, Problem
 
@@ -35,7 +35,7 @@ STEP_RULE = with_methods("__call__", what="a step rule such as lorank.steps.Exac
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Checked):
     """Constant step size ``alpha = factor low / operator_scale``.
 
     ``low`` is the smallest weight of the metric (sqrt(epsilon) for PRGD, 1 for RGD), and ``operator_scale`` is that of the
@@ -54,10 +54,7 @@ class Constant:
     True
     """
 
-    factor: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_parameters(self, factor=POSITIVE)
+    factor: float = parameter(0.5, POSITIVE)
 
     def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
         return self.factor * weights.low / problem.operator_scale
@@ -80,7 +77,7 @@ class Theory:
 
 
 @dataclass(frozen=True)
-class Exact:
+class Exact(Checked):
     """Exact line search: the minimizer of ``|A (X - alpha xi) - y|``, times ``relaxation`` (the paper's "adaptive" step).
 
     Parameters
@@ -96,10 +93,7 @@ class Exact:
     True
     """
 
-    relaxation: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_parameters(self, relaxation=between(0, 2))
+    relaxation: float = parameter(1.0, between(0, 2))
 
     def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
         curvature = G.squared_image_norm(xi)
@@ -107,7 +101,7 @@ class Exact:
 
 
 @dataclass(frozen=True)
-class Polyak:
+class Polyak(Checked):
     """Polyak step ``alpha = factor |A X - y|^2 / <G, xi>``, for data that can be fitted exactly. It needs no extra pass.
 
     Each step decreases the distance to the solution; the residual may grow. Where data cannot be fitted exactly, steps grow as
@@ -128,11 +122,8 @@ class Polyak:
     True
     """
 
-    factor: float = 0.5
-    longest: float = field(default=1e3, repr=False)
-
-    def __post_init__(self) -> None:
-        check_parameters(self, factor=between(0, 2), longest=POSITIVE_OR_INFINITE)
+    factor: float = parameter(0.5, between(0, 2))
+    longest: float = parameter(1e3, POSITIVE_OR_INFINITE, repr=False)
 
     def __call__(self, problem: Problem, xi: Tangent, G: Gradient, weights: Weights) -> float:
         slope, most = xi.inner(G), self.longest * weights.high / problem.operator_scale

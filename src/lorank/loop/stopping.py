@@ -13,10 +13,11 @@ from ..common.checks import (
     NOT_NEGATIVE_OR_INFINITE,
     POSITIVE,
     POSITIVE_OR_INFINITE,
+    Checked,
     between,
-    check_parameters,
     counted,
     instance,
+    parameter,
     whole,
     with_methods,
 )
@@ -66,11 +67,12 @@ class Rule:
         return Both(self, other)
 
 
+A_POINT = with_methods("distance", "norm", what="a point such as FixedRank.from_dense(X, rank)")
 A_RULE = instance(Rule, "a rule such as lorank.stopping.RelativeChange(1e-5)")
 
 
 @dataclass(frozen=True)
-class Either(Rule):
+class Either(Checked, Rule):
     """Stop when either of two rules applies. Where both do, a success takes precedence.
 
     Parameters
@@ -86,11 +88,8 @@ class Either(Rule):
     True
     """
 
-    first: Rule
-    second: Rule
-
-    def __post_init__(self) -> None:
-        check_parameters(self, first=A_RULE, second=A_RULE)
+    first: Rule = parameter(expected=A_RULE)
+    second: Rule = parameter(expected=A_RULE)
 
     def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         found = [s for rule in (self.first, self.second) if (s := rule.check(problem, state, history, clock)) is not None]
@@ -101,7 +100,7 @@ class Either(Rule):
 
 
 @dataclass(frozen=True)
-class Both(Rule):
+class Both(Checked, Rule):
     """Stop when both rules apply. It is a success if both are.
 
     Parameters
@@ -117,11 +116,8 @@ class Both(Rule):
     3
     """
 
-    first: Rule
-    second: Rule
-
-    def __post_init__(self) -> None:
-        check_parameters(self, first=A_RULE, second=A_RULE)
+    first: Rule = parameter(expected=A_RULE)
+    second: Rule = parameter(expected=A_RULE)
 
     def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         a = self.first.check(problem, state, history, clock)
@@ -135,7 +131,7 @@ class Both(Rule):
 
 
 @dataclass(frozen=True)
-class RelativeResidual(Rule):
+class RelativeResidual(Checked, Rule):
     """Stop when the relative residual is small: ``|A X - y| <= tol |y|``. A success.
 
     Parameters
@@ -151,10 +147,7 @@ class RelativeResidual(Rule):
     True
     """
 
-    tol: float = 1e-6
-
-    def __post_init__(self) -> None:
-        check_parameters(self, tol=NOT_NEGATIVE)
+    tol: float = parameter(1e-6, NOT_NEGATIVE)
 
     def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         if state.residual <= self.tol:
@@ -165,7 +158,7 @@ class RelativeResidual(Rule):
 
 
 @dataclass(frozen=True)
-class RelativeChange(Rule):
+class RelativeChange(Checked, Rule):
     """Stop when X changes little: ``|X_{t+1} - X_t|_F <= tol max(1, |X_t|_F)``, the paper's rule for noisy data. A success.
 
     Provisional points of a plan are ignored.
@@ -183,10 +176,7 @@ class RelativeChange(Rule):
     True
     """
 
-    tol: float = 1e-5
-
-    def __post_init__(self) -> None:
-        check_parameters(self, tol=NOT_NEGATIVE)
+    tol: float = parameter(1e-5, NOT_NEGATIVE)
 
     def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         if state.previous is None or state.provisional:
@@ -202,7 +192,7 @@ class RelativeChange(Rule):
 
 
 @dataclass(frozen=True)
-class TruthDistance(Rule):
+class TruthDistance(Checked, Rule):
     """Stop when a known X is recovered: ``|X_t - X|_F <= tol |X|_F``. A success. Its computation is not timed.
 
     Parameters
@@ -220,13 +210,8 @@ class TruthDistance(Rule):
     True
     """
 
-    truth: FixedRank
-    tol: float = 1e-4
-
-    def __post_init__(self) -> None:
-        check_parameters(
-            self, truth=with_methods("distance", "norm", what="a point such as FixedRank.from_dense(X, rank)"), tol=NOT_NEGATIVE
-        )
+    truth: FixedRank = parameter(expected=A_POINT)
+    tol: float = parameter(1e-4, NOT_NEGATIVE)
 
     def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         with clock.paused():
@@ -240,7 +225,7 @@ class TruthDistance(Rule):
 
 
 @dataclass(frozen=True)
-class Iterations(Rule):
+class Iterations(Checked, Rule):
     """Stop after a number of iterations.
 
     Parameters
@@ -256,10 +241,7 @@ class Iterations(Rule):
     True
     """
 
-    limit: int = 500
-
-    def __post_init__(self) -> None:
-        check_parameters(self, limit=whole(0))
+    limit: int = parameter(500, whole(0))
 
     def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         if state.iteration < self.limit:
@@ -272,7 +254,7 @@ class Iterations(Rule):
 
 
 @dataclass(frozen=True)
-class Seconds(Rule):
+class Seconds(Checked, Rule):
     """Stop after a time, without callbacks.
 
     Parameters
@@ -288,10 +270,7 @@ class Seconds(Rule):
     True
     """
 
-    limit: float
-
-    def __post_init__(self) -> None:
-        check_parameters(self, limit=NOT_NEGATIVE_OR_INFINITE)
+    limit: float = parameter(expected=NOT_NEGATIVE_OR_INFINITE)
 
     def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         if clock.seconds < self.limit:
@@ -304,7 +283,7 @@ class Seconds(Rule):
 
 
 @dataclass(frozen=True)
-class Stall(Rule):
+class Stall(Checked, Rule):
     """Stop when the residual stalls: the best of the last ``window`` iterations is hardly below the best of those before.
 
     Parameters
@@ -322,11 +301,8 @@ class Stall(Rule):
     True
     """
 
-    window: int = 50
-    improvement: float = 1e-3
-
-    def __post_init__(self) -> None:
-        check_parameters(self, window=whole(1), improvement=between(0, 1, closed=True))
+    window: int = parameter(50, whole(1))
+    improvement: float = parameter(1e-3, between(0, 1, closed=True))
 
     def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         recent = history.recent(2 * self.window)
@@ -345,7 +321,7 @@ class Stall(Rule):
 
 
 @dataclass(frozen=True)
-class Slowdown(Rule):
+class Slowdown(Checked, Rule):
     """Stop when ``steps`` iterations leave more than ``fall`` of the residual. A success: for runs that compute a start.
 
     Parameters
@@ -361,11 +337,8 @@ class Slowdown(Rule):
     Slowdown(steps=5, fall=0.9)
     """
 
-    steps: int = 5
-    fall: float = 0.9
-
-    def __post_init__(self) -> None:
-        check_parameters(self, steps=whole(1), fall=POSITIVE)
+    steps: int = parameter(5, whole(1))
+    fall: float = parameter(0.9, POSITIVE)
 
     def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         recent = history.recent(self.steps + 1)
@@ -376,7 +349,7 @@ class Slowdown(Rule):
 
 
 @dataclass(frozen=True)
-class Divergence(Rule):
+class Divergence(Checked, Rule):
     """Stop when the residual is not finite, or larger than ``factor`` times the first one.
 
     Parameters
@@ -394,10 +367,7 @@ class Divergence(Rule):
     True
     """
 
-    factor: float = 100.0
-
-    def __post_init__(self) -> None:
-        check_parameters(self, factor=POSITIVE_OR_INFINITE)
+    factor: float = parameter(100.0, POSITIVE_OR_INFINITE)
 
     def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         if math.isfinite(state.residual) and state.residual <= self.factor * max(history.first_residual, 1.0):

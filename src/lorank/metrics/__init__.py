@@ -1,10 +1,9 @@
 """Metrics: weights on rows and columns, computed from the gradient. RGD, PRGD and Shampoo differ in the metric only."""
 
 from .blocks import Blocks
-from .canonical import Canonical
 from .counts import Counts
 from .epsilon import Epsilon, Fixed, Median, RelativeMax, Theory
-from .protocol import Metric
+from .protocol import Canonical, Metric
 from .row_column import RowColumn
 from .shampoo import FullShampoo, Shampoo
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..common.checks import SHARE, check_parameters
+from ..common.checks import SHARE, Checked, parameter
 from ..geometry import BlockInverses, BlockWeights, FixedRank, Weights
 from ..problems import Gradient, Problem
 from ..problems.capabilities import BlockPreconditioned, supports
@@ -14,7 +14,7 @@ from .counts import Counts
 
 
 @dataclass(frozen=True)
-class Blocks:
+class Blocks(Checked):
     """Rows and columns weighted by their normal equations (:class:`~lorank.geometry.BlockInverses`).
 
     Near a solution this converges faster than :class:`Counts`, in particular where rows have hardly more observations than the
@@ -37,10 +37,7 @@ class Blocks:
     True
     """
 
-    drift: float = 0.3
-
-    def __post_init__(self) -> None:
-        check_parameters(self, drift=SHARE)
+    drift: float = parameter(0.3, SHARE)
 
     def start(self, G: Gradient) -> Weights:
         inverses = block_inverses(G.problem, G.X)

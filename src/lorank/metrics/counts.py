@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..backends import Array
-from ..common.checks import NOT_NEGATIVE, POSITIVE, check_parameters
+from ..common.checks import NOT_NEGATIVE, POSITIVE, Checked, parameter
 from ..geometry import DiagonalWeight, Weights
 from ..problems import Gradient, Problem
 from ..problems.capabilities import HasCounts, supports
 
 
 @dataclass(frozen=True)
-class Counts:
+class Counts(Checked):
     """``L = diag(l)`` with ``l = c + floor median(c)`` divided by its mean, c the numbers of observations of rows; R likewise.
 
     Where m entries are drawn with frequencies ``p_i q_j``, ``E |A Z|^2 = m <P Z Q, Z>``: in this metric the objective has the
@@ -43,11 +43,8 @@ class Counts:
     True
     """
 
-    floor: float = 0.5
-    uneven: float = 0.0125
-
-    def __post_init__(self) -> None:
-        check_parameters(self, floor=POSITIVE, uneven=NOT_NEGATIVE)
+    floor: float = parameter(0.5, POSITIVE)
+    uneven: float = parameter(0.0125, NOT_NEGATIVE)
 
     def start(self, G: Gradient) -> Weights:
         return count_weights(G.problem, self.floor, self.uneven)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..common.checks import POSITIVE, check_parameters, with_methods
+from ..common.checks import POSITIVE, Checked, parameter, with_methods
 from ..problems import Gradient
 
 
@@ -38,7 +38,7 @@ POLICY = with_methods("start", "at", what="a policy such as lorank.metrics.Media
 
 
 @dataclass(frozen=True)
-class Fixed:
+class Fixed(Checked):
     """A constant epsilon.
 
     Parameters
@@ -53,10 +53,7 @@ class Fixed:
     Fixed(value=0.001)
     """
 
-    value: float
-
-    def __post_init__(self) -> None:
-        check_parameters(self, value=POSITIVE)
+    value: float = parameter(expected=POSITIVE)
 
     def start(self, G: Gradient) -> float:
         return self.value
@@ -66,7 +63,7 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Median:
+class Median(Checked):
     """The median of the nonzero squared row and column norms of the first gradient.
 
     Parameters
@@ -83,10 +80,7 @@ class Median:
     True
     """
 
-    factor: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_parameters(self, factor=POSITIVE)
+    factor: float = parameter(1.0, POSITIVE)
 
     def start(self, G: Gradient) -> float:
         backend = G.X.backend
@@ -99,7 +93,7 @@ class Median:
 
 
 @dataclass(frozen=True)
-class RelativeMax:
+class RelativeMax(Checked):
     """``factor |G_0|_v^2``: relative to the largest squared row or column norm of the first gradient.
 
     Parameters
@@ -116,10 +110,7 @@ class RelativeMax:
     True
     """
 
-    factor: float = 1e-3
-
-    def __post_init__(self) -> None:
-        check_parameters(self, factor=POSITIVE)
+    factor: float = parameter(1e-3, POSITIVE)
 
     def start(self, G: Gradient) -> float:
         return _positive(self.factor * max_norm(G) ** 2)

@@ -1,7 +1,8 @@
-"""Protocol of metrics."""
+"""Protocol of metrics, and the Euclidean metric."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..common.checks import with_methods
@@ -38,3 +39,22 @@ class Metric(Protocol):
 
 
 METRIC = with_methods("start", "weights", what="a metric such as lorank.metrics.RowColumn()")
+
+
+@dataclass(frozen=True)
+class Canonical:
+    """The Euclidean metric ``<Z, Y> = Re tr(Z^H Y)``.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> lr.solve(problem, rank=2, solver=lr.solvers.RGD(lr.metrics.Canonical(), lr.steps.Exact())).converged
+    True
+    """
+
+    def start(self, G: Gradient) -> None:
+        return None
+
+    def weights(self, G: Gradient, memory: None) -> tuple[Weights, None]:
+        return Weights(), None

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..backends import Array
-from ..common.checks import check_parameters
+from ..common.checks import Checked, parameter
 from ..geometry import DiagonalWeight, FixedRank, FixedRankManifold, Weights
 from ..problems import Gradient
 from .epsilon import POLICY, Epsilon, Median
 
 
 @dataclass(frozen=True)
-class RowColumn:
+class RowColumn(Checked):
     """``L_t = eps_t I + diag(G_t G_t^H)``, ``R_t = eps_t I + diag(G_t^H G_t)``, weights ``L_t^(1/4)``, ``R_t^(1/4)``.
 
     Parameters
@@ -31,12 +31,9 @@ class RowColumn:
     True
     """
 
-    epsilon: Epsilon = field(default_factory=Median)
+    epsilon: Epsilon = parameter(factory=Median, expected=POLICY)
 
     needs: ClassVar[tuple[type, ...]] = (FixedRankManifold,)
-
-    def __post_init__(self) -> None:
-        check_parameters(self, epsilon=POLICY)
 
     def start(self, G: Gradient) -> float:
         return self.epsilon.start(G)

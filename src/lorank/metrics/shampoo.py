@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..backends import Array
-from ..common.checks import check_parameters, whole
+from ..common.checks import Checked, parameter, whole
 from ..geometry import DenseWeight, FixedRank, FixedRankManifold, Weights
 from ..problems import Gradient, MatrixProblem
 from .epsilon import POLICY, Epsilon, Median
@@ -18,7 +18,7 @@ FULL_LIMIT = 3000  # rows or columns; each iteration makes two eigendecompositio
 
 
 @dataclass(frozen=True)
-class Shampoo:
+class Shampoo(Checked):
     """Diagonal Shampoo, for any size: ``L_t = eps I + sum_i diag(G_i G_i^H)``, ``R_t`` likewise.
 
     Parameters
@@ -34,12 +34,9 @@ class Shampoo:
     True
     """
 
-    epsilon: Epsilon = field(default_factory=Median)
+    epsilon: Epsilon = parameter(factory=Median, expected=POLICY)
 
     needs: ClassVar[tuple[type, ...]] = (FixedRankManifold,)
-
-    def __post_init__(self) -> None:
-        check_parameters(self, epsilon=POLICY)
 
     def start(self, G: Gradient) -> tuple[float, Array, Array]:
         (n1, n2), zeros = G.X.shape, G.X.backend.zeros
@@ -55,7 +52,7 @@ class Shampoo:
 
 
 @dataclass(frozen=True)
-class FullShampoo:
+class FullShampoo(Checked):
     """Shampoo as published: ``L_t = eps I + sum_i G_i G_i^H`` and ``R_t = eps I + sum_i G_i^H G_i``, for small matrices.
 
     Parameters
@@ -73,13 +70,10 @@ class FullShampoo:
     True
     """
 
-    epsilon: Epsilon = field(default_factory=Median)
-    limit: int = FULL_LIMIT
+    epsilon: Epsilon = parameter(factory=Median, expected=POLICY)
+    limit: int = parameter(FULL_LIMIT, whole(1))
 
     needs: ClassVar[tuple[type, ...]] = (MatrixProblem,)
-
-    def __post_init__(self) -> None:
-        check_parameters(self, epsilon=POLICY, limit=whole(1))
 
     def start(self, G: Gradient) -> tuple[float, np.ndarray, np.ndarray]:
         n1, n2 = G.X.shape

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from ..backends import Array
-from ..common.checks import NOT_NEGATIVE, between, check_parameters, optional, whole
-from ..loop.runner import Solver
+from ..common.checks import NOT_NEGATIVE, Checked, between, optional, parameter, whole
+from ..loop.solver import Solver
 from ..loop.state import State
 from .gradient import PhaseGradient
 from .problem import PhaseRetrieval
@@ -27,7 +27,7 @@ class MessagePassingState:
 
 
 @dataclass(frozen=True)
-class MessagePassing(Solver):
+class MessagePassing(Checked, Solver):
     """Expectation propagation for ``y = |A x|^2``: two products with A a step, as for a gradient.
 
     A message models each ``z_i = a_i^H x`` as normal, with mean p_i and a common variance. Together with
@@ -61,18 +61,14 @@ class MessagePassing(Solver):
     True
     """
 
-    damping: float = 0.6
-    late: float = 0.8
-    near: float = 1e-4
-    patience: int = 40
-    seed: int | None = None
+    damping: float = parameter(0.6, between(0, 1, closed_above=True))
+    late: float = parameter(0.8, between(0, 1, closed_above=True))
+    near: float = parameter(1e-4, NOT_NEGATIVE)
+    patience: int = parameter(40, whole(1))
+    seed: int | None = parameter(None, optional(whole(0)))
 
     needs: ClassVar[tuple[type, ...]] = (PhaseRetrieval,)
     default_start: ClassVar[str] = "staged"
-
-    def __post_init__(self) -> None:
-        share = between(0, 1, closed_above=True)
-        check_parameters(self, damping=share, late=share, near=NOT_NEGATIVE, patience=whole(1), seed=optional(whole(0)))
 
     def start(self, problem: PhaseRetrieval, state: State) -> MessagePassingState:
         if state.X.rank != 1:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
-
-from ..common.checks import NOT_NEGATIVE, SHARE, check_parameters, instance, whole
-from ..loop.runner import Solver
+from ..common.checks import NOT_NEGATIVE, SHARE, Checked, instance, parameter, whole
+from ..loop.solver import Solver
 from ..loop.state import State
 from ..plans.phases import (
     ALWAYS,
@@ -19,24 +17,27 @@ from ..plans.phases import (
     Plan,
     PlannedSolver,
     Transition,
+    below,
     best_point,
     current_point,
+    ends_fewer_than,
+    stalls,
 )
 from ..plans.registry import register_default
 from ..problems import Problem
 from ..solvers.rcg import RCG
 from .linear_maps import DiffractionMap
 from .message_passing import MessagePassing
-from .metric import Whitened
 from .problem import PhaseRetrieval
-from .reweighting import Fisher
 from .signal_cg import SignalCG
+from .weights import Fisher, Whitened
 
+DESCENT = instance((RCG, SignalCG), "conjugate gradients such as lorank.solvers.RCG() or lorank.phase.SignalCG()")
 SAME_SIGNAL = 0.1  # relative distance of two points that are considered the same
 
 
 @dataclass(frozen=True)
-class AutoPhase(PlannedSolver):
+class AutoPhase(Checked, PlannedSolver):
     """The default solver for phase retrieval at rank 1: a fast method first, and a more robust one where it stalls.
 
     1. Conjugate gradients with :class:`Fisher` weights (:class:`SignalCG`), with many measurements per degree of freedom.
@@ -81,39 +82,23 @@ class AutoPhase(PlannedSolver):
     True
     """
 
-    descent: SignalCG | RCG = field(default_factory=SignalCG)
-    refinement: RCG = field(default_factory=lambda: RCG(Whitened(), reweighting=Fisher()))
-    message_passing: MessagePassing = field(default_factory=MessagePassing)
-    final: RCG = field(default_factory=lambda: RCG(Whitened()))
-    min_oversampling_real: float = 2.5
-    min_oversampling_complex: float = 1.9
-    max_attempts: int = 4
-    stall_window: int = 25
-    stall_ratio: float = 0.3
-    noise_below: float = 0.1
-    noise_stall_ratio: float = 0.95
-    refinement_stall_ratio: float = 0.7
+    descent: SignalCG | RCG = parameter(factory=SignalCG, expected=DESCENT)
+    refinement: RCG = parameter(factory=lambda: RCG(Whitened(), reweighting=Fisher()), expected=DESCENT)
+    message_passing: MessagePassing = parameter(
+        factory=MessagePassing, expected=instance(MessagePassing, "a MessagePassing object")
+    )
+    final: RCG = parameter(factory=lambda: RCG(Whitened()), expected=DESCENT)
+    min_oversampling_real: float = parameter(2.5, NOT_NEGATIVE)
+    min_oversampling_complex: float = parameter(1.9, NOT_NEGATIVE)
+    max_attempts: int = parameter(4, whole(0))
+    stall_window: int = parameter(25, whole(1))
+    stall_ratio: float = parameter(0.3, SHARE)
+    noise_below: float = parameter(0.1, NOT_NEGATIVE)
+    noise_stall_ratio: float = parameter(0.95, SHARE)
+    refinement_stall_ratio: float = parameter(0.7, SHARE)
 
     needs: ClassVar[tuple[type, ...]] = (PhaseRetrieval,)
     default_start: ClassVar[str] = "staged"
-
-    def __post_init__(self) -> None:
-        descent = instance((RCG, SignalCG), "conjugate gradients such as lorank.solvers.RCG() or lorank.phase.SignalCG()")
-        check_parameters(
-            self,
-            descent=descent,
-            refinement=descent,
-            message_passing=instance(MessagePassing, "a MessagePassing object"),
-            final=descent,
-            min_oversampling_real=NOT_NEGATIVE,
-            min_oversampling_complex=NOT_NEGATIVE,
-            max_attempts=whole(0),
-            stall_window=whole(1),
-            stall_ratio=SHARE,
-            noise_below=NOT_NEGATIVE,
-            noise_stall_ratio=SHARE,
-            refinement_stall_ratio=SHARE,
-        )
 
     def start(self, problem: Problem, state: State) -> Any:
         if state.X.rank != 1:
@@ -122,12 +107,16 @@ class AutoPhase(PlannedSolver):
 
     def plan(self) -> Plan:
         """The phases and the transitions between them."""
+        # With many measurements, a small residual means that x is near the signal, and only noise or rounding can hold it up.
+        # The signal may still converge, which a stopping rule may wait for: twice the window.
+        near, window = below(self.noise_below), self.stall_window
+        descent_slow = ~near & stalls(window, self.stall_ratio) | near & stalls(2 * window, self.noise_stall_ratio)
 
         def stalled(slow: Condition) -> tuple[Transition, ...]:
             at = "residual stalled at {state.residual:.1e}: message passing from a random signal"
             end = "least squares from residual {plan.best.residual:.1e}"
             return (
-                Transition(slow & Condition(self._may_try_again) & ~SAME_END, "message passing", at),
+                Transition(slow & ends_fewer_than("message passing", self.max_attempts) & ~SAME_END, "message passing", at),
                 Transition(slow & SAME_END, "final", "the same signal twice: " + end),
                 Transition(slow, "final", "no better signal found: " + end),
             )
@@ -135,12 +124,12 @@ class AutoPhase(PlannedSolver):
         to_refinement = Transition(FINISHED, "refinement", "message passing ended at {state.residual:.1e}: conjugate gradients")
         return Plan(
             phases=(
-                Phase("descent", self.descent, stalled(Condition(self._descent_stalls)), keep=lambda state: state.X),
+                Phase("descent", self.descent, stalled(descent_slow), keep=lambda state: state.X),
                 Phase("message passing", self._messages, (to_refinement,), start=current_point, provisional=True),
                 Phase(
                     "refinement",
                     self.refinement,
-                    stalled(Condition(self._refinement_stalls)),
+                    stalled(stalls(self.stall_window, self.refinement_stall_ratio)),
                     start=current_point,
                     keep=lambda state: state.X,
                 ),
@@ -161,30 +150,6 @@ class AutoPhase(PlannedSolver):
         if not now.plan.ended:
             return self.message_passing
         return replace(self.message_passing, seed=now.plan.times("message passing") + 1)
-
-    def _may_try_again(self, now: Context) -> bool:
-        return now.plan.times("message passing") < self.max_attempts
-
-    def _descent_stalls(self, now: Context) -> bool:
-        residuals, window = now.plan.residuals, self.stall_window
-        if len(residuals) <= window or _rounded(now):
-            return False
-        if residuals[-1] > self.noise_below:
-            return residuals[-1] > self.stall_ratio * residuals[-1 - window]
-        # With many measurements, a small residual means that x is near the signal, and only noise or rounding can hold it up.
-        # The signal may still converge, which a stopping rule may wait for: twice the window.
-        return len(residuals) > 2 * window and residuals[-1] > self.noise_stall_ratio * residuals[0]
-
-    def _refinement_stalls(self, now: Context) -> bool:
-        residuals, window = now.plan.residuals, self.stall_window
-        if len(residuals) <= window or _rounded(now):
-            return False
-        return residuals[-1] > self.refinement_stall_ratio * residuals[-1 - window]
-
-
-def _rounded(now: Context) -> bool:
-    """Whether the residual is rounding."""
-    return now.plan.residuals[-1] < 100 * float(np.finfo(now.state.X.dtype).eps)
 
 
 def _same_end(now: Context) -> bool:

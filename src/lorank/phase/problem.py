@@ -219,21 +219,17 @@ class PhaseRetrieval(MatrixProblem):
 
     def _checked_number(self, row_norms: RowNorms) -> int | None:
         """Number of probes; None for exact norms."""
-        n, possible = self.shape[0], not isinstance(self.linear_map, FunctionMap)
-        if not isinstance(row_norms, str) and not whole(1).holds(row_norms):
-            raise ParameterError("row_norms", f"must be 'auto', 'exact' or a number of probes, got {shown(row_norms)}")
+        n, linear_map = self.shape[0], self.linear_map
         if row_norms == "exact":
-            if not possible:
+            if isinstance(linear_map, FunctionMap):
                 raise ValueError("row_norms='exact' needs A as an array or as masks: give a number of probes instead")
             return None
         if row_norms == "auto":
-            if possible and (
-                len(self.linear_map.masks) <= PROBES if isinstance(self.linear_map, DiffractionMap) else n <= EXACT_MAX_UNKNOWNS
-            ):
-                return None
-            row_norms = PROBES
-        if isinstance(row_norms, bool) or not isinstance(row_norms, (int, np.integer)) or row_norms < 1:
-            raise ParameterError("row_norms", f"must be 'auto', 'exact' or a number of probes, got {row_norms!r}")
+            few_masks = isinstance(linear_map, DiffractionMap) and len(linear_map.masks) <= PROBES
+            few_unknowns = isinstance(linear_map, MatrixMap) and n <= EXACT_MAX_UNKNOWNS
+            return None if few_masks or few_unknowns else PROBES
+        if not whole(1).holds(row_norms):
+            raise ParameterError("row_norms", f"must be 'auto', 'exact' or a number of probes, got {shown(row_norms)}")
         if row_norms > max(n, MAX_PROBES):
             raise ValueError(
                 f"row_norms={row_norms:,} probes for {n:,} unknowns: n probes cost as much as exact norms "

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from ..backends import Array
-from ..common.checks import NOT_NEGATIVE, NUMBER, check_parameters, whole
-from ..loop.runner import Solver
+from ..common.checks import NOT_NEGATIVE, NUMBER, Checked, parameter, whole
+from ..loop.solver import Solver
 from ..loop.state import State
 from . import gradient as phase_gradient
 from .gradient import PhaseGradient
@@ -35,7 +35,7 @@ class SignalCGState:
 
 
 @dataclass(frozen=True)
-class SignalCG(Solver):
+class SignalCG(Checked, Solver):
     """Conjugate gradients on ``sum_i w_i (|a_i^H x|^2 - y_i)^2 / 2`` with the weights of :class:`~lorank.phase.Fisher`,
     ``w_i = 1 / (|a_i^H x|^2 + y_i)``, updated at each point: the first phase of ``auto`` in phase retrieval.
 
@@ -71,26 +71,15 @@ class SignalCG(Solver):
     True
     """
 
-    whiten_real: int = 1500
-    whiten_complex: int = 400
-    sign_fit_below: float = 0.1
-    sign_fit_oversampling: float = 3.5
-    restart: float = 0.1
-    max_halvings: int = 8
+    whiten_real: int = parameter(1500, whole(0))
+    whiten_complex: int = parameter(400, whole(0))
+    sign_fit_below: float = parameter(0.1, NOT_NEGATIVE)
+    sign_fit_oversampling: float = parameter(3.5, NOT_NEGATIVE)
+    restart: float = parameter(0.1, NUMBER)
+    max_halvings: int = parameter(8, whole(0))
 
     needs: ClassVar[tuple[type, ...]] = (PhaseRetrieval,)
     default_start: ClassVar[str] = "staged"
-
-    def __post_init__(self) -> None:
-        check_parameters(
-            self,
-            whiten_real=whole(0),
-            whiten_complex=whole(0),
-            sign_fit_below=NOT_NEGATIVE,
-            sign_fit_oversampling=NOT_NEGATIVE,
-            restart=NUMBER,
-            max_halvings=whole(0),
-        )
 
     def start(self, problem: PhaseRetrieval, state: State) -> SignalCGState:
         if state.X.rank != 1:

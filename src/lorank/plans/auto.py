@@ -10,7 +10,7 @@ import numpy as np
 
 from ..common.checks import NOT_NEGATIVE, SHARE, Checked, Expected, instance, parameter, whole
 from ..geometry import BlockWeights, FixedRank
-from ..loop.runner import SOLVER, Solver
+from ..loop.solver import SOLVER, Solver
 from ..loop.state import State
 from ..metrics import Blocks, Counts
 from ..problems import Problem
@@ -35,6 +35,7 @@ from .phases import (
     best_point,
     current_point,
     each_step_leaves,
+    ends_fewer_than,
     extended_core,
     lasts,
     oversampled,
@@ -244,11 +245,6 @@ def irls_applies(problem: Problem, rank: Any) -> bool:
 
 def rank_at_most(rank: int) -> Condition:
     return Condition(lambda now: bool(now.plan.rank <= rank))
-
-
-def ends_fewer_than(name: str, times: int) -> Condition:
-    """The phase of that name has ended fewer times."""
-    return Condition(lambda now: now.plan.times(name) < times)
 
 
 def has_block_metric(state: State) -> bool:

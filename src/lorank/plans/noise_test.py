@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..backends import Array, Vector
-from ..common.checks import SHARE, check_parameters, whole
+from ..common.checks import SHARE, Checked, parameter, whole
 from ..common.timer import Timer
 from ..geometry import DiagonalWeight, Weights
 from ..loop.result import History, Status
@@ -72,7 +72,7 @@ class _Scaled:
 
 
 @dataclass(frozen=True)
-class NoiseFloor(Rule):
+class NoiseFloor(Checked, Rule):
     """Stop when the residual is stationary (:func:`is_stationary`) and white noise (:func:`residual_is_white`). A success.
 
     Parameters
@@ -91,11 +91,8 @@ class NoiseFloor(Rule):
     ('noise', True)
     """
 
-    share: float = 1e-3
-    steps: int = 5
-
-    def __post_init__(self) -> None:
-        check_parameters(self, share=SHARE, steps=whole(1))
+    share: float = parameter(1e-3, SHARE)
+    steps: int = parameter(5, whole(1))
 
     def check(self, problem: Problem, state: State, history: History, clock: Timer) -> Status | None:
         recent = history.recent(self.steps + 1)

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..geometry import FixedRank
-from ..loop.runner import Solver
+from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import Problem
 from ..problems.capabilities import require
@@ -396,6 +396,11 @@ def below(residual: float) -> Condition:
 def lasts(steps: int) -> Condition:
     """The phase has made so many steps."""
     return Condition(lambda now: now.plan.steps >= steps)
+
+
+def ends_fewer_than(name: str, times: int) -> Condition:
+    """The phase of that name has ended fewer times."""
+    return Condition(lambda now: now.plan.times(name) < times)
 
 
 def oversampled(ratio: float) -> Condition:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ..common.checks import check, did_you_mean
 from ..geometry import FixedRankManifold
-from ..loop.runner import SOLVER, Solver
+from ..loop.solver import SOLVER, Solver
 from ..loop.steps import Constant, Exact
 from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
 from ..problems import Problem

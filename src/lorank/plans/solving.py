@@ -15,8 +15,9 @@ from ..common.fingerprint import fingerprint
 from ..common.timer import Timer
 from ..loop.callbacks import Callback, Progress
 from ..loop.checkpoint import Checkpoint
-from ..loop.result import ConvergenceWarning, History, OutlierWarning, RankTrial, Result, Status, Undetermined
-from ..loop.runner import INTERRUPTED, Interrupted, Solver, limit_threads, run
+from ..loop.result import ConvergenceWarning, History, OutlierWarning, RankTrial, Result, Status
+from ..loop.runner import INTERRUPTED, Interrupted, limit_threads, run
+from ..loop.solver import Solver
 from ..loop.state import State
 from ..loop.stopping import A_RULE, Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
 from ..losses.residual_tails import outlier_share
@@ -183,7 +184,7 @@ def solve(
         status = status.with_advice(checked.warning)
     if path:
         status = status.with_advice(describe_path(path, r, tol))
-    loose = _undetermined(problem, X)
+    loose = undetermined(problem, X.rank) if isinstance(problem, Completion) else None
     if loose is not None:
         status = status.with_advice(f"{loose}.")
     ending = algorithm.finish(problem, X, ended)
@@ -219,13 +220,6 @@ def _check_robust(algorithm: Solver, problem: Problem) -> None:
             f"loss='robust' needs solver='auto' or lorank.robust.Robust(...), got {algorithm!r}: for other solvers use a "
             "robust loss such as 'cauchy'"
         )
-
-
-def _undetermined(problem: Problem, X: Any) -> Undetermined | None:
-    if not isinstance(problem, Completion) or X.rank >= min(problem.shape):
-        return None
-    rows, cols = undetermined(problem, X.rank)
-    return Undetermined(rows, cols) if len(rows) or len(cols) else None
 
 
 def _outlying(problem: Problem, algorithm: Solver, state: State, status: Status) -> str:

@@ -8,7 +8,7 @@ are removed until none is left to remove. Once the core is known, every other ro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -46,14 +46,34 @@ def core_masks(observations: Observations, minimum: int, backend: Any, dtype: An
     return rows, cols
 
 
-def undetermined(problem: Completion, rank: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns outside the ``rank``-core: no solver can determine them at that rank."""
+class Undetermined(NamedTuple):
+    """Rows and columns that the pattern of observations does not determine at the rank of a result.
+
+    They lie outside the r-core of the pattern: after rows and columns with fewer than r observations have been removed until
+    none is left to remove, these are the ones that were removed. The solution has values there, but no data support them.
+
+    Attributes
+    ----------
+    rows, cols : int arrays
+    """
+
+    rows: np.ndarray
+    cols: np.ndarray
+
+    def __str__(self) -> str:
+        sides = ((self.rows, "row"), (self.cols, "column"))
+        found = " and ".join(f"{len(a)} {name}{'s' * (len(a) != 1)}" for a, name in sides if len(a))
+        return f"{found} with too few observations to be determined at this rank (result.undetermined)"
+
+
+def undetermined(problem: Completion, rank: int) -> Undetermined | None:
+    """Rows and columns outside the ``rank``-core: no solver can determine them at that rank. None where there are none."""
     backend, observed = problem.backend, problem.observations
-    if all(int(observed.counts(side).min()) >= rank for side in (0, 1)):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if rank >= min(problem.shape) or all(int(observed.counts(side).min()) >= rank for side in (0, 1)):
+        return None
     masks = core_masks(observed, rank, backend, np.zeros(0, problem.dtype).real.dtype)
     rows, cols = (np.flatnonzero(backend.to_numpy(mask)[:, 0] == 0) for mask in masks)
-    return rows, cols
+    return Undetermined(rows, cols) if len(rows) or len(cols) else None
 
 
 @dataclass(frozen=True)

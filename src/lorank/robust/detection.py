@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..loop.runner import Solver
+from ..loop.solver import Solver
 from ..loop.state import State
 from ..losses.residual_tails import tails
 from ..plans.auto import Auto

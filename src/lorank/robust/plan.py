@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 from ..common.checks import check_parameters, instance
 from ..geometry import FixedRank
 from ..loop.result import Outliers
-from ..loop.runner import Ending, Run
+from ..loop.runner import Run
+from ..loop.solver import Ending
 from ..loop.state import State
 from ..losses import Cauchy
 from ..metrics import Blocks

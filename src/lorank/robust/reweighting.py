@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends import Vector
 from ..geometry import FixedRank
-from ..loop.runner import Solver
+from ..loop.solver import Solver
 from ..loop.state import State
 from ..losses.residual_tails import quantile
 from ..problems import Completion

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backends import Vector
 from ..geometry import FixedRank
-from ..loop.runner import Solver
+from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import Completion
 from ..solvers.als import ALS

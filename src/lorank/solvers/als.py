@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from ..backends import Array
-from ..common.checks import POSITIVE, Expected, check_parameters
+from ..common.checks import POSITIVE, Checked, Expected, parameter
 from ..geometry import FixedRank
-from ..loop.runner import Solver
+from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import Completion
 from ..problems.capabilities import FastALS, TightFrame
@@ -19,7 +19,7 @@ BELOW_TWO = Expected("lie between 0 and 2", lambda value: POSITIVE.holds(value) 
 
 
 @dataclass(frozen=True)
-class ALS(Solver):
+class ALS(Checked, Solver):
     """Alternating least squares: fit all rows with the factor of the columns fixed, then all columns.
 
     An iteration costs two gradients and ``r^2`` operations per observation for the normal equations. With many observations for
@@ -45,14 +45,11 @@ class ALS(Solver):
     True
     """
 
-    damping: float = 1e-5
-    relaxation: float = 1.0
+    damping: float = parameter(1e-5, POSITIVE)
+    relaxation: float = parameter(1.0, BELOW_TWO)
 
     needs: ClassVar[tuple[type, ...]] = (FastALS, TightFrame)
     default_start: ClassVar[str] = "staged"
-
-    def __post_init__(self) -> None:
-        check_parameters(self, damping=POSITIVE, relaxation=BELOW_TWO)
 
     def start(self, problem: Completion, state: State) -> None:
         return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ..common.checks import SHARE, check_parameters, whole
+from ..common.checks import SHARE, Checked, parameter, whole
 from ..geometry import Weights, retract, riemannian_gradient
-from ..loop.runner import Solver
+from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import MatrixProblem
 from .tangent_system import Damping, TangentSystem
@@ -24,7 +24,7 @@ MAX_DAMPING = 1e30  # steps vanish long before; float32 ends at 1e38
 
 
 @dataclass(frozen=True)
-class GaussNewton(Solver):
+class GaussNewton(Checked, Solver):
     """Gauss-Newton: each step minimizes ``|A (X + xi) - y|`` over the tangent vectors xi, by conjugate gradients.
 
     Near a solution that fits the data convergence is quadratic, for ill-conditioned X and few measurements as well. Steps that
@@ -47,15 +47,12 @@ class GaussNewton(Solver):
     True
     """
 
-    tol: float = 1e-3
-    inner_max_iter: int = 300
-    tries: int = 3
+    tol: float = parameter(1e-3, SHARE)
+    inner_max_iter: int = parameter(300, whole(1))
+    tries: int = parameter(3, whole(1))
 
     needs: ClassVar[tuple[type, ...]] = (MatrixProblem,)
     default_start: ClassVar[str] = "staged"
-
-    def __post_init__(self) -> None:
-        check_parameters(self, tol=SHARE, inner_max_iter=whole(1), tries=whole(1))
 
     def start(self, problem: MatrixProblem, state: State) -> GaussNewtonState:
         return GaussNewtonState()

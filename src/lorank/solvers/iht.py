@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..backends import Array
-from ..common.checks import POSITIVE, check_parameters, optional
+from ..common.checks import POSITIVE, Checked, optional, parameter
 from ..geometry import DiagonalWeight, FixedRank, FixedRankManifold, Weights
 from ..geometry.truncated_svd import truncated_svd
 from ..geometry.weights import NO_WEIGHT
-from ..loop.runner import Solver
+from ..loop.solver import Solver
 from ..loop.state import State
 from ..metrics import Canonical, Metric
 from ..metrics.protocol import METRIC
@@ -78,7 +78,7 @@ def _by(a: Array, root: Array | None, power: int) -> Array:
 
 
 @dataclass(frozen=True)
-class IHT(Solver):
+class IHT(Checked, Solver):
     """``X_{t+1} = H_r(X_t - alpha G_t)`` with the constant step ``alpha = factor / operator_scale``.
 
     Parameters
@@ -101,15 +101,12 @@ class IHT(Solver):
     True
     """
 
-    factor: float = 0.5
-    accuracy: float = 1e-4
-    safeguard: Safeguard | None = field(default_factory=lambda: Safeguard(fallbacks=()))
-    metric: Metric = field(default_factory=Canonical)
+    factor: float = parameter(0.5, POSITIVE)
+    accuracy: float = parameter(1e-4, POSITIVE)
+    safeguard: Safeguard | None = parameter(factory=lambda: Safeguard(fallbacks=()), expected=optional(SAFEGUARD))
+    metric: Metric = parameter(factory=Canonical, expected=METRIC)
 
     needs: ClassVar[tuple[type, ...]] = (FixedRankManifold,)
-
-    def __post_init__(self) -> None:
-        check_parameters(self, factor=POSITIVE, accuracy=POSITIVE, safeguard=optional(SAFEGUARD), metric=METRIC)
 
     def start(self, problem: Problem, state: State) -> GuardedState:
         return GuardedState(self.metric.start(state.gradient), Trust(best=state.residual))

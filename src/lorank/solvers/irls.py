@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..backends import Array
-from ..common.checks import SHARE, check_parameters, whole
+from ..common.checks import SHARE, Checked, parameter, whole
 from ..geometry import FixedRank, Tangent
 from ..geometry.truncated_svd import truncated_svd
-from ..loop.runner import Solver
+from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import MatrixProblem
 from ..problems.capabilities import HasWeights, TightFrame, supports
@@ -36,7 +36,7 @@ class IRLSState:
 
 
 @dataclass(frozen=True)
-class IRLS(Solver):
+class IRLS(Checked, Solver):
     """Iteratively reweighted least squares for the smoothed log-determinant, with a slowly decreasing smoothing epsilon.
 
     ``sum log max(s_i, epsilon)``, a smooth surrogate of the rank, is majorized by a quadratic with weights ``1 / (s_i s_j)``,
@@ -72,16 +72,13 @@ class IRLS(Solver):
     True
     """
 
-    rate: float = 0.95
-    tol: float = 1e-2
-    inner_max_iter: int = 100
-    extra: int = 2
-    window: int = 12
+    rate: float = parameter(0.95, SHARE)
+    tol: float = parameter(1e-2, SHARE)
+    inner_max_iter: int = parameter(100, whole(1))
+    extra: int = parameter(2, whole(0))
+    window: int = parameter(12, whole(1))
 
     needs: ClassVar[tuple[type, ...]] = (MatrixProblem, TightFrame)
-
-    def __post_init__(self) -> None:
-        check_parameters(self, rate=SHARE, tol=SHARE, inner_max_iter=whole(1), extra=whole(0), window=whole(1))
 
     def start(self, problem: MatrixProblem, state: State) -> IRLSState:
         if state.X.rank >= min(problem.shape):

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Protocol
 
 from ..backends import Vector
-from ..common.checks import Expected, check_parameters, optional, with_methods
+from ..common.checks import Checked, Expected, optional, parameter, with_methods
 from ..geometry import Tangent
-from ..loop.runner import Solver
+from ..loop.solver import Solver
 from ..loop.state import State
 from ..metrics import Canonical, Metric
 from ..metrics.protocol import METRIC
 from ..problems import Gradient, Problem
 from .safeguard import SAFEGUARD, Safeguard, Trust
 
+_REWEIGHTING = with_methods("__call__", what="a function of problem and state such as lorank.phase.Fisher()")
 _COSINE = Expected(
     "be a number, at most 1 (-inf never restarts)",
     lambda value: isinstance(value, Real) and not isinstance(value, bool) and value <= 1,
@@ -42,7 +43,7 @@ class RCGState:
 
 
 @dataclass(frozen=True)
-class RCG(Solver):
+class RCG(Checked, Solver):
     """Nonlinear conjugate gradients: the Polak-Ribiere+ direction and the exact step along it.
 
     Parameters
@@ -65,23 +66,12 @@ class RCG(Solver):
     True
     """
 
-    metric: Metric = field(default_factory=Canonical)
-    restart: float = 0.1
-    safeguard: Safeguard = field(default_factory=lambda: Safeguard(growth=1.0, fallbacks=(), regrow=2.0))
-    reweighting: Reweighting | None = None
+    metric: Metric = parameter(factory=Canonical, expected=METRIC)
+    restart: float = parameter(0.1, _COSINE)
+    safeguard: Safeguard = parameter(factory=lambda: Safeguard(growth=1.0, fallbacks=(), regrow=2.0), expected=SAFEGUARD)
+    reweighting: Reweighting | None = parameter(None, optional(_REWEIGHTING))
 
     default_start: ClassVar[str] = "staged"
-
-    def __post_init__(self) -> None:
-        check_parameters(
-            self,
-            metric=METRIC,
-            restart=_COSINE,
-            safeguard=SAFEGUARD,
-            reweighting=optional(
-                with_methods("__call__", what="a function of problem and state such as lorank.phase.Fisher()")
-            ),
-        )
 
     def start(self, problem: Problem, state: State) -> RCGState:
         return RCGState(self.metric.start(state.gradient), Trust(best=state.residual))

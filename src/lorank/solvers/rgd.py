@@ -6,10 +6,10 @@ only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from ..common.checks import check_parameters, optional
-from ..loop.runner import Solver
+from ..common.checks import Checked, optional, parameter
+from ..loop.solver import Solver
 from ..loop.state import State
 from ..loop.steps import STEP_RULE, Constant, StepRule
 from ..metrics import Canonical, Metric
@@ -19,7 +19,7 @@ from .safeguard import SAFEGUARD, UNGUARDED, GuardedState, Safeguard, Trust
 
 
 @dataclass(frozen=True)
-class RGD(Solver):
+class RGD(Checked, Solver):
     """Riemannian gradient descent.
 
     Parameters
@@ -42,12 +42,9 @@ class RGD(Solver):
     True
     """
 
-    metric: Metric = field(default_factory=Canonical)
-    step_rule: StepRule = field(default_factory=Constant)
-    safeguard: Safeguard | None = field(default_factory=Safeguard)
-
-    def __post_init__(self) -> None:
-        check_parameters(self, metric=METRIC, step_rule=STEP_RULE, safeguard=optional(SAFEGUARD))
+    metric: Metric = parameter(factory=Canonical, expected=METRIC)
+    step_rule: StepRule = parameter(factory=Constant, expected=STEP_RULE)
+    safeguard: Safeguard | None = parameter(factory=Safeguard, expected=optional(SAFEGUARD))
 
     def start(self, problem: Problem, state: State) -> GuardedState:
         return GuardedState(self.metric.start(state.gradient), Trust(best=state.residual))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..common.checks import NUMBER, POSITIVE_OR_INFINITE, SHARE, Expected, check_parameters, instance, whole
+from ..common.checks import NUMBER, POSITIVE_OR_INFINITE, SHARE, Checked, Expected, instance, parameter, whole
 from ..geometry import FixedRank
 from ..loop.state import State
 from ..loop.steps import STEP_RULE, Exact, Polyak, StepRule
@@ -48,7 +48,7 @@ class GuardedState:
 
 
 @dataclass(frozen=True)
-class Fallback:
+class Fallback(Checked):
     """Step rule that a safeguard switches to.
 
     Parameters
@@ -69,14 +69,10 @@ class Fallback:
     Safeguard(fallbacks=(Fallback(rule=Exact(relaxation=0.9), growth=1.05, patience=20, rejections=5),))
     """
 
-    rule: StepRule
-    growth: float
-    patience: float
-    rejections: float
-
-    def __post_init__(self) -> None:
-        count = whole(1, infinite=True)
-        check_parameters(self, rule=STEP_RULE, growth=POSITIVE_OR_INFINITE, patience=count, rejections=count)
+    rule: StepRule = parameter(expected=STEP_RULE)
+    growth: float = parameter(expected=POSITIVE_OR_INFINITE)
+    patience: float = parameter(expected=whole(1, infinite=True))
+    rejections: float = parameter(expected=whole(1, infinite=True))
 
 
 _FALLBACKS = Expected(
@@ -88,7 +84,7 @@ FALLBACKS = (Fallback(Polyak(0.7), 10.0, 20, 10), Fallback(Exact(0.9), 1.05, mat
 
 
 @dataclass(frozen=True)
-class Safeguard:
+class Safeguard(Checked):
     """Nonmonotone backtracking, with other step rules as fallbacks.
 
     A step is accepted where the residual rises at most slightly above the best so far: on gradients with a few large rows a
@@ -120,26 +116,13 @@ class Safeguard:
     True
     """
 
-    growth: float = 1.05
-    patience: int = 10
-    rejections: int = 3
-    fallbacks: tuple[Fallback, ...] = FALLBACKS
-    shrink: float = 0.5
-    regrow: float = 1.02
-    max_rejections: int = 30
-
-    def __post_init__(self) -> None:
-        count = whole(1, infinite=True)
-        check_parameters(
-            self,
-            growth=POSITIVE_OR_INFINITE,
-            patience=count,
-            rejections=count,
-            fallbacks=_FALLBACKS,
-            shrink=SHARE,
-            regrow=_REGROW,
-            max_rejections=whole(1),
-        )
+    growth: float = parameter(1.05, POSITIVE_OR_INFINITE)
+    patience: int = parameter(10, whole(1, infinite=True))
+    rejections: int = parameter(3, whole(1, infinite=True))
+    fallbacks: tuple[Fallback, ...] = parameter(FALLBACKS, _FALLBACKS)
+    shrink: float = parameter(0.5, SHARE)
+    regrow: float = parameter(1.02, _REGROW)
+    max_rejections: int = parameter(30, whole(1))
 
     def __repr__(self) -> str:
         """The parameters that differ from their defaults."""
