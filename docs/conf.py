@@ -29,6 +29,7 @@ extensions = [
     "sphinxcontrib.bibtex",
     # of docs/_ext
     "api_pages",
+    "code_outputs",
     "decision_diagram",
     "gallery_groups",
     "offline_mathjax",

@@ -1,4 +1,4 @@
-"""The diagram of docs/choose.md, boxes and lines that site.css draws for wide and for narrow pages: ``{decision-diagram}``."""
+"""The diagram of docs/choose.md, boxes and lines, styled by site.css for wide and narrow pages: ``{decision-diagram}``."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from html import escape
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
-# What one has; then, for each kind of it, what to use and the page about it.
+# Kinds of data; for each the cases, the model, and its page.
 TREE = {
-    "A list: who, what, how much": [
+    "A list of user, item, value": [
         ("ratings, stars, amounts", "MatrixCompletion", "ratings.html"),
-        ("only that it happened: clicks, purchases", "ImplicitFactorization", "ratings.html#what-to-recommend"),
+        ("implicit feedback: clicks, purchases", "ImplicitFactorization", "ratings.html#recommendations"),
     ],
-    "A table with gaps": [
+    "A table with missing values": [
         ("rows are records", "TableImputer()", "tables.html"),
-        ("rows follow each other in time", "TableImputer(time=...)", "tables.html#time-series"),
+        ("rows are times", "TableImputer(time=...)", "tables.html#time-series"),
     ],
     "Some entries of a matrix": [
-        ("exact, or with even noise", "Completion, solve", "guides/completion.html"),
-        ("some of them are nonsense", 'Completion(loss="robust")', "losses.html#gross-errors"),
-        ("yes or no, classes, counts", "Completion(loss=...)", "losses.html"),
+        ("exact, or with Gaussian noise", "Completion, solve", "guides/completion.html"),
+        ("with outliers", 'Completion(loss="robust")', "losses.html#outliers"),
+        ("yes/no, classes, counts", "Completion(loss=...)", "losses.html"),
     ],
-    "Other measurements of it": [
+    "Linear measurements of a matrix": [
         ("inner products with known matrices", "Sensing", "guides/sensing.html"),
-        ("a linear map of my own", "Sensing.from_functions", "guides/extending.html"),
+        ("a custom linear map", "Sensing.from_functions", "guides/extending.html"),
     ],
-    "Intensities, phases lost": [
+    "Intensities without phases": [
         ("|a x|² for known vectors a", "PhaseRetrieval", "guides/sensing.html#phase-retrieval"),
-        ("an image behind masks, by FFT", ".coded_diffraction", "guides/sensing.html#phase-retrieval"),
+        ("coded diffraction patterns, by FFT", ".coded_diffraction", "guides/sensing.html#phase-retrieval"),
     ],
 }
 

@@ -5,7 +5,6 @@
   peers.md is a page of its own.
 - A link to another file in docs/ (a table, a script) is a download, by MyST itself.
 - What is elsewhere in the repository, and folders, are named and not linked.
-- ``@other pages@`` stands for the top pages that no table of contents names.
 """
 
 from __future__ import annotations
@@ -63,21 +62,10 @@ def rewrite(text: str, folder: Path, depth: int) -> str:
     return re.sub(r"\0(\d+)\0", lambda mark: kept[int(mark[1])], text)
 
 
-def other_pages() -> str:
-    """Top pages of docs/ that no table of contents names, so that a new page is found without being told of."""
-    listed = {"index"}
-    for page in DOCS.rglob("*.md"):
-        for block in re.findall(r"\{toctree\}.*?^(?:```|:::)", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
-            listed |= {word.strip("/").rpartition("<")[2].rstrip(">").strip("/") for word in block.split()}
-    names = sorted(page.stem for page in DOCS.glob("*.md"))
-    return "\n".join(f"/{name}" for name in names if name not in listed)
-
-
 def read(app, name, source) -> None:
     path = Path(app.env.doc2path(name))
     if path.suffix == ".md":
-        text = source[0].replace("@other pages@", other_pages())
-        source[0] = rewrite(text, path.parent, name.count("/"))
+        source[0] = rewrite(source[0], path.parent, name.count("/"))
 
 
 def include(app, relative, parent, content) -> None:

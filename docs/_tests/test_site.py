@@ -248,3 +248,12 @@ def test_in_a_browser(seen):
             assert one["pictures"] > 0, where
         if one["page"].startswith("theory"):
             assert one["formulas"] > 5, where
+
+
+@pytest.mark.parametrize("page", ["index.html", "ratings.html", "tables.html", "guides/result.html", "guides/completion.html"])
+def test_output_of_printing_blocks_is_shown(page):
+    text = (SITE / page).read_text(encoding="utf-8")
+    blocks = re.findall(r'<div class="highlight-python notranslate">.*?</div>', text, re.DOTALL)
+    printing = sum("print" in block for block in blocks)
+    assert printing
+    assert len(re.findall(r'<div class="output ', text)) >= printing
