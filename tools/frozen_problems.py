@@ -253,7 +253,6 @@ for name in SOLVERS:
     add(f"solver_{name}", small, 3, name, max_iter=200)
 for name in ("spectral", "staged", "continuation"):
     add(f"start_{name}", small, 3, start=name)
-add("start_balanced", small, 3, start="rescaled")
 add("solver_irls", even(80, 70, 3, oversampling=1.8, seed=1), 3, lr.solvers.IRLS, max_iter=200)
 add("solver_sweeps", small, 3, ALS, max_iter=100)
 add("solver_alternating", noisy, 3, RegularizedALS, stop=lr.stopping.Iterations(20))

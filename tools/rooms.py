@@ -36,7 +36,7 @@ LAYERS: list[dict[str, str]] = [
         "metrics": "row and column weights: canonical, the paper's, Shampoo, counts, blocks",
         "loop": "the loop that runs every solver: state, steps, stopping rules, callbacks, checkpoints, result",
         "solvers": "one algorithm a file: RGD, RCG, IHT, Gauss-Newton, IRLS, ALS",
-        "starts": "initialization: spectral, staged, continuation",
+        "starts": "initialization: spectral, staged, continuation; spectrum of the observations",
         "plans": "`solve`, the default solver, rank selection, noise test",
         "robust": "completion with outliers",
         "phase": "phase retrieval",

@@ -246,7 +246,7 @@ def test_solvers_for_matrices_are_refused_by_name(solver):
         lr.solve(problem, truth.rank, solver, start=start)
 
 
-@pytest.mark.parametrize("start", [None, "spectral", "rescaled", lr.starts.Staged()])
+@pytest.mark.parametrize("start", [None, "spectral", "staged", lr.starts.Staged()])
 def test_starts_for_matrices_are_refused_by_name(start):
     problem, truth, _ = case()
     if start is not None:

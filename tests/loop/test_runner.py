@@ -35,7 +35,7 @@ def interrupt_at(monkeypatch, step):
 
 
 @pytest.mark.parametrize("step", [1, 2, 5, 9])
-@pytest.mark.parametrize("start", ["staged", "continuation", "rescaled"])
+@pytest.mark.parametrize("start", ["staged", "continuation"])
 def test_ctrl_c_in_a_start_or_a_run(monkeypatch, start, step):
     made, _ = problem(factors="ill-scaled")
     pressed = interrupt_at(monkeypatch, step)

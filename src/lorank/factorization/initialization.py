@@ -15,8 +15,8 @@ from ..geometry import FixedRank
 from ..problems import Completion
 from ..robust.redescending_start import RobustStart
 from ..robust.weights import threshold_weights
-from ..starts.rank_growth import fit as descend
 from ..starts.staged import Staged
+from ..starts.staged import fit as descend
 from .als import total_weight
 from .factors import Factors, zero_factors
 from .majorization import MIN_WEIGHT, Origin

@@ -19,8 +19,8 @@ from ..solvers.als import ALS
 from ..solvers.gauss_newton import GaussNewton
 from ..solvers.irls import IRLS
 from ..solvers.rcg import RCG
-from ..starts.rank_growth import grow
 from ..starts.spectral import Spectral
+from ..starts.staged import grow
 from .noise_test import is_stationary, residual_is_white
 from .phases import (
     ALWAYS,
@@ -146,7 +146,7 @@ class Auto(Checked, PlannedSolver):
     phase_max_iter: int = parameter(30, whole(1))
     newton_patience: int = parameter(3, whole(1))
 
-    default_start: ClassVar[str] = "normalized"
+    default_start: ClassVar[str] = "staged"
 
     def plan(self) -> Plan:
         """The phases and the transitions between them."""

@@ -223,7 +223,7 @@ class Plan(Solver):
     units: Callable[[Problem, State], Units] = field(default=lambda problem, state: Units(problem))
     max_window: int = 50
 
-    default_start: ClassVar[str] = "rescaled"
+    default_start: ClassVar[str] = "staged"
 
     def __post_init__(self) -> None:
         names = {phase.name for phase in self.phases}

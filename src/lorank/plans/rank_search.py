@@ -13,8 +13,8 @@ from ..loop.result import RankTrial
 from ..loop.runner import Interrupted, limit_threads
 from ..problems import Problem
 from ..problems.capabilities import HasSplit, missing, supports
-from ..starts.rank_growth import fit, grow
 from ..starts.spectral import Spectral
+from ..starts.staged import fit, grow
 
 HELD_OUT_SHARE = 0.1  # of the measurements
 PATIENCE = 3  # ranks without a smaller held-out error before the search ends

@@ -21,7 +21,7 @@ from ..solvers.gauss_newton import GaussNewton
 from ..solvers.iht import IHT, NIHT
 from ..solvers.rcg import RCG
 from ..solvers.rgd import RGD
-from ..starts.protocol import Start
+from ..starts import Start
 from .auto import Auto
 
 SOLVERS: dict[str, Callable[[], Solver]] = {

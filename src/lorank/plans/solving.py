@@ -65,8 +65,8 @@ def solve(
     max_iter : int
         Largest number of iterations.
     start : str, FixedRank, (U, s, V) or callable, optional
-        Initial point or its computation: ``"spectral"``, ``"staged"``, ``"continuation"``, ``"rescaled"`` or
-        ``"normalized"``; the default depends on the solver.
+        Initial point or its computation: ``"spectral"``, ``"staged"`` or ``"continuation"``; the default depends
+        on the solver.
     stop : Rule, optional
         Stopping rule instead of those on the residual and on stalls. Limits on iterations and divergence remain.
     callbacks : sequence of callables ``callback(problem, state, clock)``

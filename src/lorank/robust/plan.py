@@ -88,7 +88,7 @@ class Robust(PlannedSolver):
     thresholds: Thresholds = field(default_factory=Thresholds)
 
     needs: ClassVar[tuple[type, ...]] = (Completion, TightFrame)
-    default_start: ClassVar[str] = "normalized"
+    default_start: ClassVar[str] = "staged"
     finds_outliers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

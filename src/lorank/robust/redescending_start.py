@@ -14,7 +14,7 @@ from ..losses import ScaledLoss
 from ..plans.noise_test import NoiseFloor
 from ..plans.registry import register_default_start
 from ..problems import Completion, Problem
-from ..starts.rescaled import RescaledStart
+from ..starts.staged import Staged
 from .plan import Robust
 
 UNSURE = (
@@ -57,7 +57,7 @@ class RobustStart:
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         assert isinstance(problem, Completion)
         squares = problem.squares()
-        X = squares.project_feasible(RescaledStart()(squares, rank, rng))
+        X = squares.project_feasible(Staged()(squares, rank, rng))
         rule = RelativeResidual(TOLERANCE) | NoiseFloor() | Stall() | Divergence() | Iterations(MAX_ITER)
         algorithm = Robust()
         ended = run(squares, algorithm, X, rule)

@@ -15,8 +15,7 @@ from ..losses.residual_tails import quantile
 from ..problems import Completion
 from ..solvers.als import ALS
 from ..solvers.rcg import RCG, RCGState
-from ..starts.rank_growth import grow_from_rank_one
-from ..starts.staged import Staged
+from ..starts.staged import grow_from_rank_one
 from .options import SmoothingSchedule, Thresholds
 from .weights import Limit, sqrt_weights, threshold_weights, updated_limit
 
@@ -62,9 +61,10 @@ def coarse_start(inside: Completion, first: float, rank: int) -> tuple[float, fl
     unit = min(rest, median) if rest > 0 else median
     if unit < median:
         found = weighted(d, 2 * first * unit)
-    elif rank > 1 and found.rescaled() is None:  # the staged start would compute the same point
-        return first * unit, median, inside.project_feasible(grow_from_rank_one(found, one, rank, rng))
-    return first * unit, median, inside.project_feasible(Staged()(found, rank, rng))
+        one = found.rank_one_point(rng)
+    assert one is not None
+    X = one if rank == 1 else grow_from_rank_one(found, one, rank, rng)
+    return first * unit, median, inside.project_feasible(X)
 
 
 def search_state(problem: Completion, state: State, rank: int, first: float, use_als: bool) -> State:

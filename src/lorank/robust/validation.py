@@ -9,7 +9,7 @@ from ..common.checks import counted
 from ..geometry import FixedRank
 from ..losses.residual_tails import quantile
 from ..problems import Completion
-from ..starts.rank_growth import fit
+from ..starts.staged import fit
 from .weights import threshold_weights
 
 HELD_OUT_SHARE, MAX_ITER = 0.1, 20  # held-out observations, and steps of the fit to the others

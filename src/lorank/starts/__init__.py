@@ -1,9 +1,8 @@
-"""Initial points for solvers."""
+"""Initial points for solvers, and the spectrum of the observations, by which ranks are chosen."""
 
-from .protocol import Start
-from .registry import STARTS
-from .rescaled import RescaledStart
+from .normalized import Spectrum, spectrum
+from .registry import STARTS, Start
 from .spectral import Spectral
 from .staged import Continuation, Staged
 
-__all__ = ["STARTS", "Continuation", "RescaledStart", "Spectral", "Staged", "Start"]
+__all__ = ["STARTS", "Continuation", "Spectral", "Spectrum", "Staged", "Start", "spectrum"]

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
 
 from ..backends import as_owned
 from ..common.checks import ParameterError, did_you_mean
 from ..geometry import FixedRank, FixedRankManifold
 from ..problems import Problem
 from ..problems.capabilities import HasInitialPoint, require, supports
-from .protocol import Start
-from .rescaled import RescaledStart
 from .spectral import Spectral
 from .staged import Continuation, Staged
 
-STARTS: dict[str, Start] = {
-    "spectral": Spectral(),
-    "staged": Staged(),
-    "continuation": Continuation(),
-    "rescaled": RescaledStart(),
-    "normalized": RescaledStart(Staged(normalized=True)),
-}
+
+class Start(Protocol):
+    """An initial point as a function of the problem, the rank and a random generator.
+
+    Examples
+    --------
+    A user's own start:
+
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> def middle(problem, rank, rng):
+    ...     return lr.FixedRank.from_factors(rng.random((problem.shape[0], rank)), rng.random((problem.shape[1], rank)))
+    >>> lr.solve(problem, rank=2, start=middle).converged
+    True
+    """
+
+    def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
+        """A point of that rank on the manifold of the problem."""
+        ...
+
+
+STARTS: dict[str, Start] = {"spectral": Spectral(), "staged": Staged(), "continuation": Continuation()}
 
 
 def resolve_start(start: Any, problem: Problem, rank: int) -> Start | FixedRank:

@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..common.checks import YES_OR_NO, check_parameters, whole
+from ..common.checks import Checked, parameter, whole
 from ..geometry import FixedRank, FixedRankManifold
-from ..loop.runner import Interrupted
+from ..loop.runner import Interrupted, run
+from ..loop.stopping import Iterations, RelativeResidual, Slowdown
+from ..metrics import Counts
 from ..problems import Problem
 from ..problems.capabilities import (
     HasInitialPoint,
     HasRankOnePoint,
     HasSinglePrecision,
     Rescalable,
+    TightFrame,
     supports,
 )
-from .rank_growth import fit, grow, grow_from_rank_one
-from .spectral import COARSE, Spectral
+from ..solvers.rcg import RCG
+from .normalized import normalized_pairs
+from .spectral import Spectral, leading
 
+COARSE = Spectral(tol=1e-2, restarts=4, depth=1)  # accuracy for points that are fitted further
+DOMINANT_BELOW = 0.7  # relative residual: a rank-1 fit above it explains less than half of the data
 FEW_PER_DOF = 1.5  # measurements per degree of freedom below which spare ranks are used
 SPARE_RANKS, SPARE_STEPS = 2, 40
 
 
 @dataclass(frozen=True)
-class Staged:
-    """Rank 1 first, then the remaining ranks at once: the leading singular pairs of its residual.
+class Staged(Checked):
+    """Rank 1 first, then the remaining ranks at once: the leading count-normalized singular pairs of its residual.
 
     Where one direction dominates (a mean, say), the trailing singular vectors of ``A* y`` are mostly sampling noise of that
     direction. They appear in the residual of the rank-1 fit. A rank-1 fit that explains less than half of the data is dropped,
-    since on large matrices it may be noise: then all pairs come from ``A* y`` with heavy rows and columns trimmed.
+    since on large matrices it may be noise: then all pairs come from ``A* y``. Singular pairs are normalized by the numbers of
+    observations of rows and columns (:mod:`lorank.starts.normalized`).
+
+    All this is computed in units in which rows and columns have similar size, for models that have such units
+    (:class:`~lorank.problems.capabilities.Rescalable`), and in single precision with many observations.
 
     For isotropic measurements (:attr:`Problem.isotropic`) this is the spectral start. Where these are fewer than 1.5 per degree
     of freedom, a few conjugate gradient steps at a larger rank come first, because descent at the rank itself may end in a poor
@@ -40,11 +51,7 @@ class Staged:
     Parameters
     ----------
     inner_max_iter : int
-        Conjugate gradient steps at rank 1, used where the model has no rank-1 approximation of its own, or its rows and columns
-        differ much in size.
-    normalized : bool
-        Whether singular vectors are normalized by the numbers of observations of rows and columns
-        (:mod:`lorank.starts.count_normalized`), for unevenly sampled data; False by default.
+        Conjugate gradient steps at rank 1, used where the model has no rank-1 approximation of its own.
 
     Examples
     --------
@@ -54,13 +61,9 @@ class Staged:
     True
     """
 
-    inner_max_iter: int = 3
-    normalized: bool = False
+    inner_max_iter: int = parameter(3, whole(0))
 
     needs: ClassVar[tuple[type, ...]] = (FixedRankManifold,)
-
-    def __post_init__(self) -> None:
-        check_parameters(self, inner_max_iter=whole(0), normalized=YES_OR_NO)
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         if supports(problem, HasInitialPoint):
@@ -68,25 +71,35 @@ class Staged:
         if problem.isotropic and rank > 1:
             dof = (sum(problem.shape) - rank) * rank
             return with_spare_ranks(problem, rank, rng) if problem.m < FEW_PER_DOF * dof else Spectral()(problem, rank, rng)
+        if supports(problem, Rescalable) and (rescaled := problem.rescaled()) is not None:
+            return _through(rescaled, lambda problem: self._start(problem, rank, rng))
+        return self._start(problem, rank, rng)
+
+    def _start(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         if rank == 1:
             X = rank_one_point(problem, rng) if problem.isotropic or problem.nonquadratic_at_zero else None
             return COARSE(problem, 1, rng) if X is None else X
-        single = problem.single_precision() if supports(problem, HasSinglePrecision) else None
-        rough, unit = (problem, 1.0) if single is None else (single.problem, single.unit)
-        even = not supports(problem, Rescalable) or problem.rescaled() is None  # rows and columns of similar size
-        X = rank_one_point(rough, rng) if even else None
-        if X is not None:
-            return grow_from_rank_one(rough, X, rank, rng, dtype=problem.dtype, unit=unit, normalized=self.normalized)
-        try:
-            X = fit(rough, COARSE(rough, 1, rng), self.inner_max_iter, self.inner_max_iter)
-        except Interrupted as stopped:
-            raise Interrupted(stopped.point if single is None else single.back(stopped.point)) from None
-        tol = 0.2 * (rank - 1) ** 0.5 if even else 0.2  # a fifth per pair on average, or for all of them together
-        return grow(rough, X, rank - 1, rng, tol=tol, dtype=problem.dtype, unit=unit)
+        if supports(problem, HasSinglePrecision) and (single := problem.single_precision()) is not None:
+            return _through(single, lambda problem: self._grown(problem, rank, rng))
+        return self._grown(problem, rank, rng)
+
+    def _grown(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
+        X = rank_one_point(problem, rng)
+        if X is None:
+            X = fit(problem, COARSE(problem, 1, rng), self.inner_max_iter, self.inner_max_iter)
+        return grow_from_rank_one(problem, X, rank, rng)
+
+
+def _through(twin: Any, start: Callable[[Problem], FixedRank]) -> FixedRank:
+    """A start computed in other units or in another precision."""
+    try:
+        return twin.back(start(twin.problem))
+    except Interrupted as stopped:
+        raise Interrupted(twin.back(stopped.point)) from None
 
 
 @dataclass(frozen=True)
-class Continuation:
+class Continuation(Checked):
     """Start rank by rank: fit one rank, then add the leading singular pair of the residual.
 
     It takes longer than :class:`Staged` and is more reliable for ill-conditioned matrices, whose small singular values show
@@ -107,13 +120,10 @@ class Continuation:
     True
     """
 
-    stall_window: int = 5
-    inner_max_iter: int = 30
+    stall_window: int = parameter(5, whole(1))
+    inner_max_iter: int = parameter(30, whole(0))
 
     needs: ClassVar[tuple[type, ...]] = (FixedRankManifold,)
-
-    def __post_init__(self) -> None:
-        check_parameters(self, stall_window=whole(1), inner_max_iter=whole(0))
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         X = COARSE(problem, 1, rng)
@@ -125,6 +135,41 @@ class Continuation:
 def rank_one_point(problem: Problem, rng: np.random.Generator) -> FixedRank | None:
     """The model's own rank-1 approximation of the data; None where it has none."""
     return problem.rank_one_point(rng) if supports(problem, HasRankOnePoint) else None
+
+
+def fit(
+    problem: Problem, X: FixedRank, stall_window: int, max_iter: int, *, tol: float = 0.0, stall_ratio: float = 0.9
+) -> FixedRank:
+    """X after at most ``max_iter`` conjugate gradient steps at its rank.
+
+    They stop when ``stall_window`` steps leave more than ``stall_ratio`` of the residual, or the relative residual is below
+    ``tol`` or rounding.
+    """
+    tol = max(tol, 100 * float(np.finfo(X.dtype).eps))
+    return run(
+        problem, RCG(Counts()), X, RelativeResidual(tol) | Slowdown(max(stall_window, 1), stall_ratio) | Iterations(max_iter)
+    ).point()
+
+
+def grow(problem: Problem, X: FixedRank, more: int, rng: np.random.Generator, *, tol: float = 0.2) -> FixedRank:
+    """X with ``more`` leading singular pairs of the negative gradient added, times the step of best fit."""
+    backend, G = problem.backend, problem.gradient(X)
+    Y = leading(problem, G, more, rng, tol=tol, restarts=5, depth=1)
+    left = Y.U * Y.s
+    step = G.exact_step(left, Y.V)
+    return FixedRank.from_factors(backend.concat([X.U * X.s, left * step]), backend.concat([X.V, Y.V]), backend=backend)
+
+
+def grow_from_rank_one(problem: Problem, X: FixedRank, rank: int, rng: np.random.Generator) -> FixedRank:
+    """A point of that rank from X of rank 1: X and the leading pairs of its residual, or the leading pairs of the data alone.
+
+    The second is used where X explains less than half of the data: in dimensions in the millions such an X overfits a few rows
+    and columns, since its random start has a component of only ``(rank / n)**0.5`` in the directions sought.
+    """
+    if supports(problem, TightFrame):
+        dominates = problem.gradient(X).residual_norm <= DOMINANT_BELOW * problem.y_norm
+        return normalized_pairs(problem, rank, rng, X if dominates else None)
+    return grow(problem, X, rank - 1, rng, tol=0.2 * (rank - 1) ** 0.5)
 
 
 def with_spare_ranks(problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
