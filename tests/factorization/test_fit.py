@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.optimize
 
 import lorank as lr
 from lorank.factorization import Fit, Settings, centred_problem, fit_factors, select
@@ -16,6 +17,7 @@ from lorank.factorization.initialization import fit_biases, initialize
 from lorank.factorization.variational import VariationalALS
 from lorank.loop.result import History
 from lorank.loop.state import State
+from lorank.losses import Huber
 
 
 def drawn(seed=0, shape=(120, 90), rank=3, per_freedom=5, noise=0.01, uniform=True):
@@ -271,3 +273,26 @@ def test_a_fold_where_another_candidate_was_best():
     assert again.settings.rank == plain.settings.rank == 3
     np.testing.assert_allclose(again.predictions, plain.predictions, atol=0.1 * values.std())
     np.testing.assert_array_equal(again.values, plain.values)
+
+
+@pytest.mark.parametrize("loss", ["huber", "absolute", "cauchy", "tukey", "robust"])
+@pytest.mark.parametrize("size", [1e5, 1e8])
+def test_one_large_outlier_does_not_move_predictions(loss, size):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((11, 1)) @ rng.standard_normal((1, 8)) + 0.1 * rng.standard_normal((11, 8))
+    pairs = np.argwhere(rng.random(X.shape) < 0.7)
+    values = X[tuple(pairs.T)]
+    clean, values[5] = values.copy(), size
+    model = lr.MatrixCompletion(1, 1.0, loss=loss).fit(pairs, values)
+    assert np.median(abs(model.predict(pairs) - clean)) < 0.4
+
+
+def test_robust_intercept_minimizes_the_loss_over_constants():
+    rng = np.random.default_rng(1)
+    pairs = np.argwhere(rng.random((30, 20)) < 0.5)
+    values = 3 + rng.standard_normal(len(pairs))
+    values[:20] = 1e6
+    loss = Huber(scale=1.0)
+    _, found = centred_problem(*pairs.T, values, (30, 20), loss=loss)
+    best = scipy.optimize.minimize_scalar(lambda c: loss.value(np, c - values, values).sum(), bounds=(0, 10), method="bounded")
+    assert abs(found - best.x) < 1e-3

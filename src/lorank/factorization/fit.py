@@ -24,7 +24,7 @@ from .als import Penalty, RegularizedALS, total_weight
 from .factors import Factors, zero_factors
 from .feature_priors import Features
 from .initialization import initialize, robust_initialization
-from .majorization import ReweightedALS, origin_of, working_problem
+from .majorization import ReweightedALS, intercept, origin_of, working_problem
 from .model import FactorModel
 from .nonnegative import NonNegativeALS, by_size, random_start
 from .variational import VariationalALS
@@ -190,9 +190,7 @@ def centred(problem: Completion, centre: bool = True) -> tuple[Completion, float
     if weights is not None:
         check_ratio(weights)
     if problem.loss is not None:
-        if centre:
-            found = problem.loss.intercept(problem.average) if problem.loss.discrete else None
-            mean = found or (0.0 if problem.loss.discrete else problem.average)
+        mean = intercept(problem) if centre else 0.0
         return working_problem(problem, mean), mean
     if centre:
         mean = float(y.mean() if weights is None else (weights * y).sum() / weights.sum())

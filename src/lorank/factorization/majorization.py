@@ -12,6 +12,10 @@ from ..losses import Loss, Objective
 from ..problems import Completion, Problem
 from .factors import Factors
 
+MIN_WEIGHT = 1e-6  # of the mean weight
+STABLE_SCALE = 0.97  # ratio of the scales of two iterations from which the scale counts as converged
+INTERCEPT_MAX_ITER, INTERCEPT_TOLERANCE = 100, 1e-4  # of a robust intercept; the tolerance in scales of the loss
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -44,15 +48,15 @@ class Origin:
         loss, given = self.loss_at(d, near), problem.observations.weights
         objective = Objective(loss, given)
         weights, responses = objective.majorizer(d, problem.y)
+        if not float(weights.sum()) > 0:  # all are outliers at the scale of earlier factors
+            loss = self.loss_at(d)
+            objective = Objective(loss, given)
+            weights, responses = objective.majorizer(d, problem.y)
         if not loss.discrete:  # weights are relative precisions: their sum is the number of observations
             weights = weights * ((problem.m if given is None else float(given.sum())) / float(weights.sum()))
         floor = MIN_WEIGHT * float(weights.sum()) / problem.m
         observed = problem.observations.with_values(responses - self.mean).with_weights(weights + floor)
         return problem.squares(observed), loss, (2 * objective.value(d, problem.y, problem.backend)) ** 0.5
-
-
-MIN_WEIGHT = 1e-6  # of the mean weight
-STABLE_SCALE = 0.97  # ratio of the scales of two iterations from which the scale counts as converged
 
 
 def working_problem(problem: Completion, mean: float) -> Completion:
@@ -62,6 +66,26 @@ def working_problem(problem: Completion, mean: float) -> Completion:
     first.origin = origin  # type: ignore[attr-defined]
     first.y_norm = misfit  # residuals are relative to the loss
     return first
+
+
+def intercept(problem: Completion) -> float:
+    """The constant that fits values best by the loss of the problem.
+
+    For robust losses by reweighted averages: a single outlier moves the average by any amount, and factors, which are
+    penalized, cannot compensate for that.
+    """
+    if problem.loss is None or problem.loss.discrete:
+        return 0.0 if problem.loss is None else problem.loss.intercept(problem.average) or 0.0
+    mean = problem.average
+    for _ in range(INTERCEPT_MAX_ITER):
+        origin = Origin(problem, mean)
+        d = origin.residual(None)
+        loss = origin.loss_at(d)
+        weights, responses = Objective(loss, problem.observations.weights).majorizer(d, problem.y)
+        before, mean = mean, float((weights * responses).sum()) / float(weights.sum())
+        if abs(mean - before) <= INTERCEPT_TOLERANCE * getattr(loss, "scale", 0.0):
+            break
+    return mean
 
 
 def origin_of(problem: Problem) -> Origin | None:
