@@ -55,7 +55,7 @@ def test_expected_blocks_against_their_dense_twin(dtype, backend):
     problem, X, rng = setup(dtype, backend)
     weights, damping = Counts(uneven=0).start(problem.gradient(X)), rng.random(RANK)
     inverses, xi, Y = ExpectedInverses.of(X, weights, damping), random_tangent(rng, X), X.numpy()
-    left, right = host(weights.left.w), host(weights.right.w)
+    left, right = host(weights.mode(0).w), host(weights.mode(1).w)
     m1, m2 = Y.U.conj().T @ (left[:, None] * Y.U), Y.V.conj().T @ (right[:, None] * Y.V)
     by_rows, by_cols = ([w * m + np.diag(damping) for w in own] for own, m in ((left, m2), (right, m1)))
     expected = dense_sum(xi, by_rows, by_cols)

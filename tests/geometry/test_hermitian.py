@@ -214,11 +214,11 @@ def test_gradient_equals_the_two_sided_one(kind, size, seed, dtype, backend):
     weight = one_weight(kind, rng, n, dtype, backend)
     product = backend.asarray(G @ host(X.U))
     xi = riemannian_gradient(
-        X, SimpleNamespace(GV=product, GhU=product, core=backend.gram(X.U, product)), Weights(weight, weight)
+        X, SimpleNamespace(GV=product, GhU=product, core=backend.gram(X.U, product)), Weights((weight, weight))
     )
     Y = two_sided(X)
     general = riemannian_gradient(
-        Y, SimpleNamespace(GV=product, GhU=backend.copy(product), core=backend.gram(Y.U, product)), Weights(weight, weight)
+        Y, SimpleNamespace(GV=product, GhU=backend.copy(product), core=backend.gram(Y.U, product)), Weights((weight, weight))
     )
     scale = 10 * np.linalg.norm(G)
     assert xi.hermitian
@@ -235,7 +235,7 @@ def test_gradient_of_what_is_not_hermitian_is_two_sided(other, dtype, backend):
     X = hermitian_point(rng, 8, 2, dtype, backend)
     weights = [one_weight("diagonal", rng, 8, dtype, backend) for _ in range(2)]
     G = random_array(rng, (8, 8), dtype) if other == "cotangent" else random_hermitian(rng, 8, dtype)
-    pair = Weights(weights[0], weights[0] if other == "cotangent" else weights[1])
+    pair = Weights((weights[0], weights[0] if other == "cotangent" else weights[1]))
     GV = backend.asarray(G @ host(X.V))
     GhU = backend.asarray(G.conj().T @ host(X.U)) if other == "cotangent" else GV
     xi = riemannian_gradient(X, SimpleNamespace(GV=GV, GhU=GhU, core=backend.gram(X.U, GV)), pair)
@@ -428,18 +428,18 @@ def test_one_weight_for_both_sides_of_a_hermitian_gradient(dtype, backend):
     for G, dense in phase_gradients(dtype, backend):
         squares = (np.abs(dense) ** 2).sum(1)
         weights, _ = row_column.weights(G, row_column.start(G))
-        assert weights.right is weights.left
-        assert backend.dtype(weights.left.w) == real_dtype(dtype)
-        assert_close(weights.left.w, (epsilon + squares) ** 0.25, dtype)
+        assert weights.mode(1) is weights.mode(0)
+        assert backend.dtype(weights.mode(0).w) == real_dtype(dtype)
+        assert_close(weights.mode(0).w, (epsilon + squares) ** 0.25, dtype)
         assert_close(weights.high, np.sqrt(epsilon + squares.max()), dtype)
         memory = shampoo.start(G) if memory is None else memory
         weights, memory = shampoo.weights(G, memory)
         row_squares = row_squares + squares
-        assert weights.right is weights.left
-        assert_close(weights.left.w, (epsilon + row_squares) ** 0.25, dtype)
+        assert weights.mode(1) is weights.mode(0)
+        assert_close(weights.mode(0).w, (epsilon + row_squares) ** 0.25, dtype)
         assert riemannian_gradient(G.X, G, weights).hermitian
     canonical, _ = metrics.Canonical().weights(G, None)
-    assert canonical.right is canonical.left
+    assert canonical.mode(1) is canonical.mode(0)
 
 
 def test_two_weights_where_a_square_gradient_is_not_hermitian(dtype, backend):
@@ -453,12 +453,12 @@ def test_two_weights_where_a_square_gradient_is_not_hermitian(dtype, backend):
         memory = shampoo.start(G) if memory is None else memory
         weights, memory = shampoo.weights(G, memory)
         rows, cols = rows + G.squared_norms[0], cols + G.squared_norms[1]
-        assert weights.right is not weights.left
-        assert_close(weights.left.w, (epsilon + rows) ** 0.25, dtype)
-        assert_close(weights.right.w, (epsilon + cols) ** 0.25, dtype)
+        assert weights.mode(1) is not weights.mode(0)
+        assert_close(weights.mode(0).w, (epsilon + rows) ** 0.25, dtype)
+        assert_close(weights.mode(1).w, (epsilon + cols) ** 0.25, dtype)
     weights, _ = metrics.RowColumn(metrics.Fixed(0.3)).weights(G, 0.3)
-    assert weights.right is not weights.left
-    assert_close(weights.right.w, (epsilon + G.squared_norms[1]) ** 0.25, dtype)
+    assert weights.mode(1) is not weights.mode(0)
+    assert_close(weights.mode(1).w, (epsilon + G.squared_norms[1]) ** 0.25, dtype)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -69,7 +69,7 @@ class Polynomials:
             raise ValueError(f"rank must be a positive integer, got {rank!r}")
         return rank
 
-    def dof(self, shape, rank):
+    def dof(self, shape, rank, dtype):
         return rank
 
     def zero(self, shape, rank, dtype, backend):
@@ -163,5 +163,5 @@ def test_conjugate_gradients_end_after_as_many_steps_as_unknowns():
 
 def test_metrics_of_matrices_are_refused_by_name():
     problem, _ = case()
-    with pytest.raises(lr.ParameterError, match=r"RowColumn needs a FixedRankManifold .*Samples has none"):
+    with pytest.raises(lr.ParameterError, match=r"RowColumn needs a WeightedManifold .*Samples has none"):
         lr.solve(problem, 3, "prgd")

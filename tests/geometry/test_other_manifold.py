@@ -101,7 +101,7 @@ class TuckerManifold:
             raise ValueError(f"rank must be one number per dimension, at most {shape}: got {rank!r}")
         return tuple(rank)
 
-    def dof(self, shape, rank):
+    def dof(self, shape, rank, dtype):
         return int(np.prod(rank)) + sum((n - r) * r for n, r in zip(shape, rank, strict=True))
 
     def zero(self, shape, rank, dtype, backend):

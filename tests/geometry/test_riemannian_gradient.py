@@ -48,7 +48,7 @@ class Case:
         self.shape, rank = size
         self.X = random_point(self.rng, self.shape, rank, dtype, backend)
         (left, self.L), (right, self.R) = (random_weight(kind, self.rng, n, dtype, backend.asarray) for n in self.shape)
-        self.weights = Weights(left, right)
+        self.weights = Weights((left, right))
         # vec(U A + C V^H) in row-major order, for all A and for the C orthogonal to U: a basis of the tangent space
         U, V = double(self.X.U), double(self.X.V)
         outside = np.linalg.qr(U, mode="complete")[0][:, rank:]

@@ -31,11 +31,11 @@ def test_the_weights_against_their_formula(backend):
     G = problem.gradient(X)
     weights, memory = Counts().weights(G, Counts().start(G))
     assert weights is memory
-    for weight, index, n in ((weights.left, problem.rows, 40), (weights.right, problem.cols, 30)):
+    for weight, index, n in ((weights.mode(0), problem.rows, 40), (weights.mode(1), problem.cols, 30)):
         c = np.bincount(host(index), minlength=n)
         expected = (c + np.median(c) / 2) / (c + np.median(c) / 2).mean()
         np.testing.assert_allclose(host(weight.w), expected, rtol=1e-12)
-    products = np.outer(host(weights.left.w), host(weights.right.w))
+    products = np.outer(host(weights.mode(0).w), host(weights.mode(1).w))
     assert weights.low == pytest.approx(products.min())
     assert weights.high == pytest.approx(products.max())
 
@@ -48,7 +48,7 @@ def test_the_gradient_in_this_metric_against_its_dense_twin():
     weights = Counts().start(G)
     xi = riemannian_gradient(X, G, weights)
     basis = tangent_basis(X)
-    w = np.outer(weights.left.w, weights.right.w)
+    w = np.outer(weights.mode(0).w, weights.mode(1).w)
     dense = np.zeros(problem.shape)
     dense[problem.rows, problem.cols] = X.entries(problem.rows, problem.cols) - problem.y
     gram = np.einsum("kij,ij,lij->kl", basis, w, basis)
@@ -129,7 +129,7 @@ def test_condition_numbers_at_the_truth(pattern, canonical, counts):
     H, outside = restricted_hessian(problem, truth)
     weights = Counts(uneven=0).start(problem.gradient(truth))
     plain = condition(H, np.eye(len(H)))
-    weighted = condition(H, metric_matrix(truth, outside, weights.left.w, weights.right.w))
+    weighted = condition(H, metric_matrix(truth, outside, weights.mode(0).w, weights.mode(1).w))
     assert weighted < counts
     assert plain < canonical
     assert weighted < 1.05 * plain
@@ -144,15 +144,15 @@ def test_equal_counts_need_no_weights():
     rng = np.random.default_rng(0)
     problem = lr.Completion.from_dense(rng.standard_normal((12, 10)))
     weights = Counts().start(problem.gradient(random_point(rng, (12, 10), 2, np.float64, problem.backend)))
-    assert isinstance(weights.left, Identity)
-    assert isinstance(weights.right, Identity)
+    assert isinstance(weights.mode(0), Identity)
+    assert isinstance(weights.mode(1), Identity)
 
 
 def test_a_model_without_counts_gets_no_weights():
     problem, _ = lr.datasets.random_sensing(8, 7, 2, seed=0)
     assert not supports(problem, HasCounts)
     weights = Counts().start(problem.gradient(random_point(np.random.default_rng(0), (8, 7), 2, np.float64, problem.backend)))
-    assert isinstance(weights.left, Identity)
+    assert isinstance(weights.mode(0), Identity)
     assert lr.solve(problem, 2, lr.solvers.RCG(Counts())).converged
 
 
@@ -160,9 +160,9 @@ def test_rows_that_were_never_seen_keep_a_weight():
     with pytest.warns(UserWarning, match="no observation"):
         problem = lr.Completion([0, 0, 1, 1, 3], [0, 1, 0, 1, 1], [1.0, 2, 2, 4, 4], (5, 3))
     weights = Counts().start(problem.gradient(random_point(np.random.default_rng(0), (5, 3), 1, np.float64, problem.backend)))
-    assert isinstance(weights.left, DiagonalWeight)
-    assert weights.left.w.min() > 0
-    assert weights.right.w.min() > 0
+    assert isinstance(weights.mode(0), DiagonalWeight)
+    assert weights.mode(0).w.min() > 0
+    assert weights.mode(1).w.min() > 0
     with pytest.raises(ValueError, match="floor"):
         Counts(floor=0.0)
 

@@ -21,7 +21,7 @@ class RootCounts:
 
     def start(self, G):
         left, right = (np.sqrt(np.maximum(c, 1) / c.mean()) for c in G.problem.counts())
-        return Weights(DiagonalWeight(left), DiagonalWeight(right), left.min() * right.min(), left.max() * right.max())
+        return Weights((DiagonalWeight(left), DiagonalWeight(right)), left.min() * right.min(), left.max() * right.max())
 
     def weights(self, G, memory):
         return memory, memory

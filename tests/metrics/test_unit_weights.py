@@ -31,7 +31,7 @@ class Everywhere:
 
     def weights(self, G, memory):
         left, right = (self._weight(n, G.X.dtype, G.X.backend.asarray) for n in G.X.shape)
-        return Weights(left, right, self.reported, self.reported), None
+        return Weights((left, right), self.reported, self.reported), None
 
     def _weight(self, n, dtype, put):
         if self.dense:

@@ -43,20 +43,20 @@ def test_canonical_has_no_weights(backend):
     ((G, _),) = gradients(0, (5, 4), np.float64, backend, 1)
     metric = metrics.Canonical()
     weights, _ = metric.weights(G, metric.start(G))
-    assert isinstance(weights.left, Identity)
-    assert isinstance(weights.right, Identity)
+    assert isinstance(weights.mode(0), Identity)
+    assert isinstance(weights.mode(1), Identity)
     assert (weights.low, weights.high) == (1.0, 1.0)
 
 
 def assert_diagonal(weights, epsilon, row_squares, col_squares, dtype):
     """``diag(epsilon + squares)^(1/4)`` on both sides, and the range of their products."""
-    for weight, squares in ((weights.left, row_squares), (weights.right, col_squares)):
+    for weight, squares in ((weights.mode(0), row_squares), (weights.mode(1), col_squares)):
         assert host(weight.w).dtype == real_dtype(dtype)
         assert_close(weight.w, (epsilon + squares) ** 0.25, dtype)
     largest = max(row_squares.max(), col_squares.max())
     assert weights.low == pytest.approx(np.sqrt(epsilon), rel=1e-12)
     assert_close(weights.high, np.sqrt(epsilon + largest), dtype)
-    products = np.outer(double(weights.left.w), double(weights.right.w))
+    products = np.outer(double(weights.mode(0).w), double(weights.mode(1).w))
     rounding = 1 + 50 * np.finfo(dtype).eps
     assert weights.low <= products.min() * rounding
     assert products.max() <= weights.high * rounding
@@ -95,7 +95,7 @@ def test_shampoo_leaves_its_memory_alone(backend):
         other, _ = metric.weights(H, memory)
         for a, b in zip(memory, before, strict=True):
             np.testing.assert_array_equal(host(a), b)
-        np.testing.assert_array_equal(host(one.left.w), host(other.left.w))
+        np.testing.assert_array_equal(host(one.mode(0).w), host(other.mode(0).w))
 
 
 def fourth_root(a):
@@ -112,7 +112,7 @@ def test_full_shampoo(shape, seed, epsilon, dtype, backend):
     for G, dense in steps:
         weights, memory = metric.weights(G, memory)
         left, right = left + dense @ dense.conj().T, right + dense.conj().T @ dense
-        for weight, square in ((weights.left, left), (weights.right, right)):
+        for weight, square in ((weights.mode(0), left), (weights.mode(1), right)):
             root = fourth_root(square)
             assert host(weight.w).dtype == host(weight.inverse).dtype == dtype
             assert_close(weight.w, root, dtype, 200)
@@ -219,7 +219,7 @@ def test_metrics_take_any_policy(backend):
         if make is metrics.FullShampoo:
             total = first @ first.conj().T + second @ second.conj().T
             expected = np.diagonal(fourth_root(epsilon * np.eye(7) + total))
-            np.testing.assert_allclose(np.diagonal(host(weights.left.w)), expected, rtol=1e-10)
+            np.testing.assert_allclose(np.diagonal(host(weights.mode(0).w)), expected, rtol=1e-10)
         else:
             total = rows(second) + (rows(first) if make is metrics.Shampoo else 0)
-            np.testing.assert_allclose(host(weights.left.w), (epsilon + total) ** 0.25, rtol=1e-10)
+            np.testing.assert_allclose(host(weights.mode(0).w), (epsilon + total) ** 0.25, rtol=1e-10)

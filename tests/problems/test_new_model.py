@@ -74,4 +74,4 @@ def test_capabilities_are_used_where_it_has_them():
     assert problem.asked == 2
     assert truth.distance(result.X) < 1e-4 * truth.norm()
     weights = lr.metrics.Counts().start(problem.gradient(result.X))
-    assert float(weights.left.w.max()) > 2 * float(weights.left.w.min())
+    assert float(weights.mode(0).w.max()) > 2 * float(weights.mode(0).w.min())

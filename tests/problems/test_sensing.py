@@ -370,7 +370,7 @@ def test_functions_are_watched_during_a_run_too():
 
 def test_too_few_measurements_warn():
     problem, _ = lr.datasets.random_sensing(6, 5, 2, m=17, seed=4)
-    with pytest.warns(UserWarning, match=r"17 measurements are fewer than the 18 degrees of freedom of a rank-2") as caught:
+    with pytest.warns(UserWarning, match=r"17 measurements are fewer than the 18 degrees of freedom of rank 2") as caught:
         lr.solve(problem, 2, max_iter=1)
     assert caught[0].filename == __file__  # others may follow: that the run has not converged
     lr.solve(lr.datasets.random_sensing(6, 5, 2, m=18, seed=4)[0], 2, max_iter=1)

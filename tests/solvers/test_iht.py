@@ -111,7 +111,7 @@ def test_metrics_of_whole_matrices_are_refused():
             return None
 
         def weights(self, G, memory):
-            return lr.geometry.Weights(left=lr.geometry.DenseWeight(np.eye(60), np.eye(60))), None
+            return lr.geometry.Weights((lr.geometry.DenseWeight(np.eye(60), np.eye(60)), lr.geometry.Identity())), None
 
     for metric in (lr.metrics.Blocks(), Whole()):
         with pytest.raises(ValueError, match="diagonal weights"):

@@ -1,13 +1,15 @@
 """Manifold of fixed-rank matrices: points, tangent vectors, metric weights, gradient and retraction."""
 
 from .block_weights import BlockInverses, BlockWeights, ExpectedInverses
-from .manifold import FIXED_RANK, FixedRankManifold, Manifold
+from .manifold import FIXED_RANK, FixedRankManifold, Manifold, WeightedManifold
 from .point import FixedRank
+from .semidefinite import SEMIDEFINITE, SemidefiniteManifold
 from .tangent import Tangent, retract, riemannian_gradient, shift, slope_of_transport, transport
 from .weights import DenseWeight, DiagonalWeight, Identity, Weights
 
 __all__ = [
     "FIXED_RANK",
+    "SEMIDEFINITE",
     "BlockInverses",
     "BlockWeights",
     "DenseWeight",
@@ -17,7 +19,9 @@ __all__ = [
     "FixedRankManifold",
     "Identity",
     "Manifold",
+    "SemidefiniteManifold",
     "Tangent",
+    "WeightedManifold",
     "Weights",
     "retract",
     "riemannian_gradient",

@@ -79,7 +79,7 @@ class ExpectedInverses:
     @classmethod
     def of(cls, X: FixedRank, weights: Weights, damping: np.ndarray) -> ExpectedInverses | None:
         """With the damping ``damping_j`` of column j of ``xi V`` and of ``xi^H U``; None for weights that are not diagonal."""
-        left, right = weights.left, weights.right
+        left, right = weights.mode(0), weights.mode(1)
         if not (isinstance(left, DiagonalWeight) and isinstance(right, DiagonalWeight)):
             return None
         backend = X.backend

@@ -50,6 +50,10 @@ class FactoredPoint(FixedRank):
         return FixedRank, (self.U, self.s, self.V, self.backend)
 
     @property
+    def hermitian(self) -> bool:
+        return False  # without computing the decomposition
+
+    @property
     def shape(self) -> tuple[int, int]:
         left, right = self._sides or (self.U, self.V)
         return left.shape[0], right.shape[0]

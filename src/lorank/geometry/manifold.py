@@ -38,8 +38,8 @@ class Manifold(Protocol):
         """The rank in the form that points store, or a ValueError."""
         ...
 
-    def dof(self, shape: tuple[int, ...], rank: Any) -> int:
-        """Degrees of freedom."""
+    def dof(self, shape: tuple[int, ...], rank: Any, dtype: Any) -> int:
+        """Number of real degrees of freedom of points with entries of that dtype."""
         ...
 
     def zero(self, shape: tuple[int, ...], rank: Any, dtype: Any, backend: Arrays) -> Any:
@@ -92,14 +92,28 @@ class _Shifted:
         return slope_of_transport(xi, self.X, G, self.shifted)
 
 
-class FixedRankManifold:
-    """Matrices of rank r, including Hermitian positive semidefinite ones, which store one factor for both sides.
+class WeightedManifold:
+    """Manifold with one metric weight per mode, such as rows and columns.
+
+    Gradients of its problems have ``squared_norms``, one array per mode.
+    """
+
+
+class FixedRankManifold(WeightedManifold):
+    """Matrices of rank r.
+
+    Attributes
+    ----------
+    hermitian : bool
+        Whether all points are Hermitian (:class:`~lorank.geometry.SemidefiniteManifold`).
 
     Examples
     --------
-    >>> FIXED_RANK.dof((30, 20), 2)
-    96
+    >>> FIXED_RANK.dof((30, 20), 2, float), FIXED_RANK.dof((30, 20), 2, complex)
+    (96, 192)
     """
+
+    hermitian = False
 
     def check_rank(self, rank: Any, shape: tuple[int, ...]) -> int:
         top = min(shape)
@@ -111,11 +125,15 @@ class FixedRankManifold:
             )
         return int(rank)
 
-    def dof(self, shape: tuple[int, ...], rank: int) -> int:
-        return (shape[0] + shape[1] - rank) * rank
+    def dof(self, shape: tuple[int, ...], rank: int, dtype: Any) -> int:
+        return (shape[0] + shape[1] - rank) * rank * (2 if np.dtype(dtype).kind == "c" else 1)
 
     def zero(self, shape: tuple[int, ...], rank: int, dtype: Any, backend: Arrays) -> FixedRank:
         return FixedRank.zero(shape, rank, dtype, backend)
+
+    def nearest(self, X: FixedRank, rank: int | None = None) -> FixedRank:
+        """The nearest point to X, of rank ``rank`` where X is no point of the manifold."""
+        return X
 
     def gradient(self, X: FixedRank, G: Cotangent, weights: Weights) -> Tangent:
         return riemannian_gradient(X, G, weights)

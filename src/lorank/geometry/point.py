@@ -118,10 +118,11 @@ class FixedRank(MatrixInterface):
 
     @property
     def manifold(self) -> Manifold:
-        """The manifold that the point belongs to."""
-        from .manifold import FIXED_RANK  # circular import
+        """The manifold that the point belongs to: of semidefinite matrices for Hermitian points."""
+        from .manifold import FIXED_RANK  # circular imports
+        from .semidefinite import SEMIDEFINITE
 
-        return FIXED_RANK
+        return SEMIDEFINITE if self.hermitian else FIXED_RANK
 
     @property
     def rank(self) -> int:

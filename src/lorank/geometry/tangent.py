@@ -136,14 +136,14 @@ def riemannian_gradient(X: FixedRank, G: Cotangent, weights: Weights) -> Tangent
     """
     if isinstance(weights, KnownByInverse):
         return weights.gradient(X, G)
-    core = G.core
-    if X.hermitian and G.GhU is G.GV and weights.right is weights.left:  # one factor, one side
-        m = _inverse_gram(X, weights.left, X.U)
-        both = weights.left.solve(G.GV)
+    core, weight_left, weight_right = G.core, weights.mode(0), weights.mode(1)
+    if X.hermitian and G.GhU is G.GV and weight_right is weight_left:  # one factor, one side
+        m = _inverse_gram(X, weight_left, X.U)
+        both = weight_left.solve(G.GV)
         core, both = (core, both) if m is None else (m @ core @ m, X.backend.product(both, m))
         return Tangent.project(X, both, both, core)
-    m1, m2 = _inverse_grams(X, weights)
-    left, right = weights.left.solve(G.GV), weights.right.solve(G.GhU)
+    m1, m2 = _inverse_grams(X, weight_left, weight_right)
+    left, right = weight_left.solve(G.GV), weight_right.solve(G.GhU)
     if m1 is not None:
         core, right = m1 @ core, X.backend.product(right, m1)
     if m2 is not None:
@@ -151,9 +151,8 @@ def riemannian_gradient(X: FixedRank, G: Cotangent, weights: Weights) -> Tangent
     return Tangent.project(X, left, right, core, inner=core if left is G.GV else None)
 
 
-def _inverse_grams(X: FixedRank, weights: Weights) -> tuple[Array | None, Array | None]:
+def _inverse_grams(X: FixedRank, left: Weight, right: Weight) -> tuple[Array | None, Array | None]:
     """The inverses for both sides, batched for diagonal weights: one transfer from a device instead of two."""
-    left, right = weights.left, weights.right
     if isinstance(left, DiagonalWeight) and isinstance(right, DiagonalWeight):
         m1, m2 = X.backend.gram_pairs([(X.U, left.apply(X.U)), (X.V, right.apply(X.V))])
         return X.backend.inverse(m1), X.backend.inverse(m2)

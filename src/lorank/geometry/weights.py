@@ -1,4 +1,4 @@
-"""Metrics ``<Z, Y>_W = <L Z R, Y>`` on a tangent space: a weight L on rows and a weight R on columns."""
+"""Metrics on a tangent space, one weight per mode: for matrices ``<Z, Y>_W = <L Z R, Y>`` with L on rows and R on columns."""
 
 from __future__ import annotations
 
@@ -80,13 +80,16 @@ class Weights:
 
     Attributes
     ----------
-    left, right : Weight
-        The paper's L^(1/4) and R^(1/4).
+    modes : tuple of Weight
+        One weight per mode, for matrices the paper's L^(1/4) and R^(1/4); empty for the Euclidean metric.
     low, high : float
-        Bounds on products of a left and a right weight, the paper's nu and mu; units of step sizes.
+        Bounds on products of one weight of each mode, the paper's nu and mu; units of step sizes.
     """
 
-    left: Weight = NO_WEIGHT
-    right: Weight = NO_WEIGHT
+    modes: tuple[Weight, ...] = ()
     low: float = 1.0
     high: float = 1.0
+
+    def mode(self, k: int) -> Weight:
+        """The weight of mode k: 0 for rows, 1 for columns."""
+        return self.modes[k] if self.modes else NO_WEIGHT

@@ -59,15 +59,14 @@ def count_weights(problem: Problem, floor: float = 0.5, uneven: float = 0.0125) 
     if counts is None or max(map(_variation, counts)) < uneven:
         return Weights()
     backend, dtype = problem.backend, np.zeros(0, problem.dtype).real.dtype
-
-    def weight(c: Array) -> tuple[DiagonalWeight, float, float]:
+    modes, low, high = [], 1.0, 1.0
+    for c in counts:
         w = backend.astype(c, np.float64)
         w = w + floor * max(backend.median(w), 1.0)
         w = w / float(w.mean())
-        return DiagonalWeight(backend.astype(w, dtype)), float(w.min()), float(w.max())
-
-    (left, low, high), (right, lower, higher) = map(weight, counts)
-    return Weights(left, right, low * lower, high * higher)
+        modes.append(DiagonalWeight(backend.astype(w, dtype)))
+        low, high = low * float(w.min()), high * float(w.max())
+    return Weights(tuple(modes), low, high)
 
 
 def _variation(c: Array) -> float:

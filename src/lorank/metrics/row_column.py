@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..backends import Array
 from ..common.checks import Checked, parameter
-from ..geometry import DiagonalWeight, FixedRank, FixedRankManifold, Weights
+from ..geometry import DiagonalWeight, WeightedManifold, Weights
 from ..problems import Gradient
 from .epsilon import POLICY, Epsilon, Median
 
@@ -33,27 +34,25 @@ class RowColumn(Checked):
 
     epsilon: Epsilon = parameter(factory=Median, expected=POLICY)
 
-    needs: ClassVar[tuple[type, ...]] = (FixedRankManifold,)
+    needs: ClassVar[tuple[type, ...]] = (WeightedManifold,)
 
     def start(self, G: Gradient) -> float:
         return self.epsilon.start(G)
 
     def weights(self, G: Gradient, memory: float) -> tuple[Weights, float]:
         epsilon = self.epsilon.at(G, memory)
-        return diagonal_weights(epsilon, *G.squared_norms, G.X), memory
+        return diagonal_weights(epsilon, G.squared_norms, G.X), memory
 
 
-def diagonal_weights(epsilon: float, row_squares: Array, col_squares: Array, X: FixedRank) -> Weights:
-    """Weights ``(epsilon + squares)^(1/4)``, whose products lie between sqrt(epsilon) and sqrt(epsilon + largest)."""
-    backend, dtype = X.backend, X.real_dtype
-    left = DiagonalWeight(backend.astype((epsilon + row_squares) ** 0.25, dtype))
-    right = left  # one weight for both sides of a Hermitian G
-    if col_squares is not row_squares:
-        right = DiagonalWeight(backend.astype((epsilon + col_squares) ** 0.25, dtype))
-    largest = max(float(row_squares.max()), float(col_squares.max()))
+def diagonal_weights(epsilon: float, squares: Sequence[Array], X: Any) -> Weights:
+    """Weights ``(epsilon + squares)^(1/2d)`` of d modes, whose products lie between sqrt(epsilon) and sqrt(epsilon + largest).
+
+    Modes that share their array of squares, as rows and columns of a Hermitian G do, share their weight.
+    """
+    backend, dtype, power = X.backend, np.zeros(0, X.dtype).real.dtype, 0.5 / len(squares)
+    distinct = {id(one): one for one in squares}
+    weights = {key: DiagonalWeight(backend.astype((epsilon + one) ** power, dtype)) for key, one in distinct.items()}
+    largest = max(float(one.max()) for one in distinct.values())
     return Weights(
-        left,
-        right,
-        low=float(np.sqrt(epsilon)),
-        high=float(np.sqrt(epsilon + largest)),
+        tuple(weights[id(one)] for one in squares), low=float(np.sqrt(epsilon)), high=float(np.sqrt(epsilon + largest))
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..backends import Array
 from ..common.checks import Checked, parameter, whole
-from ..geometry import DenseWeight, FixedRank, FixedRankManifold, Weights
+from ..geometry import DenseWeight, FixedRank, WeightedManifold, Weights
 from ..problems import Gradient, MatrixProblem
 from .epsilon import POLICY, Epsilon, Median
 from .row_column import diagonal_weights
@@ -36,19 +36,22 @@ class Shampoo(Checked):
 
     epsilon: Epsilon = parameter(factory=Median, expected=POLICY)
 
-    needs: ClassVar[tuple[type, ...]] = (FixedRankManifold,)
+    needs: ClassVar[tuple[type, ...]] = (WeightedManifold,)
 
-    def start(self, G: Gradient) -> tuple[float, Array, Array]:
-        (n1, n2), zeros = G.X.shape, G.X.backend.zeros
-        rows = zeros((n1,), np.float64)
-        return self.epsilon.start(G), rows, rows if n1 == n2 else zeros((n2,), np.float64)
+    def start(self, G: Gradient) -> tuple[Any, ...]:
+        return (self.epsilon.start(G),)
 
-    def weights(self, G: Gradient, memory: tuple[float, Array, Array]) -> tuple[Weights, tuple[float, Array, Array]]:
-        start, rows, cols = memory
-        of_rows, of_cols = G.squared_norms
-        hermitian = cols is rows and of_cols is of_rows  # in all iterations so far
-        rows, cols = (both := rows + of_rows), both if hermitian else cols + of_cols
-        return diagonal_weights(self.epsilon.at(G, start), rows, cols, G.X), (start, rows, cols)
+    def weights(self, G: Gradient, memory: tuple[Any, ...]) -> tuple[Weights, tuple[Any, ...]]:
+        start, *sums = memory  # of the squares of each mode
+        squares = G.squared_norms
+        shared = all(one is other for a in (sums, squares) for one, other in pairwise(a))  # Hermitian in all iterations so far
+        if not sums:
+            sums = list(squares)
+        elif shared:
+            sums = [sums[0] + squares[0]] * len(sums)
+        else:
+            sums = [total + one for total, one in zip(sums, squares, strict=True)]
+        return diagonal_weights(self.epsilon.at(G, start), sums, G.X), (start, *sums)
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class FullShampoo(Checked):
         # As for the diagonal metric, low is the bound by epsilon: the smallest weight grows over the iterations, and a constant
         # step would grow with it.
         low = float(np.sqrt(epsilon))
-        return Weights(left, right, low, largest_left * largest_right), (start, rows, cols)
+        return Weights((left, right), low, largest_left * largest_right), (start, rows, cols)
 
 
 def _fourth_root(a: np.ndarray, epsilon: float, X: FixedRank) -> tuple[DenseWeight, float]:

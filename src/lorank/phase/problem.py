@@ -14,7 +14,7 @@ import numpy as np
 
 from ..backends import Array, Backend, backend_of, get_backend
 from ..common.checks import ParameterError, counted, shown, whole
-from ..geometry import FixedRank
+from ..geometry import SEMIDEFINITE, FixedRank
 from ..problems.input_checks import FLOATS, check_function, check_operator_scale, finite_array, functions_of_numpy
 from ..problems.problem import MatrixProblem
 from ..problems.testing import check_pair
@@ -68,6 +68,7 @@ class PhaseRetrieval(MatrixProblem):
     True
     """
 
+    manifold = SEMIDEFINITE
     isotropic = True
     blas_threads = None
     signal_shape: tuple[int, ...]
@@ -261,11 +262,6 @@ class PhaseRetrieval(MatrixProblem):
         super().check_scale()
         check_operator_scale(self.max_abs, self.operator_scale, self.dtype)
 
-    def dof(self, rank: int) -> int:
-        """Real degrees of freedom of a semidefinite matrix of that rank: n for rank 1, and 2 n - 1 if x is complex."""
-        n = self.shape[0]
-        return 2 * n * rank - rank**2 if self.dtype.kind == "c" else n * rank - rank * (rank - 1) // 2
-
     # -- the model ---------------------------------------------------------------------------------------------------
     def forward(self, left: Array, right: Array) -> Array:
         """``A (left right^H)``, complex if A is, with zero imaginary part for Hermitian matrices."""
@@ -321,17 +317,6 @@ class PhaseRetrieval(MatrixProblem):
         if residual is not None:
             vars(G)["residual"] = residual
         return G
-
-    def project_feasible(self, X: FixedRank) -> FixedRank:
-        """The best approximation to X that is Hermitian and positive semidefinite."""
-        if X.hermitian:
-            return X
-        basis = self.backend.orthonormalize(self.backend.concat([X.U, X.V]))
-        left, right = self.backend.gram(basis, X.U), self.backend.gram(basis, X.V)
-        core = (left * self.backend.small(X.s)) @ right.conj().T
-        values, vectors = self.backend.eigh((core + core.conj().T) / 2)
-        s, (U,) = values[: X.rank], self.backend.asarrays(self.backend.product(basis, vectors[:, : X.rank]))
-        return FixedRank(U, (s * (s > 0)).astype(X.real_dtype), U, X.backend)
 
     def signal(self, X: FixedRank) -> Array:
         """The x of ``X = x x^H`` in the shape of the signal or image; that of the leading singular pair for higher ranks."""

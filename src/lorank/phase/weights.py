@@ -61,7 +61,7 @@ class Whitened:
         if not isinstance(gram, Spectrum):
             return Weights(), None
         weight = GramWeight(gram)
-        return Weights(weight, weight), None
+        return Weights((weight, weight)), None
 
 
 @dataclass(frozen=True)

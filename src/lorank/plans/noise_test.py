@@ -57,7 +57,7 @@ class _Scaled:
 
     def __init__(self, times: Callable[[Array], Array], adjoint_times: Callable[[Array], Array], weights: Weights) -> None:
         self._products = times, adjoint_times
-        self.scales = [w.w[:, None] ** -0.5 if isinstance(w, DiagonalWeight) else None for w in (weights.left, weights.right)]
+        self.scales = [w.w[:, None] ** -0.5 if isinstance(w, DiagonalWeight) else None for w in map(weights.mode, (0, 1))]
 
     def times(self, v: Array) -> Array:
         return self._between(self._products[0], v, *self.scales[::-1])

@@ -37,8 +37,8 @@ class TightFrame(Protocol):
 class HasCounts(Protocol):
     """Numbers of measurements of each row and column, used as weights (:class:`~lorank.metrics.Counts`)."""
 
-    def counts(self) -> tuple[Array, Array]:
-        """The (n1,) numbers of the rows and the (n2,) numbers of the columns."""
+    def counts(self) -> tuple[Array, ...]:
+        """One array per mode: the (n1,) numbers of the rows and the (n2,) numbers of the columns."""
         ...
 
 

@@ -364,7 +364,7 @@ class Completion(MatrixProblem):
     def dof(self, rank: Any) -> int:
         """Degrees of freedom of the rows and columns that have observations."""
         n1, n2 = (int((self.observations.counts(side) > 0).sum()) for side in (0, 1))
-        return self.manifold.dof((max(n1, rank), max(n2, rank)), rank)
+        return self._dof((max(n1, rank), max(n2, rank)), rank)
 
     def split(self, rng: np.random.Generator, share: float) -> tuple[Completion, Completion]:
         """The problem without a random ``share`` of its observations, and the problem on those.

@@ -133,19 +133,25 @@ class Gradient:
 
     @functools.cached_property
     def GhU(self) -> Array:
-        """``G^H U``."""
-        return self.adjoint_times(self.X.U)
+        """``G^H U``; for models of Hermitian matrices ``G V``."""
+        return self.GV if self.hermitian else self.adjoint_times(self.X.U)
 
     @functools.cached_property
     def core(self) -> Array:
         """``U^H G V``, an r x r array."""
         return self.problem.backend.gram(self.X.U, self.GV)
 
+    @property
+    def hermitian(self) -> bool:
+        """Whether G and X are Hermitian: the two sides then share their arrays."""
+        return self.X.hermitian and self.problem.manifold.hermitian
+
     @functools.cached_property
     def squared_norms(self) -> tuple[Array, Array]:
         """Squared norms of the rows and of the columns of G, in double precision; the same array twice for Hermitian G."""
         g, squares = self._entries(), self.problem.backend.squared_norms
-        return squares(g, 1), squares(g, 0)
+        rows = squares(g, 1)
+        return rows, rows if self.hermitian else squares(g, 0)
 
     def outer(self) -> tuple[Array, Array]:
         """``G G^H`` and ``G^H G`` as dense arrays, for small problems."""

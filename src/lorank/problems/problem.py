@@ -14,7 +14,7 @@ import numpy as np
 
 from ..backends import Array, Backend, Vector, device_backend, get_backend
 from ..common.checks import counted
-from ..geometry import FIXED_RANK, FixedRank, Manifold, Tangent
+from ..geometry import FIXED_RANK, FixedRank, FixedRankManifold, Tangent
 from ..losses import Objective
 from .gradient import Gradient, adjoint_product
 
@@ -61,7 +61,7 @@ class Problem(ABC):
     (1296, 216)
     """
 
-    manifold: Manifold = FIXED_RANK
+    manifold: Any = FIXED_RANK  # a Manifold
     blas_threads: int | None = 1
     isotropic: bool = False
     stationary_is_converged: bool = False
@@ -115,7 +115,7 @@ class Problem(ABC):
 
     @property
     def dtype(self) -> Any:
-        """NumPy dtype of X."""
+        """NumPy dtype of X: that of y, unless the model says otherwise (a complex X with real measurements)."""
         return self.backend.dtype(self.y)
 
     def to(self, device: Any) -> Problem:
@@ -130,8 +130,12 @@ class Problem(ABC):
         )
 
     def dof(self, rank: Any) -> int:
-        """Degrees of freedom of a point of that rank."""
-        return self.manifold.dof(self.shape, rank)
+        """Degrees of freedom of a point of that rank, in measurements: a complex measurement is two real numbers."""
+        return self._dof(self.shape, rank)
+
+    def _dof(self, shape: tuple[int, ...], rank: Any) -> int:
+        real = self.manifold.dof(shape, rank, self.dtype)
+        return -(-real // 2) if self.backend.dtype(self.y).kind == "c" else real
 
     def zero(self, rank: Any) -> Any:
         """The point zero."""
@@ -143,8 +147,8 @@ class Problem(ABC):
         if self.m < self.dof(rank):
             are = "is" if self.m == 1 else "are"
             warnings.warn(
-                f"{counted(self.m, 'measurement')} {are} fewer than the {self.dof(rank):,} degrees of freedom of a rank-{rank} "
-                f"matrix of this shape: the solution is not unique; lower the rank or measure more",
+                f"{counted(self.m, 'measurement')} {are} fewer than the {self.dof(rank):,} degrees of freedom of rank "
+                f"{rank}: the solution is not unique; lower the rank or measure more",
                 stacklevel=3,
             )
         return rank
@@ -169,8 +173,7 @@ class Problem(ABC):
     def project_feasible(self, X: Any) -> Any:
         """The projection of X onto the points that the model admits; by default X itself.
 
-        Completion sets rows and columns without observations to zero; phase retrieval takes the nearest positive semidefinite
-        matrix.
+        Completion sets rows and columns without observations to zero; models of semidefinite matrices take the nearest one.
         """
         return X
 
@@ -220,6 +223,7 @@ class MatrixProblem(Problem):
 
     shape: tuple[int, int]
     frame_constant: float | None = None
+    manifold: FixedRankManifold = FIXED_RANK
 
     @abstractmethod
     def forward(self, left: Array, right: Array) -> Array:
@@ -232,6 +236,9 @@ class MatrixProblem(Problem):
     def gradient(self, X: FixedRank) -> Gradient:
         """``G = A*(A X - y)``."""
         return Gradient(self, X)
+
+    def project_feasible(self, X: FixedRank) -> FixedRank:
+        return self.manifold.nearest(X)
 
     def squared_image_norm(self, xi: Tangent) -> float:
         """``|A xi|^2``."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import Array
 from ..common.checks import POSITIVE, ParameterError, check, counted, instance, optional, whole
 from ..geometry import FixedRank, FixedRankManifold, Weights, retract, riemannian_gradient
 from .capabilities import missing, supports
@@ -53,7 +54,7 @@ def dot_test(problem: MatrixProblem, *, rank: int = 2, seed: int = 0, rtol: floa
     rng, backend = np.random.default_rng(seed), problem.backend
     n1, n2 = problem.shape
     left, right = (backend.random_normal(rng, (n, rank), problem.dtype) for n in (n1, n2))
-    p = backend.random_normal(rng, (problem.m,), problem.dtype)
+    p = backend.random_normal(rng, (problem.m,), backend.dtype(problem.y))
     given = {name: backend.copy(a) for name, a in (("left", left), ("right", right), ("p", p))}
     image = problem.forward(left, right)
     for name, a in (("left", left), ("right", right)):
@@ -66,6 +67,8 @@ def dot_test(problem: MatrixProblem, *, rank: int = 2, seed: int = 0, rtol: floa
         raise AssertionError(f"adjoint returns a matrix of shape {tuple(matrix.shape)}, expected {(n1, n2)}")
     one = np.vdot(backend.to_numpy(p), backend.to_numpy(image))  # <p, A(L R^H)>
     other = np.vdot(backend.to_numpy(matrix @ right), backend.to_numpy(left))  # <(A* p) R, L>
+    if not backend.is_complex(image):  # real measurements of a complex matrix: A is linear over the real numbers
+        one, other = one.real, other.real
     scale = max(backend.norm(p) * backend.norm(image), np.finfo(float).tiny)
     off = float(abs(one - other) / scale)
     tolerance = float(np.sqrt(np.finfo(problem.dtype).eps)) if rtol is None else rtol
@@ -123,17 +126,15 @@ def check_gradient(problem: Problem, rank: int, *, seed: int = 0) -> float:
     _check_arguments(problem, rank, seed, FixedRankManifold)
     rng, backend = np.random.default_rng(seed), problem.backend
     n1, n2 = problem.shape
-    X = FixedRank.from_factors(
-        backend.random_normal(rng, (n1, rank), problem.dtype),
-        backend.random_normal(rng, (n2, rank), problem.dtype),
-        backend=backend,
-    )
+
+    def array(n: int) -> Array:
+        return backend.random_normal(rng, (n, rank), problem.dtype)
+
+    nearest = problem.manifold.nearest
+    X = nearest(FixedRank.from_factors(array(n1), array(n2), backend=backend))
     G = problem.gradient(X)
-    gradient = riemannian_gradient(X, G, Weights())
-    other = problem.gradient(
-        FixedRank.from_factors(backend.random_normal(rng, (n1, rank), problem.dtype), X.V, backend=backend)
-    )
-    direction = gradient + riemannian_gradient(X, _Products(X, other.times(X.V), other.adjoint_times(X.U)), Weights())
+    other = problem.gradient(nearest(FixedRank.from_factors(array(n1), X.V, backend=backend)))
+    direction = riemannian_gradient(X, G, Weights()) + riemannian_gradient(X, _Products(X, other), Weights())
     direction = (X.norm() / direction.norm()) * direction
     slope = direction.inner(G)
     f = G.residual_norm**2 / 2
@@ -150,8 +151,12 @@ def check_gradient(problem: Problem, rank: int, *, seed: int = 0) -> float:
 
 
 class _Products:
-    def __init__(self, X: FixedRank, GV: np.ndarray, GhU: np.ndarray) -> None:
-        self.GV, self.GhU, self.core = GV, GhU, X.backend.gram(X.U, GV)
+    """The gradient at another point, as an ambient gradient at X."""
+
+    def __init__(self, X: FixedRank, other: Any) -> None:
+        self.GV = other.times(X.V)
+        self.GhU = self.GV if other.X.hermitian and X.hermitian else other.adjoint_times(X.U)
+        self.core = X.backend.gram(X.U, self.GV)
 
 
 def check_pair(problem: MatrixProblem, rank: int, sides: tuple[str, str], stacklevel: int) -> None:
@@ -194,7 +199,7 @@ def untouched(problem: MatrixProblem) -> tuple[np.ndarray, np.ndarray]:
     Found from products with thin random arrays, since ``A* p`` may be a LinearOperator.
     """
     backend, rng = problem.backend, np.random.default_rng(0)
-    p = backend.random_normal(rng, (problem.m,), problem.dtype)
+    p = backend.random_normal(rng, (problem.m,), backend.dtype(problem.y))
     v, u = (backend.random_normal(rng, (n, 2), problem.dtype) for n in reversed(problem.shape))
     products: tuple[Callable[[Any], Any], ...] = problem.products(p)
     sizes = [np.abs(backend.to_numpy(times(a))).max(axis=1) for times, a in zip(products, (v, u), strict=True)]

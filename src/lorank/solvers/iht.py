@@ -30,7 +30,7 @@ class Coordinates:
     def __init__(self, X: FixedRank, G: Gradient, weights: Weights) -> None:
         if type(weights) is not Weights:
             raise _refusal(weights)
-        self.left, self.right, self.G = _root(weights.left), _root(weights.right), G
+        self.left, self.right, self.G = _root(weights.mode(0)), _root(weights.mode(1)), G
         self.plain = self.left is None and self.right is None
         self.X = X if self.plain else self._scaled(X, 1)
 
@@ -121,7 +121,7 @@ class IHT(Checked, Solver):
         alpha = self.alpha(problem, at)
 
         def candidate(step: float) -> FixedRank:
-            return at.back(hard_threshold(at, step, self.accuracy))
+            return problem.manifold.nearest(at.back(hard_threshold(at, step, self.accuracy)))
 
         new, trust = (self.safeguard or UNGUARDED).advance(problem, state, memory.trust, alpha, candidate)
         return new.with_memory(GuardedState(metric, trust))

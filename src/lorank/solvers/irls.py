@@ -103,7 +103,7 @@ class IRLS(Checked, Solver):
         notes = not finished and (active > memory.reported or state.iteration >= memory.noted_at + NOTE_EVERY)
         reported, noted_at = (max(active, memory.reported), state.iteration) if notes else (memory.reported, memory.noted_at)
         memory = IRLSState(epsilon, _first(Y, width), past, active, reported, noted_at)
-        new = replace(state.next(problem, _first(Y, rank), epsilon, memory), finished=finished)
+        new = replace(state.next(problem, problem.manifold.nearest(_first(Y, rank)), epsilon, memory), finished=finished)
         # Progress shows in epsilon, not in the residual: a note restarts the rules on stalls.
         note = f"smoothing {epsilon:.1e}: {active} of {rank} directions active"
         return replace(new, note=note, restarted=True) if notes else new

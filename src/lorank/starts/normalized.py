@@ -107,7 +107,7 @@ def normalized_pairs(problem: Problem, rank: int, rng: np.random.Generator, X: F
     core = direction * G.exact_step(backend.product(U, direction), V)
     if X is not None:
         core = core + (backend.gram(U, X.U) * backend.small(X.s)) @ backend.gram(X.V, V)
-    return FixedRank.from_factors(backend.product(U, core), V, backend=backend)
+    return problem.manifold.nearest(FixedRank.from_factors(backend.product(U, core), V, backend=backend))
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ class Products(Protocol):
 def leading(
     problem: Problem, G: Products, rank: int, rng: np.random.Generator, tol: float, restarts: int, depth: int = 2
 ) -> FixedRank:
-    """The leading singular triples of ``-G``."""
+    """The leading singular triples of ``-G``; on the semidefinite manifold the leading eigenpairs."""
 
     def times(v: Array) -> Array:
         return -G.times(v)
@@ -74,4 +74,8 @@ def leading(
     backend, block = problem.backend, min(rank + min(rank, max(5, rank // 4)), *problem.shape)
     # One product with the adjoint makes rows and columns without data zero.
     first = adjoint_times(backend.random_normal(rng, (problem.shape[0], block), problem.dtype))
-    return truncated_svd(times, adjoint_times, first, rank, backend, tol=tol, restarts=restarts, depth=depth)
+    hermitian = problem.manifold.hermitian  # about half of the triples have negative eigenvalues
+    found = truncated_svd(
+        times, adjoint_times, first, block if hermitian else rank, backend, tol=tol, restarts=restarts, depth=depth
+    )
+    return problem.manifold.nearest(found, rank)

@@ -157,7 +157,8 @@ def grow(problem: Problem, X: FixedRank, more: int, rng: np.random.Generator, *,
     Y = leading(problem, G, more, rng, tol=tol, restarts=5, depth=1)
     left = Y.U * Y.s
     step = G.exact_step(left, Y.V)
-    return FixedRank.from_factors(backend.concat([X.U * X.s, left * step]), backend.concat([X.V, Y.V]), backend=backend)
+    both = backend.concat([X.U * X.s, left * step]), backend.concat([X.V, Y.V])
+    return problem.manifold.nearest(FixedRank.from_factors(*both, backend=backend))
 
 
 def grow_from_rank_one(problem: Problem, X: FixedRank, rank: int, rng: np.random.Generator) -> FixedRank:
@@ -179,7 +180,7 @@ def with_spare_ranks(problem: Problem, rank: int, rng: np.random.Generator) -> F
     """
 
     def leading_pairs(X: FixedRank) -> FixedRank:
-        return FixedRank.from_factors((X.U * X.s)[:, :rank], X.V[:, :rank], backend=X.backend)
+        return problem.manifold.nearest(FixedRank.from_factors((X.U * X.s)[:, :rank], X.V[:, :rank], backend=X.backend))
 
     wide = min(rank + SPARE_RANKS, *problem.shape)
     try:
