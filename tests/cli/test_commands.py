@@ -89,6 +89,54 @@ def test_predict_is_what_the_model_predicts(folder, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["out.csv", "pairs.csv"]
 
 
+def test_a_few_predictions_are_printed(folder, tmp_path):
+    (tmp_path / "pairs.csv").write_text("movie,user\n100,u3\n117,nobody\n")
+    done = run("predict", folder / "m.lorank", tmp_path / "pairs.csv", "--interval", "0.8")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[0].split() == ["user", "movie", "prediction", "low", "high", "known"]
+    assert len(done.stdout.splitlines()) == 3
+    found = json.loads(run("predict", folder / "m.lorank", tmp_path / "pairs.csv", "--json").stdout)["predictions"]
+    assert found[0]["prediction"] == pytest.approx(lr.load(folder / "m.lorank").predict([("u3", 100)])[0])
+    assert "-o" in refused("predict", folder / "m.lorank", folder / "ratings.csv", code=2)
+
+
+def test_pairs_of_which_none_is_known_are_refused(folder, tmp_path):
+    """Columns of other things are read without an error otherwise, and every prediction is the mean."""
+    (tmp_path / "pairs.csv").write_text("movie,user\n7,nobody\n100,someone\n9,u3\n")
+    said = refused("predict", folder / "m.lorank", tmp_path / "pairs.csv", "-o", tmp_path / "out.csv")
+    assert "'user'" in said
+    assert "'movie'" in said
+    assert os.listdir(tmp_path) == ["pairs.csv"]
+
+
+def test_diagnose_and_complete_judge_alike(folder):
+    """A model that predicts far better than the mean is not called too large for its ratings before it is fitted."""
+    fitted = json.loads((folder / "summary.json").read_text())["diagnosis"]
+    found = json.loads(run("diagnose", folder / "ratings.csv", "--json").stdout)
+    assert found["oversampling"] >= 2
+    assert found["verdict"].split()[0] == fitted["verdict"].split()[0]
+    same = json.loads(run("diagnose", folder / "ratings.csv", "--rank", fitted["rank"], "--json").stdout)
+    assert same == fitted
+
+
+def test_evaluate_takes_the_options_of_complete(folder, tmp_path):
+    rows = sorted({line["user"] for line in read(folder / "ratings.csv")})
+    (tmp_path / "users.csv").write_text("user,age\n" + "".join(f"{u},{20 + k % 40}\n" for k, u in enumerate([*rows, "new"])))
+    scores = []
+    for options in (
+        ("--rank", "1", "--regularization", "learned"),
+        ("--rank", "1", "--regularization", "learned", "--row-features", tmp_path / "users.csv"),
+        ("--rank", "2", "--loss", "huber", "--regularization", "0.1"),
+        ("--rank", "2", "--loss", "ordinal", "--regularization", "0.1"),
+    ):
+        done = run("evaluate", folder / "ratings.csv", *options, "--json")
+        assert done.exit_code == 0, done.output
+        scores.append(json.loads(done.stdout)["models"])
+    assert len({found["MatrixCompletion"]["rmse"] for found in scores}) == 4
+    assert all(found["MatrixCompletion"]["rmse"] < found["item means"]["rmse"] for found in scores)
+    assert len({found["popularity"]["ndcg"] for found in scores}) == 1  # the same split
+
+
 def test_features_of_rows_and_columns(folder, tmp_path):
     rows = [*sorted({line["user"] for line in read(folder / "ratings.csv")}), "stranger"]
     (tmp_path / "users.csv").write_text(
@@ -157,7 +205,7 @@ def test_impute_fills_and_keeps_text(tmp_path):
     low = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--rank", "1", "--model", tmp_path / "l.lorank")
     assert low.exit_code == 0, low.output
     assert "low-rank" in run("inspect", tmp_path / "l.lorank").stdout
-    both = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--rank", "1", "--time", "rows")
+    both = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--rank", "1", "--ordered")
     assert (both.exit_code, "--time and --refine" in both.stderr) == (2, True)
 
 
@@ -177,7 +225,7 @@ def test_impute_reads_dates(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["complete", "bad.csv", "-o", "m"], 1, "line 3, column 'rating': 'x' is no number"),
+        (["complete", "bad.csv", "-o", "m.lorank"], 1, "line 3, column 'rating': 'x' is no number"),
         (["complete", "none.csv"], 1, "none.csv does not exist"),
         (["complete", "good.csv", "none.csv"], 1, "none.csv does not exist"),
         (["complete", "good.csv", "--row", "User"], 1, "Did you mean 'user'"),
@@ -188,6 +236,12 @@ def test_impute_reads_dates(tmp_path):
         (["complete", "good.csv", "-o", "no/where"], 2, "no folder"),
         (["complete", "good.csv", "-o", "m.xlsx"], 2, ".lorank"),
         (["complete", "good.csv", "-o", "m.csv"], 2, ".lorank"),
+        (["complete", "good.csv", "-o", "m.txt"], 2, "m.lorank"),
+        (["complete", "good.csv", "-o", "m"], 2, "m.lorank"),
+        (["impute", "good.csv", "-o", "o.csv", "--model", "m.txt"], 2, "--model m.txt"),
+        (["impute", "good.csv", "-o", "o.csv", "--time", "user", "--ordered"], 2, "--time"),
+        (["recommend", "m.lorank", "--user", "1"], 2, "--row"),
+        (["evaluate", "good.csv", "--loss", "hubber"], 2, "Did you mean 'huber'"),
         (["complete", "good.csv", "--report", "r.pdf"], 2, ".html"),
         (["complete", "good.csv", "--max-memory", "1GB", "--report", "r.html"], 2, "--report needs the ratings in memory"),
         (["complete", "good.csv", "good.csv"], 1, "good.csv"),

@@ -204,14 +204,25 @@ def test_ctrl_c_in_a_fit_keeps_the_best_model(place, tmp_path, monkeypatch):
     assert not page.exists()
 
 
-@pytest.mark.parametrize("name", ["lorank.cli.estimators.RatingsEstimator.prepare_ranking", "lorank.cli.driver._write_report"])
+@pytest.mark.parametrize("name", ["lorank.cli.models.Ratings.prepare_ranking", "lorank.cli.driver._write_report"])
 def test_ctrl_c_after_the_fit_keeps_the_model(place, tmp_path, monkeypatch, name):
     monkeypatch.setattr(name, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     out, page = tmp_path / "m.lorank", tmp_path / "r.html"
     result = run("complete", place / "r.csv", *QUICK, "-o", out, "--report", page)
     assert (result.exit_code, str(out) in result.stderr) == (130, True), result.output
     assert not page.exists()
+    monkeypatch.undo()
     done("recommend", out, "--row", "ben", "-n", 2)
+
+
+def test_quiet_and_verbose(place, tmp_path):
+    fit = ("complete", place / "r.csv", *QUICK, "-o", tmp_path / "m.lorank")
+    assert done(*fit, "--quiet").stderr == ""
+    assert done(*fit).stderr != ""
+    for options, expected in (((), False), (("--verbose",), True)):
+        said = refused("complete", tmp_path / "none.csv", *options)
+        assert ("Traceback" in said) == expected
+        assert said.splitlines()[-1].startswith("lorank: ")
 
 
 @pytest.mark.parametrize(

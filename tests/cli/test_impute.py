@@ -18,7 +18,7 @@ import polars as pl
 
 import lorank as lr
 from lorank.io import open_table
-from lorank.io import table_blocks as blocks
+from lorank.io import tables as blocks
 from lorank.io import text_columns as columns
 from lorank.io.archive import FileError
 
@@ -106,8 +106,28 @@ def test_a_page_draws_what_was_filled(tmp_path):
     assert "mid&quot;dle" in page
     assert page.count("<svg") == 3  # columns with gaps
     assert "<script" not in page
-    both = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--report", tmp_path / "page.html", "--rank", "1")
-    assert (both.exit_code, "--report" in both.stderr) == (2, True)
+    holes.with_columns(hour=np.arange(len(holes))).write_csv(tmp_path / "t.csv")
+    for options in (("--rank", "1"), ("--time", "hour")):
+        (tmp_path / "page.html").unlink()
+        done = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--report", tmp_path / "page.html", *options)
+        assert done.exit_code == 0, done.output
+        assert (tmp_path / "page.html").read_text(encoding="utf-8").count("<svg") == 3
+
+
+def test_series_keep_whole_numbers_and_fill_categories(tmp_path):
+    """As tables do; the column of times is read, and written as it was."""
+    rows = [f"2024-01-{k + 1:02},{k},{'even' if k % 2 == 0 else 'odd'}" for k in range(28)]
+    rows[9], rows[20] = "2024-01-10,,", "2024-01-21,20,"
+    (tmp_path / "t.csv").write_text("day,a,kind\n" + "\n".join(rows) + "\n")
+    done = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--time", "day", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["gaps"] == 3
+    found = list(csv.reader((tmp_path / "o.csv").read_text().splitlines()))
+    assert found[10][0] == "2024-01-10"
+    assert found[10][1].isdigit()
+    assert {found[10][2], found[21][2]} <= {"even", "odd"}
+    ordered = run("impute", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--ordered")
+    assert ordered.exit_code == 0, ordered.output
 
 
 @pytest.mark.usefixtures("small")
@@ -186,11 +206,16 @@ def test_empty_lines_are_no_rows(tmp_path):
         assert len((tmp_path / "o.csv").read_text().splitlines()) == 29
 
 
-def test_lines_within_quotes_and_of_separators_stay():
-    from lorank.io.text_columns import _without_blank_lines
-
-    assert _without_blank_lines(b'a,b\n\n"x\n\ny",1\n \n,\n', ",") == b'a,b\n"x\n\ny",1\n,\n'
-    assert _without_blank_lines(b"a\tb\n\t\n\n1\t2", "\t") == b"a\tb\n\t\n1\t2"
+@pytest.mark.parametrize(
+    ("name", "text", "cells"),
+    [
+        ("t.csv", 'a,b\n\n"x\n\ny",1\n \n,\n', [("x\n\ny", "1"), (None, None)]),
+        ("t.tsv", "a\tb\n\t\n\n1\t2", [(None, None), ("1", "2")]),
+    ],
+)
+def test_blank_lines_are_skipped_but_not_within_quotes_and_not_lines_of_separators(tmp_path, name, text, cells):
+    (tmp_path / name).write_text(text)
+    assert [row for block in open_table(tmp_path / name).blocks() for row in block.rows()] == cells
 
 
 def test_known_cells_keep_their_spaces(tmp_path):

@@ -86,7 +86,7 @@ def test_pairs_in_parquet_have_the_names_of_the_model(tmp_path):
 def test_what_was_taken_may_have_dates(tmp_path, value):
     lines = ["a,x,1,2024-01-02", "a,y,2,2024-03-01", "a,x,1,2024-05-01", "b,y,1,2023-01-01"]
     file = _written(tmp_path / "a.csv", lines, head="user,item,plays,when")
-    users, items, counts, times, shape = read_interactions(File([str(file)], (None, None, value), "when"))
+    users, items, counts, times, shape = read_interactions(File([str(file)], (None, None, value), extra="when"))
     assert shape == (2, 2)
     assert users.tolist() == [0, 0, 1]
     assert items.tolist() == [0, 1, 1]

@@ -36,7 +36,7 @@ def build_app() -> Any:
 
     from .help_text import WELCOME, epilog
 
-    app = typer.Typer(pretty_exceptions_enable=False)
+    app = typer.Typer(pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]})
 
     def show_version(wanted: bool) -> None:
         if wanted:
@@ -57,7 +57,6 @@ def build_app() -> Any:
         if context.invoked_subcommand is None:
             print(WELCOME, end="")
 
-    @app.command()
     def demo(
         context: typer.Context,
         name: Annotated[
@@ -93,7 +92,6 @@ def build_app() -> Any:
         if status:
             raise typer.Exit(status)
 
-    @app.command()
     def reproduce(
         names: Annotated[
             list[str] | None, typer.Argument(metavar="[NAME ...|all]", help="Experiments; by default all.")
@@ -114,10 +112,11 @@ def build_app() -> Any:
         if status:
             raise typer.Exit(status)
 
-    from . import commands, doctor, impute, serve
+    from .commands import complete, diagnose, evaluate, inspect, predict, recommend, serve
+    from .doctor import doctor
+    from .impute import impute
+    from .options import Command
 
-    for module in (commands, serve, impute, doctor):
-        module.register(app)
-    for command in app.registered_commands:
-        command.epilog = epilog(str(command.name or getattr(command.callback, "__name__", "")))
+    for command in (demo, reproduce, complete, predict, recommend, diagnose, evaluate, inspect, serve, impute, doctor):
+        app.command(cls=Command, epilog=epilog(command.__name__))(command)
     return app

@@ -5,15 +5,12 @@ import importlib
 import importlib.metadata
 import os
 import platform
-import shutil
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
+from .options import Json
 from .output import print_json
-
-if TYPE_CHECKING:
-    import typer
 
 # Optional packages: purpose, and the extra that installs them.
 PACKAGES = {
@@ -26,7 +23,6 @@ PACKAGES = {
     "distributed": ("Dask clusters", "cluster"),
     "starlette": ("lorank serve, a web page for a model", "serve"),
 }
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @dataclass(frozen=True)
@@ -40,24 +36,23 @@ class Finding:
     remedy: str = ""
 
 
-def register(app: "typer.Typer") -> None:
-    """Add the command to a typer application."""
-    import typer
+def doctor(as_json: Json = False) -> None:
+    """Check the installation: versions, optional packages, threads and GPU."""
+    from rich.console import Console
+    from rich.text import Text
 
-    @app.command()
-    def doctor(as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object.")] = False) -> None:
-        """Check the installation: versions, optional packages, threads and GPU."""
-        found = examine()
-        if as_json:
-            print_json({"findings": [vars(one) for one in found]})
-            return
-        width = max(len(one.what) for one in found)
-        for one in found:
-            print(f"{'ok' if one.there else '--'}  {one.what.ljust(width)}  {one.found}")
-        missing = [one for one in found if not one.there]
-        print("\nNothing is missing." if not missing else "\nMissing:")
-        for one in missing:
-            print(f"  {one.what}: {one.brings}" + (f"  ({one.remedy})" if one.remedy else ""))
+    found = examine()
+    if as_json:
+        print_json({"findings": [vars(one) for one in found]})
+        return
+    console, width = Console(highlight=False, soft_wrap=True), max(len(one.what) for one in found)
+    for one in found:
+        sign = Text("ok" if one.there else "--", style="green" if one.there else "yellow")
+        console.print(sign + Text(f"  {one.what.ljust(width)}  {one.found}"))
+    missing = [one for one in found if not one.there]
+    console.print("\nNothing is missing." if not missing else "\nMissing:", style="bold")
+    for one in missing:
+        console.print(Text(f"  {one.what}: {one.brings}" + (f"  ({one.remedy})" if one.remedy else "")))
 
 
 def examine() -> list[Finding]:
@@ -75,8 +70,6 @@ def examine() -> list[Finding]:
         version = _version(name)
         found.append(Finding(name, version or "missing", bool(version), brings, f'pip install "lorank[{extra}]"'))
     found.append(_gpu())
-    browser = next((path for name in BROWSERS if (path := shutil.which(name))), "")
-    found.append(Finding("Chromium", browser or "missing", bool(browser), "browser tests, for development only", ""))
     data = os.environ.get("LORANK_DATA", "")
     found.append(Finding("LORANK_DATA", data or "not set", bool(data), "MovieLens from a folder instead of a download", ""))
     return found

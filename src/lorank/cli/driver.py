@@ -1,7 +1,6 @@
-"""The driver of the commands: ``run(command, source, estimator, output)``.
+"""What the commands do with a source of data and an estimator.
 
-A command is a function of a source (files or partitions), an estimator (ratings or implicit feedback) and an output (model,
-table, page or JSON). It returns numbers for JSON, text for the terminal and the exit code.
+Each function returns an :class:`Outcome`: numbers for JSON, text for the terminal, and the exit code.
 """
 
 from __future__ import annotations
@@ -18,15 +17,19 @@ from ..common.blas_threads import one_blas_thread
 from ..common.checks import counted
 from ..io.archive import FileError
 from .errors import INTERRUPTED, UsageError, print_error
-from .estimators import Estimator, Fit, ImplicitEstimator, RatingsEstimator
-from .model_files import as_known, near_ids
-from .output import Output, format_table, print_columns, progress, table_writer
-from .sources import File, Partitions, Source, check_same_ids, counted_passes
+from .evaluate import rank_implicit, rank_ratings, rank_refitted
+from .model_files import near_ids
+from .models import Estimator, Fit, ImplicitFeedback, Ratings
+from .output import format_table, print_columns, progress, table_writer
+from .sources import File, Partitions, Source, check_same_ids, counted_passes, row_blocks, row_ranges
 
 ORDERED = {
     "affinity": "ordered by the ranking model; --order-by rating orders by predicted rating",
     "rating": "ordered by predicted rating; --order-by affinity orders by the ranking model",
 }
+MAX_PRINTED = 50  # predictions: more go to a file
+MAX_DIAGNOSED_RANK = 10  # without --rank
+SUFFICIENT = 2.0  # observations per degree of freedom, without which a model depends on regularization
 
 
 class Outcome(NamedTuple):
@@ -37,35 +40,10 @@ class Outcome(NamedTuple):
     code: int = 0
 
 
-Command = Callable[[Any, Any, Output], Outcome]
-
-
 @one_blas_thread
-def run(command: Command, source: Source | None, estimator: Estimator | None, output: Output) -> int:
-    """Run a command and print its result.
-
-    Parameters
-    ----------
-    command : callable
-        One of this module, its own options bound.
-    source : File, Partitions or None
-    estimator : Estimator or None
-    output : Output
-
-    Returns
-    -------
-    int
-        The exit code.
-    """
-    output.check()
-    outcome = command(source, estimator, output)
-    output.show(outcome.summary, outcome.text)
-    return outcome.code
-
-
-def complete(source: Source, estimator: Estimator, output: Output) -> Outcome:
+def complete(source: Source, estimator: Estimator, out: Path | None, report: Path | None) -> Outcome:
     """Fit a model; write it and a report about it."""
-    estimator.check(source, output)
+    estimator.check(source, report)
     begin = time.perf_counter()
     fit = estimator.fit(source)
     summary = fit.summary | {"file": source.label, "seconds": time.perf_counter() - begin}
@@ -73,18 +51,18 @@ def complete(source: Source, estimator: Estimator, output: Output) -> Outcome:
         summary["folder"] = str(source.options.folder)
     early = estimator.model.status_ == "interrupted"
     stopped = early
-    if output.model is not None:
+    if out is not None:
         if fit.data is not None:
             stopped = stopped or not _finished(estimator.prepare_ranking)  # recommend can do that later
-        estimator.model.save(output.model)
-        summary["model"] = str(output.model)
-    if output.page is not None and not stopped:
-        stopped = not _finished(_write_report, output.page, estimator, fit, Path(source.label).name)
-        summary |= {} if stopped else {"report": str(output.page)}
+        estimator.model.save(out)
+        summary["model"] = str(out)
+    if report is not None and not stopped:
+        stopped = not _finished(_write_report, report, estimator, fit, Path(source.label).name)
+        summary |= {} if stopped else {"report": str(report)}
     written = [f"{key}: {summary[key]}" for key in ("model", "report") if key in summary]
-    unsaved = [] if output.model is not None else ["the model was not saved: use -o model.lorank"]
+    unsaved = [] if out is not None else ["the model was not saved: use -o model.lorank"]
     if stopped:
-        place = "was not saved" if output.model is None else f"is in {output.model}"
+        place = "was not saved" if out is None else f"is in {out}"
         print_error(f"interrupted: the {'best model so far' if early else 'fitted model'} {place}")
     return Outcome(summary, "\n".join([*fit.lines, *written, *unsaved]), INTERRUPTED if stopped else 0)
 
@@ -101,7 +79,6 @@ def _finished(work: Callable[..., None], *arguments: Any) -> bool:
 def _write_report(path: Path, estimator: Estimator, fit: Fit, title: str) -> None:
     from ..report.model_page import write_model_page
     from ..report.ranking_page import ranking_section
-    from .evaluate import rank_refitted
 
     data = fit.data
     ranking = rank_refitted(data, estimator.model, estimator.options.seed)
@@ -110,58 +87,84 @@ def _write_report(path: Path, estimator: Estimator, fit: Fit, title: str) -> Non
         write_model_page(path, estimator.model, data.rows, data.cols, data.values, title=title, more=section)
 
 
-def diagnose(source: Source, _estimator: Any, _output: Output, rank: int) -> Outcome:
-    """Check whether ratings suffice for a model of a given rank."""
+@one_blas_thread
+def diagnose(source: Source, rank: int | None) -> Outcome:
+    """Check whether ratings suffice for a model of a rank; by default of the largest rank that they suffice for."""
     import scipy.sparse
 
     from ..evaluation.diagnosis import diagnose as diagnose_pattern
 
-    if rank < 1:
+    if rank is not None and rank < 1:
         raise UsageError(f"--rank must be a whole number, 1 or more, got {rank}")
     if isinstance(source, Partitions):
         problem, _ = source.open()
         with counted_passes(problem, "counting observations"):
-            found = diagnose_pattern(problem, min(rank, *problem.shape))
+            found = diagnose_pattern(problem, _sufficient_rank(problem.m, problem.shape) if rank is None else rank)
     else:
         data = source.read()
         print_columns(source.label, data.columns)
         shape = len(data.row_ids), len(data.col_ids)
         observed = scipy.sparse.coo_array((data.values, (data.rows, data.cols)), shape)
-        found = diagnose_pattern(observed, min(rank, *shape))
+        found = diagnose_pattern(observed, _sufficient_rank(len(data.values), shape) if rank is None else rank)
     return Outcome(found.to_dict(), str(found))
 
 
-def predict(source: File, estimator: RatingsEstimator, output: Output, interval: float | None) -> Outcome:
-    """Predict at pairs of row and column, in blocks, and write a table."""
+def _sufficient_rank(m: int, shape: tuple[int, int]) -> int:
+    """The largest rank, at most 10, that m observations suffice for."""
+    ranks = range(1, min(MAX_DIAGNOSED_RANK, *shape) + 1)
+    return max((r for r in ranks if m >= SUFFICIENT * r * (sum(shape) - r)), default=1)
+
+
+@one_blas_thread
+def predict(source: File, estimator: Estimator, out: Path | None, interval: float | None) -> Outcome:
+    """Predict at pairs of row and column, in blocks; write a table, or print a few predictions."""
     from ..estimators.frames import unique_names
     from ..io.delimited_text import polars
+    from ..io.ratings import as_type_of, positions_of
 
-    assert output.table is not None
     if interval is not None and not 0 < interval < 1:
         raise UsageError(f"--interval must lie between 0 and 1 (0.9 is 90 %), got {interval:g}")
-    model, count, unknown = estimator.model, 0, 0
+    if not isinstance(estimator, Ratings):
+        raise FileError("this is a model of implicit feedback, not of ratings: use lorank recommend or lorank serve")
+    model, known_ids, count, unknown, found = estimator.model, estimator.ids, 0, 0, 0
     columns, batches = source.pairs(model.state_.labels or {})
     row, col = columns.row, columns.col
-    names = zip(("rows", "cols"), (row, col), estimator.ids, strict=True)
-    if all(as_known(model, side, np.array([name]))[0] in ids for side, name, ids in names):
+    if all(len(ids) > positions_of(np.array([name]), ids)[0] for name, ids in zip((row, col), known_ids, strict=True)):
         raise FileError(f"{source.label}: the first line, '{row},{col}', is a pair: add a line of names, such as user,item")
     print_columns(source.label, columns)
     own = unique_names((row, col), ("prediction", "low", "high", "known"))
-    with table_writer(output.table) as write, progress("predicting") as update:
-        for rows, cols in batches:
-            pairs = polars().DataFrame({"row": as_known(model, "rows", rows), "col": as_known(model, "cols", cols)})
-            made = {row: rows, col: cols, own[0]: model.predict(pairs)}
+    printed: list[dict[str, Any]] = []
+    with table_writer(out) as write, progress("predicting") as update:
+        for pair in batches:
+            places = [positions_of(ids, known) for ids, known in zip(pair, known_ids, strict=True)]
+            found += int(np.logical_and(*(at < len(known) for at, known in zip(places, known_ids, strict=True))).sum())
+            typed = places if model.ids_ is None else [as_type_of(*both) for both in zip(pair, known_ids, strict=True)]
+            pairs = polars().DataFrame({"row": typed[0], "col": typed[1]})
+            made = {row: pair[0], col: pair[1], own[0]: model.predict(pairs)}
             if interval is not None:
                 made[own[1]], made[own[2]] = model.predict_interval(pairs, interval)
             known = model.known(pairs)
-            write(made | {own[3]: known})
-            count, unknown = count + len(rows), unknown + int((~known).sum())
+            made[own[3]] = known
+            count, unknown = count + len(known), unknown + int((~known).sum())
+            if out is None and count > MAX_PRINTED:
+                raise UsageError(f"-o is needed for more than {MAX_PRINTED} predictions, as in -o predictions.csv")
+            printed += [] if out is not None else polars().DataFrame(made).to_dicts()
+            write(made)
             update(f"{count:,}")
         if not count:
             raise FileError(f"{source.label} has no pairs to predict at")
-    text = f"{counted(count, 'prediction')} in {output.table}"
-    text += f", {unknown:,} of rows or columns never observed" if unknown else ""
-    return Outcome({"predictions": count, "unknown": unknown, "out": str(output.table)}, text)
+        if not found:
+            raise FileError(
+                f"{source.label}: the model knows the row and the column of none of {counted(count, 'pair')}: are {row!r} and "
+                f"{col!r} the columns of ids? Choose others with --row and --col; lorank inspect shows some ids"
+            )
+    unobserved = f", {unknown:,} of rows or columns never observed" if unknown else ""
+    if out is None:
+        lines = [[f"{cell:.4g}" if isinstance(cell, float) else cell for cell in one.values()] for one in printed]
+        summary = {"predictions": printed, "unknown": unknown}
+        return Outcome(summary, format_table(list(printed[0]), lines))
+    text = f"{counted(count, 'prediction')} in {out}{unobserved}"
+    return Outcome({"predictions": count, "unknown": unknown, "out": str(out)}, text)
 
 
 class RecommendOptions(NamedTuple):
@@ -172,32 +175,31 @@ class RecommendOptions(NamedTuple):
     include_seen: bool = False
 
 
-def recommend(_source: Any, estimator: Estimator, _output: Output, row: str, options: RecommendOptions) -> Outcome:
+@one_blas_thread
+def recommend(estimator: Estimator, row: str, options: RecommendOptions) -> Outcome:
     """Recommend columns for one row."""
-    from ..io.ratings import as_type_of
+    from ..io.ratings import positions_of
 
-    ratings = isinstance(estimator, RatingsEstimator)
     known = estimator.ids[0]
-    asked = as_known(estimator.model, "rows", np.array([row])) if ratings else as_type_of(np.array([row]), known)
-    if asked[0] not in known:
-        what = "row" if ratings else "user"
-        raise ValueError(f"{row!r} is no {what} of the model{near_ids(row, known) or ': lorank inspect shows some ids'}")
-    cols, scores = estimator.recommend(asked, options.n, options.include_seen, options.order)
-    best = [(c, s) for c, s in zip(cols, scores, strict=True) if not np.isnan(s)]
+    at = positions_of(np.array([row]), known)
+    if at[0] == len(known):
+        hint = near_ids(row, known) or ": lorank inspect shows some ids"
+        raise ValueError(f"{row!r} is no {estimator.thing} of the model{hint}")
     order = options.order or "affinity"
+    cols, scores = estimator.recommend(at, options.n, order, options.include_seen)
+    best = [(c, s) for c, s in zip(cols[0], scores[0], strict=True) if not np.isnan(s)]
+    ratings = isinstance(estimator, Ratings)
     summary: dict[str, Any] = {"row": row} | ({"by": order} if ratings else {})
     summary["recommendations"] = [{"col": c, estimator.score: s} for c, s in best]
     if not best:
         return Outcome(summary, f"no columns left to recommend to {row}: --include-seen includes those observed already")
-    lines = [
-        format_table(["", estimator.labels[1], estimator.score], [[k + 1, c, f"{s:.3f}"] for k, (c, s) in enumerate(best)])
-    ]
-    return Outcome(summary, "\n".join([*lines, *([f"({ORDERED[order]})"] if ratings else [])]))
+    lines = [[k + 1, c, f"{s:.3f}"] for k, (c, s) in enumerate(best)]
+    table = format_table(["", estimator.labels[1], estimator.score], lines)
+    return Outcome(summary, "\n".join([table, *([f"({ORDERED[order]})"] if ratings else [])]))
 
 
-def recommend_all(
-    _source: Any, estimator: Estimator, output: Output, folder: Path | None, options: RecommendOptions
-) -> Outcome:
+@one_blas_thread
+def recommend_all(estimator: Estimator, out: Path, folder: Path | None, options: RecommendOptions) -> Outcome:
     """Recommend columns for all rows, in blocks, and write a table.
 
     ``folder`` holds partitions with the observations, for models that do not hold theirs.
@@ -205,48 +207,49 @@ def recommend_all(
     from ..distributed.folder import open_folder
     from ..estimators.frames import unique_names
 
-    assert output.table is not None
-    observed = None if folder is None else open_folder(folder)
     row_ids, col_ids = estimator.ids
-    if observed is not None:
+    blocks = ((first, last, None) for first, last in row_ranges(len(row_ids)))  # type: Any
+    if folder is not None:
+        observed = open_folder(folder)
         check_same_ids(observed, (row_ids, col_ids))
+        blocks = row_blocks(observed)
     row, col = estimator.labels
     place, score = unique_names((row, col), ("place", estimator.score))
-    n, order, include_seen = options
-    blocks = estimator.blocks(observed, include_seen)
-    with progress("recommending") as update, table_writer(output.table) as write:
-        for first, last, pattern in blocks:
-            cols, scores = estimator.recommend_block(first, last, n, pattern, include_seen, order)
+    with progress("recommending") as update, table_writer(out) as write:
+        for first, last, seen in blocks:
+            cols, scores = estimator.recommend(np.arange(first, last), *options, seen)
             there = ~np.isnan(scores)
-            places = np.broadcast_to(np.arange(1, n + 1), scores.shape)[there]
+            places = np.broadcast_to(np.arange(1, options.n + 1), scores.shape)[there]
             write({row: np.repeat(row_ids[first:last], there.sum(1)), place: places, col: cols[there], score: scores[there]})
             update(f"{last:,} rows of {len(row_ids):,}")
     count = len(row_ids)
-    return Outcome({"rows": count, "out": str(output.table)}, f"recommendations for {counted(count, 'row')} in {output.table}")
+    return Outcome({"rows": count, "out": str(out)}, f"recommendations for {counted(count, 'row')} in {out}")
 
 
-def evaluate(source: File, estimator: Estimator, output: Output, positive: float | None, holdout: float, n: int) -> Outcome:
+@one_blas_thread
+def evaluate(
+    source: File, estimator: Estimator, report: Path | None, positive: float | None, holdout: float, n: int
+) -> Outcome:
     """Fit to a part of the data, recommend, and compare with the held-out part and with baselines."""
     from ..report.ranking_page import write_ranking_page
-    from .evaluate import rank_implicit, rank_ratings
 
     if n < 1:
         raise UsageError(f"-n must be 1 or more, got {n}")
     if not 0 < holdout < 1:
         raise UsageError(f"--holdout must lie between 0 and 1, got {holdout:g}")
-    seed = estimator.options.seed
-    if isinstance(estimator, ImplicitEstimator):
+    estimator.check(source)
+    if isinstance(estimator, ImplicitFeedback):
         if positive is not None:
             raise UsageError("--positive is for ratings: leave it out with --implicit")
-        found = rank_implicit(source, holdout, n, seed)
+        found = rank_implicit(source, estimator, holdout, n)
     else:
-        found = rank_ratings(source, positive, holdout, n, seed)
+        found = rank_ratings(source, estimator, positive, holdout, n)
     summary = {"file": source.label, "n": n, "positive": found.positive, "held_out": found.held_out, "seconds": found.seconds}
     summary["models"] = {name: asdict(one) | {"rmse": found.errors.get(name)} for name, one in found.scores.items()}
     values, rows = counted(found.held_out, "held-out value"), counted(found.users, "row")
     lines = [f"{values} of {found.positive:g} or more, of {rows}; lists of {n}", format_table(found.head, found.lines)]
-    if output.page is not None:
-        write_ranking_page(output.page, found, title=f"{Path(source.label).name}: recommendations")
-        summary["report"] = str(output.page)
-        lines.append(f"report: {output.page}")
+    if report is not None:
+        write_ranking_page(report, found, title=f"{Path(source.label).name}: recommendations")
+        summary["report"] = str(report)
+        lines.append(f"report: {report}")
     return Outcome(summary, "\n".join(lines))

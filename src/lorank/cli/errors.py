@@ -1,9 +1,10 @@
-"""Errors of the command line: one line on standard error and an exit code."""
+"""Errors and notes of the command line: one line on standard error each, and an exit code."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -25,9 +26,22 @@ OPTIONS = {
 SAME_NAME = ("cluster", "device", "duplicates", "host", "loss", "rank", "refine", "regularization", "seed", "time")
 OPTIONS |= {name: f"--{name}" for name in SAME_NAME}
 
+_verbosity = {-1: False, 1: False}  # --quiet and --verbose, as the command that runs was called
+
 
 class UsageError(ValueError):
     """An invalid option, or options that exclude each other."""
+
+
+def set_verbosity(level: int, on: bool) -> bool:
+    """Record ``--quiet`` (-1) or ``--verbose`` (1)."""
+    _verbosity[level] = on
+    return on
+
+
+def is_quiet() -> bool:
+    """Whether notes and progress are left out."""
+    return _verbosity[-1]
 
 
 @contextlib.contextmanager
@@ -39,7 +53,7 @@ def cli_errors() -> Iterator[None]:
     import typer
 
     def show(message: Any, *_: Any, **__: Any) -> None:
-        print_error(f"note: {message}")
+        print_note(f"note: {message}")
 
     try:
         with warnings.catch_warnings():
@@ -49,21 +63,28 @@ def cli_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         print_error("interrupted: no file was written")
         raise typer.Exit(INTERRUPTED) from None
-    except ModuleNotFoundError as error:
-        print_error(f'this needs {error.name}: pip install "lorank[files]"')
-        raise typer.Exit(REFUSED) from None
-    except UsageError as error:
-        print_error(str(error))
-        raise typer.Exit(MISUSED) from None
-    except ParameterError as error:
-        option = OPTIONS.get(error.name)
-        print_error(str(error) if option is None else f"{option} {error.text}")
-        raise typer.Exit(REFUSED if option is None else MISUSED) from None
     except (ValueError, ImportError, MemoryError, OSError) as error:
-        print_error(str(error) or type(error).__name__)
-        raise typer.Exit(REFUSED) from None
+        if _verbosity[1]:
+            traceback.print_exc()
+        line, code = _line_and_code(error)
+        print_error(line)
+        raise typer.Exit(code) from None
+
+
+def _line_and_code(error: Exception) -> tuple[str, int]:
+    if isinstance(error, ModuleNotFoundError):
+        return f'this needs {error.name}: pip install "lorank[files]"', REFUSED
+    if isinstance(error, ParameterError) and error.name in OPTIONS:
+        return f"{OPTIONS[error.name]} {error.text}", MISUSED
+    return str(error) or type(error).__name__, MISUSED if isinstance(error, UsageError) else REFUSED
 
 
 def print_error(line: str) -> None:
     """Print a line to standard error."""
     print(f"lorank: {line}", file=sys.stderr)
+
+
+def print_note(line: str) -> None:
+    """Print a line to standard error, unless ``--quiet`` was given."""
+    if not is_quiet():
+        print_error(line)

@@ -4,48 +4,51 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..common.checks import counted
 from ..report.ranking_page import LENGTHS, OTHER_ORDER, Ranking
-from .errors import UsageError, print_error
+from .errors import UsageError, print_note
+from .models import ImplicitFeedback, Ratings
 from .output import print_columns, progress
 from .sources import File
 
 
-def rank_ratings(source: File, positive: float | None, holdout: float, n: int, seed: int) -> Ranking:
+def rank_ratings(source: File, estimator: Ratings, positive: float | None, holdout: float, n: int) -> Ranking:
     """Evaluate MatrixCompletion on held-out ratings.
 
     Parameters
     ----------
     source : File
         With a column of times, the latest ratings of each row are held out; else random ones.
+    estimator : Ratings
+        Its options determine the model and the random seed of the split.
     positive : float, optional
         Ratings from this value on are relevant; the median by default.
     holdout : float
         Share of each row's ratings that is held out.
     n : int
         Length of the lists.
-    seed : int
     """
-    from ..estimators import MatrixCompletion
     from ..evaluation import leave_last_out, leave_some_out
 
-    data = source.read()
+    seed, data = estimator.options.seed, source.read()
     print_columns(source.label, data.columns)
     repeated = len(data.rows) - len(np.unique(data.rows * len(data.col_ids) + data.cols))
     if repeated:
         lines = counted(repeated, "line repeats", "lines repeat")
-        print_error(
+        print_note(
             f"note: {lines} a pair of row and column, so that held-out values are also known: keep one line of each pair"
         )
     if data.times is None:
         out = leave_some_out(data.rows, holdout, seed=seed)
     else:
         out = leave_last_out(data.rows, data.times, holdout, seed=seed)
-    return _rank_models(data, out, MatrixCompletion(random_state=seed), positive, n)
+    model = estimator.unfitted(data.values).set_params(intervals=False)
+    return _rank_models(data, out, model, positive, n, estimator)
 
 
 def rank_refitted(data: Any, model: Any, seed: int) -> Ranking | None:
@@ -66,7 +69,9 @@ def rank_refitted(data: Any, model: Any, seed: int) -> Ranking | None:
         return _rank_models(data, out, again, None, 10)
 
 
-def _rank_models(data: Any, out: np.ndarray, model: Any, positive: float | None, n: int) -> Ranking:
+def _rank_models(
+    data: Any, out: np.ndarray, model: Any, positive: float | None, n: int, estimator: Ratings | None = None
+) -> Ranking:
     from ..evaluation import ItemMean, Popularity
 
     shape = len(data.row_ids), len(data.col_ids)
@@ -80,8 +85,13 @@ def _rank_models(data: Any, out: np.ndarray, model: Any, positive: float | None,
         )
     begin, kept = time.perf_counter(), ~out
     rows, cols, values = data.rows[kept], data.cols[kept], data.values[kept]
+    features = {} if estimator is None else _features_by_index(estimator, data)
     with progress("fitting without the held-out values"):
-        model.set_params(shape=shape, ranking=True).fit(np.column_stack([rows, cols]), values)
+        if features and estimator is not None:
+            train = replace(data, rows=rows, cols=cols, values=values)
+            estimator.fit_frame(model.set_params(ranking=True), train, np.arange(shape[0]), np.arange(shape[1]), features)
+        else:
+            model.set_params(shape=shape, ranking=True).fit(np.column_stack([rows, cols]), values)
     if model.status_ == "interrupted":
         raise KeyboardInterrupt
     means = ItemMean(rows, cols, values, shape[1])
@@ -92,9 +102,25 @@ def _rank_models(data: Any, out: np.ndarray, model: Any, positive: float | None,
         "item means": means,
     }
     truth, i, j = data.values[out], data.rows[out], data.cols[out]
-    guesses = {"MatrixCompletion": model.state_.expected(model.model_.predict(i, j)), "item means": means.predict(j)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # columns whose only value is held out
+        predicted = model.predict(np.column_stack([i, j]))
+    guesses = {"MatrixCompletion": predicted, "item means": means.predict(j)}
     errors = {name: float(np.sqrt(np.mean((guess - truth) ** 2))) for name, guess in guesses.items()}
     return _compare(models, (data.rows[wanted], data.cols[wanted]), cols, shape, n, threshold, errors, begin)
+
+
+def _features_by_index(estimator: Ratings, data: Any) -> dict[str, Any]:
+    """Features of the rows and columns of the data, with indices for ids."""
+    from ..io.delimited_text import polars
+    from ..io.ratings import positions_of
+
+    found = {}
+    for name, frame in estimator.read_features(data).items():
+        label, ids = (data.columns.row, data.row_ids) if name == "row_features" else (data.columns.col, data.col_ids)
+        at = polars().Series(label, positions_of(frame.get_column(label).to_numpy(), ids))
+        found[name] = frame.with_columns(at).filter(at < len(ids))
+    return found
 
 
 class _ByRating:
@@ -108,13 +134,13 @@ class _ByRating:
         return found
 
 
-def rank_implicit(source: File, holdout: float, n: int, seed: int) -> Ranking:
+def rank_implicit(source: File, estimator: ImplicitFeedback, holdout: float, n: int) -> Ranking:
     """Evaluate ImplicitFactorization on held-out items; parameters as for :func:`rank_ratings`."""
     import scipy.sparse
 
-    from ..estimators import ImplicitFactorization
     from ..evaluation import Popularity, leave_last_out, leave_some_out
 
+    seed = estimator.options.seed
     users, items, counts, times, shape = read_interactions(source)
     out = leave_some_out(users, holdout, seed=seed) if times is None else leave_last_out(users, times, holdout, seed=seed)
     if not out.any():
@@ -122,7 +148,7 @@ def rank_implicit(source: File, holdout: float, n: int, seed: int) -> Ranking:
     begin, kept = time.perf_counter(), ~out
     with progress("fitting without the held-out items"):
         seen = scipy.sparse.csr_array((counts[kept], (users[kept], items[kept])), shape=shape)
-        model = ImplicitFactorization(random_state=seed).fit(seen)
+        model = estimator.unfitted().fit(seen)
     models = {"ImplicitFactorization": model, "popularity": Popularity(users[kept], items[kept], shape[1])}
     return _compare(models, (users[out], items[out]), items[kept], shape, n, float(counts[out].min()), {}, begin)
 

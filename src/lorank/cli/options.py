@@ -1,29 +1,155 @@
-"""Options of the commands: groups of the help page, conversion of text to values."""
-
-from __future__ import annotations
+"""Options of the commands: declarations that several commands share, help pages, and conversion of text to values."""
+# No "from __future__ import annotations" here: typer evaluates the annotations.
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
 
 from ..common.checks import did_you_mean
-from .errors import UsageError
+from .errors import UsageError, set_verbosity
 
 COLUMNS, MODEL, OUTPUT, LARGE = "Columns", "Model", "Output", "Large data"  # panels of the help page
+LOSSES = ("squares", "robust", "huber", "absolute", "cauchy", "tukey", "logistic", "ordinal", "poisson")
+DUPLICATES = ("error", "mean", "last", "sum")
+SYNONYMS = {  # names that people try, and the option
+    "--row": ("--user", "--users", "--userid", "--user-id", "--id", "--customer"),
+    "--col": ("--item", "--items", "--itemid", "--item-id", "--column", "--movie", "--product"),
+    "--value": ("--rating", "--ratings", "--stars", "--score", "--values", "--target"),
+    "--out": ("--output", "--model", "--save", "--to"),
+    "-n": ("--top", "--number", "--count", "--length", "-k"),
+    "--order-by": ("--by", "--order", "--sort"),
+    "--include-seen": ("--seen", "--all-items"),
+    "--max-memory": ("--memory",),
+    "--partitions-dir": ("--folder", "--partitions"),
+    "--regularization": ("--lambda", "--alpha", "--reg", "--penalty"),
+    "--rank": ("--factors", "--components", "--dimensions", "--k"),
+    "--device": ("--gpu", "--cuda"),
+    "--time": ("--timestamp", "--date", "--times"),
+    "--report": ("--html", "--page"),
+}
+
+
+class Command(TyperCommand):
+    """A command whose help page has plain names of arguments, and which knows what wrong options may mean."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        for parameter in self.params:
+            if parameter.param_type_name == "argument":  # without this, its type in Python is shown: <list[Path]>
+                setattr(parameter, "display_type_rich", lambda ctx: "")  # noqa: B010
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+
+    def get_help_option(self, ctx: Any) -> Any:
+        found = super().get_help_option(ctx)
+        if found is not None:
+            found.metavar = ""
+        return found
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:  # of click, or of the copy of it that recent versions of typer hold
+            own = {name for parameter in self.params for name in parameter.opts}
+            tried = getattr(error, "option_name", "")
+            meant = [name for name, words in SYNONYMS.items() if tried in words and name in own]
+            if meant:
+                error.possibilities = meant  # type: ignore[attr-defined]
+            raise
 
 
 def option(*names: str, panel: str | None = None, words: tuple[str, ...] = (), **more: Any) -> Any:
     """An option in a panel of the help page; ``words`` are its shell completions."""
-    import typer
-
     complete = None if not words else lambda incomplete: [one for one in words if one.startswith(incomplete)]
     return typer.Option(*names, rich_help_panel=panel, autocompletion=complete, **more)
 
 
 def flag(*names: str, panel: str | None = None, **more: Any) -> Any:
     """An option without a value."""
-    return option(*names, panel=panel, metavar="", **more)
+    return option(*names, panel=panel, metavar="", show_default=False, **more)
 
 
+Row = Annotated[str | None, option("--row", panel=COLUMNS, metavar="COLUMN", help="Column of row ids, such as users.")]
+Col = Annotated[str | None, option("--col", panel=COLUMNS, metavar="COLUMN", help="Column of column ids, such as items.")]
+Value = Annotated[str | None, option("--value", panel=COLUMNS, metavar="COLUMN", help="Column of values, such as ratings.")]
+Header = Annotated[
+    bool | None,
+    flag("--header/--no-header", panel=COLUMNS, help="Whether the first line of text files is a header; by default detected."),
+]
+Rank = Annotated[str, option("--rank", panel=MODEL, metavar="N", help="Number of factors, or auto.")]
+Regularization = Annotated[
+    str, option("--regularization", panel=MODEL, metavar="X", help="Regularization: a number, learned or auto.")
+]
+LossName = Annotated[
+    str,
+    option(
+        "--loss",
+        panel=MODEL,
+        metavar="NAME",
+        words=LOSSES,
+        help="squares, robust (excludes outliers), huber, absolute, cauchy, tukey, logistic (binary), ordinal (stars) or "
+        "poisson (counts).",
+    ),
+]
+Nonnegative = Annotated[bool, flag("--nonnegative", panel=MODEL, help="Nonnegative factors.")]
+RowFeatures = Annotated[
+    Path | None,
+    option("--row-features", panel=MODEL, metavar="FILE", help="Table of row features, with the row ids in a column."),
+]
+ColFeatures = Annotated[
+    Path | None, option("--col-features", panel=MODEL, metavar="FILE", help="Table of column features, with the column ids.")
+]
+Implicit = Annotated[
+    bool,
+    flag("--implicit", panel=MODEL, help="Implicit feedback (clicks, purchases): each line counts once, or --value times."),
+]
+Seed = Annotated[int, option("--seed", min=0, metavar="N", panel=MODEL, help="Random seed.")]
+Device = Annotated[
+    str | None, option("--device", panel=MODEL, metavar="NAME", help="Fit with PyTorch on this device, e.g. cuda.")
+]
+MaxMemory = Annotated[
+    str | None,
+    option(
+        "--max-memory", panel=LARGE, metavar="SIZE", help="Read the files in blocks and limit memory for factors, e.g. to 2GB."
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    option(
+        "--cluster", panel=LARGE, metavar="ADDRESS", help="Compute with Dask: address of the scheduler (tcp://...), or local."
+    ),
+]
+PartitionsDir = Annotated[
+    Path | None,
+    option("--partitions-dir", panel=LARGE, metavar="FOLDER", help="Keep the partitions in this folder, for later runs."),
+]
+Duplicates = Annotated[
+    str,
+    option(
+        "--duplicates",
+        panel=LARGE,
+        metavar="NAME",
+        words=DUPLICATES,
+        help="Treatment of repeated pairs in partitions: error, mean, last or sum.",
+    ),
+]
+Report = Annotated[
+    Path | None, option("--report", panel=OUTPUT, metavar="FILE", help="Write an HTML report to this .html file.")
+]
+Json = Annotated[bool, flag("--json", panel=OUTPUT, help="Print one JSON object.")]
+Quiet = Annotated[
+    bool, flag("--quiet", "-q", panel=OUTPUT, callback=lambda on: set_verbosity(-1, on), help="Print results and errors only.")
+]
+Verbose = Annotated[
+    bool, flag("--verbose", panel=OUTPUT, callback=lambda on: set_verbosity(1, on), help="Also print tracebacks of errors.")
+]
+
+
+# -- text to values ----------------------------------------------------------------------------------------------------
 def decode_argument(text: str) -> str:
     """An argument as UTF-8 text, also where the locale has another encoding."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -6,7 +6,6 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,48 +13,24 @@ import numpy as np
 
 from ..io.archive import FileError, atomic
 from ..io.delimited_text import polars
-from .errors import UsageError, print_error
+from .errors import UsageError, is_quiet, print_note
 from .options import join_or
 
 MODEL = (".lorank",)
 TABLE = (".csv", ".tsv", ".parquet")
 PAGE = (".html", ".htm")
-OTHERS = (".xlsx", ".xls", ".ods", ".json", ".pkl", ".pickle", ".npz", ".npy", ".h5", ".feather", ".pdf", ".png", ".zip")
 
 
-@dataclass(frozen=True)
-class Output:
-    """Files that a command writes, and the format of what it prints.
+def show(outcome: Any, as_json: bool) -> None:
+    """Print the numbers of an outcome as JSON or its text; exit with its code if that is not 0."""
+    import typer
 
-    Attributes
-    ----------
-    model : Path, optional
-        Model file.
-    table : Path, optional
-        Table of predictions or recommendations.
-    page : Path, optional
-        HTML report.
-    as_json : bool
-        Print one JSON object instead of text.
-    """
-
-    model: Path | None = None
-    table: Path | None = None
-    page: Path | None = None
-    as_json: bool = False
-
-    def check(self) -> None:
-        """Raise a UsageError for paths that cannot be written, before any work is done."""
-        check_output_path(self.model, MODEL, "a model")
-        check_output_path(self.table, TABLE, "a table")
-        check_output_path(self.page, PAGE, "a report", "--report")
-
-    def show(self, summary: dict[str, Any], text: str) -> None:
-        """Print the summary as JSON, or the text."""
-        if self.as_json:
-            print_json(summary)
-        elif text:
-            print(text)
+    if as_json:
+        print_json(outcome.summary)
+    elif outcome.text:
+        print(outcome.text)
+    if outcome.code:
+        raise typer.Exit(outcome.code)
 
 
 def check_output_path(path: Path | None, endings: Sequence[str], what: str, option: str = "-o") -> None:
@@ -66,7 +41,7 @@ def check_output_path(path: Path | None, endings: Sequence[str], what: str, opti
     path : path or None
         None is not checked.
     endings : sequence of str
-        Allowed extensions. A model file may have any extension that does not belong to another format.
+        Allowed extensions.
     what : str
         Content of the file, for the message.
     option : str, default "-o"
@@ -79,8 +54,7 @@ def check_output_path(path: Path | None, endings: Sequence[str], what: str, opti
         raise UsageError(f"{option} {path} is a folder: name a file in it, such as {path / ('out' + endings[0])}")
     if not folder.is_dir():
         raise UsageError(f"{option} {path}: there is no folder {folder}")
-    other = tuple(one for one in (*MODEL, *TABLE, *PAGE, *OTHERS) if one not in endings)
-    if name.endswith(other) if endings == MODEL else not name.endswith(tuple(endings)):
+    if not name.endswith(tuple(endings)):
         excel = ", which Excel opens" if name.endswith((".xlsx", ".xls", ".ods")) and ".csv" in endings else ""
         raise UsageError(
             f"{option} {path}: the extension for {what} is {join_or(endings)}, as in {path.with_suffix(endings[0])}{excel}"
@@ -93,7 +67,7 @@ def progress(text: str) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    console, begin = Console(stderr=True), time.perf_counter()
+    console, begin = Console(stderr=True, quiet=is_quiet()), time.perf_counter()
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(text, total=None)
@@ -106,7 +80,7 @@ def print_columns(path: Any, columns: Any) -> None:
     values = "" if columns.value is None else f", values from {columns.value!r}"
     times = "" if columns.time is None else f", times from {columns.time!r}"
     header = {None: "", True: "the first line is a header; ", False: "no header; "}[columns.header]
-    print_error(f"{path}: {header}rows from {columns.row!r}, columns from {columns.col!r}{values}{times}")
+    print_note(f"{path}: {header}rows from {columns.row!r}, columns from {columns.col!r}{values}{times}")
 
 
 def print_json(content: dict[str, Any]) -> None:
@@ -135,12 +109,13 @@ def format_table(columns: list[str], rows: list[list[Any]]) -> str:
 
 
 @contextlib.contextmanager
-def table_writer(path: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
+def table_writer(path: Path | None) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Write a table in blocks of rows; the file appears when all blocks are written.
 
     Parameters
     ----------
-    path : path
+    path : path or None
+        None: nothing is written.
         ``.csv`` or ``.tsv``: one file. ``.parquet``: a folder of files ``part-00000.parquet``, as Spark and Dask write it; it
         must not exist yet.
 
@@ -149,6 +124,9 @@ def table_writer(path: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     write : callable
         Takes the next rows, a dict from column names to arrays.
     """
+    if path is None:
+        yield lambda columns: None
+        return
     suffix, count = path.suffix.lower(), 0
     if path.is_dir() or (path.exists() and suffix == ".parquet"):
         raise FileError(f"{path} exists: delete it, or choose another name")

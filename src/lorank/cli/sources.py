@@ -56,8 +56,8 @@ class PartitionOptions:
 
 
 @dataclass(frozen=True)
-class File:
-    """One or more files, read into memory.
+class _Data:
+    """Ratings in files.
 
     Attributes
     ----------
@@ -65,20 +65,24 @@ class File:
         Files, patterns or folders.
     names : tuple
         Columns of rows, columns and values.
-    extra : str, optional
-        One more column: times, or exposures.
     header : bool, optional
         Whether the first line of text files holds names; by default detected.
     """
 
     paths: list[str]
     names: Names = (None, None, None)
-    extra: str | None = None
     header: bool | None = None
 
     @property
     def label(self) -> str:
         return label_of(self.paths)
+
+
+@dataclass(frozen=True)
+class File(_Data):
+    """One or more files, read into memory; ``extra`` is one more column: times, or exposures."""
+
+    extra: str | None = None
 
     def read(self, with_values: bool = True) -> Any:
         """All observations, a :class:`lorank.io.Ratings`."""
@@ -113,30 +117,14 @@ class File:
 
 
 @dataclass(frozen=True)
-class Partitions:
+class Partitions(_Data):
     """Files converted to partitions on disk, or a folder of partitions.
 
-    Attributes
-    ----------
-    paths : list of str
-    names : tuple
-        Columns of rows, columns and values.
-    options : PartitionOptions
-    implicit : bool
-        Each line counts once, or as often as the column of values says; repeated pairs are added.
-    header : bool, optional
-        Whether the first line of text files holds names; by default detected.
+    With ``implicit``, each line counts once, or as often as the column of values says, and repeated pairs are added.
     """
 
-    paths: list[str]
-    names: Names = (None, None, None)
     options: PartitionOptions = PartitionOptions()
     implicit: bool = False
-    header: bool | None = None
-
-    @property
-    def label(self) -> str:
-        return label_of(self.paths)
 
     def open(self) -> tuple[Any, Any]:
         """The problem, and the names of its columns."""
@@ -205,8 +193,8 @@ def choose_source(
     """Partitions if the data are partitions, are requested as such, or are too large for memory; else files."""
     partitions = options.given or any((Path(path) / MANIFEST).exists() for path in paths)
     if partitions or sum(map(_observations, find_data_files(paths))) * BYTES_IN_MEMORY > MEMORY_SHARE * physical_memory():
-        return Partitions(paths, names, options, header=header)
-    return File(paths, names, extra, header)
+        return Partitions(paths, names, header, options)
+    return File(paths, names, header, extra)
 
 
 def label_of(paths: Sequence[str]) -> str:

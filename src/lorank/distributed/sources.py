@@ -16,7 +16,7 @@ from ..io.archive import FileError
 from ..io.delimited_text import kind_of_values, polars, read_layout
 from ..io.id_checks import IdWarnings
 from ..io.missing_codes import LEAVE_OUT, SuspectedCodes
-from ..io.text_columns import parts, read_columns
+from ..io.text_columns import column_blocks
 from ..io.typed_columns import check_values, ids_of, kind_of_ids, values_of
 
 CHUNK_SIZE = 1 << 21  # observations
@@ -141,9 +141,9 @@ class TableSource:
 
     def _text_columns(self, file: Path) -> Iterator[tuple[Any, ...]]:
         """Columns of a text file in chunks, with the types that they have when the file is read in memory."""
-        _, names, _, sample, _ = read_layout(file, self.header)
+        layout = read_layout(file, self.header)
         known = self._id_kinds.get(file)
-        numbers = {name: kind_of_values(sample, names.index(name)) for name in self.names[2:] if name is not None}
+        numbers = {name: kind_of_values(layout, name) for name in self.names[2:] if name is not None}
         kinds = {name: "id" if (known or {}).get(name) != "text" else "text" for name in self.names[:2]}
         so_far: dict[str, str] = {}
         for found in self._columns(file, kinds | numbers):
@@ -162,9 +162,7 @@ class TableSource:
         self._id_kinds[file] = known or so_far
 
     def _columns(self, file: Path, kinds: dict[str, str]) -> Iterator[dict[str, Any]]:
-        separator, names, named, _, _ = read_layout(file, self.header)
-        for part in parts(file, separator):
-            found = read_columns(file, separator, names, named, kinds, part)
+        for found in column_blocks(file, read_layout(file, self.header), kinds):
             if len(found[self.names[0]]):
                 yield found
 

@@ -6,14 +6,13 @@ import csv
 import gzip
 import io
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..common.checks import counted
 from .archive import FileError
-from .format_hints import NOT_UTF8, NUL, check_is_text, number_hint, separator_of
-from .header import Header, detect_header, parse_number
+from .format_hints import NOT_UTF8, NUL, check_is_text, separator_of
+from .header import Header, detect_header
 
 MAX_FIELD = 1 << 20  # characters
 SAMPLE = 200  # records
@@ -43,19 +42,17 @@ class Layout(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Complete records of a file: text, number of the first line, whether they are the first, and quotation marks if known."""
+    """Complete records of a file: text, number of the first line, and whether the first record is the header."""
 
     text: bytes
     line: int
-    first: bool
-    quotes: Any = None
+    header: bool
 
 
 def open_text(path: Path) -> Any:
     """The file as text; bytes that are not UTF-8 become U+FFFD."""
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="")
-    return open(path, encoding="utf-8-sig", errors="replace", newline="")
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    return opened(path, "rt", encoding="utf-8-sig", errors="replace", newline="")
 
 
 def records(path: Path, separator: str, part: Part | None = None) -> Iterator[tuple[int, list[str]]]:
@@ -132,35 +129,8 @@ def read_layout(path: Path, header: bool | None = None) -> Layout:
     return Layout(separator, names, True, others, found is Header.ASSUMED)
 
 
-def kind_of_values(sample: Sequence[Sequence[str]], at: int) -> str:
+def kind_of_values(layout: Layout, name: str) -> str:
     """``"truth"`` for a column of true and false, which are read as 1 and 0; else ``"number"``."""
-    cells = [record[at].strip().lower() for record in sample if len(record) > at]
+    at = layout.names.index(name)
+    cells = [record[at].strip().lower() for record in layout.sample if len(record) > at]
     return "truth" if cells and all(cell in TRUTH for cell in cells) else "number"
-
-
-def raise_first_error(
-    path: Path, separator: str, names: Sequence[str], header: bool, kinds: Mapping[str, str], part: Part | None = None
-) -> None:
-    """Raise a FileError with line, column and value for the first record that does not parse, if there is one.
-
-    ``kinds`` as for :func:`lorank.io.text_columns.read_columns`; ``header``: the first record holds names.
-    """
-    at = {name: names.index(name) for name in kinds}
-    for line, record in itertools.islice(records(path, separator, part), int(header), None):
-        if len(record) > len(names) or len(record) <= max(at.values()):  # columns that are not read may be missing
-            raise FileError(f"{path}, line {line}: {counted(len(record), 'field')} where the first line has {len(names)}")
-        for name, kind in kinds.items():
-            cell, place = record[at[name]], f"{path}, line {line}, column {name!r}:"
-            if not cell.strip():
-                hint = ""
-                if kind in ("number", "truth"):
-                    hint = "; leave out lines without a value (for tables with missing values use lorank impute)"
-                raise FileError(f"{place} empty{hint}")
-            if "\ufffd" in cell:
-                raise FileError(f"{place} {cell!r} {NOT_UTF8}")
-            if "\x00" in cell:
-                raise FileError(f"{place} {cell!r} {NUL}")
-            if kind == "truth" and cell.strip().lower() not in TRUTH:
-                raise FileError(f"{place} {cell!r} is neither true nor false, as the values above it are")
-            if kind == "number" and parse_number(cell) is None:
-                raise FileError(f"{place} {cell!r} is no number{number_hint(cell)}")

@@ -202,12 +202,12 @@ def _text(path: Path, asked: Names, with_values: bool, header: bool | None) -> t
     found = replace(_guess(path, names, asked, with_values, layout.assumed), header=layout.header)
     kinds = {found.row: "id", found.col: "id"}
     if found.value is not None:
-        kinds[found.value] = kind_of_values(layout.sample, names.index(found.value))
+        kinds[found.value] = kind_of_values(layout, found.value)
     if found.time is not None:
         at = names.index(found.time)
         numbers = all(len(r) <= at or parse_number(r[at]) is not None for r in layout.sample)
         kinds[found.time] = "number" if numbers else "text"
-    return read_columns(path, layout.separator, names, layout.header, kinds), found
+    return read_columns(path, layout, kinds), found
 
 
 def _joined(paths: list[Path], first: dict[str, Any], names: Columns, with_values: bool, header: bool | None) -> dict[str, Any]:

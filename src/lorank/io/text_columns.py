@@ -2,47 +2,39 @@
 
 from __future__ import annotations
 
-import copy
 import csv
 import gzip
-import io
+import itertools
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..common.checks import counted
 from .archive import FileError
-from .delimited_text import MAX_FIELD, TRUTH, Layout, Part, polars, raise_first_error, records
-from .header import MAX_DIGITS
+from .delimited_text import MAX_FIELD, TRUTH, Layout, Part, polars, records
+from .format_hints import NOT_UTF8, NUL, number_hint
+from .header import MAX_DIGITS, parse_number
 
 BYTES = 1 << 24  # of a part
-FEW = 1 << 10  # bytes
 BOM = b"\xef\xbb\xbf"
+NO_VALUE = "empty; leave out lines without a value (for tables with missing values use lorank impute)"
 
 
-def read_columns(
-    path: Path, separator: str, names: Sequence[str], header: bool, kinds: Mapping[str, str], part: Part | None = None
-) -> dict[str, Any]:
-    """Columns by name, as polars series, of a file or of a part of it.
+def read_columns(path: Path, layout: Layout, kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Columns of a file by name, as polars series.
 
     Parameters
     ----------
     path : path
-    separator : str
-    names : sequence of str
-        All columns of the file.
-    header : bool
-        Whether the file's first line holds the names.
+    layout : Layout
     kinds : mapping
-        For each column to be read: ``"number"``, ``"truth"`` (true and false, read as 1 and 0), ``"text"``, or ``"id"``, which
-        is integers if each cell is one in canonical notation, and else text.
-    part : Part, optional
-        By default the whole file.
+        For each column to be read: ``"number"``, ``"truth"`` (true and false, read as 1 and 0), ``"text"``, ``"id"`` (integers
+        if each cell is one in canonical notation, else text), or ``"cell"`` (text, null where a cell is empty or missing).
 
     Raises
     ------
@@ -50,10 +42,10 @@ def read_columns(
         With line, column and value of a cell that does not parse.
     """
     pl = polars()
-    read = [_read_part(path, separator, names, header, kinds, one) for one in ([part] if part else parts(path, separator))]
+    blocks = list(column_blocks(path, layout, kinds))
     found = {}
     for name, kind in kinds.items():
-        columns = [column for part_columns in read if len(column := part_columns.pop(name))]
+        columns = [column for block in blocks if len(column := block.pop(name))]
         if len({column.dtype for column in columns}) > 1:  # integers in some parts: their notation is canonical
             columns = [column.cast(pl.String) for column in columns]
         empty = pl.Series(name, [], pl.Float64 if kind in ("number", "truth") else pl.String)
@@ -61,36 +53,90 @@ def read_columns(
     return found
 
 
-def _read_part(
-    path: Path, separator: str, names: Sequence[str], header: bool, kinds: Mapping[str, str], part: Part
-) -> dict[str, Any]:
-    pl = polars()
-    header = header and part.first
+def column_blocks(path: Path, layout: Layout, kinds: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """The columns part by part; an id column may be integers in one part and text in another."""
+    for part in parts(path, layout):
+        yield _read_part(path, layout, kinds, part)
+
+
+def cell_blocks(path: Path, layout: Layout) -> Iterator[tuple[Part, Any]]:
+    """All cells of a file as data frames of text, part by part; null where a cell is empty or missing.
+
+    Blank lines are skipped where there are several columns.
+    """
+    kinds = dict.fromkeys(layout.names, "cell")
+    for part in parts(path, layout):
+        frame = polars().DataFrame(_read_part(path, layout, kinds, part))
+        if len(frame):
+            yield part, frame
+
+
+def read_cells(path: Path, layout: Layout) -> Any:
+    """All cells of a file as a data frame of text; null where a cell is empty or missing."""
+    return polars().DataFrame(read_columns(path, layout, dict.fromkeys(layout.names, "cell")))
+
+
+def _read_part(path: Path, layout: Layout, kinds: Mapping[str, str], part: Part) -> dict[str, Any]:
+    found = _columns_by_polars(layout, kinds, part)
+    return _columns_by_csv(path, layout, kinds, part) if found is None else found
+
+
+# -- polars ------------------------------------------------------------------------------------------------------------
+def _columns_by_polars(layout: Layout, kinds: Mapping[str, str], part: Part) -> dict[str, Any] | None:
+    """The columns as polars reads them; None where records or cells might not be those of Python's csv module.
+
+    polars takes every quotation mark for the begin or end of a quoted field, also in columns that are not read. Text with
+    quotation marks inside unquoted fields (12" vinyl) is read without quoting if no field begins with one, and by the csv
+    module otherwise. The number of records is checked.
+    """
+    pl, text, separator, names = polars(), part.text, layout.separator, layout.names
+    if b"\r" in text and text.count(b"\r") != text.count(b"\r\n"):
+        return None  # lines that end in a carriage return, which polars does not know
+    if len(names) > 1 and "cell" in kinds.values() and re.search(_blank_line(separator), text):
+        return None
+    quotes = find_quotes(text, separator)
+    if quotes.stray and quotes.at_start:
+        return None
+    lines = text.count(b"\n")
+    if len(quotes.at) and not quotes.stray:
+        lines = int((quotes.count_before(_positions(text, "\n")) % 2 == 0).sum())
+    own = [f"c{k}" for k in range(len(names))]  # names of the file may be empty
     types = {name: pl.Float64 if kind == "number" else pl.String for name, kind in kinds.items()}
-    frame = _polars_frame(part.text, separator, names, header, types, part.quotes)
-    found = None if frame is None else _parsed(frame, kinds, part)
-    if found is None:  # cells that do not parse, empty lines, or text that polars reads differently
-        raise_first_error(path, separator, names, header, kinds, part)
-        found = _parsed(_csv_frame(path, separator, names, header, types, part), kinds, None)
-    assert found is not None
-    return found
+    try:
+        frame = pl.read_csv(
+            separator.join(own).encode() + b"\n" + text,
+            separator=separator,
+            quote_char=None if quotes.stray else '"',
+            schema={c: types.get(name, pl.String) for c, name in zip(own, names, strict=True)},
+            columns=[names.index(name) for name in types],
+            skip_rows_after_header=int(part.header),
+            low_memory=True,
+            raise_if_empty=False,
+            glob=False,
+        )
+    except (pl.exceptions.PanicException, pl.exceptions.PolarsError, OSError, ValueError):
+        return None
+    if len(frame) != max(lines + (not text.endswith(b"\n")) - part.header, 0):
+        return None
+    found = {name: _checked(frame[own[names.index(name)]].alias(name), kind, text) for name, kind in kinds.items()}
+    return None if any(column is None for column in found.values()) else found
 
 
-def _parsed(frame: Any, kinds: Mapping[str, str], part: Part | None) -> dict[str, Any] | None:
-    """Series of the kinds; None if cells are missing or invalid. Without a part, cells have been checked."""
-    pl = polars()
-    found = {}
-    for name, kind in kinds.items():
-        series = frame.get_column(name)
-        if kind == "truth":
-            series = series.str.strip_chars().str.to_lowercase().replace_strict(TRUTH, default=None, return_dtype=pl.Float64)
-        integers = as_integers(series) if kind == "id" else None
-        if part is not None and integers is None:
-            numeric = series.dtype == pl.Float64
-            if series.null_count() or (not series.is_finite().all() if numeric else _has_invalid_text(series, part.text)):
-                return None
-        found[name] = series if integers is None else integers
-    return found
+def _checked(series: Any, kind: str, text: bytes) -> Any:
+    """A column of a kind as polars read it; None if a cell is missing, invalid or perhaps read differently."""
+    if kind == "cell":
+        return series
+    if kind == "number":
+        return series if not series.null_count() and series.is_finite().all() else None
+    if kind == "truth":
+        found = series.str.strip_chars().str.to_lowercase()
+        found = found.replace_strict(TRUTH, default=None, return_dtype=polars().Float64)
+        return None if found.null_count() else found
+    integers = as_integers(series) if kind == "id" else None
+    if integers is not None:
+        return integers
+    odd = any(sign.encode() in text and series.str.contains(sign, literal=True).any() for sign in ("\x00", "\r"))
+    return None if series.null_count() or odd or (series.str.strip_chars() == "").any() else series
 
 
 def as_integers(series: Any) -> Any:
@@ -109,203 +155,119 @@ def as_integers(series: Any) -> Any:
     return None if others.any() else found
 
 
-def _has_invalid_text(series: Any, source: bytes) -> bool:
-    """Whether cells are blank, or hold NUL or a carriage return."""
-    text = series.str
-    odd = any(sign.encode() in source and text.contains(sign, literal=True).any() for sign in ("\x00", "\r"))
-    return odd or bool((text.strip_chars() == "").any())
-
-
-# -- exact reading -----------------------------------------------------------------------------------------------------
-def _polars_frame(
-    text: bytes,
-    separator: str,
-    names: Sequence[str],
-    header: bool,
-    types: Mapping[str, Any],
-    quotes: Quotes | None = None,
-) -> Any:
-    """The columns in ``types`` as polars reads them; None where its records might not be those of Python's csv module.
-
-    polars takes every quotation mark for the begin or end of a quoted field, also in columns that are not read. Text with
-    quotation marks inside unquoted fields (12" vinyl) is read without quoting if no field begins with one, and by the csv
-    module otherwise. The number of records is checked.
-    """
-    pl = polars()
-    if b"\r" in text and text.count(b"\r") != text.count(b"\r\n"):
-        return None  # lines that end in a carriage return, which polars does not know
-    quotes = quotes or Quotes(text, separator)
-    if quotes.stray and quotes.at_start:
-        return None
-    lines = text.count(b"\n") if quotes.stray else quotes.lines
-    expected = lines + (not text.endswith(b"\n") and bool(text)) - header
-    body = text
-    if header:
-        stream = io.BytesIO(text)
-        reader = csv.reader((line.decode("utf-8", "replace") for line in iter(stream.readline, b"")), delimiter=separator)
-        skipped = 0
-        for record in reader:
-            if record:
-                break
-            skipped += 1
-        body, expected = text[stream.tell() :], expected - skipped
-    own = [f"c{k}" for k in range(len(names))]  # names of the file may be empty
-    try:
-        frame = pl.read_csv(
-            separator.join(own).encode() + b"\n" + body,  # without names, polars refuses a short first line
-            separator=separator,
-            quote_char=None if quotes.stray else '"',
-            schema={c: types.get(name, pl.String) for c, name in zip(own, names, strict=True)},
-            columns=[names.index(name) for name in types],
-            low_memory=True,
-            raise_if_empty=False,
-            glob=False,
-        )
-    except (pl.exceptions.PanicException, pl.exceptions.PolarsError, OSError, ValueError):
-        return None
-    if len(frame) != max(expected, 0):
-        return None
-    frame = frame.select([own[names.index(name)] for name in types])
-    frame.columns = list(types)
-    return frame
-
-
-class Quotes:
-    """Quotation marks of a text: do they all enclose fields?
-
-    Attributes
-    ----------
-    stray : bool
-        Whether some enclose no field, as in 12" vinyl.
-    at_start : bool
-        Whether some stand at the start of a field.
-    open : bool
-        Whether the text ends within a quoted field.
-    """
-
-    def __init__(self, text: bytes, separator: str) -> None:
-        self.text = text
-        self.stray = self.at_start = self.open = False
-        self.at = np.zeros(0, np.int64)
-        if b'"' not in text:
-            return
-        codes = np.frombuffer(text, np.uint8)
-        self.at = np.flatnonzero(codes == ord('"'))
-        between = np.zeros(256, bool)
-        between[[ord(separator), ord("\r"), ord("\n")]] = True
-        starts = between[codes[self.at - 1]] | (self.at == 0)
-        self.at_start, self.open = bool(starts.any()), len(self.at) % 2 == 1
-        # Every second mark ends a quoted part. A mark that begins one is at the start of a field, or the second of "" in it.
-        between[ord('"')] = True
-        begins = starts[0::2] | (codes[self.at[0::2] - 1] == ord('"'))
-        after = np.minimum(self.at[1::2] + 1, len(codes) - 1)
-        ends = between[codes[after]] | (self.at[1::2] == len(codes) - 1)
-        self.stray = not (begins.all() and ends.all())
-
-    def before(self, text: bytes) -> Quotes:
-        """Those of a beginning of the text that ends outside of quoted fields."""
-        found = copy.copy(self)
-        found.text, found.at, found.open = text, self.at[: np.searchsorted(self.at, len(text))], False
-        return found
-
-    @property
-    def lines(self) -> int:
-        """Number of line feeds outside of quoted fields."""
-        if not len(self.at):
-            return self.text.count(b"\n")
-        feeds = np.flatnonzero(np.frombuffer(self.text, np.uint8) == ord("\n"))
-        return int((np.searchsorted(self.at, feeds) % 2 == 0).sum())
-
-
-def _csv_frame(path: Path, separator: str, names: Sequence[str], header: bool, types: Mapping[str, Any], part: Part) -> Any:
-    """The same by Python's csv module; cells must have been checked by :func:`raise_first_error`, or be text."""
-    pl = polars()
-    rows = [record for _, record in records(path, separator, part)][int(header) :]
-    found = []
-    for name, kind in types.items():
-        at = names.index(name)
-        cells = [row[at] if at < len(row) else None for row in rows]
-        numbers = kind == pl.Float64
-        found.append(pl.Series(name, [float(c) if c is not None else None for c in cells] if numbers else cells, kind))
-    return pl.DataFrame(found)
-
-
-def cell_blocks(path: Path, layout: Layout) -> Iterator[tuple[Part, Any]]:
-    """All cells of a file as text, part by part; missing cells at the end of a line are null.
-
-    Lines of blanks are skipped where there are several columns.
-    """
-    pl = polars()
-    separator, names = layout.separator, layout.names
-    types = dict.fromkeys(names, pl.String)
-    for part in parts(path, separator):
-        header = layout.header and part.first
-        text = _without_blank_lines(part.text, separator) if len(names) > 1 else part.text
-        frame = _polars_frame(text, separator, names, header, types)
-        if frame is None:
-            frame = _checked_csv_cells(path, layout, part, header)
-        if len(frame):
-            yield part, frame
-
-
-def read_cells(path: Path, layout: Layout) -> Any:
-    """All cells of a file as text; null where they are empty or missing."""
-    pl = polars()
-    frames = [frame for _, frame in cell_blocks(path, layout)]
-    return pl.concat(frames) if frames else pl.DataFrame(dict.fromkeys(layout.names, pl.Series([], dtype=pl.String)))
-
-
-def _checked_csv_cells(path: Path, layout: Layout, part: Part, header: bool) -> Any:
-    pl = polars()
-    names, rows = layout.names, []
-    for line, record in records(path, layout.separator, part):
-        if len(record) > len(names):
+# -- Python's csv module -----------------------------------------------------------------------------------------------
+def _columns_by_csv(path: Path, layout: Layout, kinds: Mapping[str, str], part: Part) -> dict[str, Any]:
+    """The columns as Python's csv module reads them; a FileError for the first record or cell that does not parse."""
+    pl, names = polars(), layout.names
+    at = {name: names.index(name) for name in kinds}
+    cells_alone = "cell" in kinds.values()
+    fewest = 0 if cells_alone else max(at.values()) + 1  # columns that are not read may be missing
+    columns: dict[str, list[Any]] = {name: [] for name in kinds}
+    for line, record in itertools.islice(records(path, layout.separator, part), int(part.header), None):
+        if cells_alone and len(names) > 1 and len(record) == 1 and not record[0].strip():
+            continue
+        if not fewest <= len(record) <= len(names):
             comment = ", a comment: delete it" if names[0].startswith("#") else ""
             raise FileError(
                 f"{path}, line {line}: {counted(len(record), 'field')} where the first line has {len(names)}{comment}"
             )
-        if any("\ufffd" in cell for cell in record):
-            raise FileError(f"{path}, line {line}: cannot be read as UTF-8")
-        if len(names) < 2 or len(record) > 1 or record[0].strip():
-            rows.append(record)
-    columns = [[row[k] or None if k < len(row) else None for row in rows[int(header) :]] for k in range(len(names))]
-    return pl.DataFrame([pl.Series(name, column, pl.String) for name, column in zip(names, columns, strict=True)])
+        for name, kind in kinds.items():
+            cell = record[at[name]] if at[name] < len(record) else ""
+            if wrong := _what_is_wrong(cell, kind):
+                shown = "" if wrong.startswith("empty") else f"{cell!r} "
+                raise FileError(f"{path}, line {line}, column {name!r}: {shown}{wrong}")
+            columns[name].append(
+                float(cell) if kind == "number" else TRUTH[cell.strip().lower()] if kind == "truth" else cell or None
+            )
+    found = {}
+    for name, kind in kinds.items():
+        series = pl.Series(name, columns[name], pl.Float64 if kind in ("number", "truth") else pl.String)
+        integers = as_integers(series) if kind == "id" else None
+        found[name] = series if integers is None else integers
+    return found
 
 
-def _without_blank_lines(text: bytes, separator: str) -> bytes:
-    """The text without lines of blanks outside of quoted fields. A line of separators is a record."""
-    blank = b" \t".replace(separator.encode(), b"")
-    if not re.search(rb"(?m)^[%s]*\r?\n|^[%s]+\r?\Z" % (re.escape(blank), re.escape(blank)), text):
-        return text
-    quotes = Quotes(text, separator)
-    quoted = bool(len(quotes.at)) and not quotes.stray
-    kept, inside = [], False
-    for line in text.splitlines(keepends=True):
-        if inside or line.strip(blank + b"\r\n"):
-            kept.append(line)
-        inside ^= quoted and line.count(b'"') % 2 == 1
-    return b"".join(kept)
+def _what_is_wrong(cell: str, kind: str) -> str:
+    """Why a cell is not of a kind; empty if it is."""
+    if "\ufffd" in cell:
+        return NOT_UTF8
+    if kind == "cell":
+        return ""
+    if not cell.strip():
+        return NO_VALUE if kind in ("number", "truth") else "empty"
+    if "\x00" in cell:
+        return NUL
+    if kind == "truth" and cell.strip().lower() not in TRUTH:
+        return "is neither true nor false, as the values above it are"
+    if kind == "number" and parse_number(cell) is None:
+        return f"is no number{number_hint(cell)}"
+    return ""
 
 
-# -- parts of a file -------------------------------------------------------------------------------------------------------
-def parts(path: Path, separator: str) -> Iterator[Part]:
+# -- quotation marks and parts of a file -------------------------------------------------------------------------------
+class Quotes(NamedTuple):
+    """Quotation marks of a text: positions, whether some stand at the start of a field, and whether some enclose no field."""
+
+    at: np.ndarray
+    at_start: bool
+    stray: bool
+
+    def count_before(self, positions: np.ndarray) -> np.ndarray:
+        """Number of quotation marks before each position."""
+        return np.searchsorted(self.at, positions)
+
+
+def find_quotes(text: bytes, separator: str) -> Quotes:
+    """Find quotation marks, and whether they all enclose fields, unlike that of 12" vinyl."""
+    at = _positions(text, '"')
+    if not len(at):
+        return Quotes(at, False, False)
+    codes = np.frombuffer(text, np.uint8)
+    between = np.zeros(256, bool)
+    between[[ord(separator), ord("\r"), ord("\n")]] = True
+    starts = between[codes[at - 1]] | (at == 0)
+    # Every second mark ends a quoted part. A mark that begins one is at the start of a field, or the second of "" in it.
+    between[ord('"')] = True
+    begins = starts[0::2] | (codes[at[0::2] - 1] == ord('"'))
+    ends = between[codes[np.minimum(at[1::2] + 1, len(codes) - 1)]] | (at[1::2] == len(codes) - 1)
+    return Quotes(at, bool(starts.any()), not (begins.all() and ends.all()))
+
+
+def _positions(text: bytes, sign: str) -> np.ndarray:
+    return np.flatnonzero(np.frombuffer(text, np.uint8) == ord(sign)) if sign.encode() in text else np.zeros(0, np.int64)
+
+
+def _blank_line(separator: str) -> bytes:
+    """A pattern of lines of blanks; a line of separators is a record."""
+    blank = re.escape(b" \t".replace(separator.encode(), b""))
+    return rb"(?m)^[%s]*\r?\n|^[%s]+\r?\Z" % (blank, blank)
+
+
+def parts(path: Path, layout: Layout) -> Iterator[Part]:
     """A file of text, packed or not, in parts of complete records. Line breaks in quoted fields do not end a record."""
     left, line, first = b"", 1, True
     with _open_bytes(path) as file:
         while True:
             data = file.read(BYTES)
-            some = (left + data).removeprefix(BOM) if first else left + data
-            quotes = Quotes(some, separator)
-            end = _last_end(path, some, separator, line, quotes) if data else len(some)
-            text, left = some[:end], some[end:]
-            if text[:FEW].lstrip(b"\r\n") or text.lstrip(b"\r\n"):
+            text = left + data
+            if first:  # until a part was found
+                text = text.removeprefix(BOM)
+                blank = len(text) - len(text.lstrip(b"\r\n"))
+                line, text = line + _lines(text[:blank]), text[blank:]
+            end = _last_end(path, text, layout.separator, line) if data else len(text)
+            text, left = text[:end], text[end:]
+            if text.strip(b"\r\n"):
                 empty = text.endswith((b"\n\n", b"\n\r\n", b"\r\r"))  # lines at the end: with them polars counts too many
-                text_of_part = text.rstrip(b"\r\n") if empty else text
-                yield Part(text_of_part, line, first, None if quotes.stray else quotes.before(text_of_part))
+                yield Part(text.rstrip(b"\r\n") if empty else text, line, layout.header and first)
                 first = False
-            line += text.count(b"\n") + (text.count(b"\r") - text.count(b"\r\n") if b"\r" in text else 0)
+            line += _lines(text)
             if not data:
                 return
+
+
+def _lines(text: bytes) -> int:
+    """Number of line ends: line feeds, carriage returns, or both together."""
+    return text.count(b"\n") + (text.count(b"\r") - text.count(b"\r\n") if b"\r" in text else 0)
 
 
 @contextmanager
@@ -321,26 +283,22 @@ def _open_bytes(path: Path) -> Iterator[Any]:
         raise FileError(f"{path} cannot be read: {error}") from None
 
 
-def _last_end(path: Path, text: bytes, separator: str, line: int, quotes: Quotes) -> int:
-    """The end of the last complete record: after a line break that is not in a quoted field."""
-    ending = b"\n" if b"\n" in text else b"\r"
-    end = len(text)
-    if ending == b"\r":
-        end -= text.endswith(b"\r")  # a line feed may follow
+def _last_end(path: Path, text: bytes, separator: str, line: int) -> int:
+    """The end of the last complete record: after a line break that is not in a quoted field; 0 if there is none."""
+    ending = "\n" if b"\n" in text else "\r"
+    end = len(text) - (ending == "\r" and text.endswith(b"\r"))  # a line feed may follow
+    quotes = find_quotes(text, separator)
     if not quotes.at_start:
-        return text.rfind(ending, 0, end) + 1
-    if quotes.stray:
-        return _last_end_exactly(path, text, separator, line)
-    inside = quotes.open
-    while (at := text.rfind(ending, 0, end)) >= 0:
-        inside ^= text.count(b'"', at, end) % 2 == 1
-        if not inside:
-            return at + 1
-        end = at
-    return 0 if len(text) < BYTES + MAX_FIELD else _last_end_exactly(path, text, separator, line)
+        return text.rfind(ending.encode(), 0, end) + 1
+    if not quotes.stray:
+        breaks = _positions(text[:end], ending)
+        outside = breaks[quotes.count_before(breaks) % 2 == 0]
+        if len(outside) or len(text) < BYTES + MAX_FIELD:
+            return int(outside[-1]) + 1 if len(outside) else 0
+    return _last_end_by_csv(path, text, separator, line)
 
 
-def _last_end_exactly(path: Path, text: bytes, separator: str, line: int) -> int:
+def _last_end_by_csv(path: Path, text: bytes, separator: str, line: int) -> int:
     """The same line by line, where some quotation marks are ordinary characters."""
     csv.field_size_limit(max(csv.field_size_limit(), MAX_FIELD))
     each = text.splitlines(keepends=True)
