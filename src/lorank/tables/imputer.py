@@ -44,6 +44,8 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         times (its name in a data frame, its index in an array), which may be irregular. With True, a pandas index of dates is
         the time. Interpolation and seasons are then weighted against the other columns; gaps of all columns have weights of
         their own.
+    period : "auto" or int
+        Period of the season of a time series, in rows, such as 12 for months; 0 for none. ``"auto"`` (the default) finds it.
     refine : "auto", "trees" or "none"
         Nonlinear corrections. ``"auto"`` (the default) tries kernel ridge regression and, in tables of 100 to 999 rows and not
         too many columns, randomized trees (seconds); ``"trees"`` tries both in any table; ``"none"`` omits both.
@@ -103,6 +105,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         *,
         method: str = "auto",
         time: Any = None,
+        period: int | str = "auto",
         refine: str = "auto",
         rank: int | str = "auto",
         regularization: float | str = "auto",
@@ -112,6 +115,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ) -> None:
         self.method = method
         self.time = time
+        self.period = period
         self.refine = refine
         self.rank = rank
         self.regularization = regularization
@@ -146,8 +150,9 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             self.model_ = fit_low_rank(standard, self.rank, self.regularization, seed, self.device)
         elif times is not None:
             order = np.argsort(times, kind="stable")
-            self.period_ = find_period(standard[order], times[order])
-            self.model_ = fit_series(standard[order], times[order], self.period_, rng)
+            self.period_ = find_period(standard[order], times[order]) if self.period == "auto" else int(self.period)
+            zeros = -self.means_[used] / self.scales_[used]
+            self.model_ = fit_series(standard[order], times[order], self.period_, rng, zeros)
         else:
             small = len(standard) in TREE_ROWS and len(standard) * standard.shape[1] ** 2 <= TREE_WORK
             trees = self.refine == "trees" or (self.refine == "auto" and small)
@@ -262,6 +267,10 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check("method", self.method, one_of(("auto", "low-rank")))
         check("refine", self.refine, one_of(("auto", "trees", "none")))
         check("fit_rows", self.fit_rows, whole(10))
+        if not isinstance(self.period, str) or self.period != "auto":
+            check("period", self.period, whole(0))
+            if self.time is None or self.time is False:
+                raise ParameterError("period", f"needs time=True or the column of the times, got {shown(self.period)} without")
         other, unused = (
             ("auto", {"time": None, "refine": "auto"})
             if self.method == "low-rank"

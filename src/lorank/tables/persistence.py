@@ -20,6 +20,7 @@ from .linear import LinearModel, Marginal
 from .low_rank import LowRankModel
 from .series_model import SeriesModel
 from .stacking import Calibration
+from .structural import Structural
 from .table_model import TableModel
 
 CLASSES: dict[str, Any] = {
@@ -39,6 +40,7 @@ CLASSES: dict[str, Any] = {
         LowRankModel,
         Marginal,
         SeriesModel,
+        Structural,
         TableModel,
     )
 }

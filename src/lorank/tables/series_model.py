@@ -1,8 +1,8 @@
 """Model of a time series with missing values: stacked predictions, weighted by the distance to observed values.
 
 The predictions are: a Gaussian of the columns; a Gaussian of the columns and their neighbors in time; linear interpolation;
-interpolation of the residuals of the other columns, and of a dynamic factor model; and seasons. Their weights are fitted to
-cells that are held out in runs like the table's own gaps.
+interpolation of the residuals of the other columns, and of a dynamic factor model; structural models of single columns; and
+seasons. Their weights are fitted to cells that are held out in runs like the table's own gaps.
 """
 
 from __future__ import annotations
@@ -22,13 +22,17 @@ from .stacking import (
     DISTANCE_EDGES,
     LINE,
     MAX_ERROR_RATIO,
+    STRUCTURAL,
     Calibration,
     error_spread,
     gain_is_significant,
     stack,
     stacking_weights,
 )
+from .structural import Structural, fit_structural
 from .table_model import FOLDS, REFIT_ITER, fit_linears
+
+MAX_STRUCTURAL = 8  # columns of a table for which structural models are fitted
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class SeriesModel:
 
     across: LinearModel  # of the columns
     along: LinearModel  # of the columns and their neighbors in time
+    structural: list[list[Structural]]  # of each column; empty where columns are many or values few
     period: int  # rows; 0 where there is none
     weights: np.ndarray  # (classes, d, predictions), by distance to observed values
     spread: np.ndarray  # (classes, d): root mean square errors
@@ -52,7 +57,7 @@ class SeriesModel:
         """The filled table, and the standard deviations of its missing values."""
         assert times is not None
         missing = np.isnan(table)
-        found, classes = _predictions(table, times, self.across, self.along, self.period)
+        found, classes = _predictions(table, times, self.across, self.along, self.structural, self.period)
         filled = stack(found, classes, self.weights)
         deviation = self.spread[classes, np.arange(table.shape[1])]
         empty = self._empty_rows(missing)
@@ -86,7 +91,7 @@ class SeriesModel:
         return filled + size * deviation * error / scale
 
 
-def fit_series(table: np.ndarray, times: np.ndarray, period: int, rng: np.random.Generator) -> SeriesModel:
+def fit_series(table: np.ndarray, times: np.ndarray, period: int, rng: np.random.Generator, zeros: np.ndarray) -> SeriesModel:
     """Select and fit the model of a standardized table without constant columns, whose rows are at increasing times."""
     n, d = table.shape
     missing = np.isnan(table)
@@ -98,13 +103,14 @@ def fit_series(table: np.ndarray, times: np.ndarray, period: int, rng: np.random
     features = np.zeros((n, wide.shape[1] - d), bool)
     linears, both = fit_linears(wide, np.hstack([fold == 0, features]), None)
     along, many_rows = linears[0], many_rows and both
+    structural = _fit_structural(table, times, period, zeros)
 
     def predict(hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """By models refitted without the held-out cells, unless there are many rows."""
         models = (across, along)
         if not many_rows:
             models = across.refit(hidden, REFIT_ITER), along.refit(with_neighbors(hidden, times, period), REFIT_ITER)
-        return _predictions(hidden, times, *models, period)
+        return _predictions(hidden, times, *models, structural, period)
 
     found, classes = None, np.zeros((n, d), int)
     for k in range(FOLDS):
@@ -115,13 +121,13 @@ def fit_series(table: np.ndarray, times: np.ndarray, period: int, rng: np.random
         found = np.full_like(predictions, np.nan) if found is None else found
         found[:, at], classes[at] = predictions[:, at], distance[at]
     if found is None:  # too few rows for cross-validation
-        found = _predictions(table, times, across, along, period)[0]
-    weights, stacked = _fit_stack(found, classes, table, fold, _stretch(missing))
+        found = _predictions(table, times, across, along, structural, period)[0]
+    weights, stacked = _fit_stack(found, classes, table, fold, _stretch(missing), STRUCTURAL if structural else LINE)
     errors = np.where(fold >= 0, table - stacked, np.nan)
     spread = error_spread(errors, classes)
     inflation = 1 + wide.shape[1] / n if many_rows else 1.0
     calibration = Calibration.of(errors, spread[classes, np.arange(d)], inflation)
-    model = SeriesModel(across, along, period, weights, spread, calibration)
+    model = SeriesModel(across, along, structural, period, weights, spread, calibration)
     if not passes:
         return model
     season = find_season(table, period)
@@ -135,7 +141,12 @@ def fit_series(table: np.ndarray, times: np.ndarray, period: int, rng: np.random
 
 
 def _predictions(
-    table: np.ndarray, times: np.ndarray, across: LinearModel, along: LinearModel, period: int
+    table: np.ndarray,
+    times: np.ndarray,
+    across: LinearModel,
+    along: LinearModel,
+    structural: list[list[Structural]],
+    period: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """All predictions for all cells, a (g, n, d) array, and the class of each cell's distance to observed values."""
     missing, gaussian, d = np.isnan(table), across.gaussian, table.shape[1]
@@ -150,30 +161,52 @@ def _predictions(
     smooth = fit_smoother(gaussian.mean, covariance, filled)(table, np.diff(times) / step)
     smooth_through = smooth + interpolate(np.where(missing, np.nan, table - smooth), times)[0]
     found = [rows[:, :d], filled, line, through, smooth_through]
+    if structural:
+        steps = np.diff(times) / step
+        pairs = [[model(column, steps) for model in models] for models, column in zip(structural, table.T, strict=True)]
+        found += [np.column_stack(columns) for columns in zip(*pairs, strict=True)]
     if period:
         profile = seasonal_profile(table, period)
         found += [seasonal(table, period, line), profile + interpolate(table - profile, times)[0]]
     return np.stack(found), np.searchsorted(DISTANCE_EDGES, distance / step)
 
 
+def _fit_structural(table: np.ndarray, times: np.ndarray, period: int, zeros: np.ndarray) -> list[list[Structural]]:
+    """Two structural models of each column; none where columns are many, or one has too few values."""
+    if table.shape[1] > MAX_STRUCTURAL:
+        return []
+    steps = np.diff(times) / typical_step(times)
+    models = [fit_structural(column, steps, period, float(zero)) for column, zero in zip(table.T, zeros, strict=True)]
+    return models if all(models) else []
+
+
 def _fit_stack(
-    found: np.ndarray, classes: np.ndarray, table: np.ndarray, fold: np.ndarray, stretch: int
+    found: np.ndarray, classes: np.ndarray, table: np.ndarray, fold: np.ndarray, stretch: int, usual: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights of the predictions, and the stack that was fitted to the other half of the folds.
 
-    Columns whose stack is not significantly better than linear interpolation take that alone.
+    A column takes the prediction ``usual`` unless another one or the stack is significantly better.
     """
-    line, there = found[LINE], fold >= 0
+    there, columns = fold >= 0, np.arange(table.shape[1])
+    squares = np.where(there, (found - table) ** 2, 0.0)
+    total = squares.sum(axis=1)
+
+    def better(errors: np.ndarray, than: np.ndarray) -> np.ndarray:
+        """Columns whose squared errors are smaller than others, and significantly smaller than the usual ones."""
+        significant = gain_is_significant(squares[usual] - errors, squares[usual].sum(axis=0), stretch)
+        return np.asarray((errors.sum(axis=0) < MAX_ERROR_RATIO * than.sum(axis=0)) & significant)
+
+    best = total.argmin(axis=0)
+    best = np.where(better(squares[best, :, columns].T, squares[usual]), best, usual)
+    first = int(total.sum(axis=1).argmin())
     stacked = np.zeros(table.shape)
     for half in (0, 1):
-        weights = stacking_weights(found, classes, table, there & (fold % 2 == half))
+        weights = stacking_weights(found, classes, table, there & (fold % 2 == half), first)
         stacked = np.where(there & (fold % 2 != half), stack(np.nan_to_num(found), classes, weights), stacked)
-    mixed, plain = (np.where(there, (table - x) ** 2, 0.0) for x in (stacked, line))
-    weights = stacking_weights(found, classes, table, there)
-    significant = gain_is_significant(plain - mixed, plain.sum(axis=0), stretch)
-    straight = (mixed.sum(axis=0) > MAX_ERROR_RATIO * plain.sum(axis=0)) | ~significant
-    weights[:, straight] = np.eye(len(found))[LINE]
-    return weights, np.where(straight, line, stacked)
+    weights = stacking_weights(found, classes, table, there, first)
+    alone = ~better(np.where(there, (table - stacked) ** 2, 0.0), squares[best, :, columns].T)
+    weights[:, alone] = np.eye(len(found))[best[alone]]
+    return weights, np.where(alone, found[best, :, columns].T, stacked)
 
 
 def _stretch(missing: np.ndarray) -> int:

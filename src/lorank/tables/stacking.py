@@ -11,9 +11,9 @@ GRID = np.concatenate([[0.0, 0.0025, 0.005, 0.01, 0.02], np.linspace(0.03, 0.97,
 POOLED_CELLS = 40  # errors of a column that weigh as much as those of all columns together
 DISTANCE_EDGES = np.array([1.5, 2.5, 4.5, 8.5, 16.5])  # of the classes of distances to observed values, in typical steps
 DISTANCE_CLASSES = len(DISTANCE_EDGES) + 1
-LINE = 2  # index of linear interpolation among the predictions
-MAX_ERROR_RATIO = 0.97  # of linear interpolation's squared error, above which interpolation is preferred
-SIGNIFICANCE = 2.0  # standard deviations by which a gain over interpolation must exceed 0
+LINE, STRUCTURAL = 2, 5  # indices of linear interpolation and of the structural model among the predictions
+MAX_ERROR_RATIO = 0.97  # of a squared error, above which another prediction is no better
+SIGNIFICANCE = 1.5  # standard deviations by which a gain must exceed 0
 PRIOR_CELLS = 30.0  # cells that pooled weights count as
 
 
@@ -96,8 +96,8 @@ def stacking_weights(
 ) -> np.ndarray:
     """Least-squares weights for each class of distances and each column, fitted to the cells ``there`` (a Boolean array).
 
-    They are shrunk towards those of all columns, these towards those of all distances, and these towards the prediction
-    ``first``.
+    They sum to one, and are shrunk towards those of all columns, these towards those of all distances, and these towards the
+    prediction ``first``.
     """
     g, d = len(predictions), table.shape[1]
     overall = _shrunk_least_squares(predictions[:, there].T, table[there], np.eye(g)[first], prior)
@@ -112,13 +112,18 @@ def stacking_weights(
 
 
 def _shrunk_least_squares(A: np.ndarray, y: np.ndarray, towards: np.ndarray, prior: float) -> np.ndarray:
-    """Least squares, shrunk as by ``prior`` cells."""
+    """Least squares with weights that sum to one, shrunk as by ``prior`` cells.
+
+    The unknowns multiply differences of predictions: their size, not that of the predictions, is the unit of the penalty, and a
+    trend does not hide it.
+    """
     if len(y) < 3:
         return towards
-    gram = A.T @ A
-    size = np.trace(gram) / len(towards) / len(y)
-    ridge = (prior * size + 1e-12) * np.eye(len(towards))
-    return np.asarray(towards + np.linalg.solve(gram + ridge, A.T @ (y - A @ towards)))
+    first = A @ towards
+    apart = A - first[:, None]
+    ridge = (prior * np.mean(apart**2) + 1e-12) * np.eye(len(towards))
+    change = np.linalg.solve(apart.T @ apart + ridge, apart.T @ (y - first))
+    return np.asarray(towards * (1 - change.sum()) + change)
 
 
 def error_spread(errors: np.ndarray, classes: np.ndarray) -> np.ndarray:
