@@ -2,12 +2,13 @@
 
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.common.blas_threads import one_blas_thread
+from lorank.common.blas_threads import limit_blas_threads, one_blas_thread
 from lorank.evaluation import HeldOutItems, Popularity, compare
 
 threadpoolctl = pytest.importorskip("threadpoolctl")
@@ -146,3 +147,23 @@ def test_decorated_classes_keep_private_methods_and_properties():
 
     model = Model()
     assert (model.public(), model._private(), model.attribute) == ({1}, {2}, {2})
+
+
+def test_the_limit_holds_until_the_last_of_several_threads_has_left():
+    first, second = limit_blas_threads(1), limit_blas_threads(1)
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        one.submit(first.__enter__).result()
+        other.submit(second.__enter__).result()
+        one.submit(first.__exit__, None, None, None).result()
+        assert blas_threads() == {1}
+        other.submit(second.__exit__, None, None, None).result()
+    assert blas_threads() == {2}
+
+
+def test_solves_at_the_same_time_give_the_bits_of_single_ones():
+    problems = [lr.datasets.random_completion(150, 120, 3, oversampling=2 + k, seed=k)[0] for k in range(3)]
+    alone = [lr.solve(problem, 3, "rcg").X for problem in problems]
+    with ThreadPoolExecutor(6) as pool:
+        together = list(pool.map(lambda k: lr.solve(problems[k % 3], 3, "rcg").X, range(12)))
+    for k, X in enumerate(together):
+        np.testing.assert_array_equal(X.U, alone[k % 3].U)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.io.archive import FileError, read_archive
+from lorank.io.archive import FileError, read_archive, write_archive
 
 CODE = """
 import sys, time
@@ -107,3 +107,36 @@ def test_a_resumed_run_with_a_redescending_loss_has_the_same_advice(tmp_path):
     first = lr.solve(problem, 2, checkpoint=tmp_path / "run.lorank")
     resumed = lr.solve(problem, 2, checkpoint=tmp_path / "run.lorank")
     assert ("outliers" in resumed.status.advice) == ("outliers" in first.status.advice)
+
+
+def test_a_sensing_problem_with_other_matrices_is_another_problem(tmp_path):
+    problem, _ = lr.datasets.random_sensing(8, 6, 1, m=80)
+    path = tmp_path / "run.lorank"
+    lr.solve(problem, 1, "rcg", checkpoint=path)
+    A = problem.A.copy()
+    assert lr.Sensing(A, problem.y, problem.shape).fingerprint() == problem.fingerprint()
+    changed = A.copy()
+    changed[3, 7] *= 1.5
+    for other in (A[::-1], A[:, ::-1], -A, changed):
+        with pytest.raises(FileError, match="another problem"):
+            lr.solve(lr.Sensing(other, problem.y, problem.shape), 1, "rcg", checkpoint=path)
+
+
+@pytest.mark.parametrize("change", ["shape", "nan", "order", "columns"])
+def test_a_damaged_point_in_a_checkpoint_is_refused(tmp_path, change):
+    problem, _ = lr.datasets.random_completion(30, 20, 2, oversampling=4)
+    path = tmp_path / "run.lorank"
+    lr.solve(problem, 2, "rcg", checkpoint=path)
+    _, meta, arrays = read_archive(path, "checkpoint")
+    arrays = {name: np.array(a) for name, a in arrays.items()}
+    if change == "shape":
+        arrays["U"] = arrays["U"][:-1]
+    elif change == "nan":
+        arrays["V"][0, 0] = np.nan
+    elif change == "order":
+        arrays["s"] = arrays["s"][::-1]
+    else:
+        arrays["U"][:, 1] = arrays["U"][:, 0]
+    write_archive(path, "checkpoint", meta, arrays)
+    with pytest.raises(FileError, match="checkpoint"):
+        lr.solve(problem, 2, "rcg", checkpoint=path)

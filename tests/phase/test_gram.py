@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
 import lorank as lr
 from helpers import assert_close, eps, host, random_array
+from lorank.phase import PhaseRetrieval
 from lorank.phase import gram as module
 from lorank.phase.gram import Iterations, Spectrum
 from phase_models import KINDS, count, hermitian_point, hermitian_tangent, inner_products, make, of_problem
@@ -96,3 +100,13 @@ def test_a_point_whose_image_is_known_needs_no_product(backend):
     np.testing.assert_allclose(host(G.residual), (np.abs(A @ x) ** 2)[:, 0] - host(problem.y), atol=1e-12)
     assert counter.products == 0
     assert G.X.hermitian
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_solved_problems_can_be_copied_and_pickled(dtype):
+    rng = np.random.default_rng(0)
+    A = random_array(rng, (200, 20), dtype)
+    problem = PhaseRetrieval(A, np.abs(A @ random_array(rng, 20, dtype)) ** 2)
+    found = lr.solve(problem, 1).X
+    for twin in (copy.copy(problem), copy.deepcopy(problem), pickle.loads(pickle.dumps(problem))):
+        np.testing.assert_array_equal(lr.solve(twin, 1).X.U, found.U)

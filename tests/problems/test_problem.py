@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse.linalg
@@ -122,3 +125,16 @@ def test_fingerprints_tell_measurements_apart():
     assert one.fingerprint() != other.fingerprint()
     same.y = same.y + 1e-9
     assert one.fingerprint() != same.fingerprint()
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda problem: pickle.loads(pickle.dumps(problem))])
+@pytest.mark.parametrize("solver", ["auto", "rcg"])
+def test_copies_of_a_solved_problem_give_the_same_bits(solver, duplicate):
+    for problem in (
+        lr.datasets.random_completion(60, 50, 2, oversampling=3)[0],
+        lr.datasets.random_sensing(12, 10, 2, oversampling=3)[0],
+        lr.CountTable(np.random.default_rng(0).poisson(2.0, (20, 15))),
+    ):
+        found = lr.solve(problem, 2, solver, stop=lr.stopping.Iterations(30)).X
+        again = lr.solve(duplicate(problem), 2, solver, stop=lr.stopping.Iterations(30)).X
+        np.testing.assert_array_equal(again.U, found.U)

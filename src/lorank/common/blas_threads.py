@@ -10,26 +10,32 @@ import contextlib
 import functools
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_inside = threading.local()
+_lock = threading.Lock()
+_limits: list[int] = []  # in force, of all threads of the process
+_unlimited: list[int] = []  # numbers of threads before the first of them
 
 
 @functools.cache
-def _controller() -> Any:
+def _libraries() -> tuple[list[Any], list[Any]]:
+    """The BLAS libraries with one number of threads for the process, and those with one for each thread."""
     import scipy.linalg  # noqa: F401  (loads its BLAS)
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()
+    found = [one for one in ThreadpoolController().lib_controllers if one.user_api == "blas"]
+    own = [one for one in found if getattr(one, "threading_layer", "") == "openmp"]
+    return [one for one in found if one not in own], own
 
 
 @contextlib.contextmanager
 def limit_blas_threads(threads: int | None) -> Iterator[None]:
     """Limit the number of BLAS threads; None changes nothing.
 
-    For tall and thin arrays, more threads of BLAS slow down those of the kernels.
+    The smallest limit of all threads of the process holds, and the number before is restored when the last of them ends:
+    computations at the same time do not change each other's rounding.
 
     Parameters
     ----------
@@ -40,16 +46,43 @@ def limit_blas_threads(threads: int | None) -> Iterator[None]:
     >>> with limit_blas_threads(1):
     ...     pass
     """
-    if threads is None or threads == getattr(_inside, "threads", None):  # set already by the caller
+    if threads is None:
         yield
         return
-    before, _inside.threads = getattr(_inside, "threads", None), threads
-    limiter = _controller().limit(limits=threads, user_api="blas")
+    _, own = _libraries()
+    before = [one.num_threads for one in own]
+    for one in own:
+        one.set_num_threads(threads)
+    _change(_limits.append, threads)
     try:
         yield
     finally:
-        limiter.restore_original_limits()
-        _inside.threads = before
+        _change(_limits.remove, threads)
+        for one, number in zip(own, before, strict=True):
+            one.set_num_threads(number)
+
+
+def _change(change: Callable[[int], None], threads: int) -> None:
+    """Add or remove a limit, and set the number of threads of the process accordingly."""
+    global _unlimited
+    shared, _ = _libraries()
+    with _lock:
+        before = min(_limits, default=None)
+        if before is None:
+            _unlimited = [one.num_threads for one in shared]
+        change(threads)
+        after = min(_limits, default=None)
+        if after != before:
+            for one, number in zip(shared, _unlimited, strict=True):
+                _set(one, number if after is None else after)
+
+
+def _set(library: Any, threads: int) -> None:
+    """Set the number of threads from any thread: threadpoolctl ignores all but the first that has set one."""
+    release = getattr(library, "clear_controlling_thread", lambda force: None)
+    release(force=True)
+    library.set_num_threads(threads)
+    release(force=True)
 
 
 def one_blas_thread(target: T) -> T:

@@ -62,7 +62,10 @@ class Checkpoint:
                 f"{self.path} is a checkpoint of another {what}: delete it, or choose another path"
                 + ("" if what == "problem" else f" (it has {what} {meta[what]!r}, this run {own[what]!r})")
             )
-        return X
+        try:
+            return problem.manifold.check_point(X, problem.shape, self.rank, problem.dtype, problem.backend)
+        except ValueError as error:
+            raise FileError(f"{self.path} is not a checkpoint of this problem: {error}") from None
 
     def __call__(self, problem: Problem, state: State, clock: Timer) -> None:
         if time.monotonic() - self._last < self.every or not state.residual < self._best:

@@ -108,13 +108,14 @@ class SinglePrecisionGram:
         gram = blas.cherk(1.0, B.T, lower=1) if self.complex else blas.ssyrk(1.0, B.T, lower=1)
         diagonal = np.diagonal(gram).real
         gram[np.diag_indices(len(gram))] += SHIFT * float(diagonal.mean())
-        self._solve = lapack.cpotrs if self.complex else lapack.spotrs
         self.factor, failed = (lapack.cpotrf if self.complex else lapack.spotrf)(gram, lower=1, overwrite_a=1, clean=0)
         self.usable = failed == 0
 
     def solve(self, b: Array) -> Array:
         """For an (n, 1) array b of the dtype of B."""
-        x, _ = self._solve(self.factor, b.conj() if self.complex else b, lower=1)
+        from scipy.linalg import lapack
+
+        x, _ = (lapack.cpotrs if self.complex else lapack.spotrs)(self.factor, b.conj() if self.complex else b, lower=1)
         return x.conj() if self.complex else x
 
 

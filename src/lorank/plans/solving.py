@@ -75,7 +75,8 @@ def solve(
         Show a progress bar.
     seed : int
         Seed of the random initial vectors of singular value computations. Results are reproducible to the last bit, for
-        completion with any number of threads, for other problems with the same number of BLAS threads.
+        completion with any number of threads, also of runs at the same time in one process; for sensing and phase retrieval,
+        whose products use all BLAS threads, with the same number of BLAS threads and no other run at the same time.
     checkpoint : path, optional
         File for the best point so far. An existing file of the same problem, rank and solver is resumed; any other is refused.
     checkpoint_every : float

@@ -250,7 +250,10 @@ class MatrixProblem(Problem):
         return (lambda v: g @ v), (lambda u: adjoint_product(g, u))
 
     def _hash_operator(self, found: Any) -> None:
-        rng = np.random.default_rng(0)
-        left, right = (self.backend.random_normal(rng, (n, 1), self.dtype) for n in self.shape)
-        size = self.backend.norm(self.forward(left, right))
-        found.update(f"{size:.6e}".encode())  # rounded: the last bits may differ from machine to machine
+        rng, backend = np.random.default_rng(0), self.backend
+        left, right = (backend.random_normal(rng, (n, 1), self.dtype) for n in self.shape)
+        image = self.forward(left, right)
+        p = backend.random_normal(rng, (self.m,), backend.dtype(image))
+        size, angle = backend.norm(image), backend.inner(p, image) / (backend.norm(p) * backend.norm(image) or 1.0)
+        digits = 3 if np.finfo(self.dtype).bits == 32 else 8  # rounded: the last bits may differ from machine to machine
+        found.update(f"{size:.{digits}e} {angle:.{digits}f}".encode())
