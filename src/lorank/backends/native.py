@@ -353,7 +353,7 @@ class NativeObservations(NumpyObservations):
         tolerance: float = 1e-3,
     ) -> tuple[Array, Array]:
         if not other.shape[1]:
-            return super().nonnegative_equations(columns, other, start, ridge)
+            return super().nonnegative_equations(columns, other, start, ridge, weights=weights)
         if weights is None:
             weights = self.column_weights if columns else self.weights
         elif columns:

@@ -1,11 +1,57 @@
-"""Iterations for many normal equations at once, on NumPy arrays and tensors: conjugate gradients, coordinate descent."""
+"""Many normal equations at once: solutions from the sums, conjugate gradients, coordinate descent."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 Array = Any
 TINY = 1e-30  # in place of zero, where a row has converged
+
+
+def solve_systems(
+    A: np.ndarray,
+    b: np.ndarray,
+    total: np.ndarray,
+    scale: np.ndarray,
+    prior: np.ndarray,
+    shift: np.ndarray,
+    *,
+    fixed: int,
+    noise: float,
+    covariance: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, packed covariance and expected squares of each row, on NumPy arrays.
+
+    See ``normal_equations`` of :class:`~lorank.backends.observations.Observations`.
+
+    Parameters
+    ----------
+    A : (n, k, k) array
+        ``sum_t w_t (y_t y_t^T + S_t)``.
+    b : (n, k) array
+        ``sum_t w_t r_t y_t``.
+    total : (n,) array
+        ``sum_t w_t r_t^2``.
+    scale : (n,) array
+    prior, shift, fixed, noise
+        As there.
+    covariance : bool
+        Whether the covariances count for the squares.
+    """
+    n, k = b.shape
+    M = noise * A + scale[:, None, None] * prior
+    free, (i, j) = np.arange(k) != fixed, np.triu_indices(k)
+    h = noise * b + scale[:, None] * shift - M[:, :, ~free].sum(2)
+    S = np.zeros_like(M)
+    S[np.ix_(range(n), free, free)] = np.linalg.inv(M[:, free][:, :, free])
+    x = np.einsum("nij,nj->ni", S, np.where(free, h, 0))
+    x[:, ~free] = 1
+    squares = total - 2 * (x * b).sum(1) + np.einsum("ni,nij,nj->n", x, A, x)
+    if covariance:
+        squares = squares + (A * S).sum((1, 2))
+    return x, S[:, i, j], squares
 
 
 def normal_steps(observations: Any, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
@@ -77,6 +123,8 @@ def descend(M: Array, h: Array, x: Array, cycles: int, tolerance: float) -> Arra
     tolerance : float
     """
     k = x.shape[1]
+    if not k:
+        return x
     g = h - (M * x[:, None, :]).sum(2)
     active = g[:, 0] == g[:, 0]  # all of them
     for _ in range(cycles):

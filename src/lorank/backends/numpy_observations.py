@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import numpy as np
 
 from .hold_out import held_out
-from .normal_equations import descend, normal_steps
+from .normal_equations import descend, normal_steps, solve_systems
 from .observations import Array, HostEntries
 
 BLOCK = 1 << 16  # observations sampled at a time: bounds the memory of gathered factors
-CHUNK = 1 << 22  # numbers in the matrices of nonnegative normal equations that are held at a time
+CHUNK = 1 << 22  # numbers in the matrices of normal equations that are held at a time
 
 
 class NumpyObservations:
@@ -159,29 +159,14 @@ class NumpyObservations:
         covariance: bool = False,
     ) -> tuple[Array, Array | None, np.ndarray]:
         n, k = self.shape[1 if columns else 0], other.shape[1]
-        upper = np.triu_indices(k)
-        ends, minor, r, w = self._by_side(columns, weights)
         mean, squares = np.empty((n, k)), np.empty(n)
-        cov = np.empty((n, len(upper[0]))) if covariance else None
-        for i in range(n):
-            part = slice(ends[i], ends[i + 1])
-            y, wy = other[minor[part]], w[part, None] * other[minor[part]]
-            A, b = wy.T @ y, wy.T @ r[part]
-            if moments is not None:
-                A[upper] += w[part] @ moments[minor[part]]
-                A = np.triu(A) + np.triu(A, 1).T
-            c = 1.0 if scale is None else scale[i]
-            M, h = noise * A + c * prior, noise * b + c * shift
-            free = np.arange(k) != fixed
-            x, S = np.ones(k), np.zeros((k, k))
-            S[np.ix_(free, free)] = np.linalg.inv(M[np.ix_(free, free)])
-            x[free] = S[np.ix_(free, free)] @ (h[free] - M[free][:, ~free].sum(1))
-            mean[i] = x
-            squares[i] = w[part] @ r[part] ** 2 - 2 * x @ b + x @ A @ x
-            if cov is not None:
-                cov[i] = S[upper]
-                squares[i] += (A * S).sum()
-        return mean, cov, squares
+        cov = np.empty((n, k * (k + 1) // 2))
+        c = np.ones(n) if scale is None else scale
+        for rows, A, b, total in self._normal_sums(columns, other, weights, moments):
+            mean[rows], cov[rows], squares[rows] = solve_systems(
+                A, b, total, c[rows], prior, shift, fixed=fixed, noise=noise, covariance=covariance
+            )
+        return mean, cov if covariance else None, squares
 
     def normal_steps(self, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
         return normal_steps(self, columns, other, prior, ridge, start, steps)
@@ -199,33 +184,39 @@ class NumpyObservations:
         cycles: int = 20,
         tolerance: float = 1e-3,
     ) -> tuple[Array, Array]:
-        n, k = self.shape[1 if columns else 0], other.shape[1]
-        ends, minor, r, w = self._by_side(columns, weights)
-        r, w = r.astype(float), w.astype(float)
-        x, squares = np.array(start, float), np.empty(n)
-        step = max(1, CHUNK // max(k * k, 1))
-        for first in range(0, n, step):
-            rows = range(first, min(first + step, n))
-            A, b, total = np.empty((len(rows), k, k)), np.empty((len(rows), k)), np.empty(len(rows))
-            for at, i in enumerate(rows):
-                part = slice(ends[i], ends[i + 1])
-                y, wr = other[minor[part]], w[part] * r[part]
-                A[at], b[at], total[at] = (y.T * w[part]) @ y, y.T @ wr, wr @ r[part]
-            own = slice(first, first + len(rows))
-            M = A + ridge[own, None, None] * np.eye(k) + (0.0 if prior is None else prior)
-            h = b if centre is None else b + ridge[own, None] * centre
-            found = descend(M, h, x[own], cycles, tolerance)
-            squares[own] = total + (found * (np.einsum("nij,nj->ni", A, found) - 2 * b)).sum(1)
+        x, squares = np.array(start, float), np.empty(len(start))
+        for rows, A, b, total in self._normal_sums(columns, other, weights):
+            M = A + ridge[rows, None, None] * np.eye(len(b.T)) + (0.0 if prior is None else prior)
+            h = b if centre is None else b + ridge[rows, None] * centre
+            found = descend(M, h, x[rows], cycles, tolerance)
+            squares[rows] = total + (found * (np.einsum("nij,nj->ni", A, found) - 2 * b)).sum(1)
         return x, squares
 
-    def _by_side(self, columns: bool, weights: Array | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Observations by row (column): where each begins, indices of the other side, values, and weights."""
-        n = self.shape[1 if columns else 0]
+    def _normal_sums(
+        self, columns: bool, other: Array, weights: Array | None, moments: Array | None = None
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
+        """A group of rows (columns), and for each of them ``sum_t w_t (y_t y_t^T + S_t)``, ``sum_t w_t r_t y_t`` and
+        ``sum_t w_t r_t^2``.
+        """
+        n, k = self.shape[1 if columns else 0], other.shape[1]
         major, minor = (self.indices, self.rows) if columns else (self.rows, self.indices)
         order = np.argsort(major, kind="stable")
         ends = np.concatenate([[0], np.cumsum(np.bincount(major, minlength=n))])
         weights = self.weights if weights is None else weights
-        return ends, minor[order], self.values[order], np.ones(self.m) if weights is None else weights[order]
+        w = np.ones(self.m) if weights is None else weights[order].astype(float)
+        minor, r, upper = minor[order], self.values[order].astype(float), np.triu_indices(k)
+        step = max(1, CHUNK // max(k * k, 1))
+        for first in range(0, n, step):
+            rows = slice(first, min(first + step, n))
+            A, b, total = np.empty((rows.stop - first, k, k)), np.empty((rows.stop - first, k)), np.empty(rows.stop - first)
+            for at in range(rows.stop - first):
+                part = slice(ends[first + at], ends[first + at + 1])
+                y, wr = other[minor[part]], w[part] * r[part]
+                A[at], b[at], total[at] = (y.T * w[part]) @ y, y.T @ wr, wr @ r[part]
+                if moments is not None:
+                    A[at][upper] += w[part] @ moments[minor[part]]
+                    A[at] = np.triu(A[at]) + np.triu(A[at], 1).T
+            yield rows, A, b, total
 
     def squares(self, p: Array) -> tuple[np.ndarray, np.ndarray]:
         q = np.abs(p.astype(np.result_type(p, np.float64))) ** 2

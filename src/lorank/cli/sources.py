@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..common.checks import counted
+from ..distributed.backend import format_bytes
 from ..distributed.folder import MANIFEST, Folder
-from ..distributed.memory_limits import format_bytes, physical_memory
 from ..io.archive import FileError
 from .errors import UsageError
 from .output import print_columns, progress
@@ -195,6 +195,14 @@ def choose_source(
     if partitions or sum(map(_observations, find_data_files(paths))) * BYTES_IN_MEMORY > MEMORY_SHARE * physical_memory():
         return Partitions(paths, names, header, options)
     return File(paths, names, header, extra)
+
+
+def physical_memory() -> int:
+    """Bytes of main memory of this machine; 4 GB if the system does not report it."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 4 * 10**9
 
 
 def label_of(paths: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -19,14 +19,25 @@ from ..backends.numpy_backend import NumpyBackend
 from .arrays import COLS, ENTRIES, Broadcast, DistributedArray, block_sums
 from .folder import row_edges
 from .graph import Graph
-from .memory_limits import format_bytes
 from .multi_device import MultiDevice
 from .observations import DistributedObservations
 from .program import BLOCK, SHARED, BlockLayout, Sharded, assign_blocks
 from .shard import Engine, InMemoryBlocks, LocalEngine, Shard
 
+Method = TypeVar("Method", bound=Callable[..., Any])
 MAX_CACHED_GRAMS = 500  # Gram matrices that are remembered
 MAX_GATHERED = 1 << 20  # numbers of which percentiles are computed on the host
+
+
+def for_distributed(method: Method) -> Method:
+    """Decorator of a method for distributed arrays. Without one among the arguments, that of the NumPy backend runs."""
+    on_host = getattr(NumpyBackend, method.__name__)
+
+    @functools.wraps(method)
+    def run(self: Any, *args: Any) -> Any:
+        return (on_host if _distributed(*args) is None else method)(self, *args)
+
+    return cast(Method, run)
 
 
 class Partitioned(NumpyBackend):
@@ -94,52 +105,52 @@ class Partitioned(NumpyBackend):
         """Drawn by the backend of the blocks: on the host it took almost half of a run on a GPU."""
         return np.asarray(self.block_backend.to_numpy(self.block_backend.random_normal(rng, shape, dtype)))
 
+    @for_distributed
     def astype(self, a: Array, dtype: Any) -> Array:
-        return a.astype(dtype) if isinstance(a, DistributedArray) else super().astype(a, dtype)
+        return a.astype(dtype)
 
+    @for_distributed
     def to_numpy(self, a: Array) -> np.ndarray:
-        return a.gather() if isinstance(a, DistributedArray) else super().to_numpy(a)
+        return a.gather()
 
+    @for_distributed
     def copy(self, a: Array) -> Array:
-        return a.copy() if isinstance(a, DistributedArray) else super().copy(a)
+        return a.copy()
 
     def release(self) -> None:
         for one in (self.block_backend, *self.others):
             one.release()
 
     # -- elementwise operations --------------------------------------------------------------------------------------
+    @for_distributed
     def all_finite(self, a: Array) -> bool:
-        if not isinstance(a, DistributedArray):
-            return super().all_finite(a)
         found = a.graph.fetch([("compute", ("all_finite", a.node))])[0]
         return all(found) if isinstance(found, list) else bool(found)
 
+    @for_distributed
     def max_abs(self, a: Array) -> float:
-        if not isinstance(a, DistributedArray):
-            return super().max_abs(a)
         found = a.graph.fetch([("compute", ("max_abs", a.node))])[0]
         return float(np.max(found))  # nan where one is nan
 
     def first_true(self, flags: Array) -> int:
-        return int(self.flatnonzero(flags)[0]) if isinstance(flags, DistributedArray) else super().first_true(flags)
+        return int(self.flatnonzero(flags)[0])
 
+    @for_distributed
     def flatnonzero(self, flags: Array) -> Array:
-        if not isinstance(flags, DistributedArray):
-            return super().flatnonzero(flags)
         if flags.side == ENTRIES:
             return np.flatnonzero(flags.gather())
         found = flags.graph.fetch([("places", (flags.node,))])[0]
         return np.concatenate(found) if isinstance(found, list) else found
 
+    @for_distributed
     def percentiles(self, a: Array, at: Sequence[float]) -> list[float]:
-        if not isinstance(a, DistributedArray):
-            return super().percentiles(a, at)
         if a.side == COLS or len(a) <= MAX_GATHERED:
             return super().percentiles(a.gather(), at)
         return [self._percentile(a, q) for q in at]
 
+    @for_distributed
     def median(self, a: Array) -> float:
-        return self.percentiles(a, [50])[0] if isinstance(a, DistributedArray) else super().median(a)
+        return self.percentiles(a, [50])[0]
 
     def _percentile(self, a: DistributedArray, q: float) -> float:
         """Percentile by histograms of shrinking intervals, until few enough numbers remain to be gathered."""
@@ -164,21 +175,18 @@ class Partitioned(NumpyBackend):
         return low
 
     # -- tall arrays -------------------------------------------------------------------------------------------------
+    @for_distributed
     def product(self, u: Array, a: Array) -> Array:
-        if not isinstance(u, DistributedArray):
-            return super().product(u, a)
         return u.derive("compute", "product", u, Broadcast(a), like=u.like @ a)
 
+    @for_distributed
     def minus(self, y: Array, u: Array, a: Array) -> Array:
-        own = _distributed(y, u)
-        if own is None:
-            return super().minus(y, u, a)
+        own: Any = _distributed(y, u)
         return own.derive("compute", "minus", y, u, Broadcast(a), like=_like(y) - _like(u) @ a)
 
+    @for_distributed
     def plus(self, u: Array, a: Array, v: Array, b: Array) -> Array:
-        own = _distributed(u, v)
-        if own is None:
-            return super().plus(u, a, v, b)
+        own: Any = _distributed(u, v)
         return own.derive("compute", "plus", u, Broadcast(a), v, Broadcast(b), like=_like(u) @ a + _like(v) @ b)
 
     def gram(self, a: Array, b: Array) -> np.ndarray:
@@ -264,8 +272,9 @@ class Partitioned(NumpyBackend):
             for a in arrays
         ]
 
+    @for_distributed
     def squared_norm(self, a: Array) -> float:
-        return self.norm(a) ** 2 if isinstance(a, DistributedArray) else super().squared_norm(a)
+        return self.norm(a) ** 2
 
     def inner(self, a: Array, b: Array) -> float:
         return self.inners([(a, b)])[0]
@@ -288,15 +297,13 @@ class Partitioned(NumpyBackend):
         inner = super().inner
         return [inner(a, b) if own is None else float(next(found)) for (a, b), own in zip(pairs, owners, strict=True)]
 
+    @for_distributed
     def row_squares(self, a: Array) -> Array:
-        if not isinstance(a, DistributedArray):
-            return super().row_squares(a)
         return a.derive("compute", "row_squares", a, like=super().row_squares(a.like))
 
+    @for_distributed
     def qr(self, a: Array) -> tuple[Array, np.ndarray]:
         """QR decomposition of each block, and one of the stacked triangular factors."""
-        if not isinstance(a, DistributedArray):
-            return super().qr(a)
         kind = SHARED if a.side == COLS else BLOCK  # the kind of the node may be SUM
         pair = a.graph.node(kind, "qr", a.node)
         q = DistributedArray(a.graph, a.graph.node(kind, "item", pair, 0), a.side, a.sizes, a.like)
@@ -311,9 +318,8 @@ class Partitioned(NumpyBackend):
     def basis(self, n: int, width: int, dtype: Any) -> Any:
         return GrowingBasis(self)
 
+    @for_distributed
     def block_solver(self, stack: Array) -> Callable[[Array], Array]:
-        if not isinstance(stack, DistributedArray):
-            return super().block_solver(stack)
         solver = stack.derive("block_solver", stack, like=stack.like)
         return lambda a: solver.derive("solve_blocks", solver, _pieced(a, solver), like=_like(a).astype(stack.dtype))
 
@@ -344,6 +350,14 @@ class GrowingBasis(Basis):
 
     def first(self, count: int) -> Array:
         return self.backend.copy(self._columns[:, :count])
+
+
+def format_bytes(count: float) -> str:
+    """A number of bytes with its unit."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count / 1e3:.3g} kB"
 
 
 def distributed_observations(engine: Engine, sizes: Sequence[int], dtype: np.dtype, weighted: bool) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import tempfile
 import weakref
@@ -19,10 +20,9 @@ from ..losses import ROBUST, Loss, resolve_loss
 from ..problems import Completion
 from ..problems.completion import Precision
 from ..problems.input_checks import as_shape, check_merging
-from .backend import Partitioned, distributed_observations
+from .backend import Partitioned, distributed_observations, format_bytes
 from .building import FolderWriter, build, default_partitions
 from .folder import Folder, block_arrays, open_folder, row_edges
-from .memory_limits import parse_size
 from .memory_mapped import MappedBlocks
 from .observations import DistributedObservations
 from .shard import Engine, LocalEngine, Shard
@@ -30,6 +30,9 @@ from .sources import FrameSource, TableSource, find_files
 
 SORTING_BYTES = 200  # peak memory per observation while a partition is sorted and written: four times its stored size
 PARTITIONS_PER_WORKER = 2  # at least, so that the partitions of a lost worker can be shared among the others
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+MIN_MEMORY = 50 * 10**6  # bytes; the interpreter and its libraries alone take more
 TEXT_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 
@@ -323,6 +326,22 @@ def check_loss(loss: Any) -> None:
         raise ParameterError(
             "loss", f"must not be {ROBUST!r} for partitions: pass 'huber', 'cauchy' or 'tukey', or read the data in memory"
         )
+
+
+def parse_size(size: Any) -> int | None:
+    """Bytes of a number or a string such as ``"2GB"``; None for None."""
+    if size is None:
+        return None
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([A-Za-z]*)\s*", str(size)) if not isinstance(size, bool) else None
+    unit = "" if found is None else found[2].upper()
+    if unit in ("K", "M", "G", "T"):
+        unit += "B"
+    if found is None or unit not in UNITS:
+        raise ParameterError("max_memory", f"must be a number of bytes or a size like '2GB' or '512 MiB', got {size!r}")
+    count = int(float(found[1]) * UNITS[unit])
+    if count < MIN_MEMORY:
+        raise ParameterError("max_memory", f"must be at least {format_bytes(MIN_MEMORY)}, got {size}")
+    return count
 
 
 def _blocks(observations: Any, n_partitions: int | None) -> Iterator[HostEntries]:

@@ -13,8 +13,10 @@ import numpy as np
 
 from ..backends import Backend
 from ..backends.hold_out import held_out
+from ..backends.normal_equations import solve_systems
 
 Operation = Callable[..., Any]
+COLUMNS = 1 << 14  # whose normal equations are held at a time
 
 
 @dataclass(frozen=True)
@@ -206,13 +208,10 @@ def digest(context: BlockContext, obs: Any) -> str:
 def normal_rows(
     context: BlockContext, obs: Any, other: Any, weights: Any, moments: Any, scale: Any, options: dict[str, Any]
 ) -> Any:
-    prior, shift = options["prior"], options["shift"]
-    rest = {k: v for k, v in options.items() if k not in ("prior", "shift")}
     asarray = context.backend.asarray
     moments, scale = (None if a is None else asarray(a) for a in (moments, scale))
-    return obs.normal_equations(
-        False, asarray(other), asarray(prior), asarray(shift), weights=weights, moments=moments, scale=scale, **rest
-    )
+    options = options | {name: asarray(options[name]) for name in ("prior", "shift")}
+    return obs.normal_equations(False, asarray(other), weights=weights, moments=moments, scale=scale, **options)
 
 
 @operation
@@ -235,34 +234,17 @@ def normal_sums(context: BlockContext, obs: Any, other: Any, weights: Any, momen
 def normal_columns(context: BlockContext, sums: Any, scale: Any, options: dict[str, Any]) -> Any:
     """Solutions of the systems of the columns, as ``normal_equations`` of a backend."""
     backend = context.backend
-    packed, h, totals = (np.asarray(backend.to_numpy(a)) for a in sums)
-    n, k = h.shape
-    mean, squares = np.empty((n, k)), np.empty(n)
-    covariance = np.empty((n, packed.shape[1])) if options["covariance"] else None
-    for first in range(0, n, 1 << 14):
-        some = slice(first, first + (1 << 14))
-        c = np.ones(len(h[some])) if scale is None else np.asarray(backend.to_numpy(scale))[some]
-        mean[some], cov, squares[some] = _solved(packed[some], h[some], totals[some], c, options)
-        if covariance is not None:
-            covariance[some] = cov
+    packed, right, totals = (np.asarray(backend.to_numpy(a)) for a in sums)
+    n, k = right.shape
+    i, j = np.triu_indices(k)
+    scale = np.ones(n) if scale is None else np.asarray(backend.to_numpy(scale))
+    mean, cov, squares = np.empty((n, k)), np.empty((n if options["covariance"] else 0, len(i))), np.empty(n)
+    for first in range(0, n, COLUMNS):
+        some = slice(first, first + COLUMNS)
+        A = np.empty((len(right[some]), k, k))
+        A[:, i, j] = A[:, j, i] = packed[some]
+        mean[some], found, squares[some] = solve_systems(A, right[some], totals[some], scale[some], **options)
+        if options["covariance"]:
+            cov[some] = found
     asarray = backend.asarray
-    return asarray(mean), None if covariance is None else asarray(covariance), asarray(squares)
-
-
-def _solved(packed: np.ndarray, h: np.ndarray, totals: np.ndarray, c: np.ndarray, options: dict[str, Any]) -> Any:
-    n, k = h.shape
-    upper = np.triu_indices(k)
-    A = np.empty((n, k, k))
-    A[:, upper[0], upper[1]] = packed
-    A[:, upper[1], upper[0]] = packed
-    M = options["noise"] * A + c[:, None, None] * options["prior"]
-    free = np.arange(k) != options["fixed"]
-    rest = options["noise"] * h + c[:, None] * options["shift"] - M[:, :, ~free].sum(2)
-    S = np.zeros_like(M)
-    S[np.ix_(range(n), free, free)] = np.linalg.inv(M[:, free][:, :, free])
-    x = np.einsum("nij,nj->ni", S, np.where(free, rest, 0))
-    x[:, ~free] = 1
-    squares = totals - 2 * (x * h).sum(1) + np.einsum("ni,nij,nj->n", x, A, x)
-    if options["covariance"]:
-        squares = squares + (A * S).sum((1, 2))
-    return x, S[:, upper[0], upper[1]], squares
+    return asarray(mean), asarray(cov) if options["covariance"] else None, asarray(squares)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
 import pickle
 import traceback
 from typing import Any, NamedTuple
@@ -11,11 +13,12 @@ from ..backends import get_backend
 from .client import import_distributed
 from .exchange import AllReduce, Mailbox
 from .folder import open_folder
-from .memory_limits import keep_freed_memory
 from .memory_mapped import MappedBlocks
 from .program import Program
 from .shard import Shard
 from .snapshots import load_shard, save_shard
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of malloc.h
 
 
 class Failure(NamedTuple):
@@ -33,7 +36,7 @@ class Worker:
     """Actor of a worker process: a shard and a mailbox for the messages of the other actors."""
 
     def __init__(self, folder: str, blocks: list[int], index: int) -> None:
-        keep_freed_memory()
+        _keep_freed_memory()
         self._worker: Any = import_distributed().get_worker()
         self._mailbox, self._index = Mailbox(), index
         self._peers: list[tuple[str, str]] = []
@@ -116,3 +119,15 @@ def _picklable(error: Exception) -> Exception:
         return error
     except Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
+
+
+def _keep_freed_memory() -> None:
+    """Let the C library keep freed memory for reuse, as it does by default.
+
+    Dask starts its workers with ``MALLOC_TRIM_THRESHOLD_=65536``. With that setting every array of more than 128 kB is
+    requested from the system and returned to it, page by page.
+    """
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        for parameter, value in ((M_ARENA_MAX, 1), (M_MMAP_THRESHOLD, 1 << 25), (M_TRIM_THRESHOLD, 1 << 29)):
+            mallopt(parameter, value)
