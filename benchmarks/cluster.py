@@ -341,7 +341,7 @@ def blocks_of(cols, values, n2, count, shards, device):
     from lorank.distributed.backend import Partitioned, distributed_observations
     from lorank.distributed.multi_device import MultiDevice
     from lorank.distributed.program import BlockLayout, assign_blocks
-    from lorank.distributed.shard import InMemoryBlocks, LocalEngine, Shard
+    from lorank.distributed.shard import LocalEngine, Shard
 
     n1, each = cols.shape
     layout = BlockLayout((n1, n2), tuple(int(k) for k in np.linspace(0, n1, count + 1)))
@@ -353,7 +353,7 @@ def blocks_of(cols, values, n2, count, shards, device):
             rows = layout.rows(k)
             indptr = torch.arange(rows.stop - rows.start + 1, device=cols.device, dtype=torch.int64) * each
             blocks[k] = holder.make_observations(indptr, cols[rows].ravel(), values[rows].ravel(), n2)
-        made.append(Shard(holder, layout, numbers, InMemoryBlocks(blocks)))
+        made.append(Shard(holder, layout, numbers, blocks.__getitem__))
     engine = LocalEngine(made[0]) if shards == 1 else MultiDevice(made)
     sizes = [each * (b - a) for a, b in itertools.pairwise(layout.edges)]
     problem = lr.Completion(np.array([0]), np.array([0]), np.array([1.0]), (1, 1))

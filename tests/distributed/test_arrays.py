@@ -26,6 +26,25 @@ def test_nodes_stay_pending_after_an_interrupt(monkeypatch):
     np.testing.assert_allclose(np.asarray(sampled), two.backend.to_numpy(two.y), rtol=1e-10, atol=1e-10)
 
 
+def test_an_array_that_cannot_be_computed_does_not_fail_the_others():
+    """Its error is raised again where it is requested, and only there; arrays made in the same program are computed."""
+    _, two, _ = pair("partitions:3")
+    observed = two.y
+
+    def broken(a):
+        if len(a):  # an empty array shows the shape of the result
+            raise ValueError("cannot be computed")
+        return a
+
+    bad, good = observed.map(broken), observed + 1.0
+    for _ in range(2):
+        with pytest.raises(ValueError, match="cannot be computed"):
+            np.asarray(bad)
+        np.testing.assert_array_equal(np.asarray(good), np.asarray(observed) + 1)
+        np.testing.assert_array_equal(np.asarray(observed * 2), np.asarray(observed) * 2)
+    assert lr.solve(two, 3).converged
+
+
 def test_sums_have_the_same_bits_for_every_assignment_of_blocks():
     from lorank.distributed.program import TreeSum, assign_blocks, tree_total
 

@@ -13,9 +13,8 @@ from lorank.distributed.backend import Partitioned, distributed_observations
 from lorank.distributed.folder import open_folder
 from lorank.distributed.memory_mapped import MappedBlocks
 from lorank.distributed.program import BLOCK, SHARED, SUM, Instruction, Program, Ref
-from lorank.distributed.replay_log import ReplayLog, passes
 from lorank.distributed.shard import LocalEngine, Shard
-from lorank.distributed.snapshots import Snapshots, load_shard, save_shard
+from lorank.distributed.snapshots import ReplayLog, Snapshots, load_shard, passes, save_shard
 from lorank.io.archive import FileError
 
 
@@ -30,7 +29,8 @@ class Forgetful(LocalEngine):
     def new_shard(self):
         backend = get_backend("numpy")
         layout = self.folder.layout
-        return Shard(backend, layout, list(range(layout.count)), MappedBlocks(self.folder, backend))
+        mapped = MappedBlocks(self.folder, backend)
+        return Shard(backend, layout, list(range(layout.count)), mapped.observations, mapped.keep)
 
     def run(self, program):
         found, log = super().run(program), self.snapshots.log

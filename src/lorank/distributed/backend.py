@@ -22,7 +22,7 @@ from .graph import Graph
 from .multi_device import MultiDevice
 from .observations import DistributedObservations
 from .program import BLOCK, SHARED, BlockLayout, Sharded, assign_blocks
-from .shard import Engine, InMemoryBlocks, LocalEngine, Shard
+from .shard import Engine, LocalEngine, Shard
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 MAX_CACHED_GRAMS = 500  # Gram matrices that are remembered
@@ -84,7 +84,7 @@ class Partitioned(NumpyBackend):
                 starts = np.ascontiguousarray(indptr[rows.start : rows.stop + 1] - indptr[rows.start])
                 blocks[k] = one.make_observations(asarray(starts), asarray(indices[part]), asarray(values[part]), n2)
                 sizes[k] = blocks[k].m
-            shards.append(Shard(one, layout, numbers, InMemoryBlocks(blocks)))
+            shards.append(Shard(one, layout, numbers, blocks.__getitem__))
         engine: Engine = LocalEngine(shards[0]) if len(shards) == 1 else MultiDevice(shards)
         return distributed_observations(engine, sizes, np.dtype(values.dtype), False)
 

@@ -431,7 +431,8 @@ def map_folder(
     folder: Folder, backend: Backend, scratch: str | os.PathLike[str] | None = None, max_memory: int | None = None
 ) -> tuple[Any, Partitioned]:
     """Observations of a folder mapped into this process, and their backend. ``backend`` computes with the blocks."""
-    shard = Shard(backend, folder.layout, list(range(len(folder.parts))), MappedBlocks(folder, backend, scratch))
+    mapped = MappedBlocks(folder, backend, scratch)
+    shard = Shard(backend, folder.layout, list(range(len(folder.parts))), mapped.observations, mapped.keep)
     return _observations_of(folder, LocalEngine(shard), backend, max_memory)
 
 

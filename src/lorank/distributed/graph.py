@@ -53,7 +53,8 @@ class Graph:
         self.watch: Callable[[Graph], None] | None = None
         self.grams: dict[Any, Any] = {}  # known Gram products by the keys of their nodes
         self.sums: dict[Any, Any] = {}  # known sums and squared norms
-        self._pending: list[weakref.ref[Node]] = []
+        self._pending: dict[int, weakref.ref[Node]] = {}  # nodes to compute, by key
+        self._failed: set[int] = set()  # keys of pending nodes in programs that have failed
         self._keys = itertools.count(OBSERVATIONS + 1)
         self.observations = Node(self, OBSERVATIONS, BLOCK, "", ())
         self.observations.stored = True
@@ -67,8 +68,23 @@ class Graph:
     def node(self, kind: str, operation: str, *args: Any) -> Node:
         """A value that the next program computes."""
         made = Node(self, next(self._keys), kind, operation, args)
-        self._pending.append(weakref.ref(made))
+        self._pending[made.key] = weakref.ref(made)
         return made
+
+    def _due(self, wanted: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Node]:
+        """Nodes that the next program computes: all pending ones, but those of a failed program only where they are needed."""
+        pending = {key: node for key, ref in self._pending.items() if (node := ref()) is not None}
+        todo = [key for key in pending if key not in self._failed]
+        todo += [a.key for _, args in wanted for a in args if isinstance(a, Node)]
+        due: set[int] = set()
+        while todo:
+            key = todo.pop()
+            if key in pending and key not in due:
+                due.add(key)
+                todo += [a.key for a in pending[key].args if isinstance(a, Node)]
+        self._pending = {key: weakref.ref(node) for key, node in pending.items() if key not in due}
+        self._failed &= set(self._pending)
+        return [pending[key] for key in sorted(due)]
 
     def fetch(self, wanted: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
         """Run all pending nodes, and return the values of operations on them.
@@ -82,8 +98,7 @@ class Graph:
         list
             For each operation a list with one value per block, or one value if all arguments are shared.
         """
-        nodes = [node for ref in self._pending if (node := ref()) is not None]
-        self._pending = []
+        nodes = self._due(wanted)
         program = Program(delete=self.unused)
         self.unused = []
         for node in nodes:
@@ -99,7 +114,8 @@ class Graph:
         try:
             found = self.engine.run(program)
         except BaseException:  # including Ctrl-C: the nodes stay pending, so that they can be requested again
-            self._pending = [*map(weakref.ref, nodes), *self._pending]
+            self._pending |= {node.key: weakref.ref(node) for node in nodes}
+            self._failed |= {node.key for node in nodes}
             self.unused = [*program.delete, *self.unused]
             raise
         for node, one in zip(nodes, program.instructions, strict=False):

@@ -23,32 +23,6 @@ from .program import (
     stages,
 )
 
-
-class BlockStore(Protocol):
-    """Holder of the observations of blocks."""
-
-    def observations(self, block: int) -> Any:
-        """Observations of a block."""
-        ...
-
-    def keep(self, value: Any) -> Any:
-        """A large value of a block in the form in which it is kept from one program to the next."""
-        ...
-
-
-class InMemoryBlocks:
-    """Blocks in main memory or on a device."""
-
-    def __init__(self, blocks: dict[int, Any]) -> None:
-        self.blocks = blocks
-
-    def observations(self, block: int) -> Any:
-        return self.blocks[block]
-
-    def keep(self, value: Any) -> Any:
-        return value
-
-
 Exchange = Callable[[TreeSum], Any]
 
 
@@ -62,7 +36,10 @@ class Shard:
     layout : BlockLayout
     blocks : list of int
         Numbers of the blocks of this shard.
-    store : BlockStore
+    observations : callable
+        Returns the observations of a block.
+    keep : callable, optional
+        Returns a large value of a block in the form in which it is kept from one program to the next.
     exchange : callable, optional
         Makes the sum over the blocks of all shards from that over the blocks here. By default this shard has all blocks.
     """
@@ -72,10 +49,12 @@ class Shard:
         backend: Backend,
         layout: BlockLayout,
         blocks: list[int],
-        store: BlockStore,
+        observations: Callable[[int], Any],
+        keep: Callable[[Any], Any] = lambda value: value,
         exchange: Exchange = lambda found: found.total,
     ) -> None:
-        self.backend, self.layout, self.blocks, self.store, self.exchange = backend, layout, sorted(blocks), store, exchange
+        self.backend, self.layout, self.blocks = backend, layout, sorted(blocks)
+        self.observations, self.keep, self.exchange = observations, keep, exchange
         self.shared_values: dict[int, Any] = {}
         self.block_values: dict[int, dict[int, Any]] = {}
         self._all_columns = BlockContext(backend, 0, layout.shape[1], layout.shape[1])
@@ -86,10 +65,12 @@ class Shard:
         found: dict[int, Any] = {}
         places = {id(one): k for k, one in enumerate(program.instructions)}
         groups = stages(program)
-        for k, group in enumerate(groups):
-            later = {a.key for after in groups[k + 1 :] for one in after for a in one.args if isinstance(a, Ref)}
-            self._run_group(group, later, found, places)
-        self._delete([one.key for one in program.instructions if one.key >= 0 and not one.keep])
+        try:
+            for k, group in enumerate(groups):
+                later = {a.key for after in groups[k + 1 :] for one in after for a in one.args if isinstance(a, Ref)}
+                self._run_group(group, later, found, places)
+        finally:
+            self._delete([one.key for one in program.instructions if one.key >= 0 and not one.keep])
         return [found[k] for k, one in enumerate(program.instructions) if one.key < 0]
 
     def _delete(self, keys: list[int]) -> None:
@@ -121,18 +102,14 @@ class Shard:
                     found.setdefault(places[id(one)], {})[block] = value
                 else:
                     here[one.key] = value
-                    if one.keep:
-                        kept = self.store.keep(value) if one.keep > 1 else value
-                        self.block_values.setdefault(one.key, {})[block] = kept
-                    elif one.key in later:
-                        self.block_values.setdefault(one.key, {})[block] = value
+                    if one.keep or one.key in later:
+                        self.block_values.setdefault(one.key, {})[block] = self.keep(value) if one.keep > 1 else value
         for one in by_block:
             if one.kind == SUM:
                 self.shared_values[one.key] = self.exchange(sums[id(one)])
 
     def _call(self, one: Instruction, context: BlockContext, block: int | None, here: dict[int, Any]) -> Any:
-        args = [self._value(a, block, here) for a in one.args]
-        return OPERATIONS[one.operation](context, *args)
+        return OPERATIONS[one.operation](context, *(self._value(a, block, here) for a in one.args))
 
     def _value(self, a: Any, block: int | None, here: dict[int, Any]) -> Any:
         if isinstance(a, Ref):
@@ -142,7 +119,7 @@ class Shard:
                 return self.shared_values[a.key]
             assert block is not None
             if a.key == OBSERVATIONS:
-                here[OBSERVATIONS] = self.store.observations(block)
+                here[OBSERVATIONS] = self.observations(block)
                 return here[OBSERVATIONS]
             return self.block_values[a.key][block]
         if isinstance(a, Sharded):

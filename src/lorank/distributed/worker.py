@@ -42,8 +42,8 @@ class Worker:
         self._peers: list[tuple[str, str]] = []
         found = open_folder(folder)
         backend = get_backend()
-        store = MappedBlocks(found, backend, self._worker.local_directory)
-        self._shard = Shard(backend, found.layout, blocks, store)
+        mapped = MappedBlocks(found, backend, self._worker.local_directory)
+        self._shard = Shard(backend, found.layout, blocks, mapped.observations, mapped.keep)
 
     def call(self, function: str, *args: Any) -> Any:
         """Result of a method. Exceptions are returned: those that Dask raises instead mean that the actor was not reached."""
