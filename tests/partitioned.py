@@ -13,9 +13,9 @@ import numpy as np
 import scipy.sparse
 
 from lorank.backends import HostEntries, get_backend, register_backend
-from lorank.backends.hold_out import held_out
 from lorank.backends.normal_equations import normal_steps
 from lorank.backends.numpy_backend import NumpyBackend
+from lorank.backends.observations import held_out
 
 
 class PartitionedVector:

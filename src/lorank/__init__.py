@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .backends import native_library  # noqa: F401  (first: the runtime of its threads reads its settings once)
+from . import backends as _backends  # noqa: F401  (first: the runtime of its threads reads its settings once)
 
 # isort: split
 from . import datasets, distributed, evaluation, losses, metrics, phase, plans, problems, robust, solvers, starts

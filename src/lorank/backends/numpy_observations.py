@@ -9,9 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from .hold_out import held_out
 from .normal_equations import descend, normal_steps, solve_systems
-from .observations import Array, HostEntries
+from .observations import Array, HostEntries, held_out
 
 BLOCK = 1 << 16  # observations sampled at a time: bounds the memory of gathered factors
 CHUNK = 1 << 22  # numbers in the matrices of normal equations that are held at a time

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -15,6 +17,8 @@ from .numpy_backend import NumpyBackend
 from .protocol import Arrays, Backend
 
 NUMPY = NumpyBackend()
+SPIN_COUNT = "20000"  # less than a millisecond
+THREAD_SETTINGS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,24 @@ def _device_of(a: Any) -> str | None:
     return str(a.device) if torch is not None and hasattr(torch, "Tensor") and isinstance(a, torch.Tensor) else None
 
 
+def _load_kernels() -> None:
+    """Load the C++ extension with a short spin time of idle threads.
+
+    By default, idle threads of GCC's OpenMP spin for about ten milliseconds before they sleep. On a machine with other load,
+    two threads then take several times as long as one. Less than a millisecond suffices for the gaps between passes. The
+    runtime reads its settings when it is loaded: the variable is set for that time only, unless the user has set one.
+    """
+    own = not any(name in os.environ for name in THREAD_SETTINGS)
+    if own:
+        os.environ["GOMP_SPINCOUNT"] = SPIN_COUNT
+    try:
+        with contextlib.suppress(ImportError):  # reported when it is first needed
+            from .. import _kernels  # type: ignore[attr-defined]  # noqa: F401
+    finally:
+        if own:
+            del os.environ["GOMP_SPINCOUNT"]
+
+
 @functools.cache
 def _native() -> Backend | None:
     try:
@@ -154,3 +176,4 @@ def _best() -> Backend:
 register_backend("native", lambda place: _native_or_error())
 register_backend("numpy", lambda place: NUMPY)
 register_backend("torch", lambda place: _torch(place or "cpu"), _device_of)
+_load_kernels()

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..backends import Backend
-from ..backends.hold_out import held_out
 from ..backends.normal_equations import solve_systems
+from ..backends.observations import held_out
 
 Operation = Callable[..., Any]
 COLUMNS = 1 << 14  # whose normal equations are held at a time

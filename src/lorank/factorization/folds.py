@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..backends import Array, backend_of
-from ..backends.hold_out import held_out
+from ..backends.observations import held_out
 from ..losses import Loss, Objective, Ordinal
 from ..problems import Completion
 from .factors import Factors

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..base import BackendBase
-from ..cholesky_qr import first_pass, second_pass
+from ..base import BackendBase, first_pass, second_pass
 from ..numpy_backend import NumpyBackend
 from ..observations import Array
 from .basis import TorchBasis

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..cholesky_qr import first_pass, second_pass
+from ..base import first_pass, second_pass
 from .lazy_arrays import LazyArray, evaluate, identity
 
 Array = Any
