@@ -168,3 +168,24 @@ def test_the_kernel_refuses_arrays_that_do_not_fit():
     for sides in ((np.ones(2),), (np.ones(3), np.ones(2)), (np.ones(2), np.ones(1)), (None, np.ones(2))):
         with pytest.raises((TypeError, ValueError)):
             pattern.normal(False, *good, *sides)
+
+
+@pytest.mark.needs("torch")
+@pytest.mark.filterwarnings("ignore:.*no observation")
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("chunk", [1, 100, 300])
+def test_groups_of_rows_change_nothing_in_torch(columns, chunk, monkeypatch):
+    """One row at a time, some, and several segments of matrices."""
+    from lorank.backends.torch_ import normal_equations
+
+    rows, cols, values, arguments = case(5, columns)
+    passes = lr.Completion(rows, cols, values, SHAPE, backend="torch").observations
+    start, ridge = np.ones((SHAPE[1 if columns else 0], 5)), arguments["scale"]
+    found = []
+    for number in (normal_equations.CHUNK, chunk):
+        monkeypatch.setattr(normal_equations, "CHUNK", number)
+        solved = passes.normal_equations(columns, covariance=True, **arguments)
+        positive = passes.nonnegative_equations(columns, *(passes._double(a) for a in (arguments["other"], start, ridge)))
+        found.append([*map(host, solved), *map(host, positive)])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12)

@@ -1,7 +1,8 @@
 """Normal equations of alternating least squares on tensors, many small systems at a time.
 
-They are defined in :class:`~lorank.backends.observations.Observations`. Rows are divided into segments of about the mean number
-of observations, padded to the same length: the sums over many segments are one batched product.
+They are defined in :class:`~lorank.backends.observations.Observations`. The sums over the observations of a row are made by the
+passes of the device: matrices by :func:`blocks` or its Triton kernel, right-hand sides and covariances by products with a
+sparse matrix. A group of rows takes four launches on a GPU, whatever the number of observations.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from ..normal_equations import descend
 from .plain import Order, Segments, segments
 
 Array = Any
-CHUNK = 1 << 24  # numbers in the matrices of all segments that are held at a time
+CHUNK = 1 << 24  # numbers in the matrices that are held at a time,
+DEVICE_CHUNK = 1 << 27  # and on a GPU: 1 GB, and five times that with factors and inverses
 BLOCK = 1 << 24  # numbers that are gathered at a time
 
 
@@ -33,17 +35,18 @@ def solve(
     fixed: int,
     noise: float,
     covariance: bool,
+    kernels: tuple[Any, Any],
 ) -> tuple[Array, Array | None, Array]:
-    """Factors of the rows of an order; all arrays in double precision, on the device of the order."""
+    """Factors of the rows of an order; all arrays in double precision, on the device of the order.
+
+    ``kernels`` are the module with the passes of the device, and the function that computes :func:`blocks` there.
+    """
     k, device = other.shape[1], other.device
     a, b = torch.triu_indices(k, k, device=device)
     free = torch.tensor([i for i in range(k) if i != fixed], device=device)
     mean, squares = torch.ones((order.n, k), dtype=torch.float64, device=device), values.new_empty(order.n, dtype=torch.float64)
     cov = torch.zeros((order.n, len(a)), dtype=torch.float64, device=device) if covariance else None
-    for rows in _chunks(order, k):
-        pieces = segments(order.ptr[rows.start : rows.stop + 1], _length(order))
-        sums = pieces.add_up(_sums(order, pieces, values, other, moments, weights)).view(-1, k + 1, k + 1)
-        A, right, total = sums[:, :k, :k], sums[:, :k, k], sums[:, k, k]
+    for rows, A, right, total in _sums(order, values, other, moments, weights, kernels):
         c = torch.ones_like(total) if scale is None else scale[rows]
         M = noise * A + c[:, None, None] * prior
         h = noise * right + c[:, None] * shift
@@ -76,15 +79,13 @@ def solve_nonnegative(
     weights: Array | None,
     cycles: int,
     tolerance: float,
+    kernels: tuple[Any, Any],
 ) -> tuple[Array, Array]:
     """Nonnegative factors of the rows of an order; all arrays in double precision, on the device of the order."""
     k = other.shape[1]
     x, squares = start.clone(), ridge.new_empty(order.n)
     one = torch.eye(k, dtype=torch.float64, device=other.device)
-    for rows in _chunks(order, k):
-        pieces = segments(order.ptr[rows.start : rows.stop + 1], _length(order))
-        sums = pieces.add_up(_sums(order, pieces, values, other, None, weights)).view(-1, k + 1, k + 1)
-        A, b, total = sums[:, :k, :k], sums[:, :k, k], sums[:, k, k]
+    for rows, A, b, total in _sums(order, values, other, None, weights, kernels):
         M = A + ridge[rows, None, None] * one + (0.0 if prior is None else prior)
         h = b if centre is None else b + ridge[rows, None] * centre
         found = x[rows] = descend(M, h, x[rows], cycles, tolerance)
@@ -92,16 +93,51 @@ def solve_nonnegative(
     return x, squares
 
 
+def _sums(
+    order: Order, values: Array, other: Array, moments: Array | None, weights: Array | None, kernels: tuple[Any, Any]
+) -> Iterator[tuple[slice, Array, Array, Array]]:
+    """A group of rows, and for each row ``sum_t w_t (y_t y_t^T + S_t)``, ``sum_t w_t r_t y_t`` and ``sum_t w_t r_t^2``."""
+    k, (passes, matrices) = other.shape[1], kernels
+    w = torch.ones_like(values) if weights is None else weights
+    upper = torch.triu_indices(k, k, device=other.device)
+    for rows, entries, part in _parts(order, k):
+        some = w[entries] * values[entries]
+        A = matrices(part, other, None if weights is None else weights[entries])
+        if moments is not None:
+            packed = passes.times(part, w[entries], moments)
+            A[:, upper[0], upper[1]] += packed
+            A[:, upper[1], upper[0]] = A[:, upper[0], upper[1]]
+        yield rows, A, passes.times(part, some, other), passes.row_sums(part, some * values[entries])
+
+
+def _parts(order: Order, k: int) -> Iterator[tuple[slice, slice, Order]]:
+    """Groups of rows whose matrices are held at a time, their observations, and the order of these."""
+    most = max(1, (CHUNK if order.ptr.device.type == "cpu" else DEVICE_CHUNK) // max(k * k, 1))
+    if order.n <= most:
+        yield slice(0, order.n), slice(0, order.m), order
+        return
+    for begin in range(0, order.n, most):
+        rows = slice(begin, min(begin + most, order.n))
+        first, last = order.ptr[[rows.start, rows.stop]].tolist()
+        ptr = order.ptr[rows.start : rows.stop + 1] - first
+        pieces = None if order.segments is None else segments(ptr)
+        yield rows, slice(first, last), Order(ptr, order.index[first:last], pieces)
+
+
 def blocks(order: Order, other: Array, weights: Array | None) -> Array:
-    """``sum_t w_t y_t^H y_t`` over the rows of an order, y_t the rows of ``other``: (rows, k, k)."""
+    """``sum_t w_t y_t^H y_t`` over the rows of an order, y_t the rows of ``other``: (rows, k, k).
+
+    Rows are divided into segments of about the mean number of observations, padded to the same length: the sums over many
+    segments are one batched product.
+    """
     k = other.shape[1]
     out = torch.zeros((order.n, k * k), dtype=other.dtype, device=other.device)
     if not order.m:
-        return out.view(-1, k, k)
+        return out.view(order.n, k, k)
     for rows in _chunks(order, k):
         pieces = segments(order.ptr[rows.start : rows.stop + 1], _length(order))
-        out[rows] = pieces.add_up(_sums(order, pieces, None, other, None, weights))
-    return out.view(-1, k, k)
+        out[rows] = pieces.add_up(_segment_sums(order, pieces, other, weights))
+    return out.view(order.n, k, k)
 
 
 def _length(order: Order) -> int:
@@ -110,7 +146,7 @@ def _length(order: Order) -> int:
 
 
 def _chunks(order: Order, k: int) -> Iterator[slice]:
-    """Groups of rows whose sums take about 100 MB (one row may take more)."""
+    """Groups of rows whose segments take about 100 MB (one row may take more)."""
     most, length = max(1, CHUNK // (k + 1) ** 2), _length(order)
     pieces = np.maximum(-(-np.diff(order.ptr.cpu().numpy()) // length), 1)
     ends, begin = np.cumsum(pieces), 0
@@ -121,33 +157,18 @@ def _chunks(order: Order, k: int) -> Iterator[slice]:
         begin = end
 
 
-def _sums(
-    order: Order, pieces: Segments, values: Array | None, other: Array, moments: Array | None, weights: Array | None
-) -> Array:
-    """``sum_t w_t [y_t, r_t]^H [y_t, r_t]`` over each segment, plus the covariances: (segments, (k + 1)^2).
-
-    Without values ``sum_t w_t y_t^H y_t``: (segments, k^2).
-    """
+def _segment_sums(order: Order, pieces: Segments, other: Array, weights: Array | None) -> Array:
+    """``sum_t w_t y_t^H y_t`` over each segment: (segments, k^2)."""
     k, device = other.shape[1], other.device
-    side = k if values is None else k + 1
     lane = torch.arange(_length(order), device=device)
-    wide = k + 1 + (0 if moments is None else moments.shape[1])
-    step = max(1, BLOCK // (len(lane) * wide))
-    if moments is not None:  # position of each entry in a packed upper triangle
-        a, b = torch.triu_indices(k, k, device=device)
-        place = torch.empty((k, k), dtype=torch.int64, device=device)
-        place[a, b] = place[b, a] = torch.arange(len(a), device=device)
-    out = torch.empty((pieces.count, side, side), dtype=other.dtype, device=device)
+    step = max(1, BLOCK // (len(lane) * max(k, 1)))
+    out = torch.empty((pieces.count, k, k), dtype=other.dtype, device=device)
     for start in range(0, pieces.count, step):
         part = slice(start, start + step)
         at = pieces.begin[part, None] + lane
         inside = at < pieces.end[part, None]
         at = torch.where(inside, at, 0)
-        index = order.index[at].long()
+        y = other[order.index[at].long()]
         w = inside.to(other.dtype) if weights is None else weights[at] * inside
-        y = other[index] if values is None else torch.cat([other[index], values[at, None]], dim=2)
         torch.bmm((w[:, :, None] * y).mH, y, out=out[part])
-        if moments is not None:
-            packed = torch.bmm(w[:, None, :], moments[index])[:, 0]
-            out[part, :k, :k] += packed[:, place]
     return out.flatten(1)

@@ -11,9 +11,8 @@ from typing import Any
 
 import torch
 
-from ..hold_out import held_out
 from ..normal_equations import normal_steps
-from ..observations import HostEntries
+from ..observations import HostEntries, held_out
 from . import normal_equations, plain
 from .lazy_arrays import LazyArray, evaluate, side_by_side
 from .plain import Order, segments
@@ -204,8 +203,7 @@ class TorchObservations:
     def blocks(self, side: int, factor: Array) -> Array:
         order, weights = (self.by_cols, self.column_weights) if side else (self.by_rows, self.weights)
         factor = evaluate([LazyArray.of(factor)])[0]
-        fused = block_passes(factor)
-        return normal_equations.blocks(order, factor, weights) if fused is None else fused.blocks(order, factor, weights)
+        return self._kernels(factor)[1](order, factor, weights)
 
     def normal_equations(
         self,
@@ -234,7 +232,13 @@ class TorchObservations:
             fixed=fixed,
             noise=noise,
             covariance=covariance,
+            kernels=self._kernels(own(other)),
         )
+
+    def _kernels(self, factor: Array) -> tuple[Any, Any]:
+        """Passes of the device, and the function for sums of small matrices, for factors of this width."""
+        fused = block_passes(factor)
+        return self._passes if factor.shape[1] else plain, (normal_equations if fused is None else fused).blocks
 
     def _double(self, a: Any) -> Array:
         return None if a is None else torch.as_tensor(a, dtype=torch.float64, device=self.values.device)
@@ -275,6 +279,7 @@ class TorchObservations:
             weights=self._double_weights(columns, weights),
             cycles=cycles,
             tolerance=tolerance,
+            kernels=self._kernels(own(other)),
         )
 
     def squares(self, p: Array) -> tuple[Array, Array]:
