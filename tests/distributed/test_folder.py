@@ -322,10 +322,32 @@ def test_a_partitioned_problem_cannot_be_pickled(written):
             pickle.dumps(one)
 
 
-def test_the_fingerprint_depends_on_the_loss(written):
-    losses = ["squares", "huber", "cauchy", lr.losses.Huber(threshold=2.0)]
-    found = [lr.distributed.from_partitions(written, loss=loss).fingerprint() for loss in losses]
+class OwnLoss(lr.losses.Huber):
+    """A loss without a repr of its own."""
+
+    __repr__ = object.__repr__
+
+
+def test_the_fingerprint_depends_on_data_and_settings(written, tmp_path):
+    """Loss, precision, weights and dtype; two objects with the same parameters have the same one."""
+    losses = ["squares", "huber", "cauchy", lr.losses.Huber(threshold=2.0), OwnLoss(threshold=2.0)]
+    problems = [lr.distributed.from_partitions(written, loss=loss) for loss in losses]
+    problems.append(lr.distributed.from_partitions(written, precision="double"))
+    for name, options in {"weights": {"weights": True}, "float32": {"dtype": np.float32}}.items():
+        lr.distributed.save_partitions(problem_of(**options)[0], tmp_path / name, n_partitions=3)
+        problems.append(lr.distributed.from_partitions(tmp_path / name))
+    found = [problem.fingerprint() for problem in problems]
     assert len(set(found)) == len(found)
+    assert lr.distributed.from_partitions(written, loss=OwnLoss(threshold=2.0)).fingerprint() == found[4]
+
+
+@pytest.mark.parametrize("loss", ["huber", lr.losses.Huber(threshold=2.0)])
+def test_a_checkpoint_of_another_loss_is_refused(written, tmp_path, loss):
+    problem = lr.distributed.from_partitions(written)
+    lr.solve(problem, 3, "rcg", max_iter=2, stop=lr.stopping.Iterations(2), checkpoint=tmp_path / "c", checkpoint_every=0)
+    with pytest.raises(FileError, match="another problem"):
+        lr.solve(lr.distributed.from_partitions(written, loss=loss), 3, "rcg", checkpoint=tmp_path / "c")
+    assert lr.solve(lr.distributed.from_partitions(written), 3, "rcg", checkpoint=tmp_path / "c").converged
 
 
 def test_the_robust_loss_is_refused(written, tmp_path):

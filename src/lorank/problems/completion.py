@@ -14,6 +14,7 @@ import numpy as np
 
 from ..backends import Array, Backend, Observations, Vector, backend_of, get_backend
 from ..common.checks import check, counted, one_of
+from ..common.fingerprint import fingerprint
 from ..geometry import FixedRank, Tangent
 from ..losses import ROBUST, Loss, Objective, resolve_loss
 from .completion_gradient import LossGradient, SampledGradient
@@ -166,6 +167,7 @@ class Completion(MatrixProblem):
         self._observe(observations, backend)
         self._warn_about_empty()
 
+    @np.errstate(over="ignore", invalid="ignore")  # of values that solve refuses, with their range
     def _observe(self, observations: Observations, backend: Backend) -> None:
         """Set the observations and what depends on them."""
         self.observations, shape, weights = observations, observations.shape, observations.weights
@@ -384,7 +386,8 @@ class Completion(MatrixProblem):
         digest = getattr(self.observations, "digest", None)
         if digest is None:
             return super().fingerprint()
-        return hashlib.sha256(f"{self.observations.shape} {self.loss!r} {digest()}".encode()).hexdigest()
+        settings = fingerprint([self.observations.shape, str(self.dtype), self.loss, self.precision, self.robust])
+        return hashlib.sha256(f"{settings} {digest()}".encode()).hexdigest()
 
     def _hash_operator(self, found: Any) -> None:
         entries = self.observations.host()
