@@ -71,7 +71,6 @@ class Cluster:
         self.snapshots = Snapshots(folder.path, scratch)
         self._actors: list[_Actor] = []
         self._ready = False  # whether the actors hold the values that the log makes
-        self._checked: set[str] = set()
         self._recovering(lambda: None)
 
     @property
@@ -150,7 +149,9 @@ class Cluster:
             except Exception:
                 raise ClusterError(f"the cluster has had no workers for {WAIT_SECONDS:.0f} seconds: start some") from None
             addresses = self._addresses()
-        addresses = self._check(addresses)[: self.layout.count]
+        addresses = check_workers(self.client, addresses, self.folder)[: self.layout.count]
+        if not addresses:
+            raise WorkerLost("the workers were lost while they were checked")
         shares, path = assign_blocks(self.layout.count, len(addresses)), str(self.folder.path.resolve())
         options = {"actor": True, "allow_other_workers": False, "pure": False}
         made = [
@@ -170,15 +171,6 @@ class Cluster:
             return sorted(self.client.nthreads())
         except (OSError, RuntimeError, AttributeError, TimeoutError) as error:  # a client that has lost its scheduler
             raise WorkerLost(f"the scheduler does not answer: {error}") from None
-
-    def _check(self, addresses: list[str]) -> list[str]:
-        """Workers that can be used. Those that were checked before are not checked again."""
-        new = [address for address in addresses if address not in self._checked]
-        self._checked.update(check_workers(self.client, new, self.folder) if new else ())
-        usable = [address for address in addresses if address in self._checked]
-        if not usable:
-            raise WorkerLost("the workers were lost while they were checked")
-        return usable
 
     def _wait(self, future: Any, addresses: list[str]) -> Any:
         """Result of a future; :class:`WorkerLost` if a worker is lost meanwhile."""
@@ -235,7 +227,6 @@ class Cluster:
                 options = {"direct_to_workers": old.direct_to_workers, "security": old.security, "set_as_default": False}
                 with contextlib.suppress(OSError, TimeoutError):
                     self.client = distributed.Client(self.address, timeout=ANSWER_SECONDS / 4, **options)
-                    self._checked.clear()
 
     async def _listed(self) -> set[str]:
         """Workers that the scheduler lists, from within the client's event loop."""
