@@ -13,6 +13,7 @@ import lorank as lr
 from lorank.backends import backend_of
 from lorank.loop.steps import Exact
 from lorank.metrics import Canonical
+from lorank.plans.noise_test import NoiseFloor
 
 
 def unfold(a, k):
@@ -154,6 +155,7 @@ class TuckerGradient:
     def __init__(self, problem, X):
         self.problem, self.X = problem, X
         self.dense = np.where(problem.mask, X.dense() - problem.data, 0.0)
+        self.residual = self.dual = self.dense[problem.mask]
         self.residual_norm = float(np.linalg.norm(self.dense))
 
     def at(self, X):
@@ -172,6 +174,15 @@ class TensorCompletion(lr.Problem):
 
     def gradient(self, X):
         return TuckerGradient(self, X)
+
+
+class WithSpectralNorm(TensorCompletion):
+    """With the one member that the noise test needs."""
+
+    def spectral_norm(self, p):
+        a = np.zeros(self.shape)
+        a[self.mask] = p
+        return max(np.linalg.norm(unfold(a, k), 2) for k in range(3))
 
 
 def case(seed=0, shape=(14, 12, 10), rank=(3, 2, 2)):
@@ -262,3 +273,17 @@ def test_rank_search_and_checks_of_matrices_are_refused_by_name():
     for test in (lr.testing.dot_test, lr.testing.check_gradient):
         with pytest.raises(lr.ParameterError, match=r"problem needs .*TensorCompletion"):
             test(problem, rank=2)
+
+
+@pytest.mark.parametrize(("rank", "status"), [((3, 2, 2), "noise"), ((2, 2, 2), "stalled")])
+def test_noise_ends_runs_on_another_manifold_and_a_rank_too_low_is_no_noise(rank, status):
+    problem, truth, _ = case(shape=(20, 18, 16))
+    noise = 0.1 * problem.y_norm / problem.m**0.5
+    data = truth.dense() + noise * np.random.default_rng(5).standard_normal(problem.shape)
+    problem = WithSpectralNorm(data, problem.mask)
+    start = truncated(np.where(problem.mask, data, 0) / problem.operator_scale, rank)
+    stop = lr.stopping.RelativeResidual(1e-6) | NoiseFloor() | lr.stopping.Stall()
+    result = lr.solve(problem, rank, lr.solvers.RCG(), start=start, stop=stop)
+    assert result.status == status
+    if status == "noise":
+        assert result.noise == pytest.approx(noise, rel=0.1)

@@ -187,10 +187,9 @@ def test_noise_ends_at_least_squares(dtype, oversampling, noise):
     problem, x = lr.datasets.random_phase(80, oversampling=oversampling, dtype=dtype, noise=noise, seed=2)
     result = lr.solve(problem, 1, max_iter=1000)
     best = lr.solve(problem, 1, "rcg", start=lr.FixedRank.semidefinite(x[:, None]), max_iter=1000)
-    assert result.status == "stalled"
+    assert result.status == ("noise" if oversampling >= 6 else "stalled")  # the noise test needs 3 measurements a real unknown
     assert result.residual <= 1.001 * best.residual
     assert result.n_iter < 450
-    assert "the same signal twice" in result.status.advice
 
 
 def test_unfittable_data_end_at_the_best_point():

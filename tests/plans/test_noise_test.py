@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import lorank as lr
+from lorank.loop.state import State
 from lorank.losses import LOSSES
-from lorank.plans.noise_test import NoiseFloor
+from lorank.plans.noise_test import NoiseFloor, is_stationary, residual_is_white
 
 SIGMA = 0.3
 
@@ -109,3 +110,72 @@ def test_few_exact_data_do_not_end_at_the_noise_floor(seed):
     result = lr.solve(problem, 5, max_iter=300)
     assert result.status != "noise"
     assert not result.converged or result.residual < 1e-6
+
+
+class DenseSensing(lr.problems.MatrixProblem):
+    """A user's model: two methods, no capabilities."""
+
+    def __init__(self, A, y):
+        super().__init__(y, A.shape[1:], operator_scale=len(A))
+        self.A = A.reshape(len(A), -1)
+
+    def forward(self, left, right):
+        return self.A @ (left @ right.T).ravel()
+
+    def adjoint(self, p):
+        return (self.A.T @ p).reshape(self.shape)
+
+
+def gaussian_measurements(seed, rank, m=500, noise=0.1, outliers=0.0):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((m, 30, 20))
+    y = np.tensordot(A, rng.standard_normal((30, rank)) @ rng.standard_normal((rank, 20)))
+    size = y.std()
+    y = y + noise * size * rng.standard_normal(m)
+    return A, y + 4 * size * (rng.random(m) < outliers), noise * size
+
+
+@pytest.mark.parametrize("model", [lr.Sensing, DenseSensing])
+@pytest.mark.parametrize("noise", [0.1, 1.0])
+def test_noisy_measurements_by_any_operator_end_at_the_noise_floor(model, noise):
+    A, y, size = gaussian_measurements(0, 2, noise=noise)
+    result = lr.solve(model(A, y), 2)  # a ConvergenceWarning would be an error
+    assert result.status == "noise"
+    assert result.noise == pytest.approx(size, rel=0.15)
+    assert result.n_iter < 40
+
+
+@pytest.mark.parametrize(("true_rank", "rank", "outliers"), [(3, 2, 0.0), (2, 1, 0.0), (2, 2, 0.03)])
+def test_a_rank_too_low_and_outliers_are_no_noise(true_rank, rank, outliers):
+    A, y, _ = gaussian_measurements(0, true_rank, outliers=outliers)
+    problem = DenseSensing(A, y)
+    result = lr.solve(problem, rank, "rcg", stop=lr.stopping.Iterations(40))
+    assert is_stationary(problem, rank, result.history.residual)
+    assert not residual_is_white(problem, State.at(problem, result.X))
+
+
+@pytest.mark.parametrize(("dtype", "oversampling"), [(float, 4), (complex, 6)])
+def test_noisy_phase_retrieval_ends_at_the_noise_floor(dtype, oversampling):
+    for seed in range(2):
+        problem, x = lr.datasets.random_phase(80, oversampling=oversampling, noise=0.05, seed=seed, dtype=dtype)
+        result = lr.solve(problem, 1)
+        assert result.status == "noise"
+        assert result.noise == pytest.approx(0.05 * problem.y_norm / problem.m**0.5, rel=0.15)
+        assert lr.phase.phase_distance(result.signal, x) < 0.1
+
+
+def test_photon_counts_in_phase_retrieval_are_no_outliers():
+    """Counts have a variance that grows with the intensity, which random signs allow for."""
+    rng = np.random.default_rng(0)
+    A, x = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape) for shape in ((600, 60), 60))
+    y = rng.poisson(0.1 * abs(A @ x) ** 2) / 0.1
+    assert lr.solve(lr.PhaseRetrieval(A, y), 1).status == "noise"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_wrong_signal_is_no_noise(seed):
+    """Local minima of phase retrieval from few measurements, whose residuals look white."""
+    problem, x = lr.datasets.random_phase(60, oversampling=3, seed=seed)
+    v = np.random.default_rng(seed).standard_normal((60, 1)) * problem.y.mean() ** 0.5
+    result = lr.solve(problem, 1, "rcg", start=lr.FixedRank.from_factors(v, v), stop=NoiseFloor(), max_iter=100)
+    assert result.status == "max_iter" or lr.phase.phase_distance(result.signal, x) < 1e-3

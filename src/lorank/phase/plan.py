@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from ..common.checks import NOT_NEGATIVE, SHARE, Checked, instance, parameter, whole
 from ..loop.solver import Solver
 from ..loop.state import State
+from ..plans.auto import STATIONARY, WHITE
 from ..plans.phases import (
     ALWAYS,
     FINISHED,
@@ -46,7 +47,8 @@ class AutoPhase(Checked, PlannedSolver):
        passing is always first.
     3. Where these stall as well: message passing from random signals, at most ``max_attempts`` times, and not after two
        attempts that end at the same signal, which is then a fit to noisy data.
-    4. Conjugate gradients without weights from the best point: least squares.
+    4. Conjugate gradients without weights from the best point: least squares. Where the residual is stationary and white noise
+       (:func:`~lorank.plans.noise_test.residual_is_white`), this phase follows at once.
 
     ``result.history.notes`` and ``result.status.advice`` list the transitions.
 
@@ -116,6 +118,7 @@ class AutoPhase(Checked, PlannedSolver):
             at = "residual stalled at {state.residual:.1e}: message passing from a random signal"
             end = "least squares from residual {plan.best.residual:.1e}"
             return (
+                Transition(STATIONARY & WHITE, "final", "white noise: least squares from residual {plan.best.residual:.1e}"),
                 Transition(slow & ends_fewer_than("message passing", self.max_attempts) & ~SAME_END, "message passing", at),
                 Transition(slow & SAME_END, "final", "the same signal twice: " + end),
                 Transition(slow, "final", "no better signal found: " + end),

@@ -26,6 +26,7 @@ from .start import spectral_signal
 EXACT_MAX_UNKNOWNS = 64  # up to which exact row norms of G cost no more than probes
 PROBES = 16  # default number
 ONE_THREAD_MAX_ENTRIES = 1 << 18  # of A, up to which one BLAS thread is fastest
+NOISE_BELOW = 0.25  # residuals of wrong signals were 0.26 to 0.6, for real x and 3 to 5 measurements per unknown
 MAX_PROBES = 64  # for problems with fewer unknowns
 
 RowNorms = Literal["auto", "exact"] | int
@@ -261,6 +262,10 @@ class PhaseRetrieval(MatrixProblem):
     def check_scale(self) -> None:
         super().check_scale()
         check_operator_scale(self.max_abs, self.operator_scale, self.dtype)
+
+    def noise_is_testable(self, rank: int, residual: float) -> bool:
+        """With three measurements per degree of freedom, and a relative residual below :data:`NOISE_BELOW`."""
+        return self.m >= 3 * self.dof(rank) and residual < NOISE_BELOW
 
     # -- the model ---------------------------------------------------------------------------------------------------
     def forward(self, left: Array, right: Array) -> Array:

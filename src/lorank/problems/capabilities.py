@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from ..backends import Array, Observations
+from ..backends import Array, Observations, Vector
 from ..common.checks import ParameterError
 from ..geometry import FixedRank
 
@@ -136,6 +136,18 @@ class HasRankOnePoint(Protocol):
 
     def rank_one_point(self, rng: np.random.Generator) -> FixedRank | None:
         """A point of rank 1; None where the model's loss has none."""
+        ...
+
+
+@runtime_checkable
+class HasSpectralNorm(Protocol):
+    """Spectral norm of ``A* p``, for the noise test on manifolds of tensors.
+
+    The gradient has ``residual`` and ``dual``, as :class:`~lorank.problems.Gradient`.
+    """
+
+    def spectral_norm(self, p: Vector) -> float:
+        """To about 1 %; or another norm that is large for a low rank, such as the spectral norm of the unfoldings."""
         ...
 
 

@@ -163,6 +163,15 @@ class Problem(ABC):
                 f"safe range of {self.dtype}: divide the measurements by {top:.0e}, and multiply the result by it"
             )
 
+    def noise_is_testable(self, rank: Any, residual: float) -> bool:
+        """Whether the residual of a stationary point shows if it is a fit to noise, rather than a local minimum or a fit of too
+        low a rank: with three measurements per degree of freedom, and two at the next rank.
+
+        ``residual`` is the relative residual.
+        """
+        following = self.dof(rank + 1) if isinstance(rank, int) else 0
+        return self.m >= max(3 * self.dof(rank), 2 * following)
+
     def objective_root(self, X: Any, learned: Objective | None = None) -> float:
         """``sqrt(2 f)`` at X without any penalty, by which fits are compared; ``|A X - y|`` in plain least squares.
 
