@@ -211,6 +211,39 @@ def test_the_rank_is_found_among_outliers():
     assert error(result.X, truth) < 1e-4
 
 
+@pytest.mark.slow
+def test_automatic_rank_does_not_absorb_outliers():
+    """A real matrix without an exact rank: the rank stays small enough that outliers can be identified."""
+    table = pytest.importorskip("sklearn.datasets").load_breast_cancer().data[:300]
+    table = (table - table.mean(0)) / table.std(0)
+    rng = np.random.default_rng(11)
+    wrong = rng.random(table.shape) < 0.05
+    corrupted = table + wrong * 10 * rng.choice([-1, 1], table.shape) * (1 + rng.random(table.shape))
+    rows, cols = np.nonzero(rng.random(table.shape) < 0.9)
+    problem = lr.Completion(rows, cols, corrupted[rows, cols], table.shape, loss="robust")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lr.ConvergenceWarning)
+        result = lr.solve(problem, "auto")
+    assert result.outliers.mask[wrong[rows, cols]].mean() > 0.9
+    assert np.linalg.norm(result.X.to_dense() - table) < 0.8 * np.linalg.norm(table)
+
+
+def test_a_fit_that_flags_a_third_of_the_data_is_doubtful():
+    """Digits: most pixels at the border are zero in all images, and any fit of these calls the others outliers."""
+    data = pytest.importorskip("sklearn.datasets")
+    table = data.load_digits().data[:400]
+    table = table[:, table.std(0) > 0]
+    table = (table - table.mean(0)) / table.std(0)
+    rng = np.random.default_rng(11)
+    corrupted = table + (rng.random(table.shape) < 0.1) * 10 * rng.choice([-1, 1], table.shape) * (1 + rng.random(table.shape))
+    rows, cols = np.nonzero(rng.random(table.shape) < 0.9)
+    problem = lr.Completion(rows, cols, corrupted[rows, cols], table.shape, loss="robust")
+    with pytest.warns(lr.ConvergenceWarning, match="outliers"):
+        result = lr.solve(problem, 3)
+    assert result.outliers.share > 1 / 3
+    assert not result.converged
+
+
 def test_masks_are_in_the_order_given_with_weights_and_duplicates():
     rng = np.random.default_rng(3)
     table = np.outer(rng.standard_normal(30) + 2, rng.standard_normal(20) + 2)

@@ -220,7 +220,7 @@ class Result:
     signal : array or None
         Phase retrieval: the signal x of ``X = x x^H``, up to a global phase.
     rank_path : tuple of RankTrial
-        ``rank="auto"``: the ranks that were tried.
+        ``rank="auto"``: the ranks that were tried, in increasing order.
     noise : float
         Estimated standard deviation of the noise of an observation of weight 1, adjusted for the degrees of freedom; with a
         robust loss, of the inliers. For classes and counts the dispersion, which is about 1 where the model holds. nan if there
@@ -232,6 +232,9 @@ class Result:
     undetermined : Undetermined or None
         In completion, the rows and columns with too few observations to be determined at this rank, whatever the solver; None
         where there are none.
+    spectrum : Spectrum or None
+        ``rank="auto"``: singular values of the count-normalized measurements, and the null edge above which they are structure
+        (:func:`~lorank.starts.spectrum`).
 
     Examples
     --------
@@ -259,6 +262,7 @@ class Result:
     loss: Any = field(default=None, repr=False)
     outliers: Outliers | None = field(default=None, repr=False)
     undetermined: Undetermined | None = field(default=None, repr=False)
+    spectrum: Any = field(default=None, repr=False)
 
     def predict(self, rows: Any, cols: Any) -> np.ndarray:
         """Expected observations at index pairs: entries of X or, with a discrete loss, probabilities, expected classes or

@@ -28,6 +28,7 @@ class Solver:
     needs: ClassVar[tuple[type, ...]] = ()  # capabilities, see lorank.problems.capabilities
     default_start: ClassVar[str] = "spectral"
     finds_outliers: ClassVar[bool] = False
+    rank_oversampling: ClassVar[float] = 1.05  # measurements per degree of freedom that rank="auto" leaves
 
     def start(self, problem: Any, state: State) -> Any:
         """The solver's memory before the first step."""

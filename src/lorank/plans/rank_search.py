@@ -1,9 +1,10 @@
-"""Rank selection: increase the rank until the data are fitted or held-out errors stop falling."""
+"""Rank selection: components that stand out from noise first, then neighbouring ranks by their held-out errors."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +13,13 @@ from ..geometry import FixedRank, FixedRankManifold
 from ..loop.result import RankTrial
 from ..loop.runner import Interrupted, limit_threads
 from ..problems import Problem
-from ..problems.capabilities import HasSplit, missing, supports
-from ..starts.spectral import Spectral
+from ..problems.capabilities import HasCounts, HasSplit, missing, supports
+from ..starts import Spectrum, Staged, spectrum
 from ..starts.staged import fit, grow
 
 HELD_OUT_SHARE = 0.1  # of the measurements
-PATIENCE = 3  # ranks without a smaller held-out error before the search ends
+PATIENCE = 2  # ranks without a smaller held-out error before the search ends
 MIN_GAIN = 0.01  # relative decrease of the held-out error that counts
-MIN_OVERSAMPLING = 1.05  # measurements per degree of freedom: with fewer, any data are fitted
 
 
 @dataclass(frozen=True)
@@ -30,71 +30,127 @@ class Found:
     ----------
     rank : int
     path : tuple of RankTrial
+        In increasing order of the rank.
+    spectrum : Spectrum or None
+        Of the measurements; None for models without counts or a split.
     interrupted : FixedRank or None
         The best point so far, if Ctrl-C ended the search.
     """
 
     rank: int
-    path: tuple[RankTrial, ...]
+    path: tuple[RankTrial, ...] = ()
+    spectrum: Spectrum | None = None
     interrupted: FixedRank | None = None
 
 
-def find_rank(problem: Problem, tol: float, rng: np.random.Generator) -> Found:
+def find_rank(problem: Problem, tol: float, rng: np.random.Generator, min_oversampling: float) -> Found:
     """The smallest rank that fits the data to ``tol``; else the one with the smallest held-out error.
 
-    Each rank starts from the fit of the rank before and the leading singular pair of its residual.
+    The first guess is the number of components that stand out from noise (:func:`~lorank.starts.spectrum`). Components that
+    stand out of the residual of its fit are added, as long as this lowers the held-out error; then single ranks above and below
+    are tried. Models without a spectrum begin at rank 1.
     """
     if not supports(problem, FixedRankManifold):
         raise ParameterError("rank", f"'auto' {missing(problem, FixedRankManifold)}; give the rank")
     if problem.y_norm == 0:
-        return Found(1, ())
-    path: list[RankTrial] = []
-    X = problem.zero(1)
+        return Found(1)
+    X, picture = problem.zero(1), None
+    search = None
     try:
         with limit_threads(problem):
-            kept, held = _split(problem, rng)
-            top = max((k for k in range(1, min(problem.shape) + 1) if kept.m >= MIN_OVERSAMPLING * kept.dof(k)), default=1)
-            X = Spectral(tol=1e-2, restarts=2)(kept, 1, rng)
-            while True:
-                X = fit(kept, X, stall_window=10, max_iter=200, tol=tol, stall_ratio=0.9)
-                G = kept.gradient(X)
-                misfit = G.residual_norm / kept.y_norm
-                error = math.nan if held is None else held.objective_root(X, G.objective) / (held.y_norm or 1.0)
-                path.append(RankTrial(X.rank, misfit, error))
-                if misfit <= tol:
-                    return Found(X.rank, tuple(path))
-                best = _best(path)
-                if X.rank >= top or (held is not None and X.rank - best.rank >= PATIENCE):
-                    break
-                X = grow(kept, X, 1, rng)
+            picture = _spectrum(problem)
+            search = _Search(problem, tol, rng, min_oversampling)
+            X = search.run(1 if picture is None else max(picture.count, 1))
     except KeyboardInterrupt as stopped:
         X = stopped.point if isinstance(stopped, Interrupted) else X
-        return Found(X.rank, tuple(path), problem.project_feasible(X))
-    if held is None:
+        return Found(X.rank, search.path if search else (), picture, problem.project_feasible(X))
+    if search.held is None and search.trials[X.rank].residual > tol:
+        least = min(trial.residual for trial in search.path)
         raise ValueError(
-            f"no rank up to {top} fits the data to {tol:.0e} (best: {min(path, key=lambda t: t.residual).residual:.1e}), and "
-            f"{type(problem).__name__} has no held-out measurements to select it by: raise tol, or pass the rank as a number"
+            f"no rank up to {search.top} fits the data to {tol:.0e} (best: {least:.1e}), and {type(problem).__name__} has no "
+            "held-out measurements to select it by: raise tol, or pass the rank as a number"
         )
-    return Found(best.rank, tuple(path))
+    return Found(X.rank, search.path, picture)
 
 
 def describe_path(path: tuple[RankTrial, ...], rank: int, tol: float) -> str:
     """A sentence on the selection of the rank."""
     chosen = next(t for t in path if t.rank == rank)
-    tried = f"ranks 1 to {path[-1].rank}" if len(path) > 1 else "rank 1"
+    tried = "rank" + "s" * (len(path) > 1) + " " + ", ".join(str(trial.rank) for trial in path)
     if chosen.residual <= tol:
         return f"Tried {tried}: rank {rank} is the smallest that fits the data."
     return f"Tried {tried}: rank {rank} has the smallest held-out error (relative {chosen.held_out:.1e})."
 
 
-def _split(problem: Problem, rng: np.random.Generator) -> tuple[Problem, Problem | None]:
-    return problem.split(rng, HELD_OUT_SHARE) if supports(problem, HasSplit) else (problem, None)
+@dataclass
+class _Search:
+    """Fits to the measurements that are not held out."""
+
+    problem: Problem
+    tol: float
+    rng: np.random.Generator
+    min_oversampling: float
+    trials: dict[int, RankTrial] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        kept, held = self.problem, None
+        if supports(self.problem, HasSplit):
+            kept, held = self.problem.split(self.rng, HELD_OUT_SHARE)
+        self.kept: Any = kept
+        self.held: Any = held
+        ranks = range(1, min(kept.shape) + 1)
+        self.top = max((k for k in ranks if kept.m >= self.min_oversampling * kept.dof(k)), default=1)
+
+    @property
+    def path(self) -> tuple[RankTrial, ...]:
+        return tuple(self.trials[rank] for rank in sorted(self.trials))
+
+    def run(self, guess: int) -> FixedRank:
+        """The fit of the best rank."""
+        X = self._fitted(Staged()(self.kept, min(guess, self.top), self.rng))
+        while not self._is_exact(X) and (more := self._standing_out(X)):
+            Y = self._fitted(grow(self.kept, X, more, self.rng))
+            if not self._is_better(Y, X):
+                break
+            X = Y
+        best = above = below = X
+        while not self._is_exact(best) and above.rank < self.top and (self.held is None or above.rank - best.rank < PATIENCE):
+            above = self._fitted(grow(self.kept, above, 1, self.rng))
+            best = above if self._is_better(above, best) else best
+        while below is best and below.rank > 1:
+            below = self._fitted(_truncated(below, below.rank - 1))
+            if self._is_better(below, best, min_gain=0.0):  # components that stand out are dropped only where they do harm
+                best = below
+        return best
+
+    def _fitted(self, X: FixedRank) -> FixedRank:
+        kept = self.kept
+        X = fit(kept, X, stall_window=10, max_iter=200, tol=self.tol, stall_ratio=0.9)
+        G = kept.gradient(X)
+        error = math.nan if self.held is None else self.held.objective_root(X, G.objective) / (self.held.y_norm or 1.0)
+        self.trials[X.rank] = RankTrial(X.rank, G.residual_norm / kept.y_norm, error)
+        return X
+
+    def _standing_out(self, X: FixedRank) -> int:
+        """Number of components of the residual that stand out, as far as the measurements suffice."""
+        found = _spectrum(self.kept, X)
+        return 0 if found is None else min(found.count, self.top) - X.rank
+
+    def _is_exact(self, X: FixedRank) -> bool:
+        return self.trials[X.rank].residual <= self.tol
+
+    def _is_better(self, X: FixedRank, Y: FixedRank, min_gain: float = MIN_GAIN) -> bool:
+        """Whether X fits the data and Y does not or is larger, or X has a smaller held-out error."""
+        if self._is_exact(X) or self._is_exact(Y):
+            return self._is_exact(X) and not (self._is_exact(Y) and Y.rank < X.rank)
+        if self.held is None:
+            return X.rank > Y.rank
+        return self.trials[X.rank].held_out <= (1 - min_gain) * self.trials[Y.rank].held_out
 
 
-def _best(path: list[RankTrial]) -> RankTrial:
-    """The smallest rank that no later one improves on by :data:`MIN_GAIN`."""
-    best = path[0]
-    for trial in path[1:]:
-        if trial.held_out < (1 - MIN_GAIN) * best.held_out:
-            best = trial
-    return best
+def _spectrum(problem: Problem, X: FixedRank | None = None) -> Spectrum | None:
+    return spectrum(problem, X) if supports(problem, HasCounts) and supports(problem, HasSplit) else None
+
+
+def _truncated(X: FixedRank, rank: int) -> FixedRank:
+    return FixedRank.from_factors((X.U * X.s)[:, :rank], X.V[:, :rank], backend=X.backend)

@@ -53,8 +53,9 @@ def solve(
     problem : Problem
         The measurements, for example a :class:`~lorank.Completion`.
     rank : int or "auto"
-        ``"auto"`` tries 1, 2, 3, ... until the data are fitted or, for noisy data, until the error on held-out measurements
-        stops falling; then all measurements are fitted. ``result.rank_path`` lists the ranks.
+        ``"auto"`` begins with the number of components that stand out from noise (``result.spectrum``) and compares
+        neighbouring ranks by the residual or, for noisy data, by the error on held-out measurements; then all measurements are
+        fitted. ``result.rank_path`` lists the ranks.
     solver : str or Solver
         One of ``"auto"``, ``"rcg"``, ``"gauss-newton"``, ``"prgd"``, ``"adaptive-prgd"``, ``"rgd"``,
         ``"adaptive-rgd"``, ``"shampoo"``, ``"niht"``, ``"iht"`` (case-insensitive), or an object such as
@@ -135,9 +136,10 @@ def solve(
     problem.check_scale()
     clock, rng = Timer(), np.random.default_rng(seed)
     path: tuple[RankTrial, ...] = ()
+    picture = None
     if isinstance(rank, str) and rank == "auto":
-        found = find_rank(algorithm.rank_problem(problem), tol, rng)
-        rank, path = found.rank, found.path
+        found = find_rank(algorithm.rank_problem(problem), tol, rng, algorithm.rank_oversampling)
+        rank, path, picture = found.rank, found.path, found.spectrum
         if found.interrupted is not None:
             return _interrupted(problem, found.interrupted, algorithm, clock, path)
         rng = np.random.default_rng(seed)
@@ -200,7 +202,9 @@ def solve(
     seconds = searched + clock.seconds
     G, residual = ended.state.gradient, ended.state.residual
     measured = noise_of(G) if ending.noise is None else ending.noise, learned_loss(G), ending.outliers
-    return Result(X, status, ended.n_iter, seconds, residual, history, algorithm, _signal(problem, X), path, *measured, loose)
+    return Result(
+        X, status, ended.n_iter, seconds, residual, history, algorithm, _signal(problem, X), path, *measured, loose, picture
+    )
 
 
 def _signal(problem: Problem, X: Any) -> Any:

@@ -90,6 +90,7 @@ class Robust(PlannedSolver):
     needs: ClassVar[tuple[type, ...]] = (Completion, TightFrame)
     default_start: ClassVar[str] = "staged"
     finds_outliers: ClassVar[bool] = True
+    rank_oversampling: ClassVar[float] = 2.2  # with fewer, low-rank matrices fit the outliers
 
     def __post_init__(self) -> None:
         check_parameters(
@@ -165,9 +166,8 @@ class Robust(PlannedSolver):
         return self._attempt(now) + 1 < len(self.schedules)
 
     def _few_outliers(self, now: Context) -> bool:
-        """Whether the best end has hardly any outliers, or is just a poor fit to few observations."""
-        least = 1.5 * self.thresholds.min_oversampling
-        return best_end(now).share > 1 - self.thresholds.min_outliers or now.problem.m < least * now.problem.dof(now.plan.rank)
+        """Whether the best end has hardly any outliers."""
+        return best_end(now).share > 1 - self.thresholds.min_outliers
 
     def _best_end(self, now: Context) -> Trimming:
         return self._trimming("accepted", best_end(now))

@@ -17,7 +17,7 @@ MIN_OVERSAMPLING = 1.9  # inliers per degree of freedom: with fewer, outliers ca
 MAX_INFLATION, MAX_INFLATION_ALL = 1.3, 1.6  # of held-out deviations over their expectation; without outliers
 MAX_LEVEL = 0.55  # median of held-out deviations over that of the data, for uncertain fits: those with
 UNCERTAIN_OUTLIERS, AMPLE_OVERSAMPLING = 0.25, 4.4  # more outliers, or fewer inliers per degree of freedom
-MANY_OUTLIERS, MANY_FACTOR = 0.4, 0.45  # share from which a stricter level applies, and the factor on it
+MAX_OUTLIERS = 1 / 3  # share from which a fit is doubtful
 MAX_LOST_SHARE = 0.01  # of the rows and columns that may be undetermined in noisy data
 SCARCE_OVERSAMPLING = 3.0  # observations per degree of freedom below which fits without a search are validated
 
@@ -45,6 +45,11 @@ def validate(problem: Completion, X: FixedRank, limit: float, *, noisy: bool, se
     observed, d = problem.observations, problem.observations.residual(X.U * X.s, X.V)
     fits, share = threshold_weights(d, limit)
     fitting = share * problem.m
+    if 1 - share > MAX_OUTLIERS:
+        return (
+            f"{1 - share:.0%} of the observations look like outliers, too many to be sure that the others are right: the rank "
+            "may be too small, or the data may have other structure. Compare with another rank or with loss='huber'."
+        )
     if np.isfinite(limit):
         lost = [int(((observed.sums(fits, k) <= rank) & (observed.counts(k) > rank)).sum()) for k in (0, 1)]
         if sum(lost) > (MAX_LOST_SHARE * sum(problem.shape) if noisy else 0):
@@ -69,7 +74,7 @@ def validate(problem: Completion, X: FixedRank, limit: float, *, noisy: bool, se
     inflation = now / before * (fitting - dof) / fitting if before > 0 else 1.0
     data = data or 1.0
     uncertain = 1 - share > UNCERTAIN_OUTLIERS or fitting < AMPLE_OVERSAMPLING * dof
-    level = MANY_FACTOR * MAX_LEVEL if 1 - share > MANY_OUTLIERS else MAX_LEVEL if uncertain else 1.0
+    level = MAX_LEVEL if uncertain else 1.0
     if inflation <= (MAX_INFLATION if np.isfinite(limit) else MAX_INFLATION_ALL) and typical <= level * data:
         return ""
     return (
