@@ -1,6 +1,8 @@
-"""Largest entries of each row of ``left right^T``, computed in blocks of rows."""
+"""Largest scores of each row, computed in blocks of rows."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -20,14 +22,31 @@ def top_columns(
     seen: tuple[np.ndarray, np.ndarray] | None = None,
     never: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The n largest entries of each row; among equal ones the smaller column first.
+    """The n largest entries of each row of ``left right^T``; see :func:`top_scores`."""
+    other = right.T
+    shape = len(left), len(right)
+    return top_scores(backend, lambda rows: left[rows.start : rows.stop] @ other, shape, n, seen=seen, never=never)
+
+
+def top_scores(
+    backend: Arrays,
+    scores: Callable[[range], Array],
+    shape: tuple[int, int],
+    n: int,
+    *,
+    seen: tuple[np.ndarray, np.ndarray] | None = None,
+    never: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The n largest scores of each row; among equal ones the smaller column first.
 
     Parameters
     ----------
     backend : Arrays
-        Backend of left and right.
-    left : (k, r) array
-    right : (n2, r) array
+        Backend of the scores.
+    scores : callable
+        The scores of a range of rows, (rows, n2).
+    shape : (int, int)
+        (k, n2).
     n : int
     seen : (indptr, indices), optional
         Columns to exclude for each of the k rows, as NumPy arrays in CSR order.
@@ -41,14 +60,13 @@ def top_columns(
     scores : (k, n) array
         nan there.
     """
-    k, n2 = len(left), len(right)
-    cols, scores = np.full((k, n), -1, np.int64), np.full((k, n), np.nan)
+    k, n2 = shape
+    cols, values = np.full((k, n), -1, np.int64), np.full((k, n), np.nan)
     take = min(n, n2)
     if not k or not take:
-        return cols, scores
+        return cols, values
     step = max(16, (BLOCK if backend.in_main_memory else DEVICE_BLOCK) // n2)
     hidden = np.empty(0, np.int64) if never is None else np.flatnonzero(never)
-    other = right.T
     for begin in range(0, k, step):
         end = min(begin + step, k)
         i, j = _repeated(end - begin, hidden) if len(hidden) else (np.empty(0, np.int64),) * 2
@@ -56,11 +74,11 @@ def top_columns(
             indptr = seen[0][begin : end + 1]
             i = np.concatenate([i, np.repeat(np.arange(end - begin), np.diff(indptr))])
             j = np.concatenate([j, seen[1][indptr[0] : indptr[-1]]])
-        found, value = backend.top_k(left[begin:end] @ other, take, (i, j))
+        found, value = backend.top_k(scores(range(begin, end)), take, (i, j))
         there = np.isfinite(value)
         cols[begin:end, :take] = np.where(there, found, -1)
-        scores[begin:end, :take] = np.where(there, value, np.nan)
-    return cols, scores
+        values[begin:end, :take] = np.where(there, value, np.nan)
+    return cols, values
 
 
 def _repeated(rows: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
