@@ -44,7 +44,7 @@ LAYERS: list[dict[str, str]] = [
     {
         "evaluation": "ranking metrics, splits, baselines, diagnosis of sampling patterns",
         "factorization": "regularized factor models: ALS, variational, implicit feedback, selection of rank and regularization",
-        "estimators": "scikit-learn estimators: MatrixCompletion, ImplicitFactorization",
+        "estimators": "scikit-learn estimators: MatrixCompletion, ImplicitFactorization, EASE",
         "tables": "imputation of tables and time series: TableImputer",
         "distributed": "row blocks on disk, on several devices and on a Dask cluster",
         "datasets": "synthetic problems, MovieLens",

@@ -42,6 +42,7 @@ GROUPS = {
     ],
     "Estimators, in scikit-learn's manner": [
         "MatrixCompletion",
+        "EASE",
         "ImplicitFactorization",
         "TableImputer",
         "load",
@@ -53,7 +54,7 @@ BESIDE = {  # not to be imported by name, but met: as results, and as what funct
         "evaluation.diagnosis.Diagnosis",
         "loop.result.RankTrial",
         "estimators.ratings_state.FoldIn",
-        "estimators.implicit_recommendation.Recommendations",
+        "estimators.recommendation.Recommendations",
         "estimators.recommendation.Explanation",
     ],
     "What models, metrics, rules and backends of your own meet": [

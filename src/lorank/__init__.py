@@ -25,13 +25,14 @@ from .plans import solve
 from .problems import Completion, CountTable, Problem, Sensing, testing
 
 if TYPE_CHECKING:
-    from .estimators import ImplicitFactorization, MatrixCompletion
+    from .estimators import EASE, ImplicitFactorization, MatrixCompletion
     from .evaluation.diagnosis import diagnose
     from .io.archive import load_model as load
     from .tables import TableImputer
 
 # Imported when first asked for: scikit-learn is an extra, and slow to import.
 _LATER = {
+    "EASE": ("estimators", "EASE"),
     "ImplicitFactorization": ("estimators", "ImplicitFactorization"),
     "MatrixCompletion": ("estimators", "MatrixCompletion"),
     "TableImputer": ("tables", "TableImputer"),
@@ -66,6 +67,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "EASE",
     "Completion",
     "ConvergenceWarning",
     "CountTable",

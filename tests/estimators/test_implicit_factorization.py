@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -223,8 +224,10 @@ def test_users_and_items_without_any_pair(taken):
     model = lr.ImplicitFactorization(**OPTIONS).fit(matrix)
     assert not model.user_factors_[90:].any()
     best, scores = model.recommend([0, 91], n=40)
-    assert (best[1] == -1).all()
-    assert np.isnan(scores[1]).all()
+    counts = np.bincount(taken[:, 1], minlength=40)
+    assert best[1][:36].tolist() == np.argsort(-counts, kind="stable")[:36].tolist()  # the most popular items
+    np.testing.assert_allclose(scores[1][:36], counts[best[1][:36]] / 92, rtol=1e-6)
+    assert (best[1][36:] == -1).all()
     assert best[0].max() < 36  # what nobody took is never recommended
     assert model.explain(91, 3).score == 0
     assert model.similar_items(39, n=3).scores[0].max() == 0
@@ -327,3 +330,44 @@ def test_a_device_by_name(model, taken):
     scores = [m.user_factors_ @ m.item_factors_.T for m in (model, other)]
     np.testing.assert_allclose(scores[1], scores[0], atol=0.02)  # single precision, after eight sweeps
     assert other.recommend(3, n=5).items.shape == (1, 5)
+
+
+def test_rank_auto_selects_the_order_and_the_rank(tmp_path):
+    rng = np.random.default_rng(0)
+    bundle = np.repeat(rng.random((300, 20)) < 0.15, 4, axis=1)  # items are taken in bundles of four
+    taken = np.argwhere(rng.random(bundle.shape) < np.where(bundle, 0.7, 0.01))
+    model = lr.ImplicitFactorization().fit(taken)
+    orders = {one.order for one in model.orders_}
+    assert orders == {"affinity", "similarity", "popularity"}
+    best = max(model.orders_, key=lambda one: one.ndcg)
+    chosen = [one for one in model.orders_ if one.order == model.order_]
+    assert max(one.ndcg for one in chosen) > 0.97 * best.ndcg
+    assert model.rank_ in (64, 128, 256)
+    again = lr.load(model.save(tmp_path / "m.lorank"))
+    np.testing.assert_array_equal(again.recommend(model.user_ids_).items, model.recommend(model.user_ids_).items)
+    assert lr.ImplicitFactorization(rank=3).fit(taken).orders_ == []
+
+
+def test_the_item_to_item_order_is_used_throughout(taken):
+    model = lr.ImplicitFactorization(**OPTIONS).fit(taken)
+    twin, ease = model.state_, lr.EASE(5.0).fit(taken)
+    parts = {"order": "similarity", "items": ease.state_.ranking.items, "item_settings": ease.state_.ranking.item_settings}
+    model.state_ = dataclasses.replace(twin, ranking=dataclasses.replace(twin.ranking, **parts))
+    np.testing.assert_array_equal(model.recommend([2, 5]).items, ease.recommend([2, 5]).items)
+    np.testing.assert_array_equal(model.predict(taken[:5]), ease.predict(taken[:5]))
+    assert model.explain(2, 5).score == ease.explain(2, 5).score
+    np.testing.assert_array_equal(
+        model.recommend(2, by="affinity").items, lr.ImplicitFactorization(**OPTIONS).fit(taken).recommend(2).items
+    )
+    model.partial_fit([(200, 3), (200, 6)])
+    ease.partial_fit([(200, 3), (200, 6)])
+    np.testing.assert_array_equal(model.recommend(200).items, ease.recommend(200).items)
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_recommendations_as_a_frame(model, package):
+    pytest.importorskip(package)
+    found, frame = model.recommend([2, 5], n=3), model.recommend([2, 5], n=3, as_frame=package)
+    assert list(frame.columns) == ["user", "item", "place", "score"]
+    assert frame["item"].to_list() == found.items.ravel().tolist()
+    assert frame["place"].to_list() == [1, 2, 3, 1, 2, 3]

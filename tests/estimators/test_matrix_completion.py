@@ -188,7 +188,7 @@ def test_recommendations_are_the_largest_predictions(fitted, data):
     assert (left[0] == -1).sum() == (pairs[:, 0] == 0).sum()
     there = left[0][left[0] >= 0]
     np.testing.assert_allclose(predicted[0][: len(there)], fitted.predict(np.column_stack([np.zeros_like(there), there])))
-    with pytest.raises(ValueError, match="by must be one of 'affinity', 'rating'"):
+    with pytest.raises(ValueError, match="by must be one of"):
         fitted.recommend(0, by="price")
     with pytest.raises(ValueError, match="n must be"):
         fitted.recommend(0, n=0)

@@ -231,7 +231,7 @@ def test_implicit_parts_are_groups_of_items(tmp_path):
 def test_nonnegative_factors_of_new_users_and_explanations(tmp_path):
     _, data = takings(1)
     model = lr.ImplicitFactorization(rank=4, nonnegative=True, regularization=0.02, zeros=0.1, max_iter=12).fit(data)
-    x, M = model.state_.solve_user(np.array([0, 3, 6]), np.ones(3))
+    x, M = model.state_.ranking.solve_row(np.array([0, 3, 6]), np.ones(3))
     y = model.item_factors_.astype(float)
     root = np.linalg.cholesky(M).T
     plain = scipy.optimize.nnls(root, np.linalg.solve(root.T, y[[0, 3, 6]].sum(0)))[0]
@@ -239,7 +239,7 @@ def test_nonnegative_factors_of_new_users_and_explanations(tmp_path):
     for user, item in itertools.product((0, 7), (1, 5)):
         why = model.explain(user, item)
         taken = data[[user]].indices
-        solved, _ = model.state_.solve_user(taken, np.ones(len(taken)))
+        solved, _ = model.state_.ranking.solve_row(taken, np.ones(len(taken)))
         assert why.score == pytest.approx(float(solved @ y[item]), abs=1e-6)
         assert why.contributions.sum() == pytest.approx(why.score)
     more = lr.ImplicitFactorization(rank=4, nonnegative=True, regularization=0.02, zeros=0.1).fit(data[:50])

@@ -136,10 +136,10 @@ def test_partial_fit_updates_the_ranking_model(data):
     pairs, values, later, before, _ = data
     stars = np.clip(np.round(values), 1, 5)
     model = lr.MatrixCompletion(**OPTIONS, ranking=True).fit(pairs[before], stars[before])
-    sets = model.state_.ranking.zeros, model.state_.ranking.regularization
+    settings = model.state_.ranking.settings
     model.partial_fit(pairs[later], stars[later])
     lists, predicted = model.recommend([0, 119], n=80)
-    assert (model.state_.ranking.zeros, model.state_.ranking.regularization) == sets
+    assert model.state_.ranking.settings == settings
     for row, cols in zip((0, 119), lists, strict=True):
         seen = set(pairs[(later | before) & (pairs[:, 0] == row), 1].tolist())
         assert seen == set(range(80)) - set(cols.tolist())

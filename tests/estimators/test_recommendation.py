@@ -69,8 +69,8 @@ def test_an_explanation_adds_up_to_the_score(model):
     assert found.contributions.sum() == pytest.approx(found.score)
     assert found.score == pytest.approx(ranking.rows[row] @ ranking.cols[item], abs=2e-3)
     Y, w = ranking.cols.astype(float), np.where(liked, 1.0, ranking.disliked)
-    M = (Y[own].T * w) @ Y[own] + ranking.zeros * Y.T @ Y
-    M += ranking.regularization * (w.sum() + ranking.zeros * len(Y)) * np.eye(Y.shape[1])
+    M = (Y[own].T * w) @ Y[own] + ranking.settings.zeros * Y.T @ Y
+    M += ranking.settings.regularization * (w.sum() + ranking.settings.zeros * len(Y)) * np.eye(Y.shape[1])
     by_item = dict(zip(own, w * (Y[own] @ np.linalg.solve(M, Y[item])), strict=True))
     np.testing.assert_allclose(found.contributions, [by_item[i] for i in found.items], rtol=1e-8)
     nobody = model.explain(60, 3)
@@ -91,10 +91,54 @@ def test_explanations_survive_a_file(model, tmp_path):
         (lambda m: m.similar_users(0, n=0), "n must be"),
         (lambda m: m.similar_items("x"), "cols must be"),
         (lambda m: m.explain(0, 99), "cols must lie in 0 .. 30, got 99"),
-        (lambda m: m.explain([0, 1], 2), "explain takes one row and one column, got 2 rows"),
+        (lambda m: m.explain([0, 1], 2), "explain takes one row and one column"),
         (lambda m: m.explain(0.5, 2), "rows must be whole numbers"),
     ],
 )
 def test_what_is_refused(model, call, said):
     with pytest.raises(ValueError, match=said):
         call(model)
+
+
+@pytest.mark.parametrize("by", ["affinity", "popularity", "rating"])
+def test_only_asked_items_are_recommended(model, by):
+    everything = model.recommend([2, 60], n=31, by=by)
+    some, without = [3, 8, 9, 30], [8, 11]
+    found = model.recommend([2, 60], n=31, by=by, items=some, exclude=without)
+    for k in range(2):
+        expected = [item for item in everything.items[k] if item in (3, 9)]
+        assert found.items[k][: len(expected)].tolist() == expected
+        assert (found.items[k][len(expected) :] == -1).all()
+    with pytest.raises(ValueError, match="cols must lie"):
+        model.recommend(0, items=[99])
+
+
+def test_the_default_order_is_the_one_that_found_most(model, tmp_path):
+    tried = {one.order: one.ndcg for one in model.orders_}
+    assert {"affinity", "similarity", "popularity", "rating"} == set(tried)
+    assert tried[model.order_] >= tried["affinity"]
+    found = model.recommend([2, 5], n=4)
+    np.testing.assert_array_equal(found.items, model.recommend([2, 5], n=4, by=model.order_).items)
+    again = lr.load(model.save(tmp_path / "m.lorank"))
+    assert (again.order_, again.orders_) == (model.order_, model.orders_)
+    np.testing.assert_array_equal(again.recommend([2, 5], n=4).items, found.items)
+
+
+def test_ratings_missing_at_random_are_ordered_by_rating():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 2)) @ rng.standard_normal((2, 60))
+    pairs = np.argwhere(rng.random(X.shape) < 0.3)
+    model = lr.MatrixCompletion(rank=2, regularization="learned", ranking=True).fit(pairs, X[tuple(pairs.T)])
+    assert model.order_ == "rating"
+    np.testing.assert_array_equal(model.recommend([0, 5]).items, model.recommend([0, 5], by="rating").items)
+
+
+def test_a_new_user_gets_the_items_of_a_known_user_with_the_same_items(model):
+    row = 7
+    indptr, indices = model.state_.training_pattern()
+    part = slice(*indptr[row : row + 2])
+    liked = indices[part][model.state_.training.liked[part]]
+    found = model.recommend_for(liked, n=3)
+    assert (found.items[0] % 3 == np.bincount(liked % 3).argmax()).all()  # of the same kind
+    with pytest.raises(ValueError, match="counts"):
+        model.recommend_for(liked, counts=np.ones(len(liked)))

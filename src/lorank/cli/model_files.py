@@ -31,12 +31,12 @@ def load_model(path: Path) -> Any:
 
 def load_estimator(path: Path) -> Estimator:
     """The model in a file as an estimator of the commands."""
-    from ..estimators import ImplicitFactorization, MatrixCompletion
+    from ..estimators import EASE, ImplicitFactorization, MatrixCompletion
 
     model = load_model(path)
     if isinstance(model, MatrixCompletion):
         return Ratings(model=model)
-    if isinstance(model, ImplicitFactorization):
+    if isinstance(model, (ImplicitFactorization, EASE)):
         return ImplicitFeedback(model=model)
     raise FileError(f"{path} is a model of a table, not of ratings: use it in Python with lorank.load")
 
@@ -52,12 +52,12 @@ def check_not_table(path: Path) -> None:
 
 def inspect(path: Path, as_json: bool) -> None:
     """Print the content of a model file."""
-    from ..estimators import ImplicitFactorization, MatrixCompletion
+    from ..estimators import EASE, ImplicitFactorization, MatrixCompletion
     from ..io.archive import written_by
 
     model = load_model(path)
     summary = summarize(model) | {"lorank": written_by(path)}
-    if isinstance(model, (MatrixCompletion, ImplicitFactorization)):
+    if isinstance(model, (MatrixCompletion, ImplicitFactorization, EASE)):
         summary["some_rows"] = load_estimator(path).ids[0][:5]
         summary["labels"] = getattr(model.state_, "labels", None)
     if as_json:

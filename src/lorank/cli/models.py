@@ -16,7 +16,6 @@ from .options import check_device, check_word, integer_or_word, number_or_word
 from .output import print_columns, progress
 from .sources import File, Partitions, Source, counted_passes
 
-IMPLICIT_RANK = 64  # without --rank
 FITTING = "fitting (Ctrl-C ends with the best model so far)"
 
 
@@ -208,23 +207,10 @@ class Ratings:
         seen : (indptr, indices), optional
             Columns that the rows have observed, for models that do not hold their data.
         """
-        from ..backends import get_backend
-        from ..backends.top_k import top_columns
-        from ..estimators.recommendation import recommend
-
-        state, seen = self.model.state_, None if include_seen else seen
-        order = order or ("affinity" if state.training is not None and seen is None else "rating")
-        if seen is None or order == "affinity":
-            if order == "affinity":
-                self.prepare_ranking()
-            cols, scores = recommend(self.model.state_, rows, n, exclude_seen=not include_seen, by=order)
-            return self.ids[1][np.maximum(cols, 0)], scores
-        model = self.model.model_
-        never = model.col_counts == 0
-        cols, _ = top_columns(get_backend(), model.rows[rows], model.cols, n, seen=seen, never=never)
-        there, scores = cols >= 0, np.full(cols.shape, np.nan)
-        i = np.broadcast_to(rows[:, None], cols.shape)[there]
-        scores[there] = state.expected(model.predict(i, cols[there]))
+        order = order or ("auto" if self.model.state_.training is not None and seen is None else "rating")
+        if order != "rating":
+            self.prepare_ranking()
+        cols, scores = self.model.state_.recommend(rows, n, exclude_seen=not include_seen, by=order, seen=seen)
         return self.ids[1][np.maximum(cols, 0)], scores
 
 
@@ -248,7 +234,7 @@ class ImplicitFeedback:
 
         rank = integer_or_word(self.options.rank, ("auto",), "--rank")
         strength = number_or_word(self.options.regularization, ("auto",), "--regularization")
-        return ImplicitFactorization(rank if isinstance(rank, int) else IMPLICIT_RANK, strength, random_state=self.options.seed)
+        return ImplicitFactorization(rank, strength, random_state=self.options.seed)
 
     def fit(self, source: Source) -> Fit:
         assert isinstance(source, Partitions)
@@ -260,7 +246,7 @@ class ImplicitFeedback:
         users, items = summary["shape"]
         lines = [
             f"{counted(problem.m, 'pair')} of {counted(users, 'user')} and {counted(items, 'item')}",
-            f"rank {model.rank}, regularization {model.regularization_:.3g}, weight of unobserved pairs {model.zeros_:.3g}, "
+            f"rank {model.rank_}, regularization {model.regularization_:.3g}, weight of unobserved pairs {model.zeros_:.3g}, "
             f"{counted(model.n_iter_, 'sweep')}",
         ]
         if model.curve_:
@@ -278,14 +264,10 @@ class ImplicitFeedback:
     def recommend(
         self, rows: np.ndarray, n: int, order: str | None = None, include_seen: bool = False, seen: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        from ..backends import get_backend
-
         if order == "rating":
             raise UsageError("--order-by rating is for models of ratings: leave it out for implicit feedback")
-        state = self.model.state_
-        seen = None if include_seen else state.seen(rows) if seen is None else seen
-        items, scores = state.best(get_backend(), state.user_factors[rows], n, seen, state.user_counts[rows] == 0)
-        return items, scores
+        items, scores = self.model.state_.recommend(rows, n, exclude_seen=not include_seen, by=order or "auto", seen=seen)
+        return self.ids[1][np.maximum(items, 0)], scores
 
 
 Estimator = Ratings | ImplicitFeedback
@@ -311,15 +293,20 @@ def _rates(loss_name: str, counts: np.ndarray, exposures: Any, column: str) -> t
 
 def summarize(model: Any) -> dict[str, Any]:
     """Numbers of a fitted model, for JSON."""
-    from ..estimators import ImplicitFactorization, MatrixCompletion
+    from ..estimators import EASE, ImplicitFactorization, MatrixCompletion
 
     summary: dict[str, Any] = {"lorank": __version__, "class": type(model).__name__}
-    if isinstance(model, ImplicitFactorization):
-        return summary | {
+    if isinstance(model, (ImplicitFactorization, EASE)):
+        summary |= {
             "shape": [len(model.user_ids_), len(model.item_ids_)],
             "pairs": int(model.state_.user_counts.sum()),
-            "rank": model.item_factors_.shape[1],
+            "rank": model.rank_,
             "regularization": model.regularization_,
+        }
+        if isinstance(model, EASE):
+            return summary
+        return summary | {
+            "order": model.order_,
             "zeros": model.zeros_,
             "sweeps": model.n_iter_,
             "curve": [vars(c) for c in model.curve_],

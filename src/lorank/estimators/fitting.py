@@ -29,8 +29,8 @@ from ..losses.residual_tails import NORMAL_MEDIAN, outlier_share, quantile
 from ..problems import Completion
 from .cold_start import feature_settings, with_features
 from .inputs import Entries, check_bounds, full_shape
+from .ranking import fit_ranking
 from .ratings_state import RatingsState, check_intervals, check_nonnegative
-from .recommendation import fit_ranking
 
 if TYPE_CHECKING:
     from .matrix_completion import MatrixCompletion
@@ -271,17 +271,9 @@ def _with_ranking(model: MatrixCompletion, result: FitResult) -> FitResult:
     if not model.ranking or result.status == INTERRUPTED:
         return result
     try:
-        return replace(result, state=fit_ranking(result.state, ranking_seed(model), device_name(model)))
+        return replace(result, state=fit_ranking(model, result.state, result.regularization))
     except KeyboardInterrupt:
         return replace(result, status=INTERRUPTED)
-
-
-def ranking_seed(model: MatrixCompletion) -> int:
-    return int(model.random_state) if isinstance(model.random_state, (int, np.integer)) else 0
-
-
-def device_name(model: MatrixCompletion) -> str | None:
-    return None if model.device is None else str(model.device)
 
 
 def affordable_ranks(problem: Completion, settings: Settings, ranks: list[int] | None) -> list[int] | None:

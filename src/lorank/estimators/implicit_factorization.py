@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, check_random_state
+from sklearn.utils.validation import check_random_state
 
-from ..backends import Backend, Observations, device_backend, get_backend
+from ..backends import Backend, Observations, get_backend
 from ..common.blas_threads import one_blas_thread
 from ..common.checks import NOT_NEGATIVE, POSITIVE, YES_OR_NO, ParameterError, check, one_of, shown, whole
-from ..factorization.implicit import ImplicitFactors, ImplicitSettings, fit_implicit, half_sweep, ridge_penalties
+from ..factorization.implicit import ImplicitFactors, ImplicitSettings, fit_implicit
 from ..factorization.implicit_selection import MANY, ImplicitCandidate, Positives, select_implicit
-from ..io.archive import save_model
+from ..factorization.order_selection import RANKS, OrderCandidate, select_order
+from ..factorization.ranking_model import RankingModel
 from ..loop.runner import INTERRUPTED
 from ..problems import Completion
 from .fitting import MAX_STORED
-from .implicit_recommendation import ImplicitRecommendationMixin, ImplicitState, Pattern, confidences
-from .inputs import Interactions, read_interactions, union_interactions
+from .implicit_state import CONFIDENCES, ImplicitEstimator, ImplicitState, Pattern, confidences, positives_of
+from .inputs import read_interactions
 
 ZEROS, REGULARIZATION = 5.0, 0.02  # where the search starts: total weight of the unobserved pairs relative to the observed ones
-CONFIDENCES = ("log", "counts", "equal")
-UPDATE_MAX_ITER = 2  # iterations of partial_fit
 FACTOR_COPIES = 8  # arrays of the size of one side's factors that a fit to partitions holds at a time, about
 
 
 @one_blas_thread
-class ImplicitFactorization(ImplicitRecommendationMixin, BaseEstimator):
+class ImplicitFactorization(ImplicitEstimator):
     """Recommend items from implicit feedback: unobserved pairs count as weak negatives.
 
     Users and items have ``rank`` factors each, and the score of an item is their product. Fitted by weighted least squares
@@ -39,8 +35,10 @@ class ImplicitFactorization(ImplicitRecommendationMixin, BaseEstimator):
 
     Parameters
     ----------
-    rank : int
-        Number of factors.
+    rank : int or "auto"
+        Number of factors. ``"auto"`` tries 64, 128 and 256 on held-out pairs, and selects the order of recommendations there:
+        by the factors, by an item-to-item model (:class:`EASE` or item neighborhoods), or by popularity. With a number, or
+        ``nonnegative=True``, the factors order recommendations.
     regularization : float or "auto"
         Weight of the penalty. ``"auto"`` selects it by the NDCG of held-out pairs.
     zeros : float or "auto"
@@ -67,6 +65,9 @@ class ImplicitFactorization(ImplicitRecommendationMixin, BaseEstimator):
         In ascending order: ids of the data, or row and column indices of a sparse matrix.
     user_factors_, item_factors_ : (users, rank) and (items, rank) float32 arrays
     regularization_, zeros_ : float
+    rank_ : int
+    order_ : {"affinity", "similarity", "popularity"}
+        Order of :meth:`recommend`: factors, item-to-item model or popularity. ``orders_`` has those that were compared.
     state_ : ImplicitState
         All of the fitted model, immutable; the attributes above are parts of it.
     curve_ : list of ImplicitCandidate
@@ -101,7 +102,7 @@ class ImplicitFactorization(ImplicitRecommendationMixin, BaseEstimator):
 
     def __init__(
         self,
-        rank: int = 64,
+        rank: int | str = "auto",
         regularization: float | str = "auto",
         *,
         zeros: float | str = "auto",
@@ -161,82 +162,44 @@ class ImplicitFactorization(ImplicitRecommendationMixin, BaseEstimator):
         data = read_interactions(X, y, (rows, cols, values), sample_weight)
         if not len(data.users):
             raise ValueError("there are no pairs with a positive count: nothing to learn from")
-        positives, backend = self._positives(data), self._backend()
+        positives, backend = positives_of(data, self.confidence), self._backend()
         if search["zeros"]:
             total = float(confidences(self.confidence, data.counts, data.weights).sum())
             settings = replace(settings, zeros=ZEROS * total / (data.shape[0] * data.shape[1]))
-        settings, curve = self._select(positives, backend, settings, search)
-        factors = self._fit_factors(positives.observations(backend, np.float32), backend, settings, None)
-        self.curve_: list[ImplicitCandidate] = curve
-        return self._set(data, settings, factors)
-
-    def partial_fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        rows: Any = None,
-        cols: Any = None,
-        values: Any = None,
-    ) -> ImplicitFactorization:
-        """Update the model with more pairs, of known or new users and items: a few iterations at the same settings.
-
-        Parameters
-        ----------
-        X, y, sample_weight, rows, cols, values
-            As in :meth:`fit`; counts are added to those of the pairs before. The first call is a fit.
-        """
-        if not hasattr(self, "state_"):
-            return self.fit(X, y, sample_weight, rows=rows, cols=cols, values=values)
-        state, (settings, _) = self.state_, self._settings()
-        before = state.interactions()
-        settings = replace(settings, zeros=self.zeros_, regularization=self.regularization_, max_iter=UPDATE_MAX_ITER)
-        data = union_interactions(before, read_interactions(X, y, (rows, cols, values), sample_weight))
-        start = []
-        for ids, old, factors in (
-            (data.user_ids, state.user_ids, state.user_factors),
-            (data.item_ids, state.item_ids, state.item_factors),
-        ):
-            grown = np.zeros((len(ids), factors.shape[1]), factors.dtype)
-            grown[np.searchsorted(ids, old)] = factors
-            start.append(grown)
-        backend = self._backend()
-        observations = self._positives(data).observations(backend, np.float32)
-        initial = ImplicitFactors(*(backend.asarray(a) for a in start))
-        return self._set(data, settings, self._fit_factors(observations, backend, settings, initial))
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the model to a file that :func:`lorank.load` reads. The file contains no pickle and is written atomically."""
-        check_is_fitted(self)
-        return save_model(self, path)
-
-    # Parts of the state. Before fit, access to state_ raises an AttributeError, as scikit-learn expects.
-    state_: ImplicitState
-
-    @property
-    def user_ids_(self) -> np.ndarray:
-        return self.state_.user_ids
-
-    @property
-    def item_ids_(self) -> np.ndarray:
-        return self.state_.item_ids
+        settings, self.curve_ = self._select(positives, backend, settings, search)
+        order, items, tried = "affinity", None, list[OrderCandidate]()
+        if search["rank"]:
+            ranks = [RANKS[0], *(rank for rank in RANKS[1:] if rank <= min(data.shape))]
+            liked: np.ndarray = np.ones(len(data.users), bool)
+            order, settings, items, tried = select_order(positives, liked, backend, settings, ranks)
+        fitted = self._fit_factors(positives.observations(backend, np.float32), backend, settings)
+        sides = backend.to_numpy(fitted.rows), backend.to_numpy(fitted.cols)
+        popularity = np.bincount(data.items, minlength=data.shape[1]).astype(float)
+        ranking = RankingModel(*sides, popularity, settings, order=order, item_settings=items, candidates=tuple(tried))
+        if items is not None:
+            ranking = replace(ranking, items=items.fit(positives.matrix(), backend, settings.seed))
+        self.state_ = ImplicitState.of(data, self.confidence, ranking)
+        return self
 
     @property
     def user_factors_(self) -> np.ndarray:
-        return self.state_.user_factors
+        return self.state_.ranking.rows
 
     @property
     def item_factors_(self) -> np.ndarray:
-        return self.state_.item_factors
+        return self.state_.ranking.cols
+
+    @property
+    def rank_(self) -> int:
+        return int(self.item_factors_.shape[1])
 
     @property
     def regularization_(self) -> float:
-        return self.state_.settings.regularization
+        return self.state_.ranking.settings.regularization
 
     @property
     def zeros_(self) -> float:
-        return self.state_.settings.zeros
+        return self.state_.ranking.settings.zeros
 
     def _fit_problem(self, problem: Completion, y: Any, sample_weight: Any) -> ImplicitFactorization:
         """Fit to the counts of a problem where they are."""
@@ -258,9 +221,9 @@ class ImplicitFactorization(ImplicitRecommendationMixin, BaseEstimator):
         if search["zeros"]:
             settings = replace(settings, zeros=ZEROS * total / (n1 * n2))
         curve: list[ImplicitCandidate] = []
-        if any(search.values()):
+        if search["zeros"] or search["regularization"]:
             settings, curve = self._select(_sample_users(observed, settings.seed), get_backend(), settings, search)
-        fitted = self._fit_factors(observed, backend, settings, None)
+        fitted = self._fit_factors(observed, backend, settings)
         training = None
         if problem.m <= MAX_STORED:
             indptr, indices, values, _ = problem.observations.host()
@@ -269,19 +232,22 @@ class ImplicitFactorization(ImplicitRecommendationMixin, BaseEstimator):
         else:
             counts = [backend.to_numpy(problem.observations.counts(side)) for side in (0, 1)]
         self.curve_ = curve
-        rows, cols = backend.to_numpy(fitted.rows), backend.to_numpy(fitted.cols)
-        self.state_ = ImplicitState(ids[0], ids[1], rows, cols, settings, self.confidence, training, counts[0], counts[1])
+        sides = backend.to_numpy(fitted.rows), backend.to_numpy(fitted.cols)
+        ranking = RankingModel(*sides, np.asarray(counts[1], float), settings)
+        self.state_ = ImplicitState(ids[0], ids[1], ranking, self.confidence, training, counts[0], counts[1])
         return self
 
     def _settings(self) -> tuple[ImplicitSettings, dict[str, bool]]:
         """Initial settings, and which of them are to be selected; checks all parameters."""
-        check("rank", self.rank, whole(1))
+        auto = isinstance(self.rank, str) and self.rank == "auto"
+        if not auto and not whole(1).holds(self.rank):
+            raise ParameterError("rank", f"must be a whole number, 1 or more, or 'auto': got {shown(self.rank)}")
         check("confidence", self.confidence, one_of(CONFIDENCES))
         check("scaling", self.scaling, NOT_NEGATIVE)
         check("max_iter", self.max_iter, whole(1))
         check("inner_max_iter", self.inner_max_iter, whole(1))
         check("nonnegative", self.nonnegative, YES_OR_NO)
-        search, numbers = {}, {}
+        search, numbers = {"rank": auto and not self.nonnegative}, {}
         for name, first in (("zeros", ZEROS), ("regularization", REGULARIZATION)):
             given = getattr(self, name)
             search[name] = isinstance(given, str) and given == "auto"
@@ -289,7 +255,7 @@ class ImplicitFactorization(ImplicitRecommendationMixin, BaseEstimator):
                 raise ParameterError(name, f"must be positive and finite, or 'auto': got {shown(given)}")
             numbers[name] = first if search[name] else float(given)
         settings = ImplicitSettings(
-            rank=int(self.rank),
+            rank=RANKS[0] if auto else int(self.rank),
             scaling=float(self.scaling),
             max_iter=int(self.max_iter),
             inner_max_iter=int(self.inner_max_iter),
@@ -298,13 +264,6 @@ class ImplicitFactorization(ImplicitRecommendationMixin, BaseEstimator):
             **numbers,
         )
         return settings, search
-
-    def _backend(self) -> Backend:
-        return get_backend() if self.device is None else device_backend(str(self.device))
-
-    def _positives(self, data: Interactions) -> Positives:
-        weights = confidences(self.confidence, data.counts, data.weights)
-        return Positives(data.users, data.items, None if (weights == 1).all() else weights, data.shape)
 
     def _partitioned_positives(self, problem: Completion) -> tuple[Observations, float]:
         """Ones in single precision with confidences as weights, where the counts are; and the sum of the confidences."""
@@ -323,14 +282,12 @@ class ImplicitFactorization(ImplicitRecommendationMixin, BaseEstimator):
         data: Positives, backend: Backend, settings: ImplicitSettings, search: dict[str, bool]
     ) -> tuple[ImplicitSettings, list[ImplicitCandidate]]:
         """Select the settings that are not given."""
-        if not any(search.values()):
-            return settings, []
         zeros, regularization = search["zeros"], search["regularization"]
+        if not zeros and not regularization:
+            return settings, []
         return select_implicit(data, backend, settings, np.float32, zeros=zeros, regularization=regularization, max_iter=True)
 
-    def _fit_factors(
-        self, observations: Observations, backend: Backend, settings: ImplicitSettings, start: ImplicitFactors | None
-    ) -> ImplicitFactors:
+    def _fit_factors(self, observations: Observations, backend: Backend, settings: ImplicitSettings) -> ImplicitFactors:
         """The fit; after Ctrl-C, the factors of the last iteration."""
         last: list[ImplicitFactors] = []
         self.n_iter_, self.status_ = 0, "done"
@@ -341,32 +298,12 @@ class ImplicitFactorization(ImplicitRecommendationMixin, BaseEstimator):
             return False
 
         try:
-            if start is not None:  # new items first, from the users that have factors already
-                cols = ridge_penalties(observations, backend, settings)[1]
-                start = half_sweep(observations, backend, True, start, cols, settings)
-            return fit_implicit(observations, backend, settings, start, after_sweep=after)
+            return fit_implicit(observations, backend, settings, after_sweep=after)
         except KeyboardInterrupt:
             if not last:
                 raise
             self.status_ = str(INTERRUPTED)
             return last[0]
-
-    def _set(self, data: Interactions, settings: ImplicitSettings, fitted: ImplicitFactors) -> ImplicitFactorization:
-        """Take over fitted factors."""
-        backend = self._backend()
-        indptr, indices = self._positives(data).pattern()
-        self.state_ = ImplicitState(
-            data.user_ids,
-            data.item_ids,
-            backend.to_numpy(fitted.rows),
-            backend.to_numpy(fitted.cols),
-            settings,
-            self.confidence,
-            Pattern(indptr, indices, data.counts, data.weights),
-            np.diff(indptr),
-            np.bincount(indices, minlength=len(data.item_ids)),
-        )
-        return self
 
     def _check_problem(self, problem: Completion, y: Any, sample_weight: Any) -> None:
         """A ValueError for a Completion whose values are no counts, and for incompatible parameters."""

@@ -114,24 +114,34 @@ def find_pairs(X: Any, ids: dict[str, np.ndarray] | None, labels: dict[str, Any]
     return positions_of(first, ids["rows"], "row"), positions_of(second, ids["cols"], "column")
 
 
-def find_side(wanted: Any, ids: dict[str, np.ndarray] | None, side: str) -> np.ndarray:
-    """Indices of some rows (columns), given as indices or ids; an unknown id gets an index beyond the last."""
+def find_side(wanted: Any, ids: dict[str, np.ndarray] | None, side: str, word: str) -> np.ndarray:
+    """Indices of some rows (columns), given as indices or ids; an unknown id gets an index beyond the last.
+
+    Parameters
+    ----------
+    wanted : id or index, or list of them
+    ids : dict or None
+        Known ids of ``"rows"`` and ``"cols"``.
+    side : {"rows", "cols"}
+    word : str
+        What a row (column) is called in messages.
+    """
     if ids is not None:
-        return positions_of(wanted, ids[side], "row" if side == "rows" else "column")
+        return positions_of(wanted, ids[side], word)
     _check_masked(wanted, side)
     if hasattr(wanted, "tocoo"):
         raise ParameterError(side, "must be a list of whole numbers, got a sparse matrix")
     found = np.atleast_1d(_array(wanted, side))
     if (found.dtype.kind not in "iu" and found.size) or found.ndim != 1 or (found.size and found.min() < 0):
         raise ParameterError(side, f"must be whole numbers from 0 on: got {shown(wanted)}")
-    return np.minimum(found, np.iinfo(np.int64).max).astype(np.int64)
+    return np.minimum(found.astype(np.uint64), np.uint64(np.iinfo(np.int64).max)).astype(np.int64)
 
 
-def find_known(wanted: Any, ids: dict[str, np.ndarray] | None, side: str, size: int) -> np.ndarray:
+def find_known(wanted: Any, ids: dict[str, np.ndarray] | None, side: str, size: int, word: str) -> np.ndarray:
     """The same, with a ValueError for unknown rows (columns)."""
     if ids is not None:
-        return known_positions(wanted, ids[side], "row" if side == "rows" else "column")
-    found = find_side(wanted, None, side)
+        return known_positions(wanted, ids[side], word)
+    found = find_side(wanted, None, side, word)
     if len(found) and found.max() >= size:
         raise ParameterError(side, f"must lie in 0 .. {size - 1}, got {found.max()}")
     return found
@@ -205,7 +215,7 @@ def read_interactions(
         (user_ids, users), (item_ids, items) = encode_ids(first, "user"), encode_ids(second, "item")
         ids = user_ids, item_ids
     factors = check_weights(named_column(weights, X, "sample_weight"), len(users))
-    return merge_pairs(users, items, _check_counts(counts, len(users)), *ids, factors)
+    return merge_pairs(users, items, check_counts(counts, len(users)), *ids, factors)
 
 
 def merge_pairs(
@@ -377,7 +387,7 @@ def _has_text(X: Any) -> bool:
     return kind != "O" or any(isinstance(one, str) for one in X.ravel().tolist())
 
 
-def _check_counts(counts: Any, m: int) -> np.ndarray:
+def check_counts(counts: Any, m: int) -> np.ndarray:
     if counts is None:
         return np.ones(m)
     try:

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..backends import Backend, get_backend
 from ..common.blas_threads import one_blas_thread
 from ..factorization import FactorModel
 from ..io.archive import save_model
@@ -17,10 +18,11 @@ from ..losses import Loss
 from ..problems import Completion
 from . import partial_fit as updating
 from .cold_start import add_features, prior_shift
-from .fitting import FitResult, device_name, fit_entries, fit_problem, is_robust, ranking_seed
+from .fitting import FitResult, fit_entries, fit_problem, is_robust
 from .inputs import check_values, find_pairs, read_entries
+from .ranking import device_name, fit_ranking, update_ranking
 from .ratings_state import FoldIn, RatingsState
-from .recommendation import RecommendationMixin, fit_ranking, update_ranking
+from .recommendation import RecommendationMixin
 
 
 @one_blas_thread
@@ -62,8 +64,9 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
         Hold out observations to calibrate :meth:`predict_interval` even where nothing is selected on them; takes a second
         fit.
     ranking : bool
-        Also fit the ranking model, an implicit-feedback model of the same data, which ``recommend(by="affinity")``,
-        :meth:`similar_items`, :meth:`similar_users` and :meth:`explain` need; :meth:`fit_ranking` fits it later.
+        Also fit the ranking model, an implicit-feedback model of the same data, which :meth:`recommend`,
+        :meth:`similar_items`, :meth:`similar_users` and :meth:`explain` need, and select the order of recommendations on
+        held-out lists; :meth:`fit_ranking` does it later.
     holdout : float
         Share of the observations held out for selection and calibration.
     cv : int
@@ -112,6 +115,8 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
         With ``loss="logistic"`` and ``"ordinal"``: the classes, in the order of :meth:`predict_proba`.
     ids_ : dict or None
         Ids of ``"rows"`` and ``"cols"``, in the order of the arrays above; None after a fit to index pairs.
+    order_ : {"affinity", "similarity", "popularity", "rating"}
+        With a ranking model: the order of :meth:`recommend` that found most on held-out lists (``orders_``).
     state_ : RatingsState
         All of the fitted model, immutable; the attributes from ``model_`` to here are parts of it.
 
@@ -263,9 +268,13 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
         return self
 
     def fit_ranking(self) -> MatrixCompletion:
-        """Fit the ranking model to the training data of the last fit; see the parameter ``ranking``."""
+        """Fit the ranking model to the training data of the last fit, and select the order of recommendations.
+
+        See the parameter ``ranking``. The order by predicted ratings is one of those that are compared, which takes one more
+        fit at the selected rank.
+        """
         check_is_fitted(self)
-        self.state_ = fit_ranking(self.state_, ranking_seed(self), device_name(self))
+        self.state_ = fit_ranking(self, self.state_, self.regularization_)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -344,6 +353,9 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
             setattr(self, f"{name}_", value)
         self.n_features_in_ = 2
         return self
+
+    def _backend(self) -> Backend:
+        return get_backend()  # predictions need no device
 
     def _pairs(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)

@@ -1,4 +1,4 @@
-"""Model files of MatrixCompletion and ImplicitFactorization."""
+"""Model files of MatrixCompletion, ImplicitFactorization and EASE."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from ..evaluation.diagnosis import Diagnosis
 from ..factorization import FactorModel
 from ..factorization.implicit import ImplicitSettings
 from ..factorization.implicit_selection import ImplicitCandidate
+from ..factorization.item_model import ItemModel
+from ..factorization.order_selection import ItemSettings, OrderCandidate
 from ..factorization.persistence import read_fit, read_parameters, without_objects, write_fit
 from ..factorization.ranking_model import RankingModel
 from ..factorization.training_data import TrainingData
@@ -19,15 +21,16 @@ from ..io.archive import plain, register_model
 from ..loop.result import Status
 from ..losses import loss_from
 from .cold_start import Encoder, SideTable
+from .ease import EASE
 from .implicit_factorization import ImplicitFactorization
-from .implicit_recommendation import ImplicitState, Pattern
+from .implicit_state import ImplicitState, Pattern
 from .matrix_completion import MatrixCompletion
 from .ratings_state import RatingsState
 
 RANKING_ARRAYS = ("rows", "cols", "popularity")
 SPARSE = ("data", "indices", "indptr")
 STATE_SCALARS = ("calibration_size", "count_scaling", "negative_labels")
-IMPLICIT_ARRAYS = ("user_ids", "item_ids", "user_factors", "item_factors", "user_counts", "item_counts")
+IMPLICIT_ARRAYS = ("user_ids", "item_ids", "user_counts", "item_counts")
 
 
 def write_ratings(estimator: MatrixCompletion) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -47,7 +50,9 @@ def write_ratings(estimator: MatrixCompletion) -> tuple[dict[str, Any], dict[str
         arrays |= {f"training.{name}": a for name, a in state.training.arrays().items()}
     if state.ranking is not None:
         arrays |= {f"ranking.{name}": getattr(state.ranking, name) for name in RANKING_ARRAYS}
-        meta["ranking"] = {f.name: getattr(state.ranking, f.name) for f in fields(RankingModel) if f.name not in RANKING_ARRAYS}
+        settings = state.ranking.settings
+        meta["ranking"] = {"zeros": settings.zeros, "regularization": settings.regularization}
+        meta["ranking"] |= {"disliked": state.ranking.disliked} | _write_order(state.ranking, arrays)
     meta["encoders"] = {side: table.encoder.columns for side, table in state.features.items()}
     for side, table in state.features.items():
         arrays |= {f"features.{side}.{name}": getattr(table.numbers, name) for name in SPARSE}
@@ -92,35 +97,77 @@ def read_ratings(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> MatrixC
 
 def _read_ranking(meta: dict[str, Any], arrays: dict[str, np.ndarray], model: FactorModel) -> RankingModel:
     rows, cols, popularity = (arrays[f"ranking.{name}"] for name in RANKING_ARRAYS)
-    ranking = RankingModel(rows, cols, popularity, **meta)
+    settings = ImplicitSettings(cols.shape[-1], meta["zeros"], meta["regularization"])
+    ranking = RankingModel(rows, cols, popularity, settings, meta["disliked"], **_read_order(meta, arrays, len(cols)))
     sides = ranking.rows.ndim == ranking.cols.ndim == 2 and (len(ranking.rows), len(ranking.cols)) == model.shape
     if not sides or ranking.rows.shape[1] != ranking.cols.shape[1] or ranking.popularity.shape != (len(ranking.cols),):
         raise ValueError("the arrays of its ranking model are inconsistent")
     return ranking
 
 
-def write_implicit(estimator: ImplicitFactorization) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """A fitted ImplicitFactorization as JSON and arrays."""
+def _write_order(ranking: RankingModel, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The order of recommendations as JSON; its item-to-item model is added to the arrays."""
+    if ranking.items is not None:
+        arrays |= {f"items.{name}": a for name, a in ranking.items.arrays().items()}
+    return {
+        "order": ranking.order,
+        "candidates": [asdict(one) for one in ranking.candidates],
+        "item_settings": None if ranking.item_settings is None else asdict(ranking.item_settings),
+    }
+
+
+def _read_order(meta: dict[str, Any], arrays: dict[str, np.ndarray], n_items: int) -> dict[str, Any]:
+    """The order of recommendations as fields of a ranking model; by affinity in files without orders."""
+    if "order" not in meta:
+        return {}
+    settings = meta["item_settings"]
+    items = {name.removeprefix("items."): a for name, a in arrays.items() if name.startswith("items.")}
+    return {
+        "order": str(meta["order"]),
+        "candidates": tuple(OrderCandidate(**one) for one in meta["candidates"]),
+        "item_settings": None if settings is None else ItemSettings(**settings),
+        "items": ItemModel.from_arrays(items, n_items) if items else None,
+    }
+
+
+def write_implicit(estimator: ImplicitFactorization | EASE) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """A fitted estimator of implicit feedback as JSON and arrays."""
     state = estimator.state_
-    arrays = {name: getattr(state, name) for name in IMPLICIT_ARRAYS}
+    factors = {"user_factors": state.ranking.rows, "item_factors": state.ranking.cols}
+    arrays = factors | {name: getattr(state, name) for name in IMPLICIT_ARRAYS}
     if state.training is not None:
         arrays |= {f"training.{name}": a for name, a in state.training._asdict().items() if a is not None}
     meta = {
         "parameters": plain(without_objects(estimator.get_params(deep=False))),
-        "settings": asdict(state.settings),
+        "settings": asdict(state.ranking.settings),
         "confidence": state.confidence,
-        "n_iter": estimator.n_iter_,
-        "status": estimator.status_,
-        "curve": [asdict(c) for c in estimator.curve_],
+        "ranking": _write_order(state.ranking, arrays),
     }
+    if isinstance(estimator, ImplicitFactorization):
+        curve = [asdict(c) for c in estimator.curve_]
+        meta |= {"n_iter": estimator.n_iter_, "status": estimator.status_, "curve": curve}
     return meta, arrays
 
 
 def read_implicit(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> ImplicitFactorization:
     """A fitted ImplicitFactorization from JSON and arrays; a KeyError or ValueError as in :func:`read_ratings`."""
     estimator = ImplicitFactorization(**read_parameters(meta))
+    estimator.state_ = _read_implicit_state(meta, arrays)
+    estimator.n_iter_, estimator.status_ = int(meta["n_iter"]), str(meta["status"])
+    estimator.curve_ = [ImplicitCandidate(**c) for c in meta["curve"]]
+    return estimator
+
+
+def read_ease(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> EASE:
+    """A fitted EASE from JSON and arrays; a KeyError or ValueError as in :func:`read_ratings`."""
+    estimator = EASE(**read_parameters(meta))
+    estimator.state_ = _read_implicit_state(meta, arrays)
+    return estimator
+
+
+def _read_implicit_state(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> ImplicitState:
     parts = {name: arrays[name] for name in IMPLICIT_ARRAYS}
-    users, items = parts["user_factors"], parts["item_factors"]
+    users, items = arrays["user_factors"], arrays["item_factors"]
     alike = users.ndim == items.ndim == 2 and users.shape[1] == items.shape[1]
     lengths = {"user": len(users), "item": len(items)}
     if not alike or any(parts[f"{side}_{what}"].shape != (n,) for side, n in lengths.items() for what in ("ids", "counts")):
@@ -129,11 +176,10 @@ def read_implicit(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Implic
     if "training.indptr" in arrays:
         stored = {name: arrays[f"training.{name}"] for name in ("indptr", "indices", "counts")}
         training = _check_pattern(Pattern(**stored, weights=arrays.get("training.weights")), len(users), len(items))
-    settings = ImplicitSettings(**meta["settings"])
-    estimator.state_ = ImplicitState(settings=settings, confidence=str(meta["confidence"]), training=training, **parts)
-    estimator.n_iter_, estimator.status_ = int(meta["n_iter"]), str(meta["status"])
-    estimator.curve_ = [ImplicitCandidate(**c) for c in meta["curve"]]
-    return estimator
+    popularity = parts["item_counts"].astype(float)
+    order = _read_order(meta.get("ranking", {}), arrays, len(items))
+    ranking = RankingModel(users, items, popularity, ImplicitSettings(**meta["settings"]), **order)
+    return ImplicitState(ranking=ranking, confidence=str(meta["confidence"]), training=training, **parts)
 
 
 def _check_pattern(pattern: Pattern, users: int, items: int) -> Pattern:
@@ -151,3 +197,4 @@ def _check_pattern(pattern: Pattern, users: int, items: int) -> Pattern:
 
 register_model("MatrixCompletion", write_ratings, read_ratings)
 register_model("ImplicitFactorization", write_implicit, read_implicit)
+register_model("EASE", write_implicit, read_ease)

@@ -9,15 +9,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..common.checks import ParameterError
+from ..backends import Backend
+from ..common.checks import ParameterError, check, one_of
 from ..factorization import FactorModel
 from ..factorization.folds import clipped
 from ..factorization.ranking_model import RankingModel
 from ..factorization.training_data import TrainingData
 from ..losses import Logistic, Loss, Objective, Ordinal
 from .cold_start import SideTable
+from .recommendation import RankedState
 
 FOLD_IN_MAX_ITER = 50
+ORDERS = ("auto", "affinity", "similarity", "popularity", "rating")
 
 
 class FoldIn(NamedTuple):
@@ -28,7 +31,7 @@ class FoldIn(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RatingsState:
+class RatingsState(RankedState):
     """Everything that predictions, recommendations, ``partial_fit`` and model files need of a fitted MatrixCompletion.
 
     Attributes
@@ -72,6 +75,9 @@ class RatingsState:
     count_scaling: float = 0.0
     negative_labels: bool = False
 
+    words = ("row", "column")
+    value_name = "prediction"
+
     @property
     def classes(self) -> np.ndarray | None:
         """Class labels of a logistic or ordinal loss, in the order of the probabilities."""
@@ -86,10 +92,65 @@ class RatingsState:
         return (np.zeros((n1, 0)), np.zeros(0), np.zeros((n2, 0))) if point is None else (point.U, point.s, point.V)
 
     @property
-    def unseen_columns(self) -> np.ndarray:
+    def names(self) -> tuple[str, str]:
+        labels = self.labels or {"row": "row", "col": "col"}
+        return labels["row"], labels["col"]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.model.shape
+
+    @property
+    def counts(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.model.row_counts, self.model.col_counts
+
+    @property
+    def never(self) -> np.ndarray:
         """Columns that are never recommended: they have neither observations nor features."""
         counts = self.model.col_counts
         return np.zeros(len(counts), bool) if "col" in self.features else np.asarray(counts == 0)
+
+    @property
+    def liked(self) -> np.ndarray:
+        """Flags of the positive ratings."""
+        return np.zeros(0, bool) if self.training is None else self.training.liked
+
+    def require_ranking(self) -> RankingModel:
+        if self.ranking is None:
+            raise ValueError(
+                "there is no ranking model, which recommend, similar_items, similar_users and explain need: fit with "
+                "ranking=True, or call fit_ranking(); recommend(by='rating') orders by predicted values"
+            )
+        return self.ranking
+
+    def confidences(self) -> np.ndarray:
+        return np.where(self.liked, 1.0, self.require_ranking().disliked)
+
+    def new_weights(self, counts: Any, m: int) -> np.ndarray:
+        if counts is not None:
+            raise ParameterError("counts", "are for implicit feedback: leave them out, or pass ratings to fold_in")
+        return np.ones(m)
+
+    def resolve_order(self, by: str) -> str:
+        check("by", by, one_of(ORDERS))
+        if by == "rating":
+            return by
+        ranking = self.require_ranking()
+        return ranking.resolve(by, (*ranking.orders, "rating"))
+
+    def order_scores(self, order: str, rows: np.ndarray, backend: Backend) -> Any:
+        if order != "rating":
+            return super().order_scores(order, rows, backend)
+        left, right = self.model.padded_factors()
+        left, right = left[np.minimum(rows, len(left) - 1)], right[:-1].T
+        return lambda part: left[part.start : part.stop] @ right
+
+    def values(self, rows: np.ndarray, cols: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Predictions of recommended columns."""
+        there, found = cols >= 0, np.full(cols.shape, np.nan)
+        i = np.broadcast_to(rows[:, None], cols.shape)[there]
+        found[there] = self.expected(self.model.predict(i, cols[there]))
+        return found
 
     def is_known(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         """Whether the row and the column of each pair have observations or features."""

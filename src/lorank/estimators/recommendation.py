@@ -1,26 +1,40 @@
-"""Recommendations of a fitted MatrixCompletion: ranked lists, similar rows and columns, and explanations."""
+"""Recommendations of the fitted estimators: ranked lists, similar users and items, and explanations."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
-from ..backends import Backend, get_backend
-from ..backends.top_k import rows_of, top_columns
+from ..backends import Backend, device_backend, get_backend
+from ..backends.top_k import rows_of, top_columns, top_scores
 from ..common.blas_threads import one_blas_thread
-from ..common.checks import ParameterError, check, counted, one_of, whole
-from ..factorization.ranking_model import RankingModel, fit_ranking_model, update_ranking_model
-from .cold_start import predict_factors
+from ..common.checks import ParameterError, check, counted, shown, whole
+from ..factorization.order_selection import OrderCandidate
+from ..factorization.ranking_model import RankingModel
 from .frames import ids_at, make_frame, unique_names
 from .inputs import find_known, find_side
-from .ratings_state import RatingsState
 
-ORDERS = ("affinity", "rating")
 MAX_SCORES = 10**9  # rows times n
+
+
+class Recommendations(NamedTuple):
+    """Ranked lists, or the most similar items (users) of each one.
+
+    Attributes
+    ----------
+    items : (k, n) array
+        Ids or indices, best first; -1 (None for text ids) where fewer than n are left.
+    scores : (k, n) array
+        nan where fewer than n are left.
+    """
+
+    items: np.ndarray
+    scores: np.ndarray
 
 
 class Explanation(NamedTuple):
@@ -31,253 +45,343 @@ class Explanation(NamedTuple):
     score: float
 
 
-def fit_ranking(state: RatingsState, seed: int = 0, device: str | None = None) -> RatingsState:
-    """The state with a ranking model fitted to its training data."""
-    pattern, liked = state.training_pattern(), _liked(state)
-    ranking = fit_ranking_model(pattern, liked, state.model.shape, seed, device)
-    return replace(state, ranking=predict_factors(state, ranking))
+class RankedState(ABC):
+    """What recommendations need of a fitted state. Users are rows, items are columns; both are indices here."""
 
+    words = ("user", "item")  # what users and items are called in messages
+    value_name = "score"  # of the scores of recommended items, in data frames
 
-def update_ranking(state: RatingsState, device: str | None = None) -> RatingsState:
-    """The state with its ranking model, if there is one, updated to its training data."""
-    if state.ranking is None:
-        return state
-    ranking = update_ranking_model(state.ranking, state.training_pattern(), _liked(state), device)
-    return replace(state, ranking=predict_factors(state, ranking))
+    @property
+    @abstractmethod
+    def ids(self) -> dict[str, np.ndarray] | None:
+        """Ids of ``"rows"`` and ``"cols"`` in ascending order; None where they are indices."""
 
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, str]:
+        """Names of the columns of users and items in data frames."""
 
-def recommend(
-    state: RatingsState, rows: np.ndarray, n: int, *, exclude_seen: bool = True, by: str = "affinity"
-) -> tuple[np.ndarray, np.ndarray]:
-    """The n best columns of each row, and the predictions for them; see :meth:`MatrixCompletion.recommend`.
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]: ...
 
-    Parameters
-    ----------
-    state : RatingsState
-    rows : (k,) integer array
-        Indices; those beyond the last row are rows without observations.
-    n : int
-    exclude_seen : bool
-    by : {"affinity", "rating"}
-    """
-    check("by", by, one_of(ORDERS))
-    check("n", n, whole(1))
-    model = state.model
-    if n * len(rows) > MAX_SCORES:
-        raise ParameterError("n", f"must not be larger than there are columns, {model.shape[1]}: got {n}")
-    rows = np.minimum(rows, model.shape[0]).astype(np.int64)
-    ranking = require_ranking(state) if by == "affinity" else None
-    seen = rows_of(*state.training_pattern(), rows) if exclude_seen else None
-    if ranking is None:
-        left, right = model.padded_factors()
-        left, right = left[np.minimum(rows, len(left) - 1)], right[:-1]
-        cols, _ = top_columns(get_backend(), left, right, int(n), seen=seen, never=state.unseen_columns)
-    else:
-        cols = _by_affinity(ranking, rows, int(n), seen, state.unseen_columns)
-    there, predictions = cols >= 0, np.full(cols.shape, np.nan)
-    i = np.broadcast_to(rows[:, None], cols.shape)[there]
-    predictions[there] = state.expected(model.predict(i, cols[there]))
-    return cols, predictions
+    @property
+    @abstractmethod
+    def counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Number of observations of each user and of each item."""
 
+    @property
+    @abstractmethod
+    def never(self) -> np.ndarray:
+        """Flags of items that are never recommended."""
 
-def similar(state: RatingsState, wanted: np.ndarray, n: int, columns: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Rows or columns with the most similar factors of the ranking model; see :meth:`MatrixCompletion.similar_items`."""
-    check("n", n, whole(1))
-    ranking, model = require_ranking(state), state.model
-    factors, counts = (ranking.cols, model.col_counts) if columns else (ranking.rows, model.row_counts)
-    return nearest(get_backend(), factors, wanted, min(int(n), model.shape[columns]), counts == 0)
+    @abstractmethod
+    def require_ranking(self) -> RankingModel:
+        """The ranking model; a ValueError where there is none."""
 
+    @abstractmethod
+    def training_pattern(self) -> tuple[np.ndarray, np.ndarray]:
+        """Row pointers and column indices of the training data; a ValueError where the model does not store them."""
 
-def explain(state: RatingsState, row: int, col: int) -> Explanation:
-    """Contributions of a row's observations to the score of a column; see :meth:`MatrixCompletion.explain`."""
-    indptr, indices = state.training_pattern()
-    ranking, (begin, end) = require_ranking(state), indptr[row : row + 2]
-    cols = indices[begin:end]
-    _, M, weights = ranking.solve_row(cols, _liked(state)[begin:end])
-    return explanation(ranking.cols, cols, weights, M, col)
+    @abstractmethod
+    def confidences(self) -> np.ndarray:
+        """Weights of the training data in the ranking model."""
 
+    @abstractmethod
+    def new_weights(self, counts: np.ndarray | None, m: int) -> np.ndarray:
+        """Weights of the m items of a new user."""
 
-def require_ranking(state: RatingsState) -> RankingModel:
-    """The ranking model; a ValueError where there is none."""
-    if state.ranking is None:
-        raise ValueError(
-            "there is no ranking model, which recommend(by='affinity'), similar_items, similar_users and explain need: fit "
-            "with ranking=True, or call fit_ranking(); recommend(by='rating') orders by predicted values"
+    def resolve_order(self, by: str) -> str:
+        """The order with this name; ``"auto"`` is the selected one."""
+        ranking = self.require_ranking()
+        return ranking.resolve(by, ranking.orders)
+
+    def order_scores(self, order: str, rows: np.ndarray, backend: Backend) -> Any:
+        """Scores of all items for some users, as a function of a range of them."""
+        ranking = self.require_ranking()
+        inside = rows < self.shape[0]
+        left = np.where(inside[:, None], ranking.rows[np.where(inside, rows, 0)], 0)
+        taken = self.taken(rows) if order == "similarity" else None
+        return ranking.scores(backend, order, left, taken)
+
+    def values(self, rows: np.ndarray, cols: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """The values that are shown for recommended items, (k, n): their scores, unless there are predictions."""
+        return scores
+
+    def taken(self, rows: np.ndarray) -> scipy.sparse.csr_array:
+        """Weights of some users' items."""
+        indptr, indices = self.training_pattern()
+        some, at = rows_of(indptr, np.arange(len(indices)), rows)
+        return scipy.sparse.csr_array((self.confidences()[at], indices[at], some), (len(rows), self.shape[1]))
+
+    def recommend(
+        self,
+        rows: np.ndarray,
+        n: int = 10,
+        *,
+        exclude_seen: bool = True,
+        by: str = "auto",
+        never: np.ndarray | None = None,
+        seen: tuple[np.ndarray, np.ndarray] | None = None,
+        backend: Backend | None = None,
+    ) -> Recommendations:
+        """The n best items of some users; see :meth:`RecommendationMixin.recommend`.
+
+        Parameters
+        ----------
+        rows : (k,) integer array
+            Those beyond the last row are users without observations.
+        n : int
+        exclude_seen : bool
+        by : str
+        never : (n2,) bool array, optional
+            Items to leave out besides those that are never recommended.
+        seen : (indptr, indices), optional
+            Items of the users that are left out; by default those of the training data.
+        backend : Backend, optional
+            Of products of factors.
+        """
+        check("n", n, whole(1))
+        if n * len(rows) > MAX_SCORES:
+            raise ParameterError("n", f"must not be larger than there are columns, {self.shape[1]}: got {n}")
+        order = self.resolve_order(by)
+        backend = backend if backend is not None and order == "affinity" else get_backend()
+        rows = np.minimum(rows, self.shape[0]).astype(np.int64)
+        if seen is None and exclude_seen:
+            seen = rows_of(*self.training_pattern(), rows)
+        scores = self.order_scores(order, rows, backend)
+        hidden = self.never if never is None else self.never | never
+        cols, found = top_scores(backend, scores, (len(rows), self.shape[1]), int(n), seen=seen, never=hidden)
+        return Recommendations(cols, self.values(rows, cols, found))
+
+    def recommend_for(
+        self, items: np.ndarray, weights: np.ndarray, n: int, exclude_seen: bool = True, backend: Backend | None = None
+    ) -> Recommendations:
+        """The best items for a new user with these items and weights."""
+        ranking = self.require_ranking()
+        order = ranking.order if ranking.order in ranking.orders else ranking.orders[0]
+        backend = backend if backend is not None and order == "affinity" else get_backend()
+        left = np.empty((1, 0), np.float32)
+        if order == "affinity":
+            left = ranking.solve_row(items, weights)[0][None, :].astype(np.float32)
+        taken = scipy.sparse.csr_array((weights, items, [0, len(items)]), (1, self.shape[1]))
+        scores = ranking.scores(backend, order, left, taken)
+        seen = (np.array([0, len(items)]), items) if exclude_seen else None
+        return Recommendations(*top_scores(backend, scores, (1, self.shape[1]), int(n), seen=seen, never=self.never))
+
+    def similar(self, at: np.ndarray, n: int, columns: bool, backend: Backend | None = None) -> Recommendations:
+        """The users or items with the largest cosine similarity of factors; without factors, by the item-to-item model."""
+        check("n", n, whole(1))
+        ranking, count = self.require_ranking(), min(int(n), self.shape[columns])
+        never, itself = self.counts[columns] == 0, (np.arange(len(at) + 1), at)
+        if ranking.cols.shape[1]:
+            backend = backend or get_backend()
+            factors = ranking.cols if columns else ranking.rows
+            length = np.sqrt(np.einsum("ij,ij->i", factors, factors, dtype=np.float64))
+            unit = (factors / np.where(length > 0, length, 1)[:, None]).astype(np.float32)
+            sides = backend.asarray(unit[at]), backend.asarray(unit)
+            return Recommendations(*top_columns(backend, *sides, count, seen=itself, never=never))
+        if not columns or ranking.items is None:
+            raise ValueError("an item-to-item model has no factors of users: similar_users needs ImplicitFactorization")
+        one = scipy.sparse.csr_array((np.ones(len(at)), at, np.arange(len(at) + 1)), (len(at), self.shape[1]))
+        found = ranking.items.scores(one)
+        shape = len(at), self.shape[1]
+        return Recommendations(
+            *top_scores(get_backend(), lambda part: found[part.start : part.stop], shape, count, seen=itself, never=never)
         )
-    return state.ranking
 
-
-def _liked(state: RatingsState) -> np.ndarray:
-    return np.zeros(0, bool) if state.training is None else state.training.liked
-
-
-def _by_affinity(
-    ranking: RankingModel, rows: np.ndarray, n: int, seen: tuple[np.ndarray, np.ndarray] | None, never: np.ndarray
-) -> np.ndarray:
-    """Columns by products of factors; by popularity for rows without factors."""
-    backend = get_backend()
-    inside = rows < len(ranking.rows)
-    left = np.where(inside[:, None], ranking.rows[np.where(inside, rows, 0)], 0)
-    cols, _ = top_columns(backend, left, ranking.cols, n, seen=seen, never=never)
-    cold = np.flatnonzero(~left.any(1))
-    if len(cold):
-        rank = np.empty(len(ranking.popularity))
-        rank[np.argsort(-ranking.popularity, kind="stable")] = np.arange(len(rank), 0, -1)
-        some = None if seen is None else rows_of(*seen, cold)
-        cols[cold], _ = top_columns(backend, np.ones((len(cold), 1)), rank[:, None], n, seen=some, never=never)
-    return cols
-
-
-def nearest(backend: Backend, factors: np.ndarray, at: np.ndarray, n: int, never: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The n others with the largest cosine similarity of factors.
-
-    Parameters
-    ----------
-    backend : Backend
-    factors : (m, k) array
-    at : (p,) integer array
-        Positions whose neighbours are wanted.
-    n : int
-    never : (m,) bool array
-        Positions that are left out.
-
-    Returns
-    -------
-    positions, cosines : (p, n) arrays
-        -1 and nan where there are no more.
-    """
-    length = np.sqrt(np.einsum("ij,ij->i", factors, factors, dtype=np.float64))
-    unit = (factors / np.where(length > 0, length, 1)[:, None]).astype(np.float32)
-    itself = (np.arange(len(at) + 1), at)
-    return top_columns(backend, backend.asarray(unit[at]), backend.asarray(unit), n, seen=itself, never=never)
-
-
-def explanation(factors: np.ndarray, items: np.ndarray, weights: np.ndarray, M: np.ndarray, item: int) -> Explanation:
-    """Contributions ``w_t y^T M^-1 y_t`` of a user's items t to the score of another item, the largest first.
-
-    Parameters
-    ----------
-    factors : (n2, k) array
-        Factors of all items.
-    items : (m,) integer array
-        The user's items.
-    weights : (m,) array
-    M : (k, k) array
-        Matrix of the user's normal equations.
-    item : int
-    """
-    given = np.linalg.solve(M, factors[item].astype(float))
-    parts = weights * (factors[items].astype(float) @ given)
-    order = np.argsort(-parts, kind="stable")
-    return Explanation(items[order], parts[order], float(parts.sum()))
+    def explain(self, row: int, col: int) -> Explanation:
+        """Contributions of a user's items to the score of another item."""
+        ranking, taken = self.require_ranking(), self.taken(np.array([row]))
+        parts = ranking.contributions(taken.indices, taken.data, col)
+        order = np.argsort(-parts, kind="stable")
+        return Explanation(taken.indices[order], parts[order], float(parts.sum()))
 
 
 @one_blas_thread
 class RecommendationMixin:
-    """Recommendation methods of MatrixCompletion, in the ids of the training data."""
+    """Recommendation methods of the estimators, in the ids of the training data."""
 
-    state_: RatingsState
-    handle_unknown: str
+    state_: Any  # a RankedState
+    device: str | None
+    handle_unknown: str = "error"
+
+    @property
+    def order_(self) -> str:
+        """Order of :meth:`recommend`, as selected on held-out lists."""
+        return str(self.state_.require_ranking().order)
+
+    @property
+    def orders_(self) -> list[OrderCandidate]:
+        """The orders that were compared on held-out lists, with their NDCG; empty where none were."""
+        return list(self.state_.require_ranking().candidates)
 
     def recommend(
-        self, rows: Any, n: int = 10, exclude_seen: bool = True, by: str = "affinity", *, as_frame: str | None = None
+        self,
+        users: Any,
+        n: int = 10,
+        exclude_seen: bool = True,
+        by: str = "auto",
+        *,
+        items: Any = None,
+        exclude: Any = None,
+        as_frame: str | None = None,
     ) -> Any:
-        """Recommend columns for each row, best first.
+        """Recommend items to each user, best first.
 
-        Columns without observations and features are not recommended. Scores are computed in blocks of rows.
+        Items without observations and features are not recommended. Scores are computed in blocks of users. Users without
+        observations get the most popular items.
 
         Parameters
         ----------
-        rows : index or id, or (k,) array of them
+        users : id or index, or (k,) array of them
         n : int
-            Columns for each row.
+            Length of the lists.
         exclude_seen : bool
-            Leave out the columns that the row has observations of.
-        by : {"affinity", "rating"}
-            ``"affinity"`` orders columns by the ranking model, an implicit-feedback model (see
-            :class:`ImplicitFactorization`) of the same data: which columns a row has observations of predicts further
-            observations better than the values do. It needs ``ranking=True`` or :meth:`fit_ranking`; rows without
-            observations get the most popular columns. ``"rating"`` orders columns by their predicted values, and finds far
-            fewer of the columns that rows will be observed in.
+            Leave out the user's items of the training data.
+        by : {"auto", "affinity", "similarity", "popularity", "rating"}
+            Order of the items: ``"affinity"`` by the products of factors of an implicit-feedback model, ``"similarity"`` by an
+            item-to-item model, ``"popularity"``, or ``"rating"`` by predicted values (:class:`MatrixCompletion`). ``"auto"`` is
+            the order that found most on held-out lists (``order_``). Of the first two, a model has those that it selected.
+        items : array of ids or indices, optional
+            Recommend these items only.
+        exclude : array of ids or indices, optional
+            Items that are not recommended.
         as_frame : {"pandas", "polars"}, optional
-            Return a data frame with a line for each row and column, its place in the list and the prediction (``place_`` and
-            ``prediction_`` where the data have columns of these names).
+            Return a data frame with a line for each user and item, its place in the list and the score (``place_`` and
+            ``score_`` where the data have columns of these names).
 
         Returns
         -------
-        cols : (k, n) array
-            Indices, or ids after a fit to ids; -1 (None for text ids) where fewer than n columns are left.
-        predictions : (k, n) array
-            What :meth:`predict` returns for them; nan where fewer than n columns are left.
+        items : (k, n) array
+            Ids or indices; -1 (None for text ids) where fewer than n items are left.
+        scores : (k, n) array
+            Scores; what ``predict`` returns for :class:`MatrixCompletion`. nan where fewer than n items are left.
+
+        Examples
+        --------
+        >>> from lorank import ImplicitFactorization
+        >>> taken = [("anna", "tea"), ("anna", "bread"), ("ben", "tea"), ("ben", "milk"), ("carl", "bread")]
+        >>> model = ImplicitFactorization(rank=1).fit(taken)
+        >>> model.recommend("anna", n=1).items.tolist()
+        [['milk']]
         """
         check_is_fitted(self)
         state = self.state_
-        at = find_side(rows, state.ids, "rows")
-        if state.ids is not None or self.handle_unknown == "error":
-            self._report_unknown(at < state.model.shape[0], "row", ("is", "are"), "not in the data of the fit")
-        found, predictions = recommend(state, at, n, exclude_seen=exclude_seen, by=by)
-        cols = self._ids(found, "cols")
+        at = find_side(users, state.ids, "rows", state.words[0])
+        if self.handle_unknown == "error":
+            at = self._find(users, "rows")
+        elif state.ids is not None:
+            self._report_unknown(at < state.shape[0], state.words[0], ("is", "are"), "not in the data of the fit")
+        never = np.zeros(state.shape[1], bool)
+        if items is not None:
+            never[:] = True
+            never[self._find(items, "cols")] = False
+        if exclude is not None:
+            never[self._find(exclude, "cols")] = True
+        found = state.recommend(at, n, exclude_seen=exclude_seen, by=by, never=never, backend=self._backend())
+        lists = self._with_ids(found, "cols")
         if as_frame is None:
-            return cols, predictions
-        k, place = np.nonzero(found >= 0)
-        names, there = state.labels or {"row": "row", "col": "col"}, found >= 0
-        columns = {names["row"]: np.atleast_1d(np.asarray(rows))[k], names["col"]: cols[there]}
-        own = unique_names(list(columns), ("place", "prediction"))
-        return make_frame(as_frame, columns | {own[0]: place + 1, own[1]: predictions[there]})
+            return lists
+        there = found.items >= 0
+        k, place = np.nonzero(there)
+        columns = dict(zip(state.names, (np.atleast_1d(np.asarray(users))[k], lists.items[there]), strict=True))
+        own = unique_names(list(columns), ("place", state.value_name))
+        return make_frame(as_frame, columns | {own[0]: place + 1, own[1]: lists.scores[there]})
 
-    def similar_items(self, cols: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """Columns with the most similar factors of the ranking model.
+    def recommend_for(self, items: Any, counts: Any = None, n: int = 10, exclude_seen: bool = True) -> Recommendations:
+        """The best items for a new user with these items, by the ranking model.
 
         Parameters
         ----------
-        cols : index or id, or (k,) array of them
+        items : (m,) array of ids or indices
+        counts : (m,) array, optional
+            Of implicit feedback.
+        n : int
+        exclude_seen : bool
+
+        Returns
+        -------
+        items, scores : (1, n) arrays
+            As in :meth:`recommend`.
+        """
+        check_is_fitted(self)
+        check("n", n, whole(1))
+        at = self._find(items, "cols")
+        if not len(at):
+            raise ParameterError("items", "is empty: pass at least one item of the new user")
+        weights = self.state_.new_weights(counts, len(at))
+        kept, group = np.unique(at[weights > 0], return_inverse=True)
+        if not len(kept):
+            raise ValueError("items have no positive count: pass at least one item of the new user")
+        total = np.bincount(group, weights[weights > 0])
+        return self._with_ids(self.state_.recommend_for(kept, total, n, exclude_seen, self._backend()), "cols")
+
+    def similar_items(self, items: Any, n: int = 10) -> Recommendations:
+        """Items with the most similar factors; :class:`EASE`: items with the largest weights.
+
+        Parameters
+        ----------
+        items : id or index, or (k,) array of them
         n : int
 
         Returns
         -------
-        cols, cosines : (k, n) arrays
-            Other columns, most similar first, and cosine similarities; -1 (None for text ids) and nan where there are no
-            more. Columns without observations are left out.
+        items, scores : (k, n) arrays
+            Other items, most similar first, and cosine similarities; -1 (None for text ids) and nan where there are no more.
+            Items without observations are left out.
         """
-        return self._similar(cols, n, "cols")
+        return self._similar(items, n, "cols")
 
-    def similar_users(self, rows: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """Rows with the most similar factors of the ranking model; as :meth:`similar_items` for rows."""
-        return self._similar(rows, n, "rows")
+    def similar_users(self, users: Any, n: int = 10) -> Recommendations:
+        """Users with the most similar factors; as :meth:`similar_items` for users."""
+        return self._similar(users, n, "rows")
 
-    def explain(self, row: Any, col: Any) -> Explanation:
-        """Contributions of a row's observations to the affinity score of a column.
+    def explain(self, user: Any, item: Any) -> Explanation:
+        """Contributions of a user's items to the score of another item.
 
-        The score of the ranking model is a sum over the row's observations, as in :meth:`ImplicitFactorization.explain`.
+        The score of the ranking model is linear in the user's weights: item t contributes ``w_t y^T M^-1 y_t``, with M the
+        matrix of the user's normal equations, or ``w_t B_ty`` with an item-to-item model.
 
         Parameters
         ----------
-        row, col : indices or ids
+        user, item : ids or indices
 
         Returns
         -------
-        items, contributions : (m,) arrays
-            The row's columns, largest contribution first, and their contributions.
+        items : (m,) array
+            The user's items, largest contribution first.
+        contributions : (m,) array
+            Their sum is the score.
         score : float
+            By the exact solution for the user's factors; those of the fit differ slightly.
         """
         check_is_fitted(self)
-        at = self._find(row, "rows"), self._find(col, "cols")
+        at = self._find(user, "rows"), self._find(item, "cols")
         if len(at[0]) != 1 or len(at[1]) != 1:
-            raise ValueError(f"explain takes one row and one column, got {len(at[0])} rows and {len(at[1])} cols")
-        found = explain(self.state_, int(at[0][0]), int(at[1][0]))
+            one, other = self.state_.words
+            raise ValueError(f"explain takes one {one} and one {other}, got {shown(user)} and {shown(item)}")
+        found = self.state_.explain(int(at[0][0]), int(at[1][0]))
         return found._replace(items=self._ids(found.items, "cols"))
 
-    def _similar(self, wanted: Any, n: int, side: str) -> tuple[np.ndarray, np.ndarray]:
+    def _backend(self) -> Backend:
+        return get_backend() if self.device is None else device_backend(str(self.device))
+
+    def _similar(self, wanted: Any, n: int, side: str) -> Recommendations:
         check_is_fitted(self)
-        found, cosines = similar(self.state_, self._find(wanted, side), n, columns=side == "cols")
-        return self._ids(found, side), cosines
+        found = self.state_.similar(self._find(wanted, side), n, side == "cols", self._backend())
+        return self._with_ids(found, side)
 
     def _find(self, wanted: Any, side: str) -> np.ndarray:
         """Indices of known rows (columns)."""
-        return find_known(wanted, self.state_.ids, side, self.state_.model.shape[side == "cols"])
+        columns = side == "cols"
+        return find_known(wanted, self.state_.ids, side, self.state_.shape[columns], self.state_.words[columns])
 
     def _ids(self, positions: np.ndarray, side: str) -> np.ndarray:
         return positions if self.state_.ids is None else ids_at(positions, self.state_.ids[side])
+
+    def _with_ids(self, found: Recommendations, side: str) -> Recommendations:
+        return Recommendations(self._ids(found.items, side), found.scores)
 
     def _report_unknown(self, known: np.ndarray, thing: str, verbs: tuple[str, str], what: str) -> None:
         """Warn about unknown rows or columns, or refuse them, according to ``handle_unknown``."""

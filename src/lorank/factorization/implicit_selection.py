@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse
 
 from ..backends import Array, Backend, Observations
 from ..backends.top_k import rows_of
@@ -68,6 +69,12 @@ class Positives:
         indptr = np.zeros(self.shape[0] + 1, np.int64)
         np.cumsum(np.bincount(self.rows, minlength=self.shape[0]), out=indptr[1:])
         return indptr, self.cols.astype(np.int32)
+
+    def matrix(self) -> scipy.sparse.csr_array:
+        """The weights as a sparse matrix."""
+        indptr, indices = self.pattern()
+        weights: np.ndarray = np.ones(len(indices)) if self.weights is None else self.weights
+        return scipy.sparse.csr_array((weights, indices, indptr), self.shape)
 
     def observations(self, backend: Backend, dtype: type) -> Observations:
         """Ones with these weights, on a backend."""

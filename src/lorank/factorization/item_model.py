@@ -5,8 +5,8 @@ items of the user. EASE (Steck 2019) minimizes ``|X - X B|^2 + regularization |B
 
     P = (X^T X + regularization I)^-1,   B_ij = -P_ij / P_jj
 
-For many items, X^T X is replaced with a matrix of low rank plus a diagonal, so that B is of low rank outside of its diagonal, as in
-ELSA (Vancura et al. 2022), and no matrix of all pairs of items is computed.
+For many items, X^T X is replaced with a matrix of low rank plus a diagonal. B is then of low rank outside of its diagonal, as
+in ELSA (Vancura et al. 2022), and no matrix of all pairs of items is computed.
 """
 
 from __future__ import annotations
@@ -139,9 +139,7 @@ class LowRankGram:
         """For the matrix X of the values of observations, which may be on a device or in partitions."""
         p, (n1, n2) = observations.values, observations.shape
         rank = min(rank, n1, n2)
-        start = backend.random_normal(
-            np.random.default_rng(seed), (n2, min(rank + OVERSAMPLING, n2)), backend.dtype(p)
-        )
+        start = backend.random_normal(np.random.default_rng(seed), (n2, min(rank + OVERSAMPLING, n2)), backend.dtype(p))
         svd = truncated_svd(*observations.products(p), start, rank, backend, tol=SVD_TOL, restarts=SVD_RESTARTS)
         s, V = np.asarray(svd.s, float), backend.to_numpy(svd.V).astype(float)
         some = s > 1e-6 * s[0]
@@ -192,13 +190,7 @@ def gram_blocks(X: scipy.sparse.csr_array) -> Any:
         yield first, last, (columns[:, first:last].T @ X).toarray()
 
 
-def item_matrix(pattern: tuple[np.ndarray, np.ndarray], weights: np.ndarray, n_items: int) -> scipy.sparse.csr_array:
-    """The matrix X of users and items."""
-    return scipy.sparse.csr_array((weights, pattern[1], pattern[0]), (len(pattern[0]) - 1, n_items))
-
-
 def matrix_observations(X: scipy.sparse.csr_array, backend: Backend, dtype: Any = np.float64) -> Observations:
     """The matrix X as observations on a backend."""
     pattern = backend.asindex(X.indptr.astype(np.int64)), backend.asarray(X.indices.astype(np.int32))
     return backend.make_observations(*pattern, backend.asarray(X.data.astype(dtype)), X.shape[1])
-

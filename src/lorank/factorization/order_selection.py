@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import scipy.sparse
@@ -13,7 +14,7 @@ from ..backends.top_k import rows_of, top_scores
 from ..evaluation import HeldOutItems, leave_some_out, ndcg
 from .implicit import ImplicitSettings, fit_implicit
 from .implicit_selection import HELD_OUT_SHARE, LIST_LENGTH, MAX_FOLDS, MIN_POSITIVES, Positives
-from .item_model import ItemModel, LowRankGram, fit_ease, fit_neighbors, item_matrix, matrix_observations
+from .item_model import ItemModel, LowRankGram, fit_ease, fit_neighbors, matrix_observations
 
 RANKS = (64, 128, 256)
 MAX_USERS = 3000  # users whose lists are compared in each fold
@@ -67,11 +68,6 @@ class Fold:
     users: np.ndarray
     held: HeldOutItems
 
-    @property
-    def matrix(self) -> scipy.sparse.csr_array:
-        weights = np.ones(len(self.kept.rows)) if self.kept.weights is None else self.kept.weights
-        return item_matrix(self.kept.pattern(), weights, self.kept.shape[1])
-
     def ndcg(self, backend: Backend, scores: Scores) -> np.ndarray:
         """NDCG@20 of each user."""
         seen = rows_of(*self.kept.pattern(), self.users)
@@ -84,7 +80,7 @@ class Fold:
 
 
 def make_folds(data: Positives, liked: np.ndarray, seed: int) -> list[Fold]:
-    """Folds that hold out a tenth of each user's liked items; several where data are few, none where nothing can be held out."""
+    """Folds that hold out a tenth of each user's liked items; several where data are few, none where each user has one."""
     if not liked.any():
         return []
     count = min(max(-(-MIN_POSITIVES // max(int(HELD_OUT_SHARE * liked.sum()), 1)), 1), MAX_FOLDS)
@@ -109,6 +105,8 @@ def select_order(
     others: Mapping[str, Callable[[np.ndarray], Scores]] | None = None,
 ) -> tuple[str, ImplicitSettings, ItemSettings | None, list[OrderCandidate]]:
     """Select the order of recommendations by NDCG on held-out lists.
+
+    Factors are replaced where another order is better by at least a standard error.
 
     Parameters
     ----------
@@ -138,29 +136,35 @@ def select_order(
     if not folds:
         return "affinity", replace(settings, rank=ranks[0]), None, []
     tried: list[OrderCandidate] = []
+    lists: list[np.ndarray] = []  # NDCG of each user, for each candidate
 
     def judge(order: str, detail: float | None, fit: Callable[[Fold], Scores]) -> float:
         """Fit to each fold, and record the NDCG."""
         where = backend if order == "affinity" else get_backend()
-        mean = float(np.mean(np.concatenate([fold.ndcg(where, fit(fold)) for fold in folds])))
-        tried.append(OrderCandidate(order, detail, mean))
-        return mean
+        found = np.concatenate([fold.ndcg(where, fit(fold)) for fold in folds])
+        tried.append(OrderCandidate(order, detail, float(found.mean())))
+        lists.append(found)
+        return tried[-1].ndcg
 
     best, rank = -1.0, ranks[0]
     for one in ranks:
-        found = judge("affinity", one, lambda fold, one=one: _factor_scores(fold.kept, backend, replace(settings, rank=one)))
+        found = judge("affinity", one, partial(_factor_scores, backend=backend, settings=replace(settings, rank=one)))
         if found <= best:
             break
         best, rank = found, one
-    regularization = select_item_regularization(folds[0])
     item_rank = ITEM_RANK if data.shape[1] > MAX_DENSE_ITEMS else None
-    item_settings = [ItemSettings(regularization, item_rank), ItemSettings(None)]
-    for one in item_settings:
-        judge("similarity", one.regularization or 0.0, lambda fold, one=one: _item_scores(fold.matrix, one, backend))
+    item_settings = [ItemSettings(select_item_regularization(folds[0]), item_rank), ItemSettings(None)]
+    for kind in item_settings:
+        judge("similarity", kind.regularization or 0.0, partial(_item_scores, backend=backend, settings=kind))
     judge("popularity", None, _popularity_scores)
     for name, fit in (others or {}).items():
-        judge(name, None, lambda fold, fit=fit: fit(fold.flags))
-    winner = max(tried, key=lambda candidate: candidate.ndcg)
+        judge(name, None, partial(_other_scores, fit=fit))
+    factors, best_of_all = (
+        max((k for k, one in enumerate(tried) if one.order in orders), key=lambda k: tried[k].ndcg)
+        for orders in (("affinity",), [one.order for one in tried])
+    )
+    gain = lists[best_of_all] - lists[factors]
+    winner = tried[best_of_all if gain.mean() > gain.std() / np.sqrt(len(gain)) else factors]
     chosen = None
     if winner.order == "similarity":
         chosen = item_settings[0] if winner.detail else item_settings[1]
@@ -179,12 +183,11 @@ def select_item_regularization(fold: Fold) -> float:
     held = HeldOutItems.from_pairs(held_rows[there], place[fold.held.items[there]], len(fold.users))
     kept = replace(part, cols=place[part.cols], shape=(part.shape[0], len(some)))
     small = replace(fold, kept=kept, flags=flags, held=held)
-    X = small.matrix
+    X = kept.matrix()
     first = START * float(X.multiply(X).sum()) / max(len(some), 1)
 
     def quality(step: int) -> float:
-        scores = _item_scores(X, ItemSettings(first * FACTOR**step), get_backend())
-        found = small.ndcg(get_backend(), scores)
+        found = small.ndcg(get_backend(), _item_scores(small, get_backend(), ItemSettings(first * FACTOR**step)))
         return float(np.nanmean(found)) if np.isfinite(found).any() else 0.0
 
     best, at = quality(0), 0
@@ -199,16 +202,21 @@ def select_item_regularization(fold: Fold) -> float:
     return first * FACTOR**at
 
 
-def _factor_scores(data: Positives, backend: Backend, settings: ImplicitSettings) -> Scores:
-    sides = fit_implicit(data.observations(backend, np.float32), backend, settings)
+def _factor_scores(fold: Fold, backend: Backend, settings: ImplicitSettings) -> Scores:
+    sides = fit_implicit(fold.kept.observations(backend, np.float32), backend, settings)
     return lambda users: sides.rows[backend.asindex(users)] @ sides.cols.T
 
 
-def _item_scores(X: scipy.sparse.csr_array, settings: ItemSettings, backend: Backend) -> Scores:
+def _item_scores(fold: Fold, backend: Backend, settings: ItemSettings) -> Scores:
+    X = fold.kept.matrix()
     model = settings.fit(X, backend)
     return lambda users: model.scores(X[users])
 
 
 def _popularity_scores(fold: Fold) -> Scores:
-    counts = np.bincount(fold.kept.cols, minlength=fold.kept.shape[1]).astype(float)
+    counts = np.bincount(fold.kept.cols, fold.kept.weights, fold.kept.shape[1]).astype(float)
     return lambda users: np.tile(counts, (len(users), 1))
+
+
+def _other_scores(fold: Fold, fit: Callable[[np.ndarray], Scores]) -> Scores:
+    return fit(fold.flags)

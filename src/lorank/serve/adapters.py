@@ -7,10 +7,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..backends import get_backend
-from ..backends.top_k import top_columns
-from ..estimators import ImplicitFactorization, MatrixCompletion
-from ..estimators.recommendation import Explanation, explain, nearest, recommend, require_ranking, similar
+from ..estimators import MatrixCompletion
+from ..estimators.implicit_state import ImplicitEstimator
+from ..estimators.recommendation import Explanation, RankedState
 from ..io.archive import FileError
 from .search import IdIndex
 
@@ -60,103 +59,89 @@ def adapter_for(model: Any, titles: Mapping[str, str] | None = None) -> ServedMo
 
     Parameters
     ----------
-    model : MatrixCompletion or ImplicitFactorization
+    model : MatrixCompletion, ImplicitFactorization or EASE
     titles : mapping, optional
         Titles of items by their ids as text.
     """
     if isinstance(model, MatrixCompletion):
         return _Ratings(model, titles)
-    if isinstance(model, ImplicitFactorization):
+    if isinstance(model, ImplicitEstimator):
         return _Implicit(model, titles)
-    raise FileError(f"{type(model).__name__} has no recommendations: use a MatrixCompletion or an ImplicitFactorization")
+    raise FileError(f"{type(model).__name__} has no recommendations: use a MatrixCompletion, an ImplicitFactorization or EASE")
 
 
-class _Ratings:
+class _Ranked:
+    """Recommendations of both kinds of models."""
+
+    number = "score"
+
+    def __init__(self, model: MatrixCompletion | ImplicitEstimator, titles: Mapping[str, str] | None) -> None:
+        self.state: RankedState = model.state_
+        sizes, counts = self.state.shape, self.state.counts
+        ids = self.state.ids or {}
+        rows, cols = (ids.get(side, np.arange(n)) for side, n in zip(("rows", "cols"), sizes, strict=True))
+        self.users, self.items = IdIndex(rows, counts[0]), IdIndex(cols, counts[1], titles)
+        ranking = self.state.require_ranking()
+        others = (order for order in ranking.orders if order != "popularity")
+        self.orders: tuple[str, ...] = tuple(dict.fromkeys((ranking.order, *others)))
+
+    def recommend(self, user: int, n: int, by: str) -> Ranked:
+        return Ranked.from_row(*self.state.recommend(np.array([user]), min(n, len(self.items)), by=by))
+
+    def recommend_for(self, items: np.ndarray, n: int) -> Ranked:
+        return Ranked.from_row(*self.state.recommend_for(items, np.ones(len(items)), n))
+
+    def similar(self, side: str, index: int, n: int) -> Ranked:
+        return Ranked.from_row(*self.state.similar(np.array([index]), n, columns=side == "item"))
+
+    def explain(self, user: int, item: int) -> Explanation:
+        return self.state.explain(user, item)
+
+
+class _Ratings(_Ranked):
     """Adapter for MatrixCompletion."""
 
-    orders: tuple[str, ...] = ("affinity", "rating")
     number = "prediction"
 
     def __init__(self, model: MatrixCompletion, titles: Mapping[str, str] | None) -> None:
-        fitted, ids = model.model_, model.ids_ or {}
         if model.state_.ranking is None:  # fitted now, so that no request waits for it
             model.fit_ranking()
-        self.state, self.ranking = model.state_, require_ranking(model.state_)
-        rows, cols = (ids.get(side, np.arange(n)) for side, n in zip(("rows", "cols"), fitted.shape, strict=True))
-        self.users, self.items = IdIndex(rows, fitted.row_counts), IdIndex(cols, fitted.col_counts, titles)
+        super().__init__(model, titles)
+        self.orders = tuple(dict.fromkeys((*self.orders, "rating")))
         names = model.state_.labels or {}
         standard = {"user": ("row", "row"), "item": ("col", "column"), "value": ("value", "value")}
         self.labels = {kind: names.get(key) or default for kind, (key, default) in standard.items()}
-        self.rank = int(model.rank_)
+        self.rank, self.training = int(model.rank_), model.state_.training
 
     def about(self) -> dict[str, Any]:
         return {"class": "MatrixCompletion", "observations": int(self.users.counts.sum()), "rank": self.rank}
 
     def observed(self, user: int, n: int) -> np.ndarray:
-        indptr, indices = self.state.training_pattern()
+        assert self.training is not None
+        indptr, indices = self.training.pattern
         begin, end = indptr[user : user + 2]
-        assert self.state.training is not None
-        order = np.argsort(~self.state.training.liked[begin:end], kind="stable")[:n]
+        order = np.argsort(~self.training.liked[begin:end], kind="stable")[:n]
         return indices[begin:end][order]
 
-    def recommend(self, user: int, n: int, by: str) -> Ranked:
-        return Ranked.from_row(*recommend(self.state, np.array([user]), min(n, len(self.items)), by=by))
-
     def recommend_for(self, items: np.ndarray, n: int) -> Ranked:
-        x, _, _ = self.ranking.solve_row(items, np.ones(len(items), bool))
-        left, seen = x[None, :].astype(self.ranking.cols.dtype), (np.array([0, len(items)]), items)
-        cols, scores = top_columns(get_backend(), left, self.ranking.cols, n, seen=seen, never=self.items.counts == 0)
-        return Ranked.from_row(cols, np.full(scores.shape, np.nan))  # without ratings none can be predicted
-
-    def similar(self, side: str, index: int, n: int) -> Ranked:
-        return Ranked.from_row(*similar(self.state, np.array([index]), n, columns=side == "item"))
-
-    def explain(self, user: int, item: int) -> Explanation:
-        return explain(self.state, user, item)
+        found = super().recommend_for(items, n)
+        return Ranked(found.indices, np.full(len(found.values), np.nan))  # without ratings none can be predicted
 
 
-class _Implicit:
-    """Adapter for ImplicitFactorization."""
+class _Implicit(_Ranked):
+    """Adapter for ImplicitFactorization and EASE."""
 
-    orders: tuple[str, ...] = ("affinity",)
-    number = "score"
-
-    def __init__(self, model: ImplicitFactorization, titles: Mapping[str, str] | None) -> None:
-        self.state = model.state_
-        if self.state.training is None:
+    def __init__(self, model: ImplicitEstimator, titles: Mapping[str, str] | None) -> None:
+        if model.state_.training is None:
             raise FileError("the model was fitted to more pairs than it stores: lorank serve needs a model with training data")
-        self.training = self.state.training
-        self.users = IdIndex(self.state.user_ids, self.state.user_counts)
-        self.items = IdIndex(self.state.item_ids, self.state.item_counts, titles)
+        super().__init__(model, titles)
+        self.training, self.name = model.state_.training, type(model).__name__
+        self.rank = model.rank_
         self.labels = {"user": "user", "item": "item", "value": "count"}
 
     def about(self) -> dict[str, Any]:
-        rank = int(self.state.item_factors.shape[1])
-        return {"class": "ImplicitFactorization", "observations": len(self.training.counts), "rank": rank}
+        return {"class": self.name, "observations": len(self.training.counts), "rank": self.rank}
 
     def observed(self, user: int, n: int) -> np.ndarray:
         items, counts, _ = self.training.of_user(user)
         return items[np.argsort(-counts, kind="stable")[:n]]
-
-    def recommend(self, user: int, n: int, by: str) -> Ranked:
-        seen = self.state.seen(np.array([user]))
-        if not len(seen[1]):
-            return Ranked(np.empty(0, np.int64), np.empty(0))
-        return self._best(self.state.user_factors[[user]], seen, n)
-
-    def recommend_for(self, items: np.ndarray, n: int) -> Ranked:
-        x, _ = self.state.solve_user(items, np.ones(len(items)))
-        return self._best(x[None, :].astype(np.float32), (np.array([0, len(items)]), items), n)
-
-    def similar(self, side: str, index: int, n: int) -> Ranked:
-        item = side == "item"
-        factors = self.state.item_factors if item else self.state.user_factors
-        counts = (self.items if item else self.users).counts
-        return Ranked.from_row(*nearest(get_backend(), factors, np.array([index]), n, counts == 0))
-
-    def explain(self, user: int, item: int) -> Explanation:
-        return self.state.explain(user, item)
-
-    def _best(self, left: np.ndarray, seen: tuple[np.ndarray, np.ndarray], n: int) -> Ranked:
-        never = self.items.counts == 0
-        return Ranked.from_row(*top_columns(get_backend(), left, self.state.item_factors, n, seen=seen, never=never))

@@ -94,7 +94,8 @@ async function showUser(id) {
   const order = by || model.orders[0];
   const [best, own, near] = await Promise.all([ask("recommend", { user: id, n: 10, by: order }),
     ask("user", { user: id, n: 12 }), ask("similar", { user: id, n: 6 })]);
-  const words = { affinity: "By affinity", rating: "By predicted " + model.labels.value };
+  const words = { affinity: "By affinity", similarity: "By similarity", popularity: "By popularity",
+    rating: "By predicted " + model.labels.value };
   const choice = model.orders.length < 2 ? null : h("div", { class: "buttons", role: "group", "aria-label": "Order" },
     model.orders.map((name) => h("button", { type: "button", "aria-pressed": String(name === order),
       onclick: () => { by = name; show(true); } }, words[name])));

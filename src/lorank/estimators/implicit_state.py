@@ -1,0 +1,207 @@
+"""Fitted state and common methods of the estimators of implicit feedback: ImplicitFactorization and EASE."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from ..common.checks import counted
+from ..factorization.implicit_selection import Positives
+from ..factorization.ranking_model import RankingModel
+from ..io.archive import save_model
+from .frames import pair_columns
+from .inputs import Interactions, check_counts, read_interactions, union_interactions
+from .recommendation import RankedState, RecommendationMixin
+
+CONFIDENCES = ("log", "counts", "equal")
+
+
+class Pattern(NamedTuple):
+    """Training data by user, as a sparse matrix.
+
+    Attributes
+    ----------
+    indptr, indices : arrays
+        Row pointers and item indices.
+    counts : (m,) array
+    weights : (m,) array or None
+        Factors on the confidences.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    counts: np.ndarray
+    weights: np.ndarray | None = None
+
+    def of_user(self, user: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Items, counts and weights of one user."""
+        part = slice(*self.indptr[user : user + 2])
+        return self.indices[part], self.counts[part], None if self.weights is None else self.weights[part]
+
+
+@dataclass(frozen=True)
+class ImplicitState(RankedState):
+    """Everything that recommendations, ``partial_fit`` and model files need of a fitted estimator of implicit feedback.
+
+    Attributes
+    ----------
+    user_ids, item_ids : arrays
+        In ascending order.
+    ranking : RankingModel
+    confidence : {"log", "counts", "equal"}
+    training : Pattern or None
+        The pairs; None after a fit to partitions with too many of them.
+    user_counts, item_counts : arrays
+        Number of pairs of each user and item.
+    """
+
+    user_ids: np.ndarray
+    item_ids: np.ndarray
+    ranking: RankingModel
+    confidence: str
+    training: Pattern | None
+    user_counts: np.ndarray
+    item_counts: np.ndarray
+
+    @classmethod
+    def of(cls, data: Interactions, confidence: str, ranking: RankingModel) -> ImplicitState:
+        """The state after a fit to these pairs."""
+        indptr, indices = positives_of(data, confidence).pattern()
+        counts = np.diff(indptr), np.bincount(indices, minlength=len(data.item_ids))
+        return cls(
+            data.user_ids, data.item_ids, ranking, confidence, Pattern(indptr, indices, data.counts, data.weights), *counts
+        )
+
+    @property
+    def ids(self) -> dict[str, np.ndarray]:
+        return {"rows": self.user_ids, "cols": self.item_ids}
+
+    @property
+    def names(self) -> tuple[str, str]:
+        return self.words
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.user_ids), len(self.item_ids)
+
+    @property
+    def counts(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.user_counts, self.item_counts
+
+    @property
+    def never(self) -> np.ndarray:
+        return np.asarray(self.item_counts == 0)
+
+    def require_ranking(self) -> RankingModel:
+        return self.ranking
+
+    def require_training(self) -> Pattern:
+        """The training data; a ValueError where the model does not store them."""
+        if self.training is None:
+            raise ValueError(
+                f"the model was fitted to {counted(self.user_counts.sum(), 'pair')} in partitions, too many to store: pass "
+                "exclude_seen=False, or use lorank recommend --all --ratings FOLDER"
+            )
+        return self.training
+
+    def training_pattern(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.require_training()[:2]
+
+    def confidences(self) -> np.ndarray:
+        _, _, counts, weights = self.require_training()
+        return confidences(self.confidence, counts, weights)
+
+    def new_weights(self, counts: Any, m: int) -> np.ndarray:
+        return confidences(self.confidence, check_counts(counts, m))
+
+    def interactions(self) -> Interactions:
+        """The training data as pairs."""
+        indptr, indices, counts, weights = self.require_training()
+        users = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+        return Interactions(users, indices.astype(np.int64), counts, self.user_ids, self.item_ids, weights)
+
+    def scores_at(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+        """Scores of pairs, by the order of the recommendations."""
+        ranking = self.ranking
+        if ranking.order == "affinity":
+            return np.einsum("ij,ij->i", ranking.rows[rows], ranking.cols[cols]).astype(float)
+        if ranking.items is None:
+            return np.asarray(ranking.popularity[cols] / max(len(ranking.rows), 1))
+        found, column = np.empty(len(rows)), {int(col): ranking.items.column(int(col)) for col in np.unique(cols)}
+        for k, (row, col) in enumerate(zip(rows, cols, strict=True)):
+            taken = self.taken(np.array([row]))
+            found[k] = taken.data @ column[int(col)][taken.indices]
+        return found
+
+
+def confidences(kind: str, counts: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Confidence of each pair by its count, multiplied by its weight."""
+    found: np.ndarray = np.ones(len(counts)) if kind == "equal" else np.log2(1 + counts) if kind == "log" else counts
+    return found if weights is None else found * weights
+
+
+def positives_of(data: Interactions, confidence: str) -> Positives:
+    """The pairs with their confidences."""
+    weights = confidences(confidence, data.counts, data.weights)
+    return Positives(data.users, data.items, None if (weights == 1).all() else weights, data.shape)
+
+
+class ImplicitEstimator(RecommendationMixin, BaseEstimator):
+    """Base of the estimators of implicit feedback: prediction, updates, files, and the parts of the state."""
+
+    # Before fit, access to state_ raises an AttributeError, as scikit-learn expects.
+    state_: ImplicitState
+    confidence: str
+
+    @property
+    def user_ids_(self) -> np.ndarray:
+        return self.state_.user_ids
+
+    @property
+    def item_ids_(self) -> np.ndarray:
+        return self.state_.item_ids
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Scores at (user, item) pairs of known ids, by the order of :meth:`recommend`: large for likely items."""
+        check_is_fitted(self)
+        users, items, _ = pair_columns(X, None)
+        return self.state_.scores_at(self._find(users, "rows"), self._find(items, "cols"))
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        rows: Any = None,
+        cols: Any = None,
+        values: Any = None,
+    ) -> Any:
+        """Update the model with more pairs, of known or new users and items: a few iterations at the same settings.
+
+        Parameters
+        ----------
+        X, y, sample_weight, rows, cols, values
+            As in ``fit``; counts are added to those of the pairs before. The first call is a fit.
+        """
+        if not hasattr(self, "state_"):
+            return self.fit(X, y, sample_weight, rows=rows, cols=cols, values=values)  # type: ignore[attr-defined]
+        state = self.state_
+        data = union_interactions(state.interactions(), read_interactions(X, y, (rows, cols, values), sample_weight))
+        at = np.searchsorted(data.user_ids, state.user_ids), np.searchsorted(data.item_ids, state.item_ids)
+        positives = positives_of(data, state.confidence)
+        popularity = np.bincount(data.items, minlength=data.shape[1]).astype(float)
+        ranking = state.ranking.grown(*at, data.shape).updated(positives, popularity, self._backend())
+        self.state_ = ImplicitState.of(data, state.confidence, ranking)
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the model to a file that :func:`lorank.load` reads. The file contains no pickle and is written atomically."""
+        check_is_fitted(self)
+        return save_model(self, path)
