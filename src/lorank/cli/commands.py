@@ -43,7 +43,7 @@ from .options import (
 from .output import MODEL, PAGE, TABLE, check_output_path, show
 from .sources import File, PartitionOptions, Partitions, Source, choose_source
 
-ORDERS = ("affinity", "rating")
+ORDERS = ("affinity", "popularity", "rating")
 SERVE_NEEDS = ("starlette", "uvicorn")
 
 Files = Annotated[
@@ -150,7 +150,7 @@ def recommend(
             "--order-by",
             metavar="NAME",
             words=ORDERS,
-            help="affinity: by the ranking model (default); rating: by predicted rating.",
+            help="affinity, popularity or rating (predicted); by default the order that found most on held-out lists.",
         ),
     ] = None,
     include_seen: Annotated[bool, flag("--include-seen", help="Include columns that the row has observed.")] = False,

@@ -24,8 +24,10 @@ from .output import format_table, print_columns, progress, table_writer
 from .sources import File, Partitions, Source, check_same_ids, counted_passes, row_blocks, row_ranges
 
 ORDERED = {
-    "affinity": "ordered by the ranking model; --order-by rating orders by predicted rating",
-    "rating": "ordered by predicted rating; --order-by affinity orders by the ranking model",
+    "affinity": "ordered by the factors of the ranking model; --order-by rating orders by predicted rating",
+    "similarity": "ordered by an item-to-item model; --order-by rating orders by predicted rating",
+    "popularity": "ordered by popularity; --order-by rating orders by predicted rating",
+    "rating": "ordered by predicted rating; --order-by affinity orders by the factors of the ranking model",
 }
 MAX_PRINTED = 50  # predictions: more go to a file
 MAX_DIAGNOSED_RANK = 10  # without --rank
@@ -168,7 +170,7 @@ def predict(source: File, estimator: Estimator, out: Path | None, interval: floa
 
 
 class RecommendOptions(NamedTuple):
-    """Length of the lists, their order (``"affinity"`` or ``"rating"``), and whether observed columns are included."""
+    """Length of the lists, their order (by default the selected one), and whether observed columns are included."""
 
     n: int = 10
     order: str | None = None
@@ -185,7 +187,9 @@ def recommend(estimator: Estimator, row: str, options: RecommendOptions) -> Outc
     if at[0] == len(known):
         hint = near_ids(row, known) or ": lorank inspect shows some ids"
         raise ValueError(f"{row!r} is no {estimator.thing} of the model{hint}")
-    order = options.order or "affinity"
+    if options.order != "rating":
+        estimator.prepare_ranking()
+    order = options.order or estimator.model.order_
     cols, scores = estimator.recommend(at, options.n, order, options.include_seen)
     best = [(c, s) for c, s in zip(cols[0], scores[0], strict=True) if not np.isnan(s)]
     ratings = isinstance(estimator, Ratings)

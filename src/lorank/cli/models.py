@@ -202,7 +202,8 @@ class Ratings:
         ----------
         rows : (k,) integer array
         n : int
-        order : {"affinity", "rating"}, optional
+        order : {"affinity", "popularity", "rating"}, optional
+            By default the order that was selected on held-out lists.
         include_seen : bool
         seen : (indptr, indices), optional
             Columns that the rows have observed, for models that do not hold their data.
