@@ -13,10 +13,11 @@ lorank.common.checks.ParameterError: factor must be positive and finite, got -1
 from __future__ import annotations
 
 import difflib
+import functools
 import math
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
@@ -219,8 +220,15 @@ class Checked:
     """
 
     def __post_init__(self) -> None:
-        expected = {one.name: one.metadata.get("expected") for one in fields(self)}  # type: ignore[arg-type]
-        check_parameters(self, **{name: one for name, one in expected.items() if one is not None})
+        check_parameters(self, **_expected_values(type(self)))  # type: ignore[arg-type]
+
+
+@functools.cache
+def _expected_values(kind: type) -> dict[str, Expected]:
+    """Valid values of the fields of a class; a field with another default keeps those of the base class."""
+    declared = [vars(base).get("__dataclass_fields__", {}).values() for base in reversed(kind.__mro__)]
+    found = {one.name: one.metadata.get("expected") for fields in declared for one in fields if "expected" in one.metadata}
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def counted(count: int, thing: str, things: str | None = None) -> str:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..backends import Array, Arrays, Vector, backend_of, reduced
-from ..common.checks import NOT_NEGATIVE, YES_OR_NO, Expected, ParameterError, check_parameters, counted, optional
+from ..common.checks import NOT_NEGATIVE, YES_OR_NO, Checked, Expected, ParameterError, counted, optional, parameter
 from .loss import Loss, first_bad
 from .objective import Objective
 
@@ -48,7 +48,7 @@ def softplus_majorizer(xp: Any, z: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Logistic(Loss):
+class Logistic(Checked, Loss):
     """Logistic loss ``log(1 + e^z) - y z`` for labels y of 0 and 1. The entries are logits: ``P(y = 1) = 1 / (1 + e^-z)``.
 
     Labels may be 0 and 1, -1 and 1, or False and True.
@@ -67,14 +67,11 @@ class Logistic(Loss):
     (array([0.5  , 0.881]), array([-0.5  , -0.119]))
     """
 
-    ridge: float = 1e-2
+    ridge: float = parameter(1e-2, NOT_NEGATIVE)
 
     name: ClassVar[str] = "logistic"
     discrete: ClassVar[bool] = True
     exact_means: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_parameters(self, ridge=NOT_NEGATIVE)
 
     def value(self, xp: Any, d: Array, y: Array) -> Array:
         z = d + y
@@ -128,7 +125,7 @@ _THRESHOLDS = Expected("be a tuple of finite, increasing numbers", lambda a: _in
 
 
 @dataclass(frozen=True)
-class Ordinal(Loss):
+class Ordinal(Checked, Loss):
     """Ordinal regression for ordered classes such as star ratings: ``P(class <= c) = 1 / (1 + e^(z - threshold_c))``.
 
     The entries are positions on a latent scale, which the thresholds divide into classes (proportional odds, McCullagh 1980).
@@ -153,9 +150,9 @@ class Ordinal(Loss):
     array([1., 2., 3.])
     """
 
-    classes: tuple[float, ...] | None = None
-    thresholds: tuple[float, ...] | None = None
-    ridge: float = 1e-2
+    classes: tuple[float, ...] | None = parameter(None, optional(_CLASSES))
+    thresholds: tuple[float, ...] | None = parameter(None, optional(_THRESHOLDS))
+    ridge: float = parameter(1e-2, NOT_NEGATIVE)
 
     name: ClassVar[str] = "ordinal"
     discrete: ClassVar[bool] = True
@@ -165,7 +162,7 @@ class Ordinal(Loss):
             given = getattr(self, name)
             if isinstance(given, (list, np.ndarray)):
                 object.__setattr__(self, name, tuple(float(a) for a in given))
-        check_parameters(self, classes=optional(_CLASSES), thresholds=optional(_THRESHOLDS), ridge=NOT_NEGATIVE)
+        super().__post_init__()
         if self.classes is not None:
             self._check_thresholds(len(self.classes))
 
@@ -335,7 +332,7 @@ class Ordinal(Loss):
 
 # -- Poisson -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class Poisson(Loss):
+class Poisson(Checked, Loss):
     """Poisson loss for counts y: half the deviance, ``e^z - y z`` minus its minimum. The entries are log means.
 
     For counts with known exposures (observation time, sequencing depth), pass these:
@@ -366,15 +363,12 @@ class Poisson(Loss):
     (array([2., 2.]), array([ 0., -3.]))
     """
 
-    ridge: float = 1e-2
-    rates: bool = False
+    ridge: float = parameter(1e-2, NOT_NEGATIVE)
+    rates: bool = parameter(False, YES_OR_NO)
 
     name: ClassVar[str] = "poisson"
     discrete: ClassVar[bool] = True
     exact_means: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_parameters(self, ridge=NOT_NEGATIVE, rates=YES_OR_NO)
 
     def value(self, xp: Any, d: Array, y: Array) -> Array:
         z = d + y

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from ..backends import Array, Vector, total
-from ..common.checks import POSITIVE, Expected, check_parameters, optional
+from ..common.checks import POSITIVE, Checked, Expected, optional, parameter
 from .loss import Loss, weighted_total
 
 # Tukey's M-scale: the cutoff of its function, in scales, and the function's mean for normal noise. The mean is the breakdown
@@ -21,7 +21,7 @@ _BREAKDOWN = Expected("be 0.25 or 0.5", lambda value: not isinstance(value, bool
 
 
 @dataclass(frozen=True)
-class ScaledLoss(Loss):
+class ScaledLoss(Checked, Loss):
     """Base class of robust losses: ``k^2 phi(|d|^2 / k^2)`` with ``k = threshold * scale`` and a concave phi.
 
     The loss is ``|d|^2 / 2`` for small residuals and grows more slowly for large ones. Because phi is concave, the parabola
@@ -46,15 +46,12 @@ class ScaledLoss(Loss):
     True
     """
 
-    threshold: float = 1.0
-    scale: float | None = None
-    breakdown: float = 0.25
+    threshold: float = parameter(1.0, POSITIVE)
+    scale: float | None = parameter(None, optional(POSITIVE))
+    breakdown: float = parameter(0.25, _BREAKDOWN)
 
     takes_complex: ClassVar[bool] = True
     unit_curvature: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_parameters(self, threshold=POSITIVE, scale=optional(POSITIVE), breakdown=_BREAKDOWN)
 
     @abstractmethod
     def phi(self, xp: Any, u: Array) -> Array:
@@ -149,10 +146,8 @@ class Huber(ScaledLoss):
     ----------
     threshold : float
         In scales. The default 1.345 has 95 % efficiency for normal noise.
-    scale : float, optional
-        Standard deviation of the residuals without outliers; by default estimated.
-    breakdown : {0.25, 0.5}
-        Share of outliers that the estimated scale resists.
+    scale, breakdown
+        As for :class:`ScaledLoss`.
 
     Examples
     --------
@@ -183,10 +178,8 @@ class Absolute(ScaledLoss):
     ----------
     threshold : float
         Width of the smoothed tip, in scales. Default 0.2.
-    scale : float, optional
-        Standard deviation of the residuals without outliers; by default estimated.
-    breakdown : {0.25, 0.5}
-        Share of outliers that the estimated scale resists.
+    scale, breakdown
+        As for :class:`ScaledLoss`.
 
     Examples
     --------
@@ -217,10 +210,8 @@ class Cauchy(ScaledLoss):
     ----------
     threshold : float
         In scales. The default 2.385 has 95 % efficiency for normal noise.
-    scale : float, optional
-        Standard deviation of the residuals without outliers; by default estimated.
-    breakdown : {0.25, 0.5}
-        Share of outliers that the estimated scale resists.
+    scale, breakdown
+        As for :class:`ScaledLoss`.
 
     Examples
     --------
@@ -253,10 +244,8 @@ class Tukey(ScaledLoss):
     ----------
     threshold : float
         In scales. The default 4.685 has 95 % efficiency for normal noise.
-    scale : float, optional
-        Standard deviation of the residuals without outliers; by default estimated.
-    breakdown : {0.25, 0.5}
-        Share of outliers that the estimated scale resists.
+    scale, breakdown
+        As for :class:`ScaledLoss`.
 
     Examples
     --------

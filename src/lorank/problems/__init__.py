@@ -5,8 +5,8 @@ from .completion import Completion
 from .counts import CountTable
 from .gradient import Gradient
 from .problem import MatrixProblem, Problem
+from .scaling import RescaledProblem, SinglePrecisionProblem
 from .sensing import Sensing
-from .units import RescaledProblem, SinglePrecisionProblem
 
 __all__ = [
     "Completion",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     from .problem import Problem
-    from .units import RescaledProblem, SinglePrecisionProblem
+    from .scaling import RescaledProblem, SinglePrecisionProblem
 
 T = TypeVar("T")
 _DEFAULT = {"solver": "'auto'", "start": "a point"}  # what works for every model

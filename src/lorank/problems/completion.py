@@ -35,7 +35,7 @@ from .input_checks import (
 )
 from .observed_core import ObservedCore
 from .problem import MatrixProblem
-from .units import RescaledProblem, SinglePrecisionProblem, rescale, to_single_precision
+from .scaling import RescaledProblem, SinglePrecisionProblem, rescale, to_single_precision
 
 MAX_BLOCK_ENTRIES = 1 << 24  # of a preconditioner, 128 MB in double precision; or four for each observation
 Precision = Literal["auto", "double", "mixed"]
@@ -432,7 +432,7 @@ class Completion(MatrixProblem):
         return FixedRank.from_factors(left, right, backend=X.backend)
 
     def rescaled(self) -> RescaledProblem | None:
-        """The problem with rows and columns of similar size (:func:`~lorank.problems.units.rescale`), for least squares."""
+        """The problem with rows and columns of similar size (:func:`~lorank.problems.scaling.rescale`), for least squares."""
         return None if self.loss is not None else self._rescaled
 
     @functools.cached_property
