@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -91,3 +93,91 @@ def test_degrees_of_freedom_of_empty_rows_do_not_count():
     with pytest.warns(UserWarning, match="30 rows"):
         wider = lr.Completion(problem.rows, problem.cols, problem.y, (90, 50))
     assert wider.dof(2) == problem.dof(2) == (60 + 50 - 2) * 2
+
+
+def determined_entries(rows, cols, shape, rank, seed=0):
+    """Dense truth: the entries whose derivative lies in the span of those of the observed entries, at a random point."""
+    rng = np.random.default_rng(seed)
+    left, right = (rng.standard_normal((n, rank)) for n in shape)
+
+    def derivatives(i, j):
+        J = np.zeros((len(i), sum(shape), rank))
+        J[np.arange(len(i)), i], J[np.arange(len(i)), shape[0] + j] = right[j], left[i]
+        return J.reshape(len(i), -1)
+
+    basis = np.linalg.svd(derivatives(rows, cols), full_matrices=False)
+    basis = basis[2][basis[1] > 1e-9 * basis[1][0]]
+    every = derivatives(*(a.ravel() for a in np.indices(shape)))
+    off = np.linalg.norm(every - every @ basis.T @ basis, axis=1)
+    return (off < 1e-7 * np.linalg.norm(every, axis=1)).reshape(shape)
+
+
+def in_two_blocks(share=0.8, seed=0, shape=(24, 20), split=(14, 11)):
+    rng = np.random.default_rng(seed)
+    rows, cols = np.nonzero(rng.random(shape) < share)
+    kept = (rows < split[0]) == (cols < split[1])
+    return rows[kept], cols[kept]
+
+
+def pattern_problem(rows, cols, shape, rank=2, seed=1, **options):
+    truth = lr.FixedRank.from_factors(*(np.random.default_rng(seed).standard_normal((n, rank)) for n in shape))
+    return lr.Completion(rows, cols, truth.entries(rows, cols), shape, **options), truth
+
+
+def test_separate_parts_are_named_and_entries_between_them_are_not_determined(backend):
+    shape = (24, 20)
+    rows, cols = in_two_blocks()
+    found = undetermined(pattern_problem(rows, cols, shape, backend=backend)[0], 2)
+    assert not len(found.rows)
+    assert not len(found.cols)
+    assert [part[0].tolist() for part in found.parts] == [list(range(14)), list(range(14, 24))]
+    assert [part[1].tolist() for part in found.parts] == [list(range(11)), list(range(11, 20))]
+    truth = determined_entries(rows, cols, shape, 2)
+    expected = np.zeros(shape, bool)
+    for part in found.parts:
+        expected[np.ix_(*part)] = True
+    np.testing.assert_array_equal(truth, expected)
+
+
+def test_a_part_with_fewer_observations_than_degrees_of_freedom_is_undetermined():
+    rng = np.random.default_rng(0)
+    rows, cols = np.nonzero(rng.random((20, 18)) < 0.8)
+    ring = np.arange(8)  # a cycle: two observations for each row and column, 32 unknowns - 4, 16 observations
+    rows, cols = np.r_[rows, 20 + ring, 20 + ring], np.r_[cols, 18 + ring, 18 + (ring + 1) % 8]
+    found = undetermined(pattern_problem(rows, cols, (28, 26))[0], 2)
+    assert found.rows.tolist() == list(range(20, 28))
+    assert found.cols.tolist() == list(range(18, 26))
+    assert found.parts == ()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_that_are_named_have_undetermined_entries(seed):
+    rng, shape, rank = np.random.default_rng(seed), (14, 12), 2
+    rows, cols = np.nonzero(rng.random(shape) < 0.3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of empty rows
+        problem = pattern_problem(rows, cols, shape)[0]
+    found, truth = undetermined(problem, rank), determined_entries(rows, cols, shape, rank)
+    named = (np.zeros(0, int), np.zeros(0, int)) if found is None else (found.rows, found.cols)
+    assert not truth[named[0]].all(axis=1).any()
+    assert not truth[:, named[1]].all(axis=0).any()
+    for part in () if found is None else found.parts:
+        for other in found.parts:
+            assert part is other or not truth[np.ix_(part[0], other[1])].any()
+
+
+def test_results_and_diagnoses_name_rows_and_parts():
+    shape = (24, 20)
+    rows, cols = in_two_blocks()
+    kept = (rows != 3) | (np.cumsum(rows == 3) <= 1)  # one observation of row 3
+    problem, truth = pattern_problem(rows[kept], cols[kept], shape)
+    result = lr.solve(problem, 2)
+    assert result.undetermined.rows.tolist() == [3]
+    assert len(result.undetermined.parts) == 2
+    assert "2 parts" in result.status.advice
+    part = np.ix_(*result.undetermined.parts[1])
+    np.testing.assert_allclose(result.X.to_dense()[part], truth.to_dense()[part], atol=1e-3)
+    found = lr.diagnose(problem, 2)
+    assert not found.unique
+    assert found.undetermined.rows.tolist() == [3]
+    assert found.to_dict()["undetermined"] == {"rows": 1, "cols": 0}

@@ -40,7 +40,7 @@ def write_ratings(estimator: MatrixCompletion) -> tuple[dict[str, Any], dict[str
     meta["state"] = plain({name: getattr(state, name) for name in STATE_SCALARS} | {"labels": state.labels})
     meta["state"]["bounds"] = None if state.bounds is None else [float(bound) for bound in state.bounds]
     meta["state"]["loss"] = None if state.loss is None else plain(state.loss.parameters())
-    meta["diagnosis"] = {f.name: getattr(estimator.diagnosis_, f.name) for f in fields(Diagnosis)}
+    meta["diagnosis"] = {f.name: getattr(estimator.diagnosis_, f.name) for f in fields(Diagnosis) if f.compare}
     status = estimator.status_
     meta["status"] = {"name": str(status), "advice": status.advice, "success": status.success}
     arrays["calibration"] = state.calibration

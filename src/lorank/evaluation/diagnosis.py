@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..geometry import FixedRank
 from ..loop.result import Result
 from ..losses.residual_tails import outlier_share, tails
 from ..problems import Completion
+from ..problems.observed_core import Undetermined, component, undetermined
 
 QUARTILE_SAMPLE = 250_000  # values for the quartiles
 MAX_BFS_ROUNDS = 6  # passes of the search for one component, after which SciPy finds all of them
@@ -47,6 +48,9 @@ class Diagnosis:
         fit.
     far : float
         Share of the observations that are outliers of that fit; with ``loss="robust"`` the share that was left out.
+    undetermined : Undetermined or None
+        Rows, columns and separate parts that a completion problem of this rank does not determine; None where there are none,
+        or for other data than a Completion.
     unique : bool
         Whether the pattern does not rule out that the data determine the matrix.
     """
@@ -65,10 +69,11 @@ class Diagnosis:
     outliers: int
     tails: float | None = None
     far: float = 0.0
+    undetermined: Undetermined | None = field(default=None, compare=False)
 
     @property
     def unique(self) -> bool:
-        thin = self.empty_rows or self.empty_cols or self.thin_rows or self.thin_cols
+        thin = self.empty_rows or self.empty_cols or self.thin_rows or self.thin_cols or self.undetermined
         return self.oversampling >= 1 and self.components <= 1 and not thin
 
     @property
@@ -91,6 +96,13 @@ class Diagnosis:
                 said.append(f"{_count(empty, name)} no observation: only averages can be predicted.")
             if thin:
                 said.append(f"{_count(thin, name)} fewer than {r} observations, too few for {counted(r, 'factor')}.")
+        sparse = self.empty_rows + self.empty_cols + self.thin_rows + self.thin_cols
+        if self.undetermined is not None and len(self.undetermined.rows) + len(self.undetermined.cols) > sparse:
+            n1, n2 = len(self.undetermined.rows), len(self.undetermined.cols)
+            said.append(
+                f"Without rows and columns of too few observations, others have fewer than {r}, too: "
+                f"{counted(n1, 'row')} and {counted(n2, 'column')} in all cannot be determined."
+            )
         if self.duplicates:
             said.append(f"{counted(self.duplicates, 'observation repeats', 'observations repeat')} a pair.")
         if self.outliers:
@@ -114,7 +126,10 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {**vars(self), "shape": list(self.shape), "unique": self.unique, "verdict": self.verdict}
+        found = self.undetermined
+        numbers = {"rows": 0, "cols": 0} if found is None else {"rows": len(found.rows), "cols": len(found.cols)}
+        own = {**vars(self), "shape": list(self.shape), "undetermined": numbers}
+        return {**own, "unique": self.unique, "verdict": self.verdict}
 
     def __str__(self) -> str:
         n1, n2 = self.shape
@@ -166,7 +181,8 @@ def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0, fit: Result | 
         rows, cols, values = (problem.backend.to_numpy(a) for a in (problem.rows, problem.cols, problem.y))
         counts = [problem.backend.to_numpy(problem.observations.counts(side)) for side in (0, 1)]
         shape = (problem.shape[0], problem.shape[1])
-        return _diagnose(rows, cols, values, shape, int(rank), duplicates, counts, whole_thing)
+        found = _diagnose(rows, cols, values, shape, int(rank), duplicates, counts, whole_thing)
+        return replace(found, undetermined=undetermined(problem, int(rank)))
     elif hasattr(problem, "tocoo"):
         coo = problem.tocoo()
         if coo.ndim != 2:
@@ -244,16 +260,9 @@ def _parts(rows: Any, cols: Any, shape: tuple[int, int]) -> tuple[int, np.ndarra
 
 def _component_size(problem: Completion, rounds: int | None = None) -> float:
     """Number of observations in the component of the most observed row, by breadth-first search; at most so many rounds."""
-    backend, passes = problem.backend, problem.observations
-    counts = backend.astype(passes.counts(0), np.float64)[:, None]
-    reached, size, before = backend.zeros((problem.shape[0], 1), np.float64), 1.0, 0.0
-    reached[int(np.argmax(backend.to_numpy(counts)[:, 0])), 0] = 1
-    while size > before and rounds != 0:
-        columns = backend.astype(passes.gathered(reached, 1) > 0, np.float64)
-        reached = backend.astype(passes.gathered(columns, 0) > 0, np.float64)
-        before, size = size, float(reached.sum())
-        rounds = None if rounds is None else rounds - 1
-    return float((reached * counts).sum())
+    backend, counts = problem.backend, [problem.observations.counts(side)[:, None] for side in (0, 1)]
+    rows, cols = (backend.astype(count > 0, np.float64) for count in counts)
+    return float((component(problem.observations, backend, rows, cols, rounds)[0] * counts[0]).sum())
 
 
 def _diagnose_there(problem: Completion, rank: int, duplicates: int) -> Diagnosis:
@@ -274,6 +283,7 @@ def _diagnose_there(problem: Completion, rank: int, duplicates: int) -> Diagnosi
         max(inside, problem.m - inside) / problem.m,
         duplicates,
         far,
+        undetermined=undetermined(problem, rank),
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..backends import Array, Observations
+from ..common.checks import counted
 from ..geometry import FixedRank
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_ROUNDS = 100  # of removals; patterns need about ten
 RIDGE = 1e-9  # of the mean square of a factor: least norm for rows with fewer observations than the rank
+MAX_SEARCH_ROUNDS = 6  # of a breadth-first search, after which SciPy finds the connected components
+MAX_PARTS = 1000  # that are listed
 EXTENSIONS = 3  # rounds of extension; the last one takes rows and columns with any observation
 
 
@@ -52,28 +55,96 @@ class Undetermined(NamedTuple):
     They lie outside the r-core of the pattern: after rows and columns with fewer than r observations have been removed until
     none is left to remove, these are the ones that were removed. The solution has values there, but no data support them.
 
+    The others may form several parts that share no row or column (connected components). An invertible r x r matrix and its
+    inverse may be multiplied with the factors of one part alone: entries in a row and a column of the same part do not change,
+    entries between two parts do. They are not determined. Parts with fewer observations than degrees of freedom are counted as
+    undetermined.
+
+    The conditions are necessary for a unique solution, not sufficient.
+
     Attributes
     ----------
     rows, cols : int arrays
+    parts : tuple of (rows, cols)
+        Rows and columns of each part, the largest first; empty where there is only one.
     """
 
     rows: np.ndarray
     cols: np.ndarray
+    parts: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
 
     def __str__(self) -> str:
         sides = ((self.rows, "row"), (self.cols, "column"))
-        found = " and ".join(f"{len(a)} {name}{'s' * (len(a) != 1)}" for a, name in sides if len(a))
-        return f"{found} with too few observations to be determined at this rank (result.undetermined)"
+        found = " and ".join(counted(len(a), name) for a, name in sides if len(a))
+        said = [f"{found} with too few observations to be determined at this rank"] if found else []
+        if self.parts:
+            said.append(f"{len(self.parts)} parts that share no row or column: entries between them are not determined")
+        return f"{'; '.join(said)} (result.undetermined)"
 
 
 def undetermined(problem: Completion, rank: int) -> Undetermined | None:
-    """Rows and columns outside the ``rank``-core: no solver can determine them at that rank. None where there are none."""
+    """Rows and columns outside the ``rank``-core, and separate parts of the core; None where neither exist."""
     backend, observed = problem.backend, problem.observations
-    if rank >= min(problem.shape) or all(int(observed.counts(side).min()) >= rank for side in (0, 1)):
+    if rank >= min(problem.shape):
         return None
     masks = core_masks(observed, rank, backend, np.zeros(0, problem.dtype).real.dtype)
-    rows, cols = (np.flatnonzero(backend.to_numpy(mask)[:, 0] == 0) for mask in masks)
-    return Undetermined(rows, cols) if len(rows) or len(cols) else None
+    rows, cols = (np.where(backend.to_numpy(mask)[:, 0] > 0, 0, -1) for mask in masks)  # number of the part; -1 for none
+    if (rows == 0).any():
+        found = component(observed, backend, *masks, rounds=MAX_SEARCH_ROUNDS if backend.in_main_memory else None)
+        if float(found[0].sum()) < float(masks[0].sum()):
+            if backend.in_main_memory:
+                rows, cols = _numbered_parts(observed.host(), rows, cols)
+            else:  # the part with the most observed row, and the others together
+                rows, cols = (
+                    a + (a == 0) * (backend.to_numpy(one)[:, 0] == 0) for a, one in zip((rows, cols), found, strict=True)
+                )
+    parts = int(max(rows.max(), cols.max())) + 1
+    if parts > 1:
+        sizes = [np.bincount(a[a >= 0], minlength=parts) for a in (rows, cols)]
+        counts = backend.to_numpy(observed.gathered(masks[1], 0))[:, 0]
+        m = np.bincount(rows[rows >= 0], counts[rows >= 0], minlength=parts)
+        order = np.argsort(-m)
+        order = order[(m >= (sizes[0] + sizes[1] - rank) * rank)[order]]
+        new = np.full(parts + 1, -1)  # the last one for -1
+        new[order] = np.arange(len(order))
+        rows, cols, parts = new[rows], new[cols], len(order)
+    left_out = np.flatnonzero(rows < 0), np.flatnonzero(cols < 0)
+    if parts < 2 and not len(left_out[0]) and not len(left_out[1]):
+        return None
+    each = tuple((np.flatnonzero(rows == k), np.flatnonzero(cols == k)) for k in range(min(parts, MAX_PARTS)))
+    return Undetermined(*left_out, each if parts > 1 else ())
+
+
+def component(observed: Observations, backend: Any, rows: Array, cols: Array, rounds: int | None = None) -> tuple[Array, Array]:
+    """The rows and columns of a mask that are connected with its most observed row, as masks.
+
+    Breadth-first search with two passes over the observations a round, until all rows are found or ``rounds`` are over.
+    """
+    counts = backend.to_numpy(observed.gathered(cols, 0) * rows)[:, 0]
+    reached, found = backend.asarray((np.arange(len(counts)) == counts.argmax())[:, None].astype(counts.dtype)), 0 * cols
+    size, before, total = 1.0, 0.0, float(rows.sum())
+    while before < size and rounds != 0 and (size < total or before == 0):
+        found = cols * backend.astype(observed.gathered(reached, 1) > 0, counts.dtype)
+        reached = rows * backend.astype(observed.gathered(found, 0) > 0, counts.dtype)
+        before, size = size, float(reached.sum())
+        rounds = None if rounds is None else rounds - 1
+    return reached, found
+
+
+def _numbered_parts(entries: Any, rows: np.ndarray, cols: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the connected components of the observations in rows and columns with number 0; -1 elsewhere."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    n1, n2 = len(rows), len(cols)
+    i, j = np.repeat(np.arange(n1), np.diff(entries.indptr)), np.asarray(entries.indices)
+    kept = (rows[i] == 0) & (cols[j] == 0)
+    edges = (np.ones(int(kept.sum()), np.int8), (i[kept], j[kept] + n1))
+    _, label = connected_components(coo_array(edges, shape=(n1 + n2, n1 + n2)), directed=False)
+    used = np.concatenate([rows, cols]) == 0
+    found = np.full(n1 + n2, -1)
+    found[used] = np.unique(label[used], return_inverse=True)[1]
+    return found[:n1], found[n1:]
 
 
 @dataclass(frozen=True)
