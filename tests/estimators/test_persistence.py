@@ -184,6 +184,32 @@ def test_headers_that_are_none(tmp_path, header, said):
         read_archive(path)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda meta, arrays: meta.update(n_iter="many"),
+        lambda meta, arrays: meta["state"].update(bounds=["low", "high"]),
+        lambda meta, arrays: meta["state"].update(bounds=[1]),
+        lambda meta, arrays: meta.update({"model.mean": "text"}),
+        lambda meta, arrays: meta.update({"model.noise": "text"}),
+        lambda meta, arrays: meta["state"].update(calibration_size="text"),
+        lambda meta, arrays: meta["state"].update(count_scaling="text"),
+        lambda meta, arrays: meta["diagnosis"].update(oversampling="text"),
+        lambda meta, arrays: arrays.update({"model.rows": np.full_like(arrays["model.rows"], np.nan)}),
+        lambda meta, arrays: arrays.update({"model.cols": arrays["model.cols"] + np.inf}),
+        lambda meta, arrays: arrays.update(calibration=arrays["calibration"].astype(str)),
+    ],
+)
+def test_forged_numbers_are_refused(saved, tmp_path, change):
+    """Text for numbers, and factors that are not finite, raise an error when the file is read, not in use."""
+    (tmp_path / "m.lorank").write_bytes(saved)
+    _, meta, arrays = read_archive(tmp_path / "m.lorank")
+    change(meta, arrays)
+    write_archive(tmp_path / "m.lorank", "model", meta, arrays)
+    with pytest.raises(FileError, match=r"m\.lorank"):
+        lr.load(tmp_path / "m.lorank")
+
+
 def test_other_versions_are_refused_with_a_remedy(tmp_path, monkeypatch):
     for version, remedy in ((VERSION + 1, "update lorank"), (VERSION - 1, "write it again")):
         monkeypatch.setattr("lorank.io.archive.VERSION", version)

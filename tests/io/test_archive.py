@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import stat
 import subprocess
 import sys
 import threading
+import zipfile
 
 import numpy as np
 import pytest
 
+from lorank.distributed.building import FolderWriter
 from lorank.io import archive
 from lorank.io.archive import FileError, atomic, read_archive, write_archive
 
@@ -117,3 +121,56 @@ def test_temporary_files_of_running_processes_stay(tmp_path):
             second.write_text("second")
         first.write_text("first")
     assert (tmp_path / "t.csv").read_text() == "first"
+
+
+def forged(path, members):
+    """A lorank file of these members, with sums that are right."""
+    sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in members.items())
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in {**members, "SHA256SUMS": sums.encode()}.items():
+            file.writestr(name, content)
+    return path
+
+
+def header(**changes):
+    content = {"format": archive.FORMAT, "version": archive.VERSION, "kind": "model", "lorank": "1", "meta": {}}
+    return json.dumps(content | changes).encode()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [
+        ("<U0", (2**40,)),
+        ("<U0", (3,)),
+        ("|S0", (2**40,)),
+        ("<f8", (2**40,)),
+        ("<f8", (2**70,)),
+        ("|u1", (5,)),
+        ("|V0", (2**30,)),
+    ],
+)
+def test_arrays_whose_size_is_forged_are_refused(tmp_path, dtype, shape):
+    """Arrays of nothing have any number of entries."""
+    text = repr({"descr": dtype, "fortran_order": False, "shape": shape})
+    text += " " * (63 - (10 + len(text)) % 64) + "\n"
+    array = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + bytes(16)
+    with pytest.raises(FileError, match=r"a\.npy"):
+        read_archive(forged(tmp_path / "x", {"meta.json": header(), "a.npy": array}))
+
+
+@pytest.mark.parametrize("version", [-5, 0, True, False, 2.0, None])
+def test_versions_that_are_none_are_refused(tmp_path, version):
+    with pytest.raises(FileError, match="not a lorank file"):
+        read_archive(forged(tmp_path / "x", {"meta.json": header(version=version)}))
+
+
+@posix
+def test_leftovers_of_a_killed_build_of_partitions_are_removed(tmp_path):
+    code = (
+        "import os, sys, numpy as np\nfrom lorank.distributed.building import FolderWriter\n"
+        "with FolderWriter(sys.argv[1], 3, np.float32, False):\n    os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "t")], check=False)
+    assert len(os.listdir(tmp_path)) == 1
+    FolderWriter(tmp_path / "t", 3, np.float32, False)
+    assert os.listdir(tmp_path) == []

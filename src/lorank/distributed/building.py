@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -22,7 +21,7 @@ import numpy as np
 
 from ..backends import HostEntries, get_backend
 from ..common.version import __version__
-from ..io.archive import FileError
+from ..io.archive import FileError, temporary_path
 from .folder import (
     FORMAT,
     ID_FILES,
@@ -63,7 +62,7 @@ class FolderWriter:
         self.path, self.n2, self.dtype, self.weighted = Path(path), n2, np.dtype(dtype), weighted
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             raise FileError(f"{self.path} exists and is not empty: delete it, or choose another folder")
-        self.work = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.tmp")
+        self.work = temporary_path(self.path)
         self.parts: list[Part] = []
         self.id_files: Checksums = {}
 

@@ -79,16 +79,19 @@ def read_ratings(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> MatrixC
     estimator.state_ = RatingsState(
         model,
         loss=loss_from(stored.pop("loss")),
-        bounds=None if bounds is None else (bounds[0], bounds[1]),
+        bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
         ids=ids or None,
         training=TrainingData.from_arrays(training) if training else None,
         features=features,
         ranking=_read_ranking(meta["ranking"], arrays, model) if "ranking" in meta else None,
-        calibration=arrays["calibration"],
+        calibration=arrays["calibration"].astype(np.float64, casting="safe"),
+        calibration_size=int(stored.pop("calibration_size")),
+        count_scaling=float(stored.pop("count_scaling")),
         **stored,
     )
     estimator.n_features_in_ = 2
     estimator.diagnosis_ = Diagnosis(**{**meta["diagnosis"], "shape": tuple(meta["diagnosis"]["shape"])})
+    str(estimator.diagnosis_)  # raises an error if something else stands for a number
     status = meta["status"]
     estimator.status_ = Status(status["name"], advice=status["advice"], success=status["success"])
     estimator.heldout_, estimator.outliers_ = None, arrays.get("outliers")

@@ -47,7 +47,8 @@ def read_fit(estimator: Any, meta: dict[str, Any], arrays: dict[str, np.ndarray]
     estimator.history_ = history = History()
     for row in zip(*(arrays[f"history.{name}"].tolist() for name in History.columns), strict=True):
         history.append(*row)
-    estimator.n_iter_, estimator.regularization_ = meta["n_iter"], meta["regularization"]
+    strength = meta["regularization"]
+    estimator.n_iter_, estimator.regularization_ = int(meta["n_iter"]), strength if strength == "learned" else float(strength)
     estimator.curve_ = [Candidate(**c) for c in meta["curve"]]
     if meta["features"]:
         estimator.feature_names_in_ = np.array(meta["features"], object)
@@ -75,3 +76,6 @@ def _check(model: FactorModel) -> None:
     counts = len(model.row_counts) == len(model.rows) and len(model.col_counts) == len(model.cols)
     if not right or not counts or model.col_precision.shape != (k, k):
         raise ValueError("its arrays are inconsistent")
+    for name, value in model.arrays().items():
+        if not np.isfinite(np.asarray(value, np.float64)).all():
+            raise ValueError(f"{name} is not finite")

@@ -11,6 +11,7 @@ import errno
 import hashlib
 import io
 import json
+import math
 import os
 import platform
 import re
@@ -55,10 +56,8 @@ def atomic(path: str | os.PathLike[str], *, folder: bool = False) -> Iterator[Pa
     """
     path = Path(path)
     target = Path(os.path.realpath(path)) if path.is_symlink() else path
-    temporary = target.with_name(f".{target.name}.{_PROCESS}-{os.getpid()}-{secrets.token_hex(8)}.tmp")
+    temporary = temporary_path(target)
     try:
-        with contextlib.suppress(OSError):  # a folder that can be written to and not listed
-            _remove_leftovers(target)
         if folder:
             temporary.mkdir()
         else:
@@ -79,8 +78,14 @@ def atomic(path: str | os.PathLike[str], *, folder: bool = False) -> Iterator[Pa
 _PROCESS = hashlib.sha256(platform.node().encode()).hexdigest()[:8]  # of this machine: process numbers of others mean nothing
 
 
+def temporary_path(target: Path) -> Path:
+    """A new name in the same folder; temporary files of the target that killed processes of this machine left are removed."""
+    with contextlib.suppress(OSError):  # a folder that does not exist, or cannot be listed
+        _remove_leftovers(target)
+    return target.with_name(f".{target.name}.{_PROCESS}-{os.getpid()}-{secrets.token_hex(8)}.tmp")
+
+
 def _remove_leftovers(target: Path) -> None:
-    """Remove temporary files of processes of this machine that ended without removing them."""
     pattern = re.compile(rf"\.{re.escape(target.name)}\.{_PROCESS}-(\d+)-[0-9a-f]{{16}}\.tmp\w*")
     with os.scandir(target.absolute().parent) as entries:
         found = [(entry.path, pattern.fullmatch(entry.name)) for entry in entries]
@@ -187,10 +192,22 @@ def read_archive(path: str | os.PathLike[str], kind: str | None = None) -> tuple
     for name, content in members.items():
         if name.endswith(".npy"):
             try:
-                arrays[name[:-4]] = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+                arrays[name[:-4]] = _read_array(content)
             except (ValueError, EOFError, OSError, SyntaxError, TypeError, MemoryError, OverflowError) as error:
                 raise FileError(f"{path} is damaged: {name} is no array of numbers ({error})") from None
     return header["kind"], header["meta"], arrays
+
+
+def _read_array(content: bytes) -> np.ndarray:
+    """The array of an ``.npy`` file; a ValueError if its size is not that of its header (arrays of empty items have any)."""
+    stream, formats = io.BytesIO(content), np.lib.format
+    first = formats.read_magic(stream) == (1, 0)
+    shape, _, dtype = (formats.read_array_header_1_0 if first else formats.read_array_header_2_0)(stream)
+    if dtype.kind not in "biufcmMSU" or math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
+        raise ValueError("its size differs from that of its header")
+    if not dtype.itemsize and math.prod(shape):
+        raise ValueError("its items are empty")
+    return np.asarray(formats.read_array(io.BytesIO(content), allow_pickle=False))
 
 
 def written_by(path: str | os.PathLike[str]) -> str:
@@ -224,13 +241,12 @@ def _header(path: Path, members: dict[str, bytes]) -> dict[str, Any]:
         header = json.loads(members[META])
     except (ValueError, RecursionError):
         raise FileError(f"{path} is damaged: {META} is not JSON") from None
-    if not isinstance(header, dict) or header.get("format") != FORMAT or not isinstance(header.get("version"), int):
+    version = header.get("version") if isinstance(header, dict) and header.get("format") == FORMAT else None
+    if type(version) is not int or version < 1:
         raise FileError(f"{path} is not a lorank file")
-    if header["version"] > VERSION:
+    if version > VERSION:
         raise FileError(f"{path} was written by lorank {header.get('lorank')}, in a later format: update lorank to read it")
-    if header["version"] < VERSION:
-        raise FileError(f"{path} was written by lorank {header.get('lorank')}, in an earlier format: write it again")
-    if header["version"] < VERSION:
+    if version < VERSION:
         raise FileError(f"{path} was written by lorank {header.get('lorank')}, in an earlier format: write it again")
     if not isinstance(header.get("kind"), str) or not isinstance(header.get("meta"), dict):
         raise FileError(f"{path} is damaged: {META} is incomplete")
