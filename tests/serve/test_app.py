@@ -320,5 +320,34 @@ def test_the_real_server_survives_what_is_no_request(running):
     assert spoken(running, outside).startswith(b"HTTP/1.1 404")
 
 
+HALF_A_BODY = b"POST /api/recommend-for HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50\r\n\r\n{"
+
+
+@pytest.mark.parametrize("half", [b"", b"GET /api/mod", HALF_A_BODY])
+def test_half_sent_requests_do_not_lock_others_out(running, monkeypatch, half):
+    monkeypatch.setattr("lorank.serve.server.READ_TIMEOUT", 0.5, raising=False)
+    good = f"GET /api/model HTTP/1.1\r\nHost: 127.0.0.1:{running[1]}\r\nConnection: close\r\n\r\n".encode()
+    lines = [socket.create_connection(running, timeout=20) for _ in range(70)]
+    try:
+        for line in lines:
+            line.sendall(half)
+        assert spoken(running, good).startswith(b"HTTP/1.1 200")
+        assert lines[0].recv(1 << 16) == b""  # closed by the server
+    finally:
+        for line in lines:
+            line.close()
+
+
+def test_many_requests_at_once_are_all_answered(running):
+    good = f"GET /api/recommend?user=ann HTTP/1.1\r\nHost: 127.0.0.1:{running[1]}\r\nConnection: close\r\n\r\n".encode()
+    lines = [socket.create_connection(running, timeout=60) for _ in range(200)]
+    for line in lines:
+        line.sendall(good)
+    answers = [line.recv(15) for line in lines]
+    for line in lines:
+        line.close()
+    assert {answer.split()[1] for answer in answers} <= {b"200", b"404"}
+
+
 def test_limits_are_as_documented():
     assert (module.MAX_ENTRIES, module.MAX_ITEMS, module.MAX_BODY, module.MAX_QUERY) == (100, 200, 65536, 4096)

@@ -17,8 +17,8 @@ from ..common.blas_threads import one_blas_thread
 from ..common.checks import ParameterError
 from ..io.archive import FileError
 
-BACKLOG, MAX_CONNECTIONS, MAX_HEAD = 128, 64, 16 << 10  # waiting and open connections, bytes of a request's head
-KEEP_ALIVE = 5  # seconds
+BACKLOG, MAX_CONNECTIONS, MAX_HEAD = 1024, 512, 16 << 10  # waiting and open connections, bytes of a request's head
+KEEP_ALIVE, READ_TIMEOUT = 5, 10.0  # seconds without a request, and for sending one
 
 
 def titles_from(path: Path, label: str | None) -> dict[str, str]:
@@ -77,13 +77,43 @@ def is_local(host: str) -> bool:
 
 
 def make_server(app: Any) -> Any:
-    """A uvicorn server without websockets, with limits on request heads and connections."""
+    """A uvicorn server without websockets, with limits on request heads, connections and the time to send a request.
+
+    Requests wait for one of Starlette's threads. Beyond the limit of connections the answer is 503.
+    """
+    import h11
     import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Protocol(H11Protocol):
+        """Closes connections whose request is incomplete after ``READ_TIMEOUT``."""
+
+        timer: Any = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self.timer = self.loop.call_later(READ_TIMEOUT, transport.close)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+                self.stop_timer()
+            elif self.timer is None:
+                self.timer = self.loop.call_later(READ_TIMEOUT, self.transport.close)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.stop_timer()
+            super().connection_lost(exc)
+
+        def stop_timer(self) -> None:
+            if self.timer is not None:
+                self.timer.cancel()
+            self.timer = None
 
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http="h11",
+            http=Protocol,
             ws="none",
             lifespan="off",
             interface="asgi3",
