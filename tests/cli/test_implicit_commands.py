@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from command_line import done, refused
+from command_line import done, refused, run
 from lorank.cli import sources
 from lorank.estimators import implicit_factorization
 
@@ -100,3 +100,12 @@ def test_what_is_refused(place, tmp_path):
     (tmp_path / "none.csv").write_text("user,item,times\nann,7,0\nbob,8,2\n")
     assert "smallest value" in refused("complete", "--implicit", tmp_path / "none.csv", "--value", "times")
     assert "model of implicit feedback" in refused("predict", path / "m.lorank", path / "clicks.csv", "-o", tmp_path / "p.csv")
+
+
+def test_ctrl_c_while_settings_are_selected_keeps_a_model(place, tmp_path, monkeypatch):
+    monkeypatch.setattr(implicit_factorization, "select_implicit", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    result = run("complete", "--implicit", place[0] / "clicks.csv", "--rank", 3, "-o", tmp_path / "m.lorank")
+    assert (result.exit_code, str(tmp_path / "m.lorank") in result.stderr) == (130, True), result.output
+    monkeypatch.undo()
+    done("recommend", tmp_path / "m.lorank", "--row", "u03")
+    assert lr.ImplicitFactorization(rank=2).fit(place[1]).status_ == "done"

@@ -166,12 +166,16 @@ class ImplicitFactorization(ImplicitEstimator):
         if search["zeros"]:
             total = float(confidences(self.confidence, data.counts, data.weights).sum())
             settings = replace(settings, zeros=ZEROS * total / (data.shape[0] * data.shape[1]))
+        self.status_ = "done"
         settings, self.curve_ = self._select(positives, backend, settings, search)
         order, items, tried = "affinity", None, list[OrderCandidate]()
         if search["rank"]:
             ranks = [RANKS[0], *(rank for rank in RANKS[1:] if rank <= min(data.shape))]
             liked: np.ndarray = np.ones(len(data.users), bool)
-            order, settings, items, tried = select_order(positives, liked, backend, settings, ranks)
+            try:
+                order, settings, items, tried = select_order(positives, liked, backend, settings, ranks)
+            except KeyboardInterrupt:
+                self.status_, settings = str(INTERRUPTED), replace(settings, max_iter=1)
         fitted = self._fit_factors(positives.observations(backend, np.float32), backend, settings)
         sides = backend.to_numpy(fitted.rows), backend.to_numpy(fitted.cols)
         popularity = np.bincount(data.items, minlength=data.shape[1]).astype(float)
@@ -220,6 +224,7 @@ class ImplicitFactorization(ImplicitEstimator):
         observed, total = self._partitioned_positives(problem)
         if search["zeros"]:
             settings = replace(settings, zeros=ZEROS * total / (n1 * n2))
+        self.status_ = "done"
         curve: list[ImplicitCandidate] = []
         if search["zeros"] or search["regularization"]:
             settings, curve = self._select(_sample_users(observed, settings.seed), get_backend(), settings, search)
@@ -277,20 +282,24 @@ class ImplicitFactorization(ImplicitEstimator):
         weights = np.log2(counts + 1) if self.confidence == "log" else counts
         return observed.with_weights(backend.astype(weights, np.float32)), float(weights.sum())
 
-    @staticmethod
     def _select(
-        data: Positives, backend: Backend, settings: ImplicitSettings, search: dict[str, bool]
+        self, data: Positives, backend: Backend, settings: ImplicitSettings, search: dict[str, bool]
     ) -> tuple[ImplicitSettings, list[ImplicitCandidate]]:
-        """Select the settings that are not given."""
+        """Select the settings that are not given; after Ctrl-C, the initial ones and a single iteration."""
         zeros, regularization = search["zeros"], search["regularization"]
         if not zeros and not regularization:
             return settings, []
-        return select_implicit(data, backend, settings, np.float32, zeros=zeros, regularization=regularization, max_iter=True)
+        options = {"zeros": zeros, "regularization": regularization, "max_iter": True}
+        try:
+            return select_implicit(data, backend, settings, np.float32, **options)
+        except KeyboardInterrupt:
+            self.status_ = str(INTERRUPTED)
+            return replace(settings, max_iter=1), []
 
     def _fit_factors(self, observations: Observations, backend: Backend, settings: ImplicitSettings) -> ImplicitFactors:
         """The fit; after Ctrl-C, the factors of the last iteration."""
         last: list[ImplicitFactors] = []
-        self.n_iter_, self.status_ = 0, "done"
+        self.n_iter_ = 0
 
         def after(factors: ImplicitFactors) -> bool:
             last[:] = [factors]
