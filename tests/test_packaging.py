@@ -68,3 +68,23 @@ def test_the_page_of_versions_names_the_oldest(settings):
     for names in (("numpy", "scipy", "threadpoolctl"), ("scikit-learn", "polars", "pandas", "torch", "distributed")):
         versions = [known[name] for name in names]
         assert f"from {', '.join(versions[:-1])} and {versions[-1]} on" in text
+
+
+def test_installations_at_the_same_time_do_not_share_a_build_folder(settings):
+    """In one folder, one of two ended without the kernels. By default each installation builds in a temporary folder."""
+    assert "build-dir" not in settings["tool"]["scikit-build"]
+
+
+def test_licenses_of_compiled_libraries_are_part_of_the_package(settings):
+    files = [path for pattern in settings["project"]["license-files"] for path in ROOT.glob(pattern)]
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    for library in ("nanobind", "robin-map"):
+        assert library in texts
+
+
+@pytest.mark.skipif(not (ROOT / ".github").exists(), reason="the sdist has no workflows")
+def test_actions_of_github_are_pinned_by_hash():
+    """Tags may move."""
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        for name, version in re.findall(r"uses: actions/([\w-]+)@(\S+)", path.read_text(encoding="utf-8")):
+            assert re.fullmatch("[0-9a-f]{40}", version), f"{path.name}: {name}"

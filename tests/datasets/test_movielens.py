@@ -96,7 +96,7 @@ def test_downloads_from_the_publisher_with_its_checksum(tmp_path, monkeypatch):
     monkeypatch.setattr(pooch, "retrieve", retrieve)
     check(load_movielens("1m"))
     assert asked["url"] == "https://files.grouplens.org/datasets/movielens/ml-1m.zip"
-    assert asked["known_hash"] == "md5:c4d9eecfca2ab87c1945afe126590906"
+    assert asked["known_hash"] == "sha256:a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20"
 
 
 def test_offline_it_says_what_to_do(monkeypatch):

@@ -28,12 +28,12 @@ class _Edition:
     archive: str
     ratings: str
     separator: str
-    md5: str  # of the publisher's archive; not checked for files in a folder
+    sha256: str  # of the publisher's archive; not checked for files in a folder
 
 
 EDITIONS = {
-    "100k": _Edition("ml-100k.zip", "ml-100k/u.data", "\t", "0e33842e24a9c977be4e0107933c0723"),
-    "1m": _Edition("ml-1m.zip", "ml-1m/ratings.dat", "::", "c4d9eecfca2ab87c1945afe126590906"),
+    "100k": _Edition("ml-100k.zip", "ml-100k/u.data", "\t", "50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229"),
+    "1m": _Edition("ml-1m.zip", "ml-1m/ratings.dat", "::", "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20"),
 }
 
 
@@ -143,7 +143,10 @@ def _download(edition: _Edition) -> Path:
     try:
         return Path(
             pooch.retrieve(
-                SOURCE + edition.archive, known_hash=f"md5:{edition.md5}", fname=edition.archive, path=pooch.os_cache("lorank")
+                SOURCE + edition.archive,
+                known_hash=f"sha256:{edition.sha256}",
+                fname=edition.archive,
+                path=pooch.os_cache("lorank"),
             )
         )
     except Exception as error:  # network libraries raise many types
