@@ -289,7 +289,7 @@ class ImplicitFactorization(ImplicitEstimator):
         zeros, regularization = search["zeros"], search["regularization"]
         if not zeros and not regularization:
             return settings, []
-        options = {"zeros": zeros, "regularization": regularization, "max_iter": True}
+        options: dict[str, Any] = {"zeros": zeros, "regularization": regularization, "max_iter": True}
         try:
             return select_implicit(data, backend, settings, np.float32, **options)
         except KeyboardInterrupt:

@@ -203,9 +203,10 @@ def _read_array(content: bytes) -> np.ndarray:
     stream, formats = io.BytesIO(content), np.lib.format
     first = formats.read_magic(stream) == (1, 0)
     shape, _, dtype = (formats.read_array_header_1_0 if first else formats.read_array_header_2_0)(stream)
-    if dtype.kind not in "biufcmMSU" or math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
+    count = math.prod(int(n) for n in shape)  # as Python integers, which do not overflow
+    if dtype.kind not in "biufcmMSU" or count * dtype.itemsize != len(content) - stream.tell():
         raise ValueError("its size differs from that of its header")
-    if not dtype.itemsize and math.prod(shape):
+    if count and not dtype.itemsize:
         raise ValueError("its items are empty")
     return np.asarray(formats.read_array(io.BytesIO(content), allow_pickle=False))
 
