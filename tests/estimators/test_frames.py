@@ -163,7 +163,7 @@ def test_what_is_refused(data, plain):
         with pytest.raises(ValueError, match=message):
             model.fit(frame, **options)
     with pytest.raises(ValueError, match="which column is which"):
-        model.fit(frame.assign(time=1))
+        model.fit(frame.rename(columns={"rating": "colour"}).assign(time=1))
     with pytest.raises(ValueError, match="rows, cols and values are the names of columns"):
         model.fit(pairs, values, rows="user")
     with pytest.raises(ValueError, match=r"row ids must be whole numbers or text, got .* at position 2"):
@@ -193,3 +193,27 @@ def test_columns_called_place_and_prediction_stay():
     assert list(found.columns) == ["place", "prediction", "place_", "prediction_"]
     assert found["place"].tolist() == ["a", "b"]
     assert found["prediction"].tolist() == ["z", "y"]
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_a_column_of_times_is_left_out_by_usual_names(data, package):
+    module = pytest.importorskip(package)
+    pairs, values, users, items = data
+    columns = {"userId": users[pairs[:, 0]], "movieId": items[pairs[:, 1]], "rating": values}
+    plain = lr.MatrixCompletion(**OPTIONS).fit(module.DataFrame(columns))
+    times = {"timestamp": np.arange(len(pairs))}
+    timed = lr.MatrixCompletion(**OPTIONS).fit(module.DataFrame(times | columns))
+    assert timed.state_.labels == {"row": "userId", "col": "movieId", "value": "rating"}
+    np.testing.assert_array_equal(timed.row_factors_, plain.row_factors_)
+    asked = module.DataFrame(times | columns)
+    np.testing.assert_array_equal(timed.predict(asked), plain.predict(module.DataFrame(columns)))
+
+
+@pytest.mark.parametrize("estimator", [lr.MatrixCompletion, lr.ImplicitFactorization])
+def test_pivoted_frames_are_refused_with_advice(estimator):
+    pandas = pytest.importorskip("pandas")
+    wide = pandas.DataFrame({"user": list("abcd")} | {f"film {k}": [1.0, np.nan, 3.0, 4.0] for k in range(5)})
+    with pytest.raises(ValueError, match="melt"):
+        estimator().fit(wide)
+    long = wide.melt(id_vars="user", var_name="item", value_name="value").dropna()
+    estimator(rank=1).fit(long)

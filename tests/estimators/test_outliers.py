@@ -127,3 +127,14 @@ def test_observations_without_weight_do_not_change_the_scale():
     assert alone.outliers_[wrong[counts]].mean() > 0.9
     with pytest.warns(lr.OutlierWarning, match="loss='robust'"):
         lr.MatrixCompletion(**options).fit(pairs, values, weights)
+
+
+def test_amounts_with_a_heavy_tail_get_the_advice_to_take_logarithms():
+    rng = np.random.default_rng(0)
+    pairs = np.argwhere(rng.random((80, 50)) < 0.5)
+    hours = rng.lognormal(1, 2, len(pairs))
+    with pytest.warns(lr.OutlierWarning, match="ImplicitFactorization"):
+        lr.MatrixCompletion(rank=1, regularization="learned").fit(pairs, hours)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", lr.OutlierWarning)
+        lr.MatrixCompletion(rank=1, regularization="learned").fit(pairs, np.log1p(hours))

@@ -42,6 +42,7 @@ QUANTILES = 2001  # of the errors of held-out observations
 MAX_STORED = 1 << 24  # observations of partitions: up to here a model stores its training data
 OUTLIER_SIGMAS, OUTLIER_ROUNDS = 4.0, 3
 EXACT_FIT = 1e-3  # of the range of values: smaller residuals are never outliers
+HEAVY_TAIL = 10.0  # values whose 99 % quantile exceeds the median by this factor: amounts rather than ratings
 OUTLIER_SAMPLE = 250_000  # observations whose residuals are tested for heavy tails
 
 
@@ -354,7 +355,15 @@ def warn_about_outliers(model: FactorModel, rows: Array, cols: Array, values: Ar
     if np.abs(d).max(initial=0.0) <= EXACT_FIT * np.abs(off).max(initial=0.0):  # rounding errors have heavy tails, too
         return
     share = outlier_share(d, off, 0.0, get_backend("numpy"), noise=False)
-    if share:
+    middle, high = np.quantile(values, (0.5, 0.99)) if share else (0.0, 0.0)
+    if share and values.min() >= 0 and high > HEAVY_TAIL * middle:
+        warnings.warn(
+            f"the values are heavy-tailed: their median is {middle:.3g}, and 1 % are larger than {high:.3g}. Fit "
+            "their logarithms (numpy.log1p), or ImplicitFactorization, which takes hours and counts as confidence",
+            OutlierWarning,
+            stacklevel=4,
+        )
+    elif share:
         warnings.warn(
             f"{share:.2%} of the values look like outliers: they are extreme and far from the fit. Fit with loss='robust' to "
             "find them (outliers_) and leave them out",

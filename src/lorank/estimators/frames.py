@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..common.checks import ParameterError, shown
+from ..io.header import COL_NAMES, ROW_NAMES, VALUE_NAMES, plain_name
 
 PACKAGES = ("pandas", "polars")
 ROLES = ("rows", "cols", "values")
@@ -50,7 +51,7 @@ def resolve_columns(X: Any, given: Sequence[Any], roles: Sequence[str], required
         if not required <= len(names) <= len(roles):
             raise ValueError(
                 f"which column is which? Name them, {', '.join(f'{role}=...' for role in roles[:required])}, or select the "
-                f"columns {', '.join(roles[:required])} in this order: the data frame has {listed}"
+                f"columns {', '.join(roles[:required])} in this order: the data frame has {listed}{_pivoted(X)}"
             )
         return [*names, *[None] * (len(roles) - len(names))]
     missing = [role for name, role in zip(given[:required], roles[:required], strict=True) if name is None]
@@ -60,6 +61,33 @@ def resolve_columns(X: Any, given: Sequence[Any], roles: Sequence[str], required
     if twice:
         raise ValueError(f"the column {twice[0]!r} is asked for twice")
     return list(given)
+
+
+def known_columns(X: Any, names: Sequence[Any]) -> Sequence[Any]:
+    """Columns of rows, columns and values by their usual names, as the commands find them, where the order leaves a choice.
+
+    ``names`` are returned where some are given, and where a usual name is missing.
+    """
+    there = column_names(X)
+    if any(name is not None for name in names) or len(there) <= len(ROLES):
+        return names
+    found: list[Any] = []
+    for words in (ROW_NAMES, COL_NAMES, VALUE_NAMES):
+        match = [name for name in there if plain_name(str(name)) in words and name not in found]
+        found += [min(match, key=lambda name: words.index(plain_name(str(name))))] if match else []
+    return found if len(found) == len(ROLES) else names
+
+
+def _pivoted(X: Any) -> str:
+    """Advice for a data frame with a column for each item, as the end of a message."""
+    names = column_names(X)
+    wide = len(names) > 4 and all(column(X, name).dtype.kind in "iuf" for name in names[1:])
+    return (
+        f". A table with a column for each item needs one line for each value: X.melt(id_vars={names[0]!r}, var_name='item', "
+        "value_name='value').dropna() in pandas, X.unpivot(index=...).drop_nulls() in polars"
+        if wide
+        else ""
+    )
 
 
 def without_column(X: Any, name: Any, names: Sequence[Any]) -> Any:

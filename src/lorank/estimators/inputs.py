@@ -17,6 +17,7 @@ from .frames import (
     column_names,
     encode_ids,
     is_frame,
+    known_columns,
     known_positions,
     named_column,
     pair_columns,
@@ -82,6 +83,7 @@ def _read_entries(X: Any, y: Any, names: Sequence[Any]) -> Entries:
         return Entries(rows, cols, check_values(coo.data, "X"), coo.shape)
     labels = None
     if is_frame(X):
+        names = known_columns(X, names)
         labels = dict(zip(("row", "col", "value"), resolve_columns(X, names, ROLES, 2), strict=True))
     elif not _has_text(X):
         values, pairs = check_values(y), check_pairs(X)

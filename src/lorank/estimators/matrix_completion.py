@@ -209,8 +209,8 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
         sample_weight : (m,) array, optional
             An observation of weight 2 counts like two. For a data frame also the name of a column.
         rows, cols, values : str, optional
-            Columns of a data frame with rows (users), columns (items) and values (ratings); by default its columns in this
-            order.
+            Columns of a data frame with rows (users), columns (items) and values (ratings). By default its two or three
+            columns in this order; of more columns, those with usual names, such as user, item and rating.
         row_features, col_features : data frame, (n, d) array or sparse matrix, optional
             Features of rows and columns, on which the prior means of their factors depend. A data frame with the ids in a
             column named as in X, or one line for each index. Integers with at most 32 levels are used as categories, too;

@@ -13,10 +13,11 @@ from ..backends import Array, Backend, get_backend
 from ..backends.top_k import rows_of, top_scores
 from ..evaluation import HeldOutItems, leave_some_out, ndcg
 from .implicit import ImplicitSettings, fit_implicit
-from .implicit_selection import HELD_OUT_SHARE, LIST_LENGTH, MAX_FOLDS, MIN_POSITIVES, Positives
+from .implicit_selection import HELD_OUT_SHARE, LIST_LENGTH, MAX_FOLDS, Positives
 from .item_model import ItemModel, LowRankGram, fit_ease, fit_neighbors, matrix_observations
 
 RANKS = (64, 128, 256)
+MIN_HELD_OUT = 3000  # folds are added until so many positives are held out
 MAX_USERS = 3000  # users whose lists are compared in each fold
 MAX_DENSE_ITEMS = 8000  # with more items, EASE is of low rank
 ITEM_RANK = 256  # of low-rank EASE
@@ -83,7 +84,7 @@ def make_folds(data: Positives, liked: np.ndarray, seed: int) -> list[Fold]:
     """Folds that hold out a tenth of each user's liked items; several where data are few, none where each user has one."""
     if not liked.any():
         return []
-    count = min(max(-(-MIN_POSITIVES // max(int(HELD_OUT_SHARE * liked.sum()), 1)), 1), MAX_FOLDS)
+    count = min(max(-(-MIN_HELD_OUT // max(int(HELD_OUT_SHARE * liked.sum()), 1)), 1), MAX_FOLDS)
     rng, found = np.random.default_rng(seed), []
     for fold in range(count):
         out = liked.copy()
