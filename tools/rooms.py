@@ -40,6 +40,7 @@ LAYERS: list[dict[str, str]] = [
         "plans": "`solve`, the default solver, rank selection, noise test",
         "robust": "completion with outliers",
         "phase": "phase retrieval",
+        "tensors": "tensor completion",
     },
     {
         "evaluation": "ranking metrics, splits, baselines, diagnosis of sampling patterns",
@@ -67,6 +68,7 @@ SIDEWAYS: dict[str, tuple[str, ...]] = {
     "plans": ("metrics", "loop", "solvers", "starts"),
     "robust": ("metrics", "loop", "solvers", "starts", "plans"),
     "phase": ("metrics", "loop", "solvers", "plans"),
+    "tensors": ("metrics", "loop", "solvers", "plans"),
     "factorization": ("evaluation",),
     "estimators": ("factorization", "evaluation"),
     "tables": ("factorization",),

@@ -15,6 +15,7 @@ ROOMS = {  # by module, with the title of its page
     "plans": "Default solver",
     "robust": "Completion with outliers",
     "phase": "Phase retrieval",
+    "tensors": "Tensor completion",
     "metrics": "Metrics: weights on rows and columns",
     "loop.steps": "Step rules",
     "starts": "Initialization",

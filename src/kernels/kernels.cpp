@@ -11,11 +11,13 @@ namespace lorank {
   const Passes *passes();                                                                                                 \
   const NormalTable *normal();                                                                                            \
   const Pairs *pairs();                                                                                                   \
+  const TensorPasses *tensor();                                                                                           \
   Nonnegative nonnegative();                                                                                              \
   FillGaps gaps();                                                                                                        \
   }                                                                                                                       \
   const Kernels *kernels_##isa() {                                                                                        \
-    static const Kernels table = {#isa, isa::passes(), isa::normal(), isa::pairs(), isa::nonnegative(), isa::gaps()};     \
+    static const Kernels table = {#isa,          isa::passes(),      isa::normal(), isa::pairs(),                         \
+                                  isa::tensor(), isa::nonnegative(), isa::gaps()};                                        \
     return &table;                                                                                                        \
   }
 

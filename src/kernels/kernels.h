@@ -12,6 +12,7 @@
 #include "normal.h"
 #include "pairs.h"
 #include "passes.h"
+#include "tensor.h"
 
 namespace lorank {
 
@@ -20,6 +21,7 @@ struct Kernels {
   const Passes *passes;
   const NormalTable *normal;
   const Pairs *pairs;
+  const TensorPasses *tensor;
   Nonnegative nonnegative;
   FillGaps fill_gaps;
 };

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 from . import backends as _backends  # noqa: F401  (first: the runtime of its threads reads its settings once)
 
 # isort: split
-from . import datasets, distributed, evaluation, losses, metrics, phase, plans, problems, robust, solvers, starts
+from . import datasets, distributed, evaluation, losses, metrics, phase, plans, problems, robust, solvers, starts, tensors
 from .common.checks import ParameterError
 from .common.version import __version__ as __version__
-from .geometry import FixedRank
+from .geometry import FixedRank, Tucker
 from .loop import callbacks, steps, stopping
 from .loop.result import ConvergenceWarning, History, Outliers, OutlierWarning, Result, Status
 from .phase import PhaseRetrieval
 from .plans import solve
 from .problems import Completion, CountTable, Problem, Sensing, testing
+from .tensors import TensorCompletion
 
 if TYPE_CHECKING:
     from .estimators import EASE, ImplicitFactorization, MatrixCompletion
@@ -84,6 +85,8 @@ __all__ = [
     "Sensing",
     "Status",
     "TableImputer",
+    "TensorCompletion",
+    "Tucker",
     "callbacks",
     "datasets",
     "diagnose",
@@ -101,5 +104,6 @@ __all__ = [
     "starts",
     "steps",
     "stopping",
+    "tensors",
     "testing",
 ]

@@ -14,8 +14,10 @@ from .. import _kernels  # type: ignore[attr-defined]
 from .numpy_backend import NumpyBackend
 from .numpy_observations import NumpyObservations
 from .observations import Array, Observations
+from .tensor_observations import NumpyTensorObservations, TensorObservations
 
 TALL = 1 << 15  # numbers of a tall array from which on several threads are used
+TENSOR_BYTES = 4 * 64  # of a row of a factor, in the C++ passes over tensors
 MIXED_BYTES = 12 << 20  # size of gathered factors from which on float32 is faster (benchmarks/passes.py)
 
 
@@ -107,8 +109,52 @@ class NativeBackend(NumpyBackend):
     def make_observations(self, indptr: np.ndarray, indices: np.ndarray, values: Array, n2: int) -> Observations:
         return NativeObservations(indptr, indices, values, n2)
 
+    def make_tensor_observations(self, indices: np.ndarray, shape: Sequence[int]) -> TensorObservations:
+        return NativeTensorObservations(indices, shape)
+
     def release(self) -> None:
         _kernels.release_scratch()
+
+
+class NativeTensorObservations(NumpyTensorObservations):
+    """Passes in C++, for ranks of the inner modes whose rows fit into :data:`TENSOR_BYTES`."""
+
+    def values(self, U: Array, V: Array, M: Array) -> Array:
+        a, b = U.shape[1], V.shape[1]
+        if not _fits(U, V, M):
+            return super().values(U, V, M)
+        i, j = (self.indices[k] for k in self.inner)
+        out = np.empty(len(i), M.dtype)
+        _kernels.tensor_values(self.indptr, i, j, _packed(U), _packed(V), _c(M, M.dtype), a, b, out)
+        return out
+
+    def adjoint(self, p: Array, U: Array, V: Array, M: Array) -> tuple[Array, Array, Array]:
+        a, b = U.shape[1], V.shape[1]
+        if not _fits(U, V, M):
+            return super().adjoint(p, U, V, M)
+        i, j = (self.indices[k] for k in self.inner)
+        left, right, matrices = _packed(U), _packed(V), _c(M, M.dtype)
+        of_i, of_j, of_slices = (np.empty_like(x) for x in (left, right, matrices))
+        p = _c(p, M.dtype)
+        _kernels.tensor_adjoint(self.indptr, i, j, p, left, right, matrices, a, b, of_i, of_j, of_slices)
+        return np.ascontiguousarray(of_i[:, :a]), np.ascontiguousarray(of_j[:, :b]), of_slices
+
+
+def _fits(U: Array, V: Array, M: Array) -> bool:
+    dtype = M.dtype
+    small = max(U.shape[1], V.shape[1]) * dtype.itemsize <= TENSOR_BYTES
+    return small and dtype in (np.float32, np.float64) and U.dtype == V.dtype == dtype
+
+
+def _packed(a: np.ndarray) -> np.ndarray:
+    """The array with its rows padded by zeros to whole cache lines."""
+    lanes = 64 // a.itemsize
+    width = -(-a.shape[1] // lanes) * lanes
+    if width == a.shape[1]:
+        return np.ascontiguousarray(a)
+    out = np.zeros((len(a), width), a.dtype)
+    out[:, : a.shape[1]] = a
+    return out
 
 
 class SideWeights(NamedTuple):

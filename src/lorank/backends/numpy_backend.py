@@ -11,6 +11,7 @@ import numpy as np
 from .base import BackendBase, in_double
 from .numpy_observations import NumpyObservations
 from .observations import Array, Observations
+from .tensor_observations import NumpyTensorObservations, TensorObservations
 
 SHORT = 4096  # entries: BLAS uses one thread for these, and they stay in the nearest cache
 BLOCK = 1 << 16  # index pairs at a time: bounds the memory of gathered factors
@@ -197,6 +198,9 @@ class NumpyBackend(BackendBase):
 
     def make_observations(self, indptr: Array, indices: Array, values: Array, n2: int) -> Observations:
         return NumpyObservations(indptr, indices, values, n2)
+
+    def make_tensor_observations(self, indices: np.ndarray, shape: Sequence[int]) -> TensorObservations:
+        return NumpyTensorObservations(indices, shape)
 
 
 def _is_long_single(a: Array) -> bool:

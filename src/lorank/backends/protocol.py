@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .observations import Array, Observations
+from .tensor_observations import TensorObservations
 
 
 class Creation(Protocol):
@@ -300,6 +301,10 @@ class ObservationFactory(Protocol):
 
     def make_observations(self, indptr: Array, indices: Array, values: Array, n2: int) -> Observations:
         """Observed entries in CSR order."""
+        ...
+
+    def make_tensor_observations(self, indices: np.ndarray, shape: Sequence[int]) -> TensorObservations:
+        """Observed entries of a tensor, sorted by slice; indices are an (m, d) array."""
         ...
 
 

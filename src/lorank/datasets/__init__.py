@@ -3,6 +3,7 @@
 from .movielens import MovieLens, load_movielens
 from .sampling_patterns import uneven_pattern
 from .synthetic import FACTORS, random_completion, random_diffraction, random_phase, random_sensing, sample_pattern
+from .tensors import random_tensor
 
 __all__ = [
     "FACTORS",
@@ -12,6 +13,7 @@ __all__ = [
     "random_diffraction",
     "random_phase",
     "random_sensing",
+    "random_tensor",
     "sample_pattern",
     "uneven_pattern",
 ]

@@ -5,11 +5,13 @@ from .manifold import FIXED_RANK, FixedRankManifold, Manifold, WeightedManifold
 from .point import FixedRank
 from .semidefinite import SEMIDEFINITE, SemidefiniteManifold
 from .tangent import Tangent, retract, riemannian_gradient, shift, slope_of_transport, transport
+from .tucker import TUCKER, Tucker, TuckerManifold, TuckerTangent
 from .weights import DenseWeight, DiagonalWeight, Identity, Weights
 
 __all__ = [
     "FIXED_RANK",
     "SEMIDEFINITE",
+    "TUCKER",
     "BlockInverses",
     "BlockWeights",
     "DenseWeight",
@@ -21,6 +23,9 @@ __all__ = [
     "Manifold",
     "SemidefiniteManifold",
     "Tangent",
+    "Tucker",
+    "TuckerManifold",
+    "TuckerTangent",
     "WeightedManifold",
     "Weights",
     "retract",

@@ -16,6 +16,7 @@ import torch
 from ..base import BackendBase, first_pass, second_pass
 from ..numpy_backend import NumpyBackend
 from ..observations import Array
+from ..tensor_observations import TorchTensorObservations
 from .basis import TorchBasis
 from .lazy_arrays import GramCache, LazyArray, evaluate
 from .observations import TorchObservations, block_passes
@@ -374,6 +375,9 @@ class TorchBackend(BackendBase):
     def make_observations(self, indptr: Array, indices: Array, values: Array, n2: int) -> TorchObservations:
         indptr, indices, values = self.asarray(indptr, np.int64), self.asarray(indices, np.int32), self.asarray(values)
         return TorchObservations(indptr, indices, values, n2)
+
+    def make_tensor_observations(self, indices: np.ndarray, shape: Sequence[int]) -> TorchTensorObservations:
+        return TorchTensorObservations(indices, shape, self.device)
 
 
 def free_bytes(device: torch.device) -> int | None:

@@ -1,0 +1,151 @@
+"""Initial points of tensor completion: a spectral one, and one of growing ranks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..common.checks import Checked, parameter, whole
+from ..geometry import TUCKER, Tucker, TuckerManifold, TuckerTangent
+from ..loop.runner import run
+from ..loop.stopping import Iterations
+from ..metrics import Counts
+from ..solvers import RCG
+from .problem import TensorCompletion
+
+DENSE = 300  # sides of Gram matrices up to which they are formed
+RIDGE = 1e-3  # of the least squares problem for the core, in units of operator_scale
+CORE_STEPS, CORE_TOL = 25, 1e-6
+
+
+@dataclass(frozen=True)
+class TensorStart(Checked):
+    """The better of a spectral point and a point of growing ranks, each after a few conjugate gradient steps.
+
+    The spectral point has the leading eigenvectors of the Gram matrices of the unfoldings without their diagonals, which hold
+    the noise of the sampling, and a core by least squares; it is better for factors with zero mean. Growing ranks begin with 1
+    and add directions of the residual; they are better where one direction dominates.
+
+    Parameters
+    ----------
+    steps : int
+        Conjugate gradient steps at each rank.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_tensor((20, 18, 16), rank=2, oversampling=15)
+    >>> result = lr.solve(problem, rank=2, start=lr.tensors.TensorStart(steps=3))
+    >>> result.converged
+    True
+    """
+
+    steps: int = parameter(5, whole(1))
+
+    needs: ClassVar[tuple[type, ...]] = (TuckerManifold,)
+
+    def __call__(self, problem: TensorCompletion, rank: Sequence[int], rng: np.random.Generator) -> Tucker:
+        points = [self._improved(problem, spectral(problem, rank)), self._grown(problem, rank)]
+        return min(points, key=problem.objective_root)
+
+    def _improved(self, problem: TensorCompletion, X: Any) -> Any:
+        return run(problem, RCG(Counts()), X, Iterations(self.steps)).point()
+
+    def _grown(self, problem: TensorCompletion, rank: Sequence[int]) -> Tucker:
+        size = 1
+        X = spectral(problem, TUCKER.check_rank(1, problem.shape))
+        while True:
+            X = self._improved(problem, X)
+            if X.rank == tuple(rank):
+                return X
+            size += max(1, size // 2)
+            X = enlarged(problem, X, [min(r, size) for r in rank])
+
+
+def spectral(problem: TensorCompletion, rank: Sequence[int]) -> Tucker:
+    """The spectral point."""
+    y = problem.backend.to_numpy(problem.y)
+    return with_core(problem, [leading(problem, y, k, r) for k, r in enumerate(rank)])
+
+
+def enlarged(problem: TensorCompletion, X: Tucker, rank: Sequence[int]) -> Tucker:
+    """The point with leading directions of the residual added to each factor, and a new core."""
+    backend = problem.backend
+    residual = -backend.to_numpy(problem.gradient(X).residual)
+    factors = []
+    for k, (u, r) in enumerate(zip(X.numpy().factors, rank, strict=True)):
+        more = r - u.shape[1]
+        factors.append(np.hstack([u, leading(problem, residual, k, more, u)]) if more else u)
+    return with_core(problem, factors)
+
+
+def leading(problem: TensorCompletion, p: np.ndarray, k: int, r: int, known: np.ndarray | None = None) -> np.ndarray:
+    """Leading eigenvectors of the Gram matrix of an unfolding of ``A* p`` without its diagonal, orthogonal to known ones.
+
+    Entries are divided, and eigenvectors multiplied, by the roots of the numbers of observations (regularized), so that
+    frequently observed indices have the same noise as others.
+    """
+    import scipy.sparse as sp
+    import scipy.sparse.linalg as spla
+
+    n, index = problem.shape[k], problem.indices
+    counts = [problem.backend.to_numpy(c) for c in problem.counts()]
+    roots = [np.sqrt((c + np.median(c) / 2) / (c.mean() or 1.0)) for c in counts]
+    scaled = p / np.prod([w[index[:, j]] for j, w in enumerate(roots)], axis=0)
+    columns = np.zeros(len(p), np.int64)
+    for j, length in enumerate(problem.shape):
+        if j != k:
+            columns = columns * length + index[:, j]
+    distinct, columns = np.unique(columns, return_inverse=True)
+    matrix = sp.csr_array((scaled, (index[:, k], columns)), (n, len(distinct)))
+    diagonal = np.asarray((matrix * matrix).sum(1)).ravel()
+    basis = np.zeros((n, 0)) if known is None else np.linalg.qr(roots[k][:, None] * known)[0]
+
+    def gram(v: np.ndarray) -> np.ndarray:
+        v = v.reshape(n, -1)
+        v = v - basis @ (basis.T @ v)
+        v = matrix @ (matrix.T @ v) - diagonal[:, None] * v
+        return v - basis @ (basis.T @ v)
+
+    if n <= DENSE or r >= n - 1:
+        found = np.linalg.eigh(gram(np.eye(n)))[1][:, ::-1][:, :r]
+    else:
+        first = np.random.default_rng(0).standard_normal(n)
+        operator = spla.LinearOperator((n, n), gram, matmat=gram, dtype=np.float64)
+        found = spla.eigsh(operator, r, which="LA", tol=1e-3, v0=first)[1][:, ::-1]
+    found = found / roots[k][:, None]
+    return np.where((counts[k] > 0)[:, None], found, 0.0)
+
+
+def with_core(problem: TensorCompletion, factors: Sequence[np.ndarray]) -> Tucker:
+    """The point in the span of these factors that fits best, by conjugate gradients on the core with a small ridge."""
+    backend = problem.backend
+    bases = [backend.asarray(np.linalg.qr(u)[0].astype(problem.dtype)) for u in factors]
+    X = Tucker(np.zeros([u.shape[1] for u in factors], problem.dtype), bases, backend)
+    G = problem.gradient(X)
+    still = [0 * u for u in bases]
+    ridge = RIDGE * problem.operator_scale
+
+    def normal(core: np.ndarray) -> np.ndarray:
+        image = G.image(TuckerTangent(X, core, still))
+        image = image if G.curvature is None else G.curvature * image
+        return G.adjoint_core(image) + ridge * core
+
+    core = np.zeros(X.rank, problem.dtype)
+    residual = direction = -G.core
+    square = first = float(np.vdot(residual, residual))
+    for _ in range(CORE_STEPS):
+        if square <= CORE_TOL * first:
+            break
+        image = normal(direction)
+        alpha = square / float(np.vdot(direction, image))
+        core, residual = core + alpha * direction, residual - alpha * image
+        square, last = float(np.vdot(residual, residual)), square
+        direction = residual + square / last * direction
+    if not math.isfinite(square):
+        core = np.zeros_like(core)
+    return Tucker(core, bases, backend)
