@@ -8,6 +8,7 @@
 # make test-oldest    the tests with the oldest versions that are supported, in an environment of their own
 # make coverage       what the tests run, kernels included
 # make timings        five kernels and five solves, for this commit; build/timings.jsonl keeps them
+# make fuzz    random attacks on files, runs and inputs: some CPU minutes (make fuzz FUZZ="csv --seed 7")
 # make sanitize  the kernel tests on an AddressSanitizer/UBSan build
 
 PYTHON ?= python3
@@ -17,7 +18,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard src/kernels/*)
 
-.PHONY: run test test-variations lint types docs docs-test bench bench-core bench-peers bench-maps release-check test-oldest coverage timings sanitize clean
+.PHONY: run test test-variations lint types docs docs-test bench bench-core bench-peers bench-maps release-check test-oldest coverage timings fuzz sanitize clean
 
 run: $(STAMP)
 	$(BIN)/lorank demo
@@ -79,6 +80,10 @@ coverage: $(STAMP)
 
 timings: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python tools/timings.py
+
+# FUZZ="--short" is what CI runs as tests/test_fuzz.py.
+fuzz: $(STAMP)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tools/fuzz.py $(FUZZ)
 
 sanitize: $(STAMP)
 	PYTHON=$(CURDIR)/$(BIN)/python sh tools/sanitize.sh

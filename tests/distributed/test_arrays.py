@@ -299,3 +299,17 @@ def test_host_arrays_are_computed_with_on_the_host():
     for found, wanted in pairs:
         assert not isinstance(found, DistributedArray)
         np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_the_qr_decomposition_of_arrays_with_more_columns_than_rows(side):
+    """On the column side the triangular factor and the width of q follow the number of rows."""
+    problem = lr.Completion([0, 0, 1, 2], [0, 1, 1, 2], np.arange(1.0, 5.0), (3, 3), backend="partitions:2:numpy")
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((3, 5))
+    observed, b = problem.observations, rng.standard_normal((3, 5))
+    tall = observed.times(problem.y, b) if side == 0 else observed.adjoint_times(problem.y, a)
+    q, k = problem.backend.qr(tall)
+    assert q.shape == (3, 3)
+    np.testing.assert_allclose(np.asarray(problem.backend.product(q, k)), np.asarray(tall), atol=1e-12)
+    np.testing.assert_allclose(problem.backend.gram(q, q), np.eye(3), atol=1e-12)

@@ -306,7 +306,8 @@ class Partitioned(NumpyBackend):
         """QR decomposition of each block, and one of the stacked triangular factors."""
         kind = SHARED if a.side == COLS else BLOCK  # the kind of the node may be SUM
         pair = a.graph.node(kind, "qr", a.node)
-        q = DistributedArray(a.graph, a.graph.node(kind, "item", pair, 0), a.side, a.sizes, a.like)
+        like = a.like[:, : min(a.shape)]  # of columns; that of blocks is replaced below
+        q = DistributedArray(a.graph, a.graph.node(kind, "item", pair, 0), a.side, a.sizes, like)
         found = a.graph.fetch([("item", (pair, 1))])[0]
         if a.side == COLS:
             return q, np.asarray(found)
