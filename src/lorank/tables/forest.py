@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,72 +23,46 @@ ROWS_PER_LEAF_CELL = 1000  # leaves have at least one cell for so many rows
 PRIOR_CELLS = 40.0  # cells that the weights of all columns count as
 
 
-class Nodes(NamedTuple):
-    """Regression trees with their nodes in any order."""
-
-    roots: np.ndarray
-    feature: np.ndarray  # compared at a split; -1 at leaves
-    value: np.ndarray  # threshold of a split, prediction of a leaf
-    left: np.ndarray  # child of a split for features up to the threshold
-    right: np.ndarray
-
-
 @dataclass(frozen=True)
 class Forest:
-    """Regression trees in breadth-first order: first the roots, then the two children of each split in turn.
+    """Regression trees as arrays, the nodes of each in depth-first order: the left child of a split follows it."""
 
-    The order determines the children: the j-th split has those at ``trees + 2 j`` and ``trees + 2 j + 1``.
-    """
-
-    trees: int
-    feature: np.ndarray  # (k,), as in Nodes
-    value: np.ndarray  # (k,), in single precision
+    roots: np.ndarray  # (trees,)
+    feature: np.ndarray  # (k,): compared at a split; -1 at leaves
+    value: np.ndarray  # (k,): threshold of a split, prediction of a leaf; in single precision
+    right: np.ndarray  # (k,): right child of a split, for features above the threshold
 
     def __post_init__(self) -> None:
-        splits = np.flatnonzero(self.feature >= 0)
-        complete = len(self.feature) == len(self.value) == self.trees + 2 * len(splits) and self.trees > 0
-        if not complete or (self.children[splits] <= splits).any():
-            raise ValueError(f"{len(self.feature)} nodes with {len(splits)} splits are not {self.trees} trees")
-
-    @cached_property
-    def children(self) -> np.ndarray:
-        """Left child of each split; the right child follows it."""
-        return (self.trees + 2 * (np.cumsum(self.feature >= 0) - 1)).astype(np.int32)
+        splits, nodes = np.flatnonzero(self.feature >= 0), len(self.feature)
+        sound = nodes == len(self.value) == len(self.right) and len(self.roots) > 0
+        sound = sound and bool(((self.roots >= 0) & (self.roots < nodes)).all() and (splits < nodes - 1).all())
+        if not sound or not ((self.right[splits] > splits) & (self.right[splits] < nodes)).all():
+            raise ValueError(f"{nodes} nodes with {len(splits)} splits are not {len(self.roots)} trees")
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """Mean prediction of the trees for each row, an (n,) array. Features are in single precision, as in training."""
         rows = rows.astype(np.float32)
-        at = np.tile(np.arange(self.trees), (len(rows), 1))
+        at = np.tile(self.roots, (len(rows), 1))
         line = np.arange(len(rows))[:, None]
         while True:
             feature = self.feature[at]
             split = feature >= 0
             if not split.any():
                 return np.asarray(self.value[at].mean(axis=1))
-            at = np.where(split, self.children[at] + (rows[line, feature] > self.value[at]), at)
-
-    @classmethod
-    def from_nodes(cls, parts: list[Nodes]) -> Forest:
-        """One forest of all trees of several, in the same order of trees."""
-        starts = np.cumsum([0, *(len(part.value) for part in parts[:-1])])
-        roots, left, right = (
-            np.concatenate([getattr(part, name) + s for part, s in zip(parts, starts, strict=True)])
-            for name in ("roots", "left", "right")
-        )
-        feature, value = (np.concatenate([getattr(part, name) for part in parts]) for name in ("feature", "value"))
-        order, level = [], roots
-        while len(level):
-            order.append(level)
-            splits = level[feature[level] >= 0]
-            level = np.column_stack([left[splits], right[splits]]).ravel()
-        nodes = np.concatenate(order)
-        small = np.min_scalar_type(-1 - int(feature.max(initial=0)))
-        return cls(len(roots), feature[nodes].astype(small), value[nodes].astype(np.float32))
+            below = rows[line, feature] <= self.value[at]
+            at = np.where(split, np.where(below, at + 1, self.right[at]), at)
 
     @classmethod
     def join(cls, forests: list[Forest]) -> Forest:
         """One forest of all trees of several."""
-        return cls.from_nodes([Nodes(np.arange(f.trees), f.feature, f.value, f.children, f.children + 1) for f in forests])
+        starts = np.cumsum([0, *(len(forest.feature) for forest in forests[:-1])])
+        pairs = list(zip(forests, starts, strict=True))
+        return cls(
+            np.concatenate([forest.roots + start for forest, start in pairs]).astype(np.int32),
+            np.concatenate([forest.feature for forest in forests]),
+            np.concatenate([forest.value for forest in forests]),
+            np.concatenate([forest.right + start for forest, start in pairs]).astype(np.int32),
+        )
 
 
 def fit_forest(X: np.ndarray, y: np.ndarray, trees: int, min_leaf: int, seed: int) -> Forest:
@@ -99,12 +71,13 @@ def fit_forest(X: np.ndarray, y: np.ndarray, trees: int, min_leaf: int, seed: in
 
     share = min(1.0, MAX_FEATURES / X.shape[1]) if X.shape[1] else 1.0
     found = ExtraTreesRegressor(trees, min_samples_leaf=min_leaf, max_features=share, random_state=seed % (2**31)).fit(X, y)
-    parts = []
+    parts, small = [], np.min_scalar_type(-1 - X.shape[1])
     for tree in (each.tree_ for each in found.estimators_):
-        left, leaf = tree.children_left, tree.children_left < 0
-        value = np.where(leaf, tree.value[:, 0, 0], tree.threshold)
-        parts.append(Nodes(np.zeros(1, np.int64), np.where(leaf, -1, tree.feature), value, left, tree.children_right))
-    return Forest.from_nodes(parts)
+        leaf = tree.children_left < 0
+        value = np.where(leaf, tree.value[:, 0, 0], tree.threshold).astype(np.float32)
+        feature = np.where(leaf, -1, tree.feature).astype(small)
+        parts.append(Forest(np.zeros(1, np.int32), feature, value, tree.children_right))
+    return Forest.join(parts)
 
 
 @dataclass(frozen=True)
