@@ -40,8 +40,6 @@ class Claim:
     reasons: Mapping[Verdict, str] = field(repr=False)
     brief: str = ""
     variants: bool = False
-    former: str = ""
-    change: str = ""
 
 
 @dataclass(frozen=True)

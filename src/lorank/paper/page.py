@@ -38,7 +38,6 @@ def render(tables: Tables, out: Path | None = None) -> str:
         _claims(judged, [name for name in METHODS if name in methods]),
         _figures(names, out),
         [experiment_section(tables, name, drawn[name], out) for name in names],
-        _changes(judged),
     ]
     return document(
         "Reproduction of the paper's experiments - lorank",
@@ -133,7 +132,7 @@ def _brief_part(part: Part, name: str) -> Markup:
 
 
 def _navigation(names: Sequence[str]) -> Markup:
-    links = {"claims": "Claims", "figures": "Figures", **{name: TEXTS[name].short for name in names}, "changes": "Changes"}
+    links = {"claims": "Claims", "figures": "Figures", **{name: TEXTS[name].short for name in names}}
     found = [element("a", title, href=f"#{name}") for name, title in links.items()]
     return element("nav", element("div", found), aria_label="Experiments")
 
@@ -214,26 +213,6 @@ def _figures(names: Sequence[str], out: Path | None) -> Markup:
         rows.append((text.figure, section, element("a", f"{name}.png", href=picture) if there else ""))
     listed = table(("Paper", "Section", "Image"), rows, "narrow")
     return element("section", element("h2", "Figures of the paper"), listed, id="figures")
-
-
-def _changes(judged: Sequence[Judged]) -> Markup:
-    """Verdicts under the first protocol, and the reasons for changes."""
-    rows: dict[bool, list[tuple[object, ...]]] = {True: [], False: []}
-    for one in judged:
-        claim = one.claim
-        former = pill(Verdict(claim.former)) if claim.former else element("span", "not listed", class_="soft")
-        found = "; ".join(f"{part.label}: {part.measured}" for part in one.parts[:2] if part.decides)
-        why = f"{claim.change or 'Added to the list of claims.'} {found}"
-        quote = f"{claim.where}: “{claim.quote}”"
-        rows[claim.former != one.verdict].append((quote, former, pill(one.verdict), element("span", why, class_="small")))
-    text = (
-        "Verdicts were first given at the paper's size under a protocol in which RGD and Shampoo had exact steps and PRGD "
-        "constant steps. These verdicts differ now, on the runs of this page:"
-    )
-    head = ("Claim", "Former", "Present", "Reason and measurement")
-    changed, kept = (table(head, rows[flag], "changes") for flag in (True, False))
-    unchanged = details("Claims with the same verdict", kept) if rows[False] else None
-    return element("section", element("h2", "Appendix: changed verdicts"), element("p", text), changed, unchanged, id="changes")
 
 
 def _footer(out: Path | None) -> Markup:

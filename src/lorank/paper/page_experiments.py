@@ -23,10 +23,6 @@ MARKS = {  # signs of points in the figures
     FEWER: ("○", "mean over fewer tests than at other points"),
     FAILED: ("✕", "no test converged; the value at the end of the runs"),
 }
-PROTOCOLS = {
-    1: "first protocol (RGD and Shampoo with exact steps, PRGD with constant steps; grids of different sizes)",
-    2: "second protocol (constant and exact steps apart; the same number of settings and tuning seeds for all)",
-}
 DASHES = {"solid": None, "dash": "7 3", "dashdot": "7 3 2 3", "dot": "2 3"}
 
 
@@ -42,7 +38,6 @@ def experiment_section(tables: Tables, name: str, found: Sequence[Panel], out: P
         "section",
         element("h2", text.title),
         element("p", element("b", f"{text.figure}."), f" {text.text} {_tests(points)}", link),
-        _protocols(rows),
         _note(_machines(rows)),
         _controls(found),
         element("div", [_panel(name, k, panel) for k, panel in enumerate(found)], class_=f"panels{three}"),
@@ -68,19 +63,6 @@ def _tests(points: Points) -> str:
     made = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
     where = f"at {counted(len(points), 'point')}" if len(points) > 1 else f"at {next(iter(points)).label()}"
     return f"{made} test{'' if numbers == [1] else 's'} of each method {where}."
-
-
-def _protocols(rows: Sequence[Row]) -> Markup | None:
-    """The methods run under each protocol, where there is an older one."""
-    found = group(sorted(rows, key=lambda row: row.protocol), lambda row: row.protocol)
-    if set(found) <= {max(PROTOCOLS)}:
-        return None
-    lines = [
-        f"{', '.join(label(name) for name in ordered([row.method for row in some]))} "
-        f"({some[0].date[:10]}{'' if len({row.date[:10] for row in some}) == 1 else ' and later'}): {PROTOCOLS[number]}"
-        for number, some in found.items()
-    ]
-    return _note(f"Protocols of the runs. {'; '.join(lines)}.")
 
 
 def _machines(rows: Sequence[Row]) -> str:
