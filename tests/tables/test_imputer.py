@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("sklearn")
 
 import lorank as lr
+from lorank.tables.missingness import cell_folds
 
 
 def error(filled, whole, hidden):
@@ -331,3 +332,50 @@ def test_options_of_the_other_method_are_refused_by_name():
         with pytest.raises(ValueError, match=ask.__name__):
             ask(table)
     assert not hasattr(imputer, "covariance_")
+
+
+def test_categories_that_nothing_predicts_take_the_mode():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    n = 300
+    x = rng.standard_normal(n)
+    frame = pd.DataFrame({"x": x, "noise": rng.choice(["a", "b", "c"], n, p=[0.55, 0.25, 0.2])})
+    frame["sign"] = np.where(x > 0, "plus", "minus")
+    hidden = rng.random((n, 2)) < 0.2
+    gaps = frame.mask(np.column_stack([np.zeros(n, bool), hidden]))
+    imputer = lr.TableImputer(refine="none").fit(gaps)
+    filled = imputer.transform(gaps)
+    assert (filled["noise"][hidden[:, 0]] == "a").all()
+    assert (filled["sign"] == frame["sign"])[hidden[:, 1]].mean() > 0.9
+    names = [column.name for column in imputer.columns_]
+    quality = dict(zip(names, imputer.quality_, strict=True))
+    assert quality["sign"] < 0.1 < 0.35 < quality["noise"] < 0.55
+    assert 0.5 < quality["x"] < 0.9
+
+
+def test_class_probabilities_are_shares_and_certain_where_observed():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(1)
+    n = 400
+    group = rng.integers(0, 3, n)
+    frame = pd.DataFrame({"x": group + 0.4 * rng.standard_normal(n), "kind": np.array(["a", "b", "c"])[group]})
+    hidden = rng.random(n) < 0.25
+    gaps = frame.assign(kind=frame["kind"].mask(hidden))
+    imputer = lr.TableImputer(refine="none").fit(gaps)
+    shares = imputer.predict_proba(gaps)["kind"]
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    levels = np.array(imputer.columns_[1].levels)
+    np.testing.assert_array_equal(levels[shares.argmax(axis=1)], imputer.transform(gaps)["kind"])
+    assert set(np.unique(shares[~hidden])) == {0.0, 1.0}
+    right, largest = (levels[shares.argmax(axis=1)] == frame["kind"]).to_numpy(), shares.max(axis=1)
+    sure = largest > np.median(largest[hidden])
+    assert right[hidden & sure].mean() > right[hidden & ~sure].mean() + 0.2
+
+
+def test_columns_of_one_category_are_held_out_together():
+    rng = np.random.default_rng(2)
+    missing = np.zeros((50, 5), bool)
+    fold = cell_folds(missing, 6, rng, np.array([0, 1, 1, 1, 4]))
+    assert (fold[:, 1] == fold[:, 2]).all()
+    assert (fold[:, 1] == fold[:, 3]).all()
+    assert (fold[:, 0] != fold[:, 1]).any()

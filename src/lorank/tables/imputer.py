@@ -13,7 +13,18 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from ..common.blas_threads import one_blas_thread
 from ..common.checks import SHARE, ParameterError, check, one_of, shown, whole
 from ..io.archive import save_model
-from .columns import Column, column_moments, describe, encode, frame_kind, restore, standardize
+from .columns import (
+    LEVELS,
+    Column,
+    column_moments,
+    describe,
+    encode,
+    frame_kind,
+    held_out_quality,
+    places,
+    restore,
+    standardize,
+)
 from .low_rank import LowRankModel, fit_low_rank
 from .series import find_period
 from .series_model import SeriesModel, fit_series
@@ -77,6 +88,10 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         The fitted model, None where no column varies.
     period_ : int
         Period of a time series, in rows; 0 where there is none.
+    quality_ : (n_features,) array
+        Held-out error of each column, with ``method="auto"``: root mean square in standard deviations of the column (1 is as
+        good as the mean), or share of wrong categories; nan where no cell was held out. Columns of categories that are
+        predicted no better than by the most frequent category are filled by that.
 
     Raises
     ------
@@ -143,6 +158,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         used = self._used
         self.model_: TableModel | SeriesModel | LowRankModel | None = None
         self.period_ = 0
+        self.quality_, self.by_mode_ = np.full(len(self.columns_), np.nan), np.zeros(len(used), bool)
         if not used.any():
             return self
         standard = standardize(table[:, used], self.means_[used], self.scales_[used])
@@ -152,11 +168,16 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             order = np.argsort(times, kind="stable")
             self.period_ = find_period(standard[order], times[order]) if self.period == "auto" else int(self.period)
             zeros = -self.means_[used] / self.scales_[used]
-            self.model_ = fit_series(standard[order], times[order], self.period_, rng, zeros)
+            self.model_, sorted_errors = fit_series(standard[order], times[order], self.period_, rng, zeros)
+            errors = sorted_errors[np.argsort(order)]
         else:
             small = len(standard) in TREE_ROWS and len(standard) * standard.shape[1] ** 2 <= TREE_WORK
             trees = self.refine == "trees" or (self.refine == "auto" and small)
-            self.model_ = fit_table(standard, rng, kernel_ridge=self.refine != "none", trees=trees)
+            self.model_, errors = fit_table(standard, rng, self._leaders(), kernel_ridge=self.refine != "none", trees=trees)
+        if self.method == "auto":
+            held = np.tile(self.means_, (len(table), 1))
+            held[:, used] = table[:, used] - errors * self.scales_[used]
+            self.quality_, self.by_mode_ = held_out_quality(self.columns_, table, held, self.means_, self.scales_)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -201,6 +222,28 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         known = ~np.isnan(table)
         low[known] = high[known] = table[known]
         return low, high
+
+    def predict_proba(self, X: Any) -> dict[str, np.ndarray]:
+        """Class probabilities of categories.
+
+        Parameters
+        ----------
+        X : (n_rows, n_features) data frame
+
+        Returns
+        -------
+        dict from column names to (n_rows, n_categories) arrays
+            For each column of categories, in the order of its ``levels`` in ``columns_``; 0 and 1 where a value is observed.
+        """
+        table, times = self._prepare(X, "predict_proba")
+        filled = np.clip(self._fill(table, times, spread=False)[0], 0.0, 1.0)
+        found = {}
+        for column, place in zip(self.columns_, places(self.columns_), strict=True):
+            if column.kind == LEVELS:
+                numbers = filled[:, place]
+                shares = numbers if column.width > 1 else np.hstack([1 - numbers, numbers])
+                found[column.name] = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-12)
+        return found
 
     def sample(self, X: Any, n: int = 5, random_state: Any = 0) -> list[Any]:
         """Multiple imputation: tables with missing values drawn from their predictive distribution.
@@ -329,6 +372,11 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             raise ParameterError("time", f"must be a column of numbers or dates without missing values: got {self.time!r}")
         return np.asarray(stamps)
 
+    def _leaders(self) -> np.ndarray:
+        """For each encoded column that varies, the first one of the same column that does, by their index among these."""
+        column = np.repeat(np.arange(len(self.columns_)), [one.width for one in self.columns_])[self._used]
+        return np.searchsorted(column, column)
+
     def _scale(self, table: np.ndarray) -> None:
         names = [column.name for column in self.columns_ for _ in range(column.width)]
         self.means_, self.scales_ = column_moments(table, names)
@@ -373,7 +421,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             found, sd = model.fill(standard, None if times is None else times[rows], spread)
             guess = found * scale + mean
             if not isinstance(model, LowRankModel):
-                guess = np.clip(guess, self.low_[used], self.high_[used])
+                guess = np.where(self.by_mode_[used], mean, np.clip(guess, self.low_[used], self.high_[used]))
             filled[np.ix_(rows, used)] = np.where(np.isnan(part), guess, part)
             if spread and sd is not None:
                 deviation[np.ix_(rows, used)] = sd * scale

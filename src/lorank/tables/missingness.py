@@ -11,8 +11,11 @@ SIGNIFICANCE = 4.0  # standard deviations of the likelihood ratio under missingn
 SCREENING = 0.7  # share of the significant likelihood ratio below which the score test excludes a column
 
 
-def cell_folds(missing: np.ndarray, folds: int, rng: np.random.Generator) -> np.ndarray:
+def cell_folds(missing: np.ndarray, folds: int, rng: np.random.Generator, leaders: np.ndarray | None = None) -> np.ndarray:
     """Cross-validation fold of each observed cell: an (n, d) integer array, -1 where in none.
+
+    Columns take the folds of their ``leaders`` (by default their own): those of one category are missing together, and any of
+    them would reveal the others.
 
     Cells are assigned independently. Where few missingness patterns are repeated (an optional form, a sensor that was not
     installed), complete rows take the pattern of an incomplete row, all in one fold.
@@ -23,7 +26,7 @@ def cell_folds(missing: np.ndarray, folds: int, rng: np.random.Generator) -> np.
     if len(incomplete) and len(complete) >= 0.1 * n and _patterns_repeat(missing[incomplete]):
         pattern = missing[rng.choice(incomplete, len(complete))]
         fold[complete] = np.where(pattern, rng.integers(0, folds, len(complete))[:, None], NO_FOLD)
-    return fold
+    return fold if leaders is None else fold[:, leaders]
 
 
 def _patterns_repeat(missing: np.ndarray) -> bool:

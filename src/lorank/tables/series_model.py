@@ -91,8 +91,13 @@ class SeriesModel:
         return filled + size * deviation * error / scale
 
 
-def fit_series(table: np.ndarray, times: np.ndarray, period: int, rng: np.random.Generator, zeros: np.ndarray) -> SeriesModel:
-    """Select and fit the model of a standardized table without constant columns, whose rows are at increasing times."""
+def fit_series(
+    table: np.ndarray, times: np.ndarray, period: int, rng: np.random.Generator, zeros: np.ndarray
+) -> tuple[SeriesModel, np.ndarray]:
+    """Select and fit the model of a standardized table without constant columns, whose rows are at increasing times.
+
+    ``zeros`` are the standardized values of 0. Returns the model and its held-out errors, nan at cells that were not held out.
+    """
     n, d = table.shape
     missing = np.isnan(table)
     passes = block_gap_passes(missing, rng)
@@ -129,7 +134,7 @@ def fit_series(table: np.ndarray, times: np.ndarray, period: int, rng: np.random
     calibration = Calibration.of(errors, spread[classes, np.arange(d)], inflation)
     model = SeriesModel(across, along, structural, period, weights, spread, calibration)
     if not passes:
-        return model
+        return model, errors
     season = find_season(table, period)
 
     def predict_empty(hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -137,7 +142,7 @@ def fit_series(table: np.ndarray, times: np.ndarray, period: int, rng: np.random
         more = season_predictions(hidden, times, predictions[LINE], period, season)
         return np.stack([*predictions, *more]), distance
 
-    return replace(model, block_gaps=fit_block_gaps(table, passes, predict_empty, season, inflation))
+    return replace(model, block_gaps=fit_block_gaps(table, passes, predict_empty, season, inflation)), errors
 
 
 def _predictions(

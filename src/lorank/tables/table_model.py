@@ -81,14 +81,27 @@ class TableModel:
         return self.calibration.bounds(coverage)
 
 
-def fit_table(table: np.ndarray, rng: np.random.Generator, *, kernel_ridge: bool = True, trees: bool = False) -> TableModel:
+def fit_table(
+    table: np.ndarray,
+    rng: np.random.Generator,
+    leaders: np.ndarray | None = None,
+    *,
+    kernel_ridge: bool = True,
+    trees: bool = False,
+) -> tuple[TableModel, np.ndarray]:
     """Select and fit the model of a standardized table without constant columns.
 
-    ``kernel_ridge`` and ``trees`` are corrections to try; they are kept where they reduce the held-out error.
+    ``kernel_ridge`` and ``trees`` are corrections to try; they are kept where they reduce the held-out error. ``leaders`` are
+    those of :func:`~lorank.tables.missingness.cell_folds`.
+
+    Returns
+    -------
+    TableModel, (n, d) array
+        The model, and its held-out errors, nan at cells that were not held out.
     """
     missing = np.isnan(table)
     n, d = table.shape
-    fold = cell_folds(missing, FOLDS, rng)
+    fold = cell_folds(missing, FOLDS, rng, leaders)
     marginals = fit_marginals(table)
     scores = to_scores(marginals, table)
     linears, many_rows = fit_linears(table, fold == 0, marginals, scores)
@@ -108,12 +121,13 @@ def fit_table(table: np.ndarray, rng: np.random.Generator, *, kernel_ridge: bool
         linears, mixture, marginals, correction, Calibration.of(residuals, held.spread, inflation, weights), None
     )
     if not trees:
-        return model
+        return model, residuals
     gaussian = linears[0].gaussian
     shift = leave_out_shift(gaussian.mean, gaussian.covariance, first, missing)
     sets = TrainingSets(table, model.fill(table, spread=False)[0], shift, residuals, held.rows, held.place)
     ensemble, added = fit_forest_ensemble(sets, int(rng.integers(2**31 - 10)))
-    return replace(model, trees=ensemble, calibration=Calibration.of(residuals - added, held.spread, inflation, weights))
+    residuals = residuals - added
+    return replace(model, trees=ensemble, calibration=Calibration.of(residuals, held.spread, inflation, weights)), residuals
 
 
 def fit_linears(
