@@ -272,7 +272,7 @@ def test_fully_observed_tables():
 
 def test_unsupported_problems_are_refused():
     problem, _, _ = contaminated()
-    with pytest.raises(ValueError, match="loss='robust' needs solver='auto'"):
+    with pytest.raises(lr.ParameterError, match="solver must be 'auto'"):
         lr.solve(problem, 3, "rcg")
     sensing, _ = lr.datasets.random_sensing(12, 10, 1)
     with pytest.raises(lr.ParameterError, match=r"Robust needs a Completion"):

@@ -237,14 +237,6 @@ class Plan(Solver):
         named = {phase.name: phase for phase in self.phases}
         return {phase.name: [(way, named[way.to]) for way in phase.until] for phase in self.phases}
 
-    @cached_property
-    def _before_a_step(self) -> dict[str, tuple[list[tuple[Transition, Phase]], list[tuple[Transition, Phase]]]]:
-        """The transitions of each phase that begin anew, and those that take over."""
-        return {
-            name: ([way for way in ways if way[1].start is not None], [way for way in ways if way[1].start is None])
-            for name, ways in self._ways.items()
-        }
-
     def start(self, problem: Problem, state: State) -> PlanState:
         units = self.units(problem, state)
         inner = units.enter(state)
@@ -260,9 +252,9 @@ class Plan(Solver):
     def step(self, problem: Problem, state: State) -> State:
         plan: PlanState = state.memory
         now = Context(problem, state, plan)
-        anew, taking_over = self._before_a_step[plan.phase.name]
-        for way, phase in anew:
-            if way.when.holds(now):
+        ways = self._ways[plan.phase.name]
+        for way, phase in ways:
+            if phase.start is not None and way.when.holds(now):
                 return self._begin(now, way, phase)
         if plan.inner.residual < plan.units.min_residual:
             units = plan.units.then or Units(problem)
@@ -271,8 +263,8 @@ class Plan(Solver):
             plan = plan._replace(units=units, inner=inner)
             now = Context(problem, state, plan)
         note = ""
-        for way, phase in taking_over:
-            if way.when.holds(now) and (taken := self._take_over(now, phase)) is not None:
+        for way, phase in ways:
+            if phase.start is None and way.when.holds(now) and (taken := self._take_over(now, phase)) is not None:
                 plan, note = taken, _note(way, now)
                 break
         return self._advance(problem, state, plan, note)

@@ -15,8 +15,8 @@ from ..common.fingerprint import fingerprint
 from ..common.timer import Timer
 from ..loop.callbacks import Callback, Progress
 from ..loop.checkpoint import Checkpoint
-from ..loop.result import ConvergenceWarning, History, OutlierWarning, RankTrial, Result, Status
-from ..loop.runner import INTERRUPTED, Interrupted, limit_threads, run
+from ..loop.result import ConvergenceWarning, History, OutlierWarning, Result, Status
+from ..loop.runner import INTERRUPTED, Interrupted, Run, limit_threads, run
 from ..loop.solver import Solver
 from ..loop.state import State
 from ..loop.stopping import A_RULE, Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
@@ -26,7 +26,7 @@ from ..problems.capabilities import HasObservations, HasSignal, TightFrame, requ
 from ..problems.observed_core import undetermined
 from ..starts.registry import STARTS, check_point, resolve_start, start_of_model
 from .noise_test import NoiseFloor, learned_loss, noise_of
-from .rank_search import describe_path, find_rank
+from .rank_search import Found, describe_path, find_rank
 from .registry import default_start, resolve_solver
 
 
@@ -121,8 +121,7 @@ def solve(
             "gaps use Completion.from_dense(array_with_nan), for a sparse matrix Completion.from_sparse(S)",
         )
     algorithm = resolve_solver(solver, problem, rank)
-    _check_robust(algorithm, problem)
-    require(problem, algorithm, *algorithm.parts())
+    _check_solver(algorithm, problem)
     check("tol", tol, NOT_NEGATIVE)
     check("max_iter", max_iter, whole(0))
     check("seed", seed, whole(0))
@@ -134,17 +133,13 @@ def solve(
     if not _are_callbacks(callbacks):
         raise ParameterError("callbacks", "must be a list of functions of problem, state and clock")
     problem.check_scale()
-    clock, rng = Timer(), np.random.default_rng(seed)
-    path: tuple[RankTrial, ...] = ()
-    picture = None
+    clock, found = Timer(), Found(rank)  # type: ignore[arg-type]
     if isinstance(rank, str) and rank == "auto":
-        found = find_rank(algorithm.rank_problem(problem), tol, rng, algorithm.rank_oversampling)
-        rank, path, picture = found.rank, found.path, found.spectrum
+        found = find_rank(algorithm.rank_problem(problem), tol, np.random.default_rng(seed), algorithm.rank_oversampling)
         if found.interrupted is not None:
-            return _interrupted(problem, found.interrupted, algorithm, clock, path)
-        rng = np.random.default_rng(seed)
-        algorithm = resolve_solver(solver, problem, rank)
-    r: Any = problem.check_rank(rank)
+            return _interrupted(problem, found.interrupted, algorithm, clock, found)
+        algorithm = resolve_solver(solver, problem, found.rank)
+    searched, r = clock.seconds if found.path else 0.0, problem.check_rank(found.rank)
     checked = default_start(problem) if start is None else None
     if start is None:
         start = checked or start_of_model(problem, algorithm.default_start)
@@ -160,76 +155,104 @@ def solve(
         callbacks.append(keeper)
     rule = (RelativeResidual(tol) | NoiseFloor() | Stall()) if stop is None else stop
     rule = rule | Divergence() | RankCollapse() | Iterations(int(max_iter))
+    clock = Timer()
     with contextlib.ExitStack() as stack:
         stack.enter_context(limit_threads(problem))
         if progress:
             name = solver if isinstance(solver, str) else type(solver).__name__
             callbacks.append(stack.enter_context(Progress(tol, int(max_iter), name)))
-        searched, clock = clock.seconds if path else 0.0, Timer()
         try:
-            if not hasattr(begin, "manifold"):
-                made = begin(problem, r, rng)
-                begin = made if any(begin is own for own in STARTS.values()) else check_point(made, problem, r)
-            if checked is not None:
-                problem = checked.adjusted(problem)
-            X = problem.project_feasible(begin)
+            X = _first_point(problem, begin, r, np.random.default_rng(seed))
         except KeyboardInterrupt as stopped:
             point = stopped.point if isinstance(stopped, Interrupted) else problem.zero(r)
-            return _interrupted(problem, problem.project_feasible(point.padded(r)), algorithm, clock, path)
-        ended = run(problem, algorithm, X, rule, callbacks=callbacks, clock=clock)
+            return _interrupted(problem, problem.project_feasible(point.padded(r)), algorithm, clock, found)
+        if checked is not None:
+            problem = checked.adjusted(problem)
+        ended = run(problem, algorithm, problem.project_feasible(X), rule, callbacks=callbacks, clock=clock)
         X = problem.project_feasible(ended.state.X.padded(r))
         if keeper is not None and ended.n_iter:
             keeper.write(problem, X, ended.n_iter, ended.state.residual)
-    status, history = ended.status, ended.history
-    if history.notes:
-        status = status.with_advice("; ".join(f"Iteration {k}: {note}" for k, note in history.notes.items()) + ".")
-    if checked is not None and checked.warning:
-        status = status.with_advice(checked.warning)
-    if path:
-        status = status.with_advice(describe_path(path, r, tol))
     loose = undetermined(problem, X.rank) if isinstance(problem, Completion) else None
-    if loose is not None:
-        status = status.with_advice(f"{loose}.")
     ending = algorithm.finish(problem, X, ended)
-    if ending.doubt:
-        status = Status("stalled", advice=f"{status.advice} {ending.doubt}")
+    remarks = ["" if checked is None else checked.warning, describe_path(found.path, r, tol) if found.path else ""]
+    status = _advised(ended, [*remarks, "" if loose is None else f"{loose}."], ending.doubt)
     if stop is None:
-        outlying = _outlying(problem, algorithm, ended.state, status)
-        if outlying:
-            status = status.with_advice(outlying)
-            warnings.warn(outlying, OutlierWarning, stacklevel=2)
-        _warn_unless_converged(status, ended.state.residual, tol)
-    seconds = searched + clock.seconds
-    G, residual = ended.state.gradient, ended.state.residual
-    measured = noise_of(G) if ending.noise is None else ending.noise, learned_loss(G), ending.outliers
+        status = _warned(problem, algorithm, ended.state, status, tol)
+    G = ended.state.gradient
     return Result(
-        X, status, ended.n_iter, seconds, residual, history, algorithm, _signal(problem, X), path, *measured, loose, picture
+        X=X,
+        status=status,
+        n_iter=ended.n_iter,
+        seconds=searched + clock.seconds,
+        residual=ended.state.residual,
+        history=ended.history,
+        solver=algorithm,
+        signal=_signal(problem, X),
+        rank_path=found.path,
+        noise=noise_of(G) if ending.noise is None else ending.noise,
+        loss=learned_loss(G),
+        outliers=ending.outliers,
+        undetermined=loose,
+        spectrum=found.spectrum,
     )
+
+
+def _first_point(problem: Problem, begin: Any, rank: Any, rng: np.random.Generator) -> Any:
+    """The point that a start computes, or a given one; points of a user's own start are checked."""
+    if hasattr(begin, "manifold"):
+        return begin
+    made = begin(problem, rank, rng)
+    return made if any(begin is own for own in STARTS.values()) else check_point(made, problem, rank)
+
+
+def _advised(ended: Run, remarks: Sequence[str], doubt: str) -> Status:
+    """The status with the solver's notes and these remarks as advice; no success where there is a doubt."""
+    status, notes = ended.status, ended.history.notes
+    transitions = "; ".join(f"Iteration {k}: {note}" for k, note in notes.items()) + "." * bool(notes)
+    for text in (transitions, *remarks):
+        status = status.with_advice(text) if text else status
+    return Status("stalled", advice=f"{status.advice} {doubt}") if doubt else status
+
+
+def _warned(problem: Problem, algorithm: Solver, state: State, status: Status, tol: float) -> Status:
+    """The status with advice on outliers, after warnings about these and about a run that has not converged."""
+    outlying = _outlying(problem, algorithm, state, status)
+    if outlying:
+        status = status.with_advice(outlying)
+        warnings.warn(outlying, OutlierWarning, stacklevel=3)
+    if not status.success and status not in ("interrupted", "callback"):
+        message = (
+            f"solve did not reach tol={tol:g} (status '{status}', relative residual {state.residual:.1e}). {status.advice}"
+        )
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+    return status
 
 
 def _signal(problem: Problem, X: Any) -> Any:
     return problem.signal(X) if supports(problem, HasSignal) else None
 
 
-def _interrupted(problem: Problem, X: Any, algorithm: Solver, clock: Timer, path: tuple[RankTrial, ...]) -> Result:
+def _interrupted(problem: Problem, X: Any, algorithm: Solver, clock: Timer, found: Found) -> Result:
     """The result where Ctrl-C came before the first iteration."""
     residual = State.at(problem, X).residual
     history = History()
     history.append(0, clock.seconds, residual, float("nan"))
-    return Result(X, INTERRUPTED, 0, clock.seconds, residual, history, algorithm, _signal(problem, X), path)
+    return Result(X, INTERRUPTED, 0, clock.seconds, residual, history, algorithm, _signal(problem, X), found.path)
 
 
-def _check_robust(algorithm: Solver, problem: Problem) -> None:
-    if getattr(problem, "robust", False) and not algorithm.finds_outliers:
-        raise ValueError(
-            f"loss='robust' needs solver='auto' or lorank.robust.Robust(...), got {algorithm!r}: for other solvers use a "
-            "robust loss such as 'cauchy'"
+def _check_solver(algorithm: Solver, problem: Problem) -> None:
+    if problem.robust and not algorithm.finds_outliers:
+        raise ParameterError(
+            "solver",
+            f"must be 'auto' or lorank.robust.Robust(...) with loss='robust', got {algorithm!r}: for other solvers use a "
+            "robust loss such as 'cauchy'",
         )
+    require(problem, algorithm, *algorithm.parts())
 
 
 def _outlying(problem: Problem, algorithm: Solver, state: State, status: Status) -> str:
     """A sentence on residuals that indicate outliers of a least-squares fit; empty if there are none."""
-    if getattr(problem, "robust", False) or status not in ("noise", "stalled"):
+    if problem.robust or status not in ("noise", "stalled"):
         return ""
     if not (supports(problem, HasObservations) and supports(problem, TightFrame)):
         return ""
@@ -245,13 +268,6 @@ def _outlying(problem: Problem, algorithm: Solver, state: State, status: Status)
         f"{share:.2%} of the observations look like outliers, which distort a least-squares fit. Pass loss='robust' to "
         "Completion to find them and fit the others."
     )
-
-
-def _warn_unless_converged(status: Status, residual: float, tol: float) -> None:
-    if status.success or status in ("interrupted", "callback"):
-        return
-    message = f"solve did not reach tol={tol:g} (status '{status}', relative residual {residual:.1e}). {status.advice}"
-    warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
 def _are_callbacks(callbacks: Any) -> bool:

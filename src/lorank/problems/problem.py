@@ -52,6 +52,8 @@ class Problem(ABC):
         Whether a stationary objective counts as convergence, without a test of the residual for noise.
     nonquadratic_at_zero : bool
         Whether the objective is far from quadratic at ``X = 0``, so that starts avoid zero.
+    robust : bool
+        Whether outliers of the measurements are searched for.
 
     Examples
     --------
@@ -66,6 +68,7 @@ class Problem(ABC):
     isotropic: bool = False
     stationary_is_converged: bool = False
     nonquadratic_at_zero: bool = False
+    robust: bool = False
 
     def __init__(
         self,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..common.checks import NOT_NEGATIVE, POSITIVE, SHARE, Expected, check_parameters, whole
+from ..common.checks import NOT_NEGATIVE, POSITIVE, SHARE, Checked, Expected, parameter, whole
 
 
 @dataclass(frozen=True)
-class SmoothingSchedule:
+class SmoothingSchedule(Checked):
     """Schedule of the smoothing epsilon of the weights ``(1 + |d / epsilon|^2)^(-3/4)``.
 
     Parameters
@@ -30,14 +30,11 @@ class SmoothingSchedule:
     SmoothingSchedule(gain=0.02, window=2, rate=0.9, end=0.05, first=0.5)
     """
 
-    gain: float = 0.02
-    window: int = 2
-    rate: float = 0.65
-    end: float = 0.05
-    first: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_parameters(self, gain=NOT_NEGATIVE, window=whole(1), rate=SHARE, end=SHARE, first=POSITIVE)
+    gain: float = parameter(0.02, NOT_NEGATIVE)
+    window: int = parameter(2, whole(1))
+    rate: float = parameter(0.65, SHARE)
+    end: float = parameter(0.05, SHARE)
+    first: float = parameter(0.5, POSITIVE)
 
 
 SCHEDULES = (
@@ -53,7 +50,7 @@ A_TUPLE_OF_SCHEDULES = Expected(
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class Thresholds(Checked):
     """Thresholds of the search for outliers.
 
     The *limit* is the deviation beyond which an observation is considered an outlier. A *round* is a number of least-squares
@@ -101,40 +98,19 @@ class Thresholds:
     5.0
     """
 
-    check_after: int = 4
-    heavy_tails: float = 1.4
-    light_tails: float = 1.1
-    min_oversampling: float = 2.2
-    ample_oversampling: float = 4.4
-    limit_quantiles: float = 20.0
-    limit_sigmas: float = 4.0
-    smoothings_per_limit: float = 4.0
-    round_max_iter: int = 6
-    round_end_rate: float = 0.7
-    stall_ratio: float = 0.8
-    exact_level: float = 1e-5
-    max_rounds: int = 24
-    max_repairs: int = 12
-    same_end: float = 0.01
-    min_outliers: float = 0.005
-
-    def __post_init__(self) -> None:
-        check_parameters(
-            self,
-            check_after=whole(2),
-            heavy_tails=POSITIVE,
-            light_tails=POSITIVE,
-            min_oversampling=NOT_NEGATIVE,
-            ample_oversampling=NOT_NEGATIVE,
-            limit_quantiles=POSITIVE,
-            limit_sigmas=POSITIVE,
-            smoothings_per_limit=POSITIVE,
-            round_max_iter=whole(1),
-            round_end_rate=SHARE,
-            stall_ratio=SHARE,
-            exact_level=NOT_NEGATIVE,
-            max_rounds=whole(1),
-            max_repairs=whole(0),
-            same_end=NOT_NEGATIVE,
-            min_outliers=NOT_NEGATIVE,
-        )
+    check_after: int = parameter(4, whole(2))
+    heavy_tails: float = parameter(1.4, POSITIVE)
+    light_tails: float = parameter(1.1, POSITIVE)
+    min_oversampling: float = parameter(2.2, NOT_NEGATIVE)
+    ample_oversampling: float = parameter(4.4, NOT_NEGATIVE)
+    limit_quantiles: float = parameter(20.0, POSITIVE)
+    limit_sigmas: float = parameter(4.0, POSITIVE)
+    smoothings_per_limit: float = parameter(4.0, POSITIVE)
+    round_max_iter: int = parameter(6, whole(1))
+    round_end_rate: float = parameter(0.7, SHARE)
+    stall_ratio: float = parameter(0.8, SHARE)
+    exact_level: float = parameter(1e-5, NOT_NEGATIVE)
+    max_rounds: int = parameter(24, whole(1))
+    max_repairs: int = parameter(12, whole(0))
+    same_end: float = parameter(0.01, NOT_NEGATIVE)
+    min_outliers: float = parameter(0.005, NOT_NEGATIVE)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..common.checks import check_parameters, instance
+from ..common.checks import Checked, instance, parameter
 from ..geometry import FixedRank
 from ..loop.result import Outliers
 from ..loop.runner import Run
@@ -37,7 +37,7 @@ NO_OUTLIERS_FOUND = (
 
 
 @dataclass(frozen=True)
-class Robust(PlannedSolver):
+class Robust(Checked, PlannedSolver):
     """Completion with outliers: finds them, and fits all other observations by least squares. It needs no scale.
 
     1. Least squares by :class:`~lorank.plans.Auto`. Without outliers nothing else happens.
@@ -81,26 +81,16 @@ class Robust(PlannedSolver):
     True
     """
 
-    least_squares: Auto = field(default_factory=lambda: Auto(core_until=0.0))
-    descent: RCG = field(default_factory=lambda: RCG(Blocks()))
-    als: ALS = field(default_factory=lambda: ALS(relaxation=1.2))
-    schedules: tuple[SmoothingSchedule, ...] = SCHEDULES
-    thresholds: Thresholds = field(default_factory=Thresholds)
+    least_squares: Auto = parameter(factory=lambda: Auto(core_until=0.0), expected=instance(Auto, "an Auto object"))
+    descent: RCG = parameter(factory=lambda: RCG(Blocks()), expected=instance(RCG, "an RCG object"))
+    als: ALS = parameter(factory=lambda: ALS(relaxation=1.2), expected=instance(ALS, "an ALS object"))
+    schedules: tuple[SmoothingSchedule, ...] = parameter(SCHEDULES, A_TUPLE_OF_SCHEDULES)
+    thresholds: Thresholds = parameter(factory=Thresholds, expected=instance(Thresholds, "a Thresholds object"))
 
     needs: ClassVar[tuple[type, ...]] = (Completion, TightFrame)
     default_start: ClassVar[str] = "staged"
     finds_outliers: ClassVar[bool] = True
     rank_oversampling: ClassVar[float] = 2.2  # with fewer, low-rank matrices fit the outliers
-
-    def __post_init__(self) -> None:
-        check_parameters(
-            self,
-            least_squares=instance(Auto, "an Auto object"),
-            descent=instance(RCG, "an RCG object"),
-            als=instance(ALS, "an ALS object"),
-            schedules=A_TUPLE_OF_SCHEDULES,
-            thresholds=instance(Thresholds, "a Thresholds object"),
-        )
 
     def plan(self) -> Plan:
         """The phases and the transitions between them."""
@@ -242,4 +232,4 @@ def best_end(now: Context) -> End:
     return min(_ends(now), key=lambda end: end.objective)
 
 
-register_default(lambda problem, rank: bool(getattr(problem, "robust", False)), Robust)
+register_default(lambda problem, rank: problem.robust, Robust)
