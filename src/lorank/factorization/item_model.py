@@ -48,7 +48,8 @@ class ItemModel:
         return len(self.left) if self.left is not None else int(self.weights.shape[0])
 
     def scores(self, X: scipy.sparse.csr_array) -> np.ndarray:
-        """``X B`` as a dense array, for a block of users."""
+        """``X B`` as a dense array in single precision, for a block of users."""
+        X = X.astype(np.float32)  # as the weights, which would be copied otherwise
         if self.left is None or self.right is None:
             found = X @ self.weights
             return found.toarray() if scipy.sparse.issparse(found) else np.asarray(found)
