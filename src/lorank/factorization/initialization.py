@@ -64,7 +64,7 @@ def initialize(
     if more < 0:
         raise ValueError(f"start has rank {rank - more}, more than the {rank} asked for")
     if more:
-        X = _low_rank_fit(problem if base is None else residual_problem(problem, base) if rest is None else rest, more, rng)
+        X = low_rank_fit(problem if base is None else residual_problem(problem, base) if rest is None else rest, more, rng)
         base = _concatenated(problem, base, X, solver.biases)
     assert base is not None
     factors = solver.uninformed(problem, base)
@@ -91,7 +91,7 @@ def residual_problem(problem: Completion, base: Factors) -> Completion:
     return problem.with_observations(problem.observations.with_values(rest))
 
 
-def _low_rank_fit(problem: Completion, rank: int, rng: np.random.Generator) -> FixedRank:
+def low_rank_fit(problem: Completion, rank: int, rng: np.random.Generator) -> FixedRank:
     if problem.y_norm == 0:
         return FixedRank.zero(problem.shape, rank, np.float64, problem.backend)
     return descend(problem, Staged()(problem, rank, rng), RCG_WINDOW, RCG_MAX_ITER)
@@ -129,13 +129,14 @@ def robust_initialization(origin: Origin, rank: int) -> tuple[Completion, Origin
     )
     if not rank:
         return None
-    squares = problem.squares(problem.observations.with_values(problem.y - origin.mean))
+    squares = problem.squares()  # not centred: without their mean, values may have a larger rank, but no smaller one
     start = RobustStart()
     X = start(squares, rank, np.random.default_rng(0))
     if not start.succeeded:
         return None
     weights, _ = threshold_weights(squares.observations.residual(X.U * X.s, X.V), start.limit, squares.observations.weights)
-    kept = squares.with_observations(squares.observations.with_weights(weights + MIN_WEIGHT))
+    centred = problem.observations.with_values(problem.y - origin.mean)
+    kept = problem.squares(centred.with_weights(weights + MIN_WEIGHT))
     trusting = start.adjusted(problem)
     assert isinstance(trusting, Completion)
     return kept, replace(origin, problem=trusting)
