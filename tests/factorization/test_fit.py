@@ -265,7 +265,7 @@ def test_a_fold_where_another_candidate_was_best():
     data = Observed(rows, cols, values, (60, 40))
     settings = Settings(3)
     folds = [ArrayFold(data, part, None) for part in found._parts(data, 3, 0.1, np.random.default_rng(0))]
-    paths = [found._path(fold, settings, [1, 3], "given") for fold in folds]
+    paths = [found._path(fold, settings, [1, 3], "given", 1) for fold in folds]
     plain = found._best(paths, folds)
     place = [s.rank for s, _ in paths[1].tried].index(1)
     other = replace(paths[1], best=place, fit=fit_factors(*folds[1].problem(settings), replace(settings, rank=1)))
@@ -296,3 +296,24 @@ def test_robust_intercept_minimizes_the_loss_over_constants():
     _, found = centred_problem(*pairs.T, values, (30, 20), loss=loss)
     best = scipy.optimize.minimize_scalar(lambda c: loss.value(np, c - values, values).sum(), bounds=(0, 10), method="bounded")
     assert abs(found - best.x) < 1e-3
+
+
+@pytest.mark.parametrize("biases", [True, False])
+def test_rank_of_equal_components_is_found_where_the_first_ones_bring_little(biases):
+    rng = np.random.default_rng(3)
+    rank, shape = 8, (500, 400)
+    pairs = np.argwhere(rng.random(shape) < 0.3)
+    i, j = pairs.T
+    X = rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1])) / rank**0.5
+    values = X[i, j] + (rng.standard_normal(shape[0])[i] + 3 if biases else 3) + 1.5 * rng.standard_normal(len(pairs))
+    model = lr.MatrixCompletion(biases=biases).fit(pairs, values)
+    components = rank + (not biases)  # the mean is a component without biases
+    assert model.rank_ == model.spectrum_.count == components
+
+
+def test_selection_begins_at_rank_0_for_noise():
+    rng = np.random.default_rng(0)
+    pairs = np.argwhere(rng.random((80, 60)) < 0.3)
+    model = lr.MatrixCompletion().fit(pairs, rng.standard_normal(len(pairs)))
+    assert model.spectrum_.count == 0
+    assert model.rank_ == 0

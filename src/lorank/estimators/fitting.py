@@ -19,7 +19,7 @@ from ..factorization.fit import centred, require_memory
 from ..factorization.folds import in_main_memory, some_of, split_fold
 from ..factorization.majorization import origin_of
 from ..factorization.options import check_choice, check_fit_options, check_rank, check_regularization
-from ..factorization.selection import COARSE, MANY, RANKS, select_on_folds
+from ..factorization.selection import MANY, RANKS, select_on_folds
 from ..factorization.training_data import TrainingData, training_data_of
 from ..factorization.update import add_unseen
 from ..loop.result import History, OutlierWarning, Status
@@ -27,6 +27,7 @@ from ..loop.runner import INTERRUPTED
 from ..losses import ROBUST, SQUARES, Loss, resolve_loss
 from ..losses.residual_tails import NORMAL_MEDIAN, outlier_share, quantile
 from ..problems import Completion
+from ..starts import Spectrum
 from .cold_start import feature_settings, with_features
 from .inputs import Entries, check_bounds, full_shape
 from .ranking import fit_ranking
@@ -58,7 +59,8 @@ class FitResult:
     regularization: float | str
     curve: list[Candidate]
     heldout: np.ndarray | None
-    outliers: np.ndarray | None
+    spectrum: Spectrum | None = None
+    outliers: np.ndarray | None = None
 
 
 def is_robust(model: MatrixCompletion) -> bool:
@@ -183,16 +185,16 @@ def fit_settings(model: MatrixCompletion, shape: tuple[int, int], m: int) -> tup
         raise ValueError(f"rank=0 leaves nothing to fit {why}: use a rank of 1 or more")
     ranks = None
     if rank == "auto":
-        most = max(1, min(top, m // (2 * sum(shape)) + 2, RANKS[-1]))
+        most = max(1, min(top, m // sum(shape) + 2, RANKS[-1]))
         most = min(most, MAX_NONNEGATIVE_RANK) if model.nonnegative else most
-        ranks = [r for r in (COARSE if m >= MANY else RANKS) if (r or biases) and r <= most]
+        ranks = [r for r in RANKS if (r or biases) and r <= most]
     learned = isinstance(regularization, str) and model.solver != "alternating" and not model.nonnegative
     search = "given"
     if regularization == "auto":
         both = learned and model.solver == "auto" and m < MANY
         search = "both" if both else "given" if learned else "path"
     if search == "path" and ranks is not None:  # a path of penalties selects the rank by itself
-        rank, ranks = ranks[-1], None
+        rank, ranks = max(r for r in ranks if r <= max(1, m // (2 * sum(shape)) + 2)), None
     seed = check_random_state(model.random_state).randint(2**31 - 1)
     settings = Settings(
         rank if isinstance(rank, int) else 1,
@@ -263,8 +265,8 @@ def _result(
         count_scaling=0.0 if settings.regularization is None else settings.count_scaling,
     )
     regularization = "learned" if settings.regularization is None else settings.regularization
-    curve = [] if selection is None else selection.curve
-    return FitResult(state, diagnosis, fit.history, fit.n_iter, fit.status, regularization, curve, heldout, None)
+    curve, spectrum = ([], None) if selection is None else (selection.curve, selection.spectrum)
+    return FitResult(state, diagnosis, fit.history, fit.n_iter, fit.status, regularization, curve, heldout, spectrum)
 
 
 def _with_ranking(model: MatrixCompletion, result: FitResult) -> FitResult:

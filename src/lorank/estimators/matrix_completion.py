@@ -34,7 +34,8 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
     Parameters
     ----------
     rank : int or "auto"
-        Number of factors. ``"auto"`` tries 0, 1, 2, 3, 4, 6, 8, ... on held-out observations.
+        Number of factors. ``"auto"`` begins at the number of components that stand out from noise (``spectrum_``), and tries
+        larger and smaller ones on held-out observations.
     regularization : float, "learned" or "auto"
         Regularization of the factors. A number multiplies ``penalty``. ``"learned"`` estimates priors of the factors and the
         noise of each row and column by variational Bayes. ``"auto"`` compares both on held-out observations; from 300,000
@@ -103,6 +104,9 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
     history_ : History
     curve_ : list of Candidate
         Rank, regularization and held-out error of all candidates; empty where nothing was selected.
+    spectrum_ : Spectrum or None
+        With ``rank="auto"``: singular values of the observations without biases, normalized by the numbers of observations of
+        rows and columns, and the null edge, above which they are structure; their number is the first rank that is tried.
     heldout_ : (3, m) array or None
         Values, predictions and predictive standard deviations of the held-out observations.
     diagnosis_ : Diagnosis

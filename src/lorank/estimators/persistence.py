@@ -20,6 +20,7 @@ from ..factorization.training_data import TrainingData
 from ..io.archive import plain, register_model
 from ..loop.result import Status
 from ..losses import loss_from
+from ..starts import Spectrum
 from .cold_start import Encoder, SideTable
 from .ease import EASE
 from .implicit_factorization import ImplicitFactorization
@@ -43,6 +44,8 @@ def write_ratings(estimator: MatrixCompletion) -> tuple[dict[str, Any], dict[str
     meta["diagnosis"] = {f.name: getattr(estimator.diagnosis_, f.name) for f in fields(Diagnosis) if f.compare}
     status = estimator.status_
     meta["status"] = {"name": str(status), "advice": status.advice, "success": status.success}
+    spectrum = estimator.spectrum_
+    meta["spectrum"] = None if spectrum is None else asdict(spectrum) | {"values": spectrum.values.tolist()}
     arrays["calibration"] = state.calibration
     if estimator.outliers_ is not None:
         arrays["outliers"] = estimator.outliers_
@@ -94,6 +97,8 @@ def read_ratings(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> MatrixC
     str(estimator.diagnosis_)  # raises an error if something else stands for a number
     status = meta["status"]
     estimator.status_ = Status(status["name"], advice=status["advice"], success=status["success"])
+    spectrum = meta["spectrum"]
+    estimator.spectrum_ = spectrum and Spectrum(np.array(spectrum["values"]), spectrum["edge"], spectrum["fitted"])
     estimator.heldout_, estimator.outliers_ = None, arrays.get("outliers")
     return estimator
 

@@ -15,22 +15,21 @@ from ..common.blas_threads import limit_blas_threads
 from ..geometry.truncated_svd import truncated_svd
 from ..loop.runner import INTERRUPTED
 from ..problems import Completion
+from ..starts import Spectrum, spectrum
 from .factors import Factors
 from .fit import Fit, Settings, fit_factors, unfitted
 from .folds import ArrayFold, Bounds, Fold, Observed
-from .initialization import fit_biases, residual_problem
+from .initialization import fit_biases, low_rank_fit, residual_problem
 from .variational import VariationalALS
 
 RANKS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-COARSE = (0, 1, 3, 8, 24, 64, 128)  # with many observations: superfluous components vanish by learned priors
-MANY = 300_000  # observations: from here on ranks are tried in larger steps, and only with learned priors
+MANY = 300_000  # observations: from here on only learned priors are tried, for a few iterations a rank
 CANDIDATE_MAX_ITER = 8  # iterations of each candidate with many observations
-PATIENCE = 2  # candidates without improvement before the path ends
+PATIENCE, PATIENCE_MANY = 2, 1  # candidates without improvement before the path ends
 MIN_GAIN = 1e-3  # smallest relative improvement
-MIN_GAIN_COARSE = 1e-2  # with larger steps, where the next rank takes ten times as long
 LEARNED_PREFERENCE = 0.9  # a penalty is selected over learned priors only where its error is below this share of theirs: on
 # small data it often seems better by chance
-RANK_TOLERANCE = 2e-3  # a smaller rank is selected where its error is larger by no more than this
+RANK_TOLERANCE, RANK_TOLERANCE_MANY = 2e-3, 5e-4  # a smaller rank is selected where its error is larger by no more than this
 VANISHED = 1e-3  # of the largest singular value: smaller components have vanished by their learned priors
 PATH_LENGTH = 9  # penalties on a path, each half of the one before
 NONNEGATIVE_PATH = range(2, 14)  # without centred values, the largest singular value is mostly their mean
@@ -65,13 +64,16 @@ class Selection:
     ----------
     settings : Settings
     curve : list of Candidate
-        In the order of the path.
+        Learned priors by rank, then the path of penalties.
     fit : Fit
         The selected candidate in the first fold; its factors are initial factors for the fit to all data.
     scores : array
         |error| / predictive standard deviation of the held-out observations.
     values, predictions, spreads : arrays
         Held-out values, their predictions by the selected candidate, and predictive standard deviations.
+    spectrum : Spectrum or None
+        Singular values of the training observations of the first fold without biases, whose number above the null edge is the
+        first rank that was tried; None where ranks were not selected.
     interrupted : bool
         Whether Ctrl-C ended the selection; the fit is then the best so far.
     """
@@ -83,6 +85,7 @@ class Selection:
     values: np.ndarray
     predictions: np.ndarray
     spreads: np.ndarray
+    spectrum: Spectrum | None = None
     interrupted: bool = False
 
 
@@ -93,6 +96,7 @@ class _Path:
     tried: list[tuple[Settings, float]]
     best: int
     fit: Fit
+    tolerance: float
 
     @property
     def interrupted(self) -> bool:
@@ -123,8 +127,9 @@ def select(
     settings : Settings
         Settings that are not selected.
     ranks : sequence of int, optional
-        Ranks to try, ascending; the path ends after two without improvement. By default the rank of ``settings``. Each has an
-        initialization of its own; with many observations, each gets a few iterations.
+        Ranks to try, ascending. The first one is the number of components that stand out from noise in the spectrum of the
+        observations; larger ones follow until they bring no improvement, then smaller ones until one is worse. By default
+        the rank of ``settings``. Each has an initialization of its own; with many observations, each gets a few iterations.
     search : {"given", "path", "both"}
         Regularization to try: that of ``settings``; a path of penalties, each half of the one before; or both, the path at
         the best rank of the former.
@@ -159,7 +164,12 @@ def select_on_folds(
 ) -> Selection:
     """The same for given folds, on any backend."""
     ranks = [settings.rank] if ranks is None else list(ranks)
-    work = [(fold, settings, ranks, search) for fold in folds]
+    found, first = None, ranks[0]
+    if len(ranks) > 1:
+        found = observed_spectrum(folds[0].problem(settings)[0], settings, ranks[-1])
+        first = max(ranks[0], min(found.count, ranks[-1]))
+        ranks = sorted({*ranks, first})
+    work = [(fold, settings, ranks, search, first) for fold in folds]
     if len(work) > 1 and n_jobs not in (None, 1):
         from joblib import Parallel, delayed
 
@@ -172,13 +182,37 @@ def select_on_folds(
                 break
     if not paths[-1].interrupted:
         try:
-            return _best(paths, folds)
+            return replace(_best(paths, folds), spectrum=found)
         except KeyboardInterrupt:
             pass
-    first, none = paths[0], np.empty(0)
-    chosen = first.tried[first.best][0] if first.tried else settings
-    curve = [Candidate(s.rank, s.regularization, e) for s, e in first.tried]
-    return Selection(chosen, curve, replace(first.fit, status=INTERRUPTED), none, none, none, none, interrupted=True)
+    path, none = paths[0], np.empty(0)
+    chosen = path.tried[path.best][0] if path.tried else settings
+    curve = _sorted([Candidate(s.rank, s.regularization, e) for s, e in path.tried])
+    return Selection(chosen, curve, replace(path.fit, status=INTERRUPTED), none, none, none, none, found, interrupted=True)
+
+
+def observed_spectrum(problem: Completion, settings: Settings, max_rank: int) -> Spectrum:
+    """Spectrum of the observations without biases; without biases in the model, that of the residual of a fit of rank 1.
+
+    A dominating component, such as the mean of the values, would hide others.
+
+    Parameters
+    ----------
+    problem : Completion
+        Of the centred values.
+    settings : Settings
+    max_rank : int
+        Largest number of singular values.
+    """
+    with limit_blas_threads(problem.blas_threads):
+        X = None
+        if settings.biases:
+            problem = residual_problem(problem, fit_biases(problem, VariationalALS(biases=True)))
+        else:
+            X = low_rank_fit(problem, 1, np.random.default_rng(settings.seed))
+        if problem.y_norm == 0:
+            return Spectrum(np.zeros(0), 0.0)
+        return spectrum(problem, X, seed=settings.seed % 2**31, max_rank=max_rank)
 
 
 def _parts(data: Observed, folds: int, share: float, rng: np.random.Generator) -> list[Array]:
@@ -200,9 +234,10 @@ def _parts(data: Observed, folds: int, share: float, rng: np.random.Generator) -
     return [(drawn >= low) & (drawn < high) for low, high in itertools.pairwise(edges)]
 
 
-def _path(fold: Fold, settings: Settings, ranks: list[int], search: str) -> _Path:
-    """The candidates of one fold."""
+def _path(fold: Fold, settings: Settings, ranks: list[int], search: str, first: int) -> _Path:
+    """The candidates of one fold; ``first`` is the rank that is tried first."""
     problem, mean = fold.problem(settings)
+    patience, tolerance = (PATIENCE, RANK_TOLERANCE) if problem.m < MANY else (PATIENCE_MANY, RANK_TOLERANCE_MANY)
     tried: list[tuple[Settings, float]] = []
     best: list[Any] = [0, None]  # its index, and its fit
 
@@ -215,7 +250,7 @@ def _path(fold: Fold, settings: Settings, ranks: list[int], search: str) -> _Pat
             raise KeyboardInterrupt
         tried.append((settings, fold.error(problem, mean, fit.factors, fit.loss)))
         new, old = (Candidate(s.rank, s.regularization, e) for s, e in (tried[-1], tried[best[0]]))
-        if best[1] is None or _preferred(new, old):
+        if best[1] is None or _preferred(new, old, tolerance):
             best[:] = [len(tried) - 1, fit]
         return fit, tried[-1][1]
 
@@ -226,14 +261,20 @@ def _path(fold: Fold, settings: Settings, ranks: list[int], search: str) -> _Pat
                 biases = fit_biases(problem, VariationalALS(biases=True))
                 if len(ranks) > 1 and problem.backend.in_main_memory:  # one more vector of observations
                     rest = residual_problem(problem, biases)
-        least, since, coarse = np.inf, 0, problem.m >= MANY
-        for rank in ranks:
+        least, since, at = np.inf, 0, ranks.index(first)
+        for rank in ranks[at:]:
             _, last = attempt(replace(settings, rank=rank), biases, rest)
-            more = last < least * (1 - (MIN_GAIN_COARSE if coarse else MIN_GAIN))
+            more = last < least * (1 - MIN_GAIN)
             least, since = min(least, last), 0 if more else since + 1
-            if since >= (1 if coarse and last <= least else PATIENCE):
+            if since >= patience:
                 break
-        if not coarse and settings.regularization is None:
+        for rank in reversed(ranks[:at]):
+            attempt(replace(settings, rank=rank), biases, rest)
+            if tried[best[0]][0].rank != rank:
+                break
+        if ranks[0] == 0 and all(s.rank for s, _ in tried):  # biases alone: what the model is compared with
+            attempt(replace(settings, rank=0), biases, rest)
+        if problem.m < MANY and settings.regularization is None:
             without_vanished(biases)
 
     def without_vanished(biases: Factors | None) -> None:
@@ -264,7 +305,7 @@ def _path(fold: Fold, settings: Settings, ranks: list[int], search: str) -> _Pat
     except KeyboardInterrupt:
         fit = best[1] or unfitted(problem, mean, settings)
         best[1] = replace(fit, status=INTERRUPTED)
-    return _Path(tried, *best)
+    return _Path(tried, best[0], best[1], tolerance)
 
 
 def _best(paths: list[_Path], folds: Sequence[Fold]) -> Selection:
@@ -278,7 +319,7 @@ def _best(paths: list[_Path], folds: Sequence[Fold]) -> Selection:
         curve.append(Candidate(name[0], found[0][0].regularization, float(np.mean([e for _, e in found])), len(found)))
     at = 0
     for k, one in enumerate(curve):
-        if _preferred(one, curve[at]):
+        if _preferred(one, curve[at], paths[0].tolerance):
             at = k
     name = common[at]
     outs: list[np.ndarray] = []
@@ -296,7 +337,11 @@ def _best(paths: list[_Path], folds: Sequence[Fold]) -> Selection:
     assert winner is not None
     truth, guess, spread = np.concatenate(outs, axis=1)
     scores = np.empty(0) if np.isnan(spread).any() else np.abs(truth - guess) / spread
-    return Selection(winner[0], curve, winner[1], scores, truth, guess, spread)
+    return Selection(winner[0], _sorted(curve), winner[1], scores, truth, guess, spread)
+
+
+def _sorted(curve: list[Candidate]) -> list[Candidate]:
+    return sorted(curve, key=lambda one: (one.regularization is not None, one.rank))  # stable: penalties keep their order
 
 
 def _effective_rank(factors: Factors, rank: int) -> int:
@@ -307,7 +352,7 @@ def _effective_rank(factors: Factors, rank: int) -> int:
     return int((sizes > VANISHED * sizes.max()).sum()) if rank and sizes.max() > 0 else rank
 
 
-def _preferred(new: Candidate, old: Candidate) -> bool:
+def _preferred(new: Candidate, old: Candidate, tolerance: float) -> bool:
     """Whether a candidate is preferred to another, regardless of their order."""
     if (new.regularization is None) != (old.regularization is None):
         return new.error * (LEARNED_PREFERENCE if new.regularization is None else 1) < old.error * (
@@ -316,8 +361,8 @@ def _preferred(new: Candidate, old: Candidate) -> bool:
     if new.regularization is not None or new.rank == old.rank:
         return new.error < old.error
     if new.rank > old.rank:
-        return new.error < (1 - RANK_TOLERANCE) * old.error
-    return new.error <= old.error / (1 - RANK_TOLERANCE)
+        return new.error < (1 - tolerance) * old.error
+    return new.error <= old.error / (1 - tolerance)
 
 
 def _largest(problem: Completion) -> float:
