@@ -125,3 +125,13 @@ def test_a_fit_whose_residuals_have_heavy_tails():
         lr.diagnose(exact, 2, fit=3)
     with pytest.raises(ValueError, match="fit has shape"):
         lr.diagnose(exact, 2, fit=lr.FixedRank.from_factors(truth.U[:9], truth.V))
+
+
+def test_components_that_stand_out_of_the_spectrum_of_a_fit():
+    problem, _ = lr.datasets.random_completion(120, 100, 3, oversampling=8, factors="gaussian", noise=0.1)
+    fit = lr.solve(problem, "auto")
+    assert lr.diagnose(problem, 3, fit=fit).standing_out == 3
+    assert lr.diagnose(problem, 3, fit=fit).findings == []
+    assert "3 components stand out" in lr.diagnose(problem, 2, fit=fit).verdict
+    assert "3 components stand out" in lr.diagnose(problem, 5, fit=fit).verdict
+    assert lr.diagnose(problem, 3).standing_out is None

@@ -51,6 +51,8 @@ class Diagnosis:
     undetermined : Undetermined or None
         Rows, columns and separate parts that a completion problem of this rank does not determine; None where there are none,
         or for other data than a Completion.
+    standing_out : int or None
+        Number of components that stand out from noise in the spectrum of a fit with ``rank="auto"``; None without one.
     unique : bool
         Whether the pattern does not rule out that the data determine the matrix.
     """
@@ -69,6 +71,7 @@ class Diagnosis:
     outliers: int
     tails: float | None = None
     far: float = 0.0
+    standing_out: int | None = None
     undetermined: Undetermined | None = field(default=None, compare=False)
 
     @property
@@ -114,7 +117,20 @@ class Diagnosis:
             )
         elif self.far:
             said.append(f"{self.far:.2%} of the observations were left out as outliers.")
+        if self.standing_out is not None and self.standing_out != r:
+            said.append(self._spectrum_finding(self.standing_out))
         return said
+
+    def _spectrum_finding(self, count: int) -> str:
+        """A sentence on the number of components that stand out from noise, where it is not the rank."""
+        found = f"{counted(count, 'component stands', 'components stand')} out from noise, not {self.rank}"
+        if count < self.rank:
+            return f"{found}: the others are weak, or hidden by larger ones."
+        sides = sum(self.shape)
+        oversampling = self.oversampling * self.rank * (sides - self.rank) / (count * (sides - count))
+        if oversampling < 2:
+            return f"{found}, but for all of them the data have only {oversampling:.2g} observations per degree of freedom."
+        return f"{found}: a larger rank may predict better."
 
     @property
     def verdict(self) -> str:
@@ -294,6 +310,8 @@ def _with_fit(found: Diagnosis, problem: Any, fit: Any) -> Diagnosis:
         raise ParameterError("fit", f"must be the result of lorank.solve for a Completion problem, got {shown(fit)}")
     if tuple(X.shape) != tuple(problem.shape):
         raise ParameterError("fit", f"has shape {tuple(X.shape)}, the problem {tuple(problem.shape)}")
+    if isinstance(fit, Result) and fit.spectrum is not None:
+        found = replace(found, standing_out=fit.spectrum.count)
     outliers = getattr(fit, "outliers", None)
     if outliers is not None:
         return replace(found, far=float(outliers.share))
