@@ -174,3 +174,19 @@ def test_leftovers_of_a_killed_build_of_partitions_are_removed(tmp_path):
     assert len(os.listdir(tmp_path)) == 1
     FolderWriter(tmp_path / "t", 3, np.float32, False)
     assert os.listdir(tmp_path) == []
+
+
+@posix
+@pytest.mark.parametrize("name", ["o.csv", "o.parquet"])
+def test_a_full_disk_is_an_error_that_names_the_file(tmp_path, name):
+    """As a limit of the size of files; polars has errors of its own."""
+    pytest.importorskip("polars")
+    code = (
+        "import resource, signal, sys, numpy as np, pathlib\nfrom lorank.cli.output import table_writer\n"
+        "from lorank.io.archive import FileError\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\ntry:\n"
+        "    with table_writer(pathlib.Path(sys.argv[1])) as write:\n        write({'a': np.random.rand(9999)})\n"
+        "except FileError as error:\n    assert sys.argv[1] in str(error)\nelse:\n    sys.exit('written')\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / name)], check=True)
+    assert os.listdir(tmp_path) == []

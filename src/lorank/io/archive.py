@@ -71,6 +71,10 @@ def atomic(path: str | os.PathLike[str], *, folder: bool = False) -> Iterator[Pa
         _synchronize(target.absolute().parent)
     except OSError as error:
         raise FileError(f"{path} cannot be written: {error.strerror or error}") from error
+    except Exception as error:
+        if "os error" in str(error) and type(error).__module__.partition(".")[0] == "polars":  # which reports a full disk so
+            raise FileError(f"{path} cannot be written: {error}") from error
+        raise
     finally:
         _remove(temporary)
 

@@ -87,11 +87,12 @@ def _plots(model: Any, rows: np.ndarray, cols: np.ndarray, values: np.ndarray) -
         x = html.axis("regularization", type="log")
         plots["strength"] = html.plot("Held-out error by regularization", [curve], x, html.axis("RMSE"), caption)
     history = model.history_
-    curve = html.line(history.iteration.tolist(), history.residual.tolist(), html.BLUE, "residual")
-    x, y = html.integer_axis("iteration", len(history)), html.axis("relative residual")
+    moved = np.isfinite(history.step)  # the residual may rise: regularization is learned on the way
+    curve = html.line(history.iteration[moved].tolist(), history.step[moved].tolist(), html.BLUE, "change")
+    x, y = html.integer_axis("iteration", len(history)), html.axis("change of the matrix", type="log")
     plots["convergence"] = html.plot("Convergence", [curve], x, y, model.status_.advice)
     if model.rank_:
-        x = html.integer_axis("factor", model.rank_) | {"range": [0.4, max(model.rank_, 6) + 0.6]}
+        x = html.integer_axis("factor", model.rank_) | {"range": [0.4, model.rank_ + 0.6]}
         heights = html.bars(list(range(1, model.rank_ + 1)), model.s_.tolist(), html.BLUE)
         plots["spectrum"] = html.plot("Singular values", [heights], x, html.axis("singular value"))
     if model.heldout_ is not None and len(model.heldout_[0]):
