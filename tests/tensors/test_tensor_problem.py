@@ -103,6 +103,16 @@ def test_exact_data_are_recovered(shape, rank, factors, backend):
     assert truth.distance(result.X.numpy()) < 1e-8 * truth.norm()
 
 
+def test_noisy_data_end_at_the_noise_floor_and_too_low_a_rank_does_not():
+    problem, truth = lr.datasets.random_tensor((30, 28, 26), 3, oversampling=10, noise=0.1, seed=300)
+    result = lr.solve(problem, 3)
+    assert result.status == "noise"
+    assert result.noise == pytest.approx(0.1 * np.linalg.norm(problem.y) / problem.m**0.5, rel=0.1)
+    assert truth.distance(result.X) < 0.1 * truth.norm()
+    with pytest.warns(lr.ConvergenceWarning):
+        assert lr.solve(problem, 2).status == "stalled"
+
+
 def test_counts_take_fewer_iterations_on_unevenly_sampled_modes():
     problem, _ = lr.datasets.random_tensor((60, 50, 40), 3, oversampling=20, powers=0.7, seed=2)
     start = lr.tensors.start.spectral(problem, (3, 3, 3))

@@ -15,6 +15,9 @@ from ..common.checks import ParameterError
 from ..geometry import TUCKER, Tucker, TuckerTangent
 from ..losses import Loss, Objective, resolve_loss
 from ..problems import Problem
+from .unfolding import leading
+
+MIN_OVERSAMPLING = 4.0  # observations per degree of freedom for the noise test
 
 
 class TensorCompletion(Problem):
@@ -127,6 +130,16 @@ class TensorCompletion(Problem):
         from .start import TensorStart  # circular import
 
         return TensorStart()(self, rank, rng)
+
+    def spectral_norm(self, p: Vector) -> float:
+        """The largest spectral norm of the unfoldings of ``A* p``, by their Gram matrices without diagonals."""
+        p = self.backend.to_numpy(p)
+        largest = [float(leading(self, p, k, 1)[0][0]) for k in range(len(self.shape))]
+        return math.sqrt(max(0.0, *largest))
+
+    def noise_is_testable(self, rank: Any, residual: float) -> bool:
+        """With four observations per degree of freedom; with three, residuals of too low a rank looked like noise."""
+        return self.m >= MIN_OVERSAMPLING * self.dof(rank)
 
     def _part(self, flags: np.ndarray) -> TensorCompletion:
         to_numpy, w = self.backend.to_numpy, self.objective.weights

@@ -16,8 +16,8 @@ from ..loop.stopping import Iterations
 from ..metrics import Counts
 from ..solvers import RCG
 from .problem import TensorCompletion
+from .unfolding import leading
 
-DENSE = 300  # sides of Gram matrices up to which they are formed
 RIDGE = 1e-3  # of the least squares problem for the core, in units of operator_scale
 CORE_STEPS, CORE_TOL = 25, 1e-6
 
@@ -69,7 +69,7 @@ class TensorStart(Checked):
 def spectral(problem: TensorCompletion, rank: Sequence[int]) -> Tucker:
     """The spectral point."""
     y = problem.backend.to_numpy(problem.y)
-    return with_core(problem, [leading(problem, y, k, r) for k, r in enumerate(rank)])
+    return with_core(problem, [leading(problem, y, k, r)[1] for k, r in enumerate(rank)])
 
 
 def enlarged(problem: TensorCompletion, X: Tucker, rank: Sequence[int]) -> Tucker:
@@ -79,46 +79,8 @@ def enlarged(problem: TensorCompletion, X: Tucker, rank: Sequence[int]) -> Tucke
     factors = []
     for k, (u, r) in enumerate(zip(X.numpy().factors, rank, strict=True)):
         more = r - u.shape[1]
-        factors.append(np.hstack([u, leading(problem, residual, k, more, u)]) if more else u)
+        factors.append(np.hstack([u, leading(problem, residual, k, more, u)[1]]) if more else u)
     return with_core(problem, factors)
-
-
-def leading(problem: TensorCompletion, p: np.ndarray, k: int, r: int, known: np.ndarray | None = None) -> np.ndarray:
-    """Leading eigenvectors of the Gram matrix of an unfolding of ``A* p`` without its diagonal, orthogonal to known ones.
-
-    Entries are divided, and eigenvectors multiplied, by the roots of the numbers of observations (regularized), so that
-    frequently observed indices have the same noise as others.
-    """
-    import scipy.sparse as sp
-    import scipy.sparse.linalg as spla
-
-    n, index = problem.shape[k], problem.indices
-    counts = [problem.backend.to_numpy(c) for c in problem.counts()]
-    roots = [np.sqrt((c + np.median(c) / 2) / (c.mean() or 1.0)) for c in counts]
-    scaled = p / np.prod([w[index[:, j]] for j, w in enumerate(roots)], axis=0)
-    columns = np.zeros(len(p), np.int64)
-    for j, length in enumerate(problem.shape):
-        if j != k:
-            columns = columns * length + index[:, j]
-    distinct, columns = np.unique(columns, return_inverse=True)
-    matrix = sp.csr_array((scaled, (index[:, k], columns)), (n, len(distinct)))
-    diagonal = np.asarray((matrix * matrix).sum(1)).ravel()
-    basis = np.zeros((n, 0)) if known is None else np.linalg.qr(roots[k][:, None] * known)[0]
-
-    def gram(v: np.ndarray) -> np.ndarray:
-        v = v.reshape(n, -1)
-        v = v - basis @ (basis.T @ v)
-        v = matrix @ (matrix.T @ v) - diagonal[:, None] * v
-        return v - basis @ (basis.T @ v)
-
-    if n <= DENSE or r >= n - 1:
-        found = np.linalg.eigh(gram(np.eye(n)))[1][:, ::-1][:, :r]
-    else:
-        first = np.random.default_rng(0).standard_normal(n)
-        operator = spla.LinearOperator((n, n), gram, matmat=gram, dtype=np.float64)
-        found = spla.eigsh(operator, r, which="LA", tol=1e-3, v0=first)[1][:, ::-1]
-    found = found / roots[k][:, None]
-    return np.where((counts[k] > 0)[:, None], found, 0.0)
 
 
 def with_core(problem: TensorCompletion, factors: Sequence[np.ndarray]) -> Tucker:
