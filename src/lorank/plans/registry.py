@@ -17,6 +17,7 @@ from ..loop.steps import Constant, Exact
 from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
 from ..problems import Problem
 from ..problems.capabilities import supports
+from ..solvers.factored import Factored
 from ..solvers.gauss_newton import GaussNewton
 from ..solvers.iht import IHT, NIHT
 from ..solvers.rcg import RCG
@@ -27,12 +28,20 @@ from .auto import Auto
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "auto": Auto,
     "rcg": RCG,
+    "r3mc": lambda: Factored(conjugate=True),
     "gauss-newton": GaussNewton,
+    "rgn": GaussNewton,
     "prgd": lambda: RGD(RowColumn(), Constant(0.7)),
     "adaptive-prgd": lambda: RGD(RowColumn(), Exact()),
     "rgd": lambda: RGD(Canonical(), Constant(0.5)),
     "adaptive-rgd": lambda: RGD(Canonical(), Exact()),
     "shampoo": lambda: RGD(Shampoo(RelativeMax(1.0)), Constant(0.7)),
+    "scaledgd": lambda: Factored(step_size=0.5),
+    "scaledgd-lambda": lambda: Factored(damping="constant", damping_factor=0.01, step_size=0.5),
+    "precgd": lambda: Factored(damping="residual", step_size=0.5),
+    "altscaledgd": lambda: Factored(alternating=True, step_size=0.7),
+    "asd": lambda: Factored(preconditioned=False, alternating=True),
+    "scaled-asd": lambda: Factored(alternating=True),
     "niht": NIHT,
     "iht": IHT,
 }

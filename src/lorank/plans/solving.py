@@ -57,9 +57,8 @@ def solve(
         neighbouring ranks by the residual or, for noisy data, by the error on held-out measurements; then all measurements are
         fitted. ``result.rank_path`` lists the ranks.
     solver : str or Solver
-        One of ``"auto"``, ``"rcg"``, ``"gauss-newton"``, ``"prgd"``, ``"adaptive-prgd"``, ``"rgd"``,
-        ``"adaptive-rgd"``, ``"shampoo"``, ``"niht"``, ``"iht"`` (case-insensitive), or an object such as
-        ``RGD(RowColumn(), Constant(0.7))``.
+        ``"auto"`` or another name of :func:`lorank.solvers.families`, such as ``"rcg"``, ``"r3mc"``, ``"gauss-newton"``,
+        ``"prgd"`` or ``"niht"`` (case-insensitive), or an object such as ``RGD(RowColumn(), Constant(0.7))``.
     tol : float
         Tolerance: success when ``|A X - y| <= tol |y|`` or, for noisy data, when the residual is stationary and white noise
         (status ``"noise"``; ``result.noise`` is its standard deviation).

@@ -15,11 +15,13 @@ from .tangent_system import Damping, TangentSystem
 
 @dataclass(frozen=True)
 class GaussNewtonState:
-    """Levenberg-Marquardt damping in units of the operator scale."""
+    """Levenberg-Marquardt damping in units of the operator scale, and the largest norm of X."""
 
     damping: float = 0.0
+    max_norm: float = float("inf")
 
 
+MAX_NORM = 2.0  # of X, relative to |y| / operator_scale^(1/2) or to the initial point
 MAX_DAMPING = 1e30  # steps vanish long before; float32 ends at 1e38
 
 
@@ -28,7 +30,8 @@ class GaussNewton(Checked, Solver):
     """Gauss-Newton: each step minimizes ``|A (X + xi) - y|`` over the tangent vectors xi, by conjugate gradients.
 
     Near a solution that fits the data convergence is quadratic, for ill-conditioned X and few measurements as well. Steps that
-    would increase the objective are damped (Levenberg-Marquardt).
+    would increase the objective are damped (Levenberg-Marquardt), and steps to points more than :data:`MAX_NORM` times as large
+    as the data suggest, along directions that the measurements hardly determine.
 
     Parameters
     ----------
@@ -55,16 +58,16 @@ class GaussNewton(Checked, Solver):
     default_start: ClassVar[str] = "staged"
 
     def start(self, problem: MatrixProblem, state: State) -> GaussNewtonState:
-        return GaussNewtonState()
+        return GaussNewtonState(0.0, MAX_NORM * max(problem.y_norm / problem.operator_scale**0.5, state.X.norm()))
 
     def step(self, problem: MatrixProblem, state: State) -> State:
-        X, damping = state.X, state.memory.damping
+        X, damping, max_norm = state.X, state.memory.damping, state.memory.max_norm
         rhs, local = -riemannian_gradient(X, state.gradient, Weights()), state.gradient.quadratic_model()
         for _ in range(self.tries):
             system = TangentSystem(local, X, Damping.constant(X, damping * local.operator_scale), state.gradient.curvature)
             xi, _ = system.solve(rhs, tol=self.tol, max_iter=self.inner_max_iter)
             new = state.next(problem, retract(xi, 1.0), 1.0)
-            if new.residual < state.residual:
-                return new.with_memory(GaussNewtonState(damping / 10 if damping > 1e-4 else 0.0))
+            if new.residual < state.residual and new.X.norm() <= max_norm:
+                return new.with_memory(GaussNewtonState(damping / 10 if damping > 1e-4 else 0.0, max_norm))
             damping = min(max(10 * damping, 1e-3), MAX_DAMPING)
-        return replace(state, iteration=state.iteration + 1, memory=GaussNewtonState(damping))
+        return replace(state, iteration=state.iteration + 1, memory=GaussNewtonState(damping, max_norm))
