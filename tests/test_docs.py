@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import lorank
-from lorank.plans import SOLVERS
 
 MADE = ("gallery/index.rst", "../api/index.md")  # by the build
 pytestmark = pytest.mark.filterwarnings("error::lorank.ConvergenceWarning")
@@ -64,15 +63,6 @@ def test_pages_run(name):
 def test_contributing_runs(block):
     """Each section on its own."""
     execute("CONTRIBUTING.md", [block])
-
-
-def test_readme_lists_every_solver_as_it_is():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = dict(re.findall(r"^\| `([\w-]+)` \| `([^`]+)` \|", text, re.MULTILINE))
-    assert list(table) == list(SOLVERS)
-    names = {**vars(lorank.metrics), **vars(lorank.loop.steps), **vars(lorank.solvers), **vars(lorank.plans), **vars(lorank)}
-    for name, composition in table.items():
-        assert eval(composition, names) == SOLVERS[name](), name
 
 
 def test_names_in_the_notation_exist():

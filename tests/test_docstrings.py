@@ -86,7 +86,7 @@ def mentions(section: str, parameter: str) -> bool:
 def takes_data(name: str, thing: object) -> bool:
     """Whether people hand it their data: functions, measurement models, estimators; not the parts of algorithms."""
     if inspect.isfunction(thing):
-        return True
+        return bool(inspect.signature(thing).parameters)
     return (issubclass(thing, lorank.Problem) and thing is not lorank.Problem) or hasattr(thing, "fit")
 
 

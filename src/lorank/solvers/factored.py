@@ -46,7 +46,7 @@ class Factored(Checked, Solver):
     Parameters
     ----------
     preconditioned : bool
-        Default True; False for plain gradients.
+        Default True; False for plain gradients, in units of the largest eigenvalues of ``R^H R`` and ``L^H L``.
     damping : "none", "constant" or "residual"
         lambda: 0, or ``damping_factor`` times ``|y| / operator_scale^(1/2)``, which is about ``|X|``, or
         ``|A X - y| / operator_scale^(1/2)``. A damping allows for a rank that is larger than that of the solution.
@@ -136,10 +136,10 @@ class Factored(Checked, Solver):
         return self.damping_factor * problem.y_norm / problem.operator_scale**0.5 if self.damping == "constant" else 0.0
 
     def _solved(self, problem: MatrixProblem, gradient: Array, other: Array, shift: float) -> Array:
-        """``gradient (other^H other + shift I)^-1``."""
-        if not self.preconditioned:
-            return gradient
+        """``gradient (other^H other + shift I)^-1``; if plain, over the largest eigenvalue of that Gram matrix."""
         gram = problem.backend.gram(other, other)
+        if not self.preconditioned:
+            return gradient / (float(np.linalg.norm(gram, 2)) or 1.0)
         inverse = np.linalg.pinv(gram + shift * np.eye(len(gram), dtype=gram.dtype), hermitian=True)
         return problem.backend.asarray(problem.backend.product(gradient, inverse))
 
