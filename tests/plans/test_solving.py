@@ -386,3 +386,44 @@ def test_blas_threads_are_limited_while_it_runs_and_restored(easy):
     lr.solve(easy[0], 2, callbacks=[lambda *_: during.extend(counts())], max_iter=1)
     assert set(during) == {1}
     assert counts() == before
+
+
+@pytest.mark.parametrize("solver", ["auto", "gauss-newton"])
+def test_empty_directions_of_a_too_high_rank_are_named(solver):
+    problem, truth = lr.datasets.random_completion(100, 80, 2, oversampling=12)
+    result = lr.solve(problem, 4, solver, tol=1e-8)
+    assert result.converged
+    assert truth.distance(result.X) < 1e-5 * truth.norm()
+    assert "rank=2" in result.status.advice
+    assert "rank=" not in lr.solve(problem, 2, solver, tol=1e-8).status.advice
+
+
+def test_small_singular_values_that_the_data_need_are_no_empty_directions():
+    rng = np.random.default_rng(0)
+    U, V = (np.linalg.qr(rng.standard_normal((n, 3)))[0] for n in (60, 50))
+    truth = lr.FixedRank(U, np.array([1.0, 0.9, 1e-4]), V)
+    rows, cols = np.nonzero(rng.random((60, 50)) < 0.6)
+    result = lr.solve(lr.Completion(rows, cols, truth.entries(rows, cols), (60, 50)), 3, tol=1e-9)
+    assert truth.distance(result.X) < 1e-7
+    assert "rank=" not in result.status.advice
+
+
+class Resting(lr.loop.runner.Solver):
+    """Stays where it starts."""
+
+    def start(self, problem, state):
+        return None
+
+    def step(self, problem, state):
+        return state.next(problem, state.X, 0.0)
+
+
+def test_a_noisy_fit_with_empty_directions_is_no_success():
+    problem, _truth = lr.datasets.random_completion(100, 80, 2, oversampling=12, noise=0.05)
+    start = lr.solve(problem, 2).X
+    assert lr.solve(problem, 2, Resting(), start=start).status == "noise"
+    with pytest.warns(lr.ConvergenceWarning):
+        result = lr.solve(problem, 4, Resting(), start=start.padded(4), stop=None)
+    assert not result.status.success
+    assert "rank=2" in result.status.advice
+    assert lr.solve(problem, 4).status == "noise"  # all directions fit some noise

@@ -13,6 +13,7 @@ import numpy as np
 from ..common.checks import NOT_NEGATIVE, PATH, ParameterError, check, optional, whole
 from ..common.fingerprint import fingerprint
 from ..common.timer import Timer
+from ..geometry import FixedRankManifold
 from ..loop.callbacks import Callback, Progress
 from ..loop.checkpoint import Checkpoint
 from ..loop.result import ConvergenceWarning, History, OutlierWarning, Result, Status
@@ -28,6 +29,9 @@ from ..starts.registry import STARTS, check_point, resolve_start, start_of_model
 from .noise_test import NoiseFloor, learned_loss, noise_of
 from .rank_search import Found, describe_path, find_rank
 from .registry import default_start, resolve_solver
+
+EMPTY_RATIO = 1e-3  # of a singular value to the one before, below which a direction may be empty
+NEEDED = 100  # times the residual: images of directions above it are needed to fit the data
 
 
 def solve(
@@ -172,9 +176,12 @@ def solve(
         if keeper is not None and ended.n_iter:
             keeper.write(problem, X, ended.n_iter, ended.state.residual)
     loose = undetermined(problem, X.rank) if isinstance(problem, Completion) else None
+    empty = _empty_directions(problem, X, max(tol, ended.state.residual))
     ending = algorithm.finish(problem, X, ended)
     remarks = ["" if checked is None else checked.warning, describe_path(found.path, r, tol) if found.path else ""]
-    status = _advised(ended, [*remarks, "" if loose is None else f"{loose}."], ending.doubt)
+    remarks += ["" if loose is None else f"{loose}.", empty]
+    unused = empty != "" and ended.status == "noise"  # a fit of noise has no empty directions: the solver has not used them
+    status = _advised(ended, remarks, ending.doubt, unused)
     if stop is None:
         status = _warned(problem, algorithm, ended.state, status, tol)
     G = ended.state.gradient
@@ -204,13 +211,13 @@ def _first_point(problem: Problem, begin: Any, rank: Any, rng: np.random.Generat
     return made if any(begin is own for own in STARTS.values()) else check_point(made, problem, rank)
 
 
-def _advised(ended: Run, remarks: Sequence[str], doubt: str) -> Status:
-    """The status with the solver's notes and these remarks as advice; no success where there is a doubt."""
+def _advised(ended: Run, remarks: Sequence[str], doubt: str, unused: bool = False) -> Status:
+    """The status with the solver's notes and these remarks as advice; no success with a doubt or unused directions."""
     status, notes = ended.status, ended.history.notes
     transitions = "; ".join(f"Iteration {k}: {note}" for k, note in notes.items()) + "." * bool(notes)
     for text in (transitions, *remarks):
         status = status.with_advice(text) if text else status
-    return Status("stalled", advice=f"{status.advice} {doubt}") if doubt else status
+    return Status("stalled", advice=f"{status.advice} {doubt}".rstrip()) if doubt or unused else status
 
 
 def _warned(problem: Problem, algorithm: Solver, state: State, status: Status, tol: float) -> Status:
@@ -225,6 +232,23 @@ def _warned(problem: Problem, algorithm: Solver, state: State, status: Status, t
         )
         warnings.warn(message, ConvergenceWarning, stacklevel=3)
     return status
+
+
+def _empty_directions(problem: Problem, X: Any, residual: float) -> str:
+    """A sentence on trailing singular values that are tiny, and that the data do not need; empty if there are none."""
+    if not supports(problem, FixedRankManifold):
+        return ""
+    s = np.asarray(X.backend.to_numpy(X.s), float)
+    gaps = np.flatnonzero(s[1:] < EMPTY_RATIO * s[:-1])
+    if not len(gaps):
+        return ""
+    k = int(gaps[0]) + 1
+    if np.linalg.norm(s[k:]) * problem.operator_scale**0.5 > NEEDED * residual * problem.y_norm:
+        return ""
+    return (
+        f"Only {k} of {len(s)} directions are used: singular value {k + 1} is {s[k] / s[k - 1]:.0e} of the one before, and the "
+        f"data do not need it. Use rank={k}."
+    )
 
 
 def _signal(problem: Problem, X: Any) -> Any:
