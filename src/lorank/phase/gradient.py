@@ -163,10 +163,6 @@ class PhaseGradient(Gradient):
         return self.problem.linear_map.adjoint(self.dual[:, None] * self.image)
 
     @functools.cached_property
-    def GhU(self) -> Array:
-        return self.GV if self.X.hermitian else self.adjoint_times(self.X.U)
-
-    @functools.cached_property
     def squared_norms(self) -> tuple[Array, Array]:
         linear_map, d, backend = self.problem.linear_map, self.dual.conj(), self.X.backend
         exact = self.problem.probes is None

@@ -69,8 +69,8 @@ class Staged(Checked):
         if supports(problem, HasInitialPoint):
             return problem.initial_point(rank, rng)
         if problem.isotropic and rank > 1:
-            dof = (sum(problem.shape) - rank) * rank
-            return with_spare_ranks(problem, rank, rng) if problem.m < FEW_PER_DOF * dof else Spectral()(problem, rank, rng)
+            few = problem.m < FEW_PER_DOF * problem.dof(rank)
+            return with_spare_ranks(problem, rank, rng) if few else Spectral()(problem, rank, rng)
         if supports(problem, Rescalable) and (rescaled := problem.rescaled()) is not None:
             return _through(rescaled, lambda problem: self._start(problem, rank, rng))
         return self._start(problem, rank, rng)
