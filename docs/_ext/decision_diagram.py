@@ -21,6 +21,7 @@ TREE = {
         ("exact, or with Gaussian noise", "Completion, solve", "guides/completion.html"),
         ("with outliers", 'Completion(loss="robust")', "losses.html#outliers"),
         ("yes/no, classes, counts", "Completion(loss=...)", "losses.html"),
+        ("entries of a tensor", "TensorCompletion", "guides/completion.html#tensors"),
     ],
     "Linear measurements of a matrix": [
         ("inner products with known matrices", "Sensing", "guides/sensing.html"),
