@@ -28,8 +28,14 @@ def unfold(a: np.ndarray, k: int) -> np.ndarray:
 def multiply(a: np.ndarray, matrices: Sequence[np.ndarray | None]) -> np.ndarray:
     """``a x_1 M_1 ... x_d M_d``; None is the identity."""
     for k, matrix in enumerate(matrices):
-        if matrix is not None:
-            a = np.moveaxis(np.tensordot(matrix, a, (1, k)), 0, k)
+        if matrix is None:
+            continue
+        before, n, after = a.shape[:k], a.shape[k], a.shape[k + 1 :]
+        if after:
+            product = matrix @ a.reshape(math.prod(before), n, math.prod(after))
+        else:
+            product = a.reshape(math.prod(before), n) @ matrix.T
+        a = product.reshape(*before, len(matrix), *after)
     return a
 
 

@@ -56,9 +56,9 @@ def signs_are_random(problem: Problem, state: State) -> bool:
     subtracted first: noisy intensities are often clipped at zero. Stationary points where the test has no power
     (:meth:`~lorank.Problem.noise_is_testable`) and residuals with outliers are refused.
 
-    The ratio to the largest of three norms with random signs is near 1 for noise. :data:`SIGN_RATIO` was chosen on about 290 fits
-    of sensing problems with two to four measurements per degree of freedom; below three the ratios of fits of the right
-    rank and of one rank less overlap.
+    The ratio to the largest of three norms with random signs is near 1 for noise. :data:`SIGN_RATIO` was chosen on about 290
+    fits of sensing problems with two to four measurements per degree of freedom; below three the ratios of fits of the
+    right rank and of one rank less overlap.
     """
     if not (isinstance(problem, MatrixProblem) or supports(problem, HasSpectralNorm)):
         return False

@@ -15,7 +15,7 @@ from ..common.checks import ParameterError
 from ..geometry import TUCKER, Tucker, TuckerTangent
 from ..losses import Loss, Objective, resolve_loss
 from ..problems import Problem
-from .unfolding import leading
+from .unfolding import Unfolding
 
 MIN_OVERSAMPLING = 4.0  # observations per degree of freedom for the noise test
 
@@ -131,10 +131,15 @@ class TensorCompletion(Problem):
 
         return TensorStart()(self, rank, rng)
 
+    @functools.cached_property
+    def unfoldings(self) -> list[Unfolding]:
+        """The unfoldings of ``A* p``, one per mode, for spectral initial points and the noise test."""
+        return [Unfolding(self, k) for k in range(len(self.shape))]
+
     def spectral_norm(self, p: Vector) -> float:
         """The largest spectral norm of the unfoldings of ``A* p``, by their Gram matrices without diagonals."""
         p = self.backend.to_numpy(p)
-        largest = [float(leading(self, p, k, 1)[0][0]) for k in range(len(self.shape))]
+        largest = [float(one.leading(p, 1)[0][0]) for one in self.unfoldings]
         return math.sqrt(max(0.0, *largest))
 
     def noise_is_testable(self, rank: Any, residual: float) -> bool:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from ..common.checks import Checked, parameter, whole
 from ..geometry import TUCKER, Tucker, TuckerManifold, TuckerTangent
-from ..loop.runner import run
+from ..loop.runner import Run, run
 from ..loop.stopping import Iterations
 from ..metrics import Counts
 from ..solvers import RCG
 from .problem import TensorCompletion
-from .unfolding import leading
 
+FAST = 0.6  # ratio of successive residuals below which a spectral point converges fast enough
 RIDGE = 1e-3  # of the least squares problem for the core, in units of operator_scale
 CORE_STEPS, CORE_TOL = 25, 1e-6
 
@@ -25,6 +25,8 @@ CORE_STEPS, CORE_TOL = 25, 1e-6
 @dataclass(frozen=True)
 class TensorStart(Checked):
     """The better of a spectral point and a point of growing ranks, each after a few conjugate gradient steps.
+
+    Where the spectral point converges fast, the other one is not computed.
 
     The spectral point has the leading eigenvectors of the Gram matrices of the unfoldings without their diagonals, which hold
     the noise of the sampling, and a core by least squares; it is better for factors with zero mean. Growing ranks begin with 1
@@ -49,17 +51,20 @@ class TensorStart(Checked):
     needs: ClassVar[tuple[type, ...]] = (TuckerManifold,)
 
     def __call__(self, problem: TensorCompletion, rank: Sequence[int], rng: np.random.Generator) -> Tucker:
-        points = [self._improved(problem, spectral(problem, rank)), self._grown(problem, rank)]
-        return min(points, key=problem.objective_root)
+        first = self._run(problem, spectral(problem, rank))
+        last = first.history.residual[-2:]
+        if last[-1] < FAST * last[0]:
+            return cast(Any, first.point())
+        return min([cast(Any, first.point()), self._grown(problem, rank)], key=problem.objective_root)
 
-    def _improved(self, problem: TensorCompletion, X: Any) -> Any:
-        return run(problem, RCG(Counts()), X, Iterations(self.steps)).point()
+    def _run(self, problem: TensorCompletion, X: Any) -> Run:
+        return run(problem, RCG(Counts()), X, Iterations(self.steps))
 
     def _grown(self, problem: TensorCompletion, rank: Sequence[int]) -> Tucker:
         size = 1
         X = spectral(problem, TUCKER.check_rank(1, problem.shape))
         while True:
-            X = self._improved(problem, X)
+            X = cast(Any, self._run(problem, X).point())
             if X.rank == tuple(rank):
                 return X
             size += max(1, size // 2)
@@ -69,7 +74,7 @@ class TensorStart(Checked):
 def spectral(problem: TensorCompletion, rank: Sequence[int]) -> Tucker:
     """The spectral point."""
     y = problem.backend.to_numpy(problem.y)
-    return with_core(problem, [leading(problem, y, k, r)[1] for k, r in enumerate(rank)])
+    return with_core(problem, [problem.unfoldings[k].leading(y, r)[1] for k, r in enumerate(rank)])
 
 
 def enlarged(problem: TensorCompletion, X: Tucker, rank: Sequence[int]) -> Tucker:
@@ -79,7 +84,7 @@ def enlarged(problem: TensorCompletion, X: Tucker, rank: Sequence[int]) -> Tucke
     factors = []
     for k, (u, r) in enumerate(zip(X.numpy().factors, rank, strict=True)):
         more = r - u.shape[1]
-        factors.append(np.hstack([u, leading(problem, residual, k, more, u)[1]]) if more else u)
+        factors.append(np.hstack([u, problem.unfoldings[k].leading(residual, more, u)[1]]) if more else u)
     return with_core(problem, factors)
 
 
