@@ -83,7 +83,7 @@ def test_the_same_measurements_are_held_out(blocks, weights):
     for a, b in zip(one.split(np.random.default_rng(1), 0.1), two.split(np.random.default_rng(1), 0.1), strict=True):
         for x, y in zip(a.observations.host(), b.observations.host(), strict=True):
             np.testing.assert_array_equal(x, y)
-    first, second = (find_rank(p, 1e-6, np.random.default_rng(0)) for p in (one, two))
+    first, second = (find_rank(p, 1e-6, np.random.default_rng(0), 1.0) for p in (one, two))
     assert first.rank == second.rank
     np.testing.assert_allclose(second.path, first.path, rtol=1e-4)
 

@@ -231,7 +231,7 @@ def test_quiet_and_verbose(place, tmp_path):
         ("lorank.io", "read_ratings", ("complete", "r.csv", "-o", "{out}")),
         ("lorank.factorization.variational", "advance", ("evaluate", "r.csv")),
         ("lorank.estimators.matrix_completion.MatrixCompletion", "predict", ("predict", "m.lorank", "r.csv", "-o", "{out}")),
-        ("lorank.estimators.recommendation", "recommend", ("recommend", "m.lorank", "--all", "-o", "{out}")),
+        ("lorank.cli.models.Ratings", "recommend", ("recommend", "m.lorank", "--all", "-o", "{out}")),
         ("lorank.tables.imputer.TableImputer", "transform", ("impute", "r.csv", "-o", "{out}")),
     ],
 )

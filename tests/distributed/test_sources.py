@@ -239,8 +239,8 @@ def test_empty_lines_are_skipped_as_in_memory(tmp_path, gap, ends):
 def test_empty_lines_cost_no_more_than_the_part_that_has_them(tmp_path, monkeypatch):
     """At the end they cost nothing, and none is read line by line with them."""
     monkeypatch.setattr(columns, "BYTES", 40)
-    slow, slowly = [], columns._csv_frame
-    monkeypatch.setattr(columns, "_csv_frame", lambda *a: slow.append(a[-1].line) or slowly(*a))
+    slow, slowly = [], columns._columns_by_csv
+    monkeypatch.setattr(columns, "_columns_by_csv", lambda *a: slow.append(a[-1].line) or slowly(*a))
     for ends in ("\n", "\r\n"):
         lines = ["user,item,stars", *(f"{k},2,3.5" for k in range(20)), "", *(f"{k},3,6.5" for k in range(20)), "", ""]
         (tmp_path / "r.csv").write_bytes(ends.join(lines).encode())

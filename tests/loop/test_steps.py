@@ -33,7 +33,7 @@ def line(seed, shape, dtype, backend, weighted=True):
     X = random_point(rng, shape, min(2, *shape), dtype, backend)
     G = problem.gradient(X)
     left, right = (DiagonalWeight(backend.asarray(rng.uniform(0.5, 2, n).astype(real_dtype(dtype)))) for n in shape)
-    weights = Weights(left, right, low=0.25, high=4.0) if weighted else Weights()
+    weights = Weights((left, right), low=0.25, high=4.0) if weighted else Weights()
     xi = riemannian_gradient(X, G, weights)
     y, mask = dense_data(problem)
     x, z = dense_point(X), dense_tangent(xi)

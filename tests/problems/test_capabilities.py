@@ -20,9 +20,10 @@ def completion(**options):
     return lr.Completion(rows, cols, (rows + cols) % 2, (6, 5), **options)
 
 
+MATRIX = set(PROTOCOLS) - {HasInitialPoint, HasSignal, capabilities.HasSpectralNorm}  # of completion
 EXPECTED = {
-    "Completion": (completion, set(PROTOCOLS) - {HasInitialPoint, HasSignal}),
-    "Completion with a loss": (lambda: completion(loss="logistic"), set(PROTOCOLS) - {HasInitialPoint, HasSignal, TightFrame}),
+    "Completion": (completion, MATRIX),
+    "Completion with a loss": (lambda: completion(loss="logistic"), MATRIX - {TightFrame}),
     "Sensing": (lambda: lr.datasets.random_sensing(4, 4, 1, seed=0)[0], set()),
     "PhaseRetrieval": (lambda: lr.datasets.random_phase(8, seed=0)[0], {HasSignal, capabilities.HasRankOnePoint}),
     "CountTable": (

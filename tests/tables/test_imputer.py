@@ -362,7 +362,7 @@ def test_class_probabilities_are_shares_and_certain_where_observed():
     hidden = rng.random(n) < 0.25
     gaps = frame.assign(kind=frame["kind"].mask(hidden))
     imputer = lr.TableImputer(refine="none").fit(gaps)
-    shares = imputer.predict_proba(gaps)["kind"]
+    shares = imputer.category_probabilities(gaps)["kind"]
     np.testing.assert_allclose(shares.sum(axis=1), 1)
     levels = np.array(imputer.columns_[1].levels)
     np.testing.assert_array_equal(levels[shares.argmax(axis=1)], imputer.transform(gaps)["kind"])

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from ..common.blas_threads import one_blas_thread
 from ..common.checks import counted
 from ..factorization.implicit_selection import Positives
 from ..factorization.ranking_model import RankingModel
@@ -152,6 +153,7 @@ def positives_of(data: Interactions, confidence: str) -> Positives:
     return Positives(data.users, data.items, None if (weights == 1).all() else weights, data.shape)
 
 
+@one_blas_thread
 class ImplicitEstimator(RecommendationMixin, BaseEstimator):
     """Base of the estimators of implicit feedback: prediction, updates, files, and the parts of the state."""
 

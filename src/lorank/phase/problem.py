@@ -222,11 +222,11 @@ class PhaseRetrieval(MatrixProblem):
     def _checked_number(self, row_norms: RowNorms) -> int | None:
         """Number of probes; None for exact norms."""
         n, linear_map = self.shape[0], self.linear_map
-        if row_norms == "exact":
+        if isinstance(row_norms, str) and row_norms == "exact":
             if isinstance(linear_map, FunctionMap):
                 raise ValueError("row_norms='exact' needs A as an array or as masks: give a number of probes instead")
             return None
-        if row_norms == "auto":
+        if isinstance(row_norms, str) and row_norms == "auto":
             few_masks = isinstance(linear_map, DiffractionMap) and len(linear_map.masks) <= PROBES
             few_unknowns = isinstance(linear_map, MatrixMap) and n <= EXACT_MAX_UNKNOWNS
             return None if few_masks or few_unknowns else PROBES

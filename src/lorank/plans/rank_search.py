@@ -12,7 +12,7 @@ from ..common.checks import ParameterError
 from ..geometry import FixedRank, FixedRankManifold
 from ..loop.result import RankTrial
 from ..loop.runner import Interrupted, limit_threads
-from ..problems import Problem
+from ..problems import MatrixProblem, Problem
 from ..problems.capabilities import HasCounts, HasSplit, missing, supports
 from ..starts import Spectrum, Staged, spectrum
 from ..starts.staged import fit, grow
@@ -149,7 +149,8 @@ class _Search:
 
 
 def _spectrum(problem: Problem, X: FixedRank | None = None) -> Spectrum | None:
-    return spectrum(problem, X) if supports(problem, HasCounts) and supports(problem, HasSplit) else None
+    has_spectrum = isinstance(problem, MatrixProblem) and supports(problem, HasCounts) and supports(problem, HasSplit)
+    return spectrum(problem, X) if has_spectrum else None
 
 
 def _truncated(X: FixedRank, rank: int) -> FixedRank:

@@ -223,7 +223,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         low[known] = high[known] = table[known]
         return low, high
 
-    def predict_proba(self, X: Any) -> dict[str, np.ndarray]:
+    def category_probabilities(self, X: Any) -> dict[str, np.ndarray]:
         """Class probabilities of categories.
 
         Parameters
@@ -235,7 +235,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         dict from column names to (n_rows, n_categories) arrays
             For each column of categories, in the order of its ``levels`` in ``columns_``; 0 and 1 where a value is observed.
         """
-        table, times = self._prepare(X, "predict_proba")
+        table, times = self._prepare(X, "category_probabilities")
         filled = np.clip(self._fill(table, times, spread=False)[0], 0.0, 1.0)
         found = {}
         for column, place in zip(self.columns_, places(self.columns_), strict=True):
