@@ -184,6 +184,7 @@ def test_a_driver_killed_and_started_again(cluster, client, data, tmp_path):
     np.testing.assert_array_equal(result.X.V, alone.X.V)
 
 
+@pytest.mark.slow
 def test_a_scheduler_killed_and_started_again(own, data, alone):
     """The run begins again with the workers of the new scheduler, and ends with the same bits."""
     own.worker()

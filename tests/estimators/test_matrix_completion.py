@@ -324,6 +324,7 @@ def test_imaginary_parts_are_refused_and_never_cut_off(estimator):
                 estimator.fit(pairs, y, sample_weight=weights)
 
 
+@pytest.mark.slow
 def test_same_bits_on_one_thread_and_on_two():
     program = """
 import hashlib, numpy as np, lorank as lr

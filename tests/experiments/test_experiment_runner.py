@@ -262,6 +262,7 @@ reproduce(["completion-size"], "tiny", Path(sys.argv[1]), console=Console(stderr
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL")
 def test_a_killed_run_resumes(tmp_path, monkeypatch):
     path = tmp_path / "runs" / f"{NAME}.jsonl"
@@ -297,6 +298,7 @@ def test_a_killed_run_resumes(tmp_path, monkeypatch):
     assert len(made) == len(set(made)) == jobs - len(stored)
 
 
+@pytest.mark.slow
 # -- the experiments ---------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name.startswith("completion") or name == "movielens"])
 def test_each_runs_at_a_tiny_scale(name, tmp_path, monkeypatch):
@@ -381,6 +383,7 @@ def test_durations(seconds, text):
     assert duration(seconds) == text
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_a_bar(tmp_path, monkeypatch, capsys):
     from rich.console import Console
 

@@ -67,6 +67,7 @@ def tables(draw):
     return "note,user,item,rating,title\n" + "\n".join(lines) + draw(st.sampled_from(["", "\n", "\n\n"]))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=tables())
 def test_the_records_are_those_of_the_csv_module(tmp_path, text):

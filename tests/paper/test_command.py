@@ -35,6 +35,7 @@ def test_list():
     assert "Completion: iterations and time against matrix size" in result.stdout
 
 
+@pytest.mark.slow
 def test_from_runs_to_the_page(tmp_path):
     result = invoke("completion-size", "--scale", "tiny", "--out", "here")
     assert result.exit_code == 0, result.output
@@ -69,6 +70,7 @@ def test_bad_options_are_one_line(arguments, message, tmp_path):
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_pictures")
 def test_a_folder_of_another_scale_is_one_line():
     assert invoke("completion-size", "--scale", "tiny", "--out", "here").exit_code == 0
@@ -78,6 +80,7 @@ def test_a_folder_of_another_scale_is_one_line():
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_pictures")
 def test_ctrl_c_says_how_to_go_on(monkeypatch):
     plain, count = Experiment.run, 0

@@ -34,6 +34,7 @@ def pixels_like(path, colour) -> int:
     return int((np.abs(pixels - colors.to_rgb(colour)).max(axis=2) < 0.02).sum())
 
 
+@pytest.mark.slow
 def test_a_figure_for_each_experiment(everything):
     written = draw_all(load(everything), everything)
     assert [path.stem for path in written] == list(PANELS)

@@ -48,6 +48,7 @@ def block_gap_errors(whole, gaps):
     return [float(np.sqrt(np.mean((guess - whole)[empty] ** 2))) for guess in guesses], float(inside)
 
 
+@pytest.mark.slow
 def test_errors_in_block_gaps_are_at_most_those_of_season_and_interpolation_and_intervals_cover():
     errors, inside = zip(*(block_gap_errors(*daily(seed)) for seed in range(6)), strict=True)
     ours, line, season = np.transpose(errors)
@@ -67,6 +68,7 @@ def test_errors_of_a_random_walk_are_at_most_those_of_interpolation():
     assert 0.7 < inside < 1.0
 
 
+@pytest.mark.slow
 def test_a_weekly_season_is_found():
     whole, gaps = daily(0, n=28 * PERIOD, week=True)
     gaps[13 * PERIOD + 4 : 13 * PERIOD + 4 + LENGTH] = True  # a morning before a Monday: days around it would be wrong
