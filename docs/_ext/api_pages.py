@@ -28,7 +28,7 @@ ROOMS = {  # by module, with the title of its page
     "problems.testing": "Checks for custom models",
 }
 GROUPS = {
-    "Problems: what was measured": ["Completion", "Sensing", "PhaseRetrieval", "CountTable", "Problem"],
+    "Problems: what was measured": ["Completion", "TensorCompletion", "Sensing", "PhaseRetrieval", "CountTable", "Problem"],
     "Solve, and what comes back": [
         "solve",
         "diagnose",
@@ -36,6 +36,7 @@ GROUPS = {
         "Status",
         "History",
         "FixedRank",
+        "Tucker",
         "Outliers",
         "ConvergenceWarning",
         "OutlierWarning",

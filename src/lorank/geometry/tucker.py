@@ -45,7 +45,9 @@ def except_mode(k: int, matrices: Sequence[np.ndarray]) -> list[np.ndarray | Non
 
 
 class Tucker:
-    """A tensor ``X = C x_1 U_1 ... x_d U_d`` with orthonormal columns in each U_k.
+    """Tensor in Tucker form: a core times one factor with orthonormal columns in each mode.
+
+    ``X = C x_1 U_1 ... x_d U_d`` has the multilinear rank of its core C.
 
     Parameters
     ----------
