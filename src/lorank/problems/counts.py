@@ -97,7 +97,7 @@ class CountTable(Problem):
         at_offsets = float(np.asarray(backend.to_numpy(observed.sums(y, 0)), float) @ rows) + float(
             np.asarray(backend.to_numpy(observed.sums(y, 1)), float) @ cols
         )
-        self._constant = float((host * np.log(np.maximum(host, 1)) - host).sum()) - at_offsets
+        self.log_likelihood_constant = float((host * np.log(np.maximum(host, 1)) - host).sum()) - at_offsets
         with np.errstate(over="ignore"):
             self._null = float(np.exp(rows).sum() * np.exp(cols).sum())
         if not self._null < 1e30:
@@ -110,7 +110,7 @@ class CountTable(Problem):
     @functools.cached_property
     def y_norm(self) -> float:
         """Root of the deviance at ``X = 0``."""
-        return math.sqrt(2 * max(self._null + self._constant, 1e-12))
+        return math.sqrt(2 * max(self._null + self.log_likelihood_constant, 1e-12))
 
     @property
     def m(self) -> int:

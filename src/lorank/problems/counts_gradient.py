@@ -69,7 +69,7 @@ class CountGradient(Gradient):
     @functools.cached_property
     def half_deviance(self) -> float:
         problem = self.problem
-        found = self._sums[0] - problem.backend.inner(problem.y, self._counted) + problem._constant
+        found = self._sums[0] - problem.backend.inner(problem.y, self._counted) + problem.log_likelihood_constant
         return found if self.shifts is None else found - problem.backend.inner(problem.totals, self.shifts)
 
     @functools.cached_property

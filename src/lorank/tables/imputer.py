@@ -441,3 +441,12 @@ def _ordered_by_content(table: np.ndarray) -> np.ndarray:
     bits = np.ascontiguousarray(np.where(np.isnan(table), np.nan, table + 0.0)).view(np.uint64)  # one nan, and no -0
     odd = np.random.default_rng(0).integers(1, 2**63, table.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     return np.asarray(table[np.argsort(((bits ^ (bits >> np.uint64(29))) * odd).sum(axis=1), kind="stable")])
+
+
+def check_fitted(estimator: TableImputer) -> None:
+    """Fill rows of missing values and of column means: arrays that do not fit together raise an error here, not in use."""
+    known = np.arange(len(estimator.means_)) % 2 == np.array([[2], [0], [1]])
+    times = np.arange(3.0) if isinstance(estimator.model_, SeriesModel) else None
+    filled, deviation = estimator._fill(np.where(known, estimator.means_, np.nan), times)
+    if not (np.isfinite(filled).all() and np.isfinite(deviation).all()):
+        raise ValueError("its predictions are not finite")

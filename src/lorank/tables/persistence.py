@@ -14,7 +14,7 @@ from .columns import Column
 from .factor_analysis import FactorAnalysis
 from .forest import Forest, ForestEnsemble
 from .gaussian import Gaussian
-from .imputer import TableImputer
+from .imputer import TableImputer, check_fitted
 from .kernel_ridge import KernelRidge
 from .linear import LinearModel, Marginal
 from .low_rank import LowRankModel
@@ -91,17 +91,8 @@ def read_table(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> TableImpu
     estimator.n_features_in_ = meta["n_features"]
     if meta["features"]:
         estimator.feature_names_in_ = np.array(meta["features"], object)
-    _check(estimator)
+    check_fitted(estimator)
     return estimator
-
-
-def _check(estimator: TableImputer) -> None:
-    """Fill rows of missing values and of column means: arrays that do not fit together raise an error here, not in use."""
-    known = np.arange(len(estimator.means_)) % 2 == np.array([[2], [0], [1]])
-    times = np.arange(3.0) if isinstance(estimator.model_, SeriesModel) else None
-    filled, deviation = estimator._fill(np.where(known, estimator.means_, np.nan), times)
-    if not (np.isfinite(filled).all() and np.isfinite(deviation).all()):
-        raise ValueError("its predictions are not finite")
 
 
 register_model("TableImputer", write_table, read_table)
