@@ -409,7 +409,7 @@ def markdown(report: dict[str, Any]) -> str:
         "repeated runs on a problem on the device, start included; the first run of a process compiles kernels, listed apart",
         "- up to n = 100 000 launches and the host's Python set the pace, not the GPU: figures change with the host's CPU. "
         "Each row was run on the core that was fastest when it began; the column host says how fast, by a loop of a million "
-        "steps in plain Python before and after (a core that somebody else uses, too, takes almost twice as long)",
+        "steps in plain Python before and after (a core that other processes use takes almost twice as long)",
         "",
         "| n x n | rank | observed | dtype | iterations | ms | of these the start | first run | host | build | peak |",
         "|---|---|---|---|---|---|---|---|---|---|---|",

@@ -44,7 +44,7 @@ extensions = [
 exclude_patterns = ["_ext", "_tests"]
 templates_path = ["_templates"]
 nitpicky = False
-highlight_language = "none"  # where a block says no language it is what a program printed
+highlight_language = "none"  # a block without a language is the output of a program
 suppress_warnings = ["config.cache", "myst.xref_missing.none"]
 
 # Markdown
@@ -96,7 +96,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_prev_next": True,
-    "secondary_sidebar_items": {  # none beside the gallery's scripts: they have long lines
+    "secondary_sidebar_items": {  # none next to the gallery's scripts: they have long lines
         **{
             where: ["page-toc"]
             for where in ("*", "guides/*", "api/**", "theory/*", "benchmarks/*", "reproduction/*", "project/*")

@@ -51,7 +51,7 @@ GROUPS = {
     ],
 }
 LAST = "And"
-BESIDE = {  # not to be imported by name, but met: as results, and as what functions and classes of one's own are given
+OTHER = {  # not imported by name: results, and arguments of custom functions and classes
     "More that comes back": [
         "evaluation.diagnosis.Diagnosis",
         "loop.result.RankTrial",
@@ -125,7 +125,7 @@ def make_pages(app, config) -> None:
         "stands in [Contributing](/project/contributing.md).\n"
     ]
     parts += [f"## {title}\n\n{listing('lorank', names)}" for title, names in groups.items()]
-    parts += [f"## {title}\n\n{listing('lorank', names)}" for title, names in BESIDE.items()]
+    parts += [f"## {title}\n\n{listing('lorank', names)}" for title, names in OTHER.items()]
     rooms = "\n".join(room for room in ROOMS)
     parts.append(f"## The rooms\n\n```{{toctree}}\n:maxdepth: 1\n\n{rooms}\n```\n")
     write(folder / "index.md", "\n".join(parts))

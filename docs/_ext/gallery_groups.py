@@ -1,4 +1,4 @@
-"""The gallery's front page: examples grouped by what people have, each with the part of its picture that says most.
+"""The gallery's front page: examples grouped by kind of data, each with the central part of its picture.
 
 sphinx-gallery writes docs/gallery/index.rst with all examples in one list; here that list is cut and put together again. An
 example that no group names is a warning, and so an error of ``make docs``.

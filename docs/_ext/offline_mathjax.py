@@ -1,4 +1,4 @@
-"""MathJax from the package index, beside the pages: the site needs no network."""
+"""MathJax from the package index, copied into the site: the site needs no network."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ def opened(found: re.Match[str]) -> str:
     return f'<a class="picture" href="{found[2]}" title="the picture by itself">{found[0]}</a>'
 
 
-def mend(app, name, template, context, doctree) -> None:
+def link_pictures(app, name, template, context, doctree) -> None:
     if context.get("body") and name != "gallery/index":
         context["body"] = PARTS.sub(opened, context["body"])
 
 
 def setup(app):
-    app.connect("html-page-context", mend)
+    app.connect("html-page-context", link_pictures)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""Between the paper and the API: the names in docs/notation.md lead to the API, and the API says which symbol a name is."""
+"""Between the paper and the API: the names in docs/notation.md lead to the API, and the API names the symbol."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Tables that a phone can show.
 
 Tables of words get the class ``words``, and their cells the heading of their column: site.css makes paragraphs of their rows
-on a phone. Tables of numbers get the class ``numbers``: they stay tables, and are moved sideways there beside their first
+on a phone. Tables of numbers get the class ``numbers``: they stay tables, and are moved sideways there next to their first
 column; short cells are not wrapped, and long ones (class ``long``) are not squeezed.
 """
 
@@ -63,11 +63,11 @@ def labelled(found: re.Match[str]) -> str:
     return f'<table class="{classes} words">{ROW.sub(label, inside)}</table>'
 
 
-def mend(app, name, template, context, doctree) -> None:
+def adapt_tables(app, name, template, context, doctree) -> None:
     if context.get("body") and not name.startswith("api/"):
         context["body"] = TABLE.sub(labelled, context["body"])
 
 
 def setup(app):
-    app.connect("html-page-context", mend)
+    app.connect("html-page-context", adapt_tables)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

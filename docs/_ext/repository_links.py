@@ -1,7 +1,7 @@
 """The same Markdown on the site and in the repository: links are turned into what a site has.
 
 - A link to a page stays one. CONTRIBUTING.md and CHANGELOG.md of the repository are pages of the site.
-- A link to an HTML file in docs/ opens that file, which is copied beside the pages: peers.html as peers-page.html, where
+- A link to an HTML file in docs/ opens that file, which is copied into the site: peers.html as peers-page.html, where
   peers.md is a page of its own.
 - A link to another file in docs/ (a table, a script) is a download, by MyST itself.
 - What is elsewhere in the repository, and folders, are named and not linked.
@@ -41,7 +41,7 @@ def rewrite(text: str, folder: Path, depth: int) -> str:
             return found[0]
         path = (folder / target).resolve()
         if path == ROOT or ROOT not in path.parents or not path.exists():
-            return found[0]  # wrong, or made by the build: Sphinx says so
+            return found[0]  # wrong, or made by the build: Sphinx reports it
         name = path.relative_to(ROOT).as_posix()
         if name in AS_PAGES:
             return f"[{words}]({AS_PAGES[name]}{anchor})"

@@ -19,7 +19,7 @@ def forget_others(app, env) -> None:
         del found[name]
 
 
-def mended(link: re.Match[str]) -> str:
+def corrected(link: re.Match[str]) -> str:
     path, page, anchor = link.groups()
     if anchor == page or anchor.startswith(f"{page}."):
         return link[0]
@@ -31,7 +31,7 @@ def lead_back(app, failure) -> None:
     if failure is None and app.builder.format == "html":
         for listing in (Path(app.outdir) / "_modules").rglob("*.html"):
             text = listing.read_text(encoding="utf-8")
-            if (better := BACK.sub(mended, text)) != text:
+            if (better := BACK.sub(corrected, text)) != text:
                 listing.write_text(better, encoding="utf-8")
 
 

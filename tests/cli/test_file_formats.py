@@ -71,7 +71,7 @@ def test_the_same_ratings(tmp_path, name, content):
         ("r.csv", "user,item,rating\n", "has no observations"),
         ("r.csv", "", "is empty"),
         ("r.csv", gzip.compress(GOOD.encode(), mtime=0), ".csv.gz"),
-        ("r.csv.gz", GOOD, "is not packed by gzip, as its ending .gz says"),
+        ("r.csv.gz", GOOD, "is not compressed by gzip"),
         ("r.csv.gz", gzip.compress(GOOD.encode(), mtime=0)[:-20], "the packed file"),
         ("r.json", "[]", "is JSON: read it in Python with pandas.read_json"),
         ("r.csv", '[{"user": 1}]', "is JSON: read it in Python with pandas.read_json"),

@@ -120,7 +120,7 @@ class File(_Data):
 class Partitions(_Data):
     """Files converted to partitions on disk, or a folder of partitions.
 
-    With ``implicit``, each line counts once, or as often as the column of values says, and repeated pairs are added.
+    With ``implicit``, each line counts once, or as often as the column of values gives, and repeated pairs are added.
     """
 
     options: PartitionOptions = PartitionOptions()

@@ -146,8 +146,8 @@ class TrainingData:
         indptr, indices, liked = arrays["indptr"], arrays["indices"], arrays.get("liked")
         values = arrays["levels"][arrays["codes"]] if "codes" in arrays else arrays["values"]
         whole = indptr.ndim == 1 and len(indptr) and indptr[0] == 0 and indptr[-1] == len(indices)
-        beside = [a for a in (values, liked, arrays.get("weights")) if a is not None]
-        if not whole or (np.diff(indptr) < 0).any() or any(a.shape != indices.shape for a in beside):
+        optional = [a for a in (values, liked, arrays.get("weights")) if a is not None]
+        if not whole or (np.diff(indptr) < 0).any() or any(a.shape != indices.shape for a in optional):
             raise ValueError("its pattern is damaged")
         return cls(HostEntries(indptr, indices, values, arrays.get("weights")), liked, arrays.get("pending"))
 

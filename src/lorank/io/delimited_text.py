@@ -99,7 +99,7 @@ def read_layout(path: Path, header: bool | None = None) -> Layout:
     except FileNotFoundError:
         raise FileError(f"{path} does not exist") from None
     except gzip.BadGzipFile:
-        raise FileError(f"{path} is not packed by gzip, as its ending .gz says: rename it without .gz") from None
+        raise FileError(f"{path} is not compressed by gzip despite its ending .gz: rename it without .gz") from None
     except EOFError:
         raise FileError(f"{path} is truncated: the packed file is not complete; download or write it again") from None
     except (OSError, UnicodeError) as error:

@@ -276,7 +276,7 @@ def _open_bytes(path: Path) -> Iterator[Any]:
         with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as file:
             yield file
     except gzip.BadGzipFile:
-        raise FileError(f"{path} is not packed by gzip, as its ending .gz says, or damaged: write it again") from None
+        raise FileError(f"{path} is damaged, or not compressed by gzip despite its ending .gz: write it again") from None
     except EOFError:
         raise FileError(f"{path} is truncated: the packed file is not complete; download or write it again") from None
     except (OSError, zlib.error) as error:

@@ -118,7 +118,7 @@ class Problem(ABC):
 
     @property
     def dtype(self) -> Any:
-        """NumPy dtype of X: that of y, unless the model says otherwise (a complex X with real measurements)."""
+        """NumPy dtype of X: that of y, unless the model overrides it (a complex X with real measurements)."""
         return self.backend.dtype(self.y)
 
     def to(self, device: Any) -> Problem:
