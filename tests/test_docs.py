@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,17 @@ def test_readme_runs():
         assert result.converged
         assert abs(result.X.to_dense() - space["truth"]).max() < 1e-3
     assert 0.05 < space["result"].outliers.mask.mean() < 0.15
+
+
+def test_readme_shows_the_outputs_of_its_code():
+    """Numbers aside, which may differ on other machines."""
+    for module in ("sklearn", "typer", "polars"):
+        pytest.importorskip(module)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    tool = runpy.run_path(str(ROOT / "tools" / "readme.py"))
+    shown = tool["without_numbers"](text)
+    assert shown.count("converged after") == 1
+    assert shown == tool["without_numbers"](tool["with_outputs"](text))
 
 
 @pytest.mark.parametrize("name", ["docs/ratings.md", "docs/tables.md", "docs/losses.md", *GUIDES])

@@ -132,6 +132,7 @@ def write(problems: Sequence, log: list[dict], stem: Path) -> None:
     stem.with_suffix(".md").write_text("\n".join(text))
     stem.with_suffix(".html").write_text(page(facts, body))
     draw(found, stem.with_suffix(".png"))
+    draw_bars(found, stem.with_name(f"{stem.name}-bars.png"))
     print("\n".join(text))
 
 
@@ -173,6 +174,39 @@ def draw(found: list[Line], path: Path) -> None:
     for ax in axes[-1]:
         ax.set_xlabel("seconds (hollow: gave up then)")
     figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+SHORT = ("lorank", "cmfrec", "pymanopt, thin transport", "Surprise SVD", "Spark ALS", "LIBMF")
+
+
+def draw_bars(found: list[Line], path: Path) -> None:
+    """The README's chart: seconds to a relative error of 1e-4, a panel for each problem, dashed where it was not reached."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    parts = [(title, group) for title, tol, group in groups(found) if float(tol) == 1e-4]
+    figure, axes = plt.subplots(
+        1, len(parts), figsize=(3.5 * len(parts), 2.5), sharey=True, squeeze=False, layout="constrained"
+    )
+    for ax, (title, group) in zip(axes.flat, parts, strict=True):
+        by_name = {line.method.removesuffix(" (tuning seed)"): line for line in group}
+        for k, name in enumerate(reversed(SHORT)):
+            if (line := by_name.get(name)) is None:
+                continue
+            value, color = line.median if line.seconds else line.effort, "#c1432e" if name == "lorank" else "#40607f"
+            ax.barh(k, value, color=color if line.seconds else "white", edgecolor=color, ls="-" if line.seconds else "--")
+            label = f"{value:.2g} s" if line.seconds else f"not reached in {value:.0f} s"
+            ax.annotate(label, (value, k), (3, 0), textcoords="offset points", va="center", fontsize=7)
+        ax.set_xscale("log")
+        ax.set_yticks(range(len(SHORT)), list(reversed(SHORT)), fontsize=8)
+        ax.set_title(title, fontsize=8)
+        ax.set_xlim(0.1, 3e4)
+        ax.spines[["top", "right"]].set_visible(False)
+    figure.supxlabel("seconds to a relative error of 1e-4, one thread each", fontsize=8)
+    figure.savefig(path, dpi=110)
     plt.close(figure)
 
 
