@@ -142,7 +142,7 @@ def test_rank_auto_on_the_device(noise):
 
 
 def test_the_way_through_irls_and_second_order():
-    """Barely sampled: conjugate gradients get stuck, and the solver goes through all of its phases."""
+    """Barely sampled: conjugate gradients get stuck, and the solver goes through all of its stages."""
     problem, truth = lr.datasets.random_completion(80, 80, 4, oversampling=1.5, factors="gaussian", seed=1)
     result = lr.solve(problem, 4, device=DEVICE, tol=1e-9)
     assert "IRLS" in result.status.advice

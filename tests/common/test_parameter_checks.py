@@ -165,7 +165,7 @@ NUMBERS = [
     (Auto, "stall_window", [0, 2.5]),
     (Auto, "stall_ratio", [0, 1]),
     (Auto, "trend_window", [0, 2.5]),
-    (Auto, "phase_max_iter", [0, 2.5]),
+    (Auto, "stage_max_iter", [0, 2.5]),
     (Auto, "newton_patience", [0, 2.5]),
     (Auto, "irls_max_attempts", [-1, 2.5]),
     (AutoPhase, "min_oversampling_real", [-1, INF]),

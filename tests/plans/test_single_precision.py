@@ -1,4 +1,4 @@
-"""The first phases of ``auto`` in single precision."""
+"""The first stages of ``auto`` in single precision."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class State:
     finished : bool
         Whether the solver has reached its own end: further steps would not help, and a plan goes on to its next phase.
     provisional : bool
-        Whether X is an intermediate point on which a later phase will improve: a small change is no sign of convergence.
+        Whether X is an intermediate point on which a later stage will improve: a small change is no sign of convergence.
     """
 
     iteration: int

@@ -9,14 +9,15 @@ from ..common.checks import NOT_NEGATIVE, SHARE, Checked, instance, parameter, w
 from ..loop.solver import Solver
 from ..loop.state import State
 from ..plans.auto import STATIONARY, WHITE
-from ..plans.phases import (
+from ..plans.registry import register_default
+from ..plans.stages import (
     ALWAYS,
     FINISHED,
     Condition,
     Context,
-    Phase,
     Plan,
     PlannedSolver,
+    Stage,
     Transition,
     below,
     best_point,
@@ -24,7 +25,6 @@ from ..plans.phases import (
     ends_fewer_than,
     stalls,
 )
-from ..plans.registry import register_default
 from ..problems import Problem
 from ..solvers.rcg import RCG
 from .linear_maps import DiffractionMap
@@ -48,7 +48,7 @@ class AutoPhase(Checked, PlannedSolver):
     3. Where these stall as well: message passing from random signals, at most ``max_attempts`` times, and not after two
        attempts that end at the same signal, which is then a fit to noisy data.
     4. Conjugate gradients without weights from the best point: least squares. Where the residual is stationary and white noise
-       (:func:`~lorank.plans.noise_test.residual_is_white`), this phase follows at once.
+       (:func:`~lorank.plans.noise_test.residual_is_white`), this stage follows at once.
 
     ``result.history.notes`` and ``result.status.advice`` list the transitions.
 
@@ -64,7 +64,7 @@ class AutoPhase(Checked, PlannedSolver):
     min_oversampling_real, min_oversampling_complex : float
         Measurements per degree of freedom below which message passing comes first, for real and complex signals.
     max_attempts : int
-        Largest number of message passing phases.
+        Largest number of message passing stages.
     stall_window : int
         Steps over which a stall is judged.
     stall_ratio : float
@@ -108,7 +108,7 @@ class AutoPhase(Checked, PlannedSolver):
         return super().start(problem, state)
 
     def plan(self) -> Plan:
-        """The phases and the transitions between them."""
+        """The stages and the transitions between them."""
         # With many measurements, a small residual means that x is near the signal, and only noise or rounding can hold it up.
         # The signal may still converge, which a stopping rule may wait for: twice the window.
         near, window = below(self.noise_below), self.stall_window
@@ -126,17 +126,17 @@ class AutoPhase(Checked, PlannedSolver):
 
         to_refinement = Transition(FINISHED, "refinement", "message passing ended at {state.residual:.1e}: conjugate gradients")
         return Plan(
-            phases=(
-                Phase("descent", self.descent, stalled(descent_slow), keep=lambda state: state.X),
-                Phase("message passing", self._messages, (to_refinement,), start=current_point, provisional=True),
-                Phase(
+            stages=(
+                Stage("descent", self.descent, stalled(descent_slow), keep=lambda state: state.X),
+                Stage("message passing", self._messages, (to_refinement,), start=current_point, provisional=True),
+                Stage(
                     "refinement",
                     self.refinement,
                     stalled(stalls(self.stall_window, self.refinement_stall_ratio)),
                     start=current_point,
                     keep=lambda state: state.X,
                 ),
-                Phase("final", self.final, start=best_point),
+                Stage("final", self.final, start=best_point),
             ),
             first=(Transition(Condition(self._few_measurements), "message passing"), Transition(ALWAYS, "descent")),
             max_window=2 * self.stall_window,
@@ -149,14 +149,14 @@ class AutoPhase(Checked, PlannedSolver):
         return problem.m < least * problem.dof(1) or isinstance(problem.linear_map, DiffractionMap)
 
     def _messages(self, now: Context) -> Solver:
-        """Message passing from the start's signal in the first phase, and from a random one later."""
+        """Message passing from the start's signal in the first stage, and from a random one later."""
         if not now.plan.ended:
             return self.message_passing
         return replace(self.message_passing, seed=now.plan.times("message passing") + 1)
 
 
 def _same_end(now: Context) -> bool:
-    """Whether an earlier phase has ended at the same signal."""
+    """Whether an earlier stage has ended at the same signal."""
     points = (ended.kept for ended in now.plan.ended if ended.kept is not None)
     return any(X.distance(now.state.X) < SAME_SIGNAL * X.norm() for X in points)
 

@@ -22,14 +22,14 @@ from ..solvers.rcg import RCG
 from ..starts.spectral import Spectral
 from ..starts.staged import grow
 from .noise_test import is_stationary, residual_is_white
-from .phases import (
+from .stages import (
     ALWAYS,
     FINISHED,
     Condition,
     Context,
-    Phase,
     Plan,
     PlannedSolver,
+    Stage,
     Transition,
     below,
     best_point,
@@ -71,7 +71,7 @@ class Auto(Checked, PlannedSolver):
        ill-conditioned and barely sampled problems. For models that IRLS does not apply to: rank 1, then one rank more at a
        time, each from the leading singular pair of the residual.
     4. Gauss-Newton, until the data are fitted or it stalls.
-    5. Where Gauss-Newton ends at another residual than the phases before, a second and slower IRLS; otherwise conjugate
+    5. Where Gauss-Newton ends at another residual than the stages before, a second and slower IRLS; otherwise conjugate
        gradients from the best point.
 
     ``result.history.notes`` and ``result.status.advice`` list the transitions.
@@ -79,7 +79,7 @@ class Auto(Checked, PlannedSolver):
     Parameters
     ----------
     descent : Solver
-        Solver of the initial and final phases.
+        Solver of the initial and final stages.
     refinement : Solver
         Solver near the solution, used only where it obtains block weights from the problem.
     als : Solver
@@ -101,19 +101,19 @@ class Auto(Checked, PlannedSolver):
     irls_fast_oversampling : float
         Measurements per degree of freedom below which the first rate is skipped.
     irls_max_attempts : int
-        Largest number of IRLS phases.
+        Largest number of IRLS stages.
     core_until : float
         Relative residual of the well-observed core at which it is extended to all rows and columns; 0 to compute with all
         from the beginning.
     single_precision_until : float
-        Relative residual above which the first phases compute in single precision, where the problem supports it.
+        Relative residual above which the first stages compute in single precision, where the problem supports it.
     stall_window : int
         Steps over which a stall of ``descent`` is judged.
     stall_ratio : float
         ``descent`` stalls when ``stall_window`` steps leave more than this share of the residual.
     trend_window : int
         Steps over which the trend of the residual is judged, for ``refinement`` and for the next rank.
-    phase_max_iter : int
+    stage_max_iter : int
         Largest number of steps at each rank, and of Gauss-Newton.
     newton_patience : int
         Gauss-Newton ends after so many steps in a row that lower the residual by less than a tenth.
@@ -143,20 +143,20 @@ class Auto(Checked, PlannedSolver):
     stall_window: int = parameter(25, whole(1))
     stall_ratio: float = parameter(0.3, SHARE)
     trend_window: int = parameter(5, whole(1))
-    phase_max_iter: int = parameter(30, whole(1))
+    stage_max_iter: int = parameter(30, whole(1))
     newton_patience: int = parameter(3, whole(1))
 
     default_start: ClassVar[str] = "staged"
 
     def plan(self) -> Plan:
-        """The phases and the transitions between them."""
+        """The stages and the transitions between them."""
         slow = stalls(self.stall_window, self.stall_ratio)
         slow_refined = stalls(round(0.6 * self.stall_window), self.stall_ratio**0.6)
         slowing = rank_at_most(self.refine_max_rank) & stalls(self.trend_window, self.refine_ratio) & below(self.refine_below)
         # A residual that still falls by a fifth in a step is no noise, and the noise test costs as much as a few steps.
         refinable = HAS_COUNTS & ~(each_step_leaves(1, 0.8) & WHITE_IN_UNITS)
-        rank_fitted = lasts(self.phase_max_iter) | stalls(self.trend_window, 0.9, min_epsilons=0)
-        newton_ends = each_step_leaves(self.newton_patience, 0.9) | lasts(self.phase_max_iter)
+        rank_fitted = lasts(self.stage_max_iter) | stalls(self.trend_window, 0.9, min_epsilons=0)
+        newton_ends = each_step_leaves(self.newton_patience, 0.9) | lasts(self.stage_max_iter)
         irls_again = IRLS_APPLIES & ends_fewer_than("irls", self.irls_max_attempts) & ~SAME_END & ~FITTED & ~WHITE
 
         def stalled(slow: Condition) -> tuple[Transition, ...]:
@@ -183,25 +183,25 @@ class Auto(Checked, PlannedSolver):
         )
         als_slow = each_step_leaves(2, self.als_max_rate)
         return Plan(
-            phases=(
-                Phase("als", self.als, (*stalled(slow), Transition(als_slow, "descent", "conjugate gradients" + FROM))),
-                Phase("descent", self.descent, (*stalled(slow), refine, Transition(slowing, "unrefined"))),
-                Phase("refinement", self.refinement, stalled(slow_refined), suits=has_block_metric),
-                Phase("unrefined", self.descent, stalled(slow_refined)),
-                Phase("extension", self._refined, extension_stalled, start=extended_core),
-                Phase("irls", self._irls, (irls_ends,), start=current_point, provisional=True),
-                Phase("growth", self.descent, growing, start=next_rank, provisional=True),
-                Phase("full rank", self.descent, (Transition(slow, "newton", STALLED + ": Gauss-Newton"),), start=next_rank),
-                Phase("newton", self.newton, after_newton, start=current_point),
-                Phase("noise", self.descent, start=current_point),
-                Phase("best", self.descent, start=best_point),
+            stages=(
+                Stage("als", self.als, (*stalled(slow), Transition(als_slow, "descent", "conjugate gradients" + FROM))),
+                Stage("descent", self.descent, (*stalled(slow), refine, Transition(slowing, "unrefined"))),
+                Stage("refinement", self.refinement, stalled(slow_refined), suits=has_block_metric),
+                Stage("unrefined", self.descent, stalled(slow_refined)),
+                Stage("extension", self._refined, extension_stalled, start=extended_core),
+                Stage("irls", self._irls, (irls_ends,), start=current_point, provisional=True),
+                Stage("growth", self.descent, growing, start=next_rank, provisional=True),
+                Stage("full rank", self.descent, (Transition(slow, "newton", STALLED + ": Gauss-Newton"),), start=next_rank),
+                Stage("newton", self.newton, after_newton, start=current_point),
+                Stage("noise", self.descent, start=current_point),
+                Stage("best", self.descent, start=best_point),
             ),
             first=(
                 Transition((SINGLE_PRECISION | CORE) & ALS_PAYS & oversampled(self.als_min_oversampling), "als"),
                 Transition(ALWAYS, "descent"),
             ),
             units=partial(Units.fastest, single_precision_until=self.single_precision_until, core=self.core_until > 0),
-            max_window=max(self.stall_window, self.phase_max_iter),
+            max_window=max(self.stall_window, self.stage_max_iter),
         )
 
     def _refined(self, now: Context) -> Solver:

@@ -1,4 +1,4 @@
-"""Units of a phase: the problem as given, rescaled, in single precision, or its well-observed core."""
+"""Units of a stage: the problem as given, rescaled, in single precision, or its well-observed core."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..problems.capabilities import HasCore, HasSinglePrecision, Rescalable, Tig
 
 @dataclass(frozen=True)
 class Units:
-    """The problem that a phase computes with, and conversions of points to it and back.
+    """The problem that a stage computes with, and conversions of points to it and back.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""First phase of a robust fit: least squares whose residuals are tested for outliers."""
+"""First stage of a robust fit: least squares whose residuals are tested for outliers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..loop.state import State
 from ..losses.residual_tails import tails
 from ..plans.auto import Auto
 from ..plans.noise_test import is_stationary
-from ..plans.phases import PlanState
+from ..plans.stages import PlanState
 from ..problems import Completion
 from .options import Thresholds
 
@@ -71,5 +71,5 @@ class Detection(Solver):
 
 
 def _gave_up(plan: PlanState, scarce: bool) -> bool:
-    """Whether conjugate gradients at full rank have stalled; with few observations, whether all phases have."""
-    return plan.phase.name in (("noise", "best") if scarce else ("irls", "newton", "noise", "best"))
+    """Whether conjugate gradients at full rank have stalled; with few observations, whether all stages have."""
+    return plan.stage.name in (("noise", "best") if scarce else ("irls", "newton", "noise", "best"))

@@ -16,8 +16,8 @@ from ..losses import Cauchy
 from ..metrics import Blocks
 from ..plans.auto import Auto
 from ..plans.noise_test import residual_is_white
-from ..plans.phases import ALWAYS, FINISHED, Condition, Context, Phase, Plan, PlannedSolver, PlanState, Transition
 from ..plans.registry import register_default
+from ..plans.stages import ALWAYS, FINISHED, Condition, Context, Plan, PlannedSolver, PlanState, Stage, Transition
 from ..plans.units import Units
 from ..problems import Completion, Problem
 from ..problems.capabilities import HasSinglePrecision, TightFrame, supports
@@ -59,9 +59,9 @@ class Robust(Checked, PlannedSolver):
     Parameters
     ----------
     least_squares : Auto
-        Solver of the first phase.
+        Solver of the first stage.
     descent : RCG
-        Conjugate gradients of the other phases.
+        Conjugate gradients of the other stages.
     als : ALS
         Alternating least squares, used before ``descent`` where observations are many and the backend has a fused kernel.
     schedules : tuple of SmoothingSchedule
@@ -93,7 +93,7 @@ class Robust(Checked, PlannedSolver):
     rank_oversampling: ClassVar[float] = 2.2  # with fewer, low-rank matrices fit the outliers
 
     def plan(self) -> Plan:
-        """The phases and the transitions between them."""
+        """The stages and the transitions between them."""
         detection = Detection(self.least_squares, self.thresholds)
         accepted, rejected = Condition(self._accepted), "outlier search ended with a residual that is not noise: "
         found = "{plan.inner.memory.outliers:.2%} of the observations are outliers"
@@ -108,15 +108,15 @@ class Robust(Checked, PlannedSolver):
         annealed = Transition(FINISHED & USES_ALS, "following"), to_trimming
         following = Following(self.descent, self.als, self.thresholds)
         return Plan(
-            phases=(
-                Phase("least squares", detection, (search,), keep=lambda state: state),
-                Phase("annealing", self._annealing, annealed, start=self._begin, units=single_precision, provisional=True),
-                Phase("following", following, (to_trimming,), provisional=True),
-                Phase("coarse trimming", self._trimming("coarse"), (Transition(FINISHED, "trimming"),)),
-                Phase("trimming", self._trimming("full"), judged, units=data_units, keep=lambda state: state.memory.end()),
-                Phase("inliers", self._trimming("accepted")),
-                Phase("best end", self._best_end),
-                Phase("all observations", detection, start=least_squares_state),
+            stages=(
+                Stage("least squares", detection, (search,), keep=lambda state: state),
+                Stage("annealing", self._annealing, annealed, start=self._begin, units=single_precision, provisional=True),
+                Stage("following", following, (to_trimming,), provisional=True),
+                Stage("coarse trimming", self._trimming("coarse"), (Transition(FINISHED, "trimming"),)),
+                Stage("trimming", self._trimming("full"), judged, units=data_units, keep=lambda state: state.memory.end()),
+                Stage("inliers", self._trimming("accepted")),
+                Stage("best end", self._best_end),
+                Stage("all observations", detection, start=least_squares_state),
             ),
             first=(Transition(ALWAYS, "least squares"),),
         )
@@ -179,7 +179,7 @@ class Robust(Checked, PlannedSolver):
     @staticmethod
     def gave_up(memory: Any) -> bool:
         """Whether a search for outliers was in vain, and the fit is one of least squares with all observations."""
-        return isinstance(memory, PlanState) and memory.phase.name == "all observations"
+        return isinstance(memory, PlanState) and memory.stage.name == "all observations"
 
     @staticmethod
     def limit(memory: Any) -> float:
@@ -218,7 +218,7 @@ def single_precision(problem: Problem, state: State) -> Units:
 
 
 def least_squares_state(now: Context) -> State:
-    """The last state of the first phase."""
+    """The last state of the first stage."""
     state: State = next(ended.kept for ended in now.plan.ended if ended.name == "least squares")
     return state
 

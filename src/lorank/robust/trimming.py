@@ -91,7 +91,7 @@ class Trimming(Solver):
     descent : RCG
     als : ALS
     thresholds : Thresholds
-    stage : str
+    mode : str
         ``"coarse"``: finished when the fit is exact or stalled. ``"full"``: then, single rows and columns are refitted and the
         limit is set for noise; finished when neither helps. ``"accepted"``: never finished.
     end : End, optional
@@ -101,7 +101,7 @@ class Trimming(Solver):
     descent: RCG
     als: ALS
     thresholds: Thresholds
-    stage: Literal["coarse", "full", "accepted"]
+    mode: Literal["coarse", "full", "accepted"]
     end: End | None = None
 
     def start(self, problem: Completion, state: State) -> TrimmingState:
@@ -115,7 +115,7 @@ class Trimming(Solver):
             return replace(memory, due=True)
         ended = memory.ended
         assert ended is not None
-        if self.stage == "accepted":
+        if self.mode == "accepted":
             return replace(memory, ended=ended._replace(keep_limit=ended.exact), noisy=not ended.exact)
         if state.X is not ended.X:  # from single to double precision
             ended = ended._replace(X=state.X, d=deviations(problem, state.X), reselect=True)
@@ -130,14 +130,14 @@ class Trimming(Solver):
 
     def step(self, problem: Completion, state: State) -> State:
         memory: TrimmingState = state.memory
-        note, restarted, judged = "", False, self.stage != "accepted"
+        note, restarted, judged = "", False, self.mode != "accepted"
         if memory.due or memory.ended is not None or self._round_ends(memory):
             restarted = judged or memory.ended is not None
             memory, ended = self._end_round(problem, memory)
             if judged and (ended.exact or ended.stalled or memory.rounds >= self.thresholds.max_rounds):
-                if self.stage == "full":
+                if self.mode == "full":
                     memory, ended, note = self._improve(problem, memory, ended)
-                if memory.ended is not None or self.stage == "coarse":
+                if memory.ended is not None or self.mode == "coarse":
                     return replace(state, memory=replace(memory, ended=ended), finished=True)
             memory, repaired = self._select(problem, memory, ended)
             note = repaired or note
@@ -151,7 +151,7 @@ class Trimming(Solver):
 
     def _round_ends(self, memory: TrimmingState) -> bool:
         """Whether further steps with the same observations would hardly help."""
-        if memory.steps >= self.thresholds.round_max_iter or (self.stage != "accepted" and _is_exact(memory.fit)):
+        if memory.steps >= self.thresholds.round_max_iter or (self.mode != "accepted" and _is_exact(memory.fit)):
             return True
         return memory.steps >= 2 and memory.fit.residual > self.thresholds.round_end_rate * memory.before
 
@@ -195,7 +195,7 @@ class Trimming(Solver):
             memory = replace(memory, lost=False)
             if refitted:
                 d, note, reselect, limit = deviations(problem, X), _refitted(refitted), True, memory.limit
-        falls = self.stage == "accepted" and not memory.noisy and limit < memory.limit
+        falls = self.mode == "accepted" and not memory.noisy and limit < memory.limit
         if falls and loses_rows(problem, d, (limit, memory.limit), memory.share, rank):
             memory = replace(memory, lost=stalled)
             limit = max(limit, memory.limit / 4) if stalled else memory.limit

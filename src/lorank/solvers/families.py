@@ -38,7 +38,7 @@ NEWTON_COST, ALTERNATING = "CG on the tangent space, 2 passes a step", "2 gradie
 EXACT_COST, FACTOR_MEMORY = "1 gradient, 1 pass of rank 2r", "two factors"
 
 FAMILIES = (
-    Family("auto", "Auto()", "that of its phases", "O((n1 + n2) r)", ANY, ""),
+    Family("auto", "Auto()", "that of its stages", "O((n1 + n2) r)", ANY, ""),
     Family("rcg", "RCG()", EXACT_COST, "2 tangent vectors", ANY, "vandereycken2013"),
     Family("r3mc", "Factored(conjugate=True)", "1 gradient, passes of rank 2r and r", "6 factors", FACTORS, "mishra2014r3mc"),
     Family("gauss-newton", "GaussNewton()", NEWTON_COST, "5 tangent vectors", MATRIX, "luo2023risro"),

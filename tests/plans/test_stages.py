@@ -10,7 +10,7 @@ import pytest
 
 import lorank as lr
 from lorank.loop.state import State
-from lorank.plans.phases import ALWAYS, FINISHED, Condition, Phase, Plan, Transition, below, current_point, lasts, stalls
+from lorank.plans.stages import ALWAYS, FINISHED, Condition, Plan, Stage, Transition, below, current_point, lasts, stalls
 from lorank.plans.units import Units
 from lorank.solvers import RCG, GaussNewton
 
@@ -39,15 +39,15 @@ def test_conditions_evaluate_the_second_operand_only_where_it_decides():
 def test_transitions_to_unknown_phases_are_refused(where):
     wrong, right = (Transition(ALWAYS, "newtn"),), (Transition(ALWAYS, "descent"),)
     with pytest.raises(ValueError, match="newtn"):
-        Plan((Phase("descent", RCG(), wrong if where == "until" else ()),), wrong if where == "first" else right)
+        Plan((Stage("descent", RCG(), wrong if where == "until" else ()),), wrong if where == "first" else right)
 
 
 def test_a_phase_with_a_start_begins_anew():
     problem, _ = completion()
     plan = Plan(
         (
-            Phase("descent", RCG(), (Transition(lasts(3), "newton", "at {state.residual:.1e}"),)),
-            Phase("newton", GaussNewton(), start=current_point),
+            Stage("descent", RCG(), (Transition(lasts(3), "newton", "at {state.residual:.1e}"),)),
+            Stage("newton", GaussNewton(), start=current_point),
         ),
         (Transition(ALWAYS, "descent"),),
     )
@@ -66,8 +66,8 @@ def test_a_phase_without_a_start_takes_over_in_the_same_iteration():
     problem, _ = completion()
     plan = Plan(
         (
-            Phase("descent", RCG(), (Transition(lasts(3), "newton", "taken over"),)),
-            Phase("newton", GaussNewton()),
+            Stage("descent", RCG(), (Transition(lasts(3), "newton", "taken over"),)),
+            Stage("newton", GaussNewton()),
         ),
         (Transition(ALWAYS, "descent"),),
     )
@@ -77,21 +77,21 @@ def test_a_phase_without_a_start_takes_over_in_the_same_iteration():
     assert seen[4].step == 1.0
     assert not seen[4].restarted
     assert seen[4].memory.steps == 1
-    assert seen[4].memory.phase.name == "newton"
+    assert seen[4].memory.stage.name == "newton"
 
 
 def test_a_phase_that_does_not_suit_is_passed_over():
     problem, _ = completion()
     plan = Plan(
         (
-            Phase("descent", RCG(), (Transition(lasts(3), "other"), Transition(lasts(3), "newton"))),
-            Phase("other", GaussNewton(tol=1e-2), suits=lambda state: False),
-            Phase("newton", GaussNewton()),
+            Stage("descent", RCG(), (Transition(lasts(3), "other"), Transition(lasts(3), "newton"))),
+            Stage("other", GaussNewton(tol=1e-2), suits=lambda state: False),
+            Stage("newton", GaussNewton()),
         ),
         (Transition(ALWAYS, "descent"),),
     )
     _, seen = states_of(problem, plan, tol=1e-10)
-    assert seen[4].memory.phase.name == "newton"
+    assert seen[4].memory.stage.name == "newton"
 
 
 def test_small_changes_of_provisional_points_do_not_end_a_run():
@@ -99,7 +99,7 @@ def test_small_changes_of_provisional_points_do_not_end_a_run():
     first = (Transition(ALWAYS, "descent"),)
     rule = lr.stopping.RelativeChange(1e-3)
     for provisional, status in ((False, "settled"), (True, "max_iter")):
-        plan = Plan((Phase("descent", RCG(), provisional=provisional),), first)
+        plan = Plan((Stage("descent", RCG(), provisional=provisional),), first)
         assert lr.solve(problem, 2, plan, stop=rule, max_iter=60).status == status
 
 
@@ -111,8 +111,8 @@ def test_solvers_end_a_phase_by_their_state():
     problem, _ = completion()
     plan = Plan(
         (
-            Phase("first", Counted(), (Transition(FINISHED, "newton", "x"),)),
-            Phase("newton", GaussNewton(), start=current_point),
+            Stage("first", Counted(), (Transition(FINISHED, "newton", "x"),)),
+            Stage("newton", GaussNewton(), start=current_point),
         ),
         (Transition(ALWAYS, "first"),),
     )
@@ -122,7 +122,7 @@ def test_solvers_end_a_phase_by_their_state():
 
 def test_the_best_point_of_the_requested_rank_is_kept():
     problem, _ = completion()
-    plan = Plan((Phase("descent", RCG()),), (Transition(ALWAYS, "descent"),))
+    plan = Plan((Stage("descent", RCG()),), (Transition(ALWAYS, "descent"),))
     _, seen = states_of(problem, plan, max_iter=5, tol=0)
     best = seen[-1].memory.best
     assert best.residual == min(state.residual for state in seen)
@@ -144,7 +144,7 @@ def test_units_convert_points_there_and_back():
 def test_stalls_ignore_rounding():
     problem, _ = completion()
     plan = Plan(
-        (Phase("descent", RCG(), (Transition(stalls(3, 0.9), "newton", "stalled"),)), Phase("newton", GaussNewton())),
+        (Stage("descent", RCG(), (Transition(stalls(3, 0.9), "newton", "stalled"),)), Stage("newton", GaussNewton())),
         (Transition(ALWAYS, "descent"),),
     )
     result, _ = states_of(problem, plan, stop=lr.stopping.Iterations(60))
@@ -162,7 +162,7 @@ def test_planned_solvers_can_be_pickled_after_a_run():
 def test_below():
     problem, _ = completion()
     plan = Plan(
-        (Phase("descent", RCG(), (Transition(below(1e-3), "newton", "near"),)), Phase("newton", GaussNewton())),
+        (Stage("descent", RCG(), (Transition(below(1e-3), "newton", "near"),)), Stage("newton", GaussNewton())),
         (Transition(ALWAYS, "descent"),),
     )
     result, _ = states_of(problem, plan, tol=1e-10)
@@ -180,21 +180,21 @@ class Finished(RCG):
 def test_a_solver_that_is_finished_before_a_step_hands_over_in_the_same_iteration():
     problem, _ = completion()
     first, to_newton = (Transition(ALWAYS, "first"),), (Transition(FINISHED, "newton", "next"),)
-    plan = Plan((Phase("first", Finished(), to_newton), Phase("newton", GaussNewton())), first)
+    plan = Plan((Stage("first", Finished(), to_newton), Stage("newton", GaussNewton())), first)
     result, seen = states_of(problem, plan, tol=1e-10)
     assert result.converged
     assert list(result.history.notes) == [4]
     assert seen[4].step == 1.0
     with pytest.raises(RuntimeError, match="first"):
-        lr.solve(problem, 2, Plan((Phase("first", Finished()),), first), tol=1e-10)
+        lr.solve(problem, 2, Plan((Stage("first", Finished()),), first), tol=1e-10)
 
 
 def test_phases_keep_what_later_phases_ask_for():
     problem, _ = completion()
     plan = Plan(
         (
-            Phase("first", RCG(), (Transition(lasts(3), "again"),), keep=lambda state: state.X),
-            Phase("again", RCG(), start=lambda now: now.plan.ended[0].kept),
+            Stage("first", RCG(), (Transition(lasts(3), "again"),), keep=lambda state: state.X),
+            Stage("again", RCG(), start=lambda now: now.plan.ended[0].kept),
         ),
         (Transition(ALWAYS, "first"),),
     )
@@ -203,7 +203,7 @@ def test_phases_keep_what_later_phases_ask_for():
 
 
 def test_needs_of_a_phase_are_checked():
-    plan = Plan(phases=(Phase("irls", lr.solvers.IRLS()),), first=(Transition(ALWAYS, "irls"),))
+    plan = Plan(stages=(Stage("irls", lr.solvers.IRLS()),), first=(Transition(ALWAYS, "irls"),))
     problem, _ = lr.datasets.random_sensing(8, 6, 1)
     with pytest.raises(lr.ParameterError, match="IRLS"):
         lr.solve(problem, 1, plan)

@@ -1,11 +1,11 @@
-"""Plans: solvers composed of phases, and the engine that runs them.
+"""Plans: solvers composed of stages, and the engine that runs them.
 
-A :class:`Plan` is a list of :class:`Phase`. A phase has a solver and transitions to other phases, each with a
-:class:`Condition`. There are two kinds of transition, depending on the next phase:
+A :class:`Plan` is a list of :class:`Stage`. A stage has a solver and transitions to other stages, each with a
+:class:`Condition`. There are two kinds of transition, depending on the next stage:
 
-- A phase with a ``start`` begins anew: at a point of its own, in an iteration of its own. Rules on stalls ignore the
+- A stage with a ``start`` begins anew: at a point of its own, in an iteration of its own. Rules on stalls ignore the
   residuals before it.
-- A phase without one takes over in the middle of an iteration, at the same point. Its solver's ``start`` finds the memory of
+- A stage without one takes over in the middle of an iteration, at the same point. Its solver's ``start`` finds the memory of
   the solver before in ``state.memory``.
 
 A solver whose step cannot go on returns its state with ``finished=True`` and the same iteration number. The transition is then
@@ -40,7 +40,7 @@ class Best(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How a phase ended: its name, the residual in data units, and what the phase keeps."""
+    """How a stage ended: its name, the residual in data units, and what the stage keeps."""
 
     name: str
     residual: float
@@ -51,24 +51,24 @@ class PlanState(NamedTuple):
     """Memory of a :class:`Plan`."""
 
     rank: Any  # requested
-    phase: Phase
-    solver: Solver  # of the phase
-    units: Units  # of the phase
-    inner: State  # of the phase, in its units
-    residuals: tuple[float, ...]  # of the phase, in its units, the last ones
+    stage: Stage
+    solver: Solver  # of the stage
+    units: Units  # of the stage
+    inner: State  # of the stage, in its units
+    residuals: tuple[float, ...]  # of the stage, in its units, the last ones
     best: Best  # of the requested rank, in data units
-    steps: int = 0  # of the phase
-    ended: tuple[Ended, ...] = ()  # phases that ended when another one began anew
+    steps: int = 0  # of the stage
+    ended: tuple[Ended, ...] = ()  # stages that ended when another one began anew
 
     def times(self, name: str) -> int:
-        """How often the phase of that name has ended."""
-        return sum(phase.name == name for phase in self.ended)
+        """How often the stage of that name has ended."""
+        return sum(stage.name == name for stage in self.ended)
 
 
 class Context(NamedTuple):
     """Argument of conditions and starts: the problem, the state in data units, and the state of the plan.
 
-    ``left`` are the units of the phase before, for the start of a phase that begins anew.
+    ``left`` are the units of the stage before, for the start of a stage that begins anew.
     """
 
     problem: Problem
@@ -90,7 +90,7 @@ class Condition:
 
     Examples
     --------
-    >>> from lorank.plans.phases import ALWAYS
+    >>> from lorank.plans.stages import ALWAYS
     >>> never = ~ALWAYS
     >>> (ALWAYS | never)(None), (ALWAYS & never)(None)
     (True, False)
@@ -118,19 +118,19 @@ ALWAYS = Condition(lambda now: True)
 
 
 class Transition(NamedTuple):
-    """A change from one phase to another.
+    """A change from one stage to another.
 
     Parameters
     ----------
     when : Condition
     to : str
-        Name of the next phase.
+        Name of the next stage.
     note : str
         Note for the history: a format string with the fields ``state`` (in data units) and ``plan`` (:class:`PlanState`).
 
     Examples
     --------
-    >>> from lorank.plans.phases import Transition, stalls
+    >>> from lorank.plans.stages import Transition, stalls
     >>> Transition(stalls(25, 0.3), "newton", "stalled at residual {state.residual:.1e}").to
     'newton'
     """
@@ -141,34 +141,34 @@ class Transition(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Phase:
+class Stage:
     """A solver and the transitions that end it.
 
     Parameters
     ----------
     name : str
     solver : Solver or callable
-        Or a function of the context, where the solver depends on the phases before.
+        Or a function of the context, where the solver depends on the stages before.
     until : tuple of Transition
-        The first whose condition holds is made; before a step, those to phases with a start are considered first.
+        The first whose condition holds is made; before a step, those to stages with a start are considered first.
     start : callable, optional
-        The point or state to begin at, in the units of the phase, as a function of the context.
+        The point or state to begin at, in the units of the stage, as a function of the context.
     units : callable, optional
-        Units of the phase, as a function of problem and state. By default data units for a phase with a start, and for others
-        the units of the phase before.
+        Units of the stage, as a function of problem and state. By default data units for a stage with a start, and for others
+        the units of the stage before.
     suits : callable
         Of the solver's first state: the transition is not made where it is False.
     provisional : bool
         Whether the points are provisional: a small change of the point is no sign of convergence.
     keep : callable, optional
-        Value for :attr:`PlanState.ended`, as a function of the last state in the units of the phase.
+        Value for :attr:`PlanState.ended`, as a function of the last state in the units of the stage.
 
     Examples
     --------
     >>> import lorank as lr
-    >>> from lorank.plans.phases import Phase, Transition, lasts
-    >>> phase = Phase("descent", lr.solvers.RCG(), until=(Transition(lasts(10), "newton"),))
-    >>> phase.name, phase.until[0].to
+    >>> from lorank.plans.stages import Stage, Transition, lasts
+    >>> stage = Stage("descent", lr.solvers.RCG(), until=(Transition(lasts(10), "newton"),))
+    >>> stage.name, stage.until[0].to
     ('descent', 'newton')
     """
 
@@ -187,13 +187,13 @@ class Phase:
 
 @dataclass(frozen=True)
 class Plan(Solver):
-    """Runs phases.
+    """Runs stages.
 
     Parameters
     ----------
-    phases : tuple of Phase
+    stages : tuple of Stage
     first : tuple of Transition
-        To the first phase. Their conditions may use the units and the residual, not the phase or its solver.
+        To the first stage. Their conditions may use the units and the residual, not the stage or its solver.
     units : callable, optional
         Units to begin in, as a function of problem and state; data units by default.
     max_window : int
@@ -204,11 +204,11 @@ class Plan(Solver):
     Conjugate gradients, and Gauss-Newton where the residual is small:
 
     >>> import lorank as lr
-    >>> from lorank.plans.phases import ALWAYS, Phase, Plan, Transition, below
+    >>> from lorank.plans.stages import ALWAYS, Stage, Plan, Transition, below
     >>> plan = Plan(
-    ...     phases=(
-    ...         Phase("descent", lr.solvers.RCG(), until=(Transition(below(1e-2), "newton", "Gauss-Newton"),)),
-    ...         Phase("newton", lr.solvers.GaussNewton()),
+    ...     stages=(
+    ...         Stage("descent", lr.solvers.RCG(), until=(Transition(below(1e-2), "newton", "Gauss-Newton"),)),
+    ...         Stage("newton", lr.solvers.GaussNewton()),
     ...     ),
     ...     first=(Transition(ALWAYS, "descent"),),
     ... )
@@ -218,7 +218,7 @@ class Plan(Solver):
     (True, ['Gauss-Newton'])
     """
 
-    phases: tuple[Phase, ...]
+    stages: tuple[Stage, ...]
     first: tuple[Transition, ...]
     units: Callable[[Problem, State], Units] = field(default=lambda problem, state: Units(problem))
     max_window: int = 50
@@ -226,36 +226,36 @@ class Plan(Solver):
     default_start: ClassVar[str] = "staged"
 
     def __post_init__(self) -> None:
-        names = {phase.name for phase in self.phases}
-        unknown = {way.to for phase in self.phases for way in phase.until} | {way.to for way in self.first}
+        names = {stage.name for stage in self.stages}
+        unknown = {way.to for stage in self.stages for way in stage.until} | {way.to for way in self.first}
         if unknown - names:
-            raise ValueError(f"until and first must name phases of the plan, got {', '.join(sorted(unknown - names))}")
+            raise ValueError(f"until and first must name stages of the plan, got {', '.join(sorted(unknown - names))}")
 
     @cached_property
-    def _ways(self) -> dict[str, list[tuple[Transition, Phase]]]:
-        """The transitions of each phase, with the next phases."""
-        named = {phase.name: phase for phase in self.phases}
-        return {phase.name: [(way, named[way.to]) for way in phase.until] for phase in self.phases}
+    def _ways(self) -> dict[str, list[tuple[Transition, Stage]]]:
+        """The transitions of each stage, with the next stages."""
+        named = {stage.name: stage for stage in self.stages}
+        return {stage.name: [(way, named[way.to]) for way in stage.until] for stage in self.stages}
 
     def start(self, problem: Problem, state: State) -> PlanState:
         units = self.units(problem, state)
         inner = units.enter(state)
         best = Best(state.X, state.residual)
-        now = Context(problem, state, PlanState(state.X.rank, self.phases[0], self, units, inner, (inner.residual,), best))
+        now = Context(problem, state, PlanState(state.X.rank, self.stages[0], self, units, inner, (inner.residual,), best))
         name = next(way.to for way in self.first if way.when(now))
-        phase = next(phase for phase in self.phases if phase.name == name)
-        solver = phase.solver_for(now)
+        stage = next(stage for stage in self.stages if stage.name == name)
+        solver = stage.solver_for(now)
         require(problem, solver, *solver.parts())
         inner = inner.with_memory(solver.start(units.problem, inner))
-        return now.plan._replace(phase=phase, solver=solver, inner=inner)
+        return now.plan._replace(stage=stage, solver=solver, inner=inner)
 
     def step(self, problem: Problem, state: State) -> State:
         plan: PlanState = state.memory
         now = Context(problem, state, plan)
-        ways = self._ways[plan.phase.name]
-        for way, phase in ways:
-            if phase.start is not None and way.when.holds(now):
-                return self._begin(now, way, phase)
+        ways = self._ways[plan.stage.name]
+        for way, stage in ways:
+            if stage.start is not None and way.when.holds(now):
+                return self._begin(now, way, stage)
         if plan.inner.residual < plan.units.min_residual:
             units = plan.units.then or Units(problem)
             inner = State.at(units.problem, state.X)
@@ -263,52 +263,52 @@ class Plan(Solver):
             plan = plan._replace(units=units, inner=inner)
             now = Context(problem, state, plan)
         note = ""
-        for way, phase in ways:
-            if phase.start is None and way.when.holds(now) and (taken := self._take_over(now, phase)) is not None:
+        for way, stage in ways:
+            if stage.start is None and way.when.holds(now) and (taken := self._take_over(now, stage)) is not None:
                 plan, note = taken, _note(way, now)
                 break
         return self._advance(problem, state, plan, note)
 
     def _advance(self, problem: Problem, state: State, plan: PlanState, note: str) -> State:
-        """A step of the current phase or, where its solver is finished before one, of the next phase."""
+        """A step of the current stage or, where its solver is finished before one, of the next stage."""
         inner = plan.solver.step(plan.units.problem, plan.inner)
         if inner.finished and inner.iteration == plan.inner.iteration:
             now = Context(problem, state, plan._replace(inner=inner))
-            for way, phase in self._ways[plan.phase.name]:
+            for way, stage in self._ways[plan.stage.name]:
                 if way.when(now):
-                    if phase.start is not None:
-                        return self._begin(now, way, phase)
-                    if (taken := self._take_over(now, phase)) is not None:
+                    if stage.start is not None:
+                        return self._begin(now, way, stage)
+                    if (taken := self._take_over(now, stage)) is not None:
                         return self._advance(problem, state, taken, _note(way, now) or note)
-            raise RuntimeError(f"phase {plan.phase.name!r} is finished, and none of its transitions applies")
+            raise RuntimeError(f"stage {plan.stage.name!r} is finished, and none of its transitions applies")
         residuals = (*plan.residuals, inner.residual)[-1 - self.max_window :]
         return self._outer(problem, state, plan, inner, residuals, plan.steps + 1, note or inner.note)
 
     @staticmethod
-    def _take_over(now: Context, phase: Phase) -> PlanState | None:
-        """The plan in that phase at the same point; None where the phase does not suit."""
-        plan, solver = now.plan, phase.solver_for(now)
+    def _take_over(now: Context, stage: Stage) -> PlanState | None:
+        """The plan in that stage at the same point; None where the stage does not suit."""
+        plan, solver = now.plan, stage.solver_for(now)
         if solver == plan.solver:
-            return plan._replace(phase=phase)
+            return plan._replace(stage=stage)
         units, inner = plan.units, plan.inner
-        if phase.units is not None and (new := phase.units(now.problem, now.state)).kind != units.kind:
+        if stage.units is not None and (new := stage.units(now.problem, now.state)).kind != units.kind:
             units, inner = new, new.enter(now.state).with_memory(inner.memory)
         inner = replace(inner, memory=solver.start(units.problem, inner), finished=False)
-        if not phase.suits(inner):
+        if not stage.suits(inner):
             return None
-        return plan._replace(phase=phase, solver=solver, units=units, inner=inner, residuals=(inner.residual,), steps=0)
+        return plan._replace(stage=stage, solver=solver, units=units, inner=inner, residuals=(inner.residual,), steps=0)
 
-    def _begin(self, now: Context, way: Transition, phase: Phase) -> State:
-        """The first state of a phase that begins anew."""
+    def _begin(self, now: Context, way: Transition, stage: Stage) -> State:
+        """The first state of a stage that begins anew."""
         problem, state, plan = now[:3]
-        assert phase.start is not None
-        ended = Ended(plan.phase.name, state.residual, plan.phase.keep(plan.inner))
-        units = Units(problem) if phase.units is None else phase.units(problem, state)
-        plan = plan._replace(phase=phase, units=units, ended=(*plan.ended, ended))
+        assert stage.start is not None
+        ended = Ended(plan.stage.name, state.residual, plan.stage.keep(plan.inner))
+        units = Units(problem) if stage.units is None else stage.units(problem, state)
+        plan = plan._replace(stage=stage, units=units, ended=(*plan.ended, ended))
         later = Context(problem, state, plan, now.plan.units)
-        first = phase.start(later)
+        first = stage.start(later)
         inner = first if isinstance(first, State) else state.next(problem, first, NAN)
-        solver = phase.solver_for(later)
+        solver = stage.solver_for(later)
         require(problem, solver, *solver.parts())
         inner = replace(inner, memory=solver.start(units.problem, inner), finished=False)
         new = self._outer(problem, state, plan._replace(solver=solver), inner, (inner.residual,), 0, _note(way, now))
@@ -319,12 +319,12 @@ class Plan(Solver):
         problem: Problem, state: State, plan: PlanState, inner: State, residuals: tuple[float, ...], steps: int, note: str
     ) -> State:
         """The next state in data units."""
-        phase, best, new = plan.phase, plan.best, plan.units.leave(problem, state, inner)
+        stage, best, new = plan.stage, plan.best, plan.units.leave(problem, state, inner)
         if new.X.rank == plan.rank and new.residual < best.residual:
             best = Best(new.X, new.residual)
         # Constructors, not `replace`: that would take as long as the products of a small problem.
-        memory = PlanState(plan.rank, phase, plan.solver, plan.units, inner, residuals, best, steps, plan.ended)
-        iteration, restarted, provisional = state.iteration + 1, new.restarted, new.provisional or phase.provisional
+        memory = PlanState(plan.rank, stage, plan.solver, plan.units, inner, residuals, best, steps, plan.ended)
+        iteration, restarted, provisional = state.iteration + 1, new.restarted, new.provisional or stage.provisional
         return State(
             iteration, new.X, new.gradient, new.residual, new.step, new.previous, memory, note, restarted, False, provisional
         )
@@ -357,7 +357,7 @@ class PlannedSolver(Solver):
 
 # -- conditions -----------------------------------------------------------------------------------------------------------
 def stalls(window: int, ratio: float, min_epsilons: float = 100.0) -> Condition:
-    """The last ``window`` steps of the phase left more than ``ratio`` of the residual, and at least ``min_epsilons`` times the
+    """The last ``window`` steps of the stage left more than ``ratio`` of the residual, and at least ``min_epsilons`` times the
     machine precision.
     """
 
@@ -381,17 +381,17 @@ def each_step_leaves(steps: int, ratio: float) -> Condition:
 
 
 def below(residual: float) -> Condition:
-    """The residual, in the units of the phase, is below that."""
+    """The residual, in the units of the stage, is below that."""
     return Condition(lambda now: now.plan.residuals[-1] < residual)
 
 
 def lasts(steps: int) -> Condition:
-    """The phase has made so many steps."""
+    """The stage has made so many steps."""
     return Condition(lambda now: now.plan.steps >= steps)
 
 
 def ends_fewer_than(name: str, times: int) -> Condition:
-    """The phase of that name has ended fewer times."""
+    """The stage of that name has ended fewer times."""
     return Condition(lambda now: now.plan.times(name) < times)
 
 
