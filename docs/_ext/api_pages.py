@@ -28,7 +28,15 @@ ROOMS = {  # by module, with the title of its page
     "problems.testing": "Checks for custom models",
 }
 GROUPS = {
-    "Problems: what was measured": ["Completion", "TensorCompletion", "Sensing", "PhaseRetrieval", "CountTable", "Problem"],
+    "Problems: what was measured": [
+        "Completion",
+        "TensorCompletion",
+        "HankelCompletion",
+        "Sensing",
+        "PhaseRetrieval",
+        "CountTable",
+        "Problem",
+    ],
     "Solve, and what comes back": [
         "solve",
         "diagnose",
@@ -55,6 +63,7 @@ OTHER = {  # not imported by name: results, and arguments of custom functions an
     "More that comes back": [
         "evaluation.diagnosis.Diagnosis",
         "loop.result.RankTrial",
+        "problems.exponentials.Exponentials",
         "estimators.ratings_state.FoldIn",
         "estimators.recommendation.Recommendations",
         "estimators.recommendation.Explanation",

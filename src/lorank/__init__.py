@@ -22,7 +22,7 @@ from .loop import callbacks, steps, stopping
 from .loop.result import ConvergenceWarning, History, Outliers, OutlierWarning, Result, Status
 from .phase import PhaseRetrieval
 from .plans import solve
-from .problems import Completion, CountTable, Problem, Sensing, testing
+from .problems import Completion, CountTable, HankelCompletion, Problem, Sensing, testing
 from .tensors import TensorCompletion
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ __all__ = [
     "ConvergenceWarning",
     "CountTable",
     "FixedRank",
+    "HankelCompletion",
     "History",
     "ImplicitFactorization",
     "MatrixCompletion",

@@ -8,7 +8,7 @@ import pytest
 import lorank as lr
 from lorank.geometry import FixedRankManifold
 from lorank.problems import MatrixProblem, capabilities
-from lorank.problems.capabilities import FastALS, HasCounts, HasInitialPoint, HasSignal, TightFrame, require, supports
+from lorank.problems.capabilities import FastALS, HasCounts, HasEstimate, HasInitialPoint, TightFrame, require, supports
 
 PROTOCOLS = [
     value for value in vars(capabilities).values() if isinstance(value, type) and value.__module__ == capabilities.__name__
@@ -20,12 +20,12 @@ def completion(**options):
     return lr.Completion(rows, cols, (rows + cols) % 2, (6, 5), **options)
 
 
-MATRIX = set(PROTOCOLS) - {HasInitialPoint, HasSignal, capabilities.HasSpectralNorm}  # of completion
+MATRIX = set(PROTOCOLS) - {HasEstimate, HasInitialPoint, capabilities.HasSpectralNorm}  # of completion
 EXPECTED = {
     "Completion": (completion, MATRIX),
     "Completion with a loss": (lambda: completion(loss="logistic"), MATRIX - {TightFrame}),
     "Sensing": (lambda: lr.datasets.random_sensing(4, 4, 1, seed=0)[0], set()),
-    "PhaseRetrieval": (lambda: lr.datasets.random_phase(8, seed=0)[0], {HasSignal, capabilities.HasRankOnePoint}),
+    "PhaseRetrieval": (lambda: lr.datasets.random_phase(8, seed=0)[0], {HasEstimate, capabilities.HasRankOnePoint}),
     "CountTable": (
         lambda: lr.CountTable(np.ones((4, 3), int)),
         {HasCounts, HasInitialPoint, capabilities.HasObservations, capabilities.HasSplit},

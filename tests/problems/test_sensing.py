@@ -232,7 +232,8 @@ def test_matrices_are_recovered(name, dtype):
     assert result.converged, result
     assert truth.distance(result.X) < 1e-8 * truth.norm()
     assert result.X.dtype == dtype
-    assert result.signal is None
+    assert result.estimate is None
+    assert not hasattr(result, "signal")
 
 
 @pytest.mark.parametrize("form", list(FORMS))

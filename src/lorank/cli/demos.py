@@ -174,8 +174,9 @@ def phase(rng: np.random.Generator) -> Demo:
     masks = rng.choice(np.array([1, -1, 1j, -1j]), (5, *image.shape))
     intensities = np.abs(np.fft.fft2(masks * image)) ** 2
     result = solve(PhaseRetrieval.coded_diffraction(masks, intensities), rank=1)
-    turn = np.vdot(result.signal, image)
-    found, error = result.signal * turn / abs(turn), float(phase_distance(result.signal, image + 0j))
+    turn = np.vdot(result.estimate.signal, image)
+    signal = result.estimate.signal
+    found, error = signal * turn / abs(turn), float(phase_distance(signal, image + 0j))
 
     def draw(figure: Any) -> None:
         axes = figure.subplots(1, 4, width_ratios=[1, 1, 1, 1.3])

@@ -2,6 +2,7 @@
 
 from .movielens import MovieLens, load_movielens
 from .sampling_patterns import uneven_pattern
+from .signals import random_hankel
 from .synthetic import FACTORS, random_completion, random_diffraction, random_phase, random_sensing, sample_pattern
 from .tensors import random_tensor
 
@@ -11,6 +12,7 @@ __all__ = [
     "load_movielens",
     "random_completion",
     "random_diffraction",
+    "random_hankel",
     "random_phase",
     "random_sensing",
     "random_tensor",

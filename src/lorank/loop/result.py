@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -217,8 +217,11 @@ class Result:
     history : History
     solver : object
         The solver with its parameters.
-    signal : array or None
-        Phase retrieval: the signal x of ``X = x x^H``, up to a global phase.
+    estimate : object or None
+        What X represents in models of signals and states: :class:`~lorank.phase.Signal` in phase retrieval,
+        :class:`~lorank.problems.exponentials.Exponentials` in Hankel completion,
+        :class:`~lorank.problems.quantum_state.QuantumState` in tomography. Its attributes are those of the result as well:
+        ``result.signal`` is ``result.estimate.signal``.
     rank_path : tuple of RankTrial
         ``rank="auto"``: the ranks that were tried, in increasing order.
     noise : float
@@ -256,7 +259,7 @@ class Result:
     residual: float
     history: History = field(repr=False)
     solver: Any = field(repr=False)
-    signal: Any = field(repr=False, default=None)
+    estimate: Any = field(repr=False, default=None)
     rank_path: tuple[RankTrial, ...] = field(default=(), repr=False)
     noise: float = field(default=float("nan"), repr=False)
     loss: Any = field(default=None, repr=False)
@@ -273,8 +276,20 @@ class Result:
 
     def numpy(self) -> Result:
         """The same result with NumPy arrays instead of tensors."""
-        signal = None if self.signal is None else self.X.backend.to_numpy(self.signal)
-        return replace(self, X=self.X.numpy(), signal=signal)
+        estimate = None if self.estimate is None else self.estimate.numpy()
+        return replace(self, X=self.X.numpy(), estimate=estimate)
+
+    if not TYPE_CHECKING:  # a type checker knows the fields alone
+
+        def __getattr__(self, name: str) -> Any:
+            estimate = vars(self).get("estimate")
+            if estimate is None or name.startswith("_") or not hasattr(estimate, name):
+                raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+            return getattr(estimate, name)
+
+        def __dir__(self) -> list[str]:
+            estimate = vars(self).get("estimate")
+            return sorted({*object.__dir__(self), *(name for name in dir(estimate) if estimate and not name.startswith("_"))})
 
     @property
     def converged(self) -> bool:

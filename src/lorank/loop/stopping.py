@@ -23,7 +23,6 @@ from ..common.checks import (
 )
 from ..geometry import FixedRank
 from ..problems import Problem
-from ..problems.capabilities import HasSignal, supports
 from .result import History, Status
 
 if TYPE_CHECKING:
@@ -313,11 +312,10 @@ class Stall(Checked, Rule):
         if after <= (1 - self.improvement) * before:
             return None
         rank = state.X.rank
-        low_rank = "" if supports(problem, HasSignal) else f"a low rank ({rank}), "
         return Status(
             "stalled",
             advice=f"The relative residual has stalled at {after:.1e} for {self.window} iterations. Possible reasons: noise, "
-            f"outliers, {low_rank}few measurements ({problem.m / problem.dof(rank):.2g} per degree of freedom), "
+            f"outliers, a low rank ({rank}), few measurements ({problem.m / problem.dof(rank):.2g} per degree of freedom), "
             f"the limits of {'single' if np.finfo(problem.dtype).bits == 32 else 'double'} precision.",
         )
 

@@ -2,8 +2,8 @@
 
 from .message_passing import MessagePassing
 from .plan import AutoPhase
-from .problem import PhaseRetrieval, phase_distance
+from .problem import PhaseRetrieval, Signal, phase_distance
 from .signal_cg import SignalCG
 from .weights import Fisher, Whitened
 
-__all__ = ["AutoPhase", "Fisher", "MessagePassing", "PhaseRetrieval", "SignalCG", "Whitened", "phase_distance"]
+__all__ = ["AutoPhase", "Fisher", "MessagePassing", "PhaseRetrieval", "Signal", "SignalCG", "Whitened", "phase_distance"]

@@ -8,6 +8,7 @@ import functools
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -30,6 +31,31 @@ NOISE_BELOW = 0.25  # residuals of wrong signals were 0.26 to 0.6, for real x an
 MAX_PROBES = 64  # for problems with fewer unknowns
 
 RowNorms = Literal["auto", "exact"] | int
+
+
+@dataclass(frozen=True, eq=False)
+class Signal:
+    """The signal x of ``X = x x^H``, up to a global phase.
+
+    Parameters
+    ----------
+    signal : array
+        In the shape of the signal or image.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, x = lr.datasets.random_phase(40, oversampling=3)
+    >>> result = lr.solve(problem, rank=1)
+    >>> result.signal is result.estimate.signal, result.signal.shape
+    (True, (40,))
+    """
+
+    signal: Array
+
+    def numpy(self) -> Signal:
+        """The same as a NumPy array."""
+        return Signal(backend_of(self.signal).to_numpy(self.signal))
 
 
 class PhaseRetrieval(MatrixProblem):
@@ -326,6 +352,10 @@ class PhaseRetrieval(MatrixProblem):
     def signal(self, X: FixedRank) -> Array:
         """The x of ``X = x x^H`` in the shape of the signal or image; that of the leading singular pair for higher ranks."""
         return X.backend.astype(math.sqrt(float(X.s[0])) * X.U[:, 0], self.dtype).reshape(self.signal_shape)
+
+    def estimate(self, X: FixedRank) -> Signal:
+        """The signal of a point, as an attribute ``signal``."""
+        return Signal(self.signal(X))
 
     def check_rank(self, rank: Any) -> int:
         rank = super().check_rank(rank)

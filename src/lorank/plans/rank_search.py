@@ -60,7 +60,7 @@ def find_rank(problem: Problem, tol: float, rng: np.random.Generator, min_oversa
         with limit_threads(problem):
             picture = _spectrum(problem)
             search = _Search(problem, tol, rng, min_oversampling)
-            X = search.run(1 if picture is None else max(picture.count, 1))
+            X = search.run(max(1 if picture is None else picture.count, problem.rank_step))
     except KeyboardInterrupt as stopped:
         X = stopped.point if isinstance(stopped, Interrupted) else X
         return Found(X.rank, search.path if search else (), picture, problem.project_feasible(X))
@@ -114,8 +114,9 @@ class _Search:
                 break
             X = Y
         best = above = below = X
+        step = self.problem.rank_step
         while not self._is_exact(best) and above.rank < self.top and (self.held is None or above.rank - best.rank < PATIENCE):
-            above = self._fitted(grow(self.kept, above, 1, self.rng))
+            above = self._fitted(grow(self.kept, above, min(step, self.top - above.rank), self.rng))
             best = above if self._is_better(above, best) else best
         while below is best and below.rank > 1:
             below = self._fitted(_truncated(below, below.rank - 1))

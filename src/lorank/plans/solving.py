@@ -23,7 +23,7 @@ from ..loop.state import State
 from ..loop.stopping import A_RULE, Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
 from ..losses.residual_tails import outlier_share
 from ..problems import Completion, Problem
-from ..problems.capabilities import HasObservations, HasSignal, TightFrame, require, supports
+from ..problems.capabilities import HasEstimate, HasObservations, TightFrame, require, supports
 from ..problems.observed_core import undetermined
 from ..starts.registry import STARTS, check_point, resolve_start, start_of_model
 from .noise_test import NoiseFloor, learned_loss, noise_of
@@ -193,7 +193,7 @@ def solve(
         residual=ended.state.residual,
         history=ended.history,
         solver=algorithm,
-        signal=_signal(problem, X),
+        estimate=_estimate(problem, X),
         rank_path=found.path,
         noise=noise_of(G) if ending.noise is None else ending.noise,
         loss=learned_loss(G),
@@ -251,8 +251,8 @@ def _empty_directions(problem: Problem, X: Any, residual: float) -> str:
     )
 
 
-def _signal(problem: Problem, X: Any) -> Any:
-    return problem.signal(X) if supports(problem, HasSignal) else None
+def _estimate(problem: Problem, X: Any) -> Any:
+    return problem.estimate(X) if supports(problem, HasEstimate) else None
 
 
 def _interrupted(problem: Problem, X: Any, algorithm: Solver, clock: Timer, found: Found) -> Result:
@@ -260,7 +260,7 @@ def _interrupted(problem: Problem, X: Any, algorithm: Solver, clock: Timer, foun
     residual = State.at(problem, X).residual
     history = History()
     history.append(0, clock.seconds, residual, float("nan"))
-    return Result(X, INTERRUPTED, 0, clock.seconds, residual, history, algorithm, _signal(problem, X), found.path)
+    return Result(X, INTERRUPTED, 0, clock.seconds, residual, history, algorithm, _estimate(problem, X), found.path)
 
 
 def _check_solver(algorithm: Solver, problem: Problem) -> None:
@@ -304,4 +304,4 @@ def _zero(problem: Problem, rank: Any, algorithm: Solver) -> Result:
     X, history = problem.zero(rank), History()
     status = Status("converged", advice="All measurements are zero, and so is X.", success=True)
     history.append(0, 0.0, 0.0, float("nan"))
-    return Result(X, status, 0, 0.0, 0.0, history, algorithm, _signal(problem, X))
+    return Result(X, status, 0, 0.0, 0.0, history, algorithm, _estimate(problem, X))

@@ -4,6 +4,7 @@ from . import capabilities
 from .completion import Completion
 from .counts import CountTable
 from .gradient import Gradient
+from .hankel import HankelCompletion
 from .problem import MatrixProblem, Problem
 from .scaling import RescaledProblem, SinglePrecisionProblem
 from .sensing import Sensing
@@ -12,6 +13,7 @@ __all__ = [
     "Completion",
     "CountTable",
     "Gradient",
+    "HankelCompletion",
     "MatrixProblem",
     "Problem",
     "RescaledProblem",

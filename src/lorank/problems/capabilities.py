@@ -152,11 +152,11 @@ class HasSpectralNorm(Protocol):
 
 
 @runtime_checkable
-class HasSignal(Protocol):
-    """A signal that X represents, returned as ``result.signal``."""
+class HasEstimate(Protocol):
+    """A quantity that X represents, such as a signal or a quantum state, returned as ``result.estimate``."""
 
-    def signal(self, X: Any) -> Array:
-        """The signal of a point."""
+    def estimate(self, X: Any) -> Any:
+        """That of a point: an object with ``numpy()``, whose attributes are also those of the result."""
         ...
 
 

@@ -93,7 +93,11 @@ class Gradient:
         """``sum_k c_k |A xi|_k^2`` with c the curvature: the exact step along xi is the slope divided by it."""
         if self.curvature is None:
             return self.problem.squared_image_norm(xi)
-        return self.image_curvature(self.problem.forward(*xi.factors()))
+        return self.curvature_along(*xi.factors())
+
+    def curvature_along(self, left: Array, right: Array) -> float:
+        """The same along the matrix ``left right^H``."""
+        return self.image_curvature(self.problem.forward(left, right))
 
     def image_curvature(self, image: Vector) -> float:
         """The same from the image ``A Z`` of any matrix Z.

@@ -54,6 +54,8 @@ class Problem(ABC):
         Whether the objective is far from quadratic at ``X = 0``, so that starts avoid zero.
     robust : bool
         Whether outliers of the measurements are searched for.
+    rank_step : int
+        Ranks by which ``rank="auto"`` grows.
 
     Examples
     --------
@@ -69,6 +71,7 @@ class Problem(ABC):
     stationary_is_converged: bool = False
     nonquadratic_at_zero: bool = False
     robust: bool = False
+    rank_step: int = 1
 
     def __init__(
         self,
@@ -260,6 +263,15 @@ class MatrixProblem(Problem):
         """The functions ``v -> (A* p) v`` and ``u -> (A* p)^H u`` of thin arrays."""
         g = self.adjoint(p)
         return (lambda v: g @ v), (lambda u: adjoint_product(g, u))
+
+    def normal_products(
+        self, left: Array, right: Array, curvature: Vector | None
+    ) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        """The products of ``A* C A (left right^H)`` with C the curvature of the objective, for second order methods."""
+        image = self.forward(left, right)
+        if self.backend.is_complex(image) and not self.backend.is_complex(self.y):
+            image = image.real
+        return self.products(image if curvature is None else curvature * image)
 
     def _hash_operator(self, found: Any) -> None:
         rng, backend = np.random.default_rng(0), self.backend

@@ -159,7 +159,7 @@ class NIHT(IHT):
     def alpha(self, problem: MatrixProblem, at: Coordinates) -> float:
         along = at.along
         squares = at.X.backend.norm(along) ** 2
-        curvature = at.G.image_curvature(problem.forward(*at.out(at.X.U, along)))
+        curvature = at.G.curvature_along(*at.out(at.X.U, along))
         return self.factor * squares / curvature if curvature > 0 else 0.0
 
 

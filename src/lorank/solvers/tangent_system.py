@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,8 @@ from ..geometry import BlockInverses, ExpectedInverses, FixedRank, Tangent
 from ..metrics.blocks import block_inverses
 from ..metrics.counts import count_weights
 from ..problems import MatrixProblem
+
+Product = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -53,21 +56,21 @@ class TangentSystem:
         if self._inverses is None:
             self._inverses = ExpectedInverses.of(X, count_weights(problem), damping.side / problem.operator_scale)
 
-    def pull_back(self, p: Array, hermitian: bool = False) -> Tangent:
-        """``P_T A* p``; with ``hermitian`` as a Hermitian vector, for real p at a Hermitian X."""
-        X = self.X
-        times, adjoint_times = self.problem.products(p)
-        left = times(X.V)
-        right = left if hermitian else adjoint_times(X.U)
-        return Tangent.project(X, left, right, X.backend.gram(X.U, left))
+    def pull_back(self, p: Array) -> Tangent:
+        """``P_T A* p``."""
+        return self._projected(self.problem.products(p))
 
     def apply(self, xi: Tangent) -> Tangent:
         """``P_T A* C A xi`` plus the damping, with C the curvature of the objective."""
-        image = self.problem.forward(*xi.factors())
-        if xi.hermitian and self.X.backend.is_complex(image):
-            image = image.real  # up to rounding
-        image = image if self.curvature is None else self.curvature * image
-        return self.pull_back(image, xi.hermitian) + self.damping(xi)
+        products = self.problem.normal_products(*xi.factors(), self.curvature)
+        return self._projected(products, xi.hermitian) + self.damping(xi)
+
+    def _projected(self, products: tuple[Product, Product], hermitian: bool = False) -> Tangent:
+        """The tangent part of a matrix given by its products; with ``hermitian`` as a Hermitian vector."""
+        X, (times, adjoint_times) = self.X, products
+        left = times(X.V)
+        right = left if hermitian else adjoint_times(X.U)
+        return Tangent.project(X, left, right, X.backend.gram(X.U, left))
 
     def precondition(self, xi: Tangent) -> Tangent:
         """An approximate inverse of :meth:`apply`, Hermitian and positive definite."""
