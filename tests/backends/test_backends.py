@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from helpers import assert_close, assert_orthonormal, double, eps, host, random_array, random_point, real_dtype, seeds
 from lorank.backends import get_backend, registry
-from lorank.backends.base import first_pass
+from lorank.backends.orthonormal import first_pass
 from machine import NUMPY_BACKENDS
 
 

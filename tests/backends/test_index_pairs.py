@@ -62,7 +62,7 @@ def test_variances_against_matrices(k, backend):
 
 def test_variances_in_pieces(monkeypatch):
     x, y, (S, T), packed, i, j = case(3, m=50)
-    monkeypatch.setattr("lorank.backends.base.GATHERED", 30)
+    monkeypatch.setattr("lorank.backends.protocol.GATHERED", 30)
     found = NumpyBackend().variances(x, packed[0], y, packed[1], i, j)
     assert_close(found, variances(x, y, S, T, i, j), np.float64, 1000, scale=9)
     assert len(NumpyBackend().variances(x, packed[0], y, packed[1], i[:0], j[:0])) == 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.backends import Backend, BackendBase, Observations, backend_of, get_backend, protocol, register_backend, registry
+from lorank.backends import Backend, Observations, backend_of, get_backend, protocol, register_backend, registry
 from lorank.backends.numpy_backend import NumpyBackend
 
 PARTS = ("Creation", "Reductions", "TallAlgebra", "SmallAlgebra", "Transforms", "ObservationFactory")
@@ -31,8 +31,11 @@ def test_observations_have_all_members(backend):
     assert [name for name in members(Observations) if not hasattr(observed, name)] == []
 
 
-def test_the_base_class_adds_nothing_to_the_protocol():
-    assert members(BackendBase) <= members(Backend)
+def test_a_backend_that_lacks_a_member_is_refused_by_its_name():
+    given = {name: getattr(NumpyBackend, name) for name in Backend.__abstractmethods__ if name != "gram"}
+    with pytest.raises(TypeError, match="gram"):
+        type("Incomplete", (Backend,), given)()
+    assert type("Complete", (Backend,), given | {"gram": NumpyBackend.gram})()
 
 
 class Tagged(np.ndarray):

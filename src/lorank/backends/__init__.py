@@ -1,10 +1,8 @@
 """Array backends and sparse-observation kernels: NumPy, C++ and PyTorch.
 
-A backend implements :class:`Backend` (:mod:`lorank.backends.protocol`). A new one is one file, usually a subclass of
-:class:`BackendBase`, and a call of :func:`register_backend`.
+A backend is a subclass of :class:`Backend` (:mod:`lorank.backends.protocol`) and a call of :func:`register_backend`.
 """
 
-from .base import BackendBase
 from .entrywise import entrywise, reduced, total
 from .observations import Array, HostEntries, Observations, Vector
 from .protocol import Arrays, Backend
@@ -14,7 +12,6 @@ __all__ = [
     "Array",
     "Arrays",
     "Backend",
-    "BackendBase",
     "HostEntries",
     "Observations",
     "Vector",

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .base import BackendBase, in_double
 from .numpy_observations import NumpyObservations
 from .observations import Array, Observations
+from .orthonormal import in_double
+from .protocol import Backend
 from .tensor_observations import NumpyTensorObservations, TensorObservations
 
 SHORT = 4096  # entries: BLAS uses one thread for these, and they stay in the nearest cache
@@ -18,7 +19,7 @@ BLOCK = 1 << 16  # index pairs at a time: bounds the memory of gathered factors
 HEAD = 1 << 12  # observations that are checked first for their order
 
 
-class NumpyBackend(BackendBase):
+class NumpyBackend(Backend):
     """NumPy and SciPy. It serves where the C++ kernels are missing, and as their reference in tests."""
 
     name = "numpy"
@@ -91,9 +92,6 @@ class NumpyBackend(BackendBase):
         if np.iscomplexobj(a):
             return float(np.abs(a).max())
         return max(float(a.max()), -float(a.min()))  # needs no second array
-
-    def first_true(self, flags: Array) -> int:
-        return int(np.flatnonzero(flags)[0])
 
     def flatnonzero(self, flags: Array) -> Array:
         return np.flatnonzero(flags)

@@ -14,8 +14,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ..backends import Array, Backend, Observations, get_backend, register_backend
-from ..backends.base import Basis
 from ..backends.numpy_backend import NumpyBackend
+from ..backends.orthonormal import Basis
 from .arrays import COLS, ENTRIES, Broadcast, DistributedArray, block_sums
 from .folder import row_edges
 from .graph import Graph
@@ -131,9 +131,6 @@ class Partitioned(NumpyBackend):
     def max_abs(self, a: Array) -> float:
         found = a.graph.fetch([("compute", ("max_abs", a.node))])[0]
         return float(np.max(found))  # nan where one is nan
-
-    def first_true(self, flags: Array) -> int:
-        return int(self.flatnonzero(flags)[0])
 
     @for_distributed
     def flatnonzero(self, flags: Array) -> Array:

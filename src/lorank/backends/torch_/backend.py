@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..base import BackendBase, first_pass, second_pass
 from ..numpy_backend import NumpyBackend
 from ..observations import Array
+from ..orthonormal import first_pass, second_pass
+from ..protocol import Backend
 from ..tensor_observations import TorchTensorObservations
 from .basis import TorchBasis
 from .lazy_arrays import GramCache, LazyArray, evaluate
@@ -55,7 +56,7 @@ def find_device(name: str) -> torch.device:
     return torch.device("cuda", index)
 
 
-class TorchBackend(BackendBase):
+class TorchBackend(Backend):
     """PyTorch on one device."""
 
     def __init__(self, device: torch.device) -> None:
@@ -144,9 +145,6 @@ class TorchBackend(BackendBase):
     # -- entries and indices ---------------------------------------------------------------------------------------
     def all_finite(self, a: Array) -> bool:
         return math.isfinite(abs(a.sum().item())) or bool(torch.isfinite(a).all())  # the sum alone may overflow
-
-    def first_true(self, flags: Array) -> int:
-        return int(flags.to(torch.uint8).argmax())
 
     def max_abs(self, a: Array) -> float:
         return float(abs(a).max())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..base import first_pass, second_pass
+from ..orthonormal import first_pass, second_pass
 from .lazy_arrays import LazyArray, evaluate, identity
 
 Array = Any
@@ -15,7 +15,7 @@ MIN_REMAINDER = 1e-6  # share of a column's square after a projection, below whi
 
 
 class TorchBasis:
-    """As :class:`~lorank.backends.base.Basis`, with lazily evaluated projections."""
+    """As :class:`~lorank.backends.orthonormal.Basis`, with lazily evaluated projections."""
 
     def __init__(self, backend: Any) -> None:
         self.backend, self.grams, self.blocks = backend, backend.grams, list[Array]()

@@ -1,6 +1,6 @@
 """Triton kernels for a small matrix per row: sums, inverses and products, for the block metric.
 
-:func:`.normal_equations.blocks` and :meth:`~lorank.backends.base.BackendBase.block_solver` compute the same. The batched
+:func:`.normal_equations.blocks` and :meth:`~lorank.backends.protocol.SmallAlgebra.block_solver` compute the same. The batched
 operations of PyTorch are made for larger matrices: on an H200, in single precision, sums of 16 x 16 matrices take about forty
 times as long, and inverses almost five times.
 """
