@@ -12,8 +12,7 @@ import operator
 import numpy as np
 import scipy.sparse
 
-from lorank.backends import HostEntries, get_backend, register_backend
-from lorank.backends.normal_equations import normal_steps
+from lorank.backends import HostEntries, Observations, get_backend, register_backend
 from lorank.backends.numpy_backend import NumpyBackend
 from lorank.backends.observations import held_out
 
@@ -115,7 +114,7 @@ class Partitioned(NumpyBackend):
         return max(map(self.max_abs, a.parts)) if isinstance(a, PartitionedVector) else super().max_abs(a)
 
 
-class PartitionedObservations:
+class PartitionedObservations(Observations):
     """Passes over the blocks, one after the other; what concerns columns is added up."""
 
     def __init__(self, blocks, rows, shape):
@@ -197,9 +196,6 @@ class PartitionedObservations:
         found = [b.line_sums(((l1[rows], r1), (l2[rows], r2)), q) for (b, rows), q in zip(self._each(), parts, strict=True)]
         return tuple(sum(one) for one in zip(*found, strict=True))
 
-    def products(self, p):
-        return functools.partial(self.times, p), functools.partial(self.adjoint_times, p)
-
     def times(self, p, v):
         return np.concatenate([b.times(q, v) for b, _, q in self._each(p)])
 
@@ -234,9 +230,6 @@ class PartitionedObservations:
         if side:
             return sum(b.blocks(1, np.ascontiguousarray(factor[rows])) for b, rows in self._each())
         return np.concatenate([b.blocks(0, factor) for b in self.parts])
-
-    def normal_steps(self, columns, other, prior, ridge, start, steps):
-        return normal_steps(self, columns, other, prior, ridge, start, steps)
 
     def normal_equations(self, columns, other, prior, shift, *, weights=None, **options):
         if not columns:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .. import _kernels  # type: ignore[attr-defined]
+from .normal_equations import NonnegativeSystems, RowSystems
 from .numpy_backend import NumpyBackend
 from .numpy_observations import NumpyObservations
 from .observations import Array, Observations
@@ -303,27 +304,18 @@ class NativeObservations(NumpyObservations):
             return super().blocks(side, factor)
         r = factor.shape[1]
         out = np.empty((self.shape[side], r, r), factor.dtype)
-        weights = self.column_weights if side else self.weights
-        weights = None if weights is None else _c(weights, np.float64)
-        self.pattern.blocks(bool(side), _c(factor, factor.dtype), out, weights)
+        self.pattern.blocks(bool(side), _c(factor, factor.dtype), out, self._double_weights(bool(side)))
         return out
 
     def solve_blocks(self, side: int, factor: Array, shift: float, right: Array) -> Array:
         """``right_i (B_i + shift I)^-1`` for the blocks B_i, in one pass that stores no blocks."""
         right = _c(right, factor.dtype)
         out = np.empty_like(right)
-        weights = self.column_weights if side else self.weights
-        weights = None if weights is None else _c(weights, np.float64)
+        weights = self._double_weights(bool(side))
         self.pattern.solve_blocks(bool(side), _c(factor, factor.dtype), shift, right, out, weights)
         return out
 
     def side_weights(self, rows: np.ndarray, cols: np.ndarray) -> SideWeights:
-        """Weights of the observations times ``rows_i cols_j``, for :meth:`normal_equations`.
-
-        Parameters
-        ----------
-        rows, cols : (n1,) and (n2,) arrays
-        """
         return SideWeights(_c(rows, np.float64), _c(cols, np.float64))
 
     @functools.cached_property
@@ -332,47 +324,32 @@ class NativeObservations(NumpyObservations):
         self.pattern.column_counts(out)
         return out
 
-    def normal_equations(
-        self,
-        columns: bool,
-        other: Array,
-        prior: Array,
-        shift: Array,
-        *,
-        moments: Array | None = None,
-        weights: Any = None,
-        scale: Array | None = None,
-        fixed: int = -1,
-        noise: float = 1.0,
-        covariance: bool = False,
-    ) -> tuple[Array, Array | None, np.ndarray]:
+    def _normal_equations(self, columns: bool, given: RowSystems) -> tuple[Array, Array | None, np.ndarray]:
         sides: Sequence[np.ndarray | None] = (None, None)
+        weights = given.weights
         if isinstance(weights, SideWeights):
             sides, weights = (weights[::-1] if columns else weights), None
-        if weights is None:
-            weights = self.column_weights if columns else self.weights
-        elif columns:
-            weights = self._columns(_c(weights, np.float64))
-        n, k = self.shape[1 if columns else 0], other.shape[1]
+        weights = self._double_weights(columns, weights)
+        n, k = self.shape[1 if columns else 0], given.other.shape[1]
         mean, squares = np.empty((n, k)), np.empty(n)
-        cov = np.empty((n if covariance else 0, k * (k + 1) // 2))
+        cov = np.empty((n if given.covariance else 0, k * (k + 1) // 2))
         self.pattern.normal(
             columns,
-            _c(other, np.float64),
-            cov[:0] if moments is None else _c(moments, np.float64),
+            _c(given.other, np.float64),
+            cov[:0] if given.moments is None else _c(given.moments, np.float64),
             _c(self.column_values if columns else self.values, np.float64),
-            squares[:0] if weights is None else _c(weights, np.float64),
-            _c(prior, np.float64),
-            _c(shift, np.float64),
-            squares[:0] if scale is None else _c(scale, np.float64),
-            fixed,
-            float(noise),
+            squares[:0] if weights is None else weights,
+            _c(given.prior, np.float64),
+            _c(given.shift, np.float64),
+            squares[:0] if given.scale is None else _c(given.scale, np.float64),
+            given.fixed,
+            float(given.noise),
             mean,
             cov,
             squares,
             *sides,
         )
-        return mean, cov if covariance else None, squares
+        return mean, cov if given.covariance else None, squares
 
     def normal_steps(self, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
         kind = self.values.dtype
@@ -385,41 +362,33 @@ class NativeObservations(NumpyObservations):
         )
         return out
 
-    def nonnegative_equations(
-        self,
-        columns: bool,
-        other: Array,
-        start: Array,
-        ridge: Array,
-        *,
-        centre: Array | None = None,
-        prior: Array | None = None,
-        weights: Array | None = None,
-        cycles: int = 20,
-        tolerance: float = 1e-3,
-    ) -> tuple[Array, Array]:
-        if not other.shape[1]:
-            return super().nonnegative_equations(columns, other, start, ridge, weights=weights)
+    def _nonnegative_equations(self, columns: bool, given: NonnegativeSystems) -> tuple[Array, Array]:
+        k = given.other.shape[1]
+        if not k:
+            return super()._nonnegative_equations(columns, given)
+        x, squares = np.array(given.start, np.float64, order="C"), np.empty(len(given.start))
+        self.pattern.nonnegative(
+            columns,
+            _c(given.other, np.float64),
+            _c(self.column_values if columns else self.values, np.float64),
+            np.zeros(k) if given.centre is None else _c(given.centre, np.float64),
+            _c(given.ridge, np.float64),
+            given.cycles,
+            given.tolerance,
+            x,
+            squares,
+            None if given.prior is None else _c(given.prior, np.float64),
+            self._double_weights(columns, given.weights),
+        )
+        return x, squares
+
+    def _double_weights(self, columns: bool, weights: Array | None = None) -> Array | None:
+        """Given weights in row order, or those of the observations, in row or column order and in double precision."""
         if weights is None:
             weights = self.column_weights if columns else self.weights
         elif columns:
             weights = self._columns(_c(weights, np.float64))
-        k = other.shape[1]
-        x, squares = np.array(start, np.float64, order="C"), np.empty(len(start))
-        self.pattern.nonnegative(
-            columns,
-            _c(other, np.float64),
-            _c(self.column_values if columns else self.values, np.float64),
-            np.zeros(k) if centre is None else _c(centre, np.float64),
-            _c(ridge, np.float64),
-            cycles,
-            tolerance,
-            x,
-            squares,
-            None if prior is None else _c(prior, np.float64),
-            None if weights is None else _c(weights, np.float64),
-        )
-        return x, squares
+        return None if weights is None else _c(weights, np.float64)
 
     def _times(self, columns: bool, p: Array, other: Array) -> Array:
         other = _c(other, p.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,21 +10,37 @@ Array = Any
 TINY = 1e-30  # in place of zero, where a row has converged
 
 
+class RowSystems(NamedTuple):
+    """Parameters of :meth:`.Observations.normal_equations`, which describes them."""
+
+    other: Array
+    prior: Array
+    shift: Array
+    moments: Array | None = None
+    weights: Any = None
+    scale: Array | None = None
+    fixed: int = -1
+    noise: float = 1.0
+    covariance: bool = False
+
+
+class NonnegativeSystems(NamedTuple):
+    """Parameters of :meth:`.Observations.nonnegative_equations`, which describes them."""
+
+    other: Array
+    start: Array
+    ridge: Array
+    centre: Array | None = None
+    prior: Array | None = None
+    weights: Any = None
+    cycles: int = 20
+    tolerance: float = 1e-3
+
+
 def solve_systems(
-    A: np.ndarray,
-    b: np.ndarray,
-    total: np.ndarray,
-    scale: np.ndarray,
-    prior: np.ndarray,
-    shift: np.ndarray,
-    *,
-    fixed: int,
-    noise: float,
-    covariance: bool,
+    A: np.ndarray, b: np.ndarray, total: np.ndarray, scale: np.ndarray, given: RowSystems
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean, packed covariance and expected squares of each row, on NumPy arrays.
-
-    See ``normal_equations`` of :class:`~lorank.backends.observations.Observations`.
 
     Parameters
     ----------
@@ -35,21 +51,19 @@ def solve_systems(
     total : (n,) array
         ``sum_t w_t r_t^2``.
     scale : (n,) array
-    prior, shift, fixed, noise
-        As there.
-    covariance : bool
-        Whether the covariances count for the squares.
+    given : RowSystems
+        Of which ``prior``, ``shift``, ``fixed``, ``noise`` and ``covariance`` are used.
     """
     n, k = b.shape
-    M = noise * A + scale[:, None, None] * prior
-    free, (i, j) = np.arange(k) != fixed, np.triu_indices(k)
-    h = noise * b + scale[:, None] * shift - M[:, :, ~free].sum(2)
+    M = given.noise * A + scale[:, None, None] * given.prior
+    free, (i, j) = np.arange(k) != given.fixed, np.triu_indices(k)
+    h = given.noise * b + scale[:, None] * given.shift - M[:, :, ~free].sum(2)
     S = np.zeros_like(M)
     S[np.ix_(range(n), free, free)] = np.linalg.inv(M[:, free][:, :, free])
     x = np.einsum("nij,nj->ni", S, np.where(free, h, 0))
     x[:, ~free] = 1
     squares = total - 2 * (x * b).sum(1) + np.einsum("ni,nij,nj->n", x, A, x)
-    if covariance:
+    if given.covariance:
         squares = squares + (A * S).sum((1, 2))
     return x, S[:, i, j], squares
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 
-from .normal_equations import descend, normal_steps, solve_systems
-from .observations import Array, HostEntries, held_out
+from .normal_equations import NonnegativeSystems, RowSystems, descend, solve_systems
+from .observations import Array, HostEntries, Observations, held_out
 
 BLOCK = 1 << 16  # observations sampled at a time: bounds the memory of gathered factors
 CHUNK = 1 << 22  # numbers in the matrices of normal equations that are held at a time
 
 
-class NumpyObservations:
-    """Observed entries of an n1 x n2 matrix; see :class:`~lorank.backends.observations.Observations`.
+class NumpyObservations(Observations):
+    """Observed entries of an n1 x n2 matrix.
 
     Parameters
     ----------
@@ -91,10 +91,6 @@ class NumpyObservations:
         return scipy.sparse.csr_array((p, self.indices, self.indptr), shape=self.shape)
 
     # -- the fused passes of a gradient at X = u diag(s) v^H: G = w (X - y) on the pattern ------------------------------
-    @property
-    def mixed_precision(self) -> Any:
-        return self
-
     def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, np.ndarray, np.ndarray]:
         d = self.residual(u * s, v)
         if self.weights is None:
@@ -128,9 +124,6 @@ class NumpyObservations:
         inner = 0.0 if p is None else float(np.vdot(p, double).real)
         return inner, float(np.vdot(double, double if self.weights is None else self.weights * double).real)
 
-    def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
-        return functools.partial(self.times, p), functools.partial(self.adjoint_times, p)
-
     def times(self, p: Array, v: Array) -> Array:
         return self.matrix(p) @ v
 
@@ -143,51 +136,21 @@ class NumpyObservations:
         r = factor.shape[1]
         return np.stack([product(factor[:, k : k + 1].conj() * factor) for k in range(r)], axis=1)
 
-    def normal_equations(
-        self,
-        columns: bool,
-        other: Array,
-        prior: Array,
-        shift: Array,
-        *,
-        moments: Array | None = None,
-        weights: Array | None = None,
-        scale: Array | None = None,
-        fixed: int = -1,
-        noise: float = 1.0,
-        covariance: bool = False,
-    ) -> tuple[Array, Array | None, np.ndarray]:
-        n, k = self.shape[1 if columns else 0], other.shape[1]
+    def _normal_equations(self, columns: bool, given: RowSystems) -> tuple[Array, Array | None, np.ndarray]:
+        n, k = self.shape[1 if columns else 0], given.other.shape[1]
         mean, squares = np.empty((n, k)), np.empty(n)
         cov = np.empty((n, k * (k + 1) // 2))
-        c = np.ones(n) if scale is None else scale
-        for rows, A, b, total in self._normal_sums(columns, other, weights, moments):
-            mean[rows], cov[rows], squares[rows] = solve_systems(
-                A, b, total, c[rows], prior, shift, fixed=fixed, noise=noise, covariance=covariance
-            )
-        return mean, cov if covariance else None, squares
+        c = np.ones(n) if given.scale is None else given.scale
+        for rows, A, b, total in self._normal_sums(columns, given.other, given.weights, given.moments):
+            mean[rows], cov[rows], squares[rows] = solve_systems(A, b, total, c[rows], given)
+        return mean, cov if given.covariance else None, squares
 
-    def normal_steps(self, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
-        return normal_steps(self, columns, other, prior, ridge, start, steps)
-
-    def nonnegative_equations(
-        self,
-        columns: bool,
-        other: Array,
-        start: Array,
-        ridge: Array,
-        *,
-        centre: Array | None = None,
-        prior: Array | None = None,
-        weights: Array | None = None,
-        cycles: int = 20,
-        tolerance: float = 1e-3,
-    ) -> tuple[Array, Array]:
-        x, squares = np.array(start, float), np.empty(len(start))
-        for rows, A, b, total in self._normal_sums(columns, other, weights):
-            M = A + ridge[rows, None, None] * np.eye(len(b.T)) + (0.0 if prior is None else prior)
-            h = b if centre is None else b + ridge[rows, None] * centre
-            found = descend(M, h, x[rows], cycles, tolerance)
+    def _nonnegative_equations(self, columns: bool, given: NonnegativeSystems) -> tuple[Array, Array]:
+        x, squares = np.array(given.start, float), np.empty(len(given.start))
+        for rows, A, b, total in self._normal_sums(columns, given.other, given.weights):
+            M = A + given.ridge[rows, None, None] * np.eye(len(b.T)) + (0.0 if given.prior is None else given.prior)
+            h = b if given.centre is None else b + given.ridge[rows, None] * given.centre
+            found = descend(M, h, x[rows], given.cycles, given.tolerance)
             squares[rows] = total + (found * (np.einsum("nij,nj->ni", A, found) - 2 * b)).sum(1)
         return x, squares
 

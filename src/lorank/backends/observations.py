@@ -1,11 +1,15 @@
-"""Interface of observed entries: the passes that every backend makes over them, and random hold-out."""
+"""Base class of observed entries: the passes that every backend makes over them, and random hold-out."""
 
 from __future__ import annotations
 
+import functools
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
+
+from .normal_equations import NonnegativeSystems, RowSystems, normal_steps
 
 Array = Any  # tall array of the backend's own kind
 Vector = Any  # one number per observation, of the backend's own kind
@@ -45,77 +49,82 @@ class Observations(Protocol):
     rows, cols : (m,) arrays
         Indices in row-major order: for users, and for problems in main memory.
 
+    sweeps_up_to : int
+        Rank up to which alternating least squares is fast, because the observations solve the systems in one pass.
+
     Notes
     -----
-    Optional members: ``solve_blocks(side, factor, shift, right)``, half an iteration of alternating least squares in one pass
-    (``sweeps_up_to`` is the rank up to which it is fast); ``side_weights(rows, cols)``, weights for :meth:`normal_equations`
-    that are products of row and column weights; ``digest()``, a hash of pattern, values and weights.
+    Optional members: ``solve_blocks(side, factor, shift, right)``, half an iteration of alternating least squares in one pass;
+    ``digest()``, a hash of pattern, values and weights.
     """
 
     shape: tuple[int, int]
     m: int
     values: Vector
-    weights: Vector | None
+    weights: Vector  # or None
+    sweeps_up_to: ClassVar[int] = 0
 
     @property
+    @abstractmethod
     def rows(self) -> Array: ...
 
     @property
+    @abstractmethod
     def cols(self) -> Array: ...
 
+    @abstractmethod
     def host(self) -> HostEntries:
         """Pattern, values and weights as NumPy arrays."""
-        ...
 
+    @abstractmethod
     def with_values(self, values: Vector) -> Observations:
         """Same pattern and weights, other values."""
-        ...
 
+    @abstractmethod
     def with_weights(self, weights: Vector | None) -> Observations:
         """Same pattern and values, other weights or none."""
-        ...
 
+    @abstractmethod
     def split(self, seed: int, share: float) -> tuple[Observations, Observations] | None:
         """Random split: all observations but about a ``share``, and these.
 
         The choice depends on the seed and the row-major position only. Each row and column keeps at least one observation; None
         where none can be held out.
         """
-        ...
 
     @property
     def mixed_precision(self) -> Observations:
         """Same observations with passes of about six digits; a backend may gather factors in float32 there."""
-        ...
+        return self
 
     # -- fused passes of a gradient at X = u diag(s) v^H ------------------------------------------------------------
+    @abstractmethod
     def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, Array, Array]:
         """``G v``, the squared norms of the rows of G, and the sums over each row of ``w |X - y|^2``."""
-        ...
 
+    @abstractmethod
     def gradient_cols(self, u: Array, s: Array, v: Array) -> tuple[Array, Array]:
         """``G^H u`` and the squared norms of the columns of G."""
-        ...
 
     # -- single passes -----------------------------------------------------------------------------------------------
+    @abstractmethod
     def sample(self, left: Array, right: Array) -> Vector:
         """Entries of ``left right^H`` on the pattern."""
-        ...
 
+    @abstractmethod
     def residual(self, left: Array, right: Array) -> Vector:
         """``left right^H - y`` on the pattern."""
-        ...
 
+    @abstractmethod
     def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], p: Vector | None) -> tuple[float, float]:
         """``Re <p, z>`` (0 without p) and ``sum w |z|^2``; z is the sum of the two blocks ``left right^H`` on the pattern."""
-        ...
 
+    @abstractmethod
     def blocks(self, side: int, factor: Array) -> Array:
         """Sums of ``w f_j^H f_j`` over the columns j observed in each row (or rows in each column), an (n, r, r) array.
 
         ``factor``, (n, r), has the rows f_j of the other side.
         """
-        ...
 
     def normal_equations(
         self,
@@ -168,14 +177,23 @@ class Observations(Protocol):
         squares : (rows,) array
             Expectation of ``sum_t w_t (r_t - x y_t)^2``.
         """
-        ...
+        systems = RowSystems(other, prior, shift, moments, weights, scale, fixed, noise, covariance)
+        return self._normal_equations(columns, systems)
+
+    def _normal_equations(self, columns: bool, given: RowSystems) -> tuple[Array, Array | None, Array]:
+        raise NotImplementedError
+
+    def side_weights(self, rows: Array, cols: Array) -> Any:
+        """Weights of the observations times ``rows_i cols_j``, for :meth:`normal_equations`; (n1,) and (n2,) arrays."""
+        factor = self.sample(rows[:, None], cols[:, None])
+        return factor if self.weights is None else self.weights * factor
 
     def normal_steps(self, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
         """Conjugate gradient steps for the normal equations of each row (column) with the prior ``diag(prior) + ridge I``.
 
         See :func:`~lorank.backends.normal_equations.normal_steps`.
         """
-        ...
+        return normal_steps(self, columns, other, prior, ridge, start, steps)
 
     def nonnegative_equations(
         self,
@@ -220,43 +238,47 @@ class Observations(Protocol):
         squares : (rows,) array
             ``sum_t w_t (r_t - x y_t)^2``.
         """
-        ...
+        systems = NonnegativeSystems(other, start, ridge, centre, prior, weights, cycles, tolerance)
+        return self._nonnegative_equations(columns, systems)
+
+    def _nonnegative_equations(self, columns: bool, given: NonnegativeSystems) -> tuple[Array, Array]:
+        raise NotImplementedError
 
     def products(self, p: Vector) -> Products:
         """``v -> P v`` and ``u -> P^H u``, for repeated use."""
-        ...
+        return functools.partial(self.times, p), functools.partial(self.adjoint_times, p)
 
+    @abstractmethod
     def times(self, p: Vector, v: Array) -> Array:
         """``P v``."""
-        ...
 
+    @abstractmethod
     def adjoint_times(self, p: Vector, u: Array) -> Array:
         """``P^H u``."""
-        ...
 
+    @abstractmethod
     def gathered(self, w: Array, side: int) -> Array:
         """Sums of the (n, 1) array w over the columns observed in each row (or the rows in each column)."""
-        ...
 
+    @abstractmethod
     def sums(self, p: Vector, side: int) -> Array:
         """Sums of the real entries p over each row or column, in double precision."""
-        ...
 
+    @abstractmethod
     def squares(self, p: Vector) -> tuple[Array, Array]:
         """Squared norms of the rows and of the columns of P, in double precision."""
-        ...
 
+    @abstractmethod
     def counts(self, side: int) -> Array:
         """Number of observations in each row or column."""
-        ...
 
+    @abstractmethod
     def matrix(self, p: Vector) -> Any:
         """P as a sparse matrix of the backend's kind."""
-        ...
 
+    @abstractmethod
     def outer(self, p: Vector) -> tuple[Array, Array]:
         """``P P^H`` and ``P^H P`` as dense arrays: for small problems."""
-        ...
 
 
 # -- random hold-out, the same for every backend ------------------------------------------------------------------------

@@ -6,19 +6,19 @@ import functools
 import itertools
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from ..backends import Array, HostEntries, Vector
-from ..backends.normal_equations import normal_steps
+from ..backends import Array, HostEntries, Observations, Vector
+from ..backends.normal_equations import NonnegativeSystems, RowSystems, normal_steps
 from .arrays import COLS, ENTRIES, ROWS, DistributedArray
 from .graph import Graph, Node
 from .program import BLOCK, SHARED, SUM, Sharded, tree_total
 
 
-class DistributedObservations:
-    """Observations of all blocks; see :class:`~lorank.backends.observations.Observations`.
+class DistributedObservations(Observations):
+    """Observations of all blocks.
 
     Attributes
     ----------
@@ -245,38 +245,22 @@ class DistributedObservations:
             return self._cols(self.graph.node(SUM, "passed", "blocks", self.node, 1, self._row_side(factor)), like)
         return self._rows(self.graph.node(BLOCK, "passed", "blocks", self.node, 0, self._col_side(factor)), like)
 
-    def normal_equations(
-        self,
-        columns: bool,
-        other: Array,
-        prior: Array,
-        shift: Array,
-        *,
-        moments: Array | None = None,
-        weights: Vector | None = None,
-        scale: Array | None = None,
-        fixed: int = -1,
-        noise: float = 1.0,
-        covariance: bool = False,
-    ) -> tuple[Array, Array | None, Array]:
-        options = {
-            "prior": np.array(prior),
-            "shift": np.array(shift),
-            "fixed": fixed,
-            "noise": float(noise),
-            "covariance": covariance,
-        }
-        k, make = other.shape[1], self.graph.node
-        w = self._entries(weights)
+    def _normal_equations(self, columns: bool, given: RowSystems) -> tuple[Array, Array | None, Array]:
+        k, make = given.other.shape[1], self.graph.node
+        w, prior, shift = self._entries(given.weights), np.array(given.prior), np.array(given.shift)
+        small = RowSystems(None, prior, shift, fixed=given.fixed, noise=float(given.noise), covariance=given.covariance)
         if columns:
-            sums = make(SUM, "normal_sums", self.node, self._row_side(other), w, self._row_side(moments))
-            found, wrap, kind = make(SHARED, "normal_columns", sums, self._col_side(scale), options), self._cols, SHARED
+            sums = make(SUM, "normal_sums", self.node, self._row_side(given.other), w, self._row_side(given.moments))
+            found, wrap, kind = make(SHARED, "normal_columns", sums, self._col_side(given.scale), small), self._cols, SHARED
         else:
-            args = (self._col_side(other), w, self._col_side(moments), self._row_side(scale), options)
+            args = (self._col_side(given.other), w, self._col_side(given.moments), self._row_side(given.scale), small)
             found, wrap, kind = make(BLOCK, "normal_rows", self.node, *args), self._rows, BLOCK
         mean, cov, squares = (make(kind, "item", found, part) for part in range(3))
-        packed = wrap(cov, np.zeros((0, k * (k + 1) // 2))) if covariance else None
+        packed = wrap(cov, np.zeros((0, k * (k + 1) // 2))) if given.covariance else None
         return wrap(mean, np.zeros((0, k))), packed, wrap(squares, np.zeros(0))
+
+    def _nonnegative_equations(self, columns: bool, given: NonnegativeSystems) -> NoReturn:
+        raise ValueError("nonnegative factors take observations in main memory: fit to arrays, or leave nonnegative out")
 
     def normal_steps(self, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
         """Conjugate-gradient steps: rows block by block, columns with a sum over blocks per step, in one program."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import Backend
-from ..backends.normal_equations import solve_systems
+from ..backends.normal_equations import RowSystems, solve_systems
 from ..backends.observations import held_out
 
 Operation = Callable[..., Any]
@@ -205,13 +205,12 @@ def digest(context: BlockContext, obs: Any) -> str:
 
 # -- normal equations ------------------------------------------------------------------------------------------------
 @operation
-def normal_rows(
-    context: BlockContext, obs: Any, other: Any, weights: Any, moments: Any, scale: Any, options: dict[str, Any]
-) -> Any:
-    asarray = context.backend.asarray
-    moments, scale = (None if a is None else asarray(a) for a in (moments, scale))
-    options = options | {name: asarray(options[name]) for name in ("prior", "shift")}
-    return obs.normal_equations(False, asarray(other), weights=weights, moments=moments, scale=scale, **options)
+def normal_rows(context: BlockContext, obs: Any, other: Any, weights: Any, moments: Any, scale: Any, given: RowSystems) -> Any:
+    other, prior, shift, moments, scale = (
+        None if a is None else context.backend.asarray(a) for a in (other, given.prior, given.shift, moments, scale)
+    )
+    given = given._replace(other=other, prior=prior, shift=shift, moments=moments, weights=weights, scale=scale)
+    return obs.normal_equations(False, **given._asdict())
 
 
 @operation
@@ -231,20 +230,20 @@ def normal_sums(context: BlockContext, obs: Any, other: Any, weights: Any, momen
 
 
 @operation
-def normal_columns(context: BlockContext, sums: Any, scale: Any, options: dict[str, Any]) -> Any:
+def normal_columns(context: BlockContext, sums: Any, scale: Any, given: RowSystems) -> Any:
     """Solutions of the systems of the columns, as ``normal_equations`` of a backend."""
     backend = context.backend
     packed, right, totals = (np.asarray(backend.to_numpy(a)) for a in sums)
     n, k = right.shape
     i, j = np.triu_indices(k)
     scale = np.ones(n) if scale is None else np.asarray(backend.to_numpy(scale))
-    mean, cov, squares = np.empty((n, k)), np.empty((n if options["covariance"] else 0, len(i))), np.empty(n)
+    mean, cov, squares = np.empty((n, k)), np.empty((n if given.covariance else 0, len(i))), np.empty(n)
     for first in range(0, n, COLUMNS):
         some = slice(first, first + COLUMNS)
         A = np.empty((len(right[some]), k, k))
         A[:, i, j] = A[:, j, i] = packed[some]
-        mean[some], found, squares[some] = solve_systems(A, right[some], totals[some], scale[some], **options)
-        if options["covariance"]:
+        mean[some], found, squares[some] = solve_systems(A, right[some], totals[some], scale[some], given)
+        if given.covariance:
             cov[some] = found
     asarray = backend.asarray
-    return asarray(mean), asarray(cov) if options["covariance"] else None, asarray(squares)
+    return asarray(mean), asarray(cov) if given.covariance else None, asarray(squares)

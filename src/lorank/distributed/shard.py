@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..backends import Backend
+from ..backends.normal_equations import RowSystems
 from .operations import OPERATIONS, BlockContext
 from .program import (
     OBSERVATIONS,
@@ -132,7 +133,7 @@ def _aligned(a: Any) -> Any:
     """Constants in aligned memory. Arrays in a message may be unaligned, and NumPy does not pass these to BLAS."""
     if isinstance(a, np.ndarray):
         return a if a.flags.aligned else a.copy()
-    return {key: _aligned(one) for key, one in a.items()} if isinstance(a, dict) else a
+    return a._replace(prior=_aligned(a.prior), shift=_aligned(a.shift)) if isinstance(a, RowSystems) else a
 
 
 class Engine(Protocol):

@@ -115,11 +115,7 @@ class VariationalALS(Solver):
             problem.backend.asarray(np.ones(n) if noise is None else noise)
             for noise, n in zip((old.row_noise, old.col_noise), problem.shape, strict=True)
         )
-        fused = getattr(problem.observations, "side_weights", None)
-        if fused is not None:
-            return fused(rows, cols)
-        factor = problem.observations.sample(rows[:, None], cols[:, None])
-        return factor if given is None else given * factor
+        return problem.observations.side_weights(rows, cols)
 
     def _sizes(self, problem: Completion, squares: Array, columns: bool, old: Factors) -> np.ndarray | None:
         """Precisions of rows (columns) relative to the mean, shrunk towards it for few observations."""

@@ -336,7 +336,7 @@ class Completion(MatrixProblem):
         return backend.block_solver(observed.blocks(side, factor) + backend.asarray(shifts))(right)
 
     def als_pays(self, rank: int) -> bool:
-        if self.loss is not None or rank > getattr(self.observations, "sweeps_up_to", 0):
+        if self.loss is not None or rank > self.observations.sweeps_up_to:
             return False
         counts = (self.backend.astype(self.observations.counts(side), np.float64) for side in (0, 1))
         return all(self.backend.percentiles(c, [1])[0] >= 1.5 * rank for c in counts)

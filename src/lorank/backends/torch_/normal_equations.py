@@ -13,45 +13,32 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..normal_equations import descend
+from ..normal_equations import NonnegativeSystems, RowSystems, descend
 from .plain import Order, Segments, segments
 
 Array = Any
 CHUNK = 1 << 24  # numbers in the matrices that are held at a time,
 DEVICE_CHUNK = 1 << 27  # and on a GPU: 1 GB, and five times that with factors and inverses
 BLOCK = 1 << 24  # numbers that are gathered at a time
+SCALARS = ("fixed", "noise", "covariance", "cycles", "tolerance")  # parameters that are no arrays
 
 
-def solve(
-    order: Order,
-    values: Array,
-    other: Array,
-    prior: Array,
-    shift: Array,
-    *,
-    moments: Array | None,
-    weights: Array | None,
-    scale: Array | None,
-    fixed: int,
-    noise: float,
-    covariance: bool,
-    kernels: tuple[Any, Any],
-) -> tuple[Array, Array | None, Array]:
+def solve(order: Order, values: Array, given: RowSystems, kernels: tuple[Any, Any]) -> tuple[Array, Array | None, Array]:
     """Factors of the rows of an order; all arrays in double precision, on the device of the order.
 
     ``kernels`` are the module with the passes of the device, and the function that computes :func:`blocks` there.
     """
-    k, device = other.shape[1], other.device
+    k, device = given.other.shape[1], given.other.device
     a, b = torch.triu_indices(k, k, device=device)
-    free = torch.tensor([i for i in range(k) if i != fixed], device=device)
+    free = torch.tensor([i for i in range(k) if i != given.fixed], device=device)
     mean, squares = torch.ones((order.n, k), dtype=torch.float64, device=device), values.new_empty(order.n, dtype=torch.float64)
-    cov = torch.zeros((order.n, len(a)), dtype=torch.float64, device=device) if covariance else None
-    for rows, A, right, total in _sums(order, values, other, moments, weights, kernels):
-        c = torch.ones_like(total) if scale is None else scale[rows]
-        M = noise * A + c[:, None, None] * prior
-        h = noise * right + c[:, None] * shift
-        if fixed >= 0:
-            h = (h - M[:, :, fixed])[:, free]
+    cov = torch.zeros((order.n, len(a)), dtype=torch.float64, device=device) if given.covariance else None
+    for rows, A, right, total in _sums(order, values, given.other, given.moments, given.weights, kernels):
+        c = torch.ones_like(total) if given.scale is None else given.scale[rows]
+        M = given.noise * A + c[:, None, None] * given.prior
+        h = given.noise * right + c[:, None] * given.shift
+        if given.fixed >= 0:
+            h = (h - M[:, :, given.fixed])[:, free]
             M = M[:, free][:, :, free]
         root, failed = torch.linalg.cholesky_ex(M)
         root = torch.where((failed > 0)[:, None, None], torch.nan, root)
@@ -67,28 +54,15 @@ def solve(
     return mean, cov, squares
 
 
-def solve_nonnegative(
-    order: Order,
-    values: Array,
-    other: Array,
-    start: Array,
-    ridge: Array,
-    *,
-    centre: Array | None,
-    prior: Array | None,
-    weights: Array | None,
-    cycles: int,
-    tolerance: float,
-    kernels: tuple[Any, Any],
-) -> tuple[Array, Array]:
+def solve_nonnegative(order: Order, values: Array, given: NonnegativeSystems, kernels: tuple[Any, Any]) -> tuple[Array, Array]:
     """Nonnegative factors of the rows of an order; all arrays in double precision, on the device of the order."""
-    k = other.shape[1]
-    x, squares = start.clone(), ridge.new_empty(order.n)
-    one = torch.eye(k, dtype=torch.float64, device=other.device)
-    for rows, A, b, total in _sums(order, values, other, None, weights, kernels):
-        M = A + ridge[rows, None, None] * one + (0.0 if prior is None else prior)
-        h = b if centre is None else b + ridge[rows, None] * centre
-        found = x[rows] = descend(M, h, x[rows], cycles, tolerance)
+    k = given.other.shape[1]
+    x, squares = given.start.clone(), given.ridge.new_empty(order.n)
+    one = torch.eye(k, dtype=torch.float64, device=given.other.device)
+    for rows, A, b, total in _sums(order, values, given.other, None, given.weights, kernels):
+        M = A + given.ridge[rows, None, None] * one + (0.0 if given.prior is None else given.prior)
+        h = b if given.centre is None else b + given.ridge[rows, None] * given.centre
+        found = x[rows] = descend(M, h, x[rows], given.cycles, given.tolerance)
         squares[rows] = total + (found * ((A @ found[:, :, None])[:, :, 0] - 2 * b)).sum(1)
     return x, squares
 

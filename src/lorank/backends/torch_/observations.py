@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import copy
-import functools
 import warnings
 import weakref
-from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
-from ..normal_equations import normal_steps
-from ..observations import HostEntries, held_out
+from ..normal_equations import NonnegativeSystems, RowSystems
+from ..observations import HostEntries, Observations, held_out
 from . import normal_equations, plain
 from .lazy_arrays import LazyArray, evaluate, side_by_side
 from .plain import Order, segments
 
 Array = Any
+Systems = TypeVar("Systems", RowSystems, NonnegativeSystems)
 
 
 def _passes(device: torch.device) -> Any:
@@ -41,7 +40,7 @@ def block_passes(a: Array) -> Any:
     return block_kernels if block_kernels.suits(a.dtype, a.shape[-1]) else None
 
 
-class TorchObservations:
+class TorchObservations(Observations):
     """Observed entries of an n1 x n2 matrix as tensors; see :class:`~lorank.backends.observations.Observations`.
 
     Notes
@@ -156,10 +155,6 @@ class TorchObservations:
         real = self.values.dtype.to_real()
         return s if s.dtype == real else s.to(real)
 
-    @property
-    def mixed_precision(self) -> TorchObservations:
-        return self
-
     def gradient_rows(self, u: Array, s: Array, v: Array) -> tuple[Array, Array, Array]:
         return self._passes.gradient(self.by_rows, *self._own(u), self._scale(s), *self._own(v), self.values, self.weights)
 
@@ -178,9 +173,6 @@ class TorchObservations:
         left, right = evaluate([side_by_side(l1, l2), side_by_side(r1, r2)])
         energy, *inner = self._passes.line_sums(self.by_rows, left, right, p, self.weights)
         return float(inner[0]) if inner else 0.0, float(energy)
-
-    def products(self, p: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
-        return functools.partial(self.times, p), functools.partial(self.adjoint_times, p)
 
     def times(self, p: Array, v: Array) -> Array:
         return self._passes.times(self.by_rows, p, *self._own(v, like=p))
@@ -205,35 +197,10 @@ class TorchObservations:
         factor = evaluate([LazyArray.of(factor)])[0]
         return self._kernels(factor)[1](order, factor, weights)
 
-    def normal_equations(
-        self,
-        columns: bool,
-        other: Array,
-        prior: Array,
-        shift: Array,
-        *,
-        moments: Array | None = None,
-        weights: Array | None = None,
-        scale: Array | None = None,
-        fixed: int = -1,
-        noise: float = 1.0,
-        covariance: bool = False,
-    ) -> tuple[Array, Array | None, Array]:
-        own = self._double
-        return normal_equations.solve(
-            self.by_cols if columns else self.by_rows,
-            own(self.column_values if columns else self.values),
-            own(other),
-            own(prior),
-            own(shift),
-            moments=own(moments),
-            weights=self._double_weights(columns, weights),
-            scale=own(scale),
-            fixed=fixed,
-            noise=noise,
-            covariance=covariance,
-            kernels=self._kernels(own(other)),
-        )
+    def _normal_equations(self, columns: bool, given: RowSystems) -> tuple[Array, Array | None, Array]:
+        given = self._in_double(columns, given)
+        order, values = self._ordered(columns)
+        return normal_equations.solve(order, values, given, self._kernels(given.other))
 
     def _kernels(self, factor: Array) -> tuple[Any, Any]:
         """Passes of the device, and the function for sums of small matrices, for factors of this width."""
@@ -243,44 +210,28 @@ class TorchObservations:
     def _double(self, a: Any) -> Array:
         return None if a is None else torch.as_tensor(a, dtype=torch.float64, device=self.values.device)
 
-    def _double_weights(self, columns: bool, weights: Any) -> Array:
-        """Given weights, or those of the observations, in row or column order."""
-        if weights is None:
-            return self._double(self.column_weights if columns else self.weights)
-        return self._double(weights)[self._to_columns] if columns else self._double(weights)
+    def _ordered(self, columns: bool) -> tuple[Order, Array]:
+        """Observations by column or by row, with their values."""
+        return (self.by_cols, self._double(self.column_values)) if columns else (self.by_rows, self._double(self.values))
+
+    def _in_double(self, columns: bool, given: Systems) -> Systems:
+        """Parameters with arrays on the device; weights are those of the observations if there are none."""
+        if given.weights is None:
+            weights = self._double(self.column_weights if columns else self.weights)
+        else:
+            weights = self._double(given.weights)[self._to_columns] if columns else self._double(given.weights)
+        arrays = {name: self._double(a) for name, a in given._asdict().items() if name not in normal_equations.SCALARS}
+        return given._replace(**(arrays | {"weights": weights}))
 
     def normal_steps(self, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
         other, start = self._own(other, start)
         prior, ridge = (torch.as_tensor(a, dtype=self.values.dtype, device=self.values.device) for a in (prior, ridge))
-        return normal_steps(self, columns, other, prior, ridge, start, steps)
+        return super().normal_steps(columns, other, prior, ridge, start, steps)
 
-    def nonnegative_equations(
-        self,
-        columns: bool,
-        other: Array,
-        start: Array,
-        ridge: Array,
-        *,
-        centre: Array | None = None,
-        prior: Array | None = None,
-        weights: Array | None = None,
-        cycles: int = 20,
-        tolerance: float = 1e-3,
-    ) -> tuple[Array, Array]:
-        own = self._double
-        return normal_equations.solve_nonnegative(
-            self.by_cols if columns else self.by_rows,
-            own(self.column_values if columns else self.values),
-            own(other),
-            own(start),
-            own(ridge),
-            centre=own(centre),
-            prior=own(prior),
-            weights=self._double_weights(columns, weights),
-            cycles=cycles,
-            tolerance=tolerance,
-            kernels=self._kernels(own(other)),
-        )
+    def _nonnegative_equations(self, columns: bool, given: NonnegativeSystems) -> tuple[Array, Array]:
+        given = self._in_double(columns, given)
+        order, values = self._ordered(columns)
+        return normal_equations.solve_nonnegative(order, values, given, self._kernels(given.other))
 
     def squares(self, p: Array) -> tuple[Array, Array]:
         q = abs(p.to(torch.complex128 if p.is_complex() else torch.float64)) ** 2
