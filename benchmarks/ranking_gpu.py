@@ -21,7 +21,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from lorank.backends import device_backend
 from lorank.backends.top_k import top_columns
-from lorank.factorization.implicit import ImplicitSettings, fit_implicit, objective, random_factors
+from lorank.factorization.implicit import ImplicitSettings, fit_implicit, random_factors, ridge_penalties
+
+
+def objective(observations, backend, settings, sides):
+    """The objective of implicit-feedback ALS, see lorank.factorization.implicit."""
+    left = observations.residual(*sides)
+    everywhere = np.sum(np.prod([backend.gram(side, side).astype(float) for side in sides], axis=0))
+    penalties = zip(ridge_penalties(observations, backend, settings), sides, strict=True)
+    penalty = sum(float((ridge * backend.astype(backend.row_squares(side), np.float64)).sum()) for ridge, side in penalties)
+    return float((left * left).sum()) + settings.zeros * float(everywhere) + penalty
 
 
 def clock():

@@ -12,10 +12,9 @@ import scipy.sparse
 
 import lorank as lr
 from lorank.factorization.fit import Settings, centred_problem, fit_factors
-from lorank.factorization.implicit import ImplicitSettings, fit_implicit, objective
+from lorank.factorization.implicit import ImplicitSettings, fit_implicit, ridge_penalties
 from lorank.factorization.implicit_selection import Positives
 from lorank.factorization.nonnegative import NonNegativeALS, centre_of, random_start
-from lorank.factorization.nonnegative import objective as explicit_objective
 from lorank.loop.runner import run
 from lorank.loop.stopping import Iterations
 
@@ -32,6 +31,20 @@ def ratings(seed=0, n1=50, n2=40, rank=3, noise=0.02, share=0.6):
 
 def everything(shape):
     return np.argwhere(np.ones(shape, bool))
+
+
+def objective(problem, factors, scaling=0.0):
+    """The objective of NonNegativeALS, by plain formulas."""
+    U, V, y = (problem.backend.to_numpy(a) for a in (factors.rows, factors.cols, problem.y))
+    rows, cols = (problem.backend.to_numpy(a) for a in (problem.rows, problem.cols))
+    weights = problem.observations.weights
+    squares = (np.einsum("ij,ij->i", U[rows], V[cols]) - y) ** 2
+    total = float((squares if weights is None else problem.backend.to_numpy(weights) * squares).sum())
+    for side, index, prior in ((U, rows, factors.row_prior), (V, cols, factors.col_prior)):
+        counts, centre = np.bincount(index, minlength=len(side)), centre_of(prior)
+        scale = (np.maximum(counts, 1) / counts[counts > 0].mean()) ** scaling
+        total += prior[0][0, 0] * float(scale @ ((side - centre) ** 2).sum(1) + centre @ centre)
+    return total / 2
 
 
 def error(model, X):
@@ -74,7 +87,7 @@ def test_iterations_never_increase_the_objective_and_end_at_a_minimum(backend, s
     found = []
     solver = NonNegativeALS(0.3, scaling, initial=start)
     run(problem, solver, start.point(), Iterations(80), callbacks=[lambda problem, state, clock: found.append(state.memory)])
-    heights = [explicit_objective(problem, factors, scaling) for factors in found[1:]]
+    heights = [objective(problem, factors, scaling) for factors in found[1:]]
     assert len(heights) >= 80
     assert (np.diff(heights) <= 1e-10 * heights[0]).all()
     last = found[-1].numpy(backend)
@@ -199,7 +212,7 @@ def test_tensors_find_the_same():
     heights = []
     for one in (problem, on_device):
         fit = fit_factors(one, mean, settings)
-        heights.append(explicit_objective(one, fit.factors))
+        heights.append(objective(one, fit.factors))
         assert (fit.model.host().rows >= 0).all()
     assert heights[1] == pytest.approx(heights[0], rel=1e-3)
 
@@ -254,10 +267,17 @@ def test_implicit_nonnegative_iterations_never_increase_the_objective(backend):
     weights = np.random.default_rng(0).random(len(rows)) + 0.5
     observations = Positives(rows.astype(np.int64), cols.astype(np.int64), weights, (60, 24)).observations(backend, np.float64)
     settings = ImplicitSettings(3, 0.1, 0.02, max_iter=15, nonnegative=True)
+    W = np.zeros((60, 24))
+    W[rows, cols] = weights
     heights = []
-    sides = fit_implicit(
-        observations, backend, settings, after_sweep=lambda s: heights.append(objective(observations, backend, settings, s))
-    )
+
+    def after(sides):
+        U, V = map(backend.to_numpy, sides)
+        X, penalties = U @ V.T, map(backend.to_numpy, ridge_penalties(observations, backend, settings))
+        penalty = sum(float((ridge * (side**2).sum(1)).sum()) for ridge, side in zip(penalties, (U, V), strict=True))
+        heights.append((W * (X - 1) ** 2).sum() + settings.zeros * (X**2).sum() + penalty)
+
+    sides = fit_implicit(observations, backend, settings, after_sweep=after)
     assert (np.diff(heights) <= 1e-9 * heights[0]).all()
     assert (backend.to_numpy(sides.rows) >= 0).all()
 

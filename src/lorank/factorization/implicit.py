@@ -14,7 +14,7 @@ before each update, which is a few conjugate gradient steps with the diagonal as
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,14 +60,8 @@ class ImplicitSettings:
     nonnegative: bool = False
 
 
-@dataclass(frozen=True)
-class ImplicitFactors:
-    """Factors of rows and columns, on the backend of the data.
-
-    Attributes
-    ----------
-    rows, cols : (n1, k) and (n2, k) arrays
-    """
+class ImplicitFactors(NamedTuple):
+    """Factors of rows and columns, (n1, k) and (n2, k) arrays on the backend of the data."""
 
     rows: Array
     cols: Array
@@ -103,46 +97,23 @@ def half_sweep(
     inner_max_iter: int | None = None,
 ) -> ImplicitFactors:
     """Update the factors of one side, given those of the other."""
+    own, other = (sides.cols, sides.rows) if columns else (sides.rows, sides.cols)
+    gram, dtype = backend.gram(other, other).astype(np.float64), backend.dtype(own)
+    steps = settings.inner_max_iter if inner_max_iter is None else inner_max_iter
+    # Vanishing factors would become denormal numbers, which are slow.
     if settings.nonnegative:
-        return nonnegative_half(observations, backend, columns, sides, ridge, settings, inner_max_iter)
-    own, other = (sides.cols, sides.rows) if columns else (sides.rows, sides.cols)
-    values, basis = backend.eigh(backend.gram(other, other).astype(np.float64))
-    dtype = backend.dtype(own)
-    turn = np.where(abs(basis) > SMALL, basis, 0.0).astype(dtype)
-    own, other = backend.asarrays(backend.product(own, turn), backend.product(other, turn))
-    prior = backend.asarray((settings.zeros * np.maximum(values, 0)).astype(dtype))
-    found = observations.normal_steps(
-        columns,
-        other,
-        prior,
-        backend.astype(ridge, dtype),
-        own,
-        settings.inner_max_iter if inner_max_iter is None else inner_max_iter,
-    )
-    # The factors of empty rows are zero up to rounding. Vanishing factors would become denormal numbers, which are slow.
-    seen = observations.counts(int(columns)) > 0
-    found = found * ((abs(found) > TINY) & seen[:, None])
-    return ImplicitFactors(other, found) if columns else ImplicitFactors(found, other)
-
-
-def nonnegative_half(
-    observations: Observations,
-    backend: Backend,
-    columns: bool,
-    sides: ImplicitFactors,
-    ridge: Array,
-    settings: ImplicitSettings,
-    inner_max_iter: int | None,
-) -> ImplicitFactors:
-    """The same with nonnegative factors, by coordinate descent instead of conjugate gradients."""
-    own, other = (sides.cols, sides.rows) if columns else (sides.rows, sides.cols)
-    gram = backend.gram(other, other).astype(np.float64)
-    cycles = NONNEGATIVE_CYCLES * (settings.inner_max_iter if inner_max_iter is None else inner_max_iter)
-    found, _ = observations.nonnegative_equations(
-        columns, other, own, ridge, prior=backend.asarray(settings.zeros * gram), cycles=cycles
-    )
-    found = backend.astype(found, backend.dtype(own))
-    found = found * (found > TINY)  # no denormal numbers
+        prior, cycles = backend.asarray(settings.zeros * gram), NONNEGATIVE_CYCLES * steps
+        found, _ = observations.nonnegative_equations(columns, other, own, ridge, prior=prior, cycles=cycles)
+        found = backend.astype(found, dtype)
+        found = found * (found > TINY)
+    else:
+        values, basis = backend.eigh(gram)
+        turn = np.where(abs(basis) > SMALL, basis, 0.0).astype(dtype)
+        own, other = backend.asarrays(backend.product(own, turn), backend.product(other, turn))
+        prior = backend.asarray((settings.zeros * np.maximum(values, 0)).astype(dtype))
+        found = observations.normal_steps(columns, other, prior, backend.astype(ridge, dtype), own, steps)
+        seen = observations.counts(int(columns)) > 0  # the factors of empty rows are zero up to rounding
+        found = found * ((abs(found) > TINY) & seen[:, None])
     return ImplicitFactors(other, found) if columns else ImplicitFactors(found, other)
 
 
@@ -202,15 +173,3 @@ def solve_row(
     if settings.nonnegative:
         return descend(M[None], (y.T @ weights)[None], np.zeros((1, k)), *EXACT)[0], M
     return np.linalg.solve(M, y.T @ weights), M
-
-
-def objective(observations: Observations, backend: Backend, settings: ImplicitSettings, sides: ImplicitFactors) -> float:
-    """The objective."""
-    left = observations.residual(sides.rows, sides.cols)
-    weights = observations.weights
-    misfit = float((left * left if weights is None else weights * left * left).sum())
-    gram = (backend.gram(side, side).astype(np.float64) for side in (sides.rows, sides.cols))
-    everywhere = float(np.sum(next(gram) * next(gram)))
-    rows, cols = ridge_penalties(observations, backend, settings)
-    squares = (backend.astype(backend.row_squares(side), np.float64) for side in (sides.rows, sides.cols))
-    return misfit + settings.zeros * everywhere + float((rows * next(squares)).sum() + (cols * next(squares)).sum())

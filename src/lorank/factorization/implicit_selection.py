@@ -21,7 +21,6 @@ BATCH_USERS, BATCH_SCORES = 4000, 80_000_000  # largest batch of users, and of t
 MAX_BATCHES, Z_SCORE = 6, 2.0  # batches are added until a difference is this many times its standard error
 BLOCK = 1 << 22  # scores at a time
 LIST_LENGTH = 20
-SORTING, CALL = 25, 25_000  # cost of a partial sort and of a call, in comparisons of two numbers
 GRID_FACTORS = (3.0, 3.0**0.5)  # between neighbours on the coarse and on the fine grid
 MANY = 2_000_000  # observations: with more, users are sampled for the selection
 HELD_OUT_SHARE = 0.1
@@ -86,6 +85,21 @@ class Positives:
         return found if self.weights is None else found.with_weights(backend.asarray(self.weights.astype(dtype)))
 
 
+def hold_out(data: Positives, liked: np.ndarray, least: int, seed: int) -> list[tuple[np.ndarray, HeldOutItems]]:
+    """Folds, each with flags of the pairs that are kept and the held-out items: a tenth of each user's liked items.
+
+    Several where that is fewer than ``least`` in all; none where each user has one.
+    """
+    count = min(max(-(-least // max(int(HELD_OUT_SHARE * liked.sum()), 1)), 1), MAX_FOLDS)
+    found = []
+    for fold in range(count if liked.any() else 0):
+        out = liked.copy()
+        out[liked] = leave_some_out(data.rows[liked], HELD_OUT_SHARE, keep=1, seed=seed + fold)
+        if out.any():
+            found.append((~out, HeldOutItems.from_pairs(data.rows[out], data.cols[out], data.shape[0])))
+    return found
+
+
 def select_implicit(
     data: Positives,
     backend: Backend,
@@ -128,18 +142,17 @@ def select_implicit(
     rng = np.random.default_rng(settings.seed)
     liked = np.ones(len(data.rows), bool) if liked is None else liked
     data, liked = _sample_users(data, liked, rng)
-    count = min(max(-(-MIN_POSITIVES // max(int(HELD_OUT_SHARE * liked.sum()), 1)), 1), MAX_FOLDS)
-    folds = [_Fold.of(data, liked, backend, settings, dtype, rng, fold) for fold in range(count)]
-    folds_used = [fold for fold in folds if fold is not None]
-    if not folds_used or not (zeros or regularization):
+    parts = hold_out(data, liked, MIN_POSITIVES, settings.seed)
+    if not parts or not (zeros or regularization):
         return settings, []
+    folds = [_Fold.of(data.part(kept), held, backend, settings, dtype, rng) for kept, held in parts]
     curve: list[ImplicitCandidate] = []
     known: set[tuple[int, int]] = set()
 
     def trial(place: tuple[int, int]) -> _Trial:
         """The candidate at a position of the grid, in steps of the fine grid."""
         one = _at(settings, place)
-        found = _Trial(folds_used, [fold.fit(one) for fold in folds_used])
+        found = _Trial(folds, [fold.fit(one) for fold in folds])
         known.add(place)
         curve.append(ImplicitCandidate(one.zeros, one.regularization, float(found.ndcg(1).mean())))
         return found
@@ -157,7 +170,7 @@ def select_implicit(
                 if other.better_than(best):
                     best, at, moved = other, place, True
     chosen = _at(settings, at)
-    return (replace(chosen, max_iter=_select_iterations(folds_used, chosen)) if max_iter else chosen), curve
+    return (replace(chosen, max_iter=_select_iterations(folds, chosen)) if max_iter else chosen), curve
 
 
 def _select_iterations(folds: list[_Fold], settings: ImplicitSettings) -> int:
@@ -217,24 +230,14 @@ class _Fold:
     @classmethod
     def of(
         cls,
-        data: Positives,
-        liked: np.ndarray,
+        kept: Positives,
+        held: HeldOutItems,
         backend: Backend,
         settings: ImplicitSettings,
         dtype: type,
         rng: np.random.Generator,
-        fold: int,
-    ) -> _Fold | None:
-        """None where nothing can be held out."""
-        if not liked.any():
-            return None
-        held_out = liked.copy()
-        held_out[liked] = leave_some_out(data.rows[liked], HELD_OUT_SHARE, keep=1, seed=settings.seed + fold)
-        if not held_out.any():
-            return None
-        kept = data.part(~held_out)
-        held = HeldOutItems.from_pairs(data.rows[held_out], data.cols[held_out], data.shape[0])
-        batch = max(200, min(BATCH_USERS, BATCH_SCORES // data.shape[1]))
+    ) -> _Fold:
+        batch = max(200, min(BATCH_USERS, BATCH_SCORES // kept.shape[1]))
         users = rng.permutation(np.flatnonzero(held.counts))[: MAX_BATCHES * batch]
         observations = kept.observations(backend, dtype)
         gentle = replace(settings, regularization=settings.regularization / GRID_FACTORS[0], max_iter=WARM_UP_ITER)
@@ -246,7 +249,7 @@ class _Fold:
             batch,
             held,
             kept.pattern(),
-            np.bincount(kept.cols, minlength=data.shape[1]) == 0,
+            np.bincount(kept.cols, minlength=kept.shape[1]) == 0,
         )
 
     def fit(self, settings: ImplicitSettings) -> ImplicitFactors:
@@ -282,12 +285,13 @@ def held_ranks(
 ) -> np.ndarray:
     """Rank of each held-out item in its user's list, from 0, without sorting the lists.
 
-    Ties are resolved by the item index among the first ``places`` only.
+    Ties are resolved by the item index, among the first ``places`` only.
     """
     n2, place = len(right), 0
     ranks = np.empty(len(wanted.items), np.int64)
     hidden = backend.asindex(np.flatnonzero(never))
     step = max(1, BLOCK // n2)
+    count = _by_largest if backend.in_main_memory else _together
     for begin in range(0, len(wanted.counts), step):
         end = min(begin + step, len(wanted.counts))
         block = left[begin:end] @ right.T
@@ -297,39 +301,13 @@ def held_ranks(
         block[:, hidden] = -np.inf
         user = np.repeat(np.arange(end - begin), wanted.counts[begin:end])
         items = wanted.items[place : place + len(user)]
-        count = _before
-        if backend.in_main_memory:  # few held-out items of long rows are faster one by one
-            count = _by_largest if SORTING * block.shape[0] * n2 < len(user) * (CALL + n2) else _one_by_one
-        found = count(backend, block, user, items, places)
-        ranks[place : place + len(user)] = np.where(never[items], n2, found)
+        ranks[place : place + len(user)] = np.where(never[items], n2, count(backend, block, user, items, places))
         place += len(user)
     return ranks
 
 
-def _before(backend: Backend, block: Array, user: np.ndarray, items: np.ndarray, places: int) -> np.ndarray:
-    """Number of items before each item in its row."""
-    found, step = [], max(1, BLOCK // block.shape[1])
-    numbers = backend.asindex(np.arange(block.shape[1]))
-    for at in range(0, len(user), step):
-        u, j = (backend.asindex(a[at : at + step]) for a in (user, items))
-        rows, own = block[u], block[u, j][:, None]
-        before = (rows > own) | ((rows == own) & (numbers[None, :] < j[:, None]))
-        found.append(backend.to_numpy(before.sum(1)))
-    return np.concatenate(found) if found else np.empty(0, np.int64)
-
-
-def _one_by_one(backend: Backend, block: Array, user: np.ndarray, items: np.ndarray, places: int) -> np.ndarray:
-    """The same row by row, without copies of rows."""
-    block, found = backend.to_numpy(block), np.empty(len(user), np.int64)  # no copy
-    for at, (u, j) in enumerate(zip(user.tolist(), items.tolist(), strict=True)):
-        row = block[u]
-        before = np.count_nonzero(row > row[j])
-        found[at] = before if before >= places else before + np.count_nonzero(row[:j] == row[j])
-    return found
-
-
 def _by_largest(backend: Backend, block: Array, user: np.ndarray, items: np.ndarray, places: int) -> np.ndarray:
-    """The same by the largest ``places`` scores of each row."""
+    """Number of items before each item in its row, by the largest ``places`` scores; ``places`` for those beyond."""
     block = backend.to_numpy(block)  # no copy
     own, first = block[user, items], max(block.shape[1] - places, 0)
     largest = np.partition(block, first, axis=1)[:, first:]
@@ -343,6 +321,18 @@ def _by_largest(backend: Backend, block: Array, user: np.ndarray, items: np.ndar
         row, j = block[user[at]], items[at]
         found[at] += np.count_nonzero(row[:j] == row[j])
     return found
+
+
+def _together(backend: Backend, block: Array, user: np.ndarray, items: np.ndarray, places: int) -> np.ndarray:
+    """The same on a device, for all places."""
+    found, step = [], max(1, BLOCK // block.shape[1])
+    numbers = backend.asindex(np.arange(block.shape[1]))
+    for at in range(0, len(user), step):
+        u, j = (backend.asindex(a[at : at + step]) for a in (user, items))
+        rows, own = block[u], block[u, j][:, None]
+        before = (rows > own) | ((rows == own) & (numbers[None, :] < j[:, None]))
+        found.append(backend.to_numpy(before.sum(1)))
+    return np.concatenate(found) if found else np.empty(0, np.int64)
 
 
 def _at(settings: ImplicitSettings, place: tuple[int, int]) -> ImplicitSettings:

@@ -111,18 +111,3 @@ def by_size(factors: Factors) -> Factors:
     at = backend.asindex(order)
     priors = [(P[np.ix_(order, order)], h[order]) for P, h in (factors.row_prior, factors.col_prior)]
     return Factors(factors.rows[:, at], factors.cols[:, at], priors[0], priors[1], factors.noise)
-
-
-def objective(problem: Completion, factors: Factors, count_scaling: float = 0.0) -> float:
-    """The objective, with the penalty of the factors' priors."""
-    backend, left = problem.backend, problem.forward(factors.rows, factors.cols) - problem.y
-    weights = problem.observations.weights
-    total = float((left * left if weights is None else weights * left * left).sum())
-    sides = zip(
-        (factors.rows, factors.cols), (factors.row_prior, factors.col_prior), scales(problem, count_scaling), strict=True
-    )
-    for own, prior, scale in sides:
-        centre = centre_of(prior)
-        off = backend.to_numpy(backend.row_squares(own - backend.asarray(centre)))
-        total += prior[0][0, 0] * float((off if scale is None else scale * off).sum() + centre @ centre)
-    return total / 2

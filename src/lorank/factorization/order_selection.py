@@ -11,9 +11,9 @@ import scipy.sparse
 
 from ..backends import Array, Backend, get_backend
 from ..backends.top_k import rows_of, top_scores
-from ..evaluation import HeldOutItems, leave_some_out, ndcg
+from ..evaluation import HeldOutItems, ndcg
 from .implicit import ImplicitSettings, fit_implicit
-from .implicit_selection import HELD_OUT_SHARE, LIST_LENGTH, MAX_FOLDS, Positives
+from .implicit_selection import LIST_LENGTH, Positives, hold_out
 from .item_model import ItemModel, LowRankGram, fit_ease, fit_neighbors, matrix_observations
 
 RANKS = (64, 128, 256)
@@ -81,19 +81,11 @@ class Fold:
 
 
 def make_folds(data: Positives, liked: np.ndarray, seed: int) -> list[Fold]:
-    """Folds that hold out a tenth of each user's liked items; several where data are few, none where each user has one."""
-    if not liked.any():
-        return []
-    count = min(max(-(-MIN_HELD_OUT // max(int(HELD_OUT_SHARE * liked.sum()), 1)), 1), MAX_FOLDS)
+    """Folds of the liked items, each with the lists of some users."""
     rng, found = np.random.default_rng(seed), []
-    for fold in range(count):
-        out = liked.copy()
-        out[liked] = leave_some_out(data.rows[liked], HELD_OUT_SHARE, keep=1, seed=seed + fold)
-        if not out.any():
-            continue
-        held = HeldOutItems.from_pairs(data.rows[out], data.cols[out], data.shape[0])
+    for kept, held in hold_out(data, liked, MIN_HELD_OUT, seed):
         users = np.sort(rng.permutation(np.flatnonzero(held.counts))[:MAX_USERS])
-        found.append(Fold(data.part(~out), ~out, users, HeldOutItems(*rows_of(held.indptr, held.items, users))))
+        found.append(Fold(data.part(kept), kept, users, HeldOutItems(*rows_of(held.indptr, held.items, users))))
     return found
 
 
