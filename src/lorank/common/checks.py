@@ -46,6 +46,7 @@ __all__ = [
     "instance",
     "one_of",
     "optional",
+    "or_word",
     "parameter",
     "shown",
     "whole",
@@ -185,6 +186,15 @@ def with_methods(*names: str, what: str) -> Expected:
 def optional(expected: Expected) -> Expected:
     """The same, or None."""
     return Expected(f"{expected.text}, or None", lambda value: value is None or expected.holds(value), expected.names)
+
+
+def or_word(expected: Expected, *words: str) -> Expected:
+    """The same, or one of these words, such as "auto"."""
+
+    def holds(value: Any) -> bool:
+        return value in words if isinstance(value, str) else expected.holds(value)
+
+    return Expected(f"{expected.text}, or {one_of(words).text.removeprefix('be ')}", holds, words)
 
 
 def check(name: str, value: Any, expected: Expected) -> None:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_random_state
 
-from ..common.blas_threads import one_blas_thread
-from ..common.checks import POSITIVE, ParameterError, check, one_of, shown, whole
+from ..common.checks import POSITIVE, one_of, optional, or_word, whole
 from ..factorization.implicit import ImplicitSettings
 from ..factorization.order_selection import ITEM_RANK, MAX_DENSE_ITEMS, ItemSettings, make_folds, select_item_regularization
 from ..factorization.ranking_model import RankingModel
-from .implicit_state import CONFIDENCES, ImplicitEstimator, ImplicitState, positives_of
-from .inputs import read_interactions
+from .implicit_state import CONFIDENCES, ImplicitEstimator, ImplicitState, item_counts, positives_of
+from .inputs import Interactions
+from .recommendation import part_of_state
 
 
-@one_blas_thread
 class EASE(ImplicitEstimator):
     """Recommend items with a linear item-to-item model: ridge regression of each item on all others.
 
@@ -67,6 +65,14 @@ class EASE(ImplicitEstimator):
     True
     """
 
+    parameters: ClassVar = {
+        "regularization": or_word(POSITIVE, "auto"),
+        "rank": optional(or_word(whole(1), "auto")),
+        "confidence": one_of(CONFIDENCES),
+    }
+    regularization_: float = part_of_state("ranking.item_settings.regularization")
+    rank_: int | None = part_of_state("ranking.item_settings.rank")
+
     def __init__(
         self,
         regularization: float | str = "auto",
@@ -82,66 +88,24 @@ class EASE(ImplicitEstimator):
         self.random_state = random_state
         self.device = device
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        rows: Any = None,
-        cols: Any = None,
-        values: Any = None,
-    ) -> EASE:
-        """Fit to pairs of user and item.
-
-        Parameters
-        ----------
-        X : (m, 2) array of ids, SciPy sparse matrix (users by items), or pandas or polars data frame
-        y, sample_weight, rows, cols, values
-            As in :meth:`ImplicitFactorization.fit`.
-        """
-        auto = isinstance(self.regularization, str) and self.regularization == "auto"
-        if not auto and not POSITIVE.holds(self.regularization):
-            raise ParameterError("regularization", f"must be positive and finite, or 'auto': got {shown(self.regularization)}")
-        if self.rank is not None and self.rank != "auto" and not whole(1).holds(self.rank):
-            raise ParameterError("rank", f"must be a whole number, 1 or more, None or 'auto': got {shown(self.rank)}")
-        check("confidence", self.confidence, one_of(CONFIDENCES))
-        data = read_interactions(X, y, (rows, cols, values), sample_weight)
-        if not len(data.users):
-            raise ValueError("there are no pairs with a positive count: nothing to learn from")
-        positives, (n1, n2) = positives_of(data, self.confidence), data.shape
+    def _fit_pairs(self, data: Interactions) -> ImplicitState:
+        positives, (n1, n2), seed = positives_of(data, self.confidence), data.shape, self._seed()
         rank = self.rank
         if rank == "auto":
             rank = ITEM_RANK if n2 > MAX_DENSE_ITEMS else None
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        number = 1.0
-        if not auto:
-            number = float(self.regularization)
-        else:
+        regularization = self.regularization
+        if regularization == "auto":
             liked: np.ndarray = np.ones(len(data.users), bool)
             folds = make_folds(positives, liked, seed)
-            number = select_item_regularization(folds[0]) if folds else number
-        settings = ItemSettings(number, None if rank is None else int(rank))
-        items = settings.fit(positives.matrix(), self._backend(), seed)
-        popularity = np.bincount(data.items, minlength=n2).astype(float)
+            regularization = select_item_regularization(folds[0]) if folds else 1.0
+        settings = ItemSettings(float(regularization), None if rank is None else int(rank))
         ranking = RankingModel(
             np.zeros((n1, 0), np.float32),
             np.zeros((n2, 0), np.float32),
-            popularity,
+            item_counts(data).astype(float),
             ImplicitSettings(0, seed=seed),
             order="similarity",
-            items=items,
+            items=settings.fit(positives.matrix(), self._backend(), seed),
             item_settings=settings,
         )
-        self.state_ = ImplicitState.of(data, self.confidence, ranking)
-        return self
-
-    @property
-    def regularization_(self) -> float:
-        assert self.state_.ranking.item_settings is not None
-        return float(self.state_.ranking.item_settings.regularization or 0.0)
-
-    @property
-    def rank_(self) -> int | None:
-        assert self.state_.ranking.item_settings is not None
-        return self.state_.ranking.item_settings.rank
+        return ImplicitState.of(data, self.confidence, ranking)

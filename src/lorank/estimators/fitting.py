@@ -12,13 +12,14 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_random_state
 
 from ..backends import Array, backend_of, device_backend, get_backend
-from ..common.checks import NOT_NEGATIVE, YES_OR_NO, ParameterError, check, counted
+from ..common.checks import ParameterError, counted
 from ..evaluation.diagnosis import Diagnosis, diagnose
 from ..factorization import Candidate, FactorModel, Fit, Selection, Settings, centred_problem, fit_factors, select, unfitted
 from ..factorization.fit import centred, require_memory
 from ..factorization.folds import in_main_memory, some_of, split_fold
 from ..factorization.majorization import origin_of
-from ..factorization.options import check_choice, check_fit_options, check_rank, check_regularization
+from ..factorization.order_selection import Scores
+from ..factorization.ranking_model import fit_ranking_model
 from ..factorization.selection import MANY, RANKS, select_on_folds
 from ..factorization.training_data import TrainingData, training_data_of
 from ..factorization.update import add_unseen
@@ -28,16 +29,14 @@ from ..losses import ROBUST, SQUARES, Loss, resolve_loss
 from ..losses.residual_tails import NORMAL_MEDIAN, outlier_share, quantile
 from ..problems import Completion
 from ..starts import Spectrum
-from .cold_start import feature_settings, with_features
-from .inputs import Entries, check_bounds, full_shape
-from .ranking import fit_ranking
+from .cold_start import feature_settings, predict_factors, with_features
+from .inputs import Entries, full_shape
 from .ratings_state import RatingsState, check_intervals, check_nonnegative
+from .recommendation import backend_for
 
 if TYPE_CHECKING:
     from .matrix_completion import MatrixCompletion
 
-SOLVERS = ("auto", "variational", "alternating")
-UNKNOWN = ("warn", "ignore", "error")
 MAX_NONNEGATIVE_RANK = 16  # largest rank that is tried with nonnegative=True: parts are few enough to interpret
 QUANTILES = 2001  # of the errors of held-out observations
 MAX_STORED = 1 << 24  # observations of partitions: up to here a model stores its training data
@@ -74,14 +73,13 @@ def fit_entries(
     """Fit to observations in main memory; see :meth:`MatrixCompletion.fit`."""
     if len(entries.rows) < 2:
         raise ValueError(f"found {counted(len(entries.rows), 'sample')}: at least 2 observations are needed to fit anything")
-    check("nonnegative", model.nonnegative, YES_OR_NO)
     if model.nonnegative:
         check_nonnegative(entries.values)
     entries, features = with_features(entries, row_features, col_features)
     shape = full_shape(entries, model.shape)
     if weights is not None and np.count_nonzero(weights) < 2:
         raise ValueError("found 1 sample with a weight above 0: at least 2 observations are needed to fit anything")
-    fit_settings(model, shape, len(entries.values))  # checks all parameters before anything is computed
+    fit_settings(model, shape, len(entries.values))  # refuses incompatible parameters before anything is computed
     rows, cols, values, outliers = entries.rows, entries.cols, entries.values, None
     excluded = None
     if is_robust(model):
@@ -155,56 +153,52 @@ def fit_problem(model: MatrixCompletion, problem: Completion, y: Any, sample_wei
 
 
 def fit_settings(model: MatrixCompletion, shape: tuple[int, int], m: int) -> tuple[Settings, list[int] | None, str]:
-    """Settings of the fit, the ranks to try (None: the given one), and which regularization to try; checks all parameters."""
+    """Settings of the fit, the ranks to try (None: the given one), and which regularization to try.
+
+    A ValueError for parameters that are incompatible.
+    """
     loss = resolve_loss(SQUARES if is_robust(model) else model.loss)
     if model.intervals:
         check_intervals(loss)
-    check("nonnegative", model.nonnegative, YES_OR_NO)
-    check("ranking", model.ranking, YES_OR_NO)
-    check_choice(model.solver, SOLVERS, "solver")
-    check_choice(model.penalty, ("nuclear", "frobenius"), "penalty")
-    check_choice(model.handle_unknown, UNKNOWN, "handle_unknown")
-    check_bounds(model.bounds)
-    regularization = check_regularization(model.regularization)
-    if model.solver == "variational" and isinstance(regularization, float):
+    given = isinstance(model.regularization, str)
+    if model.solver == "variational" and not given:
         raise ValueError(
             f"solver='variational' learns its regularization: leave it at 'auto' or 'learned', or use solver='alternating' "
-            f"with {regularization}"
+            f"with {model.regularization}"
         )
-    if model.solver == "alternating" and regularization == "learned":
+    if model.solver == "alternating" and model.regularization == "learned":
         raise ValueError("solver='alternating' needs regularization='auto' or a number")
     if model.nonnegative:
-        _check_nonnegative_options(model, regularization, loss)
-    check_fit_options(model)
-    check("count_scaling", model.count_scaling, NOT_NEGATIVE)
-    top = min(shape)
-    rank = check_rank(model.rank, top)
+        _check_nonnegative_options(model, loss)
+    top, auto = min(shape), model.rank == "auto"
+    rank = 1 if auto else int(model.rank)
+    if rank > top:
+        raise ParameterError("rank", f"must be at most {top}, the smaller side of the matrix: got {rank}")
     biases = bool(model.biases) and not model.nonnegative
     if rank == 0 and not biases:
         why = "with nonnegative=True, which has no biases" if model.nonnegative else "without biases"
         raise ValueError(f"rank=0 leaves nothing to fit {why}: use a rank of 1 or more")
     ranks = None
-    if rank == "auto":
+    if auto:
         most = max(1, min(top, m // sum(shape) + 2, RANKS[-1]))
         most = min(most, MAX_NONNEGATIVE_RANK) if model.nonnegative else most
         ranks = [r for r in RANKS if (r or biases) and r <= most]
-    learned = isinstance(regularization, str) and model.solver != "alternating" and not model.nonnegative
+    learned = given and model.solver != "alternating" and not model.nonnegative
     search = "given"
-    if regularization == "auto":
+    if model.regularization == "auto":
         both = learned and model.solver == "auto" and m < MANY
         search = "both" if both else "given" if learned else "path"
     if search == "path" and ranks is not None:  # a path of penalties selects the rank by itself
         rank, ranks = max(r for r in ranks if r <= max(1, m // (2 * sum(shape)) + 2)), None
-    seed = check_random_state(model.random_state).randint(2**31 - 1)
     settings = Settings(
-        rank if isinstance(rank, int) else 1,
-        None if learned else 0.0 if isinstance(regularization, str) else float(regularization),
+        rank,
+        None if learned else 0.0 if given else float(model.regularization),
         "nuclear" if model.penalty == "nuclear" else "frobenius",
         float(model.count_scaling),
         biases,
         tol=float(model.tol),
         max_iter=int(model.max_iter),
-        seed=int(seed),
+        seed=int(check_random_state(model.random_state).randint(2**31 - 1)),
         device=None if model.device is None else str(model.device),
         loss=loss,
         noise="unit" if loss is not None and loss.discrete else "both",
@@ -277,6 +271,43 @@ def _with_ranking(model: MatrixCompletion, result: FitResult) -> FitResult:
         return replace(result, state=fit_ranking(model, result.state, result.regularization))
     except KeyboardInterrupt:
         return replace(result, status=INTERRUPTED)
+
+
+def fit_ranking(model: MatrixCompletion, state: RatingsState, regularization: float | str) -> RatingsState:
+    """The state with a ranking model fitted to its training data.
+
+    The order of recommendations is selected on held-out lists, to which the order by ratings is refitted, too.
+
+    Parameters
+    ----------
+    model : MatrixCompletion
+    state : RatingsState
+    regularization : float or "learned"
+        As selected.
+    """
+
+    def rating_scores(kept: np.ndarray) -> Scores:
+        """Entries predicted by a fit to the ratings with flags."""
+        assert state.training is not None
+        indptr, cols, values, weights = state.training.entries
+        pairs = np.column_stack([np.repeat(np.arange(len(indptr) - 1), np.diff(indptr)), cols])[kept]
+        loss = SQUARES if is_robust(model) else model.loss
+        options = {"rank": state.model.rank, "regularization": regularization, "shape": state.model.shape, "loss": loss}
+        options |= {"intervals": False, "ranking": False, "handle_unknown": "ignore", "device": None}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about parts of the data
+            trial = clone(model).set_params(**options)
+            trial.fit(pairs, values[kept], None if weights is None else weights[kept])
+        if trial.status_ == INTERRUPTED:
+            raise KeyboardInterrupt
+        left, right = trial.model_.padded_factors()
+        return lambda users: left[users] @ right[:-1].T
+
+    pattern = state.training_pattern()
+    seed = int(model.random_state) if isinstance(model.random_state, (int, np.integer)) else 0
+    others: dict[str, Callable[[np.ndarray], Scores]] = {"rating": rating_scores}
+    ranking = fit_ranking_model(pattern, state.liked, state.model.shape, seed, backend_for(model.device), others)
+    return replace(state, ranking=predict_factors(state, ranking))
 
 
 def affordable_ranks(problem: Completion, settings: Settings, ranks: list[int] | None) -> list[int] | None:
@@ -374,9 +405,9 @@ def warn_about_outliers(model: FactorModel, rows: Array, cols: Array, values: Ar
         )
 
 
-def _check_nonnegative_options(model: MatrixCompletion, regularization: float | str, loss: Loss | None) -> None:
+def _check_nonnegative_options(model: MatrixCompletion, loss: Loss | None) -> None:
     """A ValueError for parameters that are incompatible with nonnegative=True."""
-    if model.solver == "variational" or regularization == "learned":
+    if model.solver == "variational" or model.regularization == "learned":
         raise ValueError(
             "nonnegative=True has no learned priors: leave solver and regularization at 'auto', which selects a penalty on "
             "held-out observations, or give a number"
@@ -406,7 +437,6 @@ def _check_problem(model: MatrixCompletion, problem: Completion, y: Any, sample_
         raise ValueError("the observations of a Completion stay where they are: leave out device=, and use Completion.to there")
     if model.nonnegative and not problem.backend.in_main_memory:
         raise ValueError("nonnegative=True takes observations in main memory: fit to arrays, or leave it out")
-    check("nonnegative", model.nonnegative, YES_OR_NO)
     if model.nonnegative:
         check_nonnegative(problem.y)
     if model.cv != 1:

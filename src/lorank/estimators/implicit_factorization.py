@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
-from sklearn.utils.validation import check_random_state
 
 from ..backends import Backend, Observations, get_backend
-from ..common.blas_threads import one_blas_thread
-from ..common.checks import NOT_NEGATIVE, POSITIVE, YES_OR_NO, ParameterError, check, one_of, shown, whole
+from ..common.checks import NOT_NEGATIVE, POSITIVE, YES_OR_NO, one_of, or_word, whole
 from ..factorization.implicit import ImplicitFactors, ImplicitSettings, fit_implicit
 from ..factorization.implicit_selection import MANY, ImplicitCandidate, Positives, select_implicit
 from ..factorization.order_selection import RANKS, OrderCandidate, select_order
@@ -19,14 +17,14 @@ from ..factorization.ranking_model import RankingModel
 from ..loop.runner import INTERRUPTED
 from ..problems import Completion
 from .fitting import MAX_STORED
-from .implicit_state import CONFIDENCES, ImplicitEstimator, ImplicitState, Pattern, confidences, positives_of
-from .inputs import read_interactions
+from .implicit_state import CONFIDENCES, ImplicitEstimator, ImplicitState, Pattern, confidences, item_counts, positives_of
+from .inputs import Interactions, read_interactions
+from .recommendation import part_of_state
 
 ZEROS, REGULARIZATION = 5.0, 0.02  # where the search starts: total weight of the unobserved pairs relative to the observed ones
 FACTOR_COPIES = 8  # arrays of the size of one side's factors that a fit to partitions holds at a time, about
 
 
-@one_blas_thread
 class ImplicitFactorization(ImplicitEstimator):
     """Recommend items from implicit feedback: unobserved pairs count as weak negatives.
 
@@ -100,6 +98,22 @@ class ImplicitFactorization(ImplicitEstimator):
     True
     """
 
+    parameters: ClassVar = {
+        "rank": or_word(whole(1), "auto"),
+        "regularization": or_word(POSITIVE, "auto"),
+        "zeros": or_word(POSITIVE, "auto"),
+        "confidence": one_of(CONFIDENCES),
+        "scaling": NOT_NEGATIVE,
+        "max_iter": whole(1),
+        "inner_max_iter": whole(1),
+        "nonnegative": YES_OR_NO,
+    }
+    user_factors_: np.ndarray = part_of_state("ranking.rows")
+    item_factors_: np.ndarray = part_of_state("ranking.cols")
+    rank_: int = part_of_state("ranking.rank")
+    regularization_: float = part_of_state("ranking.settings.regularization")
+    zeros_: float = part_of_state("ranking.settings.zeros")
+
     def __init__(
         self,
         rank: int | str = "auto",
@@ -125,110 +139,50 @@ class ImplicitFactorization(ImplicitEstimator):
         self.random_state = random_state
         self.device = device
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        rows: Any = None,
-        cols: Any = None,
-        values: Any = None,
-    ) -> ImplicitFactorization:
-        """Fit to pairs of user and item.
-
-        Parameters
-        ----------
-        X : (m, 2) array of ids, SciPy sparse matrix (users by items), pandas or polars data frame, or Completion
-            Ids are whole numbers or text. A data frame has columns of users, items and optionally counts, in this order or
-            named. The stored entries of a sparse matrix are counts; empty rows and columns are users and items, too. The
-            values of a :class:`~lorank.Completion` are counts; it is fitted where its partitions are, on disk or at workers.
-        y : (m,) array, optional
-            Counts, where X has none; pairs that occur several times are added up. Not negative; pairs with count 0 are
-            dropped.
-        sample_weight : (m,) array, optional
-            Factor on the confidence of each pair (each stored entry of a sparse matrix): smaller for old pairs, for example.
-            Not negative; a pair that occurs several times gets the mean. For a data frame also the name of a column.
-        rows, cols, values : str, optional
-            Columns of a data frame with users, items and counts.
-
-        Notes
-        -----
-        Features of users and items are supported by :class:`MatrixCompletion`, with ratings.
-        """
-        if isinstance(X, Completion):
-            return self._fit_problem(X, y, sample_weight)
-        settings, search = self._settings()
-        data = read_interactions(X, y, (rows, cols, values), sample_weight)
-        if not len(data.users):
-            raise ValueError("there are no pairs with a positive count: nothing to learn from")
-        positives, backend = positives_of(data, self.confidence), self._backend()
-        if search["zeros"]:
+    def _fit_pairs(self, data: Interactions) -> ImplicitState:
+        settings, positives, backend = self._settings(), positives_of(data, self.confidence), self._backend()
+        if self.zeros == "auto":
             total = float(confidences(self.confidence, data.counts, data.weights).sum())
             settings = replace(settings, zeros=ZEROS * total / (data.shape[0] * data.shape[1]))
         self.status_ = "done"
-        settings, self.curve_ = self._select(positives, backend, settings, search)
+        settings, self.curve_ = self._select(positives, backend, settings)
         order, items, tried = "affinity", None, list[OrderCandidate]()
-        if search["rank"]:
+        if self.rank == "auto" and not self.nonnegative:
             ranks = [RANKS[0], *(rank for rank in RANKS[1:] if rank <= min(data.shape))]
             liked: np.ndarray = np.ones(len(data.users), bool)
             try:
                 order, settings, items, tried = select_order(positives, liked, backend, settings, ranks)
             except KeyboardInterrupt:
                 self.status_, settings = str(INTERRUPTED), replace(settings, max_iter=1)
-        fitted = self._fit_factors(positives.observations(backend, np.float32), backend, settings)
-        sides = backend.to_numpy(fitted.rows), backend.to_numpy(fitted.cols)
-        popularity = np.bincount(data.items, minlength=data.shape[1]).astype(float)
-        ranking = RankingModel(*sides, popularity, settings, order=order, item_settings=items, candidates=tuple(tried))
+        sides = self._fit_factors(positives.observations(backend, np.float32), backend, settings)
+        popularity = item_counts(data).astype(float)
+        left, right = map(backend.to_numpy, sides)
+        ranking = RankingModel(left, right, popularity, settings, order=order, item_settings=items, candidates=tuple(tried))
         if items is not None:
             ranking = replace(ranking, items=items.fit(positives.matrix(), backend, settings.seed))
-        self.state_ = ImplicitState.of(data, self.confidence, ranking)
-        return self
+        return ImplicitState.of(data, self.confidence, ranking)
 
-    @property
-    def user_factors_(self) -> np.ndarray:
-        return self.state_.ranking.rows
-
-    @property
-    def item_factors_(self) -> np.ndarray:
-        return self.state_.ranking.cols
-
-    @property
-    def rank_(self) -> int:
-        return int(self.item_factors_.shape[1])
-
-    @property
-    def regularization_(self) -> float:
-        return self.state_.ranking.settings.regularization
-
-    @property
-    def zeros_(self) -> float:
-        return self.state_.ranking.settings.zeros
-
-    def _fit_problem(self, problem: Completion, y: Any, sample_weight: Any) -> ImplicitFactorization:
-        """Fit to the counts of a problem where they are."""
+    def _fit_problem(self, problem: Completion, y: Any, sample_weight: Any) -> ImplicitState:
+        """The state after a fit to the counts of a problem, where they are."""
         self._check_problem(problem, y, sample_weight)
         ids = [np.arange(n) if a is None else a for a, n in zip((problem.row_ids, problem.col_ids), problem.shape, strict=True)]
         graph: Any = getattr(problem.observations, "graph", None)
         if graph is None:
             indptr, indices, values, _ = problem.observations.host()
-            self.fit(scipy.sparse.csr_array((values, indices, indptr), shape=problem.shape))
-            self.state_ = replace(self.state_, user_ids=ids[0], item_ids=ids[1])
-            return self
+            pairs = read_interactions(scipy.sparse.csr_array((values, indices, indptr), shape=problem.shape))
+            return replace(self._fit_pairs(pairs), user_ids=ids[0], item_ids=ids[1])
         if self.nonnegative:
             raise ValueError("nonnegative=True takes pairs in main memory, not partitions: leave it out, or fit to arrays")
-        settings, search = self._settings()
-        backend, (n1, n2) = problem.backend, problem.shape
+        settings, backend, (n1, n2) = self._settings(), problem.backend, problem.shape
         needed = FACTOR_COPIES * 4 * settings.rank * (n1 + n2 * graph.engine.workers)
         backend.check_bytes(needed, f"factors of rank {settings.rank}")
         observed, total = self._partitioned_positives(problem)
-        if search["zeros"]:
+        if self.zeros == "auto":
             settings = replace(settings, zeros=ZEROS * total / (n1 * n2))
-        self.status_ = "done"
-        curve: list[ImplicitCandidate] = []
-        if search["zeros"] or search["regularization"]:
-            settings, curve = self._select(_sample_users(observed, settings.seed), get_backend(), settings, search)
-        fitted = self._fit_factors(observed, backend, settings)
+        self.status_, self.curve_ = "done", list[ImplicitCandidate]()
+        if "auto" in (self.zeros, self.regularization):
+            settings, self.curve_ = self._select(_sample_users(observed, settings.seed), get_backend(), settings)
+        sides = self._fit_factors(observed, backend, settings)
         training = None
         if problem.m <= MAX_STORED:
             indptr, indices, values, _ = problem.observations.host()
@@ -236,39 +190,22 @@ class ImplicitFactorization(ImplicitEstimator):
             counts = [np.diff(indptr), np.bincount(indices, minlength=n2)]
         else:
             counts = [backend.to_numpy(problem.observations.counts(side)) for side in (0, 1)]
-        self.curve_ = curve
-        sides = backend.to_numpy(fitted.rows), backend.to_numpy(fitted.cols)
-        ranking = RankingModel(*sides, np.asarray(counts[1], float), settings)
-        self.state_ = ImplicitState(ids[0], ids[1], ranking, self.confidence, training, counts[0], counts[1])
-        return self
+        left, right = map(backend.to_numpy, sides)
+        ranking = RankingModel(left, right, np.asarray(counts[1], float), settings)
+        return ImplicitState(ids[0], ids[1], ranking, self.confidence, training, counts[0], counts[1])
 
-    def _settings(self) -> tuple[ImplicitSettings, dict[str, bool]]:
-        """Initial settings, and which of them are to be selected; checks all parameters."""
-        auto = isinstance(self.rank, str) and self.rank == "auto"
-        if not auto and not whole(1).holds(self.rank):
-            raise ParameterError("rank", f"must be a whole number, 1 or more, or 'auto': got {shown(self.rank)}")
-        check("confidence", self.confidence, one_of(CONFIDENCES))
-        check("scaling", self.scaling, NOT_NEGATIVE)
-        check("max_iter", self.max_iter, whole(1))
-        check("inner_max_iter", self.inner_max_iter, whole(1))
-        check("nonnegative", self.nonnegative, YES_OR_NO)
-        search, numbers = {"rank": auto and not self.nonnegative}, {}
-        for name, first in (("zeros", ZEROS), ("regularization", REGULARIZATION)):
-            given = getattr(self, name)
-            search[name] = isinstance(given, str) and given == "auto"
-            if not search[name] and not POSITIVE.holds(given):
-                raise ParameterError(name, f"must be positive and finite, or 'auto': got {shown(given)}")
-            numbers[name] = first if search[name] else float(given)
-        settings = ImplicitSettings(
-            rank=RANKS[0] if auto else int(self.rank),
-            scaling=float(self.scaling),
-            max_iter=int(self.max_iter),
-            inner_max_iter=int(self.inner_max_iter),
-            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-            nonnegative=bool(self.nonnegative),
-            **numbers,
+    def _settings(self) -> ImplicitSettings:
+        """Settings of the fit; those that are to be selected are initial values."""
+        return ImplicitSettings(
+            RANKS[0] if self.rank == "auto" else int(self.rank),
+            ZEROS if self.zeros == "auto" else float(self.zeros),
+            REGULARIZATION if self.regularization == "auto" else float(self.regularization),
+            float(self.scaling),
+            int(self.max_iter),
+            int(self.inner_max_iter),
+            self._seed(),
+            bool(self.nonnegative),
         )
-        return settings, search
 
     def _partitioned_positives(self, problem: Completion) -> tuple[Observations, float]:
         """Ones in single precision with confidences as weights, where the counts are; and the sum of the confidences."""
@@ -283,21 +220,20 @@ class ImplicitFactorization(ImplicitEstimator):
         return observed.with_weights(backend.astype(weights, np.float32)), float(weights.sum())
 
     def _select(
-        self, data: Positives, backend: Backend, settings: ImplicitSettings, search: dict[str, bool]
+        self, data: Positives, backend: Backend, settings: ImplicitSettings
     ) -> tuple[ImplicitSettings, list[ImplicitCandidate]]:
         """Select the settings that are not given; after Ctrl-C, the initial ones and a single iteration."""
-        zeros, regularization = search["zeros"], search["regularization"]
-        if not zeros and not regularization:
+        options = {name: getattr(self, name) == "auto" for name in ("zeros", "regularization")}
+        if not any(options.values()):
             return settings, []
-        options: dict[str, Any] = {"zeros": zeros, "regularization": regularization, "max_iter": True}
         try:
-            return select_implicit(data, backend, settings, np.float32, **options)
+            return select_implicit(data, backend, settings, np.float32, **options, max_iter=True)
         except KeyboardInterrupt:
             self.status_ = str(INTERRUPTED)
             return replace(settings, max_iter=1), []
 
     def _fit_factors(self, observations: Observations, backend: Backend, settings: ImplicitSettings) -> ImplicitFactors:
-        """The fit; after Ctrl-C, the factors of the last iteration."""
+        """Factors of users and items; after Ctrl-C, those of the last iteration."""
         last: list[ImplicitFactors] = []
         self.n_iter_ = 0
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
+from abc import abstractmethod
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from ..common.blas_threads import one_blas_thread
-from ..common.checks import counted
+from ..common.checks import Expected, ParameterError, check_parameters, counted
 from ..factorization.implicit_selection import Positives
 from ..factorization.ranking_model import RankingModel
-from ..io.archive import save_model
+from ..problems import Completion
 from .frames import pair_columns
 from .inputs import Interactions, check_counts, read_interactions, union_interactions
-from .recommendation import RankedState, RecommendationMixin
+from .recommendation import RankedState, RecommendationMixin, part_of_state
 
 CONFIDENCES = ("log", "counts", "equal")
 
@@ -74,10 +73,8 @@ class ImplicitState(RankedState):
     def of(cls, data: Interactions, confidence: str, ranking: RankingModel) -> ImplicitState:
         """The state after a fit to these pairs."""
         indptr, indices = positives_of(data, confidence).pattern()
-        counts = np.diff(indptr), np.bincount(indices, minlength=len(data.item_ids))
-        return cls(
-            data.user_ids, data.item_ids, ranking, confidence, Pattern(indptr, indices, data.counts, data.weights), *counts
-        )
+        training, counts = Pattern(indptr, indices, data.counts, data.weights), (np.diff(indptr), item_counts(data))
+        return cls(data.user_ids, data.item_ids, ranking, confidence, training, *counts)
 
     @property
     def ids(self) -> dict[str, np.ndarray]:
@@ -153,21 +150,74 @@ def positives_of(data: Interactions, confidence: str) -> Positives:
     return Positives(data.users, data.items, None if (weights == 1).all() else weights, data.shape)
 
 
+def item_counts(data: Interactions) -> np.ndarray:
+    """Number of pairs of each item."""
+    return np.bincount(data.items, minlength=data.shape[1])
+
+
 @one_blas_thread
 class ImplicitEstimator(RecommendationMixin, BaseEstimator):
-    """Base of the estimators of implicit feedback: prediction, updates, files, and the parts of the state."""
+    """Base of the estimators of implicit feedback: fit, prediction and updates."""
 
-    # Before fit, access to state_ raises an AttributeError, as scikit-learn expects.
-    state_: ImplicitState
+    parameters: ClassVar[dict[str, Expected]]  # valid values
     confidence: str
+    random_state: Any
+    state_: ImplicitState
+    user_ids_: np.ndarray = part_of_state("user_ids")
+    item_ids_: np.ndarray = part_of_state("item_ids")
 
-    @property
-    def user_ids_(self) -> np.ndarray:
-        return self.state_.user_ids
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        rows: Any = None,
+        cols: Any = None,
+        values: Any = None,
+    ) -> Self:
+        """Fit to pairs of user and item.
 
-    @property
-    def item_ids_(self) -> np.ndarray:
-        return self.state_.item_ids
+        Parameters
+        ----------
+        X : (m, 2) array of ids, SciPy sparse matrix (users by items), pandas or polars data frame, or Completion
+            Ids are whole numbers or text. A data frame has columns of users, items and optionally counts, in this order or
+            named. The stored entries of a sparse matrix are counts; empty rows and columns are users and items, too. The
+            values of a :class:`~lorank.Completion` are counts; :class:`ImplicitFactorization` is fitted where its partitions
+            are, on disk or at workers.
+        y : (m,) array, optional
+            Counts, where X has none; pairs that occur several times are added up. Not negative; pairs with count 0 are
+            dropped.
+        sample_weight : (m,) array, optional
+            Factor on the confidence of each pair (each stored entry of a sparse matrix): smaller for old pairs, for example.
+            Not negative; a pair that occurs several times gets the mean. For a data frame also the name of a column.
+        rows, cols, values : str, optional
+            Columns of a data frame with users, items and counts.
+
+        Notes
+        -----
+        Features of users and items are supported by :class:`MatrixCompletion`, with ratings.
+        """
+        check_parameters(self, **self.parameters)
+        if isinstance(X, Completion):
+            self.state_ = self._fit_problem(X, y, sample_weight)
+        else:
+            data = read_interactions(X, y, (rows, cols, values), sample_weight)
+            if not len(data.users):
+                raise ValueError("there are no pairs with a positive count: nothing to learn from")
+            self.state_ = self._fit_pairs(data)
+        return self
+
+    @abstractmethod
+    def _fit_pairs(self, data: Interactions) -> ImplicitState:
+        """The state after a fit to pairs in main memory."""
+
+    def _fit_problem(self, problem: Completion, y: Any, sample_weight: Any) -> ImplicitState:
+        """The state after a fit to the counts of a problem."""
+        raise ParameterError("X", f"must be pairs in main memory for {type(self).__name__}, got a Completion")
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def predict(self, X: Any) -> np.ndarray:
         """Scores at (user, item) pairs of known ids, by the order of :meth:`recommend`: large for likely items."""
@@ -184,7 +234,7 @@ class ImplicitEstimator(RecommendationMixin, BaseEstimator):
         rows: Any = None,
         cols: Any = None,
         values: Any = None,
-    ) -> Any:
+    ) -> Self:
         """Update the model with more pairs, of known or new users and items: a few iterations at the same settings.
 
         Parameters
@@ -193,17 +243,12 @@ class ImplicitEstimator(RecommendationMixin, BaseEstimator):
             As in ``fit``; counts are added to those of the pairs before. The first call is a fit.
         """
         if not hasattr(self, "state_"):
-            return self.fit(X, y, sample_weight, rows=rows, cols=cols, values=values)  # type: ignore[attr-defined]
+            return self.fit(X, y, sample_weight, rows=rows, cols=cols, values=values)
         state = self.state_
         data = union_interactions(state.interactions(), read_interactions(X, y, (rows, cols, values), sample_weight))
         at = np.searchsorted(data.user_ids, state.user_ids), np.searchsorted(data.item_ids, state.item_ids)
         positives = positives_of(data, state.confidence)
-        popularity = np.bincount(data.items, minlength=data.shape[1]).astype(float)
-        ranking = state.ranking.grown(*at, data.shape).updated(positives, popularity, self._backend())
+        grown = state.ranking.grown(*at, data.shape)
+        ranking = grown.updated(positives, item_counts(data).astype(float), self._backend())
         self.state_ = ImplicitState.of(data, state.confidence, ranking)
         return self
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the model to a file that :func:`lorank.load` reads. The file contains no pickle and is written atomically."""
-        check_is_fitted(self)
-        return save_model(self, path)

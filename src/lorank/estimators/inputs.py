@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array, column_or_1d
 
-from ..common.checks import ParameterError, counted, shown
+from ..common.checks import Expected, ParameterError, counted, shown
 from ..problems.input_checks import as_shape
 from .frames import (
     ROLES,
@@ -331,16 +331,14 @@ def check_weights(weights: Any, m: int) -> np.ndarray | None:
     return w if fine else w / largest  # only ratios count, and sums must not overflow
 
 
-def check_bounds(bounds: Any) -> None:
-    if bounds is None:
-        return
-    pair = (isinstance(bounds, np.ndarray) and bounds.shape == (2,)) or (isinstance(bounds, (tuple, list)) and len(bounds) == 2)
-    if not pair or not all(_is_bound(bound) for bound in bounds) or not bounds[0] < bounds[1]:
-        raise ParameterError("bounds", f"must be a pair of numbers (low, high) with low < high, got {shown(bounds)}")
+def _are_bounds(bounds: Any) -> bool:
+    pair = bounds.tolist() if isinstance(bounds, np.ndarray) else bounds
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        return False
+    return all(isinstance(bound, Real) and not isinstance(bound, bool) for bound in pair) and bool(pair[0] < pair[1])
 
 
-def _is_bound(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+BOUNDS = Expected("be a pair of numbers (low, high) with low < high", _are_bounds)
 
 
 def _array(a: Any, name: str) -> np.ndarray:

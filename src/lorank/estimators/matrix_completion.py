@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -12,17 +10,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..backends import Backend, get_backend
 from ..common.blas_threads import one_blas_thread
+from ..common.checks import NOT_NEGATIVE, SHARE, YES_OR_NO, check_parameters, one_of, optional, or_word, whole
 from ..factorization import FactorModel
-from ..io.archive import save_model
 from ..losses import Loss
 from ..problems import Completion
-from . import partial_fit as updating
 from .cold_start import add_features, prior_shift
-from .fitting import FitResult, fit_entries, fit_problem, is_robust
-from .inputs import check_values, find_pairs, read_entries
-from .ranking import device_name, fit_ranking, update_ranking
+from .fitting import FitResult, fit_entries, fit_problem, fit_ranking, is_robust
+from .inputs import BOUNDS, check_values, find_pairs, read_entries
+from .partial_fit import add_observations, update_ranking
 from .ratings_state import FoldIn, RatingsState
-from .recommendation import RecommendationMixin
+from .recommendation import RecommendationMixin, backend_for, part_of_state
 
 
 @one_blas_thread
@@ -142,6 +139,35 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
     True
     """
 
+    parameters: ClassVar = {  # valid values
+        "rank": or_word(whole(0), "auto"),
+        "regularization": or_word(NOT_NEGATIVE, "auto", "learned"),
+        "penalty": one_of(("nuclear", "frobenius")),
+        "count_scaling": NOT_NEGATIVE,
+        "bounds": optional(BOUNDS),
+        "nonnegative": YES_OR_NO,
+        "solver": one_of(("auto", "variational", "alternating")),
+        "ranking": YES_OR_NO,
+        "holdout": SHARE,
+        "cv": whole(1),
+        "handle_unknown": one_of(("warn", "ignore", "error")),
+        "tol": NOT_NEGATIVE,
+        "max_iter": whole(1),
+    }
+    state_: RatingsState
+    model_: FactorModel = part_of_state("model")
+    mean_: float = part_of_state("model.mean")
+    rank_: int = part_of_state("model.rank")
+    row_bias_: np.ndarray = part_of_state("model.row_biases")
+    col_bias_: np.ndarray = part_of_state("model.col_biases")
+    row_factors_: np.ndarray = part_of_state("model.row_factors")
+    col_factors_: np.ndarray = part_of_state("model.col_factors")
+    U_: np.ndarray = part_of_state("svd.U")
+    s_: np.ndarray = part_of_state("svd.s")
+    V_: np.ndarray = part_of_state("svd.V")
+    loss_: Loss | None = part_of_state("loss")
+    ids_: dict[str, np.ndarray] | None = part_of_state("ids")
+
     def __init__(
         self,
         rank: int | str = "auto",
@@ -225,6 +251,7 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
         -----
         Ctrl-C ends the fit with the best model so far and ``status_`` "interrupted".
         """
+        check_parameters(self, **self.parameters)
         if isinstance(X, Completion):
             if row_features is not None or col_features is not None:
                 raise ValueError("row_features and col_features need observations in arrays or data frames, not a Completion")
@@ -267,8 +294,8 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
         if X is not None or (row_features is None and col_features is None):
             if is_robust(self) and not isinstance(X, Completion):
                 raise ValueError("loss='robust' detects outliers among all observations: fit again, with all of them")
-            state = updating.partial_fit(state, X, y, names, sample_weight)
-        self.state_ = update_ranking(state, device_name(self)) if state is not self.state_ else state
+            state = add_observations(state, X, y, names, sample_weight)
+        self.state_ = update_ranking(state, backend_for(self.device)) if state is not self.state_ else state
         return self
 
     def fit_ranking(self) -> MatrixCompletion:
@@ -346,11 +373,6 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
         values = check_values(values, "values")
         return self.state_.fold_in(self._find(cols, "cols"), values, shift)
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the model to a file that :func:`lorank.load` reads. The file contains no pickle and is written atomically."""
-        check_is_fitted(self)
-        return save_model(self, path)
-
     def _set(self, result: FitResult) -> MatrixCompletion:
         """Take over the result of a fit."""
         for name, value in vars(result).items():
@@ -365,68 +387,17 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return find_pairs(X, self.state_.ids, self.state_.labels)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        tags.regressor_tags.poor_score = True  # the data of scikit-learn's checks are no index pairs
-        return tags
-
-    # Parts of the state. Before fit, access to state_ raises an AttributeError, as scikit-learn expects.
-    state_: RatingsState
-
-    @property
-    def model_(self) -> FactorModel:
-        return self.state_.model
-
-    @property
-    def mean_(self) -> float:
-        return self.model_.mean
-
-    @property
-    def rank_(self) -> int:
-        return self.model_.rank
-
-    @property
-    def row_bias_(self) -> np.ndarray:
-        return self.model_.row_biases()
-
-    @property
-    def col_bias_(self) -> np.ndarray:
-        return self.model_.col_biases()
-
-    @property
-    def row_factors_(self) -> np.ndarray:
-        return np.asarray(self.model_.rows[:, : self.rank_])
-
-    @property
-    def col_factors_(self) -> np.ndarray:
-        return np.asarray(self.model_.cols[:, : self.rank_])
-
-    @property
-    def U_(self) -> np.ndarray:
-        return self.state_.svd[0]
-
-    @property
-    def s_(self) -> np.ndarray:
-        return self.state_.svd[1]
-
-    @property
-    def V_(self) -> np.ndarray:
-        return self.state_.svd[2]
-
-    @property
-    def loss_(self) -> Loss | None:
-        return self.state_.loss
-
-    @property
-    def ids_(self) -> dict[str, np.ndarray] | None:
-        return self.state_.ids
-
     @property
     def classes_(self) -> np.ndarray:
         if self.state_.classes is None:
             raise AttributeError("classes_ exists only with loss='logistic' and 'ordinal'")
         return self.state_.classes
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.regressor_tags.poor_score = True  # the data of scikit-learn's checks are no index pairs
+        return tags
 
 
 __all__ = ["FoldIn", "MatrixCompletion"]

@@ -8,19 +8,30 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import backend_of
+from ..backends import Backend, backend_of
 from ..common.checks import counted
 from ..factorization.fit import check_ratio
+from ..factorization.ranking_model import count_liked, ratings_positives
 from ..factorization.training_data import Growth
 from ..factorization.update import Update
 from ..problems import Completion
-from .cold_start import SIDES
+from .cold_start import SIDES, predict_factors
 from .frames import union_ids
 from .inputs import Entries, full_shape, read_entries
 from .ratings_state import RatingsState, check_nonnegative
 
 
-def partial_fit(
+def update_ranking(state: RatingsState, backend: Backend) -> RatingsState:
+    """The state with its ranking model, if there is one, updated to its training data."""
+    if state.ranking is None:
+        return state
+    pattern, shape = state.training_pattern(), state.model.shape
+    data = ratings_positives(pattern, state.liked, shape, state.ranking.disliked)
+    ranking = state.ranking.updated(data, count_liked(pattern[1], state.liked, shape[1]), backend)
+    return replace(state, ranking=predict_factors(state, ranking))
+
+
+def add_observations(
     state: RatingsState, X: Any, y: Any, names: Sequence[Any] = (None, None, None), sample_weight: Any = None
 ) -> RatingsState:
     """The state after more observations; its ranking model, if there is one, has the new shape but is not updated yet.

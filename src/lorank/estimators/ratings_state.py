@@ -23,6 +23,14 @@ FOLD_IN_MAX_ITER = 50
 ORDERS = ("auto", "affinity", "similarity", "popularity", "rating")
 
 
+class SVD(NamedTuple):
+    """Singular values, and left and right singular vectors as columns."""
+
+    U: np.ndarray
+    s: np.ndarray
+    V: np.ndarray
+
+
 class FoldIn(NamedTuple):
     """A new row: its factors (k,), and predictions for all columns (n2,)."""
 
@@ -86,10 +94,10 @@ class RatingsState(RankedState):
         return np.array(self.loss.classes) if isinstance(self.loss, Ordinal) else None
 
     @cached_property
-    def svd(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """``U, s, V`` of the factors without biases."""
+    def svd(self) -> SVD:
+        """Of the factors without biases."""
         point, (n1, n2) = self.model.point(), self.model.shape
-        return (np.zeros((n1, 0)), np.zeros(0), np.zeros((n2, 0))) if point is None else (point.U, point.s, point.V)
+        return SVD(np.zeros((n1, 0)), np.zeros(0), np.zeros((n2, 0))) if point is None else SVD(point.U, point.s, point.V)
 
     @property
     def names(self) -> tuple[str, str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from abc import ABC, abstractmethod
+from operator import attrgetter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +19,7 @@ from ..common.blas_threads import one_blas_thread
 from ..common.checks import ParameterError, check, counted, shown, whole
 from ..factorization.order_selection import OrderCandidate
 from ..factorization.ranking_model import RankingModel
+from ..io.archive import save_model
 from .frames import ids_at, make_frame, unique_names
 from .inputs import find_known, find_side
 
@@ -174,7 +178,7 @@ class RankedState(ABC):
         check("n", n, whole(1))
         ranking, count = self.require_ranking(), min(int(n), self.shape[columns])
         never, itself = self.counts[columns] == 0, (np.arange(len(at) + 1), at)
-        if ranking.cols.shape[1]:
+        if ranking.rank:
             backend = backend or get_backend()
             factors = ranking.cols if columns else ranking.rows
             length = np.sqrt(np.einsum("ij,ij->i", factors, factors, dtype=np.float64))
@@ -198,9 +202,19 @@ class RankedState(ABC):
         return Explanation(taken.indices[order], parts[order], float(parts.sum()))
 
 
+def backend_for(device: Any) -> Backend:
+    """The backend of a device, such as ``"cuda"``; the default one for None."""
+    return get_backend() if device is None else device_backend(str(device))
+
+
+def part_of_state(path: str) -> Any:
+    """A fitted attribute that is a part of ``state_``: an AttributeError before ``fit``, as scikit-learn expects."""
+    return property(attrgetter(f"state_.{path}"), doc="")
+
+
 @one_blas_thread
 class RecommendationMixin:
-    """Recommendation methods of the estimators, in the ids of the training data."""
+    """Recommendations and model files of the estimators, in the ids of the training data."""
 
     state_: Any  # a RankedState
     device: str | None
@@ -364,8 +378,13 @@ class RecommendationMixin:
         found = self.state_.explain(int(at[0][0]), int(at[1][0]))
         return found._replace(items=self._ids(found.items, "cols"))
 
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the model to a file that :func:`lorank.load` reads. The file contains no pickle and is written atomically."""
+        check_is_fitted(self)
+        return save_model(self, path)
+
     def _backend(self) -> Backend:
-        return get_backend() if self.device is None else device_backend(str(self.device))
+        return backend_for(self.device)
 
     def _similar(self, wanted: Any, n: int, side: str) -> Recommendations:
         check_is_fitted(self)

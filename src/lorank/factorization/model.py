@@ -220,19 +220,29 @@ class FactorModel:
                     own[name] = a
         return FactorModel(**own)
 
+    @property
     def row_biases(self) -> np.ndarray:
         """Biases of rows; zeros without biases."""
         return self.rows[:, -2].copy() if self.biases else np.zeros(len(self.rows))
 
+    @property
     def col_biases(self) -> np.ndarray:
         return self.cols[:, -1].copy() if self.biases else np.zeros(len(self.cols))
+
+    @property
+    def row_factors(self) -> Array:
+        """Factors of rows without biases."""
+        return self.rows[:, : self.rank]
+
+    @property
+    def col_factors(self) -> Array:
+        return self.cols[:, : self.rank]
 
     def point(self) -> FixedRank | None:
         """The factors without biases as a point ``U diag(s) V^T``; None at rank 0."""
         if not self.rank:
             return None
-        left, right = self.rows[:, : self.rank], self.cols[:, : self.rank]
-        return FixedRank.from_factors(left, right, backend=get_backend(None, left))
+        return FixedRank.from_factors(self.row_factors, self.col_factors, backend=get_backend(None, self.rows))
 
     def arrays(self) -> dict[str, Any]:
         """All fields in main memory by name, without those that are None."""

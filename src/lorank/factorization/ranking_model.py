@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse
 
-from ..backends import Array, Backend, device_backend, get_backend
+from ..backends import Array, Backend
 from ..common.checks import one_of
 from .implicit import ImplicitFactors, ImplicitSettings, fit_implicit, half_sweep, ridge_penalties, solve_row
 from .implicit_selection import Positives, select_implicit
@@ -60,9 +60,14 @@ class RankingModel:
     candidates: tuple[OrderCandidate, ...] = ()
 
     @property
+    def rank(self) -> int:
+        """Number of factors."""
+        return int(self.cols.shape[1])
+
+    @property
     def orders(self) -> tuple[str, ...]:
         """The orders that the model has."""
-        own = {"affinity": self.cols.shape[1] > 0, "similarity": self.items is not None, "popularity": True}
+        own = {"affinity": self.rank > 0, "similarity": self.items is not None, "popularity": True}
         return tuple(name for name, there in own.items() if there)
 
     def resolve(self, by: str, orders: tuple[str, ...]) -> str:
@@ -155,7 +160,7 @@ class RankingModel:
         if self.item_settings is not None:
             items = self.item_settings.fit(data.matrix(), backend, self.settings.seed)
             found = replace(found, items=items)
-        if not self.cols.shape[1]:
+        if not self.rank:
             return found
         observations = data.observations(backend, np.float32)
         sides = ImplicitFactors(backend.asarray(self.rows), backend.asarray(self.cols))
@@ -178,7 +183,7 @@ def fit_ranking_model(
     liked: np.ndarray,
     shape: tuple[int, int],
     seed: int,
-    device: str | None = None,
+    backend: Backend,
     others: Mapping[str, Callable[[np.ndarray], Scores]] | None = None,
 ) -> RankingModel:
     """Fit the ranking model of ratings, and select the order of recommendations.
@@ -190,11 +195,10 @@ def fit_ranking_model(
     liked : (m,) bool array
     shape : (int, int)
     seed : int
-    device : str, optional
+    backend : Backend
     others : mapping, optional
         More orders; see :func:`~lorank.factorization.order_selection.select_order`.
     """
-    backend = get_backend() if device is None else device_backend(device)
     plain = ratings_positives(seen, liked, shape, 1.0)
     settings = ImplicitSettings(RANK, ZEROS * len(plain.cols) / (shape[0] * shape[1]), REGULARIZATION, seed=seed)
     best, most, disliked = -1.0, FIRST_CANDIDATES, 1.0

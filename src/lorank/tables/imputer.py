@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from ..common.blas_threads import one_blas_thread
-from ..common.checks import SHARE, ParameterError, check, one_of, shown, whole
+from ..common.checks import NOT_NEGATIVE, SHARE, ParameterError, check, check_parameters, one_of, or_word, shown, whole
 from ..io.archive import save_model
 from .columns import (
     LEVELS,
@@ -307,13 +307,17 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return save_model(self, path)
 
     def _check_parameters(self) -> None:
-        check("method", self.method, one_of(("auto", "low-rank")))
-        check("refine", self.refine, one_of(("auto", "trees", "none")))
-        check("fit_rows", self.fit_rows, whole(10))
-        if not isinstance(self.period, str) or self.period != "auto":
-            check("period", self.period, whole(0))
-            if self.time is None or self.time is False:
-                raise ParameterError("period", f"needs time=True or the column of the times, got {shown(self.period)} without")
+        check_parameters(
+            self,
+            method=one_of(("auto", "low-rank")),
+            period=or_word(whole(0), "auto"),
+            refine=one_of(("auto", "trees", "none")),
+            rank=or_word(whole(0), "auto"),
+            regularization=or_word(NOT_NEGATIVE, "auto", "learned"),
+            fit_rows=whole(10),
+        )
+        if self.period != "auto" and (self.time is None or self.time is False):
+            raise ParameterError("period", f"needs time=True or the column of the times, got {shown(self.period)} without")
         other, unused = (
             ("auto", {"time": None, "refine": "auto"})
             if self.method == "low-rank"

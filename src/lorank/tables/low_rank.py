@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..common.checks import ParameterError
 from ..factorization import Candidate, FactorModel, Fit, Settings, centred_problem, fit_factors, select, unfitted
-from ..factorization.options import check_rank, check_regularization
 from ..factorization.selection import RANKS
 from ..loop.runner import INTERRUPTED
 
@@ -35,7 +35,7 @@ class LowRankModel:
     @property
     def components(self) -> np.ndarray:
         """Factors of the columns: a (d, rank) array."""
-        return np.asarray(self.factors.cols[:, : self.rank])
+        return np.asarray(self.factors.col_factors)
 
     def fill(self, table: np.ndarray, times: np.ndarray | None = None, spread: bool = False) -> tuple[np.ndarray, None]:
         """The filled table; each row's factors are fitted to its observed values."""
@@ -48,11 +48,12 @@ class LowRankModel:
 def fit_low_rank(table: np.ndarray, rank: Any, regularization: Any, seed: int, device: str | None) -> LowRankModel:
     """Fit a low-rank model to a standardized table; the parameters are those of :class:`TableImputer`."""
     n, d = table.shape
-    penalty, number = check_regularization(regularization), check_rank(rank, d)
-    ranks = [r for r in RANKS if r <= max(min(n, d) - 1, 1)] if isinstance(number, str) else None
+    ranks = [r for r in RANKS if r <= max(min(n, d) - 1, 1)] if rank == "auto" else None
+    if ranks is None and rank > d:
+        raise ParameterError("rank", f"must be at most {d}, the number of columns that vary: got {rank}")
     settings = Settings(
-        1 if isinstance(number, str) else min(number, n, d),
-        None if isinstance(penalty, str) else penalty,
+        1 if rank == "auto" else int(min(rank, n, d)),
+        None if isinstance(regularization, str) else float(regularization),
         noise="columns",
         tol=TOL,
         max_iter=MAX_ITER,
@@ -66,8 +67,8 @@ def fit_low_rank(table: np.ndarray, rank: Any, regularization: Any, seed: int, d
     problem, mean = centred_problem(rows, cols, values, table.shape, device=settings.device)
     try:
         interrupted = False
-        if (ranks is not None or penalty == "auto") and len(rows) >= 10:
-            search = "both" if penalty == "auto" else "given"
+        if (ranks is not None or regularization == "auto") and len(rows) >= 10:
+            search = "both" if regularization == "auto" else "given"
             choice = select(rows, cols, values, table.shape, settings, ranks=ranks, search=search, share=HOLDOUT)
             best, settings, curve, interrupted = choice.fit, choice.settings, choice.curve, choice.interrupted
         if best is not None and interrupted:
