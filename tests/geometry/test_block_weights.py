@@ -108,4 +108,4 @@ def test_the_gradient_in_the_metric_of_blocks():
     np.testing.assert_array_equal(dense_tangent(xi), dense_tangent(expected))
     far = problem.gradient(random_point(np.random.default_rng(9), SHAPE, RANK, np.float64, problem.backend))
     again, _ = metric.weights(far, memory)
-    assert again.inverses.at is far.X  # taken anew
+    assert again.inverse.at is far.X  # taken anew

@@ -1,10 +1,9 @@
 """Manifold of fixed-rank matrices: points, tangent vectors, metric weights, gradient and retraction."""
 
-from .block_weights import BlockInverses, BlockWeights, ExpectedInverses
-from .manifold import FIXED_RANK, FixedRankManifold, Manifold, WeightedManifold
+from .block_weights import BlockInverses, ExpectedInverses
+from .manifold import FIXED_RANK, SEMIDEFINITE, FixedRankManifold, Manifold, SemidefiniteManifold, WeightedManifold
 from .point import FixedRank
-from .semidefinite import SEMIDEFINITE, SemidefiniteManifold
-from .tangent import Tangent, retract, riemannian_gradient, shift, slope_of_transport, transport
+from .tangent import FixedRankTransport, Tangent, retract, riemannian_gradient
 from .tucker import TUCKER, Tucker, TuckerManifold, TuckerTangent
 from .weights import DenseWeight, DiagonalWeight, Identity, Weights
 
@@ -13,12 +12,12 @@ __all__ = [
     "SEMIDEFINITE",
     "TUCKER",
     "BlockInverses",
-    "BlockWeights",
     "DenseWeight",
     "DiagonalWeight",
     "ExpectedInverses",
     "FixedRank",
     "FixedRankManifold",
+    "FixedRankTransport",
     "Identity",
     "Manifold",
     "SemidefiniteManifold",
@@ -30,7 +29,4 @@ __all__ = [
     "Weights",
     "retract",
     "riemannian_gradient",
-    "shift",
-    "slope_of_transport",
-    "transport",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends import Array
 from .point import FixedRank
-from .tangent import Cotangent, Tangent
+from .tangent import Tangent
 from .weights import DiagonalWeight, Weights
 
 
@@ -98,15 +98,3 @@ class ExpectedInverses:
         product = X.backend.product
         sides = ((left, *self.rows), (right, *self.cols))
         return Tangent.project(X, *(product(product(a, basis) * inverse, basis.conj().T) for a, basis, inverse in sides))
-
-
-@dataclass(frozen=True)
-class BlockWeights(Weights):
-    """A metric given by its block-diagonal inverse."""
-
-    inverses: BlockInverses | None = None
-
-    def gradient(self, X: FixedRank, G: Cotangent) -> Tangent:
-        """The gradient in this metric."""
-        assert self.inverses is not None
-        return self.inverses.solve(X, G.GV, G.GhU)

@@ -119,8 +119,7 @@ class FixedRank(MatrixInterface):
     @property
     def manifold(self) -> Manifold:
         """The manifold that the point belongs to: of semidefinite matrices for Hermitian points."""
-        from .manifold import FIXED_RANK  # circular imports
-        from .semidefinite import SEMIDEFINITE
+        from .manifold import FIXED_RANK, SEMIDEFINITE  # circular import
 
         return SEMIDEFINITE if self.hermitian else FIXED_RANK
 

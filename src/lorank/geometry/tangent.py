@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
@@ -120,13 +120,6 @@ class Tangent:
         return None if found is None else (*found[0], *found[-1])
 
 
-@runtime_checkable
-class KnownByInverse(Protocol):
-    """A metric that is not a pair of weights and computes the gradient itself."""
-
-    def gradient(self, X: FixedRank, G: Cotangent) -> Tangent: ...
-
-
 def riemannian_gradient(X: FixedRank, G: Cotangent, weights: Weights) -> Tangent:
     """The gradient in the metric ``<Z, Y>_W = <L Z R, Y>``: the paper's projection of ``L^-1 G R^-1``.
 
@@ -134,8 +127,8 @@ def riemannian_gradient(X: FixedRank, G: Cotangent, weights: Weights) -> Tangent
 
         xi = U M1^-1 (G^H U)^H R^-1 + L^-1 (G V) M2^-1 V^H - U M1^-1 (U^H G V) M2^-1 V^H
     """
-    if isinstance(weights, KnownByInverse):
-        return weights.gradient(X, G)
+    if weights.inverse is not None:
+        return weights.inverse.solve(X, G.GV, G.GhU)
     core, weight_left, weight_right = G.core, weights.mode(0), weights.mode(1)
     if X.hermitian and G.GhU is G.GV and weight_right is weight_left:  # one factor, one side
         m = _inverse_gram(X, weight_left, X.U)
@@ -165,41 +158,37 @@ def _inverse_gram(X: FixedRank, weight: Weight, u: Array) -> Array | None:
     return None if m is None else X.backend.inverse(m)
 
 
-def shift(old: FixedRank, X: FixedRank) -> tuple[Array, Array]:
-    """``U^H U_o`` and ``V_o^H V``, the Gram matrices of the singular vectors at two points."""
-    return X.backend.gram(X.U, old.U), X.backend.gram(old.V, X.V)
+class FixedRankTransport:
+    """Transport from the tangent space at one point to that at another, by orthogonal projection.
 
-
-def transport(xi: Tangent, X: FixedRank, shifted: tuple[Array, Array] | None = None) -> Tangent:
-    """The vector xi transported to the tangent space at X by orthogonal projection.
-
-    With small matrices in all but the last step: ``a = U^H U_o``, ``b = U^H Up``, ``e = V_o^H V`` and ``f = Vp^H V`` (o for
-    the point of xi), ``xi V = U_o (f + M e) + Up e`` and ``xi^H U = Vp a^H + V_o (M^H a^H + b^H)``. ``shifted`` is
-    ``shift(xi.X, X)`` if known.
+    Only the last step of it uses tall arrays: with ``a = U^H U_o``, ``b = U^H Up``, ``e = V_o^H V`` and ``f = Vp^H V`` (o for
+    the old point), ``xi V = U_o (f + M e) + Up e`` and ``xi^H U = Vp a^H + V_o (M^H a^H + b^H)``.
     """
-    gram, plus, minus = X.backend.gram, X.backend.plus, X.backend.minus
-    old = xi.X
-    a, e = shift(old, X) if shifted is None else shifted
-    b, f = gram(X.U, xi.Up), gram(xi.Vp, X.V) + xi.M @ e
-    core = a @ f + b @ e  # U^H xi V
-    Up = minus(plus(old.U, f, xi.Up, e), X.U, core)
-    if xi.hermitian and X.hermitian:
-        return Tangent(X, core, Up, Up)
-    a, b = a.conj().T, b.conj().T
-    return Tangent(X, core, Up, minus(plus(xi.Vp, a, old.V, xi.M.conj().T @ a + b), X.V, core.conj().T))
 
+    def __init__(self, old: FixedRank, X: FixedRank) -> None:
+        self.X, self.a, self.e = X, X.backend.gram(X.U, old.U), X.backend.gram(old.V, X.V)
 
-def slope_of_transport(xi: Tangent, X: FixedRank, G: Cotangent, shifted: tuple[Array, Array] | None = None) -> float:
-    """``transport(xi, X).inner(G)`` from small matrices: ``<G, P xi> = <P G, xi>`` for the projection P at X."""
-    gram = X.backend.gram
-    old = xi.X
-    a, e = shift(old, X) if shifted is None else shifted
-    g = gram(old.V, G.GhU)
-    f, h = gram(xi.Vp, X.V) + xi.M @ e, gram(xi.Vp, G.GhU) + xi.M @ g
-    b = gram(X.U, xi.Up)
-    c, d = gram(G.GV, old.U), gram(G.GV, xi.Up)
-    both = _trace(a, h) + _trace(b, g) + _trace(c, f) + _trace(d, e)
-    return both - _trace(G.core.conj().T, a @ f + b @ e)
+    def vector(self, xi: Tangent) -> Tangent:
+        """The vector xi, transported."""
+        X, old, a, e = self.X, xi.X, self.a, self.e
+        gram, plus, minus = X.backend.gram, X.backend.plus, X.backend.minus
+        b, f = gram(X.U, xi.Up), gram(xi.Vp, X.V) + xi.M @ e
+        core = a @ f + b @ e  # U^H xi V
+        Up = minus(plus(old.U, f, xi.Up, e), X.U, core)
+        if xi.hermitian and X.hermitian:
+            return Tangent(X, core, Up, Up)
+        a, b = a.conj().T, b.conj().T
+        return Tangent(X, core, Up, minus(plus(xi.Vp, a, old.V, xi.M.conj().T @ a + b), X.V, core.conj().T))
+
+    def slope(self, xi: Tangent, G: Cotangent) -> float:
+        """``vector(xi).inner(G)`` from small matrices: ``<G, P xi> = <P G, xi>`` for the projection P at X."""
+        X, old, a, e, gram = self.X, xi.X, self.a, self.e, self.X.backend.gram
+        g = gram(old.V, G.GhU)
+        f, h = gram(xi.Vp, X.V) + xi.M @ e, gram(xi.Vp, G.GhU) + xi.M @ g
+        b = gram(X.U, xi.Up)
+        c, d = gram(G.GV, old.U), gram(G.GV, xi.Up)
+        both = _trace(a, h) + _trace(b, g) + _trace(c, f) + _trace(d, e)
+        return both - _trace(G.core.conj().T, a @ f + b @ e)
 
 
 def _trace(a: Array, b: Array) -> float:
@@ -214,20 +203,12 @@ def retract(xi: Tangent, alpha: float) -> FixedRank:
     """
     X, backend, r, alpha = xi.X, xi.X.backend, xi.X.rank, float(alpha)
     core = backend.add_diagonal(alpha * xi.M, backend.small(X.s))
-    plus = backend.plus
-    bases = xi.bases
-    if bases is None:
+    if (bases := xi.bases) is None:
         return _retract_safely(xi, core, alpha)
     Q2, K2, Q1, K1 = bases
-    middle = np.zeros((2 * r, 2 * r), core.dtype)
-    middle[:r, :r], middle[:r, r:], middle[r:, :r] = core, alpha * K1.conj().T, alpha * K2
-    if xi.hermitian:
-        p, s = _semidefinite(backend, middle, r)
-        U = plus(X.U, p[:r], Q2, p[r:])
-        return FixedRank(U, s, U, backend)
-    p, s, q = backend.svd(middle)
-    U, V = plus(X.U, p[:r, :r], Q2, p[r:, :r]), plus(X.V, q[:r, :r], Q1, q[r:, :r])
-    return FixedRank(U, s[:r], V, backend)
+    p, s, q = _leading(backend, _bordered(core, alpha * K1.conj().T, alpha * K2), r, xi.hermitian)
+    U = backend.plus(X.U, p[:r], Q2, p[r:])
+    return FixedRank(U, s, U if xi.hermitian else backend.plus(X.V, q[:r], Q1, q[r:]), backend)
 
 
 def _retract_safely(xi: Tangent, core: Array, alpha: float) -> FixedRank:
@@ -235,21 +216,25 @@ def _retract_safely(xi: Tangent, core: Array, alpha: float) -> FixedRank:
     X, backend, r = xi.X, xi.X.backend, xi.X.rank
     q2, k2 = backend.qr(backend.concat([X.U, xi.Up]))
     q1, k1 = (q2, k2) if xi.hermitian else backend.qr(backend.concat([X.V, xi.Vp]))
-    middle = np.zeros((2 * r, 2 * r), core.dtype)
-    middle[:r, :r] = core
     off = alpha * np.eye(r, dtype=core.dtype)
-    middle[:r, r:], middle[r:, :r] = off, off
-    if xi.hermitian:
-        p, s = _semidefinite(backend, k2 @ middle @ k2.conj().T, r)
-        U = backend.product(q2, p)
-        return FixedRank(U, s, U, backend)
-    p, s, q = backend.svd(k2 @ middle @ k1.conj().T)
-    U, V = backend.product(q2, p[:, :r]), backend.product(q1, q[:, :r])
-    return FixedRank(U, s[:r], V, backend)
+    p, s, q = _leading(backend, k2 @ _bordered(core, off, off) @ k1.conj().T, r, xi.hermitian)
+    U = backend.product(q2, p)
+    return FixedRank(U, s, U if xi.hermitian else backend.product(q1, q), backend)
 
 
-def _semidefinite(backend: Arrays, a: Array, rank: int) -> tuple[Array, Array]:
-    """The leading eigenvectors of a small Hermitian matrix and their eigenvalues, negative ones set to zero."""
+def _bordered(core: Array, right: Array, below: Array) -> Array:
+    """The 2r x 2r matrix of these blocks and zeros."""
+    r = len(core)
+    middle = np.zeros((2 * r, 2 * r), core.dtype)
+    middle[:r, :r], middle[:r, r:], middle[r:, :r] = core, right, below
+    return middle
+
+
+def _leading(backend: Arrays, a: Array, rank: int, hermitian: bool) -> tuple[Array, Array, Array]:
+    """The leading singular triples of a small matrix; of a Hermitian one eigenpairs, with zero for negative eigenvalues."""
+    if not hermitian:
+        p, s, q = backend.svd(a)
+        return p[:, :rank], s[:rank], q[:, :rank]
     values, vectors = backend.eigh(a)
-    s = values[:rank]
-    return vectors[:, :rank], s * (s > 0)
+    s, p = values[:rank], vectors[:, :rank]
+    return p, s * (s > 0), p

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..backends import Array, Arrays
+
+if TYPE_CHECKING:
+    from .block_weights import BlockInverses
 
 
 class Weight(Protocol):
@@ -84,11 +87,14 @@ class Weights:
         One weight per mode, for matrices the paper's L^(1/4) and R^(1/4); empty for the Euclidean metric.
     low, high : float
         Bounds on products of one weight of each mode, the paper's nu and mu; units of step sizes.
+    inverse : BlockInverses, optional
+        The inverse of a metric that is not a product of weights.
     """
 
     modes: tuple[Weight, ...] = ()
     low: float = 1.0
     high: float = 1.0
+    inverse: BlockInverses | None = None
 
     def mode(self, k: int) -> Weight:
         """The weight of mode k: 0 for rows, 1 for columns."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..common.checks import SHARE, Checked, parameter
-from ..geometry import BlockInverses, BlockWeights, FixedRank, Weights
+from ..geometry import BlockInverses, FixedRank, Weights
 from ..problems import Gradient, Problem
 from ..problems.capabilities import BlockPreconditioned, supports
 from .counts import Counts
@@ -41,10 +41,10 @@ class Blocks(Checked):
 
     def start(self, G: Gradient) -> Weights:
         inverses = block_inverses(G.problem, G.X)
-        return Counts().start(G) if inverses is None else BlockWeights(inverses=inverses)
+        return Counts().start(G) if inverses is None else Weights(inverse=inverses)
 
     def weights(self, G: Gradient, memory: Weights) -> tuple[Weights, Weights]:
-        if isinstance(memory, BlockWeights) and memory.inverses is not None and memory.inverses.drift(G.X) > self.drift:
+        if memory.inverse is not None and memory.inverse.drift(G.X) > self.drift:
             memory = self.start(G)
         return memory, memory
 

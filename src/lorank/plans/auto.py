@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..common.checks import NOT_NEGATIVE, SHARE, Checked, Expected, instance, parameter, whole
-from ..geometry import BlockWeights, FixedRank
+from ..geometry import FixedRank, Weights
 from ..loop.solver import SOLVER, Solver
 from ..loop.state import State
 from ..metrics import Blocks, Counts
@@ -248,7 +248,8 @@ def rank_at_most(rank: int) -> Condition:
 
 
 def has_block_metric(state: State) -> bool:
-    return isinstance(getattr(state.memory, "metric", None), BlockWeights)
+    metric = getattr(state.memory, "metric", None)
+    return isinstance(metric, Weights) and metric.inverse is not None
 
 
 def next_rank(now: Context) -> FixedRank:
