@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.problems import scaling
+from lorank.problems import units
 
 
 @pytest.fixture(autouse=True)
 def _single_always(monkeypatch):
-    monkeypatch.setattr(scaling, "MIN_SINGLE", 0)
+    monkeypatch.setattr(units, "MIN_SINGLE", 0)
 
 
 def problem(precision="auto", unit=1.0, **options):

@@ -10,8 +10,22 @@ import pytest
 
 import lorank as lr
 from lorank.loop.state import State
-from lorank.plans.stages import ALWAYS, FINISHED, Condition, Plan, Stage, Transition, below, current_point, lasts, stalls
-from lorank.plans.units import Units
+from lorank.plans.auto import fastest_units
+from lorank.plans.stages import (
+    ALWAYS,
+    FINISHED,
+    Condition,
+    Plan,
+    Stage,
+    Transition,
+    below,
+    current_point,
+    enter,
+    lasts,
+    leave,
+    stalls,
+)
+from lorank.problems import Units
 from lorank.solvers import RCG, GaussNewton
 
 
@@ -131,14 +145,14 @@ def test_the_best_point_of_the_requested_rank_is_kept():
 def test_units_convert_points_there_and_back():
     problem, truth = lr.datasets.random_completion(80, 60, 2, oversampling=8, factors="ill-scaled", spread=1.0, seed=1)
     state = State.at(problem, problem.project_feasible(truth))
-    units = Units.fastest(problem, state, 1e-5)
+    units = fastest_units(problem, state, 1e-5)
     assert units.kind == "rescaled"
-    inner = units.enter(state)
+    inner = enter(units, state)
     assert inner.residual < 1e-12
-    new = units.leave(problem, state, inner)
+    new = leave(units, problem, state, inner)
     assert new.restarted
     assert truth.distance(new.X) < 1e-12 * truth.norm()
-    assert Units(problem).enter(state) is state
+    assert enter(Units(problem), state) is state
 
 
 def test_stalls_ignore_rounding():

@@ -286,7 +286,7 @@ def test_fitting_stops_when_it_is_told_to():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_staged_in_single_precision_is_as_good_a_start(dtype, backend, monkeypatch):
-    monkeypatch.setattr("lorank.problems.scaling.MIN_SINGLE", 0)
+    monkeypatch.setattr("lorank.problems.units.MIN_SINGLE", 0)
     made, _ = lr.datasets.random_completion(90, 80, 4, oversampling=5, dtype=dtype, seed=2)
     arrays = made.rows, made.cols, 1e30 * made.y, made.shape
     found = {}
@@ -303,7 +303,7 @@ def test_staged_in_single_precision_is_as_good_a_start(dtype, backend, monkeypat
 def test_the_single_twin_of_a_problem(backend, monkeypatch):
     small = lr.Completion([0], [0], [1.0], backend=backend)
     assert small.single_precision() is None
-    monkeypatch.setattr("lorank.problems.scaling.MIN_SINGLE", 0)
+    monkeypatch.setattr("lorank.problems.units.MIN_SINGLE", 0)
     for size, expected in ((1.0, 1.0), (1e30, 3e30), (1e-30, 3e-30)):  # in units of the largest where float32 has no room
         problem = lr.Completion([0, 1, 1], [0, 0, 1], np.array([1.0, -3.0, 2.0]) * size, backend=backend)
         single = problem.single_precision()

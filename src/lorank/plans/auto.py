@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -13,8 +14,8 @@ from ..geometry import FixedRank, Weights
 from ..loop.solver import SOLVER, Solver
 from ..loop.state import State
 from ..metrics import Blocks, Counts
-from ..problems import Problem
-from ..problems.capabilities import FastALS, HasCounts, supports
+from ..problems import Problem, Units
+from ..problems.capabilities import FastALS, HasCore, HasCounts, HasSinglePrecision, Rescalable, TightFrame, supports
 from ..solvers.als import ALS
 from ..solvers.gauss_newton import GaussNewton
 from ..solvers.irls import IRLS
@@ -36,12 +37,12 @@ from .stages import (
     current_point,
     each_step_leaves,
     ends_fewer_than,
+    enter,
     extended_core,
     lasts,
     oversampled,
     stalls,
 )
-from .units import Units
 
 SAME_RESIDUAL = 0.02  # relative difference of the residuals of two ends that are considered the same
 STALLED = "residual stalled at {state.residual:.1e}"
@@ -200,7 +201,7 @@ class Auto(Checked, PlannedSolver):
                 Transition((SINGLE_PRECISION | CORE) & ALS_PAYS & oversampled(self.als_min_oversampling), "als"),
                 Transition(ALWAYS, "descent"),
             ),
-            units=partial(Units.fastest, single_precision_until=self.single_precision_until, core=self.core_until > 0),
+            units=partial(fastest_units, single_precision_until=self.single_precision_until, core=self.core_until > 0),
             max_window=max(self.stall_window, self.stage_max_iter),
         )
 
@@ -211,6 +212,32 @@ class Auto(Checked, PlannedSolver):
         """IRLS, slower with fewer measurements and with each attempt."""
         slower = now.plan.times("irls") + (not oversampled(self.irls_fast_oversampling)(now))
         return IRLS(self.irls_rates[min(slower, len(self.irls_rates) - 1)])
+
+
+def fastest_units(problem: Problem, state: State, single_precision_until: float, core: bool = True) -> Units:
+    """The well-observed core, where other rows and columns are poorly observed; rescaled where rows or columns differ much in
+    size; else single precision for least squares with many data.
+    """
+    inside = problem.core(state.X.rank) if core and supports(problem, HasCore) else None
+    if inside is not None and inside.problem.rescaled() is None:
+        units, rough = Units(inside.problem, "core", inside.restrict, core=inside), inside.problem.single_precision()
+        if rough is None or enter(units, state).residual <= single_precision_until:
+            return units
+        into = partial(_through, inside.restrict, rough.into)
+        return replace(
+            units, problem=rough.problem, into=into, back=rough.back, min_residual=single_precision_until, then=units
+        )
+    rescaled = problem.rescaled() if supports(problem, Rescalable) else None
+    if rescaled is not None:
+        return rescaled
+    single = problem.single_precision() if supports(problem, HasSinglePrecision) else None
+    if single is None or not supports(problem, TightFrame) or state.residual <= single_precision_until:
+        return Units(problem)
+    return replace(single, min_residual=single_precision_until)
+
+
+def _through(first: Callable[[FixedRank], FixedRank], second: Callable[[FixedRank], FixedRank], X: FixedRank) -> FixedRank:
+    return second(first(X))
 
 
 WHITE = Condition(lambda now: residual_is_white(now.problem, now.state))

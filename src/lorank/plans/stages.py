@@ -25,9 +25,8 @@ import numpy as np
 from ..geometry import FixedRank
 from ..loop.solver import Solver
 from ..loop.state import State
-from ..problems import Problem
+from ..problems import Problem, Units
 from ..problems.capabilities import require
-from .units import Units
 
 NAN = float("nan")
 
@@ -239,7 +238,7 @@ class Plan(Solver):
 
     def start(self, problem: Problem, state: State) -> PlanState:
         units = self.units(problem, state)
-        inner = units.enter(state)
+        inner = enter(units, state)
         best = Best(state.X, state.residual)
         now = Context(problem, state, PlanState(state.X.rank, self.stages[0], self, units, inner, (inner.residual,), best))
         name = next(way.to for way in self.first if way.when(now))
@@ -292,7 +291,7 @@ class Plan(Solver):
             return plan._replace(stage=stage)
         units, inner = plan.units, plan.inner
         if stage.units is not None and (new := stage.units(now.problem, now.state)).kind != units.kind:
-            units, inner = new, new.enter(now.state).with_memory(inner.memory)
+            units, inner = new, enter(new, now.state).with_memory(inner.memory)
         inner = replace(inner, memory=solver.start(units.problem, inner), finished=False)
         if not stage.suits(inner):
             return None
@@ -319,7 +318,7 @@ class Plan(Solver):
         problem: Problem, state: State, plan: PlanState, inner: State, residuals: tuple[float, ...], steps: int, note: str
     ) -> State:
         """The next state in data units."""
-        stage, best, new = plan.stage, plan.best, plan.units.leave(problem, state, inner)
+        stage, best, new = plan.stage, plan.best, leave(plan.units, problem, state, inner)
         if new.X.rank == plan.rank and new.residual < best.residual:
             best = Best(new.X, new.residual)
         # Constructors, not `replace`: that would take as long as the products of a small problem.
@@ -328,6 +327,26 @@ class Plan(Solver):
         return State(
             iteration, new.X, new.gradient, new.residual, new.step, new.previous, memory, note, restarted, False, provisional
         )
+
+
+def enter(units: Units, state: State) -> State:
+    """The state in these units."""
+    return state if units.into is None else State.at(units.problem, units.into(state.X))
+
+
+def leave(units: Units, problem: Problem, state: State, inner: State) -> State:
+    """The state in data units that follows ``state``; ``inner`` is the one in these units."""
+    if units.kind == "data":
+        return inner
+    X = inner.X if units.back is None else units.back(inner.X)
+    if units.kind == "rescaled":  # a step that lowers the rescaled residual need not lower this one
+        return replace(state.next(problem, X, inner.step), restarted=True)
+    new = replace(inner, X=X, gradient=problem.gradient(X), previous=state.X)  # computed only where it is used
+    if units.core is None:
+        return new
+    squared, part = problem.y_norm**2, units.core.problem.y_norm  # outside the core X is zero, and the residual is the data
+    residual = (max(squared - part**2, 0.0) + (inner.residual * part) ** 2) ** 0.5 / (problem.y_norm or 1.0)
+    return replace(new, residual=residual, restarted=True)
 
 
 def _note(way: Transition, now: Context) -> str:
@@ -415,4 +434,5 @@ def best_point(now: Context) -> FixedRank:
 def extended_core(now: Context) -> FixedRank:
     """The point of the core, and the other rows and columns by least squares."""
     assert now.left is not None
+    assert now.left.core is not None
     return now.problem.project_feasible(now.left.core.extend(now.state.X))

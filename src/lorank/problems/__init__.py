@@ -6,8 +6,8 @@ from .counts import CountTable
 from .gradient import Gradient
 from .hankel import HankelCompletion
 from .problem import MatrixProblem, Problem
-from .scaling import RescaledProblem, SinglePrecisionProblem
 from .sensing import Sensing
+from .units import Units
 
 __all__ = [
     "Completion",
@@ -16,8 +16,7 @@ __all__ = [
     "HankelCompletion",
     "MatrixProblem",
     "Problem",
-    "RescaledProblem",
     "Sensing",
-    "SinglePrecisionProblem",
+    "Units",
     "capabilities",
 ]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     from .problem import Problem
-    from .scaling import RescaledProblem, SinglePrecisionProblem
+    from .units import Units
 
 T = TypeVar("T")
 _DEFAULT = {"solver": "'auto'", "start": "a point"}  # what works for every model
@@ -71,7 +71,7 @@ class HasWeights(Protocol):
 class Rescalable(Protocol):
     """Units in which all rows and columns are of similar size."""
 
-    def rescaled(self) -> RescaledProblem | None:
+    def rescaled(self) -> Units | None:
         """The problem in those units; None where sizes differ too little for a gain."""
         ...
 
@@ -80,7 +80,7 @@ class Rescalable(Protocol):
 class HasSinglePrecision(Protocol):
     """A copy in single precision, for starts and first iterations."""
 
-    def single_precision(self) -> SinglePrecisionProblem | None:
+    def single_precision(self) -> Units | None:
         """That copy; None where it would not be faster."""
         ...
 

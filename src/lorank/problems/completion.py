@@ -17,6 +17,7 @@ from ..common.checks import check, counted, one_of
 from ..common.fingerprint import fingerprint
 from ..geometry import FixedRank, Tangent
 from ..losses import ROBUST, Loss, Objective, resolve_loss
+from . import units
 from .completion_gradient import LossGradient, SampledGradient
 from .gradient import Gradient
 from .input_checks import (
@@ -35,7 +36,6 @@ from .input_checks import (
 )
 from .observed_core import ObservedCore
 from .problem import MatrixProblem
-from .scaling import RescaledProblem, SinglePrecisionProblem, rescale, to_single_precision
 
 MAX_BLOCK_ENTRIES = 1 << 24  # of a preconditioner, 128 MB in double precision; or four for each observation
 Precision = Literal["auto", "double", "mixed"]
@@ -268,13 +268,13 @@ class Completion(MatrixProblem):
     def gradient(self, X: FixedRank) -> Gradient:
         return SampledGradient(self, X, self.precision == "mixed") if self.loss is None else LossGradient(self, X)
 
-    def single_precision(self) -> SinglePrecisionProblem | None:
+    def single_precision(self) -> units.Units | None:
         """The problem in single precision, where observations are many and the loss does not depend on units."""
         return self._single
 
     @functools.cached_property
-    def _single(self) -> SinglePrecisionProblem | None:
-        return to_single_precision(self)
+    def _single(self) -> units.Units | None:
+        return units.single_precision(self)
 
     def rank_one_point(self, rng: np.random.Generator) -> FixedRank | None:
         """Three iterations of alternating least squares at rank 1; for other losses the best constant matrix."""
@@ -431,13 +431,13 @@ class Completion(MatrixProblem):
         left[self.empty_rows], right[self.empty_cols] = 0, 0
         return FixedRank.from_factors(left, right, backend=X.backend)
 
-    def rescaled(self) -> RescaledProblem | None:
-        """The problem with rows and columns of similar size (:func:`~lorank.problems.scaling.rescale`), for least squares."""
+    def rescaled(self) -> units.Units | None:
+        """The problem with rows and columns of similar size (:func:`~lorank.problems.units.rescaled`), for least squares."""
         return None if self.loss is not None else self._rescaled
 
     @functools.cached_property
-    def _rescaled(self) -> RescaledProblem | None:
-        return rescale(self)
+    def _rescaled(self) -> units.Units | None:
+        return units.rescaled(self)
 
     def _warn_about_empty(self) -> None:
         for empty, name in ((self.empty_rows, "row"), (self.empty_cols, "column")):

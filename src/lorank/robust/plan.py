@@ -18,8 +18,7 @@ from ..plans.auto import Auto
 from ..plans.noise_test import residual_is_white
 from ..plans.registry import register_default
 from ..plans.stages import ALWAYS, FINISHED, Condition, Context, Plan, PlannedSolver, PlanState, Stage, Transition
-from ..plans.units import Units
-from ..problems import Completion, Problem
+from ..problems import Completion, Problem, Units
 from ..problems.capabilities import HasSinglePrecision, TightFrame, supports
 from ..solvers.als import ALS
 from ..solvers.rcg import RCG
@@ -212,9 +211,7 @@ def data_units(problem: Problem, state: State) -> Units:
 def single_precision(problem: Problem, state: State) -> Units:
     """Single precision where the problem has it in the unit of the data, which is that of the limits."""
     single = problem.single_precision() if supports(problem, HasSinglePrecision) else None
-    if single is None or single.unit != 1:
-        return Units(problem)
-    return Units(single.problem, "single precision", single.into, single.back)
+    return Units(problem) if single is None or single.unit != 1 else single
 
 
 def least_squares_state(now: Context) -> State:

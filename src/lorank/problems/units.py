@@ -1,7 +1,9 @@
-"""Completion problems in other units: rows and columns of similar size, and single precision."""
+"""Units of a computation: the data as given, rows and columns of similar size, single precision, or the well-observed core."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from ..geometry import FixedRank
 
 if TYPE_CHECKING:
     from .completion import Completion
+    from .observed_core import ObservedCore
 
 MIN_SINGLE = 100_000  # observations from which on single precision saves noticeable time
 MIN_PER_SIDE = 5  # observations per row or column from which on their sizes are estimated
@@ -19,56 +22,38 @@ MIN_SPREAD = 4.0  # ratio of large to small sizes from which on rescaling pays
 
 
 @dataclass(frozen=True)
-class SinglePrecisionProblem:
-    """A copy of a problem in single precision, for ``X / unit``.
+class Units:
+    """A problem in other units, and the conversions of points to it and back.
 
     Attributes
     ----------
     problem : Problem
+        In these units.
+    kind : str
+        ``"data"``, ``"rescaled"`` (rows and columns of about the same size, with the same exact solutions),
+        ``"single precision"`` or ``"core"`` (the well-observed rows and columns alone, zeros elsewhere).
+    into, back : callable, optional
+        Conversions of points from and to the given problem; None where points are the same.
     unit : float
-        A power of the scale of the data that keeps squares within the range of single precision.
-    dtype : numpy.dtype
-        Of the original problem.
+        Divisor of the data that keeps squares within the range of single precision.
+    min_residual : float
+        Relative residual below which a plan continues in the units ``then``.
+    then : Units, optional
+        Those of the data by default.
+    core : ObservedCore, optional
     """
 
     problem: Any
-    unit: float
-    dtype: Any
-
-    def into(self, X: FixedRank) -> FixedRank:
-        """X in the precision and unit of the copy."""
-        return X.astype(self.problem.dtype, 1 / self.unit)
-
-    def back(self, X: FixedRank) -> FixedRank:
-        """X in the precision and unit of the original problem."""
-        return X.astype(self.dtype, self.unit)
+    kind: str = "data"
+    into: Callable[[FixedRank], FixedRank] | None = None
+    back: Callable[[FixedRank], FixedRank] | None = None
+    unit: float = 1.0
+    min_residual: float = 0.0
+    then: Units | None = None
+    core: ObservedCore | None = None
 
 
-@dataclass(frozen=True)
-class RescaledProblem:
-    """A problem for ``diag(rows)^-1 X diag(cols)^-1`` with the same exact solutions.
-
-    Attributes
-    ----------
-    problem : Problem
-    rows, cols : (n1,) and (n2,) arrays
-        Positive.
-    """
-
-    problem: Any
-    rows: Array
-    cols: Array
-
-    def into(self, X: FixedRank) -> FixedRank:
-        """X in the units of the rescaled problem."""
-        return X.scaled(1 / self.rows, 1 / self.cols)
-
-    def back(self, X: FixedRank) -> FixedRank:
-        """X in the units of the data."""
-        return X.scaled(self.rows, self.cols)
-
-
-def rescale(problem: Completion) -> RescaledProblem | None:
+def rescaled(problem: Completion) -> Units | None:
     """The problem with rows and columns scaled to observed entries of about unit size.
 
     Without noise it has the same solutions, and rows of large entries do not dominate the objective. None where sizes differ by
@@ -91,10 +76,12 @@ def rescale(problem: Completion) -> RescaledProblem | None:
     real = np.zeros(0, problem.dtype).real.dtype
     values = backend.astype(problem.y / observed.sample(left[:, None], right[:, None]), problem.dtype)
     twin = problem.with_observations(observed.with_values(values))
-    return RescaledProblem(twin, backend.astype(left, real), backend.astype(right, real))
+    rows, cols = backend.astype(left, real), backend.astype(right, real)
+    into = functools.partial(FixedRank.scaled, rows=1 / rows, cols=1 / cols)
+    return Units(twin, "rescaled", into, functools.partial(FixedRank.scaled, rows=rows, cols=cols))
 
 
-def to_single_precision(problem: Completion) -> SinglePrecisionProblem | None:
+def single_precision(problem: Completion) -> Units | None:
     """The problem in single precision; None where it has few observations, or a loss that depends on the unit of the data."""
     if problem.precision == "double" or problem.m < MIN_SINGLE or problem.dtype not in (np.float64, np.complex128):
         return None
@@ -105,7 +92,10 @@ def to_single_precision(problem: Completion) -> SinglePrecisionProblem | None:
         return None
     single = np.dtype(np.complex64 if problem.dtype.kind == "c" else np.float32)
     values = problem.backend.astype(problem.y if unit == 1 else problem.y / unit, single)
-    return SinglePrecisionProblem(problem.with_observations(problem.observations.with_values(values)), unit, problem.dtype)
+    twin = problem.with_observations(problem.observations.with_values(values))
+    into = functools.partial(FixedRank.astype, dtype=single, factor=1 / unit)
+    back = functools.partial(FixedRank.astype, dtype=problem.dtype, factor=unit)
+    return Units(twin, "single precision", into, back, unit)
 
 
 def _sizes(count: Array, squares: Array) -> Array:
