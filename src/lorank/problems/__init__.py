@@ -3,7 +3,7 @@
 from . import capabilities
 from .completion import Completion
 from .counts import CountTable
-from .gradient import Gradient
+from .gradient import Gradient, GradientBase
 from .hankel import HankelCompletion
 from .problem import MatrixProblem, Problem
 from .sensing import Sensing
@@ -13,6 +13,7 @@ __all__ = [
     "Completion",
     "CountTable",
     "Gradient",
+    "GradientBase",
     "HankelCompletion",
     "MatrixProblem",
     "Problem",

@@ -16,7 +16,7 @@ from ..backends.exponential_table import (
     exponential_squares,
     exponential_sums,
 )
-from ..geometry import FixedRank, Tangent
+from ..geometry import Tangent
 from .gradient import Gradient
 
 if TYPE_CHECKING:
@@ -31,12 +31,6 @@ class CountGradient(Gradient):
     """``G = exp(offsets + X) - Y + ridge X`` by its products: one pass over all entries, and passes over the nonzero counts."""
 
     problem: CountTable  # type: ignore[assignment]
-
-    def __init__(self, problem: CountTable, X: FixedRank) -> None:
-        super().__init__(problem, X)  # type: ignore[arg-type]
-
-    def at(self, X: FixedRank) -> CountGradient:
-        return self.problem.gradient(X)
 
     def _with_offsets(self, rows: Array) -> tuple[Array, Array]:
         """Factors of X plus the offsets."""

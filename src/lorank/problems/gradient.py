@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from ..backends import Array, Vector
@@ -15,7 +16,79 @@ if TYPE_CHECKING:
     from .problem import MatrixProblem
 
 
-class Gradient:
+class GradientBase(ABC):
+    """Derivatives of the objective at a point of any manifold.
+
+    A subclass has the :attr:`residual`, the :meth:`image` of a tangent vector, and the products of ``G = A* dual`` that its
+    manifold uses.
+
+    Parameters
+    ----------
+    problem : Problem
+    X : point of the problem's manifold
+    objective : Objective, optional
+        By default that of the problem.
+    """
+
+    def __init__(self, problem: Any, X: Any, objective: Objective | None = None) -> None:
+        self.problem, self.X = problem, X
+        self._objective = problem.objective if objective is None else objective
+        self._near: Objective | None = None  # with parameters fitted at a nearby point, from which the fit at X starts
+
+    @functools.cached_property
+    def objective(self) -> Objective:
+        """The objective with its parameters (a scale, thresholds) fitted at X."""
+        given = self._objective
+        return given.fit_parameters(self.residual, self.problem.y, self._near) if given.has_parameters else given
+
+    def at(self, X: Any) -> Any:
+        """The gradient at the next point; models reuse results of this one, or use fewer digits far from the solution."""
+        following = self.problem.gradient(X)
+        if self._objective.has_parameters:
+            following._near = self.objective
+        return following
+
+    @property
+    @abstractmethod
+    def residual(self) -> Vector:
+        """``A X - y``."""
+
+    @abstractmethod
+    def image(self, xi: Any) -> Vector:
+        """``A xi`` for a tangent vector at X."""
+
+    @functools.cached_property
+    def residual_norm(self) -> float:
+        """``sqrt(2 f(A X))`` for the objective f: in plain least squares ``|A X - y|``."""
+        return math.sqrt(2 * self.objective.value(self.residual, self.problem.y, self.problem.backend))
+
+    @functools.cached_property
+    def dual(self) -> Vector:
+        """Slope of the objective at ``A X``: ``G = A* dual``. In plain least squares the residual."""
+        return self.objective.slope(self.residual, self.problem.y)
+
+    @functools.cached_property
+    def curvature(self) -> Vector | None:
+        """Curvature of the objective at ``A X``; None where it is 1."""
+        return self.objective.curvature(self.residual, self.problem.y)
+
+    def squared_image_norm(self, xi: Any) -> float:
+        """``sum_k c_k |A xi|_k^2`` with c the curvature: the exact step along xi is the slope divided by it."""
+        return self.image_curvature(self.image(xi))
+
+    def image_curvature(self, image: Vector) -> float:
+        """The same from the image ``A Z`` of any Z.
+
+        For an objective that is not quadratic, the value that makes the step along Z exact (:meth:`Objective.line_curvature`).
+        """
+        backend, objective = self.problem.backend, self.objective
+        if self.curvature is None:
+            return backend.norm(image) ** 2
+        at_x = backend.inner(self.curvature * image, image)
+        return at_x if objective.is_quadratic else objective.line_curvature(self.residual, self.problem.y, image, at_x)
+
+
+class Gradient(GradientBase):
     """``G = A* slope`` at a point X, in least squares ``A*(A X - y)``, by thin products and norms.
 
     Members are computed on first use. No dense n1 x n2 array is formed, unless the ``adjoint`` of the model returns one.
@@ -39,23 +112,22 @@ class Gradient:
     True
     """
 
-    def __init__(self, problem: MatrixProblem, X: FixedRank, objective: Objective | None = None) -> None:
-        self.problem, self.X = problem, X
-        self._objective = problem.objective if objective is None else objective
-        self._near: Objective | None = None  # with parameters fitted at a nearby point, from which the fit at X starts
+    problem: MatrixProblem
+    X: FixedRank
 
     @functools.cached_property
-    def objective(self) -> Objective:
-        """The objective with its parameters (a scale, thresholds) fitted at X."""
-        given = self._objective
-        return given.fit_parameters(self.residual, self.problem.y, self._near) if given.has_parameters else given
+    def residual(self) -> Vector:
+        return self.problem.forward(self.X.U * self.X.s, self.X.V) - self.problem.y
 
-    def at(self, X: FixedRank) -> Gradient:
-        """The gradient at the next point; models reuse results of this one, or use fewer digits far from the solution."""
-        following = self.problem.gradient(X)
-        if self._objective.has_parameters:
-            following._near = self.objective
-        return following
+    def image(self, xi: Tangent) -> Vector:
+        return self.problem.forward(*xi.factors())
+
+    def squared_image_norm(self, xi: Tangent) -> float:
+        return self.problem.squared_image_norm(xi) if self.curvature is None else self.curvature_along(*xi.factors())
+
+    def curvature_along(self, left: Array, right: Array) -> float:
+        """The same along the matrix ``left right^H``."""
+        return self.image_curvature(self.problem.forward(left, right))
 
     def quadratic_model(self) -> MatrixProblem:
         """The weighted least squares problem that approximates the objective at X."""
@@ -66,49 +138,6 @@ class Gradient:
         twin = Gradient(self.problem, self.X, Objective(weights=weights))
         vars(twin)["residual"] = self.residual
         return twin
-
-    # -- the objective and its derivatives at A X --------------------------------------------------------------------------
-    @functools.cached_property
-    def residual(self) -> Vector:
-        """``A X - y``."""
-        return self.problem.forward(self.X.U * self.X.s, self.X.V) - self.problem.y
-
-    @functools.cached_property
-    def residual_norm(self) -> float:
-        """``sqrt(2 f(A X))`` for the objective f: in plain least squares ``|A X - y|``."""
-        return math.sqrt(2 * self.objective.value(self.residual, self.problem.y, self.problem.backend))
-
-    @functools.cached_property
-    def dual(self) -> Vector:
-        """Slope of the objective at ``A X``: ``G = A* dual``. In plain least squares the residual."""
-        return self.objective.slope(self.residual, self.problem.y)
-
-    @functools.cached_property
-    def curvature(self) -> Vector | None:
-        """Curvature of the objective at ``A X``; None where it is 1."""
-        return self.objective.curvature(self.residual, self.problem.y)
-
-    # -- steps -------------------------------------------------------------------------------------------------------------
-    def squared_image_norm(self, xi: Tangent) -> float:
-        """``sum_k c_k |A xi|_k^2`` with c the curvature: the exact step along xi is the slope divided by it."""
-        if self.curvature is None:
-            return self.problem.squared_image_norm(xi)
-        return self.curvature_along(*xi.factors())
-
-    def curvature_along(self, left: Array, right: Array) -> float:
-        """The same along the matrix ``left right^H``."""
-        return self.image_curvature(self.problem.forward(left, right))
-
-    def image_curvature(self, image: Vector) -> float:
-        """The same from the image ``A Z`` of any matrix Z.
-
-        For an objective that is not quadratic, the value that makes the step along Z exact (:meth:`Objective.line_curvature`).
-        """
-        backend, objective = self.problem.backend, self.objective
-        if self.curvature is None:
-            return backend.norm(image) ** 2
-        at_x = backend.inner(self.curvature * image, image)
-        return at_x if objective.is_quadratic else objective.line_curvature(self.residual, self.problem.y, image, at_x)
 
     def exact_step(self, left: Array, right: Array) -> float:
         """The step along the matrix ``left right^H`` that minimizes the objective."""

@@ -14,7 +14,7 @@ from ..backends.tensor_observations import slice_order
 from ..common.checks import ParameterError
 from ..geometry import TUCKER, Tucker, TuckerTangent
 from ..losses import Loss, Objective, resolve_loss
-from ..problems import Problem
+from ..problems import GradientBase, Problem
 from .unfolding import Unfolding
 
 MIN_OVERSAMPLING = 4.0  # observations per degree of freedom for the noise test
@@ -167,25 +167,11 @@ class TensorCompletion(Problem):
         found.update(np.ascontiguousarray(self.indices, np.int64).tobytes())
 
 
-class TensorGradient:
+class TensorGradient(GradientBase):
     """``G = A* slope`` at a Tucker point by its products with the factors, computed on first use."""
 
-    def __init__(self, problem: TensorCompletion, X: Tucker) -> None:
-        self.problem, self.X = problem, X
-        self._near: Objective | None = None
-
-    def at(self, X: Tucker) -> TensorGradient:
-        """The gradient at another point."""
-        following = TensorGradient(self.problem, X)
-        if self.problem.objective.has_parameters:
-            following._near = self.objective
-        return following
-
-    @functools.cached_property
-    def objective(self) -> Objective:
-        """The objective with its parameters fitted at X."""
-        given = self.problem.objective
-        return given.fit_parameters(self.residual, self.problem.y, self._near) if given.has_parameters else given
+    problem: TensorCompletion
+    X: Tucker
 
     # -- the forward map ---------------------------------------------------------------------------------------------------
     @functools.cached_property
@@ -201,24 +187,8 @@ class TensorGradient:
 
     @functools.cached_property
     def residual(self) -> Vector:
-        """``A X - y``."""
         U, V = self._of(self.X.factors, self.problem.observations.inner)
         return self.problem.observations.values(U, V, self.slices) - self.problem.y
-
-    @functools.cached_property
-    def residual_norm(self) -> float:
-        """``sqrt(2 f(A X))``."""
-        return math.sqrt(2 * self.objective.value(self.residual, self.problem.y, self.problem.backend))
-
-    @functools.cached_property
-    def dual(self) -> Vector:
-        """Slope of the objective at ``A X``."""
-        return self.objective.slope(self.residual, self.problem.y)
-
-    @functools.cached_property
-    def curvature(self) -> Vector | None:
-        """Curvature of the objective at ``A X``; None where it is 1."""
-        return self.objective.curvature(self.residual, self.problem.y)
 
     def image(self, xi: TuckerTangent) -> Vector:
         """``A xi`` for a tangent vector at X: one pass with the factors [U, dU] and [V, dV]."""
@@ -237,15 +207,6 @@ class TensorGradient:
         bottom = backend.concat([still, 0 * still], axis=2)
         both = backend.concat([top, bottom], axis=1).reshape(n, -1)
         return observations.values(backend.concat([U, dU]), backend.concat([V, dV]), both)
-
-    def squared_image_norm(self, xi: TuckerTangent) -> float:
-        """``sum_k c_k |A xi|_k^2`` with c the curvature: the exact step along xi is the slope divided by it."""
-        image, backend = self.image(xi), self.problem.backend
-        if self.curvature is None:
-            return backend.norm(image) ** 2
-        at_x = backend.inner(self.curvature * image, image)
-        objective = self.objective
-        return at_x if objective.is_quadratic else objective.line_curvature(self.residual, self.problem.y, image, at_x)
 
     # -- products of G -------------------------------------------------------------------------------------------------------
     @functools.cached_property
