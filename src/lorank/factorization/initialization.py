@@ -13,7 +13,7 @@ import numpy as np
 from ..backends import Array
 from ..geometry import FixedRank
 from ..problems import Completion
-from ..robust.redescending_start import RobustStart
+from ..robust import RobustStart
 from ..robust.weights import threshold_weights
 from ..starts.staged import Staged
 from ..starts.staged import fit as descend

@@ -1,7 +1,6 @@
 """Robust completion: find outliers, and fit the other observations."""
 
 from .options import SmoothingSchedule, Thresholds
-from .plan import Robust
-from .redescending_start import RobustStart
+from .plan import Robust, RobustStart
 
 __all__ = ["Robust", "RobustStart", "SmoothingSchedule", "Thresholds"]

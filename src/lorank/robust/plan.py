@@ -1,28 +1,35 @@
-"""Robust completion as a plan: least squares, and a search for outliers where its residuals show that there are some."""
+"""Robust completion as a plan: least squares, and a search for outliers where its residuals show that there are some.
+
+Its result is also the initial point for redescending losses.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
+
+import numpy as np
 
 from ..common.checks import Checked, instance, parameter
 from ..geometry import FixedRank
 from ..loop.result import Outliers
-from ..loop.runner import Run
-from ..loop.solver import Ending
+from ..loop.runner import Run, run
+from ..loop.solver import Ending, Solver
 from ..loop.state import State
-from ..losses import Cauchy
+from ..loop.stopping import Divergence, Iterations, RelativeResidual, Stall
+from ..losses import Cauchy, ScaledLoss
+from ..losses.residual_tails import tails
 from ..metrics import Blocks
 from ..plans.auto import Auto
-from ..plans.noise_test import residual_is_white
-from ..plans.registry import register_default
+from ..plans.noise_test import NoiseFloor, is_stationary, residual_is_white
+from ..plans.registry import register_default, register_default_start
 from ..plans.stages import ALWAYS, FINISHED, Condition, Context, Plan, PlannedSolver, PlanState, Stage, Transition
 from ..problems import Completion, Problem, Units
 from ..problems.capabilities import HasSinglePrecision, TightFrame, supports
 from ..solvers.als import ALS
 from ..solvers.rcg import RCG
-from .detection import Detection
+from ..starts.staged import Staged
 from .options import A_TUPLE_OF_SCHEDULES, SCHEDULES, SmoothingSchedule, Thresholds
 from .reweighting import Annealing, Following, search_state
 from .trimming import End, Trimming, TrimmingState
@@ -33,6 +40,71 @@ NO_OUTLIERS_FOUND = (
     "A search for outliers found none, and the residual does not look as if there were none: there are too few observations to "
     "decide. Use a smaller rank or more observations."
 )
+UNSURE = (
+    "The outliers could not be identified, and a redescending loss may have a local minimum that fits only a part of the data. "
+    "Compare with loss='huber', which is a convex loss."
+)
+TOLERANCE, MAX_ITER = 1e-4, 300  # of the robust fit, which is only a start
+WINDOW = 6  # residuals from which a stationary one is recognized
+
+
+@dataclass(frozen=True)
+class DetectionState:
+    """Memory of :class:`Detection`: that of least squares, the requested rank, the last residuals, and whether to test."""
+
+    least_squares: PlanState
+    rank: int
+    residuals: tuple[float, ...] = ()
+    testing: bool = True
+
+
+@dataclass(frozen=True)
+class Detection(Solver):
+    """Least squares by :class:`~lorank.plans.Auto`, finished when its residuals show that there are outliers.
+
+    Where the residual stalls without heavy tails there are none, and tests end.
+    """
+
+    least_squares: Auto
+    thresholds: Thresholds
+
+    def start(self, problem: Completion, state: State) -> DetectionState:
+        if isinstance(state.memory, DetectionState):  # continued without tests, after a search in vain
+            return replace(state.memory, testing=False)
+        return DetectionState(self.least_squares.start(problem, state), state.X.rank)
+
+    def step(self, problem: Completion, state: State) -> State:
+        memory: DetectionState = state.memory
+        testing, limits = memory.testing, self.thresholds
+        scarce = problem.m < limits.min_oversampling * problem.dof(memory.rank)
+        if testing and not scarce and self._stays(problem, state) and self._tail_ratio(problem, state) > limits.heavy_tails:
+            return replace(state, finished=True)
+        new = self.least_squares.step(problem, state.with_memory(memory.least_squares))
+        if testing and (_gave_up(new.memory, scarce) or is_stationary(problem, memory.rank, memory.residuals)):
+            if self._tail_ratio(problem, state) > (limits.heavy_tails if scarce else limits.light_tails):
+                return replace(state, finished=True)
+            testing = False
+        residuals = (*memory.residuals, new.residual)[-max(limits.check_after, WINDOW) :]
+        memory = DetectionState(new.memory, memory.rank, residuals, testing)
+        # As long as there may be outliers, a stalled residual is not the end.
+        return replace(new, memory=memory, restarted=new.restarted or testing)
+
+    def _stays(self, problem: Completion, state: State) -> bool:
+        """Whether the first steps have hardly lowered the residual."""
+        memory: DetectionState = state.memory
+        ample = problem.m > self.thresholds.ample_oversampling * problem.dof(memory.rank)
+        steps = 2 if state.iteration == 2 and ample else self.thresholds.check_after  # clean ample data are fitted fast
+        last, half = memory.residuals[-steps:], steps // 2
+        return len(last) == steps and state.iteration % half == 0 and last[-1] >= self.thresholds.stall_ratio * last[half - 1]
+
+    @staticmethod
+    def _tail_ratio(problem: Completion, state: State) -> float:
+        return tails(state.gradient.residual, problem.dof(state.memory.rank), problem.backend).ratio
+
+
+def _gave_up(plan: PlanState, scarce: bool) -> bool:
+    """Whether conjugate gradients at full rank have stalled; with few observations, whether all stages have."""
+    return plan.stage.name in (("noise", "best") if scarce else ("irls", "newton", "noise", "best"))
 
 
 @dataclass(frozen=True)
@@ -169,36 +241,24 @@ class Robust(Checked, PlannedSolver):
     def finish(self, problem: Completion, X: FixedRank, run: Run) -> Ending:
         """The outliers, the noise of the other observations, and doubts about a success."""
         memory, doubt = run.last.memory, ""
-        if run.status.success:
-            doubt = self.doubts(problem, X, memory, noisy=run.status == "noise")
-            doubt = NO_OUTLIERS_FOUND if doubt and self.gave_up(memory) else doubt
-        outliers, noise = self.outliers(problem, X, memory)
-        return Ending(noise, outliers, doubt)
-
-    @staticmethod
-    def gave_up(memory: Any) -> bool:
-        """Whether a search for outliers was in vain, and the fit is one of least squares with all observations."""
-        return isinstance(memory, PlanState) and memory.stage.name == "all observations"
-
-    @staticmethod
-    def limit(memory: Any) -> float:
-        """The deviation beyond which observations are outliers; infinite where there is none yet."""
         inner = memory.inner.memory if isinstance(memory, PlanState) else None
-        return inner.limit if isinstance(inner, TrimmingState) else math.inf
-
-    def doubts(self, problem: Completion, X: FixedRank, memory: Any, *, noisy: bool) -> str:
-        """Reasons to doubt the end X of a successful run; empty if there are none."""
-        return validate(problem, X, self.limit(memory), noisy=noisy, searched=self.gave_up(memory))
-
-    def outliers(self, problem: Completion, X: FixedRank, memory: Any) -> tuple[Outliers, float]:
-        """The outliers at X, and the standard deviation of the other deviations."""
-        d, limit = deviations(problem, X), self.limit(memory)
+        limit = inner.limit if isinstance(inner, TrimmingState) else math.inf
+        if run.status.success:
+            doubt = validate(problem, X, limit, noisy=run.status == "noise", searched=gave_up(run))
+            doubt = NO_OUTLIERS_FOUND if doubt and gave_up(run) else doubt
+        d = deviations(problem, X)
         fitting, share = threshold_weights(d, limit, problem.observations.weights)
         weights = problem.in_given_order(biweight(d, limit))
         mask = problem.in_given_order(threshold_weights(d, limit)[0], missing=1) == 0
         left = share * problem.m - problem.dof(X.rank)
         noise = math.sqrt(problem.backend.inner(fitting * d, d) / left) if left > 0 else math.nan
-        return Outliers(mask, weights, limit), noise
+        return Ending(noise, Outliers(mask, weights, limit), doubt)
+
+
+def gave_up(run: Run) -> bool:
+    """Whether a search for outliers was in vain, and the fit is one of least squares with all observations."""
+    memory = run.last.memory
+    return isinstance(memory, PlanState) and memory.stage.name == "all observations"
 
 
 USES_ALS = Condition(lambda now: bool(now.plan.inner.memory.use_als))
@@ -230,3 +290,53 @@ def best_end(now: Context) -> End:
 
 
 register_default(lambda problem, rank: problem.robust, Robust)
+
+
+class RobustStart:
+    """Start for redescending losses: the end of a run of :class:`Robust` with the same observations.
+
+    From other points a loss such as Tukey's may end in a local minimum that fits only a part of the data.
+
+    Examples
+    --------
+    >>> import lorank as lr
+    >>> problem, truth = lr.datasets.random_completion(60, 50, rank=2, oversampling=6)
+    >>> start = RobustStart()
+    >>> X = start(problem, 2, np.random.default_rng(0))
+    >>> start.succeeded, truth.distance(X) < 1e-2 * truth.norm()
+    (True, True)
+    """
+
+    succeeded: bool = False  # whether the robust fit converged and passed its validation
+    limit: float = math.inf  # deviation beyond which observations are outliers
+
+    @property
+    def warning(self) -> str:
+        """Appended to the advice of the status."""
+        return "" if self.succeeded else UNSURE
+
+    def adjusted(self, problem: Problem) -> Problem:
+        """The problem with a scale estimate of breakdown point 0.5 if the robust fit succeeded."""
+        loss = getattr(problem, "loss", None)
+        if not self.succeeded or not isinstance(problem, Completion) or not isinstance(loss, ScaledLoss):
+            return problem
+        return problem.with_loss(replace(loss, breakdown=0.5))
+
+    def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
+        assert isinstance(problem, Completion)
+        squares = problem.squares()
+        X = squares.project_feasible(Staged()(squares, rank, rng))
+        rule = RelativeResidual(TOLERANCE) | NoiseFloor() | Stall() | Divergence() | Iterations(MAX_ITER)
+        ended = run(squares, Robust(), X, rule)
+        ending = Robust().finish(squares, ended.state.X, ended)
+        assert ending.outliers is not None
+        self.limit = ending.outliers.limit
+        self.succeeded = ended.status.success and not gave_up(ended) and not ending.doubt
+        return problem.project_feasible(ended.point())
+
+
+def _redescends(problem: Problem) -> bool:
+    return isinstance(problem, Completion) and problem.loss is not None and problem.loss.redescending
+
+
+register_default_start(_redescends, RobustStart)

@@ -17,7 +17,7 @@ from ..solvers.als import ALS
 from ..solvers.rcg import RCG, RCGState
 from ..starts.staged import grow_from_rank_one
 from .options import SmoothingSchedule, Thresholds
-from .weights import Limit, sqrt_weights, threshold_weights, updated_limit
+from .weights import Estimate, deviations, sqrt_weights, threshold_weights
 
 RESIDUAL_MEDIANS = 1.5  # unit of the smoothing, in medians of the residual of rank 1, for data with a dominant mean
 LIMIT = 8.0  # limit after annealing, in smoothings
@@ -25,52 +25,41 @@ MAX_HELD = 80  # steps with the first smoothing
 GROWTH = 0.6  # mean weight, over the largest so far, below which the smoothing has become too small
 
 
-@dataclass(frozen=True)
-class SearchState:
+@dataclass(frozen=True, kw_only=True)
+class SearchState(Estimate):
     """Memory of :class:`Annealing` and :class:`Following`."""
 
-    size: float  # median of the absolute data
-    coarse: float  # first smoothing
     epsilon: float  # smoothing
-    use_als: bool  # whether steps are ALS sweeps, not conjugate gradients
     means: tuple[float, ...] = ()  # mean weights so far
     falling: bool = False  # whether the smoothing falls
     descent: RCGState | None = None
-    limit: float = math.inf  # deviation beyond which observations are considered outliers
-    share: float = 1.0  # of the other observations
-    rounds: int = 0  # steps of Following
-    level: float = math.inf  # typical deviation over size
 
 
-def coarse_start(inside: Completion, first: float, rank: int) -> tuple[float, float, FixedRank]:
-    """The first smoothing, the median of the absolute data, and an initial point, fitted with small weights of large values.
+def search_state(inside: Completion, state: State, rank: int, first: float, use_als: bool) -> State:
+    """The state at which a search begins: a fit in which large values have small weights.
 
-    The smoothing is ``first`` medians of the data or, where a fit of rank 1 leaves much less (data with a dominant mean), of
-    its residual.
+    The first smoothing is ``first`` medians of the data or, where a fit of rank 1 leaves much less (data with a dominant mean),
+    of its residual.
     """
     observed, median, rng = inside.observations, quantile(inside.y, 0.5, inside.backend), np.random.default_rng(0)
 
-    def weighted(d: Vector, epsilon: float) -> Completion:
-        return inside.with_observations(observed.with_weights(sqrt_weights(d, epsilon, observed.weights)[0]))
-
-    found = weighted(inside.y, 2 * first * median)
-    one = found.rank_one_point(rng)
-    assert one is not None
-    d = observed.residual(one.U * one.s, one.V)
-    rest = RESIDUAL_MEDIANS * quantile(d, 0.5, inside.backend)
-    unit = min(rest, median) if rest > 0 else median
-    if unit < median:
-        found = weighted(d, 2 * first * unit)
+    def weighted(d: Vector, unit: float) -> tuple[Completion, FixedRank]:
+        weights, _ = sqrt_weights(d, 2 * first * unit, observed.weights)
+        found = inside.with_observations(observed.with_weights(weights))
         one = found.rank_one_point(rng)
-    assert one is not None
-    X = one if rank == 1 else grow_from_rank_one(found, one, rank, rng)
-    return first * unit, median, inside.project_feasible(X)
+        assert one is not None
+        return found, one
 
-
-def search_state(problem: Completion, state: State, rank: int, first: float, use_als: bool) -> State:
-    """The state at which a search begins: a fit in which large values have small weights."""
-    coarse, size, X = coarse_start(problem, first, rank)
-    return bare_state(problem, state, X, math.nan).with_memory(SearchState(size, coarse, coarse, use_als))
+    found, X = weighted(inside.y, median)
+    d, unit = deviations(inside, X), median
+    rest = RESIDUAL_MEDIANS * quantile(d, 0.5, inside.backend)
+    if 0 < rest < median:
+        unit = rest
+        found, X = weighted(d, unit)
+    if rank > 1:
+        X = grow_from_rank_one(found, X, rank, rng)
+    memory = SearchState(size=median, coarse=first * unit, use_als=use_als, epsilon=first * unit)
+    return bare_state(inside, state, inside.project_feasible(X), math.nan).with_memory(memory)
 
 
 def bare_state(problem: Completion, state: State, X: FixedRank, step: float) -> State:
@@ -142,9 +131,7 @@ class Following(Reweighted):
     def step(self, problem: Completion, state: State) -> State:
         memory: SearchState = state.memory
         thresholds, d, rounds = self.thresholds, state.gradient.residual, memory.rounds + 1
-        limit = updated_limit(
-            thresholds, problem, d, state.X.rank, Limit(memory.limit, memory.share), memory.size, memory.rounds
-        )
+        limit = memory.next_limit(thresholds, problem, d, state.X.rank)
         share = threshold_weights(d, limit)[1]
         level = limit / (thresholds.limit_quantiles * memory.size)
         stalled = rounds > 3 and level > thresholds.stall_ratio * memory.level

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..solvers.rcg import RCG
 from .options import Thresholds
 from .reweighting import SearchState
 from .row_repair import loses_rows, repair
-from .weights import Limit, deviations, robust_objective, threshold_weights, updated_limit
+from .weights import Estimate, deviations, robust_objective, threshold_weights
 
 
 class Round(NamedTuple):
@@ -46,24 +46,16 @@ class End(NamedTuple):
     share: float
 
 
-@dataclass(frozen=True)
-class TrimmingState:
+@dataclass(frozen=True, kw_only=True)
+class TrimmingState(Estimate):
     """Memory of :class:`Trimming`."""
 
     fit: State  # of least squares with the observations within the limit
-    size: float  # median of the absolute data
-    coarse: float  # first smoothing of the search
-    use_als: bool  # whether steps are ALS sweeps, not conjugate gradients
-    limit: float  # deviation beyond which observations are considered outliers
-    share: float  # of the other observations
-    rounds: int = 0
     steps: int = 0  # in this round
     repairs: int = 0  # times that rows and columns were refitted
     before: float = math.inf  # residual before the last step
-    level: float = math.inf  # residual at the end of the last round
     noisy: bool = False  # whether the limit is that for noise
     lost: bool = False  # whether a lower limit has removed whole rows or columns
-    due: bool = True  # whether the round ends at once
     ended: Round | None = None  # a round after which no limit was chosen yet
     objective: float = math.inf  # robust objective at the end of an attempt
 
@@ -107,12 +99,18 @@ class Trimming(Solver):
     def start(self, problem: Completion, state: State) -> TrimmingState:
         memory = state.memory
         if isinstance(memory, SearchState):
-            return self._after_search(problem, state, memory)
+            fit, rounds = state, 0
+            if memory.level < self.thresholds.exact_level:  # the ALS sweeps of the search go on
+                weights, _ = threshold_weights(state.gradient.residual, memory.limit, problem.observations.weights)
+                fit, rounds = State.at(_with_weights(problem, weights), state.X), 1
+            known = {one.name: getattr(memory, one.name) for one in fields(Estimate)}
+            memory = TrimmingState(**known | {"rounds": rounds, "level": math.inf}, fit=fit)
+            return replace(memory, ended=self._round(problem, memory))
         assert isinstance(memory, TrimmingState)
         if self.end is not None:
             _, X, limit, share = self.end
-            memory = replace(memory, fit=State.at(problem, X), limit=limit, share=share, noisy=True, rounds=0, ended=None)
-            return replace(memory, due=True)
+            memory = replace(memory, fit=State.at(problem, X), limit=limit, share=share, noisy=True, rounds=0)
+            return replace(memory, ended=self._round(problem, memory))
         ended = memory.ended
         assert ended is not None
         if self.mode == "accepted":
@@ -121,17 +119,10 @@ class Trimming(Solver):
             ended = ended._replace(X=state.X, d=deviations(problem, state.X), reselect=True)
         return replace(memory, ended=ended)
 
-    def _after_search(self, problem: Completion, state: State, search: SearchState) -> TrimmingState:
-        fit, rounds = state, 0
-        if search.level < self.thresholds.exact_level:  # the ALS sweeps of the search go on
-            weights, _ = threshold_weights(state.gradient.residual, search.limit, problem.observations.weights)
-            fit, rounds = State.at(_with_weights(problem, weights), state.X), 1
-        return TrimmingState(fit, search.size, search.coarse, search.use_als, search.limit, search.share, rounds)
-
     def step(self, problem: Completion, state: State) -> State:
         memory: TrimmingState = state.memory
         note, restarted, judged = "", False, self.mode != "accepted"
-        if memory.due or memory.ended is not None or self._round_ends(memory):
+        if memory.ended is not None or self._round_ends(memory):
             restarted = judged or memory.ended is not None
             memory, ended = self._end_round(problem, memory)
             if judged and (ended.exact or ended.stalled or memory.rounds >= self.thresholds.max_rounds):
@@ -159,14 +150,17 @@ class Trimming(Solver):
         """The round that has ended, with conjugate gradients instead of ALS where that has stalled."""
         if memory.ended is not None:
             return replace(memory, ended=None), memory.ended
-        first, fit = memory.rounds == 0, memory.fit
-        level = math.inf if first else fit.residual
-        exact = not first and _is_exact(fit)
-        stalled = memory.rounds > 2 and level > self.thresholds.stall_ratio * memory.level
-        ended = Round(fit.X, deviations(problem, fit.X), level, exact, stalled, reselect=first)
-        if memory.use_als and stalled and not exact:
+        ended = self._round(problem, memory)
+        if memory.use_als and ended.stalled and not ended.exact:
             return replace(memory, use_als=False, rounds=1), ended._replace(stalled=False, reselect=True)
         return memory, ended
+
+    def _round(self, problem: Completion, memory: TrimmingState) -> Round:
+        """The end of a round at the current fit."""
+        first, fit = memory.rounds == 0, memory.fit
+        level = math.inf if first else fit.residual
+        stalled = memory.rounds > 2 and level > self.thresholds.stall_ratio * memory.level
+        return Round(fit.X, deviations(problem, fit.X), level, not first and _is_exact(fit), stalled, reselect=first)
 
     def _improve(self, problem: Completion, memory: TrimmingState, ended: Round) -> tuple[TrimmingState, Round, str]:
         """Refit rows and columns, or use the limit for noise; ``memory.ended`` is set where neither helps."""
@@ -186,10 +180,7 @@ class Trimming(Solver):
         """The next round, with a new limit; and a note."""
         X, d, level, _, stalled, reselect, keep = ended
         rank, note = X.rank, ""
-        limit = memory.limit
-        if not keep:
-            last = Limit(limit, memory.share)
-            limit = updated_limit(self.thresholds, problem, d, rank, last, memory.size, memory.rounds, memory.noisy)
+        limit = memory.limit if keep else memory.next_limit(self.thresholds, problem, d, rank, memory.noisy)
         if memory.lost and not memory.noisy:  # all other rows and columns fit by now
             X, refitted = repair(problem, X, d, memory.limit, memory.share, memory.coarse)
             memory = replace(memory, lost=False)
@@ -207,7 +198,7 @@ class Trimming(Solver):
                 fit = State.at(part, X)
                 fit = fit if memory.use_als else fit.with_memory(self.descent.start(part, fit))
             memory = replace(memory, limit=limit, share=share, fit=fit)
-        return replace(memory, rounds=memory.rounds + 1, steps=0, level=level, due=False, ended=None), note
+        return replace(memory, rounds=memory.rounds + 1, steps=0, level=level, ended=None), note
 
 
 def _is_exact(fit: State) -> bool:

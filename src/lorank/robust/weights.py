@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +17,52 @@ from .options import Thresholds
 MAX_NOISE_ROUNDS = 40  # updates after which the limit for noise is constant
 
 
-class Limit(NamedTuple):
-    """A deviation beyond which observations are considered outliers, and the share of the others."""
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What a search knows of the outliers: common memory of its solvers.
 
-    limit: float
-    share: float
+    Attributes
+    ----------
+    size : float
+        Median of the absolute data.
+    coarse : float
+        First smoothing.
+    use_als : bool
+        Whether steps are ALS sweeps, not conjugate gradients.
+    limit : float
+        Deviation beyond which observations are considered outliers.
+    share : float
+        Of the other observations.
+    rounds : int
+        Updates of the limit so far.
+    level : float
+        Typical deviation or residual at the last of them.
+    """
+
+    size: float
+    coarse: float
+    use_als: bool
+    limit: float = math.inf
+    share: float = 1.0
+    rounds: int = 0
+    level: float = math.inf
+
+    def next_limit(self, thresholds: Thresholds, problem: Completion, d: Vector, rank: int, noisy: bool = False) -> float:
+        """The limit that follows from quantiles of the deviations d within the last one.
+
+        For noisy data it is a number of standard deviations; otherwise it only falls.
+        """
+        backend, limit = problem.backend, self.limit
+        share = self.share if self.rounds else threshold_weights(d, limit)[1]
+        if not noisy:
+            typical = quantile(d, 0.75 * share, backend) / NORMAL_THREE_QUARTERS
+            rounding = 1e3 * float(np.finfo(problem.dtype).eps) * self.size
+            return min(limit, max(thresholds.limit_quantiles * typical, rounding))
+        if self.rounds > MAX_NOISE_ROUNDS:
+            return limit
+        fitting = share * problem.m
+        inflation = math.sqrt(fitting / max(fitting - problem.dof(rank), 1.0))
+        return thresholds.limit_sigmas * (quantile(d, 0.5 * share, backend) / NORMAL_MEDIAN * inflation)
 
 
 def sqrt_weights(d: Vector, epsilon: float, base: Vector | None = None) -> tuple[Vector, float]:
@@ -52,9 +94,7 @@ def sqrt_weights(d: Vector, epsilon: float, base: Vector | None = None) -> tuple
         root = xp.sqrt((d * d.conj()).real + 1)
         return 1 / (root * xp.sqrt(root))
 
-    found = entrywise(weights, d)
-    mean = float(found.sum()) / len(d)
-    return (found if base is None else base * found), mean
+    return _with_mean(entrywise(weights, d), base)
 
 
 def threshold_weights(d: Vector, limit: float, base: Vector | None = None) -> tuple[Vector, float]:
@@ -70,9 +110,11 @@ def threshold_weights(d: Vector, limit: float, base: Vector | None = None) -> tu
     def weights(xp: Any, d: Array) -> Array:
         return 0 * abs(d) + (abs(d) <= limit)
 
-    found = entrywise(weights, d)
-    share = float(found.sum()) / len(d)
-    return (found if base is None else base * found), share
+    return _with_mean(entrywise(weights, d), base)
+
+
+def _with_mean(weights: Vector, base: Vector | None) -> tuple[Vector, float]:
+    return (weights if base is None else base * weights), float(weights.sum()) / len(weights)
 
 
 def biweight(d: Vector, limit: float) -> Vector:
@@ -100,32 +142,3 @@ def robust_objective(problem: Completion, d: Vector) -> float:
 def deviations(problem: Completion, X: FixedRank) -> Vector:
     """``X - y`` at the observed entries."""
     return problem.observations.residual(X.U * X.s, X.V)
-
-
-def updated_limit(
-    thresholds: Thresholds,
-    problem: Completion,
-    d: Vector,
-    rank: int,
-    last: Limit,
-    size: float,
-    rounds: int,
-    noisy: bool = False,
-) -> float:
-    """The limit for outliers that follows from quantiles of the deviations d within the last one.
-
-    ``size`` is the median of the absolute data, and ``rounds`` the number of updates so far. For noisy data the limit is a
-    number of standard deviations; otherwise it only falls.
-    """
-    backend, (limit, share) = problem.backend, last
-    if rounds == 0:
-        share = threshold_weights(d, limit)[1]
-    if noisy:
-        if rounds > MAX_NOISE_ROUNDS:
-            return limit
-        fitting = share * problem.m
-        scale = quantile(d, 0.5 * share, backend) / NORMAL_MEDIAN * math.sqrt(fitting / max(fitting - problem.dof(rank), 1.0))
-        return thresholds.limit_sigmas * scale
-    typical = quantile(d, 0.75 * share, backend) / NORMAL_THREE_QUARTERS
-    rounding = 1e3 * float(np.finfo(problem.dtype).eps) * size
-    return min(limit, max(thresholds.limit_quantiles * typical, rounding))
