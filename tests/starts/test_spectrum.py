@@ -11,7 +11,7 @@ import lorank as lr
 import partitioned  # noqa: F401  (registers itself)
 from helpers import double, host
 from lorank.starts import spectrum
-from lorank.starts.normalized import MARGIN, SIGN_FLIPS, NormalizedGradient
+from lorank.starts.normalized import MARGIN, SIGN_FLIPS, Normalization
 from machine import NUMPY_BACKENDS
 
 SHAPE = (300, 200)
@@ -54,7 +54,7 @@ def test_spectrum_against_a_dense_twin(dtype, backend):
     )
     found = spectrum(problem)
     G = problem.gradient(problem.zero(1))
-    T = NormalizedGradient.of(G)
+    T = Normalization.of(G)
     scales = double(T.rows), double(T.cols).T
 
     def values(problem):

@@ -10,7 +10,7 @@ from helpers import double, eps, host, on, random_array
 from lorank.backends import backend_of
 from lorank.problems.capabilities import HasRankOnePoint, supports
 from lorank.starts import STARTS, Continuation, Staged
-from lorank.starts.normalized import NormalizedGradient, normalized_pairs
+from lorank.starts.normalized import Normalization, normalized_pairs
 from lorank.starts.registry import check_point
 from lorank.starts.staged import COARSE, fit, grow
 
@@ -199,7 +199,7 @@ def test_normalized_pairs_against_a_dense_twin(dtype, backend, kept):
 def test_an_even_pattern_is_not_normalized():
     problem, _ = lr.datasets.random_completion(300, 200, 3, oversampling=8, factors="gaussian")
     G = problem.gradient(problem.zero(1))
-    even = NormalizedGradient.of(G)
+    even = Normalization.of(G)
     assert np.ptp(even.rows * even.left) < 0.05
     assert np.ptp(even.cols * even.right) < 0.05
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,6 +11,22 @@ from ..backends import Array, Arrays
 from .point import FixedRank
 
 Product = Callable[[Array], Array]
+
+
+class ImplicitMatrix(NamedTuple):
+    """A matrix W given by its products with thin arrays, ``W v`` and ``W^H u``."""
+
+    times: Product
+    adjoint_times: Product
+
+    def __sub__(self, other: ImplicitMatrix) -> ImplicitMatrix:
+        return ImplicitMatrix(
+            lambda v: self.times(v) - other.times(v), lambda u: self.adjoint_times(u) - other.adjoint_times(u)
+        )
+
+    def scaled(self, rows: Array, cols: Array) -> ImplicitMatrix:
+        """``diag(rows) W diag(cols)`` for real (n1, 1) and (n2, 1) arrays."""
+        return ImplicitMatrix(lambda v: rows * self.times(cols * v), lambda u: cols * self.adjoint_times(rows * u))
 
 
 def truncated_svd(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..backends import Array, Vector
+from ..backends import Vector
 from ..common.checks import SHARE, Checked, parameter, whole
 from ..common.timer import Timer
 from ..geometry import DiagonalWeight, Weights
+from ..geometry.truncated_svd import ImplicitMatrix
 from ..loop.result import History, Status
 from ..loop.state import State
 from ..loop.stopping import Rule
@@ -75,8 +76,10 @@ def _spectral_norm(problem: Any, p: Vector, weights: Weights | None = None) -> f
     """The spectral norm of ``L^-1/2 (A* p) R^-1/2`` to about 1 %."""
     if not isinstance(problem, MatrixProblem):
         return float(problem.spectral_norm(p))
-    scaled = _Scaled(*problem.products(p), weights or Weights())
-    return float(leading(problem, scaled, 1, np.random.default_rng(0), tol=1e-2, restarts=5).s[0])
+    matrix = ImplicitMatrix(*problem.products(p))
+    if weights is not None and weights.modes:
+        matrix = matrix.scaled(*(w.w[:, None] ** -0.5 for w in weights.modes if isinstance(w, DiagonalWeight)))
+    return float(leading(problem, matrix, 1, np.random.default_rng(0), tol=1e-2, restarts=5).s[0])
 
 
 def _has_outliers(G: Gradient) -> bool:
@@ -93,25 +96,6 @@ def _standardized(G: Gradient) -> Vector:
     if loss is not None and loss.discrete and G.curvature is not None:
         return G.dual / (G.curvature + 1e-3 * float(G.curvature.sum()) / G.problem.m) ** 0.5
     return G.dual
-
-
-class _Scaled:
-    """``L^-1/2 G R^-1/2``, whose entries have about equal variances for white noise on an uneven pattern."""
-
-    def __init__(self, times: Callable[[Array], Array], adjoint_times: Callable[[Array], Array], weights: Weights) -> None:
-        self._products = times, adjoint_times
-        self.scales = [w.w[:, None] ** -0.5 if isinstance(w, DiagonalWeight) else None for w in map(weights.mode, (0, 1))]
-
-    def times(self, v: Array) -> Array:
-        return self._between(self._products[0], v, *self.scales[::-1])
-
-    def adjoint_times(self, u: Array) -> Array:
-        return self._between(self._products[1], u, *self.scales)
-
-    @staticmethod
-    def _between(product: Callable[[Array], Array], a: Array, before: Array | None, after: Array | None) -> Array:
-        b = product(a if before is None else a * before)
-        return b if after is None else b * after
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ scale is divided out afterwards.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backends import Array
 from ..common.checks import ParameterError
 from ..geometry import FixedRank
+from ..geometry.truncated_svd import ImplicitMatrix
 from ..problems import Gradient, Problem
 from ..problems.capabilities import HasCounts, HasSplit, missing, supports
 from .spectral import leading
@@ -26,41 +27,35 @@ MIN_VALUES, MAX_VALUES = 8, 128  # singular values of a spectrum: twice as many 
 SIGN_FLIPS, MARGIN = 3, 1.05  # of the null edge; no false component in 162 samples of noise, from 60 x 40 to 2000 x 100
 
 
-@dataclass(frozen=True)
-class NormalizedGradient:
-    """A gradient between diagonal scales, ``diag(rows) G diag(cols)``.
+class Normalization(NamedTuple):
+    """Diagonal scales of a gradient.
 
     Attributes
     ----------
-    G : Gradient
     rows, cols : (n1, 1) and (n2, 1) arrays
         Scales of the matrix whose singular vectors are computed.
     left, right : (n1, 1) and (n2, 1) arrays
         Factors that turn its singular vectors into those of X.
     """
 
-    G: Any
     rows: Array
     cols: Array
     left: Array
     right: Array
 
     @classmethod
-    def of(cls, G: Gradient) -> NormalizedGradient:
+    def of(cls, G: Gradient) -> Normalization:
         """Normalize by counts, then trim heavy rows and columns."""
         problem: Any = G.problem
         dtype = np.zeros(0, problem.dtype).real.dtype
         a, b = (_normalization(problem, c, dtype) for c in problem.counts())
         times, adjoint_times = problem.products(abs(G.dual) ** 2)
-        squares = a * a * times(b * b), b * b * adjoint_times(a * a)
-        trim_rows, trim_cols = (_trimming(s) for s in squares)
-        return cls(G, a * trim_rows, b * trim_cols, a / trim_rows, b / trim_cols)
+        trim_rows, trim_cols = _trimming(a * a * times(b * b)), _trimming(b * b * adjoint_times(a * a))
+        return cls(a * trim_rows, b * trim_cols, a / trim_rows, b / trim_cols)
 
-    def times(self, v: Array) -> Array:
-        return self.rows * self.G.times(self.cols * v)
 
-    def adjoint_times(self, u: Array) -> Array:
-        return self.cols * self.G.adjoint_times(self.rows * u)
+def _implicit(G: Gradient) -> ImplicitMatrix:
+    return ImplicitMatrix(G.times, G.adjoint_times)
 
 
 def _normalization(problem: Problem, counts: Array, dtype: Any) -> Array:
@@ -95,11 +90,11 @@ def normalized_pairs(problem: Problem, rank: int, rng: np.random.Generator, X: F
     """
     backend = problem.backend
     G = problem.gradient(problem.zero(1) if X is None else X)
-    normalized = NormalizedGradient.of(G)
+    scales = Normalization.of(G)
     more = rank - (0 if X is None else X.rank)
     # A tenth per pair on average: conjugate gradients improve the pairs further.
-    Y = leading(problem, normalized, more, rng, tol=0.1 * more**0.5, restarts=5, depth=1)
-    left, right = normalized.left * Y.U, normalized.right * Y.V
+    Y = leading(problem, _implicit(G).scaled(*scales[:2]), more, rng, tol=0.1 * more**0.5, restarts=5, depth=1)
+    left, right = scales.left * Y.U, scales.right * Y.V
     if X is not None:
         left, right = backend.concat([X.U, left]), backend.concat([X.V, right])
     U, V = backend.orthonormalize(left), backend.orthonormalize(right)
@@ -139,20 +134,6 @@ class Spectrum:
     def count(self) -> int:
         """Number of components that stand out, those of the fit included."""
         return self.fitted + int((self.values > self.edge).sum())
-
-
-@dataclass(frozen=True)
-class _RandomSigns:
-    """A gradient with random signs: half of the observations minus the other half."""
-
-    half: Gradient
-    other: Gradient
-
-    def times(self, v: Array) -> Array:
-        return self.half.times(v) - self.other.times(v)
-
-    def adjoint_times(self, u: Array) -> Array:
-        return self.half.adjoint_times(u) - self.other.adjoint_times(u)
 
 
 def spectrum(problem: Any, X: FixedRank | None = None, *, seed: int = 0, max_rank: int = MAX_VALUES) -> Spectrum:
@@ -196,8 +177,10 @@ def spectrum(problem: Any, X: FixedRank | None = None, *, seed: int = 0, max_ran
             raise ParameterError("problem", missing(problem, need))
     backend, rng = problem.backend, np.random.default_rng(seed)
     fitted, X = (0, problem.zero(1)) if X is None else (X.rank, X)
-    T = NormalizedGradient.of(problem.gradient(X))
-    edge = MARGIN * max(_null_edge(problem, X, T, np.random.default_rng(seed + k)) for k in range(SIGN_FLIPS))
+    G = problem.gradient(X)
+    scales = Normalization.of(G)
+    T = _implicit(G).scaled(*scales[:2])
+    edge = MARGIN * max(_null_edge(problem, G, scales, np.random.default_rng(seed + k)) for k in range(SIGN_FLIPS))
     top = min(max_rank, *problem.shape)
     count = min(MIN_VALUES, top)
     while True:
@@ -207,13 +190,11 @@ def spectrum(problem: Any, X: FixedRank | None = None, *, seed: int = 0, max_ran
         count = min(2 * count, top)
 
 
-def _null_edge(problem: Any, X: FixedRank, T: NormalizedGradient, rng: np.random.Generator) -> float:
-    """The largest singular value of T with random signs."""
+def _null_edge(problem: Any, G: Gradient, scales: Normalization, rng: np.random.Generator) -> float:
+    """The largest singular value of the normalized gradient with random signs."""
     try:
-        halves = problem.split(rng, 0.5)
+        one, other = (_implicit(half.gradient(G.X)) for half in problem.split(rng, 0.5))
     except ValueError:  # too few observations
-        squares = problem.products(abs(T.G.dual) ** 2)[0](T.cols**2)
-        return float((T.rows**2 * squares).sum()) ** 0.5 * sum(n**-0.5 for n in problem.shape)
-    signs = _RandomSigns(*(half.gradient(X) for half in halves))
-    null = NormalizedGradient(signs, T.rows, T.cols, T.left, T.right)
-    return float(leading(problem, null, 1, rng, tol=1e-2, restarts=6).s[0])
+        squares = problem.products(abs(G.dual) ** 2)[0](scales.cols**2)
+        return float((scales.rows**2 * squares).sum()) ** 0.5 * sum(n**-0.5 for n in problem.shape)
+    return float(leading(problem, (one - other).scaled(*scales[:2]), 1, rng, tol=1e-2, restarts=6).s[0])

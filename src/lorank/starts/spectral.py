@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
-from ..backends import Array
 from ..common.checks import POSITIVE, Checked, parameter, whole
 from ..geometry import FixedRank, FixedRankManifold
-from ..geometry.truncated_svd import truncated_svd
-from ..problems import Problem
+from ..geometry.truncated_svd import ImplicitMatrix, truncated_svd
+from ..problems import Gradient, Problem
 
 
 @dataclass(frozen=True)
@@ -52,30 +51,22 @@ class Spectral(Checked):
         return X
 
 
-class Products(Protocol):
-    """A matrix given by its products with thin arrays."""
-
-    def times(self, v: Array) -> Array: ...
-
-    def adjoint_times(self, u: Array) -> Array: ...
-
-
 def leading(
-    problem: Problem, G: Products, rank: int, rng: np.random.Generator, tol: float, restarts: int, depth: int = 2
+    problem: Problem,
+    G: Gradient | ImplicitMatrix,
+    rank: int,
+    rng: np.random.Generator,
+    tol: float,
+    restarts: int,
+    depth: int = 2,
 ) -> FixedRank:
     """The leading singular triples of ``-G``; on the semidefinite manifold the leading eigenpairs."""
-
-    def times(v: Array) -> Array:
-        return -G.times(v)
-
-    def adjoint_times(u: Array) -> Array:
-        return -G.adjoint_times(u)
-
     backend, block = problem.backend, min(rank + min(rank, max(5, rank // 4)), *problem.shape)
     # One product with the adjoint makes rows and columns without data zero.
-    first = adjoint_times(backend.random_normal(rng, (problem.shape[0], block), problem.dtype))
+    first = -G.adjoint_times(backend.random_normal(rng, (problem.shape[0], block), problem.dtype))
     hermitian = problem.manifold.hermitian  # about half of the triples have negative eigenvalues
+    width = block if hermitian else rank
     found = truncated_svd(
-        times, adjoint_times, first, block if hermitian else rank, backend, tol=tol, restarts=restarts, depth=depth
+        lambda v: -G.times(v), lambda u: -G.adjoint_times(u), first, width, backend, tol=tol, restarts=restarts, depth=depth
     )
     return problem.manifold.nearest(found, rank)
