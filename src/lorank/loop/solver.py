@@ -27,8 +27,6 @@ class Solver:
 
     needs: ClassVar[tuple[type, ...]] = ()  # capabilities, see lorank.problems.capabilities
     default_start: ClassVar[str] = "spectral"
-    finds_outliers: ClassVar[bool] = False
-    rank_oversampling: ClassVar[float] = 1.05  # measurements per degree of freedom that rank="auto" leaves
 
     def start(self, problem: Any, state: State) -> Any:
         """The solver's memory before the first step."""
@@ -42,9 +40,9 @@ class Solver:
         """Parts of the solver with needs of their own."""
         return tuple(getattr(self, name, None) for name in ("metric", "reweighting"))
 
-    def rank_problem(self, problem: Any) -> Problem:
-        """The problem on which ``rank="auto"`` searches for the rank."""
-        return problem
+    def rank_search(self, problem: Any) -> tuple[Problem, float]:
+        """The problem on which ``rank="auto"`` searches, and the measurements per degree of freedom that it leaves."""
+        return problem, 1.05
 
     def finish(self, problem: Any, X: FixedRank, run: Run) -> Ending:
         """Results beyond the final point X of a run."""

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ..common.checks import check, did_you_mean
+from ..common.checks import ParameterError, check, did_you_mean
 from ..geometry import FixedRankManifold
 from ..loop.solver import SOLVER, Solver
 from ..loop.steps import Constant, Exact
@@ -47,7 +47,7 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
 }
 
 Suits = Callable[[Problem, Any], bool]  # of a problem and a rank, which may be "auto"
-_defaults: list[tuple[Suits, Callable[[], Solver]]] = []
+_defaults: list[tuple[Suits, Callable[[], Solver], str]] = []
 _default_starts: list[tuple[Callable[[Problem], bool], Callable[[], CheckedStart]]] = []
 
 
@@ -64,9 +64,12 @@ class CheckedStart(Start, Protocol):
         ...
 
 
-def register_default(suits: Suits, make: Callable[[], Solver]) -> None:
-    """Use ``make()`` for ``solver="auto"`` on problems for which ``suits(problem, rank)`` is True."""
-    _defaults.append((suits, functools.cache(make)))
+def register_default(suits: Suits, make: Callable[[], Solver], refusal: str = "") -> None:
+    """Use ``make()`` for ``solver="auto"`` on problems for which ``suits(problem, rank)`` is True.
+
+    With a ``refusal``, the text of an error, no other class of solvers is accepted for these problems.
+    """
+    _defaults.append((suits, functools.cache(make), refusal))
 
 
 def register_default_start(suits: Callable[[Problem], bool], make: Callable[[], CheckedStart]) -> None:
@@ -82,22 +85,22 @@ def named_solver(name: str) -> Solver:
 
 def resolve_solver(solver: str | Solver, problem: Problem, rank: Any) -> Solver:
     """The solver for a name, or the given solver, for this problem and rank."""
+    default, refusal = next(((make(), text) for suits, make, text in _defaults if suits(problem, rank)), (None, ""))
     if not isinstance(solver, str):
         check("solver", solver, SOLVER)
-        return solver
-    name = solver.lower()  # papers use capitals
-    if name not in SOLVERS:
+        found = solver
+    elif (name := solver.lower()) not in SOLVERS:  # papers use capitals
         raise ValueError(
             f"unknown solver {solver!r}: choose one of {', '.join(map(repr, SOLVERS))}, or pass a solver object"
             + did_you_mean(solver, SOLVERS)
         )
-    if name == "auto":
-        for suits, make in _defaults:
-            if suits(problem, rank):
-                return make()
-        if not supports(problem, FixedRankManifold):
-            return named_solver("rcg")  # the only part of the default that other manifolds have
-    return named_solver(name)
+    elif name != "auto" or supports(problem, FixedRankManifold):
+        found = default if name == "auto" and default is not None else named_solver(name)
+    else:
+        found = named_solver("rcg") if default is None else default  # the only part of the default that other manifolds have
+    if refusal and not isinstance(found, type(default)):
+        raise ParameterError("solver", f"{refusal}, got {found!r}")
+    return found
 
 
 def default_start(problem: Problem) -> CheckedStart | None:

@@ -124,7 +124,7 @@ def solve(
             "gaps use Completion.from_dense(array_with_nan), for a sparse matrix Completion.from_sparse(S)",
         )
     algorithm = resolve_solver(solver, problem, rank)
-    _check_solver(algorithm, problem)
+    require(problem, algorithm, *algorithm.parts())
     check("tol", tol, NOT_NEGATIVE)
     check("max_iter", max_iter, whole(0))
     check("seed", seed, whole(0))
@@ -138,7 +138,8 @@ def solve(
     problem.check_scale()
     clock, found = Timer(), Found(rank)  # type: ignore[arg-type]
     if isinstance(rank, str) and rank == "auto":
-        found = find_rank(algorithm.rank_problem(problem), tol, np.random.default_rng(seed), algorithm.rank_oversampling)
+        inside, oversampling = algorithm.rank_search(problem)
+        found = find_rank(inside, tol, np.random.default_rng(seed), oversampling)
         if found.interrupted is not None:
             return _interrupted(problem, found.interrupted, algorithm, clock, found)
         algorithm = resolve_solver(solver, problem, found.rank)
@@ -183,7 +184,8 @@ def solve(
     unused = empty != "" and ended.status == "noise"  # a fit of noise has no empty directions: the solver has not used them
     status = _advised(ended, remarks, ending.doubt, unused)
     if stop is None:
-        status = _warned(problem, algorithm, ended.state, status, tol)
+        outlying = "" if ending.outliers is not None else _outlying(problem, algorithm, ended.state, status)
+        status = _warned(status, outlying, ended.state.residual, tol)
     G = ended.state.gradient
     return Result(
         X=X,
@@ -220,16 +222,13 @@ def _advised(ended: Run, remarks: Sequence[str], doubt: str, unused: bool = Fals
     return Status("stalled", advice=f"{status.advice} {doubt}".rstrip()) if doubt or unused else status
 
 
-def _warned(problem: Problem, algorithm: Solver, state: State, status: Status, tol: float) -> Status:
+def _warned(status: Status, outlying: str, residual: float, tol: float) -> Status:
     """The status with advice on outliers, after warnings about these and about a run that has not converged."""
-    outlying = _outlying(problem, algorithm, state, status)
     if outlying:
         status = status.with_advice(outlying)
         warnings.warn(outlying, OutlierWarning, stacklevel=3)
     if not status.success and status not in ("interrupted", "callback"):
-        message = (
-            f"solve did not reach tol={tol:g} (status '{status}', relative residual {state.residual:.1e}). {status.advice}"
-        )
+        message = f"solve did not reach tol={tol:g} (status '{status}', relative residual {residual:.1e}). {status.advice}"
         warnings.warn(message, ConvergenceWarning, stacklevel=3)
     return status
 
@@ -263,19 +262,9 @@ def _interrupted(problem: Problem, X: Any, algorithm: Solver, clock: Timer, foun
     return Result(X, INTERRUPTED, 0, clock.seconds, residual, history, algorithm, _estimate(problem, X), found.path)
 
 
-def _check_solver(algorithm: Solver, problem: Problem) -> None:
-    if problem.robust and not algorithm.finds_outliers:
-        raise ParameterError(
-            "solver",
-            f"must be 'auto' or lorank.robust.Robust(...) with loss='robust', got {algorithm!r}: for other solvers use a "
-            "robust loss such as 'cauchy'",
-        )
-    require(problem, algorithm, *algorithm.parts())
-
-
 def _outlying(problem: Problem, algorithm: Solver, state: State, status: Status) -> str:
     """A sentence on residuals that indicate outliers of a least-squares fit; empty if there are none."""
-    if problem.robust or status not in ("noise", "stalled"):
+    if status not in ("noise", "stalled"):
         return ""
     if not (supports(problem, HasObservations) and supports(problem, TightFrame)):
         return ""

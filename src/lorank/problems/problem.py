@@ -52,8 +52,6 @@ class Problem(ABC):
         Whether a stationary objective counts as convergence, without a test of the residual for noise.
     nonquadratic_at_zero : bool
         Whether the objective is far from quadratic at ``X = 0``, so that starts avoid zero.
-    robust : bool
-        Whether outliers of the measurements are searched for.
     rank_step : int
         Ranks by which ``rank="auto"`` grows.
 
@@ -70,7 +68,6 @@ class Problem(ABC):
     isotropic: bool = False
     stationary_is_converged: bool = False
     nonquadratic_at_zero: bool = False
-    robust: bool = False
     rank_step: int = 1
 
     def __init__(

@@ -160,8 +160,6 @@ class Robust(Checked, PlannedSolver):
 
     needs: ClassVar[tuple[type, ...]] = (Completion, TightFrame)
     default_start: ClassVar[str] = "staged"
-    finds_outliers: ClassVar[bool] = True
-    rank_oversampling: ClassVar[float] = 2.2  # with fewer, low-rank matrices fit the outliers
 
     def plan(self) -> Plan:
         """The stages and the transitions between them."""
@@ -234,9 +232,9 @@ class Robust(Checked, PlannedSolver):
         return self._trimming("accepted", best_end(now))
 
     # -- results -----------------------------------------------------------------------------------------------------------
-    def rank_problem(self, problem: Completion) -> Problem:
-        """The problem with a robust loss: the rank is searched before outliers are known."""
-        return problem.with_loss(Cauchy())
+    def rank_search(self, problem: Completion) -> tuple[Problem, float]:
+        """With a robust loss, since outliers are not known yet; with fewer measurements, low-rank matrices fit them."""
+        return problem.with_loss(Cauchy()), 2.2
 
     def finish(self, problem: Completion, X: FixedRank, run: Run) -> Ending:
         """The outliers, the noise of the other observations, and doubts about a success."""
@@ -289,7 +287,11 @@ def best_end(now: Context) -> End:
     return min(_ends(now), key=lambda end: end.objective)
 
 
-register_default(lambda problem, rank: problem.robust, Robust)
+register_default(
+    lambda problem, rank: isinstance(problem, Completion) and problem.robust,
+    Robust,
+    "must be 'auto' or lorank.robust.Robust(...) with loss='robust'; for other solvers use a robust loss such as 'cauchy'",
+)
 
 
 class RobustStart:
