@@ -34,7 +34,7 @@ def error(problem, truth, X, minimum):
 @pytest.mark.parametrize("seed", [11, 12, 13])
 def test_exact_data(seed):
     problem, truth = uneven(seed)
-    assert problem.core(5) is not None
+    assert problem.observed_core(5) is not None
     result = lr.solve(problem, 5)
     assert result.converged
     assert any("core" in note for note in result.history.notes.values())

@@ -62,14 +62,14 @@ def test_extension_determines_all_rows_with_enough_observations(backend, dtype):
 
 def test_an_even_pattern_has_no_core_of_its_own():
     problem, _ = lr.datasets.random_completion(300, 200, 3, oversampling=8)
-    assert problem.core(3) is None
+    assert problem.observed_core(3) is None
 
 
 def test_other_losses_have_no_core():
     rows, cols, left, right = uneven()
     values = (left[rows] * right[cols]).sum(1)
-    assert lr.Completion(rows, cols, values, (120, 60)).core(3) is not None
-    assert lr.Completion(rows, cols, values, (120, 60), loss="huber").core(3) is None
+    assert lr.Completion(rows, cols, values, (120, 60)).observed_core(3) is not None
+    assert lr.Completion(rows, cols, values, (120, 60), loss="huber").observed_core(3) is None
 
 
 def test_undetermined_rows_are_named():

@@ -15,7 +15,7 @@ from ..loop.solver import SOLVER, Solver
 from ..loop.state import State
 from ..metrics import Blocks, Counts
 from ..problems import Problem, Units
-from ..problems.capabilities import FastALS, HasCore, HasCounts, HasSinglePrecision, Rescalable, TightFrame, supports
+from ..problems.capabilities import FastALS, HasCounts, HasObservedCore, HasSinglePrecision, Rescalable, TightFrame, supports
 from ..solvers.als import ALS
 from ..solvers.gauss_newton import GaussNewton
 from ..solvers.irls import IRLS
@@ -61,8 +61,8 @@ class Auto(Checked, PlannedSolver):
 
     1. Riemannian conjugate gradients at full rank (``descent``). Where some rows or columns have fewer than twice as many
        observations as the rank, first on the others alone, the well-observed core
-       (:class:`~lorank.problems.capabilities.HasCore`), which is then extended by least squares ("extension"). In rescaled
-       units where rows or columns differ much in size (:class:`~lorank.problems.capabilities.Rescalable`); otherwise, with
+       (:class:`~lorank.problems.capabilities.HasObservedCore`), which is then extended by least squares ("extension"). In
+       rescaled units where rows or columns differ much in size (:class:`~lorank.problems.capabilities.Rescalable`); otherwise, with
        many observations, in single precision down to a relative residual of ``single_precision_until``. With many
        observations per degree of freedom and a small rank, alternating least squares (``als``) precedes them.
     2. Near the solution, where the residual falls slowly: conjugate gradients in a block metric (``refinement``), which
@@ -218,9 +218,9 @@ def fastest_units(problem: Problem, state: State, single_precision_until: float,
     """The well-observed core, where other rows and columns are poorly observed; rescaled where rows or columns differ much in
     size; else single precision for least squares with many data.
     """
-    inside = problem.core(state.X.rank) if core and supports(problem, HasCore) else None
+    inside = problem.observed_core(state.X.rank) if core and supports(problem, HasObservedCore) else None
     if inside is not None and inside.problem.rescaled() is None:
-        units, rough = Units(inside.problem, "core", inside.restrict, core=inside), inside.problem.single_precision()
+        units, rough = Units(inside.problem, "core", inside.restrict, observed_core=inside), inside.problem.single_precision()
         if rough is None or enter(units, state).residual <= single_precision_until:
             return units
         into = partial(_through, inside.restrict, rough.into)

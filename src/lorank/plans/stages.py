@@ -342,9 +342,12 @@ def leave(units: Units, problem: Problem, state: State, inner: State) -> State:
     if units.kind == "rescaled":  # a step that lowers the rescaled residual need not lower this one
         return replace(state.next(problem, X, inner.step), restarted=True)
     new = replace(inner, X=X, gradient=problem.gradient(X), previous=state.X)  # computed only where it is used
-    if units.core is None:
+    if units.observed_core is None:
         return new
-    squared, part = problem.y_norm**2, units.core.problem.y_norm  # outside the core X is zero, and the residual is the data
+    squared, part = (
+        problem.y_norm**2,
+        units.observed_core.problem.y_norm,
+    )  # outside the core X is zero, and the residual is the data
     residual = (max(squared - part**2, 0.0) + (inner.residual * part) ** 2) ** 0.5 / (problem.y_norm or 1.0)
     return replace(new, residual=residual, restarted=True)
 
@@ -434,5 +437,5 @@ def best_point(now: Context) -> FixedRank:
 def extended_core(now: Context) -> FixedRank:
     """The point of the core, and the other rows and columns by least squares."""
     assert now.left is not None
-    assert now.left.core is not None
-    return now.problem.project_feasible(now.left.core.extend(now.state.X))
+    assert now.left.observed_core is not None
+    return now.problem.project_feasible(now.left.observed_core.extend(now.state.X))

@@ -113,10 +113,10 @@ class FastALS(Protocol):
 
 
 @runtime_checkable
-class HasCore(Protocol):
+class HasObservedCore(Protocol):
     """A well-observed part of the data that is solved first (:class:`~lorank.problems.observed_core.ObservedCore`)."""
 
-    def core(self, rank: int) -> Any:
+    def observed_core(self, rank: int) -> Any:
         """That part; None where all rows and columns are well observed, or too few are."""
         ...
 

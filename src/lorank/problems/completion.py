@@ -348,7 +348,7 @@ class Completion(MatrixProblem):
             return observed.counts(0), observed.counts(1)
         return observed.sums(observed.weights, 0), observed.sums(observed.weights, 1)
 
-    def core(self, rank: int) -> ObservedCore | None:
+    def observed_core(self, rank: int) -> ObservedCore | None:
         """The rows and columns with at least ``2 rank`` observations of each other, where descent is faster without the others.
 
         None where they are nearly all or have too few of the observations, for losses other than least squares, and on devices

@@ -40,7 +40,7 @@ class Units:
         Relative residual below which a plan continues in the units ``then``.
     then : Units, optional
         Those of the data by default.
-    core : ObservedCore, optional
+    observed_core : ObservedCore, optional
     """
 
     problem: Any
@@ -50,7 +50,7 @@ class Units:
     unit: float = 1.0
     min_residual: float = 0.0
     then: Units | None = None
-    core: ObservedCore | None = None
+    observed_core: ObservedCore | None = None
 
 
 def rescaled(problem: Completion) -> Units | None:
