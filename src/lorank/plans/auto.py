@@ -62,9 +62,9 @@ class Auto(Checked, PlannedSolver):
     1. Riemannian conjugate gradients at full rank (``descent``). Where some rows or columns have fewer than twice as many
        observations as the rank, first on the others alone, the well-observed core
        (:class:`~lorank.problems.capabilities.HasObservedCore`), which is then extended by least squares ("extension"). In
-       rescaled units where rows or columns differ much in size (:class:`~lorank.problems.capabilities.Rescalable`); otherwise, with
-       many observations, in single precision down to a relative residual of ``single_precision_until``. With many
-       observations per degree of freedom and a small rank, alternating least squares (``als``) precedes them.
+       rescaled units where rows or columns differ much in size (:class:`~lorank.problems.capabilities.Rescalable`);
+       otherwise, with many observations, in single precision down to a relative residual of ``single_precision_until``. With
+       many observations per degree of freedom and a small rank, alternating least squares (``als``) precedes them.
     2. Near the solution, where the residual falls slowly: conjugate gradients in a block metric (``refinement``), which
        helps rows with hardly more observations than the rank.
     3. Where the residual stalls and is white noise (:func:`~lorank.plans.noise_test.residual_is_white`), nothing else is
