@@ -37,7 +37,7 @@ import numpy as np
 import lorank as lr
 from lorank.backends import HostEntries
 from lorank.distributed import completion
-from lorank.distributed.building import FolderWriter
+from lorank.distributed.building import write_folder
 from lorank.distributed.folder import block_arrays, open_folder
 from lorank.distributed.memory_mapped import MappedBlocks
 
@@ -51,7 +51,7 @@ def write(place, n1, n2, each, rank, partitions):
     """A folder of exact data, made block by block."""
     left, right = factors(n1, n2, rank)
     width = n2 // each
-    with FolderWriter(place, n2, np.float32, False) as writer:
+    with write_folder(place, n2, np.float32, False) as writer:
         for k, rows in enumerate(np.array_split(np.arange(n1), partitions)):
             rng = np.random.default_rng([1, k])
             cols = rng.integers(0, width, (len(rows), each), dtype=np.int32) + (np.arange(each) * width).astype(np.int32)

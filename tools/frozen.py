@@ -124,7 +124,10 @@ def solve_record(name: str, _models: Path, _recording: bool) -> Record:
     result = lr.solve(problem, rank, solver if isinstance(solver, str) else solver(), callbacks=[watch], **options).numpy()
     numbers = {"trace": trace, "n_iter": result.n_iter, "success": result.status.success, "residual": result.residual}
     numbers |= {"X": point(result.X), "s": np.asarray(result.X.s).tolist(), "noise": result.noise, "noted": list(notes)}
-    numbers |= {"history": [digest(result.history.residual), digest(result.history.step)], "signal": digest(result.signal)}
+    numbers |= {
+        "history": [digest(result.history.residual), digest(result.history.step)],
+        "signal": digest(getattr(result, "signal", None)),
+    }
     numbers |= {"rank path": [list(trial) for trial in result.rank_path]}
     if result.outliers is not None:
         numbers["outliers"] = [digest(result.outliers.mask), digest(result.outliers.weights), result.outliers.limit]

@@ -194,34 +194,27 @@ def damage_dtype(folder):
 
 
 def damage_swapped_ids(folder):
-    for name in ("text", "ends"):
-        one, two = (folder / f"{side}_ids.{name}.npy" for side in ("row", "col"))
-        content = one.read_bytes()
-        one.write_bytes(two.read_bytes())
-        two.write_bytes(content)
+    one, two = (folder / f"{side}_ids.npy" for side in ("row", "col"))
+    content = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    two.write_bytes(content)
     return "_ids"
 
 
 def damage_deleted_ids(folder):
-    (folder / "col_ids.text.npy").unlink()
-    return r"col_ids\.text\.npy"
+    (folder / "col_ids.npy").unlink()
+    return r"col_ids\.npy"
 
 
 def damage_shortened_ids(folder):
-    file = folder / "row_ids.ends.npy"
+    file = folder / "row_ids.npy"
     np.save(file, np.load(file)[:-1])
-    return r"row_ids\.ends\.npy"
-
-
-def damage_lengthened_ids(folder):
-    file = folder / "row_ids.text.npy"
-    np.save(file, np.append(np.load(file), np.uint8(65)))
-    return r"row_ids\.text\.npy"
+    return r"row_ids\.npy"
 
 
 def damage_changed_ids(folder):
-    flip(folder / "row_ids.text.npy", 8 * 150)
-    return r"row_ids\.text\.npy"
+    flip(folder / "row_ids.npy", 8 * 150)
+    return r"row_ids\.npy"
 
 
 def damage_too_few_ids(folder):
@@ -236,9 +229,21 @@ def damage_too_few_ids(folder):
     return r"row_ids\.npy"
 
 
+def damage_kind_of_ids(folder):
+    """With the right checksum."""
+    file = folder / "row_ids.npy"
+    np.save(file, np.linspace(0, 1, 60))
+
+    def ids(found):
+        found["files"] = {"row_ids.npy": [file.stat().st_size, file_checksum(file)]}
+
+    change(folder, ids)
+    return "integers or strings"
+
+
 def damage_other_files_of_ids(folder):
-    change(folder, lambda found: found["files"].pop("row_ids.ends.npy"))
-    return "row_ids"
+    change(folder, lambda found: found["files"].update({"row_names.npy": [1, 1]}))
+    return "row_names"
 
 
 DAMAGES = [function for name, function in sorted(globals().items()) if name.startswith("damage_")]
@@ -264,7 +269,7 @@ def test_every_flipped_bit_is_found(written):
     """In any file, when the folder is opened: no number and no id differs silently."""
     rng = np.random.default_rng(0)
     files = sorted(file for file in written.rglob("*") if file.is_file())
-    assert len(files) == 1 + 4 + 3 * 7
+    assert len(files) == 1 + 2 + 3 * 7
     for k in range(150):
         file = files[k % len(files)]
         bit = int(rng.integers(8 * file.stat().st_size))

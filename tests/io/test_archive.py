@@ -14,7 +14,6 @@ import zipfile
 import numpy as np
 import pytest
 
-from lorank.distributed.building import FolderWriter
 from lorank.io import archive
 from lorank.io.archive import FileError, atomic, read_archive, write_archive
 
@@ -167,13 +166,13 @@ def test_versions_that_are_none_are_refused(tmp_path, version):
 @posix
 def test_leftovers_of_a_killed_build_of_partitions_are_removed(tmp_path):
     code = (
-        "import os, sys, numpy as np\nfrom lorank.distributed.building import FolderWriter\n"
-        "with FolderWriter(sys.argv[1], 3, np.float32, False):\n    os.kill(os.getpid(), 9)\n"
+        "import os, sys, numpy as np\nfrom lorank.distributed.building import write_folder\n"
+        "with write_folder(sys.argv[1], 3, np.float32, False):\n    os.kill(os.getpid(), 9)\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "t")], check=False)
     assert len(os.listdir(tmp_path)) == 1
-    FolderWriter(tmp_path / "t", 3, np.float32, False)
-    assert os.listdir(tmp_path) == []
+    with atomic(tmp_path / "t", folder=True) as work:
+        assert os.listdir(tmp_path) == [work.name]
 
 
 @posix

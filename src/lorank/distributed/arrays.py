@@ -168,8 +168,7 @@ class DistributedArray:
         rest = key[1:] if isinstance(key, tuple) else ()
         found: Any
         if isinstance(first, DistributedArray):
-            kept = self.graph.fetch([("selected", (self.node, first.node))])[0]
-            found = kept if self.side == COLS else np.concatenate(kept)
+            found = np.concatenate(self.parts("selected", first.node))
         elif isinstance(first, (int, np.integer)):
             found = self.rows([int(first)])[0]
             return found[rest] if rest else found
@@ -188,8 +187,7 @@ class DistributedArray:
         if self.side == ENTRIES:
             return self.gather()[index]
         if len(index):
-            found = self.graph.fetch([("take", (self.node, index))])[0]
-            for at, some in [found] if self.side == COLS else found:
+            for at, some in self.parts("take", index):
                 out[at] = some
         return out
 
@@ -215,8 +213,12 @@ class DistributedArray:
 
     def gather(self) -> np.ndarray:
         """The whole array, on the host."""
-        found = self.graph.fetch([("host", (self.node,))])[0]
-        return np.array(found) if self.side == COLS else np.concatenate(found)
+        return np.concatenate(self.parts("host"))
+
+    def parts(self, operation: str, *args: Any) -> list[Any]:
+        """Values of an operation on each block of the array; one value for an array of columns."""
+        found = self.graph.fetch([(operation, (self.node, *args))])[0]
+        return [found] if self.side == COLS else found
 
     # -- reductions ------------------------------------------------------------------------------------------------------
     def block_sum(self, operation: str, *args: Any) -> Any:
@@ -239,20 +241,11 @@ class DistributedArray:
         count = len(self) if axis == 0 else max(self.size, 1)
         return self.sum(axis) / count
 
-    def _extreme(self, name: str) -> float:
-        found = self.graph.fetch([("extreme", (name, self.node))])[0]
-        if self.side == COLS:
-            return float(found)
-        there = [x for x in found if x is not None]
-        if any(x != x for x in there):
-            return float("nan")
-        return float(max(there) if name == "max" else min(there))
-
     def max(self) -> float:
-        return self._extreme("max")
+        return float(np.max([x for x in self.parts("extreme", "max") if x is not None]))  # nan where one is nan
 
     def min(self) -> float:
-        return self._extreme("min")
+        return float(np.min([x for x in self.parts("extreme", "min") if x is not None]))
 
     def any(self) -> bool:
         return bool(self.apply("not_equal", self, 0).sum() > 0)

@@ -124,20 +124,17 @@ class Partitioned(NumpyBackend):
     # -- elementwise operations --------------------------------------------------------------------------------------
     @for_distributed
     def all_finite(self, a: Array) -> bool:
-        found = a.graph.fetch([("compute", ("all_finite", a.node))])[0]
-        return all(found) if isinstance(found, list) else bool(found)
+        return all(a.parts("all_finite"))
 
     @for_distributed
     def max_abs(self, a: Array) -> float:
-        found = a.graph.fetch([("compute", ("max_abs", a.node))])[0]
-        return float(np.max(found))  # nan where one is nan
+        return float(np.max(a.parts("max_abs")))  # nan where one is nan
 
     @for_distributed
     def flatnonzero(self, flags: Array) -> Array:
         if flags.side == ENTRIES:
             return np.flatnonzero(flags.gather())
-        found = flags.graph.fetch([("places", (flags.node,))])[0]
-        return np.concatenate(found) if isinstance(found, list) else found
+        return np.concatenate(flags.parts("places"))
 
     @for_distributed
     def percentiles(self, a: Array, at: Sequence[float]) -> list[float]:
@@ -155,7 +152,7 @@ class Partitioned(NumpyBackend):
         low, high, before = a.min(), a.max(), 0
         while low < high:
             edges = np.linspace(low, high, 1025)
-            counts = np.sum(a.graph.fetch([("histogram", (a.node, edges))])[0], axis=0)
+            counts = np.sum(a.parts("histogram", edges), axis=0)
             total = before + np.cumsum(counts)
             first = int(np.searchsorted(total, int(position), side="right"))
             last = int(np.searchsorted(total, min(int(position) + 1, len(a) - 1), side="right"))
@@ -163,7 +160,7 @@ class Partitioned(NumpyBackend):
             inside = int(counts[first : last + 1].sum())
             before += int(counts[:first].sum())
             if inside <= MAX_GATHERED or (new_low, new_high) == (low, high):
-                found = np.sort(np.concatenate(a.graph.fetch([("between", (a.node, new_low, new_high))])[0]))
+                found = np.sort(np.concatenate(a.parts("between", new_low, new_high)))
                 place = position - int(a.apply("less", a, new_low).sum())
                 k = min(max(int(place), 0), len(found) - 1)
                 above = found[min(k + 1, len(found) - 1)]

@@ -7,21 +7,21 @@ come from different files.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from ..backends import HostEntries, get_backend
 from ..common.version import __version__
-from ..io.archive import FileError, temporary_path
+from ..io.archive import FileError, atomic
 from .folder import (
     FORMAT,
     ID_FILES,
@@ -37,41 +37,19 @@ from .folder import (
     open_folder,
     row_edges,
 )
-from .id_numbering import GivenIndices, IdCollector, IdNumbering
+from .id_numbering import GivenIndices, IdCollector
 from .sources import Chunk, MixedIds, Source
 
 PARTITION_SIZE = 8_000_000  # observations: about 160 MB on disk, and twice that while they are sorted
 
 
 class FolderWriter:
-    """Context manager that writes a folder partition by partition, under a temporary name until it is complete.
+    """Writes a folder partition by partition; made by :func:`write_folder`."""
 
-    Parameters
-    ----------
-    path : path
-        Folder to write. It must be empty or not exist.
-    n2 : int
-        Number of columns.
-    dtype : dtype
-        Data type of the values.
-    weighted : bool
-        Whether the observations have weights.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], n2: int, dtype: Any, weighted: bool) -> None:
-        self.path, self.n2, self.dtype, self.weighted = Path(path), n2, np.dtype(dtype), weighted
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            raise FileError(f"{self.path} exists and is not empty: delete it, or choose another folder")
-        self.work = temporary_path(self.path)
+    def __init__(self, work: Path, n2: int, dtype: Any, weighted: bool) -> None:
+        self.work, self.n2, self.dtype, self.weighted = work, n2, np.dtype(dtype), weighted
         self.parts: list[Part] = []
         self.id_files: Checksums = {}
-
-    def __enter__(self) -> FolderWriter:
-        try:
-            self.work.mkdir(parents=True)
-        except OSError as error:
-            raise self._unwritable(error) from error
-        return self
 
     def add(self, block: BlockArrays) -> None:
         """Write the next block of rows."""
@@ -83,36 +61,15 @@ class FolderWriter:
 
     def add_ids(self, side: int, ids: np.ndarray | None) -> None:
         """Write the ids of the rows (side 0) or columns (side 1), integers or strings."""
-        if ids is None:
-            return
-        whole, text, ends = ID_FILES[side]
-        if ids.dtype.kind in "iu":
-            self.id_files[whole] = self._save(whole, ids)
-            return
-        pieces = [str(x).encode() for x in ids]
-        self.id_files[text] = self._save(text, np.frombuffer(b"".join(pieces), np.uint8))
-        self.id_files[ends] = self._save(ends, np.cumsum([len(p) for p in pieces], dtype=np.int64))
+        if ids is not None:
+            self.id_files[ID_FILES[side]] = self._save(ID_FILES[side], ids if ids.dtype.kind in "iu" else ids.astype(str))
 
     def _save(self, name: str, a: np.ndarray) -> tuple[int, int]:
         path = self.work / name
         np.save(path, a, allow_pickle=False)
         return path.stat().st_size, file_checksum(path)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        try:
-            if error is None:
-                self._finish()
-            elif isinstance(error, OSError):  # a full disk, for example
-                raise self._unwritable(error) from error
-        except OSError as problem:
-            raise self._unwritable(problem) from problem
-        finally:
-            shutil.rmtree(self.work, ignore_errors=True)
-
-    def _unwritable(self, error: OSError) -> FileError:
-        return FileError(f"{self.path} cannot be written: {error.strerror or error}")
-
-    def _finish(self) -> None:
+    def write_manifest(self) -> None:
         last = self.parts[-1]
         manifest = {
             "format": FORMAT,
@@ -125,13 +82,34 @@ class FolderWriter:
             "files": self.id_files,
             "parts": [asdict(p) for p in self.parts],
         }
-        with open(self.work / MANIFEST, "w", encoding="utf-8") as file:  # last: a folder without it is not opened
-            json.dump({**manifest, "crc32": manifest_checksum(manifest)}, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        if self.path.exists():
-            self.path.rmdir()
-        os.replace(self.work, self.path)
+        content = json.dumps({**manifest, "crc32": manifest_checksum(manifest)}, indent=1)
+        (self.work / MANIFEST).write_text(content, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def write_folder(path: str | os.PathLike[str], n2: int, dtype: Any, weighted: bool) -> Iterator[FolderWriter]:
+    """Write a folder of partitions completely or not at all.
+
+    Parameters
+    ----------
+    path : path
+        Folder to write. It must be empty or not exist.
+    n2 : int
+        Number of columns.
+    dtype : dtype
+        Data type of the values.
+    weighted : bool
+        Whether the observations have weights.
+    """
+    path = Path(path)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise FileError(f"{path} exists and is not empty: delete it, or choose another folder")
+    with atomic(path, folder=True) as work:
+        writer = FolderWriter(work, n2, dtype, weighted)
+        yield writer
+        writer.write_manifest()
+        if path.exists():
+            path.rmdir()
 
 
 def build(
@@ -167,8 +145,6 @@ def build(
         Progress callback, called with the name of the stage and a count.
     """
     report = watch or (lambda stage, count: None)
-    rows: IdNumbering | GivenIndices
-    cols: IdNumbering | GivenIndices
     try:
         rows, cols, counts, weighted = _number(source, shape, report)
     except MixedIds as mixed:
@@ -179,7 +155,7 @@ def build(
     record = [("row", np.int32), ("col", np.int32), ("value", np.dtype(dtype))]
     kind = np.dtype([*record, ("weight", np.dtype(dtype))] if weighted else record)
     target = Path(path)
-    with FolderWriter(target, len(cols), dtype, weighted) as writer:
+    with write_folder(target, len(cols), dtype, weighted) as writer:
         raw = Path(tempfile.mkdtemp(prefix="raw.", dir=writer.work))
         count = 0
         for chunk in source.chunks():
@@ -210,30 +186,19 @@ def _number(
     source: Source, shape: tuple[int, int] | None, report: Callable[[str, int], None]
 ) -> tuple[Any, Any, np.ndarray, bool]:
     """Numberings of rows and columns, observations in each row, and whether there are weights."""
-    weighted = False
-    if shape is not None:
-        given = GivenIndices(shape[0], "rows"), GivenIndices(shape[1], "columns")
-        counts = np.zeros(shape[0], np.int64)
-        for chunk in source.chunks():
-            for one, ids in zip(given, (chunk.rows, chunk.cols), strict=True):
-                one.check(ids, chunk.origin, chunk.first)
-            _check_numbers(chunk)
-            counts += np.bincount(np.asarray(chunk.rows), minlength=shape[0])
-            weighted = chunk.weights is not None
-            report("checking observations", int(counts.sum()))
-        if not counts.any():
-            raise FileError("there are no observations")
-        return *given, counts, weighted
-    sides, seen = (IdCollector("rows"), IdCollector("columns")), 0
+    seen, weighted = 0, False
+    sides = [IdCollector(name) if shape is None else GivenIndices(shape[k], name) for k, name in enumerate(("rows", "columns"))]
     for chunk in source.chunks():
         for side, ids in zip(sides, (chunk.rows, chunk.cols), strict=True):
-            side.add(ids, chunk.origin)
+            side.add(ids, chunk.origin, chunk.first)
         _check_numbers(chunk)
         weighted = chunk.weights is not None
         seen += len(chunk.values)
         report("numbering ids", seen)
-    rows, counts = sides[0].finish()
-    return rows, sides[1].finish()[0], counts, weighted
+    if not seen:
+        raise FileError("there are no observations")
+    (rows, counts), (cols, _) = (side.finish() for side in sides)
+    return rows, cols, counts, weighted
 
 
 def _refuse(bad: np.ndarray, chunk: Chunk, numbers: np.ndarray, text: str) -> None:

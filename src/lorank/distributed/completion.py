@@ -21,7 +21,7 @@ from ..problems import Completion
 from ..problems.completion import Precision
 from ..problems.input_checks import as_shape, check_merging
 from .backend import Partitioned, distributed_observations, format_bytes
-from .building import FolderWriter, build, default_partitions
+from .building import build, default_partitions, write_folder
 from .folder import Folder, block_arrays, open_folder, row_edges
 from .memory_mapped import MappedBlocks
 from .observations import DistributedObservations
@@ -313,7 +313,7 @@ def save_partitions(problem: Completion, folder: str | os.PathLike[str], n_parti
     check("n_partitions", n_partitions, optional(whole(1)))
     observations = problem.observations
     weighted, dtype = observations.weights is not None, np.dtype(observations.values.dtype)
-    with FolderWriter(folder, observations.shape[1], dtype, weighted) as writer:
+    with write_folder(folder, observations.shape[1], dtype, weighted) as writer:
         for entries in _blocks(observations, n_partitions):
             writer.add(block_arrays(entries, observations.shape[1]))
         for side, ids in enumerate((problem.row_ids, problem.col_ids)):

@@ -70,17 +70,13 @@ class AllReduce:
         self._number = 0
         self.bytes = 0
 
-    def __call__(self, found: TreeSum) -> Any:
+    def __call__(self, found: TreeSum) -> tuple[Any, ...]:
         if self.count == 1:
             return found.total
         tag = self._number
         self._number += 1
-        first = next(iter(found.terms.values()))
-        single = not isinstance(first, tuple)
-        terms = {where: (term,) if single else term for where, term in found.terms.items()}
-        size = sum(a.nbytes for a in next(iter(terms.values())))
-        total = (self._along_tree if size <= TREE_MAX_BYTES else self._in_slices)(tag, terms, found.root[1])
-        return total[0] if single else total
+        size = sum(a.nbytes for a in next(iter(found.terms.values())))
+        return (self._along_tree if size <= TREE_MAX_BYTES else self._in_slices)(tag, found.terms, found.root[1])
 
     def _along_tree(self, tag: int, terms: dict[Range, Any], blocks: int) -> tuple[np.ndarray, ...]:
         """Shard k adds the sums of the shards k + 1, k + 2, k + 4 ... below its lowest bit, and sends to k without that bit."""

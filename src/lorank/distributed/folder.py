@@ -2,7 +2,7 @@
 
     ratings.parts/
         manifest.json           format, version, shape, dtype; size and CRC-32 of every file and of the manifest itself
-        row_ids.npy ...         ids of rows and columns (strings: ``row_ids.text.npy`` and ``row_ids.ends.npy``)
+        row_ids.npy, col_ids.npy  ids of rows and columns, integers or strings
         00000/indptr.npy        one partition, its observations by rows:
               indices.npy       columns, padded with ``PADDING`` zeros for kernels that prefetch,
               values.npy
@@ -32,9 +32,9 @@ from ..common.checks import ParameterError
 from ..io.archive import FileError
 from .program import BlockLayout
 
-FORMAT, VERSION, MANIFEST = "lorank partitions", 2, "manifest.json"
+FORMAT, VERSION, MANIFEST = "lorank partitions", 3, "manifest.json"
 PADDING = 24  # entries after each array of indices, which kernels may prefetch
-ID_FILES = tuple((f"{stem}.npy", f"{stem}.text.npy", f"{stem}.ends.npy") for stem in ("row_ids", "col_ids"))
+ID_FILES = ("row_ids.npy", "col_ids.npy")
 DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
 UNREADABLE = (OSError, ValueError, EOFError, SyntaxError, TypeError, MemoryError, OverflowError)  # of NumPy, for damaged files
 
@@ -174,26 +174,14 @@ class Folder:
 
     def ids(self, side: int) -> np.ndarray | None:
         """Ids of the rows (side 0) or columns (side 1) in the order of their indices; None if the folder has none."""
-        whole, text, ends = ID_FILES[side]
-        if whole in self.id_files:
-            found = self._load(whole, self.id_files[whole])
-            if found.ndim != 1 or found.dtype.kind not in "iu":
-                raise FileError(f"{self.path / whole} is damaged: integers are expected")
-        elif text in self.id_files:
-            data, last = (self._load(name, self.id_files[name]) for name in (text, ends))
-            lengths = np.diff(last, prepend=0) if last.ndim == 1 and last.dtype == np.int64 else np.full(1, -1)
-            if data.dtype != np.uint8 or (lengths < 0).any() or lengths.sum() != data.size:
-                raise FileError(f"{self.path / ends} is damaged: it does not fit {text}")
-            content = data.tobytes()
-            try:
-                names = [content[a:b].decode() for a, b in zip([0, *last[:-1]], last, strict=True)]
-            except UnicodeDecodeError:
-                raise FileError(f"{self.path / text} is damaged: it is not UTF-8") from None
-            found = np.array(names, dtype=np.str_)
-        else:
+        name = ID_FILES[side]
+        if name not in self.id_files:
             return None
+        found = self._load(name, self.id_files[name])
+        if found.ndim != 1 or found.dtype.kind not in "iuU":
+            raise FileError(f"{self.path / name} is damaged: integers or strings are expected")
         if len(found) != self.shape[side]:
-            raise FileError(f"{self.path / whole} is damaged: {len(found):,} ids, {self.shape[side]:,} are expected")
+            raise FileError(f"{self.path / name} is damaged: {len(found):,} ids, {self.shape[side]:,} are expected")
         return found
 
     def verify(self) -> None:
@@ -301,10 +289,7 @@ def _problems(folder: Folder) -> Iterator[str]:
         at += part.rows
     if at != folder.shape[0] or sum(p.m for p in folder.parts) != folder.m:
         yield f"the partitions have {at:,} rows of {folder.shape[0]:,}"
-    for whole, text, ends in ID_FILES:
-        if {whole, text, ends} & set(folder.id_files) not in (set(), {whole}, {text, ends}):
-            yield f"the files of ids are {sorted(folder.id_files)}"
-    if not set(folder.id_files) <= {name for files in ID_FILES for name in files}:
+    if not set(folder.id_files) <= set(ID_FILES):
         yield f"the files of ids are {sorted(folder.id_files)}"
 
 

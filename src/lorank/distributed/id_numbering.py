@@ -24,8 +24,8 @@ class IdCollector:
         self._kind = ""
         self._known: Any = None  # (ids, counts), merged
 
-    def add(self, ids: Any, origin: str) -> None:
-        """Add ids: an integer array, or a polars Series of integers or strings."""
+    def add(self, ids: Any, origin: str, first: int = 0) -> None:
+        """Add ids: an integer array, or a polars Series of integers or strings; ``origin`` names their source in messages."""
         kind = _kind(ids)
         if self._kind not in ("", kind):
             raise FileError(f"{origin}: ids of {self.name} are {kind} here and {self._kind} before: make them alike")
@@ -60,8 +60,6 @@ class IdCollector:
         """The numbering, and the count of each id."""
         if self._waiting:
             self._merge()
-        if self._known is None:
-            raise FileError("there are no observations")
         ids, counts = self._known
         if self._kind == INTEGERS:
             return IdNumbering(ids), counts
@@ -103,12 +101,13 @@ class IdNumbering:
 
 
 class GivenIndices:
-    """Ids that are indices from 0 to n - 1 already."""
+    """Ids that are indices from 0 to n - 1 already: both :class:`IdCollector` and :class:`IdNumbering`."""
 
     ids = None
 
     def __init__(self, n: int, name: str) -> None:
         self.n, self.name = n, name
+        self._counts = np.zeros(n, np.int64)
 
     def __len__(self) -> int:
         return self.n
@@ -116,8 +115,8 @@ class GivenIndices:
     def of(self, ids: Any) -> np.ndarray:
         return np.asarray(ids).astype(np.int32, copy=False)
 
-    def check(self, ids: Any, origin: str, first: int) -> None:
-        """Raise a FileError if an id is not an index from 0 to n - 1."""
+    def add(self, ids: Any, origin: str, first: int = 0) -> None:
+        """Count indices; a FileError if one is not from 0 to n - 1. The first id is observation ``first`` of ``origin``."""
         if _kind(ids) != INTEGERS:
             raise FileError(f"{origin}: ids of {self.name} are strings. With shape=, ids must be indices: leave shape out")
         a = np.asarray(ids)
@@ -125,6 +124,11 @@ class GivenIndices:
         if len(bad):
             k = int(bad[0])
             raise FileError(f"{origin}, observation {first + k + 1}: {a[k]} is not in 0 .. {self.n - 1}, the {self.name}")
+        self._counts += np.bincount(a, minlength=self.n)
+
+    def finish(self) -> tuple[GivenIndices, np.ndarray]:
+        """The numbering, and the count of each index."""
+        return self, self._counts
 
 
 def _dense(ids: np.ndarray, count: int) -> bool:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import Backend
 from .program import Program, TreeSum, join_results
 from .shard import Shard
 
@@ -21,6 +20,8 @@ class MultiDevice:
     The thread that arrives last at a sum over blocks adds up the sums of all shards, in the order of the tree.
     """
 
+    _total: tuple[Any, ...]  # stays until all threads have arrived at the next sum
+
     def __init__(self, shards: Sequence[Shard]) -> None:
         self.shards, self.layout, self.bytes = list(shards), shards[0].layout, 0
         for shard in shards:  # PyTorch loads its GPU solvers at the first call, which two threads must not do at once
@@ -28,7 +29,6 @@ class MultiDevice:
         self._pool = ThreadPoolExecutor(len(self.shards), thread_name_prefix="lorank")
         self._barrier = threading.Barrier(len(self.shards), self._add_up)
         self._sums: dict[int, TreeSum] = {}  # by shard
-        self._total: Any = None  # stays until all threads have arrived at the next sum
         for k, shard in enumerate(self.shards):
             shard.exchange = functools.partial(self._exchange, k)
 
@@ -52,29 +52,17 @@ class MultiDevice:
             raise next((error for error in errors if not isinstance(error, threading.BrokenBarrierError)), errors[0])
         return join_results([future.result() for future in futures], self.layout.count)
 
-    def _exchange(self, index: int, found: TreeSum) -> Any:
-        """The sum over all shards, on the device of shard ``index``."""
+    def _exchange(self, index: int, found: TreeSum) -> tuple[Any, ...]:
+        """The sum over all shards, on the device of shard ``index``; a copy, which the shard may change."""
         self._sums[index] = found
         self._barrier.wait()
-        return _moved(self.shards[index].backend, self._total, copied=True)
+        backend = self.shards[index].backend
+        return tuple(backend.copy(backend.asarray(a)) for a in self._total)
 
     def _add_up(self) -> None:
-        whole = TreeSum(self.layout.count)
+        whole, asarray = TreeSum(self.layout.count), self.shards[0].backend.asarray
         for index, found in sorted(self._sums.items()):
             for where, term in found.terms.items():
-                here = _moved(self.shards[0].backend, term, copied=False)
-                self.bytes += 0 if index == 0 else _size(here)
-                whole.add(where, here)
+                self.bytes += 0 if index == 0 else sum(int(a.nbytes) for a in term)
+                whole.add(where, tuple(map(asarray, term)))
         self._total = whole.total
-
-
-def _moved(backend: Backend, term: Any, copied: bool) -> Any:
-    """Arrays on the device of a backend. A copy may be changed by its shard."""
-    if isinstance(term, tuple):
-        return tuple(_moved(backend, one, copied) for one in term)
-    found = backend.asarray(term)
-    return backend.copy(found) if copied else found
-
-
-def _size(term: Any) -> int:
-    return sum(map(_size, term)) if isinstance(term, tuple) else int(term.nbytes)

@@ -126,6 +126,10 @@ class DistributedObservations(Observations):
     def _cols(self, node: Node, like: np.ndarray) -> DistributedArray:
         return DistributedArray(self.graph, node, COLS, self._col_sizes, like)
 
+    def _sided(self, side: int, like: np.ndarray, name: str, *args: Any) -> DistributedArray:
+        """Result of a pass for each row, or for each column as a sum over blocks."""
+        return self._cols(self._pass(SUM, name, *args), like) if side else self._rows(self._pass(BLOCK, name, *args), like)
+
     def _entries(self, p: Any) -> Any:
         """A vector with one number per observation, as an argument."""
         node, p = self._own(p)
@@ -144,6 +148,9 @@ class DistributedObservations(Observations):
         if isinstance(a, DistributedArray) and a.graph is self.graph:
             return a.node, None
         return None, None if a is None else np.array(a, order="C")
+
+    def _other_side(self, side: int, a: Any) -> Any:
+        return self._row_side(a) if side else self._col_side(a)
 
     def _factors(self, left: Any, right: Any) -> tuple[Any, Any]:
         return self._row_side(left), self._col_side(right)
@@ -168,12 +175,14 @@ class DistributedObservations(Observations):
 
     # -- single passes -------------------------------------------------------------------------------------------------
     def sample(self, left: Array, right: Array) -> Vector:
-        dtype = np.result_type(left.dtype, right.dtype, self.like.dtype)
-        return self._vector(self._pass(BLOCK, "sample", *self._factors(left, right)), np.zeros(0, dtype))
+        return self._sampled("sample", left, right)
 
     def residual(self, left: Array, right: Array) -> Vector:
-        dtype = np.result_type(left.dtype, right.dtype, self.like.dtype)
-        return self._vector(self._pass(BLOCK, "residual", *self._factors(left, right)), np.zeros(0, dtype))
+        return self._sampled("residual", left, right)
+
+    def _sampled(self, name: str, left: Array, right: Array) -> Vector:
+        like = np.zeros(0, np.result_type(left.dtype, right.dtype, self.like.dtype))
+        return self._vector(self._pass(BLOCK, name, *self._factors(left, right)), like)
 
     def line_sums(self, blocks: tuple[tuple[Array, Array], tuple[Array, Array]], p: Vector | None) -> tuple[float, float]:
         factors = [a for pair in blocks for a in self._factors(*pair)]
@@ -197,22 +206,16 @@ class DistributedObservations(Observations):
         return times, adjoint_times
 
     def times(self, p: Vector, v: Array) -> Array:
-        node = self._pass(BLOCK, "times", self._entries(p), self._col_side(v))
-        return self._rows(node, np.zeros((0, v.shape[1]), p.dtype))
+        return self._sided(0, np.zeros((0, v.shape[1]), p.dtype), "times", self._entries(p), self._col_side(v))
 
     def adjoint_times(self, p: Vector, u: Array) -> Array:
-        node = self._pass(SUM, "adjoint_times", self._entries(p), self._row_side(u))
-        return self._cols(node, np.zeros((0, u.shape[1]), p.dtype))
+        return self._sided(1, np.zeros((0, u.shape[1]), p.dtype), "adjoint_times", self._entries(p), self._row_side(u))
 
     def gathered(self, w: Array, side: int) -> Array:
-        like = np.zeros((0, 1), w.dtype)
-        if side:
-            return self._cols(self._pass(SUM, "gathered", self._row_side(w), 1), like)
-        return self._rows(self._pass(BLOCK, "gathered", self._col_side(w), 0), like)
+        return self._sided(side, np.zeros((0, 1), w.dtype), "gathered", self._other_side(side, w), side)
 
     def sums(self, p: Vector, side: int) -> Array:
-        node = self._pass(SUM if side else BLOCK, "sums", self._entries(p), side)
-        return (self._cols if side else self._rows)(node, np.zeros(0))
+        return self._sided(side, np.zeros(0), "sums", self._entries(p), side)
 
     def squares(self, p: Vector) -> tuple[Array, Array]:
         pair, make = self._pass(BLOCK, "squares", self._entries(p)), self.graph.node
@@ -239,11 +242,8 @@ class DistributedObservations(Observations):
         return (g @ g.conj().T).toarray(), (g.conj().T @ g).toarray()
 
     def blocks(self, side: int, factor: Array) -> Array:
-        r = factor.shape[1]
-        like = np.zeros((0, r, r), factor.dtype)
-        if side:
-            return self._cols(self.graph.node(SUM, "passed", "blocks", self.node, 1, self._row_side(factor)), like)
-        return self._rows(self.graph.node(BLOCK, "passed", "blocks", self.node, 0, self._col_side(factor)), like)
+        like = np.zeros((0, factor.shape[1], factor.shape[1]), factor.dtype)
+        return self._sided(side, like, "blocks", side, self._other_side(side, factor))
 
     def _normal_equations(self, columns: bool, given: RowSystems) -> tuple[Array, Array | None, Array]:
         k, make = given.other.shape[1], self.graph.node

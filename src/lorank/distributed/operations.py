@@ -50,9 +50,11 @@ OPERATIONS: dict[str, Operation] = {
     "host": lambda c, a: np.asarray(c.backend.to_numpy(a)),
     "selected": lambda c, a, flags: np.asarray(c.backend.to_numpy(a[flags])),
     "places": lambda c, flags: np.asarray(c.backend.to_numpy(c.backend.flatnonzero(flags))) + c.first,
+    "all_finite": lambda c, a: c.backend.all_finite(a),
+    "max_abs": lambda c, a: c.backend.max_abs(a),
     "squared": lambda c, a: c.backend.norm(a) ** 2,
     "total": lambda c, a, axis: _small(c, a.sum() if axis is None else a.sum(axis)),
-    "extreme": lambda c, name, a: float(getattr(a, name)()) if len(a) else None,  # "min" or "max"; None for an empty block
+    "extreme": lambda c, a, name: float(getattr(a, name)()) if len(a) else None,  # "min" or "max"; None for an empty block
     "histogram": lambda c, a, edges: np.histogram(c.backend.to_numpy(a), edges)[0],
     "concatenate": lambda c, *blocks: c.backend.concat(list(blocks)),
     "qr": lambda c, a: c.backend.qr(a),
@@ -163,14 +165,7 @@ def hold_out_rows(context: BlockContext, obs: Any, offset: int, seed: int, share
 @operation
 def part(context: BlockContext, obs: Any, taken: np.ndarray, wanted: bool) -> Any:
     """The observations that are held out, or the others."""
-    flags = taken if wanted else ~taken
-    entries = obs.host()
-    indptr = np.concatenate([[0], np.cumsum(flags)])[entries.indptr]
-    asarray = context.backend.asarray
-    found = context.backend.make_observations(
-        asarray(indptr), asarray(entries.indices[flags]), asarray(entries.values[flags]), context.n2
-    )
-    return found if entries.weights is None else found.with_weights(asarray(entries.weights[flags]))
+    return obs.part(context.backend.asarray(taken if wanted else ~taken))
 
 
 @operation

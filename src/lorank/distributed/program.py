@@ -55,6 +55,11 @@ class Instruction(NamedTuple):
     args: tuple[Any, ...]
     keep: int = 1
 
+    @property
+    def uses(self) -> list[int]:
+        """Keys of the values among the arguments."""
+        return [a.key for a in self.args if isinstance(a, Ref)]
+
 
 @dataclass
 class Program:
@@ -80,7 +85,7 @@ def stages(program: Program) -> list[list[Instruction]]:
     at: dict[int, int] = {}  # stage in which a value is complete; values of earlier programs are
     groups: list[list[Instruction]] = []
     for one in program.instructions:
-        stage = max((at.get(a.key, 0) for a in one.args if isinstance(a, Ref)), default=0)
+        stage = max((at.get(key, 0) for key in one.uses), default=0)
         while len(groups) <= stage:
             groups.append([])
         groups[stage].append(one)
@@ -133,14 +138,14 @@ def assign_blocks(count: int, shards: int) -> list[list[int]]:
 class TreeSum:
     """Sum of the terms of ``count`` blocks in the order of the tree.
 
-    Terms are arrays or tuples of arrays. The sum owns them and adds to them in place.
+    Terms are tuples of arrays. The sum owns them and adds to them in place.
     """
 
     def __init__(self, count: int) -> None:
         self.root: Range = (0, count)
-        self.terms: dict[Range, Any] = {}
+        self.terms: dict[Range, tuple[Any, ...]] = {}
 
-    def add(self, where: Range, term: Any) -> None:
+    def add(self, where: Range, term: tuple[Any, ...]) -> None:
         """Add the sum over the blocks of a range of the tree."""
         while where != self.root:
             parent, left = _parent(self.root, where)
@@ -148,12 +153,12 @@ class TreeSum:
             if sibling not in self.terms:
                 break
             other = self.terms.pop(sibling)
-            term = _plus(term, other) if left else _plus(other, term)
+            term = tuple(map(_plus, term, other) if left else map(_plus, other, term))
             where = parent
         self.terms[where] = term
 
     @property
-    def total(self) -> Any:
+    def total(self) -> tuple[Any, ...]:
         return self.terms[self.root]
 
 
@@ -192,8 +197,6 @@ def _parent(root: Range, where: Range) -> tuple[Range, bool]:
 
 
 def _plus(a: Any, b: Any) -> Any:
-    if isinstance(a, tuple):
-        return tuple(_plus(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, np.ndarray) and a.ndim and a.flags.writeable and a.dtype == np.result_type(a, b):
         a += b
         return a

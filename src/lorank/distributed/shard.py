@@ -24,7 +24,7 @@ from .program import (
     stages,
 )
 
-Exchange = Callable[[TreeSum], Any]
+Exchange = Callable[[TreeSum], tuple[Any, ...]]
 
 
 class Shard:
@@ -68,7 +68,7 @@ class Shard:
         groups = stages(program)
         try:
             for k, group in enumerate(groups):
-                later = {a.key for after in groups[k + 1 :] for one in after for a in one.args if isinstance(a, Ref)}
+                later = {key for after in groups[k + 1 :] for one in after for key in one.uses}
                 self._run_group(group, later, found, places)
         finally:
             self._delete([one.key for one in program.instructions if one.key >= 0 and not one.keep])
@@ -90,7 +90,8 @@ class Shard:
         by_block = [one for one in group if one.kind != SHARED]
         if not by_block:
             return
-        sums = {id(one): TreeSum(self.layout.count) for one in by_block if one.kind == SUM}
+        sums = {one.key: TreeSum(self.layout.count) for one in by_block if one.kind == SUM}
+        single: dict[int, bool] = {}  # whether the terms of a sum are arrays, not tuples of arrays
         for block in self.blocks:
             rows = self.layout.rows(block)
             context = BlockContext(self.backend, rows.start, rows.stop, self.layout.shape[1])
@@ -98,16 +99,17 @@ class Shard:
             for one in by_block:
                 value = self._call(one, context, block, here)
                 if one.kind == SUM:
-                    sums[id(one)].add((block, block + 1), value)
+                    single[one.key] = not isinstance(value, tuple)
+                    sums[one.key].add((block, block + 1), (value,) if single[one.key] else value)
                 elif one.key < 0:
                     found.setdefault(places[id(one)], {})[block] = value
                 else:
                     here[one.key] = value
                     if one.keep or one.key in later:
                         self.block_values.setdefault(one.key, {})[block] = self.keep(value) if one.keep > 1 else value
-        for one in by_block:
-            if one.kind == SUM:
-                self.shared_values[one.key] = self.exchange(sums[id(one)])
+        for key, found_here in sums.items():
+            total = self.exchange(found_here)
+            self.shared_values[key] = total[0] if single[key] else total
 
     def _call(self, one: Instruction, context: BlockContext, block: int | None, here: dict[int, Any]) -> Any:
         return OPERATIONS[one.operation](context, *(self._value(a, block, here) for a in one.args))

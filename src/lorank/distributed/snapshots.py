@@ -17,7 +17,7 @@ import numpy as np
 
 from ..io.archive import FileError
 from .operations import PASSES, REBUILT
-from .program import OBSERVATIONS, Instruction, Program, Ref, stages
+from .program import OBSERVATIONS, Instruction, Program, stages
 from .shard import Shard
 
 MIN_SECONDS = 30.0  # computing time between snapshots at least,
@@ -102,7 +102,7 @@ class ReplayLog:
             if key not in self._made:  # an array of the last snapshot that was deleted since
                 return None
             needed.add(key)
-            wanted += [a.key for a in self._made[key].args if isinstance(a, Ref)]
+            wanted += self._made[key].uses
         chosen = [self._made[key] for key in sorted(needed)]  # in the order in which they were made
         return Program([one._replace(keep=self._alive.get(one.key, 0)) for one in chosen])
 

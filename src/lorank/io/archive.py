@@ -59,7 +59,7 @@ def atomic(path: str | os.PathLike[str], *, folder: bool = False) -> Iterator[Pa
     temporary = temporary_path(target)
     try:
         if folder:
-            temporary.mkdir()
+            temporary.mkdir(parents=True)
         else:
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         yield temporary
