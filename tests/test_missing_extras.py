@@ -31,9 +31,13 @@ said = {}
 """
 
 LIBRARY = """
+import lorank.io.archive
 import lorank as lr
 problem, _ = lr.datasets.random_completion(40, 30, 2, oversampling=4)
-assert lr.solve(problem, 2).converged  # all that the library alone needs is there
+result = lr.solve(problem, 2)
+assert result.converged  # all that the library alone needs is there
+assert lr.load(result.save(folder / "result.lorank")).converged
+model_file = lorank.io.archive.write_archive(folder / "model.lorank", "model", {"class": "MatrixCompletion"}, {})
 lr.distributed.save_partitions(problem, folder / "parts")
 columns = ("user", "item", "stars")
 
@@ -48,7 +52,7 @@ for name, work in {
     "MatrixCompletion": lambda: lr.MatrixCompletion,
     "ImplicitFactorization": lambda: lr.ImplicitFactorization,
     "TableImputer": lambda: lr.TableImputer,
-    "load": lambda: lr.load(folder / "model.lorank"),
+    "load": lambda: lr.load(model_file),
     "estimators": estimators,
     "torch": lambda: problem.to("torch"),
     "cuda": lambda: lr.datasets.random_completion(40, 30, 2, oversampling=4, backend="torch:cuda"),
@@ -56,6 +60,8 @@ for name, work in {
     "from_parquet": lambda: lr.distributed.from_parquet(folder / "r.csv", *columns),
     "cluster": lambda: lr.distributed.from_partitions(folder / "parts", cluster="tcp://127.0.0.1:1"),
     "convergence_plot": plot,
+    "result.plot": result.plot,
+    "history.to_frame": result.history.to_frame,
     "load_movielens": lambda: lr.datasets.load_movielens("100k"),
 }.items():
     try:
@@ -86,7 +92,8 @@ LIBRARY_EXTRAS = {
     **dict.fromkeys(("torch", "cuda"), "gpu"),
     **dict.fromkeys(("from_csv", "from_parquet"), "files"),
     "cluster": "cluster",
-    "convergence_plot": "cli",
+    **dict.fromkeys(("convergence_plot", "result.plot"), "cli"),
+    "history.to_frame": "files",
     "load_movielens": "cli",
 }
 

@@ -51,9 +51,6 @@ if not TYPE_CHECKING:  # a type checker sees the imports above
 
         module, attribute = _LATER[name]
         try:
-            if name == "load":  # estimators register the formats of their files
-                importlib.import_module(".estimators", __name__)
-                importlib.import_module(".tables", __name__)
             value = getattr(importlib.import_module(f".{module}", __name__), attribute)
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in ("sklearn", "joblib"):

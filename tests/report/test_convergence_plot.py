@@ -59,7 +59,7 @@ def test_curves_are_seen(tmp_path):
     """Each solver's colour is in the picture, in both panels."""
     from matplotlib import colors, image
 
-    from lorank.report.convergence_plot import STYLES
+    from lorank.io.figures import STYLES
 
     runs = [make_run(name, (0.5, 10.0 ** -(k + 1), 1e-4)) for k, name in enumerate(("prgd", "rgd", "shampoo", "niht"))]
     pixels = image.imread(convergence_plot(runs, tmp_path / "plot.png", tol=1e-4))[90:, :, :3]

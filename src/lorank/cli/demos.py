@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..common.checks import did_you_mean
-from ..io.archive import atomic
+from ..io.figures import BLUE, FAINT, ORANGE, blank_figure, save_figure
 from ..phase import PhaseRetrieval, phase_distance
 from ..plans import solve
 from ..problems import Completion
 from .errors import UsageError, cli_errors
 from .output import check_output_path, print_json, progress
-
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#8a8a8a"
 
 
 @dataclass
@@ -66,12 +64,9 @@ def run_demo(name: str, out: Path, seed: int, as_json: bool, options: Sequence[s
 
 def write_plot(demo: Demo, path: str | os.PathLike[str]) -> None:
     """Draw the plot of a demo to a PNG file."""
-    from ..report.convergence_plot import blank_figure
-
     figure = blank_figure(*demo.size)
     demo.draw(figure)
-    with atomic(path) as temporary:
-        figure.savefig(temporary, format="png")
+    save_figure(figure, path)
 
 
 def ratings(rng: np.random.Generator) -> Demo:
@@ -143,7 +138,7 @@ def table(rng: np.random.Generator) -> Demo:
         window, days = slice(170, 250), time / 24
         hidden = {"where": gaps[window, 0], "color": BLUE, "alpha": 0.25}  # observed values have no interval
         right.fill_between(days[window], low[window, 0], high[window, 0], **hidden, label="90 % interval")
-        right.plot(days[window], whole[window, 0], ".", color=GREY, label="true values")
+        right.plot(days[window], whole[window, 0], ".", color=FAINT, label="true values")
         right.plot(days[window], np.where(gaps, lines_between, np.nan)[window, 0], color=ORANGE, label="linear interpolation")
         right.plot(days[window], np.where(gaps, filled, np.nan)[window, 0], color=BLUE, label="imputed")
         right.set(title="sensor 0", xlabel="day")

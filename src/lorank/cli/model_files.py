@@ -17,7 +17,6 @@ MAX_COMPARED = 5000  # ids compared with an unknown one: more would take seconds
 
 def load_model(path: Path) -> Any:
     """The model in a file."""
-    from .. import estimators, tables  # noqa: F401  (they register the formats of model files)
     from ..io.archive import load_model
     from ..io.format_hints import check_is_local
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import importlib
 import io
 import json
 import math
@@ -28,6 +29,7 @@ import numpy as np
 from ..common.checks import PATH, check
 
 FORMAT, VERSION = "lorank", 2
+ESTIMATORS = ("lorank.estimators", "lorank.tables")  # modules that register formats of files
 META, SUMS = "meta.json", "SHA256SUMS"
 
 
@@ -295,21 +297,23 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> Path:
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
-    """Read a fitted estimator.
+    """Read a fitted estimator, or a result of :func:`~lorank.solve`.
 
     Parameters
     ----------
     path : path
-        That :meth:`MatrixCompletion.save`, :meth:`ImplicitFactorization.save` or :meth:`TableImputer.save` wrote.
+        That the method ``save`` of an estimator or of a :class:`~lorank.Result` wrote.
 
     Returns
     -------
-    MatrixCompletion, ImplicitFactorization or TableImputer
+    MatrixCompletion, ImplicitFactorization, EASE, TableImputer or Result
 
     Raises
     ------
     FileError
         A ValueError, if the file is missing, truncated or changed, or is not a model.
+    ImportError
+        If the file has an estimator, and scikit-learn is not installed.
 
     Examples
     --------
@@ -325,6 +329,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     """
     check("path", path, PATH)
     _, meta, arrays = read_archive(path, "model")
+    _import_estimators(meta.get("class"))
     try:
         return _formats[meta["class"]].read(meta, arrays)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
@@ -332,6 +337,17 @@ def load_model(path: str | os.PathLike[str]) -> Any:
             f"{path} is incomplete, or from another version of lorank: {error!r}; fit and save the model again, "
             "or read it with the version that wrote it"
         ) from None
+
+
+def _import_estimators(name: Any) -> None:
+    """Import the modules that register the formats of estimators, unless the format of this class is known."""
+    if name in _formats:
+        return
+    try:
+        for module in ESTIMATORS:
+            importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise ImportError(f'a file of {name} needs {error.name}: pip install "lorank[sklearn]"') from None
 
 
 def plain(value: Any) -> Any:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import os
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..common.checks import counted
 from ..geometry import FixedRank
+from ..io.archive import save_model
 from ..problems.observed_core import Undetermined
 
 
@@ -146,6 +151,17 @@ class History:
     def to_dict(self) -> dict[str, np.ndarray]:
         return {name: getattr(self, name) for name in self.columns}
 
+    def to_frame(self) -> Any:
+        """The history as a data frame of pandas, or of polars where pandas is not installed.
+
+        Its columns are ``iteration``, ``seconds``, ``residual``, ``step`` and ``note``.
+        """
+        notes = [self.notes.get(k, "") for k in self.iteration.tolist()]
+        for package in ("pandas", "polars"):
+            with contextlib.suppress(ModuleNotFoundError):
+                return importlib.import_module(package).DataFrame(self.to_dict() | {"note": notes})
+        raise ImportError('data frames need pandas or polars: pip install pandas, or pip install "lorank[files]"')
+
     def __len__(self) -> int:
         return len(self._rows)
 
@@ -250,6 +266,7 @@ class Result:
     3
     >>> result.X.shape
     (60, 50)
+    >>> result.plot().savefig("run.png")  # doctest: +SKIP
     """
 
     X: FixedRank
@@ -295,18 +312,75 @@ class Result:
     def converged(self) -> bool:
         return self.status.success
 
+    def plot(self, figure: Any = None) -> Any:
+        """Plot the convergence with the noise floor, the spectrum and, with ``rank="auto"``, the ranks that were tried.
+
+        The spectrum has the singular values of X or, with ``rank="auto"``, those of the normalized observations with the null
+        edge, above which they are structure. The ground is transparent, for light and dark pages. Needs matplotlib.
+
+        Parameters
+        ----------
+        figure : matplotlib figure, optional
+            Where to draw; by default a new figure without a window.
+
+        Returns
+        -------
+        matplotlib figure
+            ``figure.savefig("run.png")`` writes it; notebooks show it.
+        """
+        from .result_views import plot_result
+
+        return plot_result(self, figure)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the result to a file that :func:`lorank.load` reads, without pickle and atomically.
+
+        The file has NumPy arrays, whatever the device; of ``solver`` it has the description.
+        """
+        return save_model(self, path)
+
+    def _repr_html_(self) -> str:
+        from .result_views import result_html
+
+        outliers = 0 if self.outliers is None else int(self.outliers.mask.sum())
+        facts = [
+            ("status", str(self.status)),
+            ("solution", str(self.X)),
+            ("solver", short_name(self.solver)),
+            ("iterations", f"{self.n_iter:,}"),
+            ("seconds", f"{self.seconds:.3g}"),
+            ("relative residual", f"{self.residual:.2e}"),
+            ("noise (standard deviation)", f"{self.noise:.3g}" if self.status == "noise" else ""),
+            ("ranks tried", ", ".join(str(trial.rank) for trial in self.rank_path)),
+            ("outliers", f"{outliers:,} ({self.outliers.share:.2%})" if self.outliers is not None and outliers else ""),
+            ("advice", self.status.advice),
+        ]
+        return result_html(self, facts)
+
     def __str__(self) -> str:
         times = f"{self.n_iter} iteration{'s' * (self.n_iter != 1)}"
         lines = [
             f"{self.status} after {times}, {self.seconds:.3g} s, relative residual {self.residual:.2e}",
-            f"{self.X} by {_short_name(self.solver)}",
+            f"{self.X} by {short_name(self.solver)}",
         ]
         if self.outliers is not None and self.outliers.mask.any():
             lines.append(f"{counted(int(self.outliers.mask.sum()), 'observation')} ({self.outliers.share:.2%}) are outliers")
         return "\n".join([*lines, self.status.advice]).rstrip()
 
 
-def _short_name(solver: Any) -> str:
+class SolverText(NamedTuple):
+    """The solver of a result that was read from a file, as text."""
+
+    full: str
+    short: str
+
+    def __repr__(self) -> str:
+        return self.full
+
+
+def short_name(solver: Any) -> str:
     """``Auto``, or ``RGD(RowColumn, Constant)``: the solver without its parameters."""
+    if isinstance(solver, SolverText):
+        return solver.short
     parts = [type(part).__name__ for name in ("metric", "step_rule") if (part := getattr(solver, name, None)) is not None]
     return type(solver).__name__ + (f"({', '.join(parts)})" if parts else "")

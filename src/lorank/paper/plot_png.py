@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..experiments.tables import Tables
-from ..report.convergence_plot import FAINT, INK, blank_figure, save_figure, style_axes
+from ..io.figures import FAINT, INK, blank_figure, save_figure, style_axes
 from . import EXPERIMENTS
 from .panels import AT_LEAST, FAILED, FEWER, MEDIAN, Line, Panel, panels
 from .styles import NOT_RUN, look_of, ordered
@@ -38,9 +38,7 @@ def draw(found: Sequence[Panel]) -> Any:
     columns = min(columns, len(found))
     figure, axes = _canvas(math.ceil(len(found) / columns), columns, width=4.3 if maps else 4.8)
     for axis, panel in zip(axes, found, strict=False):
-        style_axes(axis, panel.x_label)
-        axis.set_ylabel(panel.y_label, color=INK, fontsize=11)
-        axis.set_title(panel.title, color=INK, fontsize=11)
+        style_axes(axis, panel.x_label, panel.y_label, panel.title)
         _map(axis, panel) if panel.map else _lines(axis, panel)
     for axis in axes[len(found) :]:
         axis.set_visible(False)

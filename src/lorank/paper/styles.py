@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ..report.convergence_plot import NAMES, STYLES
+from ..io.figures import STYLES
+from ..report.convergence_plot import NAMES
 
 
 class Style(NamedTuple):

@@ -9,51 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..io.archive import atomic
+from ..io.figures import FAINT, INK, STYLES, blank_figure, save_figure, style_axes
 from .recorded_runs import Run
 
-# The colours of Okabe and Ito, distinct for all types of colour vision, two of them darker for a white background. Dashes
-# distinguish the curves in grey, and where two of them coincide.
-STYLES: tuple[tuple[str, Any], ...] = (
-    ("#0072B2", "-"),
-    ("#D55E00", "-"),
-    ("#009E73", (0, (6, 1.5))),
-    ("#B5568C", (0, (4, 1.2, 1, 1.2))),
-    ("#000000", (0, (1.5, 2.5))),
-    ("#A87C00", (0, (1, 1))),
-    ("#56B4E9", (0, (6, 1.5))),
-)
 NAMES = {"prgd": "PRGD", "rgd": "RGD", "shampoo": "Shampoo", "niht": "NIHT", "iht": "IHT"}
-INK, FAINT = "#222222", "#8a8a8a"
-
-
-def blank_figure(width: float, height: float) -> Any:
-    """A white matplotlib figure without a window; width and height in inches."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(f'plots need matplotlib: pip install "lorank[cli]" ({error})') from None
-    figure = Figure(figsize=(width, height), dpi=120, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def save_figure(figure: Any, path: str | os.PathLike[str]) -> Path:
-    """Write a figure as PNG; an interruption leaves the former file."""
-    with atomic(path) as temporary:
-        figure.savefig(temporary, format="png")
-    return Path(path)
-
-
-def style_axes(axes: Any, x_label: str) -> None:
-    """Labels, grid and spines of all plots."""
-    axes.set_xlabel(x_label, color=INK, fontsize=11)
-    axes.grid(True, color="#e6e6e6", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(colors=INK, labelsize=10, length=3)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(FAINT)
 
 
 def convergence_plot(runs: Sequence[Run], path: str | os.PathLike[str], *, tol: float | None = None, title: str = "") -> Path:
@@ -85,10 +44,9 @@ def convergence_plot(runs: Sequence[Run], path: str | os.PathLike[str], *, tol: 
         _log_x(axes, abscissas)
         for k, (run, x) in enumerate(zip(runs, abscissas, strict=True)):
             _curve(axes, x, run, k)
-        style_axes(axes, name)
+        style_axes(axes, name, "relative error" if axes is left else "")
         if tol is not None:
             _tolerance(axes, tol)
-    left.set_ylabel("relative error", color=INK, fontsize=11)
     handles, labels = left.get_legend_handles_labels()
     if handles:
         look = {"ncols": 7, "frameon": False, "fontsize": 11, "handlelength": 2.6}

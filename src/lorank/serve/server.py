@@ -131,7 +131,6 @@ def make_server(app: Any) -> Any:
 @one_blas_thread
 def serve(path: Path, host: str, port: int, titles: Path | None, browser: bool) -> None:
     """Serve a model file until Ctrl-C."""
-    from .. import estimators  # noqa: F401  (registers the formats of model files)
     from ..io.archive import load_model
     from .adapters import adapter_for
     from .app import LOCAL, make_app

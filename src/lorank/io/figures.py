@@ -1,0 +1,67 @@
+"""The matplotlib style of all plots: colours, empty figures, axes, PNG files. matplotlib is imported when a plot is drawn."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from .archive import atomic
+
+# The colours of Okabe and Ito, distinct for all types of colour vision, two of them darker for a white background. Dashes
+# distinguish the curves in grey, and where two of them coincide.
+STYLES: tuple[tuple[str, Any], ...] = (
+    ("#0072B2", "-"),
+    ("#D55E00", "-"),
+    ("#009E73", (0, (6, 1.5))),
+    ("#B5568C", (0, (4, 1.2, 1, 1.2))),
+    ("#000000", (0, (1.5, 2.5))),
+    ("#A87C00", (0, (1, 1))),
+    ("#56B4E9", (0, (6, 1.5))),
+)
+BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
+INK, FAINT, RULE = "#222222", "#8a8a8a", "#e6e6e6"
+EITHER, EITHER_RULE, EITHER_BLUE = "#7a7f87", "#7a7f8740", "#2f86c9"  # readable on white and on black, for transparent grounds
+
+
+def blank_figure(width: float, height: float, *, transparent: bool = False) -> Any:
+    """A matplotlib figure without a window; width and height in inches.
+
+    The ground is white or, for pages with a light and a dark theme, transparent. Notebooks show the figure as PNG.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(f'plots need matplotlib: pip install "lorank[cli]" ({error})') from None
+    figure = Figure(figsize=(width, height), dpi=120, facecolor="none" if transparent else "white", layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save_figure(figure: Any, path: str | os.PathLike[str]) -> Path:
+    """Write a figure as PNG; an interruption leaves the former file."""
+    with atomic(path) as temporary:
+        figure.savefig(temporary, format="png")
+    return Path(path)
+
+
+def style_axes(axes: Any, x_label: str, y_label: str = "", title: str = "", *, transparent: bool = False) -> None:
+    """Labels, grid and spines of all plots."""
+    ink, faint, rule = (EITHER, EITHER, EITHER_RULE) if transparent else (INK, FAINT, RULE)
+    axes.set_facecolor("none" if transparent else "white")
+    axes.set_xlabel(x_label, color=ink, fontsize=11)
+    axes.set_ylabel(y_label, color=ink, fontsize=11)
+    if title:
+        axes.set_title(title, color=ink, fontsize=11)
+    axes.grid(True, color=rule, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(which="both", colors=ink, labelsize=10, length=3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(faint)
+
+
+def legend(axes: Any, *, transparent: bool = False) -> None:
+    """A legend without a frame, where there are labels."""
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, fontsize=9.5, labelcolor=EITHER if transparent else INK)
