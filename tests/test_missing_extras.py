@@ -44,10 +44,6 @@ columns = ("user", "item", "stars")
 def estimators():
     import lorank.estimators
 
-def plot():
-    from lorank.report import convergence_plot
-    convergence_plot([], folder / "a.png")
-
 for name, work in {
     "MatrixCompletion": lambda: lr.MatrixCompletion,
     "ImplicitFactorization": lambda: lr.ImplicitFactorization,
@@ -59,7 +55,7 @@ for name, work in {
     "from_csv": lambda: lr.distributed.from_csv(folder / "r.csv", *columns),
     "from_parquet": lambda: lr.distributed.from_parquet(folder / "r.csv", *columns),
     "cluster": lambda: lr.distributed.from_partitions(folder / "parts", cluster="tcp://127.0.0.1:1"),
-    "convergence_plot": plot,
+    "compare": lr.compare(problem, 2, ["auto"]).plot,
     "result.plot": result.plot,
     "history.to_frame": result.history.to_frame,
     "load_movielens": lambda: lr.datasets.load_movielens("100k"),
@@ -92,7 +88,7 @@ LIBRARY_EXTRAS = {
     **dict.fromkeys(("torch", "cuda"), "gpu"),
     **dict.fromkeys(("from_csv", "from_parquet"), "files"),
     "cluster": "cluster",
-    **dict.fromkeys(("convergence_plot", "result.plot"), "cli"),
+    **dict.fromkeys(("compare", "result.plot"), "cli"),
     "history.to_frame": "files",
     "load_movielens": "cli",
 }

@@ -39,6 +39,7 @@ GROUPS = {
     ],
     "Solve, and what comes back": [
         "solve",
+        "compare",
         "diagnose",
         "Result",
         "Status",
@@ -61,6 +62,8 @@ GROUPS = {
 LAST = "And"
 OTHER = {  # not imported by name: results, and arguments of custom functions and classes
     "More that comes back": [
+        "report.Comparison",
+        "report.Run",
         "evaluation.diagnosis.Diagnosis",
         "loop.result.RankTrial",
         "problems.exponentials.Exponentials",

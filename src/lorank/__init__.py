@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .estimators import EASE, ImplicitFactorization, MatrixCompletion
     from .evaluation.diagnosis import diagnose
     from .io.archive import load_model as load
+    from .report import compare
     from .tables import TableImputer
 
 # Imported when first asked for: scikit-learn is an extra, and slow to import.
@@ -37,6 +38,7 @@ _LATER = {
     "ImplicitFactorization": ("estimators", "ImplicitFactorization"),
     "MatrixCompletion": ("estimators", "MatrixCompletion"),
     "TableImputer": ("tables", "TableImputer"),
+    "compare": ("report", "compare"),
     "diagnose": ("evaluation.diagnosis", "diagnose"),
     "load": ("io.archive", "load_model"),
 }
@@ -86,6 +88,7 @@ __all__ = [
     "TensorCompletion",
     "Tucker",
     "callbacks",
+    "compare",
     "datasets",
     "diagnose",
     "distributed",

@@ -77,20 +77,24 @@ def build_app() -> Any:
         as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object instead of a table.")] = False,
     ) -> None:
         """Run a demo: five solvers on a random matrix, or an application on synthetic data."""
-        if name is not None:
+        from .errors import UsageError, cli_errors
+        from .output import show
+
+        with cli_errors():
+            if seed < 0:
+                raise UsageError(f"--seed must not be negative, got {seed}")
+            if name is None:
+                from .solver_demo import SolverDemo, run_solver_demo
+
+                settings = SolverDemo(n, rank, oversampling, seed, tol, max_iter, max_seconds, out or Path("lorank-demo.png"))
+                show(run_solver_demo(settings), as_json)
+                return
             from .demos import run_demo
 
             solvers_only = ("n", "rank", "oversampling", "tol", "max_iter", "max_seconds")
             sources = {one: context.get_parameter_source(one) for one in solvers_only}
             given = [one for one, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-            run_demo(name, out or Path(f"lorank-demo-{name}.png"), seed, as_json, given)
-            return
-        out = out or Path("lorank-demo.png")
-        from .solver_demo import SolverDemo, run_solver_demo
-
-        status = run_solver_demo(SolverDemo(n, rank, oversampling, seed, tol, max_iter, max_seconds, out), as_json=as_json)
-        if status:
-            raise typer.Exit(status)
+            show(run_demo(name, out or Path(f"lorank-demo-{name}.png"), seed, given), as_json)
 
     def reproduce(
         names: Annotated[

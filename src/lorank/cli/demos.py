@@ -15,8 +15,8 @@ from ..io.figures import BLUE, FAINT, ORANGE, blank_figure, save_figure
 from ..phase import PhaseRetrieval, phase_distance
 from ..plans import solve
 from ..problems import Completion
-from .errors import UsageError, cli_errors
-from .output import check_output_path, print_json, progress
+from .errors import Outcome, UsageError
+from .output import check_output_path, progress
 
 
 @dataclass
@@ -30,36 +30,19 @@ class Demo:
     yours: str = ""
 
 
-def run_demo(name: str, out: Path, seed: int, as_json: bool, options: Sequence[str] = ()) -> None:
-    """Run a demo: text to standard output, plot to a file.
-
-    Parameters
-    ----------
-    name : str
-        ``"ratings"``, ``"table"``, ``"phase"`` or ``"image"``.
-    out : path
-        PNG file.
-    seed : int
-    as_json : bool
-    options : sequence of str
-        Options that were given and belong to the demo of solvers: they are refused.
-    """
-    with cli_errors():
-        if name not in DEMOS:
-            known = ", ".join(DEMOS)
-            raise UsageError(f"there is no demo {name!r}: choose {known}, or no name for solvers{did_you_mean(name, DEMOS)}")
-        if options:
-            raise UsageError(f"--{options[0].replace('_', '-')} is for lorank demo without a name")
-        check_output_path(out, (".png",), "a plot", "--out")
-        if seed < 0:
-            raise UsageError(f"--seed must not be negative, got {seed}")
-        with progress(f"demo {name}"):
-            demo = DEMOS[name](np.random.default_rng(seed))
-            write_plot(demo, out)
-        if as_json:
-            print_json({"story": name, "seed": seed, "plot": str(out), **demo.numbers})
-            return
-        print("\n".join([*demo.lines, f"plot: {out}", f"with your own data: {demo.yours}"]))
+def run_demo(name: str, out: Path, seed: int, options: Sequence[str] = ()) -> Outcome:
+    """Run a demo and draw its plot to a PNG file; ``options`` that belong to the demo of solvers are refused."""
+    if name not in DEMOS:
+        known = ", ".join(DEMOS)
+        raise UsageError(f"there is no demo {name!r}: choose {known}, or no name for solvers{did_you_mean(name, DEMOS)}")
+    if options:
+        raise UsageError(f"--{options[0].replace('_', '-')} is for lorank demo without a name")
+    check_output_path(out, (".png",), "a plot", "--out")
+    with progress(f"demo {name}"):
+        demo = DEMOS[name](np.random.default_rng(seed))
+        write_plot(demo, out)
+    text = "\n".join([*demo.lines, f"plot: {out}", f"with your own data: {demo.yours}"])
+    return Outcome({"story": name, "seed": seed, "plot": str(out), **demo.numbers}, text)
 
 
 def write_plot(demo: Demo, path: str | os.PathLike[str]) -> None:

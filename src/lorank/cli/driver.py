@@ -16,11 +16,12 @@ import numpy as np
 from ..common.blas_threads import one_blas_thread
 from ..common.checks import counted
 from ..io.archive import FileError
-from .errors import INTERRUPTED, UsageError, print_error
+from ..report.comparison import format_table
+from .errors import INTERRUPTED, Outcome, UsageError, print_error
 from .evaluate import rank_implicit, rank_ratings, rank_refitted
 from .model_files import near_ids
 from .models import Estimator, Fit, ImplicitFeedback, Ratings
-from .output import format_table, print_columns, progress, table_writer
+from .output import print_columns, progress, table_writer
 from .sources import File, Partitions, Source, check_same_ids, counted_passes, row_blocks, row_ranges
 
 ORDERED = {
@@ -32,14 +33,6 @@ ORDERED = {
 MAX_PRINTED = 50  # predictions: more go to a file
 MAX_DIAGNOSED_RANK = 10  # without --rank
 SUFFICIENT = 2.0  # observations per degree of freedom, without which a model depends on regularization
-
-
-class Outcome(NamedTuple):
-    """Result of a command: numbers for JSON, text for the terminal, and the exit code."""
-
-    summary: dict[str, Any]
-    text: str
-    code: int = 0
 
 
 @one_blas_thread

@@ -7,7 +7,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..common.checks import ParameterError
 
@@ -29,6 +29,14 @@ OPTIONS |= {name: f"--{name}" for name in SAME_NAME}
 _verbosity = {-1: False, 1: False}  # --quiet and --verbose, as the command that runs was called
 
 
+class Outcome(NamedTuple):
+    """Result of a command: numbers for JSON, text for the terminal, and the exit code."""
+
+    summary: dict[str, Any]
+    text: str
+    code: int = 0
+
+
 class UsageError(ValueError):
     """An invalid option, or options that exclude each other."""
 
@@ -46,14 +54,18 @@ def is_quiet() -> bool:
 
 @contextlib.contextmanager
 def cli_errors() -> Iterator[None]:
-    """Print errors, warnings and Ctrl-C as lines on standard error; end with an exit code.
+    """Print errors, warnings (each once) and Ctrl-C as lines on standard error; end with an exit code.
 
     A ParameterError whose parameter is set by an option is reported under the name of the option.
     """
     import typer
 
+    seen: set[str] = set()
+
     def show(message: Any, *_: Any, **__: Any) -> None:
-        print_note(f"note: {message}")
+        if str(message) not in seen:
+            seen.add(str(message))
+            print_note(f"note: {message}")
 
     try:
         with warnings.catch_warnings():

@@ -101,13 +101,6 @@ def json_ready(value: Any) -> Any:
     return value
 
 
-def format_table(columns: list[str], rows: list[list[Any]]) -> str:
-    """Right-aligned columns."""
-    cells = [[str(c) for c in row] for row in [columns, *rows]]
-    widths = [max(len(row[k]) for row in cells) for k in range(len(columns))]
-    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
-
-
 @contextlib.contextmanager
 def table_writer(path: Path | None) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Write a table in blocks of rows; the file appears when all blocks are written.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..common.checks import counted
+from ..common.frames import frame_of
 from ..geometry import FixedRank
 from ..io.archive import save_model
 from ..problems.observed_core import Undetermined
@@ -157,10 +156,7 @@ class History:
         Its columns are ``iteration``, ``seconds``, ``residual``, ``step`` and ``note``.
         """
         notes = [self.notes.get(k, "") for k in self.iteration.tolist()]
-        for package in ("pandas", "polars"):
-            with contextlib.suppress(ModuleNotFoundError):
-                return importlib.import_module(package).DataFrame(self.to_dict() | {"note": notes})
-        raise ImportError('data frames need pandas or polars: pip install pandas, or pip install "lorank[files]"')
+        return frame_of(self.to_dict() | {"note": notes})
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -1,9 +1,8 @@
-"""HTML reports of models, rankings and imputed tables; recorded runs of solvers and their convergence plots.
+"""HTML reports of models, rankings and imputed tables; comparison of solvers.
 
 matplotlib and plotly are imported when a plot is drawn.
 """
 
-from .convergence_plot import convergence_plot
-from .recorded_runs import Run, record, speedup
+from .comparison import Comparison, Run, compare
 
-__all__ = ["Run", "convergence_plot", "record", "speedup"]
+__all__ = ["Comparison", "Run", "compare"]
