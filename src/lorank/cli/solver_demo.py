@@ -10,8 +10,6 @@ from typing import Any
 from ..common.version import __version__
 from ..datasets import random_completion
 from ..io.figures import blank_figure, save_figure
-from ..loop.stopping import Iterations
-from ..plans import solve
 from ..problems import Completion
 from ..report.comparison import Comparison, Run, compare, format_table
 from .errors import INTERRUPTED, Outcome, UsageError, is_quiet, print_error, print_note
@@ -63,7 +61,6 @@ def run_solver_demo(demo: SolverDemo) -> Outcome:
     try:
         problem, truth = random_completion(demo.n, demo.n, demo.rank, oversampling=demo.oversampling, seed=demo.seed)
         print_note(_headline(demo, problem))
-        solve(problem, demo.rank, stop=Iterations(1))  # imports and page faults do not count as time
         limits: dict[str, Any] = {"tol": demo.tol, "max_iter": demo.max_iter, "max_seconds": demo.max_seconds}
         found = compare(problem, demo.rank, SOLVERS, truth=truth, **limits, progress=not is_quiet())
         if not found.interrupted:

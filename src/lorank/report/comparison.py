@@ -13,7 +13,7 @@ from ..common.frames import frame_of
 from ..geometry import FixedRank
 from ..loop.result import Status
 from ..loop.state import relative
-from ..loop.stopping import A_POINT, RelativeResidual, Rule, Seconds, Stall, TruthDistance
+from ..loop.stopping import A_POINT, Iterations, RelativeResidual, Rule, Seconds, Stall, TruthDistance
 from ..plans import solve
 from ..plans.noise_test import NoiseFloor
 from ..problems import Problem
@@ -195,6 +195,8 @@ def compare(
     kept, measure, name = _measured(problem, truth, holdout, seed)
     stop: Rule = TruthDistance(truth, tol) if truth is not None else RelativeResidual(tol) | NoiseFloor() | Stall()
     found = Comparison([], name, tol)
+    if solve(kept, rank, stop=Iterations(1)).status == "interrupted":  # not measured: imports and page faults
+        raise KeyboardInterrupt
     for label, solver in (solvers if isinstance(solvers, Mapping) else {_label(one): one for one in solvers}).items():
         trace = _Trace(measure)
         options: dict[str, Any] = {"max_iter": max_iter, "stop": stop | Seconds(max_seconds), "progress": progress}

@@ -36,9 +36,10 @@ def draw_convergence(
     transparent = figure.get_facecolor()[3] == 0
     left, right = figure.subplots(1, 2, sharey=True)
     left.set_yscale("log")
-    errors = np.concatenate([np.ravel(1.0 if tol is None else tol), *(run.error for run in runs)])
+    errors = np.concatenate([np.ravel([] if tol is None else tol), *(run.error for run in runs)])
     errors = errors[np.isfinite(errors) & (errors > 0)]
-    left.set_ylim(0.6 * errors.min(), 1.8 * errors.max())
+    if len(errors):
+        left.set_ylim(0.6 * errors.min(), 1.8 * errors.max())
     for axes, name, abscissas in (
         (left, "iterations", [run.iteration for run in runs]),
         (right, "seconds", [run.seconds for run in runs]),
