@@ -32,6 +32,10 @@ def made_results():
     rng = np.random.default_rng(0)
     A, x = rng.standard_normal((120, 12)), rng.standard_normal(12)
     yield "phase", lr.solve(lr.PhaseRetrieval(A, (A @ x) ** 2), rank=1)
+    t = np.arange(40)
+    sums = np.exp(-0.01 * t) * np.cos(0.3 * t) + 0.5 * np.cos(1.1 * t)
+    seen = np.sort(rng.choice(40, 30, replace=False))
+    yield "hankel", lr.solve(lr.HankelCompletion(seen, sums[seen], 40), rank=4)
     tensor, _ = lr.datasets.random_tensor((12, 11, 10), 2, oversampling=8, seed=0)
     yield "tensor", lr.solve(tensor, rank=2)
     part = np.full((8, 6), np.nan)
@@ -69,14 +73,16 @@ def test_a_saved_result_is_the_same(name, tmp_path, request):
         assert (own is None) == (other is None)
         for part in parts if own is not None else ():
             assert np.array_equal(getattr(own, part), getattr(other, part))
-    if result.signal is not None:
-        assert np.array_equal(again.signal, result.signal)
+    if result.estimate is not None:
+        assert type(again.estimate) is type(result.estimate)
+        for name, value in vars(result.estimate).items():
+            assert np.array_equal(getattr(again.estimate, name), value)
     assert again.save(tmp_path / "again.lorank").read_bytes() == path.read_bytes()  # all of it, then
 
 
 def test_the_cases_have_all_parts(noisy):
     results = [*CASES.values(), noisy]
-    for attribute in ("loss", "outliers", "undetermined", "spectrum", "signal"):
+    for attribute in ("loss", "outliers", "undetermined", "spectrum", "estimate"):
         assert any(getattr(result, attribute) is not None for result in results), attribute
     assert CASES["undetermined"].undetermined.parts
     assert noisy.rank_path
@@ -103,6 +109,16 @@ def test_a_run_goes_on_from_a_saved_result(tmp_path):
     problem, truth = lr.datasets.random_completion(40, 30, rank=2, oversampling=6, seed=1)
     again = lr.load(CASES["unfinished"].save(tmp_path / "run.lorank"))
     assert truth.distance(lr.solve(problem, rank=2, start=again.X).X) < 1e-4 * truth.norm()
+
+
+@pytest.mark.parametrize("name", ["os:environ", "lorank.loop.result:History", "lorank.plans.result_file:fields"])
+def test_only_estimates_are_restored(name, tmp_path):
+    from lorank.io.archive import read_archive, write_archive
+
+    path = CASES["phase"].save(tmp_path / "run.lorank")
+    kind, meta, arrays = read_archive(path)
+    with pytest.raises(FileError, match="estimate of"):
+        lr.load(write_archive(path, kind, meta | {"estimate": name}, arrays))
 
 
 @pytest.mark.parametrize("damage", ["X.U", "history.step"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -41,8 +43,11 @@ def write_result(result: Result) -> Stored:
     }
     arrays = {f"X.{name}": a for name, a in result.X.manifold.arrays(result.X).items()}
     arrays |= {f"history.{name}": a for name, a in history.to_dict().items()}
-    if result.signal is not None:
-        arrays["signal"] = result.signal
+    if result.estimate is not None:
+        meta["estimate"] = _class_name(result.estimate)
+        parts = {field.name: getattr(result.estimate, field.name) for field in fields(result.estimate)}
+        arrays |= {f"estimate.{name}": value for name, value in parts.items() if np.ndim(value)}
+        meta["estimate_numbers"] = {name: value for name, value in parts.items() if value is not None and not np.ndim(value)}
     if outliers is not None:
         arrays |= {"outliers.mask": outliers.mask, "outliers.weights": outliers.weights}
     if result.spectrum is not None:
@@ -77,7 +82,7 @@ def read_result(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Result:
         residual=float(meta["residual"]),
         history=history,
         solver=SolverText(*map(str, meta["solver"])),
-        signal=arrays.get("signal"),
+        estimate=_estimate(meta, arrays),
         rank_path=tuple(RankTrial(_rank(r), *more) for r, *more in meta["rank_path"]),
         noise=float(meta["noise"]),
         loss=loss_from(meta["loss"]),
@@ -85,6 +90,28 @@ def read_result(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Result:
         undetermined=undetermined,
         spectrum=spectrum,
     )
+
+
+def _class_name(estimate: Any) -> str:
+    kind = type(estimate)
+    if not is_dataclass(kind) or kind.__module__.partition(".")[0] != __name__.partition(".")[0]:
+        raise ParameterError("estimate", f"is a {kind.__name__}, which has no file format: save its arrays with numpy.savez")
+    return f"{kind.__module__}:{kind.__name__}"
+
+
+def _estimate(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    """An estimate of a class of this package from its arrays and numbers; a ValueError for any other class."""
+    stored = meta.get("estimate")
+    if stored is None:
+        return None
+    module, _, name = stored.partition(":")
+    if module.partition(".")[0] != __name__.partition(".")[0]:
+        raise ValueError(f"an estimate of {module}")
+    kind = getattr(importlib.import_module(module), name)
+    if not (isinstance(kind, type) and is_dataclass(kind) and hasattr(kind, "numpy")):
+        raise ValueError(f"an estimate of {stored}")
+    values = {name.removeprefix("estimate."): a for name, a in arrays.items() if name.startswith("estimate.")}
+    return kind(**values, **meta["estimate_numbers"])
 
 
 def _rank(stored: Any) -> Any:
