@@ -207,7 +207,8 @@ def test_unknown_features_widen_the_prior():
 def test_the_marginal_prior_of_few_rows(model, seen):
     counts = np.where(np.arange(160) < seen, 1, 0)
     fitted = replace(model.model_, row_counts=counts)
-    (P, h), means = fitted._marginals[0], fitted.row_means[:2]
+    own, means = fitted.sides[0].with_unknown_features(), fitted.row_means[:2]
+    P, h = own.precision, own.shift
     free = slice(0, 3)  # the last coordinate of a row is held
     wider = np.linalg.inv(P[free, free]) - np.linalg.inv(fitted.row_precision[free, free])
     across = (means[1] - means[0])[free] / 2

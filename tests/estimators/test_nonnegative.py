@@ -116,7 +116,7 @@ def test_new_rows_and_new_observations_have_such_factors_too():
     row = pairs[:, 0] == 47
     folded = model.fold_in(pairs[row, 1], y[row])
     A = np.vstack([model.col_factors_[pairs[row, 1]], np.sqrt(0.1) * np.eye(3)])
-    centre = model.model_.prior_mean(model.model_.row_precision, model.model_.row_shift, False)
+    centre = model.model_.sides[0].prior_mean
     b = np.concatenate([y[row], np.sqrt(0.1) * centre])
     np.testing.assert_allclose(folded.factors, scipy.optimize.nnls(A, b)[0], atol=1e-7)
     assert (folded.predictions >= 0).all()

@@ -231,8 +231,8 @@ def test_rows_and_columns_without_weight_stay_unseen(data):
     found = model.model_
     assert found.shape == (n1 + 1, n2 + 1)
     assert np.abs(found.row_unseen).max() > 1e-6
-    np.testing.assert_array_equal(found.rows[n1], found.unseen_factors(False))
-    np.testing.assert_array_equal(found.cols[n2], found.unseen_factors(True))
+    np.testing.assert_array_equal(found.rows[n1], found.sides[0].unseen_factors)
+    np.testing.assert_array_equal(found.cols[n2], found.sides[1].unseen_factors)
 
 
 def test_more_counts(data):

@@ -35,8 +35,8 @@ def test_the_shift_is_that_of_least_squares(data, weighted, settings):
     model = add_unseen(problem, plain)
     w = np.ones(len(values)) if weights is None else weights
     for columns, shift, own, other in (
-        (False, model.row_unseen, plain.unseen_factors(False), plain.cols[pairs[:, 1]]),
-        (True, model.col_unseen, plain.unseen_factors(True), plain.rows[pairs[:, 0]]),
+        (False, model.row_unseen, plain.sides[0].unseen_factors, plain.cols[pairs[:, 1]]),
+        (True, model.col_unseen, plain.sides[1].unseen_factors, plain.rows[pairs[:, 0]]),
     ):
         free = np.arange(len(shift)) != fixed_coordinate(len(shift), columns, settings.biases)
         P = (model.col_precision if columns else model.row_precision)[np.ix_(free, free)] / model.noise
@@ -46,7 +46,7 @@ def test_the_shift_is_that_of_least_squares(data, weighted, settings):
         assert (shift[~free] == 0).all()
     np.testing.assert_allclose(model.rows[149], plain.rows[149] + model.row_unseen)
     np.testing.assert_array_equal(model.rows[:120], plain.rows[:120])
-    np.testing.assert_array_equal(model.unseen_factors(False), plain.unseen_factors(False) + model.row_unseen)
+    np.testing.assert_array_equal(model.sides[0].unseen_factors, plain.sides[0].unseen_factors + model.row_unseen)
 
 
 @pytest.mark.parametrize("features", [False, True])

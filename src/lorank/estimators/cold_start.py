@@ -354,10 +354,10 @@ def add_features(state: RatingsState, row_features: Any, col_features: Any) -> R
 def _grown(state: RatingsState, growth: Growth, side: str, now: np.ndarray, more: Any) -> RatingsState:
     """The state with more rows (columns), at the positions ``now``."""
     model = state.model.grown(*growth)
-    coefficients, means = getattr(model, f"{side}_coefficients"), getattr(model, f"{side}_means")
-    if coefficients is not None and means is not None:
-        means[now] = affine(more, coefficients)
-        getattr(model, f"{side}s")[now] += means[now]
+    own = model.sides[side == "col"]
+    if own.coefficients is not None and own.means is not None:
+        own.means[now] = affine(more, own.coefficients)
+        own.factors[now] += own.means[now]
     training, none = state.training, np.empty(0, np.int64)
     return replace(
         state,

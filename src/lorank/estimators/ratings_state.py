@@ -163,9 +163,8 @@ class RatingsState(RankedState):
     def is_known(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         """Whether the row and the column of each pair have observations or features."""
         known = np.ones(len(rows), bool)
-        for side, index, counts in (("row", rows, self.model.row_counts), ("col", cols, self.model.col_counts)):
-            inside = index < len(counts)
-            known &= inside if side in self.features else inside & (counts[np.where(inside, index, 0)] > 0)
+        for name, index, side in zip(("row", "col"), (rows, cols), self.model.sides, strict=True):
+            known &= index < len(side.counts) if name in self.features else side.is_known(index)
         return known
 
     def training_pattern(self) -> tuple[np.ndarray, np.ndarray]:
@@ -230,7 +229,7 @@ class RatingsState(RankedState):
         """Factors of a new row; with a loss, by iteratively reweighted least squares."""
         model, at = self.model, np.array([0, len(cols)])
         if not len(cols):
-            return model.unseen_factors(False) if means is None else model.unseen_factors(False) + means
+            return model.sides[0].unseen_factors + (0.0 if means is None else means)
         if self.loss is None:
             return model.fold_in(at, cols, values, means=means)[0]
         factors = model.fold_in(np.array([0, 0]), cols[:0], values[:0], means=means)[0]

@@ -277,20 +277,18 @@ def unfitted(problem: Completion, mean: float, settings: Settings) -> Fit:
 
 
 def _model(problem: Completion, mean: float, settings: Settings, factors: Factors, noise: float) -> FactorModel:
-    if settings.regularization is not None:
-        row, col = ((noise * P, noise * h) for P, h in (factors.row_prior, factors.col_prior))
-        factors = replace(factors, row_prior=row, col_prior=col)
-    by_row, by_col = (problem.backend.to_numpy(problem.observations.counts(side)) for side in (0, 1))
-    model = FactorModel.of(factors, mean, settings.biases, noise, (by_row, by_col))
-    model = replace(model, nonnegative=settings.nonnegative)
-    sides: dict[str, Any] = {}
-    for side, features, link in (
-        ("row", settings.row_features, factors.row_regression),
-        ("col", settings.col_features, factors.col_regression),
-    ):
-        if features is not None and link is not None:
-            sides |= {f"{side}_coefficients": features.affine(link), f"{side}_means": features.means(link, model.rows.shape[1])}
-    return replace(model, **sides)
+    unit = 1.0 if settings.regularization is None else noise  # of the priors
+    features = settings.row_features, settings.col_features
+    sides: dict[str, Any] = {
+        name: getattr(factors, name) for name in ("rows", "cols", "row_cov", "col_cov", "row_noise", "col_noise")
+    }
+    for k, name in enumerate(("row", "col")):
+        (P, h), link = (factors.row_prior, factors.col_prior)[k], (factors.row_regression, factors.col_regression)[k]
+        counts = problem.backend.to_numpy(problem.observations.counts(k))
+        sides |= {f"{name}_precision": unit * P, f"{name}_shift": unit * h, f"{name}_counts": counts}
+        if (own := features[k]) is not None and link is not None:
+            sides |= {f"{name}_coefficients": own.affine(link), f"{name}_means": own.means(link, factors.rows.shape[1])}
+    return FactorModel(mean, settings.biases, noise=noise, nonnegative=settings.nonnegative, **sides)
 
 
 def check_ratio(weights: Array) -> None:

@@ -129,7 +129,7 @@ def in_main_memory(model: FactorModel) -> FactorModel:
     model = model.host()
     covs = (model.row_cov, model.col_cov)
     if sum(8 * a.shape[0] * a.shape[1] for a in covs if a is not None) > MAX_COVARIANCE_BYTES:
-        return model.without_covariance()
+        return replace(model, row_cov=None, col_cov=None)
     row, col = (None if a is None else backend_of(a).to_numpy(a) for a in covs)
     return replace(model, row_cov=row, col_cov=col)
 

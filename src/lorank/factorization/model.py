@@ -2,17 +2,71 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backends import Array, Arrays, backend_of, get_backend
 from ..geometry import FixedRank
-from .factors import Factors, fixed_coordinate
+from .factors import fixed_coordinate
 
 EXACT = {"cycles": 1000, "tolerance": 1e-9}  # coordinate descent for rows that are solved once
+
+
+class Side(NamedTuple):
+    """The rows (columns) of a :class:`FactorModel`; ``fixed`` is the index of the coordinate that is 1, or -1."""
+
+    factors: Array
+    fixed: int
+    precision: np.ndarray
+    shift: np.ndarray
+    counts: np.ndarray
+    cov: Array | None
+    noise: np.ndarray | None
+    coefficients: np.ndarray | None
+    means: np.ndarray | None
+    unseen: np.ndarray | None
+
+    @property
+    def free(self) -> np.ndarray:
+        """Flags of the other coordinates."""
+        return np.arange(len(self.shift)) != self.fixed
+
+    @property
+    def prior_mean(self) -> np.ndarray:
+        free, out = self.free, np.ones(len(self.shift))
+        out[free] = np.linalg.solve(self.precision[np.ix_(free, free)], self.shift[free])
+        return out
+
+    @property
+    def prior_covariance(self) -> np.ndarray:
+        """Prior covariance; zero in the fixed coordinate."""
+        inside, S = np.ix_(self.free, self.free), np.zeros(self.precision.shape)
+        S[inside] = np.linalg.inv(self.precision[inside])
+        return S
+
+    @property
+    def unseen_factors(self) -> np.ndarray:
+        """Factors of a row (column) without observations and features."""
+        return self.prior_mean if self.unseen is None else self.prior_mean + self.unseen
+
+    def with_unknown_features(self) -> Side:
+        """With the prior of a row (column) of unknown features: the variance of the shifts is added to its covariance."""
+        if self.means is None or not (self.counts > 0).any():
+            return self
+        seen, inside = self.means[self.counts > 0], np.ix_(self.free, self.free)
+        off = seen - seen.mean(axis=0)
+        S, Q = self.prior_covariance + off.T @ off / len(off), np.zeros_like(self.precision)
+        Q[inside] = np.linalg.inv(S[inside])
+        return self._replace(precision=Q, shift=Q @ np.where(self.free, self.prior_mean, 0.0))
+
+    def is_known(self, index: np.ndarray) -> np.ndarray:
+        """Whether rows (columns), some beyond the last, have observations."""
+        inside = index < len(self.counts)
+        return np.asarray(inside & (self.counts[np.where(inside, index, 0)] > 0))
 
 
 @dataclass(frozen=True)
@@ -75,25 +129,19 @@ class FactorModel:
     row_unseen: np.ndarray | None = None
     col_unseen: np.ndarray | None = None
 
-    @classmethod
-    def of(
-        cls, factors: Factors, mean: float, biases: bool, noise: float, counts: tuple[np.ndarray, np.ndarray]
-    ) -> FactorModel:
-        """The model of fitted factors."""
-        return cls(
-            mean,
-            biases,
-            factors.rows,
-            factors.cols,
-            *factors.row_prior,
-            *factors.col_prior,
-            noise,
-            *counts,
-            factors.row_cov,
-            factors.col_cov,
-            factors.row_noise,
-            factors.col_noise,
-        )
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """The rows and the columns."""
+        return self._side("row", False), self._side("col", True)
+
+    def _side(self, name: str, columns: bool) -> Side:
+        parts = (getattr(self, f"{name}_{part}") for part in Side._fields[2:])
+        return Side(getattr(self, f"{name}s"), fixed_coordinate(self.rows.shape[1], columns, self.biases), *parts)
+
+    @cached_property
+    def _with_unknown_features(self) -> tuple[Side, Side]:
+        rows, cols = self.sides
+        return rows.with_unknown_features(), cols.with_unknown_features()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -105,7 +153,7 @@ class FactorModel:
 
     def known(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         """Whether both the row and the column of each pair have observations."""
-        return _known(rows, self.row_counts) & _known(cols, self.col_counts)
+        return self.sides[0].is_known(rows) & self.sides[1].is_known(cols)
 
     def predict(self, rows: Array, cols: Array) -> Array:
         """Entries at index pairs, on the backend of the factors."""
@@ -123,8 +171,8 @@ class FactorModel:
         )
         variance = 1 / (self.noise * backend.entries(by_row, by_col, i, j))
         if self.row_cov is not None and self.col_cov is not None:
-            S, left = self._with_prior(backend, left, self.row_cov, i, False)
-            T, right = self._with_prior(backend, right, self.col_cov, j, True)
+            S, left = _with_prior(backend, left, self._with_unknown_features[0], i)
+            T, right = _with_prior(backend, right, self._with_unknown_features[1], j)
             variance = variance + backend.variances(left, S, right, T, i, j)
         found = variance**0.5
         return found if type(found) is type(self.rows) else backend.to_numpy(found)
@@ -154,8 +202,8 @@ class FactorModel:
         -------
         (n, k) array
         """
-        prior = self._marginals[0] if means is None else (self.row_precision, self.row_shift + self.row_precision @ means)
-        backend = get_backend()
+        own, backend = self.sides[0] if means is not None else self._with_unknown_features[0], get_backend()
+        shift = own.shift if means is None else own.shift + own.precision @ means
         passes = backend.make_observations(indptr.astype(np.int64), cols.astype(np.int32), values - self.mean, len(self.cols))
         if self.col_noise is not None:
             weights = self.col_noise[cols] * (1.0 if weights is None else weights)
@@ -165,10 +213,11 @@ class FactorModel:
         mean, _, _ = passes.normal_equations(
             False,
             self.cols,
-            *prior,
+            own.precision,
+            shift,
             moments=moments,
             weights=weights,
-            fixed=fixed_coordinate(self.cols.shape[1], False, self.biases),
+            fixed=own.fixed,
             noise=self.noise,
         )
         return np.asarray(mean)
@@ -187,12 +236,10 @@ class FactorModel:
         scale : (n,) array or float
             Scale of the penalties.
         """
-        own, other = ("col", self.rows) if columns else ("row", self.cols)
-        precision = getattr(self, f"{own}_precision")
-        centre = self.prior_mean(precision, getattr(self, f"{own}_shift"), columns)
-        n, ridge = passes.shape[0], precision[0, 0] / self.noise
+        own, other, n = self.sides[columns], self.sides[not columns].factors, passes.shape[0]
+        centre, ridge = own.prior_mean, np.full(n, own.precision[0, 0] / self.noise) * scale
         found, _ = passes.nonnegative_equations(
-            False, other, np.tile(centre, (n, 1)), np.full(n, ridge) * scale, centre=centre, weights=weights, **EXACT
+            False, other, np.tile(centre, (n, 1)), ridge, centre=centre, weights=weights, **EXACT
         )
         return np.asarray(found)
 
@@ -206,11 +253,9 @@ class FactorModel:
         shape : (int, int)
         """
         own = self.arrays()
-        for side, at, n, columns in (("row", rows, shape[0], False), ("col", cols, shape[1], True)):
-            precision = own[f"{side}_precision"]
-            typical = {f"{side}s": self.unseen_factors(columns), f"{side}_counts": 0, f"{side}_noise": 1.0}
-            typical[f"{side}_means"] = 0.0
-            typical[f"{side}_cov"] = _packed(self._prior_covariance(precision, columns))
+        for prefix, side, at, n in zip(("row", "col"), self.sides, (rows, cols), shape, strict=True):
+            typical: dict[str, Any] = {f"{prefix}s": side.unseen_factors, f"{prefix}_counts": 0, f"{prefix}_noise": 1.0}
+            typical |= {f"{prefix}_means": 0.0, f"{prefix}_cov": _packed(side.prior_covariance)}
             for name, value in typical.items():
                 if name in own:
                     a = np.empty((n, *own[name].shape[1:]), own[name].dtype)
@@ -253,90 +298,31 @@ class FactorModel:
         return found
 
     def __reduce__(self) -> Any:  # other processes have no device
-        return _rebuild, (self.arrays(),)
+        return functools.partial(FactorModel, **self.arrays()), ()
 
     def host(self) -> FactorModel:
         """The same with factors in main memory."""
         rows, cols = (backend_of(a).to_numpy(a) for a in (self.rows, self.cols))
         return replace(self, rows=rows, cols=cols)
 
-    def without_covariance(self) -> FactorModel:
-        return replace(self, row_cov=None, col_cov=None)
-
     def padded_factors(self) -> tuple[Array, Array]:
         """Factors of rows and columns, with those of unseen ones at the end."""
         backend = backend_of(self.rows)
-        left, right = (backend.asarray(self.unseen_factors(side)[None, :]) for side in (False, True))
+        left, right = (backend.asarray(side.unseen_factors[None, :]) for side in self.sides)
         return backend.concat([self.rows, left], axis=0), backend.concat([self.cols, right], axis=0)
 
-    def unseen_factors(self, columns: bool) -> np.ndarray:
-        """Factors of a row (column) without observations and features."""
-        side = (
-            (self.col_precision, self.col_shift, self.col_unseen)
-            if columns
-            else (self.row_precision, self.row_shift, self.row_unseen)
-        )
-        found = self.prior_mean(*side[:2], columns)
-        return found if side[2] is None else found + side[2]
 
-    def prior_mean(self, precision: np.ndarray, shift: np.ndarray, columns: bool) -> np.ndarray:
-        """The prior's mean."""
-        k = len(shift)
-        fixed = fixed_coordinate(k, columns, self.biases)
-        free = np.arange(k) != fixed
-        out = np.ones(k)
-        out[free] = np.linalg.solve(precision[np.ix_(free, free)], shift[free])
-        return out
-
-    def _with_prior(self, backend: Arrays, x: Array, packed: Array, index: Array, columns: bool) -> tuple[Array, Array]:
-        """Covariances, with the prior covariance at the end where indices are beyond the shape, and as many factors."""
-        if not len(index) or int(index.max()) < len(packed):
-            return packed, x[: len(packed)]
-        S = self._prior_covariance(self._marginals[int(columns)][0], columns)
-        return backend.concat([packed, backend.asarray(_packed(S)[None, :])], axis=0), x
-
-    @cached_property
-    def _marginals(self) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-        """Precision and shift of the priors of a row and of a column with unknown features."""
-        return (
-            self._marginal(self.row_precision, self.row_shift, self.row_means, self.row_counts, False),
-            self._marginal(self.col_precision, self.col_shift, self.col_means, self.col_counts, True),
-        )
-
-    def _marginal(
-        self, precision: np.ndarray, shift: np.ndarray, means: np.ndarray | None, counts: np.ndarray, columns: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The prior with the variance of the shifts by features added to its covariance."""
-        if means is None or not (counts > 0).any():
-            return precision, shift
-        seen = means[counts > 0]
-        off = seen - seen.mean(axis=0)
-        S = self._prior_covariance(precision, columns) + off.T @ off / len(off)
-        free = np.arange(len(shift)) != fixed_coordinate(len(shift), columns, self.biases)
-        Q = np.zeros_like(precision)
-        Q[np.ix_(free, free)] = np.linalg.inv(S[np.ix_(free, free)])
-        return Q, Q @ np.where(free, self.prior_mean(precision, shift, columns), 0.0)
-
-    def _prior_covariance(self, precision: np.ndarray, columns: bool) -> np.ndarray:
-        """Prior covariance; zero in the fixed coordinate."""
-        free = np.arange(len(precision)) != fixed_coordinate(len(precision), columns, self.biases)
-        S = np.zeros(precision.shape)
-        S[np.ix_(free, free)] = np.linalg.inv(precision[np.ix_(free, free)])
-        return S
+def _with_prior(backend: Arrays, x: Array, side: Side, index: Array) -> tuple[Array, Array]:
+    """Covariances, with the prior covariance at the end where indices are beyond the shape, and as many factors."""
+    n = len(side.factors)
+    if not len(index) or int(index.max()) < n:
+        return side.cov, x[:n]
+    return backend.concat([side.cov, backend.asarray(_packed(side.prior_covariance)[None, :])], axis=0), x
 
 
 def _packed(S: np.ndarray) -> np.ndarray:
     """The upper triangle, row by row."""
     return S[np.triu_indices(len(S))]
-
-
-def _rebuild(arrays: dict[str, Any]) -> FactorModel:
-    return FactorModel(**arrays)
-
-
-def _known(index: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    inside = index < len(counts)
-    return np.asarray(inside & (counts[np.where(inside, index, 0)] > 0))
 
 
 def _clip(index: Array, table: Array) -> Array:

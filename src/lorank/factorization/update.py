@@ -10,7 +10,6 @@ import numpy as np
 from ..backends import backend_of, get_backend
 from ..losses import Loss, Objective
 from ..problems import Completion
-from .factors import fixed_coordinate
 from .feature_priors import shifted
 from .model import FactorModel
 from .training_data import Growth, TrainingData
@@ -80,46 +79,43 @@ class Update:
         if not len(at):
             return
         part = training.some_cols(at, model.shape[1]) if columns else training.some_rows(at)
-        own, other = ("col", "row") if columns else ("row", "col")
-        mine, theirs = getattr(model, f"{own}s"), getattr(model, f"{other}s")
+        own, other = model.sides[columns], model.sides[not columns]
         major = np.repeat(at, np.diff(part.indptr))
         values, weights = part.values - model.mean, part.weights
         if self.loss is not None:
-            d = np.einsum("ij,ij->i", mine[major], theirs[part.indices]) - values
+            d = np.einsum("ij,ij->i", own.factors[major], other.factors[part.indices]) - values
             given = weights
             weights, values = Objective(self.loss, given).majorizer(d, part.values)
             values = values - model.mean
             if not self.loss.discrete and len(values):
                 weights = weights * ((len(values) if given is None else given.sum()) / max(weights.sum(), 1e-300))
-        for noise, index in ((getattr(model, f"{own}_noise"), major), (getattr(model, f"{other}_noise"), part.indices)):
+        for noise, index in ((own.noise, major), (other.noise, part.indices)):
             if noise is not None:
                 weights = noise[index] * (1.0 if weights is None else weights)
-        backend = get_backend()
-        passes = backend.make_observations(part.indptr.astype(np.int64), part.indices.astype(np.int32), values, len(theirs))
+        passes = get_backend().make_observations(
+            part.indptr.astype(np.int64), part.indices.astype(np.int32), values, len(other.factors)
+        )
+        scale = self._scale(own.counts, at)
         if model.nonnegative:
-            scale = self._scale(getattr(model, f"{own}_counts"), at)
-            mine[at] = model.solve_nonnegative(passes, columns, weights, 1.0 if scale is None else scale)
+            own.factors[at] = model.solve_nonnegative(passes, columns, weights, 1.0 if scale is None else scale)
             return
-        cov = getattr(model, f"{own}_cov")
         found, covariance, left = passes.normal_equations(
             False,
-            theirs,
-            getattr(model, f"{own}_precision"),
-            getattr(model, f"{own}_shift"),
-            moments=getattr(model, f"{other}_cov"),
+            other.factors,
+            own.precision,
+            own.shift,
+            moments=other.cov,
             weights=weights,
-            scale=self._scale(getattr(model, f"{own}_counts"), at),
-            fixed=fixed_coordinate(theirs.shape[1], columns, model.biases),
+            scale=scale,
+            fixed=own.fixed,
             noise=model.noise,
-            covariance=cov is not None,
+            covariance=own.cov is not None,
         )
-        means = getattr(model, f"{own}_means")
-        if means is not None and covariance is not None:
-            prior = getattr(model, f"{own}_precision"), getattr(model, f"{own}_shift")
-            found, _ = shifted(found, covariance, left, prior, means[at], model.noise)
-        mine[at] = found
-        if cov is not None:
-            cov[at] = covariance
+        if own.means is not None and covariance is not None:
+            found, _ = shifted(found, covariance, left, (own.precision, own.shift), own.means[at], model.noise)
+        own.factors[at] = found
+        if own.cov is not None:
+            own.cov[at] = covariance
 
     def _scale(self, counts: np.ndarray, at: np.ndarray) -> Any:
         """Scales of the penalties of these rows (columns)."""
@@ -140,25 +136,24 @@ def add_unseen(problem: Completion, model: FactorModel) -> FactorModel:
     problem : Completion
         Of the centred values, with the squared loss.
     model : FactorModel
-        In main training.
+        In main memory.
     """
     found: dict[str, Any] = {}
-    for side, other in (("row", "col"), ("col", "row")):
-        shift = _shift(problem, model, side, getattr(model, f"{other}s"))
-        factors = np.array(getattr(model, f"{side}s"))
-        factors[getattr(model, f"{side}_counts") == 0] += shift
-        found |= {f"{side}_unseen": shift, f"{side}s": factors}
+    for columns, name in enumerate(("row", "col")):
+        own, shift = model.sides[columns], _shift(problem, model, bool(columns))
+        factors = np.array(own.factors)
+        factors[own.counts == 0] += shift
+        found |= {f"{name}_unseen": shift, f"{name}s": factors}
     return replace(model, **found)
 
 
-def _shift(problem: Completion, model: FactorModel, side: str, others: np.ndarray) -> np.ndarray:
+def _shift(problem: Completion, model: FactorModel, columns: bool) -> np.ndarray:
     """Least squares over all observations, with the prior of one row."""
-    columns, backend, observed = side == "col", problem.backend, problem.observations
-    precision, prior = getattr(model, f"{side}_precision"), getattr(model, f"{side}_shift")
-    means = getattr(model, f"{side}_means")
-    own = np.tile(model.prior_mean(precision, prior, columns), (problem.shape[columns], 1))
-    own = backend.asarray(own if means is None else own + means)
-    left, right = (backend.asarray(others), own) if columns else (own, backend.asarray(others))
+    own, others = model.sides[columns], model.sides[not columns].factors
+    backend, observed = problem.backend, problem.observations
+    factors = np.tile(own.prior_mean, (problem.shape[columns], 1))
+    factors = backend.asarray(factors if own.means is None else factors + own.means)
+    left, right = (backend.asarray(others), factors) if columns else (factors, backend.asarray(others))
     left_over = problem.y - problem.forward(left, right)
     if observed.weights is not None:
         left_over = left_over * observed.weights
@@ -166,11 +161,9 @@ def _shift(problem: Completion, model: FactorModel, side: str, others: np.ndarra
     counts, sums = (
         np.asarray(backend_of(a).to_numpy(a), float) for a in (problem.counts()[across], observed.sums(left_over, across))
     )
-    k = others.shape[1]
-    free = np.arange(k) != fixed_coordinate(k, columns, model.biases)
+    free, shift = own.free, np.zeros(len(own.shift))
     v = others[:, free]
-    equations = (v * counts[:, None]).T @ v + precision[np.ix_(free, free)] / model.noise
+    equations = (v * counts[:, None]).T @ v + own.precision[np.ix_(free, free)] / model.noise
     equations += TINY * max(float(np.trace(equations)), 1e-300) * np.eye(len(equations))
-    shift = np.zeros(k)
     shift[free] = np.linalg.solve(equations, v.T @ sums)
     return shift
