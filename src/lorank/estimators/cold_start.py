@@ -16,7 +16,7 @@ from ..factorization import Settings
 from ..factorization.feature_priors import Features
 from ..factorization.ranking_model import RankingModel
 from ..factorization.training_data import Growth
-from .frames import as_ids, column, column_names, is_frame, known_positions, union_ids
+from .frames import as_ids, column, column_names, is_frame, positions_of, union_ids
 from .inputs import Entries
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Encoder:
         """Fit to a data frame, with its columns by name, or to an (n, d) array or sparse matrix of numbers."""
         specs: list[dict[str, Any]] = []
         for k in range(table.shape[1]) if names is None else range(len(names)):
-            specs += _fit_column(table, k, None if names is None else names[k], side)
+            specs += _fit_column(table, k, None if names is None else names[k])
         found = cls(specs)
         if found.width > MAX_FEATURES:
             raise ValueError(
@@ -149,7 +149,7 @@ def read_features(
         more = f" and {counted(len(missing) - 1, 'other')}" if len(missing) > 1 else ""
         raise ValueError(f"{what} have no line for {side} {missing[0].item()!r}{more}: add their features, or leave them out")
     together = union_ids(ids, own, side)
-    at = order[known_positions(together, own[order], side)]
+    at = order[positions_of(together, own[order], side)]
     return numbers[at], encoder, together
 
 
@@ -166,17 +166,14 @@ def _cells(table: Any, k: int, name: Any) -> Any:
     return table[:, [k]].toarray()[:, 0] if hasattr(table, "tocoo") else table[:, k]
 
 
-def _fit_column(table: Any, k: int, name: Any, side: str) -> list[dict[str, Any]]:
+def _fit_column(table: Any, k: int, name: Any) -> list[dict[str, Any]]:
     """Encoding of one column: number, category, both, or text."""
-    cells = _cells(table.tocsc() if hasattr(table, "tocoo") else table, k, name)
+    cells = _cells(table, k, name)
     head = {"name": name if name is None or isinstance(name, int) else str(name), "at": k}
     kind = getattr(getattr(table[name], "dtype", None), "name", "") if is_frame(table) else ""
     if cells.dtype.kind in "iuf" and kind != "category":
         a = cells.astype(float)
-        bad = np.flatnonzero(np.isinf(a))
-        if len(bad):
-            raise ValueError(f"{side}_features, column {name if name is not None else k}: infinite in line {bad[0]}")
-        there = a[~np.isnan(a)]
+        there = a[np.isfinite(a)]
         scale = float(there.std()) if len(there) else 0.0
         found = [head | {"kind": "number", "mean": float(there.mean()) if len(there) else 0.0, "scale": scale or 1.0}]
         levels = np.unique(there)
@@ -208,19 +205,18 @@ def _encode_column(cells: np.ndarray, spec: dict[str, Any], side: str) -> scipy.
             raise ValueError(f"{side}_features, column {name}: infinite in line {bad[0]}")
         return scipy.sparse.csr_array(np.where(np.isnan(a), 0.0, a)[:, None])  # missing cells get the mean
     words = [_text(x) for x in cells.tolist()]
-    rows, cols = [], []
     if spec["kind"] == "category":
         position = {level: k for k, level in enumerate(spec["levels"])}
-        for i, x in enumerate(words):
-            if x in position:
-                rows.append(i)
-                cols.append(position[x])
+        pairs = [(i, position[x]) for i, x in enumerate(words) if x in position]
     else:
-        for i, x in enumerate(words):
-            for bucket in {zlib.crc32(word.lower().encode()) % TEXT_BUCKETS for word in WORD.findall(x or "")}:
-                rows.append(i)
-                cols.append(bucket)
+        pairs = [(i, bucket) for i, x in enumerate(words) for bucket in _buckets(x or "")]
+    rows, cols = np.array(pairs, np.int64).reshape(-1, 2).T
     return scipy.sparse.csr_array((np.ones(len(rows)), (rows, cols)), (n, _width(spec)))
+
+
+def _buckets(text: str) -> set[int]:
+    """Hash buckets of the words of a text."""
+    return {zlib.crc32(word.lower().encode()) % TEXT_BUCKETS for word in WORD.findall(text)}
 
 
 def _text(x: Any) -> str | None:

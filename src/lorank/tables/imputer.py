@@ -25,10 +25,10 @@ from .columns import (
     restore,
     standardize,
 )
-from .low_rank import LowRankModel, fit_low_rank
+from .low_rank import fit_low_rank
 from .series import find_period
 from .series_model import SeriesModel, fit_series
-from .table_model import TableModel, fit_table
+from .table_model import fit_table
 
 BLOCK = 1 << 19  # cells of a block of rows that are filled together
 TREE_ROWS = range(100, 1000)  # for which refine="auto" grows trees: enough to learn from, and seconds of time
@@ -156,7 +156,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             table = _ordered_by_content(table)
         self._scale(table)
         used = self._used
-        self.model_: TableModel | SeriesModel | LowRankModel | None = None
+        self.model_: Any = None
         self.period_ = 0
         self.quality_, self.by_mode_ = np.full(len(self.columns_), np.nan), np.zeros(len(used), bool)
         if not used.any():
@@ -213,7 +213,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         table, times = self._prepare(X, "predict_interval")
         filled, deviation = self._fill(table, times)
         low, high = filled.copy(), filled.copy()
-        if self.model_ is not None and not isinstance(self.model_, LowRankModel):
+        if self.model_ is not None:
             used = self._used
             below, above = self.model_.bounds(np.isnan(table[:, used]), float(coverage))
             low[:, used] += deviation[:, used] * np.minimum(below, 0)
@@ -268,7 +268,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         part, mean, scale = table[np.ix_(order, used)], self.means_[used], self.scales_[used]
         for _ in range(n):
             filled = self._mean_filled(table)
-            if model is not None and not isinstance(model, LowRankModel) and len(table):
+            if model is not None and len(table):
                 drawn = model.draw(standardize(part, mean, scale), rng, None if times is None else times[order])
                 drawn = np.clip(drawn * scale + mean, self.low_[used], self.high_[used])
                 filled[np.ix_(order, used)] = np.where(np.isnan(part), drawn, part)
@@ -280,9 +280,9 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Covariance of the encoded columns."""
         check_is_fitted(self)
         found = np.zeros((len(self.means_), len(self.means_)))
-        if isinstance(self.model_, LowRankModel):
-            raise AttributeError("covariance_ needs method='auto'")
         if self.model_ is not None:
+            if self.model_.method == "low-rank":
+                raise AttributeError("covariance_ needs method='auto'")
             used = np.flatnonzero(self._used)
             scale = self.scales_[used]
             if (large := scale.max()) > MAX_SQUARED:
@@ -297,9 +297,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def rank_(self) -> int:
         """Number of factors; the number of columns for a full covariance."""
         check_is_fitted(self)
-        if self.model_ is None:
-            return 0
-        return self.model_.rank if isinstance(self.model_, LowRankModel) else self.model_.gaussian.rank
+        return 0 if self.model_ is None else int(self.model_.rank)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to a file that :func:`lorank.load` reads, without pickle and atomically."""
@@ -398,7 +396,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _prepare(self, X: Any, intervals_for: str = "") -> tuple[np.ndarray, np.ndarray | None]:
         check_is_fitted(self)
-        if intervals_for and isinstance(self.model_, LowRankModel):
+        if intervals_for and self.model_ is not None and self.model_.method == "low-rank":
             raise ParameterError("method", f"must be 'auto' for {intervals_for}, got 'low-rank'")
         return self._read(X, reset=False)
 
@@ -424,7 +422,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             standard = standardize(part, mean, scale)
             found, sd = model.fill(standard, None if times is None else times[rows], spread)
             guess = found * scale + mean
-            if not isinstance(model, LowRankModel):
+            if model.method == "auto":
                 guess = np.where(self.by_mode_[used], mean, np.clip(guess, self.low_[used], self.high_[used]))
             filled[np.ix_(rows, used)] = np.where(np.isnan(part), guess, part)
             if spread and sd is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ class LowRankModel:
     curve: list[Candidate]  # held-out errors of the ranks and regularizations tried
     n_iter: int
     status: str
+
+    method: ClassVar = "low-rank"
 
     @property
     def rank(self) -> int:

@@ -8,6 +8,7 @@ seasons. Their weights are fitted to cells that are held out in runs like the ta
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -48,10 +49,17 @@ class SeriesModel:
     calibration: Calibration
     block_gaps: BlockGapModel | None = None  # for empty rows; None where there were no more of them than by chance
 
+    method: ClassVar = "auto"
+
     @property
     def gaussian(self) -> Gaussian | FactorAnalysis:
         """The Gaussian of the columns."""
         return self.across.gaussian
+
+    @property
+    def rank(self) -> int:
+        """Number of factors; the number of columns for a full covariance."""
+        return self.gaussian.rank
 
     def fill(self, table: np.ndarray, times: np.ndarray | None, spread: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """The filled table, and the standard deviations of its missing values."""

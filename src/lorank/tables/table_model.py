@@ -6,6 +6,7 @@ All choices are made by cross-validation on observed cells (:func:`lorank.tables
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -50,10 +51,17 @@ class TableModel:
     calibration: Calibration  # of errors, in units of the first linear model's standard deviations
     trees: ForestEnsemble | None
 
+    method: ClassVar = "auto"
+
     @property
     def gaussian(self) -> Gaussian | FactorAnalysis:
         """The Gaussian of the columns as they are."""
         return self.linears[0].gaussian
+
+    @property
+    def rank(self) -> int:
+        """Number of factors; the number of columns for a full covariance."""
+        return self.gaussian.rank
 
     def fill(
         self, table: np.ndarray, times: np.ndarray | None = None, spread: bool = True
