@@ -167,7 +167,7 @@ def test_a_completion_in_memory():
     [
         ({"values": 0.0}, {}, "smallest value of the Completion is 0"),
         ({"values": -1.0}, {}, "disliked"),
-        ({"weights": True}, {}, "a loss or weights"),
+        ({"weights": True}, {}, "has weights"),
         ({"y": True}, {}, "leave out y"),
         ({}, {"device": "cpu"}, "leave out device"),
         ({"max_memory": "50MB"}, {"rank": 20_000}, "factors of rank 20000 take about"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from ..losses.residual_tails import NORMAL_MEDIAN, outlier_share, quantile
 from ..problems import Completion
 from ..starts import Spectrum
 from .cold_start import feature_settings, predict_factors, with_features
-from .inputs import Entries, full_shape
+from .inputs import Entries, check_completion, full_shape
 from .ratings_state import RatingsState, check_intervals, check_nonnegative
 from .recommendation import backend_for
 
@@ -56,8 +56,8 @@ class FitResult:
     n_iter: int
     status: Status
     regularization: float | str
-    curve: list[Candidate]
-    heldout: np.ndarray | None
+    curve: list[Candidate] = field(default_factory=list)
+    heldout: np.ndarray | None = None
     spectrum: Spectrum | None = None
     outliers: np.ndarray | None = None
 
@@ -244,23 +244,22 @@ def _result(
         warnings.warn(f"recovery cannot be unique here. {diagnosis.verdict}", UserWarning, stacklevel=4)
     if problem.loss is None and origin_of(problem) is None and not settings.nonnegative:
         state = replace(state, model=add_unseen(problem, state.model))
-    calibration, heldout = np.empty(0), None
-    if selection is not None:
-        heldout = np.stack([selection.values, selection.predictions, selection.spreads])
-        if len(selection.scores):
-            scores = np.sort(selection.scores)  # NumPy finds quantiles of sorted arrays several times faster
-            calibration = np.quantile(scores, np.linspace(0, 1, min(QUANTILES, len(scores))))
+    scores = calibration = np.empty(0)
+    if selection is not None and len(scores := np.sort(selection.scores)):  # quantiles of sorted arrays are found faster
+        calibration = np.quantile(scores, np.linspace(0, 1, min(QUANTILES, len(scores))))
     state = replace(
         state,
         loss=fit.loss,
         bounds=model.bounds,
         calibration=calibration,
-        calibration_size=0 if selection is None else len(selection.scores),
+        calibration_size=len(scores),
         count_scaling=0.0 if settings.regularization is None else settings.count_scaling,
     )
     regularization = "learned" if settings.regularization is None else settings.regularization
-    curve, spectrum = ([], None) if selection is None else (selection.curve, selection.spectrum)
-    return FitResult(state, diagnosis, fit.history, fit.n_iter, fit.status, regularization, curve, heldout, spectrum)
+    found = FitResult(state, diagnosis, fit.history, fit.n_iter, fit.status, regularization)
+    if selection is None:
+        return found
+    return replace(found, curve=selection.curve, heldout=selection.heldout, spectrum=selection.spectrum)
 
 
 def _with_ranking(model: MatrixCompletion, result: FitResult) -> FitResult:
@@ -423,18 +422,9 @@ def _check_nonnegative_options(model: MatrixCompletion, loss: Loss | None) -> No
 
 def _check_problem(model: MatrixCompletion, problem: Completion, y: Any, sample_weight: Any) -> None:
     """A ValueError for parameters that are incompatible with a Completion."""
-    if y is not None or sample_weight is not None:
-        raise ValueError("a Completion has its values and weights: leave out y and sample_weight")
-    if problem.loss is not None:
-        raise ValueError(
-            f"the Completion has loss={problem.loss.name!r}: make it without, and give the loss to MatrixCompletion"
-        )
-    if problem.dtype.kind == "c":
-        raise ValueError("the Completion has complex values: MatrixCompletion takes real ones")
+    check_completion(problem, y, sample_weight, model.device)
     if is_robust(model):
         raise ValueError("loss='robust' finds outliers one by one in arrays: for a Completion use loss='tukey' or 'huber'")
-    if model.device is not None:
-        raise ValueError("the observations of a Completion stay where they are: leave out device=, and use Completion.to there")
     if model.nonnegative and not problem.backend.in_main_memory:
         raise ValueError("nonnegative=True takes observations in main memory: fit to arrays, or leave it out")
     if model.nonnegative:

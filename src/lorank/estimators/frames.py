@@ -203,17 +203,6 @@ def positions_of(wanted: Any, known: np.ndarray, what: str) -> np.ndarray:
     return np.where(known[at] == ids, at, len(known)).astype(np.int64)
 
 
-def known_positions(wanted: Any, known: np.ndarray, what: str) -> np.ndarray:
-    """Positions of ids among the known ones; a ValueError names an unknown one."""
-    at = positions_of(wanted, known, what)
-    bad = np.flatnonzero(at == len(known))
-    if len(bad):
-        missing = wanted if isinstance(wanted, (str, bytes)) else np.atleast_1d(np.asarray(wanted))[bad[0]]
-        missing = missing.item() if isinstance(missing, np.generic) else missing
-        raise ValueError(f"unknown {what} {missing!r}: it was not in the data of the fit")
-    return at
-
-
 def union_ids(old: np.ndarray, new: np.ndarray, what: str) -> np.ndarray:
     """The distinct ids of both, in ascending order."""
     if len(old) and len(new) and (old.dtype.kind in "iu") != (new.dtype.kind in "iu"):

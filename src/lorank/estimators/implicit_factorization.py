@@ -18,7 +18,7 @@ from ..loop.runner import INTERRUPTED
 from ..problems import Completion
 from .fitting import MAX_STORED
 from .implicit_state import CONFIDENCES, ImplicitEstimator, ImplicitState, Pattern, confidences, item_counts, positives_of
-from .inputs import Interactions, read_interactions
+from .inputs import Interactions, check_completion, read_interactions
 from .recommendation import part_of_state
 
 ZEROS, REGULARIZATION = 5.0, 0.02  # where the search starts: total weight of the unobserved pairs relative to the observed ones
@@ -252,16 +252,9 @@ class ImplicitFactorization(ImplicitEstimator):
 
     def _check_problem(self, problem: Completion, y: Any, sample_weight: Any) -> None:
         """A ValueError for a Completion whose values are no counts, and for incompatible parameters."""
-        if sample_weight is not None:
-            raise ValueError("sample_weight needs pairs in main memory, not a Completion: leave it out")
-        if y is not None:
-            raise ValueError("a Completion has its counts: leave out y")
-        if problem.loss is not None or problem.observations.weights is not None:
-            raise ValueError("the Completion has a loss or weights: make it without them, with counts as values")
-        if problem.dtype.kind == "c":
-            raise ValueError("the Completion has complex values: counts are real numbers")
-        if self.device is not None:
-            raise ValueError("the observations of a Completion stay where they are: leave out device=")
+        check_completion(problem, y, sample_weight, self.device)
+        if problem.observations.weights is not None:
+            raise ValueError("the Completion has weights: make it without them, with counts as values")
         least = float(problem.y.min())
         if not least > 0:
             raise ValueError(

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_array, column_or_1d
 
 from ..common.checks import Expected, ParameterError, counted, shown
+from ..problems import Completion
 from ..problems.input_checks import as_shape
 from .frames import (
     ROLES,
@@ -18,7 +19,6 @@ from .frames import (
     encode_ids,
     is_frame,
     known_columns,
-    known_positions,
     named_column,
     pair_columns,
     positions_of,
@@ -141,11 +141,13 @@ def find_side(wanted: Any, ids: dict[str, np.ndarray] | None, side: str, word: s
 
 def find_known(wanted: Any, ids: dict[str, np.ndarray] | None, side: str, size: int, word: str) -> np.ndarray:
     """The same, with a ValueError for unknown rows (columns)."""
-    if ids is not None:
-        return known_positions(wanted, ids[side], word)
-    found = find_side(wanted, None, side, word)
-    if len(found) and found.max() >= size:
+    found = find_side(wanted, ids, side, word)
+    bad = np.flatnonzero(found >= size)
+    if len(bad) and ids is None:
         raise ParameterError(side, f"must lie in 0 .. {size - 1}, got {found.max()}")
+    if len(bad):
+        unknown = np.atleast_1d(np.asarray(wanted, object))[bad[0]]
+        raise ValueError(f"unknown {word} {unknown!r}: it was not in the data of the fit")
     return found
 
 
@@ -286,6 +288,20 @@ def check_pairs(X: Any) -> np.ndarray:
     return np.asarray(a, dtype=np.int64)
 
 
+def check_completion(problem: Completion, y: Any, sample_weight: Any, device: Any) -> None:
+    """A ValueError for a Completion that no estimator takes."""
+    if y is not None or sample_weight is not None:
+        raise ValueError("a Completion has its values and weights: leave out y and sample_weight")
+    if problem.loss is not None:
+        raise ValueError(
+            f"the Completion has loss={problem.loss.name!r}: make it without, and give the loss to MatrixCompletion"
+        )
+    if problem.dtype.kind == "c":
+        raise ValueError("the Completion has complex values: estimators take real ones")
+    if device is not None:
+        raise ValueError("the observations of a Completion stay where they are: leave out device=, and use Completion.to there")
+
+
 def check_values(y: Any, name: str = "y") -> np.ndarray:
     """Real and finite values."""
     if y is None:
@@ -390,13 +406,7 @@ def _has_text(X: Any) -> bool:
 def check_counts(counts: Any, m: int) -> np.ndarray:
     if counts is None:
         return np.ones(m)
-    try:
-        found = np.asarray(counts)
-        if found.dtype.kind not in "biuf":
-            raise TypeError
-        found = found.astype(float)
-    except (TypeError, ValueError):
-        raise ParameterError("counts", f"must be numbers, got {shown(counts)}") from None
+    found = _real(_array(counts, "counts"), "counts")
     if found.shape != (m,):
         raise ParameterError(
             "counts", f"must be one number for each of {counted(m, 'pair')}, got an array of shape {found.shape}"

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from sklearn.base import BaseEstimator
 
 from ..evaluation.diagnosis import Diagnosis
-from ..factorization import FactorModel
+from ..factorization import Candidate, FactorModel
 from ..factorization.implicit import ImplicitSettings
 from ..factorization.implicit_selection import ImplicitCandidate
 from ..factorization.item_model import ItemModel
 from ..factorization.order_selection import ItemSettings, OrderCandidate
-from ..factorization.persistence import read_fit, read_parameters, without_objects, write_fit
 from ..factorization.ranking_model import RankingModel
 from ..factorization.training_data import TrainingData
 from ..io.archive import plain, register_model
-from ..loop.result import Status
-from ..losses import loss_from
+from ..loop.result import History, Status
+from ..losses import Loss, loss_from
 from ..starts import Spectrum
 from .cold_start import Encoder, SideTable
 from .ease import EASE
@@ -30,23 +30,31 @@ from .ratings_state import RatingsState
 
 RANKING_ARRAYS = ("rows", "cols", "popularity")
 SPARSE = ("data", "indices", "indptr")
+MODEL_SCALARS = ("model.mean", "model.biases", "model.noise", "model.nonnegative")
 STATE_SCALARS = ("calibration_size", "count_scaling", "negative_labels")
 IMPLICIT_ARRAYS = ("user_ids", "item_ids", "user_counts", "item_counts")
 
 
 def write_ratings(estimator: MatrixCompletion) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """A fitted MatrixCompletion as JSON and arrays."""
-    state = estimator.state_
-    meta, arrays = write_fit(estimator, without_objects(estimator.get_params(deep=False)))
+    state, status, spectrum = estimator.state_, estimator.status_, estimator.spectrum_
+    model = {f"model.{name}": value for name, value in state.model.arrays().items()}
+    scalars = {name: model.pop(name) for name in MODEL_SCALARS if name in model}
+    history = {f"history.{name}": value for name, value in estimator.history_.to_dict().items()}
+    arrays = model | history | {"calibration": state.calibration}
+    meta: dict[str, Any] = {
+        "parameters": write_parameters(estimator),
+        "n_iter": estimator.n_iter_,
+        "regularization": estimator.regularization_,
+        "curve": [asdict(c) for c in estimator.curve_],
+        "features": None,
+    } | scalars
     meta["state"] = plain({name: getattr(state, name) for name in STATE_SCALARS} | {"labels": state.labels})
     meta["state"]["bounds"] = None if state.bounds is None else [float(bound) for bound in state.bounds]
     meta["state"]["loss"] = None if state.loss is None else plain(state.loss.parameters())
     meta["diagnosis"] = {f.name: getattr(estimator.diagnosis_, f.name) for f in fields(Diagnosis) if f.compare}
-    status = estimator.status_
     meta["status"] = {"name": str(status), "advice": status.advice, "success": status.success}
-    spectrum = estimator.spectrum_
     meta["spectrum"] = None if spectrum is None else asdict(spectrum) | {"values": spectrum.values.tolist()}
-    arrays["calibration"] = state.calibration
     if estimator.outliers_ is not None:
         arrays["outliers"] = estimator.outliers_
     if state.training is not None:
@@ -59,31 +67,26 @@ def write_ratings(estimator: MatrixCompletion) -> tuple[dict[str, Any], dict[str
     meta["encoders"] = {side: table.encoder.columns for side, table in state.features.items()}
     for side, table in state.features.items():
         arrays |= {f"features.{side}.{name}": getattr(table.numbers, name) for name in SPARSE}
-    for side, ids in (state.ids or {}).items():
-        arrays[f"ids.{side}"] = ids
-    return meta, arrays
+    return meta, arrays | {f"ids.{side}": ids for side, ids in (state.ids or {}).items()}
 
 
 def read_ratings(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> MatrixCompletion:
     """A fitted MatrixCompletion from JSON and arrays; a KeyError or ValueError where they are incomplete or inconsistent."""
     estimator = MatrixCompletion(**read_parameters(meta))
-    model = read_fit(estimator, meta, arrays)
-    if model is None:
-        raise KeyError("model.rows")
-    stored = dict(meta["state"])
+    scalars = {name.removeprefix("model."): meta[name] for name in MODEL_SCALARS if name in meta}
+    model = _check_model(FactorModel(**_under("model.", arrays), **scalars))
+    stored, training = dict(meta["state"]), _under("training.", arrays)
     features = {}
     for side, columns in meta["encoders"].items():
         encoder = Encoder(columns)
         parts = tuple(arrays[f"features.{side}.{name}"] for name in SPARSE)
         features[side] = SideTable(encoder, scipy.sparse.csr_array(parts, (model.shape[side == "col"], encoder.width)))
-    training = {name.removeprefix("training."): a for name, a in arrays.items() if name.startswith("training.")}
-    ids = {side: arrays[f"ids.{side}"] for side in ("rows", "cols") if f"ids.{side}" in arrays}
     bounds = stored.pop("bounds")
     estimator.state_ = RatingsState(
         model,
         loss=loss_from(stored.pop("loss")),
         bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
-        ids=ids or None,
+        ids=_under("ids.", arrays) or None,
         training=TrainingData.from_arrays(training) if training else None,
         features=features,
         ranking=_read_ranking(meta["ranking"], arrays, model) if "ranking" in meta else None,
@@ -92,15 +95,51 @@ def read_ratings(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> MatrixC
         count_scaling=float(stored.pop("count_scaling")),
         **stored,
     )
-    estimator.n_features_in_ = 2
+    estimator.n_features_in_, estimator.n_iter_ = 2, int(meta["n_iter"])
+    estimator.history_ = History()
+    for row in zip(*(arrays[f"history.{name}"].tolist() for name in History.columns), strict=True):
+        estimator.history_.append(*row)
+    regularization = meta["regularization"]
+    estimator.regularization_ = regularization if regularization == "learned" else float(regularization)
+    estimator.curve_ = [Candidate(**c) for c in meta["curve"]]
     estimator.diagnosis_ = Diagnosis(**{**meta["diagnosis"], "shape": tuple(meta["diagnosis"]["shape"])})
     str(estimator.diagnosis_)  # raises an error if something else stands for a number
-    status = meta["status"]
+    status, spectrum = meta["status"], meta["spectrum"]
     estimator.status_ = Status(status["name"], advice=status["advice"], success=status["success"])
-    spectrum = meta["spectrum"]
     estimator.spectrum_ = spectrum and Spectrum(np.array(spectrum["values"]), spectrum["edge"], spectrum["fitted"])
     estimator.heldout_, estimator.outliers_ = None, arrays.get("outliers")
     return estimator
+
+
+def write_parameters(estimator: BaseEstimator) -> dict[str, Any]:
+    """Parameters for JSON, a loss as its name and numbers."""
+    return plain({name: a.parameters() if isinstance(a, Loss) else a for name, a in estimator.get_params(deep=False).items()})
+
+
+def read_parameters(meta: dict[str, Any]) -> dict[str, Any]:
+    """Parameters as an estimator takes them."""
+    parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in meta["parameters"].items()}
+    if isinstance(parameters.get("loss"), dict):
+        parameters["loss"] = loss_from(dict(parameters["loss"]))
+    return parameters
+
+
+def _under(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The arrays whose names have this prefix, without it."""
+    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+
+
+def _check_model(model: FactorModel) -> FactorModel:
+    """The model; a ValueError where its arrays are inconsistent."""
+    k = model.rows.shape[1]
+    right = model.rows.ndim == model.cols.ndim == 2 and model.cols.shape[1] == k and model.row_precision.shape == (k, k)
+    counts = len(model.row_counts) == len(model.rows) and len(model.col_counts) == len(model.cols)
+    if not right or not counts or model.col_precision.shape != (k, k):
+        raise ValueError("its arrays are inconsistent")
+    for name, value in model.arrays().items():
+        if not np.isfinite(np.asarray(value, np.float64)).all():
+            raise ValueError(f"{name} is not finite")
+    return model
 
 
 def _read_ranking(meta: dict[str, Any], arrays: dict[str, np.ndarray], model: FactorModel) -> RankingModel:
@@ -129,7 +168,7 @@ def _read_order(meta: dict[str, Any], arrays: dict[str, np.ndarray], n_items: in
     if "order" not in meta:
         return {}
     settings = meta["item_settings"]
-    items = {name.removeprefix("items."): a for name, a in arrays.items() if name.startswith("items.")}
+    items = _under("items.", arrays)
     return {
         "order": str(meta["order"]),
         "candidates": tuple(OrderCandidate(**one) for one in meta["candidates"]),
@@ -145,8 +184,8 @@ def write_implicit(estimator: ImplicitFactorization | EASE) -> tuple[dict[str, A
     arrays = factors | {name: getattr(state, name) for name in IMPLICIT_ARRAYS}
     if state.training is not None:
         arrays |= {f"training.{name}": a for name, a in state.training._asdict().items() if a is not None}
-    meta = {
-        "parameters": plain(without_objects(estimator.get_params(deep=False))),
+    meta: dict[str, Any] = {
+        "parameters": write_parameters(estimator),
         "settings": asdict(state.ranking.settings),
         "confidence": state.confidence,
         "ranking": _write_order(state.ranking, arrays),

@@ -282,11 +282,12 @@ class RecommendationMixin:
         """
         check_is_fitted(self)
         state = self.state_
-        at = find_side(users, state.ids, "rows", state.words[0])
         if self.handle_unknown == "error":
             at = self._find(users, "rows")
-        elif state.ids is not None:
-            self._report_unknown(at < state.shape[0], state.words[0], ("is", "are"), "not in the data of the fit")
+        else:
+            at = find_side(users, state.ids, "rows", state.words[0])
+            if state.ids is not None:
+                self._report_unknown(at < state.shape[0], state.words[0], ("is", "are"), "not in the data of the fit")
         never = np.zeros(state.shape[1], bool)
         if items is not None:
             never[:] = True

@@ -67,9 +67,7 @@ class Selection:
         Learned priors by rank, then the path of penalties.
     fit : Fit
         The selected candidate in the first fold; its factors are initial factors for the fit to all data.
-    scores : array
-        |error| / predictive standard deviation of the held-out observations.
-    values, predictions, spreads : arrays
+    heldout : (3, m) array
         Held-out values, their predictions by the selected candidate, and predictive standard deviations.
     spectrum : Spectrum or None
         Singular values of the training observations of the first fold without biases, whose number above the null edge is the
@@ -81,12 +79,15 @@ class Selection:
     settings: Settings
     curve: list[Candidate]
     fit: Fit
-    scores: np.ndarray
-    values: np.ndarray
-    predictions: np.ndarray
-    spreads: np.ndarray
+    heldout: np.ndarray
     spectrum: Spectrum | None = None
     interrupted: bool = False
+
+    @property
+    def scores(self) -> np.ndarray:
+        """|error| / predictive standard deviation of the held-out observations; empty where the latter are not known."""
+        truth, guess, spread = self.heldout
+        return np.empty(0) if np.isnan(spread).any() else np.abs(truth - guess) / spread
 
 
 @dataclass(frozen=True)
@@ -185,10 +186,10 @@ def select_on_folds(
             return replace(_best(paths, folds), spectrum=found)
         except KeyboardInterrupt:
             pass
-    path, none = paths[0], np.empty(0)
+    path = paths[0]
     chosen = path.tried[path.best][0] if path.tried else settings
     curve = _sorted([Candidate(s.rank, s.regularization, e) for s, e in path.tried])
-    return Selection(chosen, curve, replace(path.fit, status=INTERRUPTED), none, none, none, none, found, interrupted=True)
+    return Selection(chosen, curve, replace(path.fit, status=INTERRUPTED), np.empty((3, 0)), found, interrupted=True)
 
 
 def observed_spectrum(problem: Completion, settings: Settings, max_rank: int) -> Spectrum:
@@ -335,9 +336,7 @@ def _best(paths: list[_Path], folds: Sequence[Fold]) -> Selection:
         outs.append(fold.assess(fit))
         winner = winner or (settings, fit)
     assert winner is not None
-    truth, guess, spread = np.concatenate(outs, axis=1)
-    scores = np.empty(0) if np.isnan(spread).any() else np.abs(truth - guess) / spread
-    return Selection(winner[0], _sorted(curve), winner[1], scores, truth, guess, spread)
+    return Selection(winner[0], _sorted(curve), winner[1], np.concatenate(outs, axis=1))
 
 
 def _sorted(curve: list[Candidate]) -> list[Candidate]:
