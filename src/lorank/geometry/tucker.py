@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -221,11 +221,11 @@ class TuckerTangent:
         return float(np.vdot(G.core, self.core)) + sum(self.X.backend.inners(pairs))
 
 
-class _Products:
+class _Products(NamedTuple):
     """The products of a tangent vector at one point with another point, as a :class:`TensorCotangent` there."""
 
-    def __init__(self, core: np.ndarray, modes: Sequence[Array]) -> None:
-        self.core, self.modes = core, modes
+    core: np.ndarray
+    modes: Sequence[Array]
 
 
 class _Transport:

@@ -13,6 +13,7 @@ import numpy as np
 from ..common.checks import check
 from ..geometry import FixedRank
 from ..problems import Problem
+from .result import column
 from .stopping import A_POINT
 
 if TYPE_CHECKING:
@@ -69,17 +70,7 @@ class TruthError:
     def __call__(self, problem: Problem, state: State, clock: Timer) -> None:
         self._rows.append((state.iteration, clock.seconds, self.truth.distance(state.X) / self.truth.norm()))
 
-    @property
-    def iteration(self) -> np.ndarray:
-        return np.array([row[0] for row in self._rows], int)
-
-    @property
-    def seconds(self) -> np.ndarray:
-        return np.array([row[1] for row in self._rows], float)
-
-    @property
-    def error(self) -> np.ndarray:
-        return np.array([row[2] for row in self._rows], float)
+    iteration, seconds, error = column(0, int), column(1, float), column(2, float)
 
 
 class Progress:

@@ -89,6 +89,11 @@ class Status(str):
         return f"<{self}: {self.advice}>"
 
 
+def column(k: int, dtype: type) -> Any:
+    """A property: the k-th column of ``self._rows`` as an array."""
+    return property(lambda self: np.array([row[k] for row in self._rows], dtype))
+
+
 class History:
     """History of a run as arrays ``iteration``, ``seconds``, ``residual`` and ``step``, and ``notes`` of the solver.
 
@@ -120,24 +125,7 @@ class History:
         if restarted:
             self._begun = iteration
 
-    def _column(self, k: int, dtype: type) -> np.ndarray:
-        return np.array([row[k] for row in self._rows], dtype)
-
-    @property
-    def iteration(self) -> np.ndarray:
-        return self._column(0, int)
-
-    @property
-    def seconds(self) -> np.ndarray:
-        return self._column(1, float)
-
-    @property
-    def residual(self) -> np.ndarray:
-        return self._column(2, float)
-
-    @property
-    def step(self) -> np.ndarray:
-        return self._column(3, float)
+    iteration, seconds, residual, step = (column(k, float if k else int) for k in range(4))
 
     def recent(self, count: int) -> list[float]:
         """The last residuals, at most ``count``, oldest first, since the last restart of the solver."""

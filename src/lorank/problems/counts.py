@@ -153,10 +153,8 @@ class CountTable(Problem):
         taken = rng.binomial(host.values.astype(np.int64), share)
         parts = []
         for values, part in ((host.values - taken, 1 - share), (taken, share)):
-            twin, asarray = copy.copy(self), self.backend.asarray
-            twin.observations = self.observations.with_values(asarray(values.astype(host.values.dtype)))
-            twin._set_offsets(self.offsets[0] + math.log(part), self.offsets[1], self.backend)
-            parts.append(twin)
+            kept = self.observations.with_values(self.backend.asarray(values.astype(host.values.dtype)))
+            parts.append(self._twin(kept, self.offsets[0] + math.log(part), self.backend))
         return parts[0], parts[1]
 
     def initial_point(self, rank: int, rng: np.random.Generator) -> FixedRank:
@@ -196,10 +194,13 @@ class CountTable(Problem):
             found.update(np.ascontiguousarray(a).tobytes())
 
     def _moved(self, backend: Backend) -> CountTable:
-        twin, host = copy.copy(self), self.observations.host()
-        indptr, indices, values = map(backend.asarray, host[:3])
-        twin.observations = backend.make_observations(indptr, indices, values, self.shape[1])
-        twin._set_offsets(*self.offsets, backend)
+        indptr, indices, values = map(backend.asarray, self.observations.host()[:3])
+        return self._twin(backend.make_observations(indptr, indices, values, self.shape[1]), self.offsets[0], backend)
+
+    def _twin(self, observations: Observations, row_offsets: np.ndarray, backend: Backend) -> CountTable:
+        twin = copy.copy(self)
+        twin.observations = observations
+        twin._set_offsets(row_offsets, self.offsets[1], backend)
         return twin
 
 

@@ -162,7 +162,7 @@ class Sensing(MatrixProblem):
 
     def forward(self, left: Array, right: Array) -> Array:
         left, right = self.backend.asarrays(left, right)
-        return self._apply((left @ right.conj().T).ravel())
+        return self._apply(self.A, (left @ right.conj().T).ravel())
 
     def adjoint(self, p: Array) -> Array:
         return (self.backend.asarray(p) @ self.A).reshape(self.shape)
@@ -170,9 +170,9 @@ class Sensing(MatrixProblem):
     def gradient(self, X: Any) -> Gradient:
         return SensingGradient(self, X)
 
-    def _apply(self, x: Array) -> Array:
-        """``conj(A) x``."""
-        return (self.A @ x.conj()).conj() if self.dtype.kind == "c" else self.A @ x
+    def _apply(self, A: Array, x: Array) -> Array:
+        """``conj(A) x`` for rows of A."""
+        return (A @ x.conj()).conj() if self.dtype.kind == "c" else A @ x
 
     def _blocks(self) -> Any:
         step = max(1, BLOCK_BYTES // max(self.A.shape[1] * self.A.itemsize, 1))
@@ -181,15 +181,14 @@ class Sensing(MatrixProblem):
     def residual_and_adjoint(self, x: Array) -> tuple[Array, Array]:
         """``A x - y`` and ``A*(A x - y)`` in one pass over A."""
         if not self.backend.in_main_memory:  # on a device two large products are faster than many small ones
-            residual = self._apply(x) - self.y
+            residual = self._apply(self.A, x) - self.y
             return residual, (residual @ self.A).reshape(self.shape)
         residuals: list[Array] = []
         g: Any = 0
-        k, conjugate = 0, self.dtype.kind == "c"
+        k = 0
         for part in self._blocks():
             stop = k + len(part)
-            image = (part @ x.conj()).conj() if conjugate else part @ x
-            residuals.append(image - self.y[k:stop])
+            residuals.append(self._apply(part, x) - self.y[k:stop])
             g = residuals[-1] @ part + g
             k = stop
         return self.backend.concat(residuals, axis=0), g.reshape(self.shape)

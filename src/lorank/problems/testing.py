@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,10 @@ def check_gradient(problem: Problem, rank: int, *, seed: int = 0) -> float:
     X = nearest(FixedRank.from_factors(array(n1), array(n2), backend=backend))
     G = problem.gradient(X)
     other = problem.gradient(nearest(FixedRank.from_factors(array(n1), X.V, backend=backend)))
-    direction = riemannian_gradient(X, G, Weights()) + riemannian_gradient(X, _Products(X, other), Weights())
+    GV = other.times(X.V)
+    GhU = GV if other.X.hermitian and X.hermitian else other.adjoint_times(X.U)
+    seen = SimpleNamespace(GV=GV, GhU=GhU, core=backend.gram(X.U, GV))  # the other gradient, as one at X
+    direction = riemannian_gradient(X, G, Weights()) + riemannian_gradient(X, seen, Weights())
     direction = (X.norm() / direction.norm()) * direction
     slope = direction.inner(G)
     f = G.residual_norm**2 / 2
@@ -148,15 +152,6 @@ def check_gradient(problem: Problem, rank: int, *, seed: int = 0) -> float:
     if not abs(order - 2) < 0.1:
         raise AssertionError(f"the first-order model's error has order {order:.2f}, expected 2: the gradient is wrong")
     return order
-
-
-class _Products:
-    """The gradient at another point, as an ambient gradient at X."""
-
-    def __init__(self, X: FixedRank, other: Any) -> None:
-        self.GV = other.times(X.V)
-        self.GhU = self.GV if other.X.hermitian and X.hermitian else other.adjoint_times(X.U)
-        self.core = X.backend.gram(X.U, self.GV)
 
 
 def check_pair(problem: MatrixProblem, rank: int, sides: tuple[str, str], stacklevel: int) -> None:

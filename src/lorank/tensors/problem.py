@@ -123,7 +123,7 @@ class TensorCompletion(Problem):
 
     def split(self, rng: np.random.Generator, share: float) -> tuple[TensorCompletion, TensorCompletion]:
         held = rng.random(self.m) < share
-        return self._part(~held), self._part(held)
+        return self._rebuilt(~held, self.backend), self._rebuilt(held, self.backend)
 
     def initial_point(self, rank: Sequence[int], rng: np.random.Generator) -> Tucker:
         """The point of :class:`~lorank.tensors.TensorStart`."""
@@ -146,7 +146,8 @@ class TensorCompletion(Problem):
         """With four observations per degree of freedom; with three, residuals of too low a rank looked like noise."""
         return self.m >= MIN_OVERSAMPLING * self.dof(rank)
 
-    def _part(self, flags: np.ndarray) -> TensorCompletion:
+    def _rebuilt(self, flags: Any, backend: Backend) -> TensorCompletion:
+        """The problem on these observations, on that backend."""
         to_numpy, w = self.backend.to_numpy, self.objective.weights
         return TensorCompletion(
             self.indices[flags],
@@ -154,14 +155,11 @@ class TensorCompletion(Problem):
             self.shape,
             weights=None if w is None else to_numpy(w)[flags],
             loss="squares" if self.loss is None else self.loss,
-            backend=self.backend,
+            backend=backend,
         )
 
     def _moved(self, backend: Backend) -> TensorCompletion:
-        to_numpy, w = self.backend.to_numpy, self.objective.weights
-        weights = None if w is None else to_numpy(w)
-        loss = "squares" if self.loss is None else self.loss
-        return TensorCompletion(self.indices, to_numpy(self.y), self.shape, weights=weights, loss=loss, backend=backend)
+        return self._rebuilt(slice(None), backend)
 
     def _hash_operator(self, found: Any) -> None:
         found.update(np.ascontiguousarray(self.indices, np.int64).tobytes())
