@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..common.checks import NOT_NEGATIVE, PATH, ParameterError, check, optional, whole
+from ..common.checks import NOT_NEGATIVE, PATH, Expected, ParameterError, check, optional, whole
 from ..common.fingerprint import fingerprint
 from ..common.timer import Timer
 from ..geometry import FixedRankManifold
@@ -30,6 +30,23 @@ from .noise_test import NoiseFloor, learned_loss, noise_of
 from .rank_search import Found, describe_path, find_rank
 from .registry import default_start, resolve_solver
 
+
+def _are_callbacks(callbacks: Any) -> bool:
+    if not isinstance(callbacks, Iterable) or callable(callbacks) or isinstance(callbacks, (str, np.ndarray)):
+        return False
+    return all(callable(one) and not isinstance(one, type) for one in callbacks)
+
+
+OPTIONS = {
+    "tol": NOT_NEGATIVE,
+    "max_iter": whole(0),
+    "seed": whole(0),
+    "checkpoint": optional(PATH),
+    "checkpoint_every": NOT_NEGATIVE,
+    "stop": optional(A_RULE),
+    "callbacks": Expected("be a list of functions of problem, state and clock", _are_callbacks),
+}
+ALL_ZERO = Status("converged", advice="All measurements are zero, and so is X.", success=True)
 EMPTY_RATIO = 1e-3  # of a singular value to the one before, below which a direction may be empty
 NEEDED = 100  # times the residual: images of directions above it are needed to fit the data
 
@@ -125,23 +142,17 @@ def solve(
         )
     algorithm = resolve_solver(solver, problem, rank)
     require(problem, algorithm, *algorithm.parts())
-    check("tol", tol, NOT_NEGATIVE)
-    check("max_iter", max_iter, whole(0))
-    check("seed", seed, whole(0))
-    check("checkpoint_every", checkpoint_every, NOT_NEGATIVE)
-    check("checkpoint", checkpoint, optional(PATH))
-    check("stop", stop, optional(A_RULE))
-    if device is not None:
-        problem = problem.to(device)
-    if not _are_callbacks(callbacks):
-        raise ParameterError("callbacks", "must be a list of functions of problem, state and clock")
+    given = {"tol": tol, "max_iter": max_iter, "seed": seed, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every}
+    for name, value in (given | {"stop": stop, "callbacks": callbacks}).items():
+        check(name, value, OPTIONS[name])
+    problem = problem if device is None else problem.to(device)
     problem.check_scale()
     clock, found = Timer(), Found(rank)  # type: ignore[arg-type]
     if isinstance(rank, str) and rank == "auto":
         inside, oversampling = algorithm.rank_search(problem)
         found = find_rank(inside, tol, np.random.default_rng(seed), oversampling)
         if found.interrupted is not None:
-            return _interrupted(problem, found.interrupted, algorithm, clock, found)
+            return _without_run(problem, found.interrupted, INTERRUPTED, algorithm, clock, found)
         algorithm = resolve_solver(solver, problem, found.rank)
     searched, r = clock.seconds if found.path else 0.0, problem.check_rank(found.rank)
     checked = default_start(problem) if start is None else None
@@ -149,7 +160,7 @@ def solve(
         start = checked or start_of_model(problem, algorithm.default_start)
     begin: Any = resolve_start(start, problem, r)
     if problem.y_norm == 0:
-        return _zero(problem, r, algorithm)
+        return _without_run(problem, problem.zero(r), ALL_ZERO, algorithm)
     callbacks, keeper = list(callbacks), None
     if checkpoint is not None:
         keeper = Checkpoint(checkpoint, checkpoint_every, problem, r, fingerprint(algorithm))
@@ -169,7 +180,7 @@ def solve(
             X = _first_point(problem, begin, r, np.random.default_rng(seed))
         except KeyboardInterrupt as stopped:
             point = stopped.point if isinstance(stopped, Interrupted) else problem.zero(r)
-            return _interrupted(problem, problem.project_feasible(point.padded(r)), algorithm, clock, found)
+            return _without_run(problem, problem.project_feasible(point.padded(r)), INTERRUPTED, algorithm, clock, found)
         if checked is not None:
             problem = checked.adjusted(problem)
         ended = run(problem, algorithm, problem.project_feasible(X), rule, callbacks=callbacks, clock=clock)
@@ -177,16 +188,13 @@ def solve(
         if keeper is not None and ended.n_iter:
             keeper.write(problem, X, ended.n_iter, ended.state.residual)
     loose = undetermined(problem, X.rank) if isinstance(problem, Completion) else None
-    empty = _empty_directions(problem, X, max(tol, ended.state.residual))
-    ending = algorithm.finish(problem, X, ended)
+    ending, G = algorithm.finish(problem, X, ended), ended.state.gradient
     remarks = ["" if checked is None else checked.warning, describe_path(found.path, r, tol) if found.path else ""]
-    remarks += ["" if loose is None else f"{loose}.", empty]
-    unused = empty != "" and ended.status == "noise"  # a fit of noise has no empty directions: the solver has not used them
-    status = _advised(ended, remarks, ending.doubt, unused)
+    remarks += ["" if loose is None else f"{loose}.", _empty_directions(problem, X, max(tol, ended.state.residual))]
+    status = _advised(ended, remarks, ending.doubt)
     if stop is None:
         outlying = "" if ending.outliers is not None else _outlying(problem, algorithm, ended.state, status)
         status = _warned(status, outlying, ended.state.residual, tol)
-    G = ended.state.gradient
     return Result(
         X=X,
         status=status,
@@ -213,9 +221,12 @@ def _first_point(problem: Problem, begin: Any, rank: Any, rng: np.random.Generat
     return made if any(begin is own for own in STARTS.values()) else check_point(made, problem, rank)
 
 
-def _advised(ended: Run, remarks: Sequence[str], doubt: str, unused: bool = False) -> Status:
-    """The status with the solver's notes and these remarks as advice; no success with a doubt or unused directions."""
-    status, notes = ended.status, ended.history.notes
+def _advised(ended: Run, remarks: Sequence[str], doubt: str) -> Status:
+    """The status with the solver's notes and these remarks as advice, the last one on empty directions.
+
+    There is no success with a doubt, nor in a fit of noise with empty directions: the solver has not used them.
+    """
+    status, notes, unused = ended.status, ended.history.notes, remarks[-1] != "" and ended.status == "noise"
     transitions = "; ".join(f"Iteration {k}: {note}" for k, note in notes.items()) + "." * bool(notes)
     for text in (transitions, *remarks):
         status = status.with_advice(text) if text else status
@@ -254,12 +265,15 @@ def _estimate(problem: Problem, X: Any) -> Any:
     return problem.estimate(X) if supports(problem, HasEstimate) else None
 
 
-def _interrupted(problem: Problem, X: Any, algorithm: Solver, clock: Timer, found: Found) -> Result:
-    """The result where Ctrl-C came before the first iteration."""
-    residual = State.at(problem, X).residual
-    history = History()
-    history.append(0, clock.seconds, residual, float("nan"))
-    return Result(X, INTERRUPTED, 0, clock.seconds, residual, history, algorithm, _estimate(problem, X), found.path)
+def _without_run(
+    problem: Problem, X: Any, status: Status, algorithm: Solver, clock: Timer | None = None, found: Found | None = None
+) -> Result:
+    """The result where there is nothing to iterate, or Ctrl-C came before the first iteration."""
+    residual = State.at(problem, X).residual if problem.y_norm else 0.0
+    history, seconds = History(), 0.0 if clock is None else clock.seconds
+    history.append(0, seconds, residual, float("nan"))
+    path = () if found is None else found.path
+    return Result(X, status, 0, seconds, residual, history, algorithm, _estimate(problem, X), path)
 
 
 def _outlying(problem: Problem, algorithm: Solver, state: State, status: Status) -> str:
@@ -280,17 +294,3 @@ def _outlying(problem: Problem, algorithm: Solver, state: State, status: Status)
         f"{share:.2%} of the observations look like outliers, which distort a least-squares fit. Pass loss='robust' to "
         "Completion to find them and fit the others."
     )
-
-
-def _are_callbacks(callbacks: Any) -> bool:
-    if not isinstance(callbacks, Iterable) or callable(callbacks) or isinstance(callbacks, (str, np.ndarray)):
-        return False
-    return all(callable(one) and not isinstance(one, type) for one in callbacks)
-
-
-def _zero(problem: Problem, rank: Any, algorithm: Solver) -> Result:
-    """The result for measurements that are all zero."""
-    X, history = problem.zero(rank), History()
-    status = Status("converged", advice="All measurements are zero, and so is X.", success=True)
-    history.append(0, 0.0, 0.0, float("nan"))
-    return Result(X, status, 0, 0.0, 0.0, history, algorithm, _estimate(problem, X))
