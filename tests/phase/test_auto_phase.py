@@ -13,7 +13,7 @@ from lorank.phase import AutoPhase, Fisher, Whitened
 from lorank.phase.gram import Iterations
 from lorank.solvers import RCG
 
-FISHER = RCG(reweighting=Fisher())
+FISHER = RCG(lr.metrics.Canonical(), reweighting=Fisher())
 
 
 # -- Fisher weights ----------------------------------------------------------------------------------------------------

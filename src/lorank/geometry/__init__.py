@@ -3,7 +3,7 @@
 from .block_weights import BlockInverses, ExpectedInverses
 from .manifold import FIXED_RANK, SEMIDEFINITE, FixedRankManifold, Manifold, SemidefiniteManifold, WeightedManifold
 from .point import FixedRank
-from .tangent import FixedRankTransport, Tangent, retract, riemannian_gradient
+from .tangent import FixedRankTransport, Tangent, retract, retract_orthographic, riemannian_gradient
 from .tucker import TUCKER, Tucker, TuckerManifold, TuckerTangent
 from .weights import DenseWeight, DiagonalWeight, Identity, Weights
 
@@ -28,5 +28,6 @@ __all__ = [
     "WeightedManifold",
     "Weights",
     "retract",
+    "retract_orthographic",
     "riemannian_gradient",
 ]

@@ -126,6 +126,8 @@ def riemannian_gradient(X: FixedRank, G: Cotangent, weights: Weights) -> Tangent
     With ``M1 = U^H L U`` and ``M2 = V^H R V``::
 
         xi = U M1^-1 (G^H U)^H R^-1 + L^-1 (G V) M2^-1 V^H - U M1^-1 (U^H G V) M2^-1 V^H
+
+    Without the last term for weights that are ``additive``.
     """
     if weights.inverse is not None:
         return weights.inverse.solve(X, G.GV, G.GhU)
@@ -134,14 +136,14 @@ def riemannian_gradient(X: FixedRank, G: Cotangent, weights: Weights) -> Tangent
         m = _inverse_gram(X, weight_left, X.U)
         both = weight_left.solve(G.GV)
         core, both = (core, both) if m is None else (m @ core @ m, X.backend.product(both, m))
-        return Tangent.project(X, both, both, core)
+        return Tangent.project(X, both, both, None if weights.additive else core)
     m1, m2 = _inverse_grams(X, weight_left, weight_right)
     left, right = weight_left.solve(G.GV), weight_right.solve(G.GhU)
     if m1 is not None:
         core, right = m1 @ core, X.backend.product(right, m1)
     if m2 is not None:
         core, left = core @ m2, X.backend.product(left, m2)
-    return Tangent.project(X, left, right, core, inner=core if left is G.GV else None)
+    return Tangent.project(X, left, right, None if weights.additive else core, inner=core if left is G.GV else None)
 
 
 def _inverse_grams(X: FixedRank, left: Weight, right: Weight) -> tuple[Array | None, Array | None]:
@@ -209,6 +211,19 @@ def retract(xi: Tangent, alpha: float) -> FixedRank:
     p, s, q = _leading(backend, _bordered(core, alpha * K1.conj().T, alpha * K2), r, xi.hermitian)
     U = backend.plus(X.U, p[:r], Q2, p[r:])
     return FixedRank(U, s, U if xi.hermitian else backend.plus(X.V, q[:r], Q1, q[r:]), backend)
+
+
+def retract_orthographic(xi: Tangent, alpha: float) -> FixedRank:
+    """``(X + alpha xi) V C^-1 U^H (X + alpha xi)`` with ``C = U^H (X + alpha xi) V``: orthographic retraction, by two thin QRs.
+
+    The difference to ``X + alpha xi`` is orthogonal to the tangent space at X. Directions in which C is singular are dropped.
+    """
+    X, backend, alpha = xi.X, xi.X.backend, float(alpha)
+    core = backend.add_diagonal(alpha * xi.M, backend.small(X.s))
+    inverse = np.linalg.pinv(core, rcond=10 * len(core) * float(np.finfo(core.dtype).eps)).astype(core.dtype)
+    left = X.U + backend.product(alpha * xi.Up, inverse)  # (X + alpha xi) V C^-1
+    right = backend.product(X.V, core.conj().T) + alpha * xi.Vp
+    return FixedRank.from_factors(left, right, backend=backend)
 
 
 def _retract_safely(xi: Tangent, core: Array, alpha: float) -> FixedRank:

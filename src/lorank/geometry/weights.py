@@ -89,12 +89,16 @@ class Weights:
         Bounds on products of one weight of each mode, the paper's nu and mu; units of step sizes.
     inverse : BlockInverses, optional
         The inverse of a metric that is not a product of weights.
+    additive : bool
+        The inverse of the metric on matrices is the sum of its parts on ``{L V^H}`` and ``{U R^H}``, as in the quotient metric
+        (:class:`~lorank.metrics.Quotient`). Other manifolds ignore it.
     """
 
     modes: tuple[Weight, ...] = ()
     low: float = 1.0
     high: float = 1.0
     inverse: BlockInverses | None = None
+    additive: bool = False
 
     def mode(self, k: int) -> Weight:
         """The weight of mode k: 0 for rows, 1 for columns."""

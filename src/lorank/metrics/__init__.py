@@ -4,6 +4,7 @@ from .blocks import Blocks
 from .counts import Counts
 from .epsilon import Epsilon, Fixed, Median, RelativeMax, Theory
 from .protocol import Canonical, Metric
+from .quotient import Quotient
 from .row_column import RowColumn
 from .shampoo import FullShampoo, Shampoo
 
@@ -16,6 +17,7 @@ __all__ = [
     "FullShampoo",
     "Median",
     "Metric",
+    "Quotient",
     "RelativeMax",
     "RowColumn",
     "Shampoo",

@@ -39,8 +39,8 @@ class SignalCG(Checked, Solver):
     """Conjugate gradients on ``sum_i w_i (|a_i^H x|^2 - y_i)^2 / 2`` with the weights of :class:`~lorank.phase.Fisher`,
     ``w_i = 1 / (|a_i^H x|^2 + y_i)``, updated at each point: the first phase of ``auto`` in phase retrieval.
 
-    These are the steps of ``RCG(reweighting=Fisher())`` up to terms of second order, without the overhead of higher ranks. In
-    addition,
+    These are the steps of ``RCG(Canonical(), reweighting=Fisher())`` up to terms of second order, without the overhead of
+    higher ranks. In addition,
 
     - the columns of A are normalized;
     - where A is an array with few columns, steps are taken in the metric ``A^H A``, in which a real signal takes five to ten

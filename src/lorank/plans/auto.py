@@ -13,7 +13,7 @@ from ..common.checks import NOT_NEGATIVE, SHARE, Checked, Expected, instance, pa
 from ..geometry import FixedRank, Weights
 from ..loop.solver import SOLVER, Solver
 from ..loop.state import State
-from ..metrics import Blocks, Counts
+from ..metrics import Blocks, Counts, Quotient
 from ..problems import Problem, Units
 from ..problems.capabilities import FastALS, HasCounts, HasObservedCore, HasSinglePrecision, Rescalable, TightFrame, supports
 from ..solvers.als import ALS
@@ -127,7 +127,7 @@ class Auto(Checked, PlannedSolver):
     True
     """
 
-    descent: Solver = parameter(factory=lambda: RCG(Counts()), expected=SOLVER)
+    descent: Solver = parameter(factory=lambda: RCG(Quotient(Counts())), expected=SOLVER)
     refinement: Solver = parameter(factory=lambda: RCG(Blocks()), expected=SOLVER)
     als: Solver = parameter(factory=ALS, expected=SOLVER)
     newton: GaussNewton = parameter(factory=GaussNewton, expected=instance(GaussNewton, "a GaussNewton object"))

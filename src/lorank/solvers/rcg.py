@@ -11,7 +11,7 @@ from ..common.checks import Checked, Expected, optional, parameter, with_methods
 from ..geometry import Tangent
 from ..loop.solver import Solver
 from ..loop.state import State
-from ..metrics import Canonical, Metric
+from ..metrics import Metric, Quotient
 from ..metrics.protocol import METRIC
 from ..problems import Gradient, Problem
 from .safeguard import SAFEGUARD, Safeguard, Trust
@@ -49,7 +49,7 @@ class RCG(Checked, Solver):
     Parameters
     ----------
     metric : Metric
-        By default Euclidean.
+        By default :class:`~lorank.metrics.Quotient`, the metric of R3MC; ``Canonical()`` gives LRGeomCG.
     restart : float
         Restart from the gradient where the cosine of the angle between direction and negative gradient is below this; -inf
         never restarts.
@@ -66,7 +66,7 @@ class RCG(Checked, Solver):
     True
     """
 
-    metric: Metric = parameter(factory=Canonical, expected=METRIC)
+    metric: Metric = parameter(factory=Quotient, expected=METRIC)
     restart: float = parameter(0.1, _COSINE)
     safeguard: Safeguard = parameter(factory=lambda: Safeguard(growth=1.0, fallbacks=(), regrow=2.0), expected=SAFEGUARD)
     reweighting: Reweighting | None = parameter(None, optional(_REWEIGHTING))
