@@ -9,6 +9,7 @@ import lorank as lr
 from lorank.loop.steps import Constant, Exact
 from lorank.loop.steps import Theory as TheoryStep
 from lorank.metrics import FullShampoo, Median, RelativeMax, RowColumn, Theory
+from solver_cases import BY_TRUNCATED_SVD
 
 NAMES = list(lr.plans.SOLVERS)
 
@@ -103,7 +104,7 @@ def test_scaling_the_data_scales_the_iterates():
     scaled = lr.Completion(problem.rows, problem.cols, 1e6 * problem.y, problem.shape)
     for name in NAMES:
         one, two = (lr.solve(p, 2, name, max_iter=8, tol=0).history.residual for p in (problem, scaled))
-        rtol = 1e-4 if name in ("niht", "iht") else 1e-6  # as their truncated SVD is promised to be; below that, rounding
+        rtol = 1e-4 if name in BY_TRUNCATED_SVD else 1e-6  # as their truncated SVD is promised to be; below that, rounding
         np.testing.assert_allclose(one, two, rtol=rtol, atol=1e-13, err_msg=name)
 
 

@@ -26,6 +26,7 @@ from helpers import (
 from lorank.geometry import Weights, riemannian_gradient
 from lorank.problems import sensing
 from lorank.problems.testing import check_gradient, dot_test
+from solver_cases import OF_ANY_MATRIX
 
 SHAPE, M = (5, 4), 30
 FORMS = {
@@ -225,7 +226,7 @@ def test_problems_can_be_pickled_and_copied():
 
 # -- recovery ----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
-@pytest.mark.parametrize("name", list(lr.plans.SOLVERS))
+@pytest.mark.parametrize("name", OF_ANY_MATRIX)
 def test_matrices_are_recovered(name, dtype):
     problem, truth = lr.datasets.random_sensing(12, 10, 2, oversampling=3, dtype=dtype, seed=1)
     result = lr.solve(problem, 2, name, tol=1e-10, max_iter=1000)

@@ -17,20 +17,22 @@ from ..loop.steps import Constant, Exact
 from ..metrics import Canonical, RelativeMax, RowColumn, Shampoo
 from ..problems import Problem
 from ..problems.capabilities import supports
-from ..solvers.factored import Factored
-from ..solvers.gauss_newton import GaussNewton
-from ..solvers.iht import IHT, NIHT
-from ..solvers.rcg import RCG
-from ..solvers.rgd import RGD
+from ..solvers import ALS, CGIHT, GNMR, IHT, IRLS, NIHT, R2RILS, RCG, RGD, RTRMC, Factored, GaussNewton, LMaFit, SoftImpute
 from ..starts import Start
 from .auto import Auto
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "auto": Auto,
     "rcg": RCG,
+    "lrgeomcg": lambda: RCG(Canonical()),
     "r3mc": lambda: Factored(conjugate=True),
     "gauss-newton": GaussNewton,
     "rgn": GaussNewton,
+    "risro": lambda: GaussNewton(retraction="orthographic"),
+    "gnmr": GNMR,
+    "r2rils": R2RILS,
+    "rtrmc": RTRMC,
+    "irls": IRLS,
     "prgd": lambda: RGD(RowColumn(), Constant(0.7)),
     "adaptive-prgd": lambda: RGD(RowColumn(), Exact()),
     "rgd": lambda: RGD(Canonical(), Constant(0.5)),
@@ -44,6 +46,11 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "scaled-asd": lambda: Factored(alternating=True),
     "niht": NIHT,
     "iht": IHT,
+    "cgiht": CGIHT,
+    "lmafit": LMaFit,
+    "als": ALS,
+    "softimpute": SoftImpute,
+    "softimpute-als": lambda: SoftImpute(alternating=True),
 }
 
 Suits = Callable[[Problem, Any], bool]  # of a problem and a rank, which may be "auto"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -72,6 +73,7 @@ class ALS(Checked, Solver):
     def _correction(self, problem: Completion, side: int, other: Array, slope: Array) -> Array:
         """``slope_i B_i^-1`` for each row i, with ``B_i = sum w f^H f`` over the observed rows f of the other factor."""
         backend, single = problem.backend, np.dtype(np.complex64 if problem.dtype.kind == "c" else np.float32)
-        other, slope = (backend.astype(a, single) for a in (other, slope))
+        unit = 2.0 ** round(math.log2(backend.max_abs(slope) or 1.0))  # the range of single precision is smaller
+        other, slope = (backend.astype(a, single) for a in (other, slope / unit))
         found = backend.astype(problem.solve_blocks(side, other, self.damping * problem.operator_scale, slope), problem.dtype)
-        return found if self.relaxation == 1 else self.relaxation * found
+        return self.relaxation * unit * found

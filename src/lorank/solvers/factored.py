@@ -13,6 +13,7 @@ from ..geometry import FixedRank
 from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import Gradient, MatrixProblem
+from .frames import require_two_factors
 
 RESTART = 0.1  # share of the descent of the gradient that a conjugate direction must keep
 
@@ -86,11 +87,8 @@ class Factored(Checked, Solver):
             raise ParameterError("conjugate", "must be False with alternating=True", "Factored")
 
     def start(self, problem: MatrixProblem, state: State) -> FactoredState:
+        require_two_factors(self, problem, state)
         X = state.X
-        if X.hermitian:
-            raise ParameterError("solver", f"Factored moves two factors: {type(problem).__name__} has one for both sides")
-        if not state.gradient.objective.is_quadratic:
-            raise ParameterError("solver", f"Factored needs least squares: {type(problem).__name__} has another loss")
         root = X.s**0.5
         return FactoredState(X.U * root, X.V * root)
 

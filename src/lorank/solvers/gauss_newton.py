@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from ..common.checks import SHARE, Checked, parameter, whole
-from ..geometry import Weights, retract, riemannian_gradient
+from ..common.checks import SHARE, Checked, one_of, parameter, whole
+from ..geometry import Weights, retract, retract_orthographic, riemannian_gradient
 from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import MatrixProblem
+from .frames import require_two_factors
 from .tangent_system import Damping, TangentSystem
 
 
@@ -41,6 +42,8 @@ class GaussNewton(Checked, Solver):
         Largest number of conjugate gradient steps.
     tries : int
         Number of dampings to try in one iteration; X is unchanged where all fail.
+    retraction : "projection" or "orthographic"
+        From the tangent space to the manifold: the nearest matrix of rank r (RGN), or orthographic (RISRO).
 
     Examples
     --------
@@ -53,20 +56,24 @@ class GaussNewton(Checked, Solver):
     tol: float = parameter(1e-3, SHARE)
     inner_max_iter: int = parameter(300, whole(1))
     tries: int = parameter(3, whole(1))
+    retraction: Literal["projection", "orthographic"] = parameter("projection", one_of(("projection", "orthographic")))
 
     needs: ClassVar[tuple[type, ...]] = (MatrixProblem,)
     default_start: ClassVar[str] = "staged"
 
     def start(self, problem: MatrixProblem, state: State) -> GaussNewtonState:
+        if self.retraction == "orthographic":
+            require_two_factors(self, problem, state)
         return GaussNewtonState(0.0, MAX_NORM * max(problem.y_norm / problem.operator_scale**0.5, state.X.norm()))
 
     def step(self, problem: MatrixProblem, state: State) -> State:
+        retraction = retract if self.retraction == "projection" else retract_orthographic
         X, damping, max_norm = state.X, state.memory.damping, state.memory.max_norm
         rhs, local = -riemannian_gradient(X, state.gradient, Weights()), state.gradient.quadratic_model()
         for _ in range(self.tries):
             system = TangentSystem(local, X, Damping.constant(X, damping * local.operator_scale), state.gradient.curvature)
             xi, _ = system.solve(rhs, tol=self.tol, max_iter=self.inner_max_iter)
-            new = state.next(problem, retract(xi, 1.0), 1.0)
+            new = state.next(problem, retraction(xi, 1.0), 1.0)
             if new.residual < state.residual and new.X.norm() <= max_norm:
                 return new.with_memory(GaussNewtonState(damping / 10 if damping > 1e-4 else 0.0, max_norm))
             damping = min(max(10 * damping, 1e-3), MAX_DAMPING)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from ..backends import Array
 from ..common.checks import POSITIVE, Checked, optional, parameter
@@ -19,6 +19,14 @@ from ..metrics import Canonical, Metric
 from ..metrics.protocol import METRIC
 from ..problems import Gradient, MatrixProblem, Problem
 from .safeguard import SAFEGUARD, UNGUARDED, GuardedState, Safeguard, Trust
+
+
+class Products(Protocol):
+    """A matrix given by its products with thin arrays."""
+
+    def times(self, v: Array) -> Array: ...
+
+    def adjoint_times(self, u: Array) -> Array: ...
 
 
 class Coordinates:
@@ -121,7 +129,8 @@ class IHT(Checked, Solver):
         alpha = self.alpha(problem, at)
 
         def candidate(step: float) -> FixedRank:
-            return problem.manifold.nearest(at.back(hard_threshold(at, step, self.accuracy)))
+            length = step * at.G.residual_norm
+            return problem.manifold.nearest(at.back(hard_threshold(at.X, at, step, length, self.accuracy)))
 
         new, trust = (self.safeguard or UNGUARDED).advance(problem, state, memory.trust, alpha, candidate)
         return new.with_memory(GuardedState(metric, trust))
@@ -163,17 +172,27 @@ class NIHT(IHT):
         return self.factor * squares / curvature if curvature > 0 else 0.0
 
 
-def hard_threshold(at: Coordinates, alpha: float, accuracy: float) -> FixedRank:
-    """``H_r(X - alpha G)``, with the singular vectors of X as initial vectors of the truncated SVD."""
-    X, backend = at.X, at.X.backend
+def hard_threshold(X: FixedRank, G: Products, alpha: float, length: float, accuracy: float) -> FixedRank:
+    """``H_r(X - alpha G)``, with the singular vectors of X as initial vectors of the truncated SVD.
+
+    Parameters
+    ----------
+    X : FixedRank
+    G : object with ``times`` and ``adjoint_times``
+    alpha : float
+    length : float
+        About ``|alpha G|``, or a lower bound.
+    accuracy : float
+        Of the singular triples, relative to ``length``.
+    """
+    backend = X.backend
     gram, product = backend.gram, backend.product
 
     def times(v: Array) -> Array:
-        return product(X.U * X.s, gram(X.V, v)) - alpha * at.times(v)
+        return product(X.U * X.s, gram(X.V, v)) - alpha * G.times(v)
 
     def adjoint_times(u: Array) -> Array:
-        return product(X.V * X.s, gram(X.U, u)) - alpha * at.adjoint_times(u)
+        return product(X.V * X.s, gram(X.U, u)) - alpha * G.adjoint_times(u)
 
-    length = alpha * at.G.residual_norm
-    tol = accuracy * length / (X.norm() + length)
+    tol = accuracy * length / ((X.norm() + length) or 1.0)
     return truncated_svd(times, adjoint_times, X.V, X.rank, backend, tol=tol, depth=2)
