@@ -8,6 +8,7 @@ from typing import ClassVar
 from ..backends import Vector
 from ..common.checks import POSITIVE, Checked, optional, parameter
 from ..geometry import FixedRank
+from ..geometry.truncated_svd import ImplicitMatrix
 from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import MatrixProblem
@@ -78,7 +79,7 @@ class CGIHT(Checked, Solver):
             p, image = r - beta * memory.direction, image - beta * last
         squares = inner(image, image)
         alpha = backend.inner(image, r) / squares if squares > 0 else 0.0
-        direction, size = Adjoint(problem, p), backend.norm(p)
+        direction, size = ImplicitMatrix(*problem.products(p)), backend.norm(p)
 
         def candidate(step: float) -> FixedRank:
             return problem.manifold.nearest(hard_threshold(X, direction, -step, abs(step) * size, self.accuracy))
@@ -86,10 +87,3 @@ class CGIHT(Checked, Solver):
         new, trust = (self.safeguard or UNGUARDED).advance(problem, state, memory.trust, alpha, candidate)
         kept = p if abs(new.step) >= memory.trust.fraction * abs(alpha) else None
         return new.with_memory(CGIHTState(trust, kept))
-
-
-class Adjoint:
-    """``A* p`` by its products with thin arrays."""
-
-    def __init__(self, problem: MatrixProblem, p: Vector) -> None:
-        self.times, self.adjoint_times = problem.products(p)

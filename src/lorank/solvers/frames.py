@@ -1,13 +1,13 @@
-"""What solvers need that impute or that move two factors: checks with messages, and the gradient in units of the frame."""
+"""Shared parts of solvers on two factors and of solvers that impute: checks with messages, and the imputed matrix."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..backends import Array
 from ..common.checks import ParameterError
+from ..geometry.truncated_svd import ImplicitMatrix
 from ..loop.state import State
-from ..problems import MatrixProblem
+from ..problems import Gradient, MatrixProblem
 
 
 def require_two_factors(solver: object, problem: MatrixProblem, state: State) -> None:
@@ -26,25 +26,19 @@ def require_least_squares(solver: object, problem: MatrixProblem, state: State) 
         )
 
 
-class Imputed:
-    """``Z = X - G / c``: X with the observed entries replaced by the data, by its products with thin arrays.
+def imputation_step(problem: MatrixProblem, G: Gradient) -> float:
+    """The step ``1 / c`` with which ``X - G / c`` is X with the observed entries replaced by the data.
 
-    c is the frame constant times the largest weight; with equal weights of 1, Z agrees with the data where they are observed.
+    c is the frame constant times the largest weight; with unequal weights, ``X - G / c`` minimizes a quadratic majorizer.
     """
+    constant: Any = problem.frame_constant  # type: ignore[attr-defined]
+    return 1 / (float(constant) * (1.0 if G.curvature is None else problem.backend.max_abs(G.curvature)))
 
-    def __init__(self, problem: MatrixProblem, state: State, relaxation: float = 1.0) -> None:
-        constant: Any = problem.frame_constant  # type: ignore[attr-defined]
-        curvature = state.gradient.curvature
-        largest = 1.0 if curvature is None else problem.backend.max_abs(curvature)
-        self.X, self.G, self.backend = state.X, state.gradient, problem.backend
-        self.step = relaxation / (float(constant) * largest)
 
-    def times(self, v: Array) -> Array:
-        """``Z v``."""
-        X = self.X
-        return self.backend.product(X.U * X.s, self.backend.gram(X.V, v)) - self.step * self.G.times(v)
-
-    def adjoint_times(self, u: Array) -> Array:
-        """``Z^H u``."""
-        X = self.X
-        return self.backend.product(X.V * X.s, self.backend.gram(X.U, u)) - self.step * self.G.adjoint_times(u)
+def imputed(problem: MatrixProblem, state: State, relaxation: float = 1.0) -> ImplicitMatrix:
+    """``X - relaxation G / c``."""
+    X, G, backend, step = state.X, state.gradient, problem.backend, relaxation * imputation_step(problem, state.gradient)
+    return ImplicitMatrix(
+        lambda v: backend.product(X.U * X.s, backend.gram(X.V, v)) - step * G.times(v),
+        lambda u: backend.product(X.V * X.s, backend.gram(X.U, u)) - step * G.adjoint_times(u),
+    )

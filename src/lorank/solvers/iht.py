@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from ..backends import Array
 from ..common.checks import POSITIVE, Checked, optional, parameter
 from ..geometry import DiagonalWeight, FixedRank, FixedRankManifold, Weights
-from ..geometry.truncated_svd import truncated_svd
+from ..geometry.truncated_svd import ImplicitMatrix, truncated_svd
 from ..geometry.weights import NO_WEIGHT
 from ..loop.solver import Solver
 from ..loop.state import State
@@ -19,14 +19,6 @@ from ..metrics import Canonical, Metric
 from ..metrics.protocol import METRIC
 from ..problems import Gradient, MatrixProblem, Problem
 from .safeguard import SAFEGUARD, UNGUARDED, GuardedState, Safeguard, Trust
-
-
-class Products(Protocol):
-    """A matrix given by its products with thin arrays."""
-
-    def times(self, v: Array) -> Array: ...
-
-    def adjoint_times(self, u: Array) -> Array: ...
 
 
 class Coordinates:
@@ -172,13 +164,16 @@ class NIHT(IHT):
         return self.factor * squares / curvature if curvature > 0 else 0.0
 
 
-def hard_threshold(X: FixedRank, G: Products, alpha: float, length: float, accuracy: float) -> FixedRank:
+def hard_threshold(
+    X: FixedRank, G: Gradient | Coordinates | ImplicitMatrix, alpha: float, length: float, accuracy: float
+) -> FixedRank:
     """``H_r(X - alpha G)``, with the singular vectors of X as initial vectors of the truncated SVD.
 
     Parameters
     ----------
     X : FixedRank
-    G : object with ``times`` and ``adjoint_times``
+    G : Gradient, Coordinates or ImplicitMatrix
+        Given by its products.
     alpha : float
     length : float
         About ``|alpha G|``, or a lower bound.

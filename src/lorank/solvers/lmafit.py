@@ -11,7 +11,7 @@ from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import MatrixProblem
 from ..problems.capabilities import TightFrame
-from .frames import Imputed, require_two_factors
+from .frames import imputed, require_two_factors
 
 
 class Relaxation(NamedTuple):
@@ -62,6 +62,6 @@ class LMaFit(Checked, Solver):
         return new.with_memory(Relaxation(omega, increment))
 
     def _relaxed(self, problem: MatrixProblem, state: State, omega: float) -> State:
-        Z = Imputed(problem, state, omega)
+        Z = imputed(problem, state, omega)
         U = problem.backend.orthonormalize(Z.times(state.X.V))
         return state.next(problem, FixedRank.from_factors(U, Z.adjoint_times(U), backend=problem.backend), omega)

@@ -13,7 +13,7 @@ from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import MatrixProblem
 from ..problems.capabilities import TightFrame
-from .frames import Imputed, require_two_factors
+from .frames import imputation_step, imputed, require_two_factors
 from .iht import hard_threshold
 
 EMPTY = 100  # units of rounding: singular values of directions that vanish, so that the rank is kept
@@ -77,8 +77,8 @@ class SoftImpute(Checked, Solver):
         return new.with_memory(Penalty(max(self.rate * penalty, last) if new.X.distance(state.X) <= penalty else penalty, last))
 
     def _threshold(self, problem: MatrixProblem, state: State) -> tuple[State, float]:
-        Z = Imputed(problem, state)
-        found = hard_threshold(state.X, state.gradient, Z.step, Z.step * state.gradient.residual_norm, self.accuracy)
+        step = imputation_step(problem, state.gradient)
+        found = hard_threshold(state.X, state.gradient, step, step * state.gradient.residual_norm, self.accuracy)
         s = found.backend.small(found.s)
         penalty = _tolerable(state.memory, s)
         return state.next(problem, _with_values(found, s - penalty), penalty), penalty
@@ -91,7 +91,7 @@ class SoftImpute(Checked, Solver):
 
     def _ridge(self, problem: MatrixProblem, state: State, penalty: float, rows: bool = True) -> FixedRank:
         """``U diag(s / (s + lambda)) U^H Z``, or the same for V on the right."""
-        Z, X, backend = Imputed(problem, state), state.X, problem.backend
+        Z, X, backend = imputed(problem, state), state.X, problem.backend
         s = backend.small(X.s)
         shrink = backend.values(np.divide(s, s + penalty, out=np.ones_like(s), where=s + penalty > 0))
         factors = (X.U, Z.adjoint_times(X.U) * shrink) if rows else (Z.times(X.V) * shrink, X.V)
