@@ -22,7 +22,7 @@ from .loop import callbacks, steps, stopping
 from .loop.result import ConvergenceWarning, History, Outliers, OutlierWarning, Result, Status
 from .phase import PhaseRetrieval
 from .plans import solve
-from .problems import Completion, CountTable, HankelCompletion, Problem, Sensing, testing
+from .problems import Completion, CountTable, HankelCompletion, PauliTomography, Problem, Sensing, testing
 from .tensors import TensorCompletion
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ __all__ = [
     "OutlierWarning",
     "Outliers",
     "ParameterError",
+    "PauliTomography",
     "PhaseRetrieval",
     "Problem",
     "Result",

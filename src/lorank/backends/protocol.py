@@ -21,6 +21,7 @@ import numpy as np
 
 from .observations import Array, Observations
 from .orthonormal import Basis, at_large_angles, first_pass, in_double, second_pass
+from .pauli_sums import ArrayPauliSums, PauliSums
 from .tensor_observations import TensorObservations
 
 GATHERED = 1 << 22  # numbers of covariances that are gathered at a time
@@ -374,6 +375,10 @@ class ObservationFactory(Protocol):
     @abstractmethod
     def make_tensor_observations(self, indices: np.ndarray, shape: Sequence[int]) -> TensorObservations:
         """Observed entries of a tensor, sorted by slice; indices are an (m, d) array."""
+
+    def make_pauli_sums(self, flips: np.ndarray, signs: np.ndarray, qubits: int) -> PauliSums:
+        """Pauli matrices by their bit flips and signs, (m,) arrays of bit masks."""
+        return ArrayPauliSums(flips, signs, qubits, self)
 
 
 class Backend(Arrays, ObservationFactory, Protocol):

@@ -3,6 +3,7 @@
 from .movielens import MovieLens, load_movielens
 from .sampling_patterns import uneven_pattern
 from .signals import random_hankel
+from .states import random_pauli
 from .synthetic import FACTORS, random_completion, random_diffraction, random_phase, random_sensing, sample_pattern
 from .tensors import random_tensor
 
@@ -13,6 +14,7 @@ __all__ = [
     "random_completion",
     "random_diffraction",
     "random_hankel",
+    "random_pauli",
     "random_phase",
     "random_sensing",
     "random_tensor",

@@ -180,22 +180,6 @@ class PhaseGradient(Gradient):
         return self.problem.times(self.dual.conj(), *self.X.backend.asarrays(u))
 
 
-class DiagonalForm:
-    """``A^H diag(p) A`` by its products with thin arrays of any backend, with the interface of a SciPy LinearOperator."""
-
-    def __init__(self, problem: PhaseRetrieval, p: Array) -> None:
-        self.problem, self.p, self.shape, self.dtype = problem, p, problem.shape, problem.dtype
-
-    def __matmul__(self, v: Array) -> Array:
-        return self.problem.times(self.p, v.reshape(len(v), -1)).reshape(v.shape)
-
-    def rmatmat(self, u: Array) -> Array:
-        return self.problem.times(self.p.conj(), u.reshape(len(u), -1)).reshape(u.shape)
-
-    matvec = matmat = __matmul__
-    rmatvec = rmatmat
-
-
 def _mean_squares(products: Array, backend: Any) -> Array:
     """The mean of ``|(G z)_i|^2`` over the probes z."""
     double = backend.astype(products, np.result_type(backend.dtype(products), np.float64))

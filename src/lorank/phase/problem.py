@@ -16,10 +16,11 @@ import numpy as np
 from ..backends import Array, Backend, backend_of, get_backend
 from ..common.checks import ParameterError, counted, shown, whole
 from ..geometry import SEMIDEFINITE, FixedRank
+from ..problems.gradient import ProductOperator
 from ..problems.input_checks import FLOATS, check_function, check_operator_scale, finite_array, functions_of_numpy
 from ..problems.problem import MatrixProblem
 from ..problems.testing import check_pair
-from .gradient import DiagonalForm, Images, PhaseGradient
+from .gradient import Images, PhaseGradient
 from .gram import GramOperator, SinglePrecisionGram, gram_operator
 from .linear_maps import DiffractionMap, FunctionMap, LinearMap, MatrixMap, SinglePrecisionMap, single_precision_map
 from .start import spectral_signal
@@ -303,7 +304,7 @@ class PhaseRetrieval(MatrixProblem):
 
     def adjoint(self, p: Array) -> Any:
         """``A^H diag(p) A`` as a LinearOperator."""
-        return DiagonalForm(self, p)
+        return ProductOperator(self.shape, self.dtype, lambda v: self.times(p, v), lambda u: self.times(p.conj(), u))
 
     def times(self, d: Array, v: Array) -> Array:
         """``A^H diag(d) A v``."""

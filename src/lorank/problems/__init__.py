@@ -5,6 +5,7 @@ from .completion import Completion
 from .counts import CountTable
 from .gradient import Gradient, GradientBase
 from .hankel import HankelCompletion
+from .pauli import PauliTomography
 from .problem import MatrixProblem, Problem
 from .sensing import Sensing
 from .units import Units
@@ -16,6 +17,7 @@ __all__ = [
     "GradientBase",
     "HankelCompletion",
     "MatrixProblem",
+    "PauliTomography",
     "Problem",
     "Sensing",
     "Units",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..backends import Array, Vector
@@ -14,6 +15,8 @@ from ..losses import Objective
 
 if TYPE_CHECKING:
     from .problem import MatrixProblem
+
+Product = Callable[[Array], Array]
 
 
 class GradientBase(ABC):
@@ -201,6 +204,25 @@ class Gradient(GradientBase):
                 "an array or a sparse matrix, or use solver='rgd'",
             )
         return g
+
+
+class ProductOperator:
+    """A matrix given by the functions ``v -> M v`` and ``u -> M^H u`` of thin arrays of any backend.
+
+    It has the interface of a SciPy LinearOperator, for models that never form ``A* p``.
+    """
+
+    def __init__(self, shape: tuple[int, int], dtype: Any, times: Product, adjoint_times: Product) -> None:
+        self.shape, self.dtype, self._times, self._adjoint_times = shape, dtype, times, adjoint_times
+
+    def __matmul__(self, v: Array) -> Array:
+        return self._times(v.reshape(len(v), -1)).reshape(self.shape[0], *v.shape[1:])
+
+    def rmatmat(self, u: Array) -> Array:
+        return self._adjoint_times(u.reshape(len(u), -1)).reshape(self.shape[1], *u.shape[1:])
+
+    matvec = matmat = __matmul__
+    rmatvec = rmatmat
 
 
 def is_operator(matrix: Any) -> bool:

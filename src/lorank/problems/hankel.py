@@ -14,7 +14,7 @@ from ..common.checks import ParameterError, counted, shown
 from ..geometry import FixedRank, Tangent
 from ..losses import Loss, Objective, resolve_loss
 from .exponentials import Exponentials, fit_exponentials
-from .gradient import Gradient
+from .gradient import Gradient, ProductOperator
 from .input_checks import finite_array, plain_array, weight_array
 from .problem import MatrixProblem
 
@@ -223,7 +223,7 @@ class HankelCompletion(MatrixProblem):
         return self.hankel.sums(left, right)[self._at] / self._lengths
 
     def adjoint(self, p: Array) -> Any:
-        return HankelOperator(self, *self.products(p))
+        return ProductOperator(self.shape, self.dtype, *self.products(p))
 
     def products(self, p: Vector) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
         return self.hankel.products(self.spread(p))
@@ -299,22 +299,6 @@ class HankelCompletion(MatrixProblem):
     def __repr__(self) -> str:
         size = " x ".join(map(str, self.n))
         return f"HankelCompletion({counted(self.m, 'sample')} of {size}, {self.dtype}, {self.backend.name})"
-
-
-class HankelOperator:
-    """A Hankel matrix by its products, with the interface of a SciPy LinearOperator for arrays of any backend."""
-
-    def __init__(self, problem: HankelCompletion, times: Any, adjoint_times: Any) -> None:
-        self._times, self._adjoint_times, self.shape, self.dtype = times, adjoint_times, problem.shape, problem.dtype
-
-    def __matmul__(self, v: Array) -> Array:
-        return self._times(v.reshape(len(v), -1)).reshape(self.shape[0], *v.shape[1:])
-
-    def rmatmat(self, u: Array) -> Array:
-        return self._adjoint_times(u.reshape(len(u), -1)).reshape(self.shape[1], *u.shape[1:])
-
-    matvec = matmat = __matmul__
-    rmatvec = rmatmat
 
 
 class HankelGradient(Gradient):
