@@ -195,6 +195,15 @@ def test_the_scale_resists_outliers(share):
     assert Huber(scale=2.0).fit_parameters(d, d).scale == 2.0
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64, np.float64])
+def test_the_scale_of_residuals_of_which_most_are_zero_is_zero(dtype):
+    """Or next to it: the iteration leaves the range of single precision without a warning."""
+    d = np.zeros(20, dtype)
+    d[:2] = 1e3
+    for start in (1e-20, 1e-30):
+        assert 0 <= m_scale(d, None, start) < start
+
+
 @pytest.mark.parametrize("loss", ROBUST, ids=lambda loss: loss.name)
 def test_a_smaller_scale_never_increases_the_loss(loss):
     d = np.linspace(-5, 5, 101)

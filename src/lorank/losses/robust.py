@@ -111,7 +111,8 @@ def m_scale(d: Vector, weights: Vector | None = None, start: float | None = None
         return q, 0 * q + 1
 
     def bounded(xp: Any, d: Array) -> tuple[Array, Array, Array]:
-        u = abs(d / (cutoff * s)).clip(max=1) ** 2  # in this order: squares may overflow
+        bound = max(cutoff * s, float(xp.finfo(d.dtype).tiny))  # s goes to 0 where too few residuals differ from 0
+        u = (abs(d).clip(max=bound) / bound) ** 2  # in this order: quotients and squares may overflow
         rest = 1 - u
         chi, fall = 1 - rest**3, 6 * u * rest**2  # the function, and minus its derivative in log s
         return chi, fall, 0 * chi + 1
