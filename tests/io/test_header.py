@@ -75,6 +75,27 @@ def test_pairs_without_names_are_not_lost(tmp_path):
     assert len(read_ratings(file, "alice", "film1", with_values=False).rows) == 2
 
 
+@pytest.mark.parametrize("options", [(), ("--max-memory", "1GB")])
+def test_commands_do_not_lose_pairs_without_names(tmp_path, options):
+    """Implicit feedback is read from partitions, and pairs to be predicted in blocks: the same rule as in memory."""
+    pytest.importorskip("typer")
+    pytest.importorskip("sklearn")
+    from command_line import done, refused
+
+    clicks = tmp_path / "clicks.csv"
+    clicks.write_text("alice,film1\n" + "".join(f"u{k % 9},f{k // 9}\n" for k in range(50)))
+    fit = ("complete", clicks, "--implicit", "--rank", 1, "--regularization", 0.1, *options)
+    assert "'alice,film1'" in refused(*fit)
+    assert "no header" in done(*fit, "--no-header").stderr
+    assert "the first line is a header; rows from 'alice'" in done(*fit, "--header").stderr
+    ratings, model = tmp_path / "r.csv", tmp_path / "m.lorank"
+    ratings.write_text("user,item,rating\n" + "".join(f"u{k % 9},f{k // 9},{k % 5}\n" for k in range(50)))
+    done("complete", ratings, "--rank", 1, "--regularization", 1, "-o", model, *options)
+    assert "'alice,film1'" in refused("predict", model, clicks)
+    done("predict", model, clicks, "--no-header", "-o", tmp_path / "p.csv")
+    assert len((tmp_path / "p.csv").read_text().splitlines()) == 1 + 51
+
+
 def test_the_commands_print_and_take_the_decision(tmp_path):
     pytest.importorskip("typer")
     pytest.importorskip("sklearn")

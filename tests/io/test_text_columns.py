@@ -17,7 +17,7 @@ from lorank.distributed import sources
 from lorank.io import read_ratings
 from lorank.io import text_columns as columns
 from lorank.io.archive import FileError
-from lorank.io.ratings import guess_columns
+from lorank.io.ratings import find_columns
 
 HEAD = "user,item,rating\n"
 MANY = "".join(f"{k},1,2\n" for k in range(60))
@@ -139,7 +139,7 @@ def in_memory(paths):
 
 
 def in_partitions(paths):
-    names = guess_columns(paths[0], list(sources.schema_of(paths[0])), None, None, None)
+    names = find_columns(paths[0])
     read = distributed.from_parquet if paths[0].suffix == ".parquet" else distributed.from_csv
     problem = read([str(path) for path in paths], names.row, names.col, names.value, dtype="float64")
     indptr, cols, values, _ = problem.observations.host()

@@ -97,7 +97,7 @@ class File(_Data):
         """Columns of pairs of ids, and the pairs in blocks; ``labels`` are the names of columns used by default."""
         from ..distributed.sources import find_files, pair_batches, schema_of
         from ..io import read_pairs
-        from ..io.ratings import guess_columns, kind_of_file
+        from ..io.ratings import find_columns, kind_of_file
 
         files = find_files([str(file) for file in find_data_files(self.paths)], ENDINGS)
         kinds = {kind_of_file(file) for file in files}
@@ -112,7 +112,7 @@ class File(_Data):
             name or (labels.get(side) if labels.get(side) in there else None)
             for name, side in zip(self.names[:2], ("row", "col"), strict=True)
         )
-        found = guess_columns(files[0], there, row, col, None, with_values=False)
+        found = find_columns(files[0], row, col, with_values=False, header=self.header)
         return found, pair_batches(files, found.row, found.col, header=self.header)
 
 
@@ -136,8 +136,8 @@ class Partitions(_Data):
 
     def _open(self, watch: Any) -> tuple[Any, Any]:
         from ..distributed import from_csv, from_parquet, from_partitions
-        from ..distributed.sources import find_files, schema_of
-        from ..io.ratings import Columns, guess_columns
+        from ..distributed.sources import find_files
+        from ..io.ratings import Columns, find_columns
 
         options: dict[str, Any] = {"cluster": self.options.cluster, "max_memory": self.options.max_memory}
         folder = find_partitions(self.paths, self.options)
@@ -147,14 +147,8 @@ class Partitions(_Data):
         files = find_files([str(file) for file in find_data_files(self.paths)], ENDINGS)
         check_formats(files)
         row, col, value = self.names
-        columns = guess_columns(
-            files[0],
-            list(schema_of(files[0], self.header)),
-            row,
-            col,
-            None if self.implicit else value,
-            with_values=not self.implicit,
-        )
+        given = None if self.implicit else value
+        columns = find_columns(files[0], row, col, given, with_values=not self.implicit, header=self.header)
         if self.implicit:
             columns = replace(columns, value=value)
         if files[0].suffix.lower() == ".parquet":

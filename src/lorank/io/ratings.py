@@ -11,7 +11,7 @@ import numpy as np
 
 from ..common.checks import did_you_mean
 from .archive import FileError
-from .delimited_text import kind_of_values, polars, read_layout
+from .delimited_text import Layout, kind_of_values, polars, read_layout
 from .format_hints import SHEET, SHEETS, check_is_local
 from .header import COL_NAMES, ROW_NAMES, VALUE_NAMES, parse_number, plain_name
 from .id_checks import IdWarnings
@@ -199,7 +199,7 @@ def _read(path: Path, kind: str, names: Names, with_values: bool, header: bool |
 def _text(path: Path, asked: Names, with_values: bool, header: bool | None) -> tuple[dict[str, Any], Columns]:
     layout = read_layout(path, header)
     names = layout.names
-    found = replace(_guess(path, names, asked, with_values, layout.assumed), header=layout.header)
+    found = _text_columns(path, layout, asked, with_values)
     kinds = {found.row: "id", found.col: "id"}
     if found.value is not None:
         kinds[found.value] = kind_of_values(layout, found.value)
@@ -232,17 +232,12 @@ def _joined(paths: list[Path], first: dict[str, Any], names: Columns, with_value
 
 def _parquet(path: Path, asked: Names, with_values: bool) -> tuple[dict[str, Any], Columns]:
     pl = polars()
-    if not path.exists():
-        raise FileError(f"{path} does not exist")
+    found = _guess(path, _parquet_names(path), asked, with_values)
+    wanted = [n for n in (found.row, found.col, found.value, found.time) if n is not None]
     try:
-        names = pl.scan_parquet(path, glob=False).collect_schema().names()
-        found = _guess(path, names, asked, with_values)
-        wanted = [n for n in (found.row, found.col, found.value, found.time) if n is not None]
         frame = pl.read_parquet(path, columns=wanted, glob=False)
-    except FileError:
-        raise
     except (pl.exceptions.PanicException, Exception) as error:
-        raise FileError(f"{path} is no Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
+        raise _no_parquet(path, error) from None
     out = {}
     for name in wanted:
         series = frame.get_column(name)
@@ -298,11 +293,38 @@ def _matrix(path: Path, kind: str) -> Ratings:
     return Ratings(rows.ravel(), cols.ravel(), values, row_ids, col_ids, Columns("row", "col", "value"))
 
 
-def guess_columns(
-    path: Path, names: list[str], row: str | None, col: str | None, value: str | None, *, with_values: bool = True
+def find_columns(
+    path: Path,
+    row: str | None = None,
+    col: str | None = None,
+    value: str | None = None,
+    *,
+    with_values: bool = True,
+    header: bool | None = None,
 ) -> Columns:
-    """Columns of row ids, column ids and values: those that are given, or found by their names."""
-    return _guess(path, names, (row, col, value, None), with_values)
+    """Columns of row ids, column ids and values of a table: those that are given, or found by their names."""
+    asked = row, col, value, None
+    if kind_of_file(path) == "parquet":
+        return _guess(path, _parquet_names(path), asked, with_values)
+    return _text_columns(path, read_layout(path, header), asked, with_values)
+
+
+def _text_columns(path: Path, layout: Layout, asked: Names, with_values: bool) -> Columns:
+    return replace(_guess(path, layout.names, asked, with_values, layout.assumed), header=layout.header)
+
+
+def _parquet_names(path: Path) -> list[str]:
+    pl = polars()
+    if not path.exists():
+        raise FileError(f"{path} does not exist")
+    try:
+        return list(pl.scan_parquet(path, glob=False).collect_schema().names())
+    except (pl.exceptions.PanicException, Exception) as error:
+        raise _no_parquet(path, error) from None
+
+
+def _no_parquet(path: Path, error: BaseException) -> FileError:
+    return FileError(f"{path} is no Parquet file, or a damaged one: {str(error).splitlines()[0]}")
 
 
 def _guess(path: Path, names: list[str], asked: Names, with_values: bool, assumed: bool = False) -> Columns:
@@ -387,4 +409,4 @@ def _codes(series: Any) -> tuple[np.ndarray, np.ndarray]:
     return inverse[codes], ids[order]
 
 
-__all__ = ["Columns", "Ratings", "as_type_of", "guess_columns", "kind_of_file", "positions_of", "read_pairs", "read_ratings"]
+__all__ = ["Columns", "Ratings", "as_type_of", "find_columns", "kind_of_file", "positions_of", "read_pairs", "read_ratings"]
