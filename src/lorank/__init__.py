@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import backends as _backends  # noqa: F401  (first: the runtime of its threads reads its settings once)
+from .common import interrupts as _interrupts  # noqa: F401  (first: Ctrl-C may come while the others are imported)
+
+# isort: split
+from . import backends as _backends  # noqa: F401  (before NumPy: the runtime of its threads reads its settings once)
 
 # isort: split
 from . import datasets, distributed, evaluation, losses, metrics, phase, plans, problems, robust, solvers, starts, tensors

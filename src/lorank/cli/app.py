@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
+from ..common.interrupts import raise_at_ctrl_c
 from .errors import INTERRUPTED, REFUSED
 
 NEEDS = ("typer", "rich", "matplotlib")
@@ -17,14 +18,15 @@ NEEDS = ("typer", "rich", "matplotlib")
 
 def main() -> None:
     """Console entry point."""
-    missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
-    if missing:
-        print(f'lorank: the command line needs {" and ".join(missing)}: pip install "lorank[cli]"', file=sys.stderr)
-        sys.exit(REFUSED)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # for ids that the terminal's encoding lacks
     try:
+        raise_at_ctrl_c()
+        missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
+        if missing:
+            print(f'lorank: the command line needs {" and ".join(missing)}: pip install "lorank[cli]"', file=sys.stderr)
+            sys.exit(REFUSED)
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")  # for ids that the terminal's encoding lacks
         build_app()()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
