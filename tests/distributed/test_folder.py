@@ -158,6 +158,13 @@ def damage_manifest(folder):
     return r"manifest\.json"
 
 
+def damage_manifest_alone(folder):
+    """Nothing else would notice."""
+    text = (folder / MANIFEST).read_text()
+    (folder / MANIFEST).write_text(text.replace('"lorank": "', '"lorank": "9'))
+    return r"manifest\.json"
+
+
 def damage_version(folder):
     change(folder, lambda found: found.update(version=99))
     return "later format"
