@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -313,3 +316,20 @@ def test_the_qr_decomposition_of_arrays_with_more_columns_than_rows(side):
     assert q.shape == (3, 3)
     np.testing.assert_allclose(np.asarray(problem.backend.product(q, k)), np.asarray(tall), atol=1e-12)
     np.testing.assert_allclose(problem.backend.gram(q, q), np.eye(3), atol=1e-12)
+
+
+@pytest.mark.parametrize("solver", ["rcg", "auto"])
+def test_solves_of_one_problem_at_the_same_time_give_the_bits_of_single_ones(solver):
+    """Programs of several threads on the same blocks."""
+    problem, _ = lr.datasets.random_completion(80, 60, 2, oversampling=4, backend="partitions:3")
+    alone = lr.solve(problem, 2, solver, max_iter=15).numpy().X
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _: lr.solve(problem, 2, solver, max_iter=15).numpy().X, range(8)))
+    finally:
+        sys.setswitchinterval(before)
+    for X in found:
+        np.testing.assert_array_equal(X.U, alone.U)
+        np.testing.assert_array_equal(X.V, alone.V)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -32,8 +33,18 @@ class Node:
             self.graph.unused.append(self.key)
 
 
+class _Known(threading.local):
+    """Results that a thread remembers: sums and squared norms, and Gram products, by the keys of their nodes."""
+
+    def __init__(self) -> None:
+        self.sums: dict[Any, Any] = {}
+        self.grams: dict[Any, Any] = {}
+
+
 class Graph:
     """Nodes of one set of observations, and the engine that computes them.
+
+    Several threads may use a graph: programs run one after the other, each with the nodes of its own thread.
 
     Attributes
     ----------
@@ -51,11 +62,13 @@ class Graph:
         self.unused: list[int] = []  # keys of values to delete
         self.trips = self.passes = 0
         self.watch: Callable[[Graph], None] | None = None
-        self.grams: dict[Any, Any] = {}  # known Gram products by the keys of their nodes
-        self.sums: dict[Any, Any] = {}  # known sums and squared norms
-        self._pending: dict[int, weakref.ref[Node]] = {}  # nodes to compute, by key
+        self._known = _Known()
+        self._pending: dict[
+            int, tuple[int, weakref.ref[Node]]
+        ] = {}  # nodes to compute, by key, with the threads that made them
         self._failed: set[int] = set()  # keys of pending nodes in programs that have failed
         self._keys = itertools.count(OBSERVATIONS + 1)
+        self._running = threading.Lock()
         self.observations = Node(self, OBSERVATIONS, BLOCK, "", ())
         self.observations.stored = True
 
@@ -65,16 +78,31 @@ class Graph:
             "lorank.distributed.from_partitions"
         )
 
+    @property
+    def sums(self) -> dict[Any, Any]:
+        """Known sums and squared norms."""
+        return self._known.sums
+
+    @property
+    def grams(self) -> dict[Any, Any]:
+        """Known Gram products by the keys of their nodes."""
+        return self._known.grams
+
     def node(self, kind: str, operation: str, *args: Any) -> Node:
-        """A value that the next program computes."""
+        """A value that the next program of this thread computes."""
         made = Node(self, next(self._keys), kind, operation, args)
-        self._pending[made.key] = weakref.ref(made)
+        self._pending[made.key] = threading.get_ident(), weakref.ref(made)
         return made
 
     def _due(self, wanted: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Node]:
-        """Nodes that the next program computes: all pending ones, but those of a failed program only where they are needed."""
-        pending = {key: node for key, ref in self._pending.items() if (node := ref()) is not None}
-        todo = [key for key in pending if key not in self._failed]
+        """Nodes that the next program computes: all pending ones of this thread, and others only where they are needed.
+
+        Others are those of a failed program and of other threads: these may be about to belong to an array.
+        """
+        found = [(key, thread, ref()) for key, (thread, ref) in list(self._pending.items())]
+        pending = {key: node for key, _, node in found if node is not None}
+        own = threading.get_ident()
+        todo = [key for key, thread, _ in found if thread == own and key in pending and key not in self._failed]
         todo += [a.key for _, args in wanted for a in args if isinstance(a, Node)]
         due: set[int] = set()
         while todo:
@@ -82,8 +110,10 @@ class Graph:
             if key in pending and key not in due:
                 due.add(key)
                 todo += [a.key for a in pending[key].args if isinstance(a, Node)]
-        self._pending = {key: weakref.ref(node) for key, node in pending.items() if key not in due}
-        self._failed &= set(self._pending)
+        for key, _, node in found:
+            if node is None or key in due:
+                self._pending.pop(key, None)
+                self._failed.discard(key)
         return [pending[key] for key in sorted(due)]
 
     def fetch(self, wanted: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
@@ -98,6 +128,13 @@ class Graph:
         list
             For each operation a list with one value per block, or one value if all arguments are shared.
         """
+        with self._running:
+            found = self._fetch(wanted)
+        if self.watch is not None:
+            self.watch(self)
+        return found
+
+    def _fetch(self, wanted: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
         nodes = self._due(wanted)
         program = Program(delete=self.unused)
         self.unused = []
@@ -114,15 +151,13 @@ class Graph:
         try:
             found = self.engine.run(program)
         except BaseException:  # including Ctrl-C: the nodes stay pending, so that they can be requested again
-            self._pending |= {node.key: weakref.ref(node) for node in nodes}
+            self._pending |= {node.key: (threading.get_ident(), weakref.ref(node)) for node in nodes}
             self._failed |= {node.key for node in nodes}
             self.unused = [*program.delete, *self.unused]
             raise
         for node, one in zip(nodes, program.instructions, strict=False):
             node.stored, node.args = one.keep > 0, ()  # releases the arguments
         self.passes += sum(any(one.operation in PASSES for one in group) for group in stages(program))
-        if self.watch is not None:
-            self.watch(self)
         return found
 
 
