@@ -125,6 +125,7 @@ def test_a_worker_killed_while_it_writes_a_snapshot(client, data, alone, tmp_pat
 def test_snapshots_that_cannot_be_written(client, data, alone, tmp_path, monkeypatch, who):
     """The run continues without snapshots."""
     monkeypatch.setattr(snapshots, "MIN_SECONDS", 0.0)
+    monkeypatch.setattr(snapshots, "MIN_COST_RATIO", 0.0)
     with pytest.raises(FileError, match=r"scratch=.*nowhere"):
         lr.distributed.from_partitions(data[0], client=client, scratch=tmp_path / "nowhere")
     problem = lr.distributed.from_partitions(data[0], client=client, scratch=tmp_path)

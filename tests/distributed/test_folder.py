@@ -7,6 +7,8 @@ import os
 import pickle
 import re
 import shutil
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -325,6 +327,44 @@ def test_a_full_disk_is_an_error_that_names_the_folder(tmp_path, monkeypatch):
     with pytest.raises(FileError, match=r"p cannot be written: No space left"):
         lr.distributed.save_partitions(problem, tmp_path / "p")
     assert not list(tmp_path.iterdir())
+
+
+FULL_DISK = """
+import os, resource, signal, sys
+import numpy as np
+import lorank as lr
+from lorank.io.archive import FileError
+
+os.chdir(sys.argv[1])
+pairs = np.argwhere(np.ones((300, 200), bool))
+problem = lr.Completion(*pairs.T, np.sin(pairs.sum(1)) + pairs[:, 0], (300, 200))
+lr.distributed.save_partitions(problem, "whole", n_partitions=2)
+with open("r.csv", "w") as file:
+    file.write("a,b,c\\n" + "".join(f"{i},{j},{i + j}\\n" for i, j in pairs))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    if sys.argv[2] == "built":
+        lr.distributed.from_csv("r.csv", "a", "b", "c", folder="built")
+    elif sys.argv[2] == "saved":
+        lr.distributed.save_partitions(problem, "saved")
+    else:
+        lr.solve(lr.distributed.from_partitions("whole", scratch="."), 2, max_iter=3)
+except FileError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="limits of POSIX")
+@pytest.mark.parametrize("what", ["built", "saved", "scratch"])
+def test_files_that_become_too_large_are_an_error_that_names_them(tmp_path, what):
+    """While partitions are built or saved, and for the scratch files of a solve."""
+    pytest.importorskip("polars")
+    ended = subprocess.run([sys.executable, "-c", FULL_DISK, str(tmp_path), what], capture_output=True, text=True, check=True)
+    assert "cannot be written" in ended.stdout
+    assert ended.stdout.startswith("scratch=" if what == "scratch" else f"{what} ")
+    assert "disk" in ended.stdout or "too large" in ended.stdout
+    assert sorted(os.listdir(tmp_path)) == ["r.csv", "whole"]
 
 
 def test_a_partitioned_problem_cannot_be_pickled(written):

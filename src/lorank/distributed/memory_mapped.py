@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import Backend
-from ..io.archive import FileError
+from ..io.archive import FileError, reason_of
 from .folder import BlockArrays, Folder, block_arrays
 
 MIN_MAPPED_BYTES = 1 << 16  # smaller arrays stay in memory
@@ -90,9 +90,12 @@ class MappedBlocks:
         """An array as a memory-mapped scratch file."""
         if a.nbytes < MIN_MAPPED_BYTES or is_mapped(a):
             return a
-        handle, path = tempfile.mkstemp(dir=self.scratch)
-        with os.fdopen(handle, "wb") as file:
-            np.ascontiguousarray(a).tofile(file)
+        try:
+            handle, path = tempfile.mkstemp(dir=self.scratch)
+            with os.fdopen(handle, "wb") as file:
+                np.ascontiguousarray(a).tofile(file)
+        except OSError as error:
+            raise FileError(f"scratch={self.scratch}: values cannot be written there: {reason_of(error)}") from error
         found = np.memmap(path, a.dtype, "r", shape=a.shape)
         with contextlib.suppress(OSError):  # the system frees its space together with the array
             os.unlink(path)

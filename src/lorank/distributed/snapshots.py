@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..io.archive import FileError
+from ..io.archive import FileError, reason_of
 from .operations import PASSES, REBUILT
 from .program import OBSERVATIONS, Instruction, Program, stages
 from .shard import Shard
@@ -200,7 +200,7 @@ def save_shard(shard: Shard, path: str, keys: dict[int, int], shared: bool) -> i
         try:
             _write(Path(path), name, a)
         except OSError as error:
-            raise FileError(f"{path}: a snapshot cannot be written there ({error.strerror or error})") from None
+            raise FileError(f"{path}: a snapshot cannot be written there ({reason_of(error)})") from None
     return total
 
 

@@ -37,6 +37,11 @@ class FileError(ValueError):
     """A file that cannot be read or written."""
 
 
+def reason_of(error: OSError) -> str:
+    """Why a file cannot be written. NumPy reports the numbers of a partial write alone, as on a full disk."""
+    return error.strerror or f"the disk may be full: {error}"
+
+
 @contextlib.contextmanager
 def atomic(path: str | os.PathLike[str], *, folder: bool = False) -> Iterator[Path]:
     """Write a file completely or not at all: yields a temporary path that replaces ``path`` at the end.
@@ -72,7 +77,7 @@ def atomic(path: str | os.PathLike[str], *, folder: bool = False) -> Iterator[Pa
         os.replace(temporary, target)
         _synchronize(target.absolute().parent)
     except OSError as error:
-        raise FileError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise FileError(f"{path} cannot be written: {reason_of(error)}") from error
     except Exception as error:
         if "os error" in str(error) and type(error).__module__.partition(".")[0] == "polars":  # which reports a full disk so
             raise FileError(f"{path} cannot be written: {error}") from error
