@@ -59,6 +59,15 @@ def test_defaults_find_rank_and_regularization(fitted, data):
     assert any(c.regularization for c in fitted.curve_)
 
 
+def test_a_given_rank_is_kept():
+    """Components that vanish among learned priors stay in the model: their number was asked for."""
+    pairs, values, truth = ratings(rank=1, sigma=1.0)
+    model = lr.MatrixCompletion(4).fit(pairs, values)
+    assert model.rank_ == model.U_.shape[1] == 4
+    assert {c.rank for c in model.curve_} == {4}
+    assert error(model, truth) < 1.05 * error(lr.MatrixCompletion(1).fit(pairs, values), truth)
+
+
 def test_attributes_are_the_model(fitted):
     whole = fitted.mean_ + (fitted.U_ * fitted.s_) @ fitted.V_.T + fitted.row_bias_[:, None] + fitted.col_bias_
     i, j = np.indices(whole.shape)

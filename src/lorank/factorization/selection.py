@@ -275,7 +275,7 @@ def _path(fold: Fold, settings: Settings, ranks: list[int], search: str, first: 
                 break
         if ranks[0] == 0 and all(s.rank for s, _ in tried):  # biases alone: what the model is compared with
             attempt(replace(settings, rank=0), biases, rest)
-        if problem.m < MANY and settings.regularization is None:
+        if problem.m < MANY and settings.regularization is None and len(ranks) > 1:
             without_vanished(biases)
 
     def without_vanished(biases: Factors | None) -> None:
