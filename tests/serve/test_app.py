@@ -110,6 +110,23 @@ def test_answers_of_ratings(rating_client, rated):
     assert rating_client.get("/api/model").json()["labels"] == {"user": "user", "item": "film", "value": "stars"}
     own = rating_client.get("/api/user", params={"user": "u7", "n": 2}).json()
     assert len(own["observed"]) == 2
+    users, items, user_ids, _ = pairs()
+    mine = {str(2**60 + i): 3.0 + (i % 3) + 0.1 * (u % 4) for u, i in zip(users, items, strict=True) if user_ids[u] == "u7"}
+    own = rating_client.get("/api/user", params={"user": "u7", "n": 100}).json()["observed"]
+    assert {one["id"]: one["value"] for one in own} == pytest.approx(mine)
+    assert [one["value"] for one in own] == sorted((one["value"] for one in own), reverse=True)
+
+
+@pytest.mark.parametrize(("loss", "classes"), [("ordinal", [1.0, 2.0, 5.0]), ("logistic", [-1.0, 1.0])])
+def test_own_ratings_are_classes_as_given(loss, classes):
+    users, items, _, _ = pairs()
+    values = np.array(classes)[(users + items) % len(classes)]
+    model = lr.MatrixCompletion(rank=1, regularization=1.0, loss=loss, max_iter=3).fit(np.column_stack([users, items]), values)
+    own = adapter_for(model).observed(7, 100)
+    there = users == 7
+    assert dict(zip(own.indices.tolist(), own.values.tolist(), strict=True)) == dict(
+        zip(items[there].tolist(), values[there].tolist(), strict=True)
+    )
 
 
 def test_search(rating_client, client):

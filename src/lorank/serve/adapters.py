@@ -47,7 +47,7 @@ class ServedModel(Protocol):
     labels: dict[str, str]
 
     def about(self) -> dict[str, Any]: ...
-    def observed(self, user: int, n: int) -> np.ndarray: ...
+    def observed(self, user: int, n: int) -> Ranked: ...
     def recommend(self, user: int, n: int, by: str) -> Ranked: ...
     def recommend_for(self, items: np.ndarray, n: int) -> Ranked: ...
     def similar(self, side: str, index: int, n: int) -> Ranked: ...
@@ -116,12 +116,12 @@ class _Ratings(_Ranked):
     def about(self) -> dict[str, Any]:
         return {"class": "MatrixCompletion", "observations": int(self.users.counts.sum()), "rank": self.rank}
 
-    def observed(self, user: int, n: int) -> np.ndarray:
+    def observed(self, user: int, n: int) -> Ranked:
         assert self.training is not None
-        indptr, indices = self.training.pattern
-        begin, end = indptr[user : user + 2]
-        order = np.argsort(~self.training.liked[begin:end], kind="stable")[:n]
-        return indices[begin:end][order]
+        own = self.training.some_rows(np.array([user]))
+        values = own.values if self.state.classes is None else np.asarray(self.state.classes)[own.values.astype(int)]
+        order = np.lexsort((-self.items.counts[own.indices], -values))[:n]
+        return Ranked(own.indices[order], values[order])
 
     def recommend_for(self, items: np.ndarray, n: int) -> Ranked:
         found = super().recommend_for(items, n)
@@ -142,6 +142,7 @@ class _Implicit(_Ranked):
     def about(self) -> dict[str, Any]:
         return {"class": self.name, "observations": len(self.training.counts), "rank": self.rank}
 
-    def observed(self, user: int, n: int) -> np.ndarray:
+    def observed(self, user: int, n: int) -> Ranked:
         items, counts, _ = self.training.of_user(user)
-        return items[np.argsort(-counts, kind="stable")[:n]]
+        order = np.argsort(-counts, kind="stable")[:n]
+        return Ranked(items[order], counts[order])

@@ -119,8 +119,7 @@ def _search(model: ServedModel, asked: dict[str, str]) -> Answer:
 
 def _user(model: ServedModel, asked: dict[str, str]) -> Answer:
     user = _place(model.users, asked, "user")
-    observed = [model.items.entry(int(item)) for item in model.observed(user, _count(asked))]
-    return {"user": model.users.entry(user), "observed": observed}
+    return {"user": model.users.entry(user), "observed": _listed(model.items, model.observed(user, _count(asked)), "value")}
 
 
 def _item(model: ServedModel, asked: dict[str, str]) -> Answer:

@@ -46,10 +46,18 @@ const digits = (number, places) => (number === null ? "" : number.toFixed(places
 const card = (title, ...inside) => h("section", { class: "card" }, h("h3", {}, title), inside);
 const empty = (text) => h("p", { class: "soft" }, text);
 
-function simple(kind, list, key, places) {
-  return h("ul", { class: "list" }, list.map((one) => h("li", { class: key ? "line plain" : "line bare" }, link(kind, one),
-    key ? [bar(one[key]), h("span", { class: "number" }, digits(one[key], places))]
-      : h("span", { class: "number" }, many(one.count, "observation", "observations")))));
+// "rated by 46" for ratings, "46 users" for implicit feedback
+const audience = (one) => (model.number === "score" ? many(one.count, "user", "users") : "rated by " + one.count.toLocaleString("en"));
+
+function similar(kind, list) {
+  return h("ul", { class: "list" }, list.map((one) => h("li", { class: "line plain" }, link(kind, one), bar(one.cosine),
+    h("span", { class: "number" }, digits(one.cosine, 2)))));
+}
+
+function observed(list) {
+  return h("ul", { class: "list" }, list.map((one) => h("li", { class: "line bare" },
+    h("span", {}, link("item", one), h("span", { class: "soft small" }, " " + audience(one))),
+    h("span", { class: "number" }, one.value === null ? "" : String(Math.round(100 * one.value) / 100)))));
 }
 
 function recommended(user, list) {
@@ -105,9 +113,10 @@ async function showUser(id) {
     h("div", { class: "columns" },
       card("Recommended", choice, h("p", { class: "soft" }, caption), recommended(best.user, best.items)),
       h("div", { class: "stack" },
-        card(own.user.count > own.observed.length ? "Some of the observed items" : "Observed items",
-          own.observed.length ? simple("item", own.observed) : empty("None.")),
-        card("Similar users", near.users.length ? simple("user", near.users, "cosine", 2) : empty("None."))))];
+        card(model.number === "score" ? "Own items" : "Own ratings", own.observed.length < own.user.count
+          ? h("p", { class: "soft" }, own.observed.length + " of " + own.user.count.toLocaleString("en")) : null,
+          own.observed.length ? observed(own.observed) : empty("None.")),
+        card("Similar users", near.users.length ? similar("user", near.users) : empty("None."))))];
 }
 
 async function showItem(id) {
@@ -115,11 +124,11 @@ async function showItem(id) {
   const liked = chosen();
   const more = new URLSearchParams([...liked, own.item.id].map((one) => ["new", one]));
   return [h("h2", {}, named(own.item)), h("p", { class: "soft" }, model.labels.item + " " +
-      (own.item.title ? own.item.id + " " : "") + "with " + many(own.item.count, "observation", "observations")),
+      (own.item.title ? own.item.id + ", " : "") + audience(own.item)),
     h("div", { class: "buttons" }, h("a", { href: "#" + more }, liked.length
       ? "Add to the new user's items" : "Recommend for a new user with this item")),
     h("div", { class: "stack" }, card("Similar items", h("p", { class: "soft" }, "Cosine similarity of the factors."),
-      near.items.length ? simple("item", near.items, "cosine", 2) : empty("None.")))];
+      near.items.length ? similar("item", near.items) : empty("None.")))];
 }
 
 async function showNew(ids) {
