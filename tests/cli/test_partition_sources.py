@@ -60,6 +60,25 @@ def test_what_is_said(place, tmp_path):
     assert "on held-out values" in text
 
 
+def test_reopened_partitions_keep_their_column_names(place, tmp_path):
+    problem = lr.distributed.from_partitions(place / "parts")
+    assert problem.column_names == ("user", "movie", "rating")
+    lr.distributed.save_partitions(problem, tmp_path / "again")
+    assert lr.distributed.from_partitions(tmp_path / "again").column_names == problem.column_names
+    model = lr.MatrixCompletion(rank=1, regularization=1.0).fit(problem)
+    assert model.state_.labels == {"row": "user", "col": "movie", "value": "rating"}
+    pairs = pl.read_csv(place / "ratings.csv")
+    np.testing.assert_array_equal(model.predict(pairs), model.predict(pairs.select("user", "movie")))
+    done("complete", place / "parts", "--rank", 1, "-o", tmp_path / "m.lorank")
+    assert lr.load(tmp_path / "m.lorank").state_.labels == model.state_.labels
+
+
+def test_partitions_of_arrays_have_no_column_names(tmp_path):
+    problem, _ = lr.datasets.random_completion(30, 20, 2, oversampling=5)
+    lr.distributed.save_partitions(problem, tmp_path / "parts")
+    assert lr.distributed.from_partitions(tmp_path / "parts").column_names is None
+
+
 def test_progress_shows_passes_bytes_and_workers(place):
     problem = lr.distributed.from_partitions(place / "parts")
     said = []

@@ -116,6 +116,8 @@ def test_weighted_pairs_that_occur_twice(how):
 class Arrays:
     """A custom source: indices in two chunks."""
 
+    names = ("row", "col", "value", None)
+
     def __init__(self, *arrays):
         self.arrays = arrays
 

@@ -143,7 +143,9 @@ class Partitions(_Data):
         folder = find_partitions(self.paths, self.options)
         if folder is not None:
             self._check_no_file_options(folder)
-            return from_partitions(folder, **options), Columns("row", "col", "value")
+            problem = from_partitions(folder, **options)
+            row, col, value = problem.column_names or (None, None, None)
+            return problem, Columns(row or "row", col or "col", value or "value")
         files = find_files([str(file) for file in find_data_files(self.paths)], ENDINGS)
         check_formats(files)
         row, col, value = self.names

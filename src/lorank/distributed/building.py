@@ -50,6 +50,7 @@ class FolderWriter:
         self.work, self.n2, self.dtype, self.weighted = work, n2, np.dtype(dtype), weighted
         self.parts: list[Part] = []
         self.id_files: Checksums = {}
+        self.names: tuple[str | None, ...] | None = None  # of the columns of rows, columns and values in the source
 
     def add(self, block: BlockArrays) -> None:
         """Write the next block of rows."""
@@ -79,6 +80,7 @@ class FolderWriter:
             "m": sum(p.m for p in self.parts),
             "dtype": self.dtype.str,
             "weighted": self.weighted,
+            "columns": self.names,
             "files": self.id_files,
             "parts": [asdict(p) for p in self.parts],
         }
@@ -173,6 +175,7 @@ def build(
         shutil.rmtree(raw)
         writer.add_ids(0, rows.ids)
         writer.add_ids(1, cols.ids)
+        writer.names = source.names[:3]
     return open_folder(target)
 
 

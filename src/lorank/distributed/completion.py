@@ -75,7 +75,8 @@ def from_partitions(
     Returns
     -------
     Completion
-        With ``row_ids`` and ``col_ids`` where the folder contains ids.
+        With ``row_ids`` and ``col_ids`` where the folder contains ids, and the ``column_names`` of rows, columns and values in
+        the files that it was made from.
 
     Raises
     ------
@@ -318,6 +319,7 @@ def save_partitions(problem: Completion, folder: str | os.PathLike[str], n_parti
             writer.add(block_arrays(entries, observations.shape[1]))
         for side, ids in enumerate((problem.row_ids, problem.col_ids)):
             writer.add_ids(side, ids)
+        writer.names = problem.column_names
 
 
 def check_loss(loss: Any) -> None:
@@ -424,7 +426,9 @@ def _open(
 
         engine = Cluster(folder, connect(client, cluster), scratch)
         observations, backend = _observations_of(folder, engine, get_backend(), max_memory)
-    return Completion.from_observations(observations, backend, loss=loss, precision=precision, **ids)
+    problem = Completion.from_observations(observations, backend, loss=loss, precision=precision, **ids)
+    problem.column_names = folder.names
+    return problem
 
 
 def map_folder(

@@ -1,7 +1,7 @@
 """Folder of partitions: blocks of rows as ``.npy`` files for memory mapping, and a manifest.
 
     ratings.parts/
-        manifest.json           format, version, shape, dtype; size and CRC-32 of every file and of the manifest itself
+        manifest.json           format, version, shape, dtype, names of the columns; size and CRC-32 of every file and of itself
         row_ids.npy, col_ids.npy  ids of rows and columns, integers or strings
         00000/indptr.npy        one partition, its observations by rows:
               indices.npy       columns, padded with ``PADDING`` zeros for kernels that prefetch,
@@ -145,6 +145,7 @@ class Folder:
     weighted: bool
     parts: tuple[Part, ...]
     id_files: Checksums
+    names: tuple[str | None, ...] | None = None  # of the columns of rows, columns and values in the source
 
     @property
     def layout(self) -> BlockLayout:
@@ -254,7 +255,9 @@ def open_folder(path: str | os.PathLike[str]) -> Folder:
         )
         n1, n2 = (int(n) for n in found["shape"])
         dtype, weighted, ids = np.dtype(str(found["dtype"])), bool(found["weighted"]), _checksums(found["files"])
-        folder = Folder(path, (n1, n2), int(found["m"]), dtype, weighted, parts, ids)
+        names = found.get("columns")
+        names = None if names is None else tuple(None if name is None else str(name) for name in names)
+        folder = Folder(path, (n1, n2), int(found["m"]), dtype, weighted, parts, ids, names)
     except (KeyError, TypeError, ValueError, RecursionError, OverflowError) as error:
         if isinstance(error, FileError):
             raise

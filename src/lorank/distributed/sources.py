@@ -36,6 +36,11 @@ class Chunk(NamedTuple):
 class Source(Protocol):
     """Observations that can be read more than once."""
 
+    @property
+    def names(self) -> tuple[str, str, str | None, str | None]:
+        """Names of the columns of rows, columns, values and weights."""
+        ...
+
     def chunks(self) -> Iterator[Chunk]: ...
 
 

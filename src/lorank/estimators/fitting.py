@@ -142,6 +142,7 @@ def fit_problem(model: MatrixCompletion, problem: Completion, y: Any, sample_wei
     state = RatingsState(
         in_main_memory(fit.model),
         ids=None if given.row_ids is None and given.col_ids is None else ids,
+        labels=None if given.column_names is None else dict(zip(("row", "col", "value"), given.column_names, strict=True)),
         training=training,
         negative_labels=negative,
     )

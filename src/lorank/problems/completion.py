@@ -109,6 +109,7 @@ class Completion(MatrixProblem):
 
     frame_constant: float | None = 1.0  # sampling: A A* p = p
     robust: bool = False
+    column_names: tuple[str | None, ...] | None = None  # of the columns of rows, columns and values in the files
     row_ids: np.ndarray | None = None  # names of rows and columns, from files
     col_ids: np.ndarray | None = None
     observations: Observations

@@ -111,7 +111,7 @@ class _Ratings(_Ranked):
         names = model.state_.labels or {}
         standard = {"user": ("row", "row"), "item": ("col", "column"), "value": ("value", "value")}
         self.labels = {kind: names.get(key) or default for kind, (key, default) in standard.items()}
-        self.rank, self.training = int(model.rank_), model.state_.training
+        self.rank, self.training, self.classes = int(model.rank_), model.state_.training, model.state_.classes
 
     def about(self) -> dict[str, Any]:
         return {"class": "MatrixCompletion", "observations": int(self.users.counts.sum()), "rank": self.rank}
@@ -119,7 +119,7 @@ class _Ratings(_Ranked):
     def observed(self, user: int, n: int) -> Ranked:
         assert self.training is not None
         own = self.training.some_rows(np.array([user]))
-        values = own.values if self.state.classes is None else np.asarray(self.state.classes)[own.values.astype(int)]
+        values = own.values if self.classes is None else self.classes[own.values.astype(int)]
         order = np.lexsort((-self.items.counts[own.indices], -values))[:n]
         return Ranked(own.indices[order], values[order])
 
