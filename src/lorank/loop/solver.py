@@ -29,7 +29,7 @@ class Solver:
     default_start: ClassVar[str] = "spectral"
 
     def start(self, problem: Any, state: State) -> Any:
-        """The solver's memory before the first step."""
+        """The solver's memory at the initial point, before the first step."""
         raise NotImplementedError
 
     def step(self, problem: Any, state: State) -> State:

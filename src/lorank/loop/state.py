@@ -33,7 +33,7 @@ class State:
     restarted : bool
         Whether the solver restarted here: rules on stalls ignore earlier residuals.
     finished : bool
-        Whether the solver has reached its own end: further steps would not help, and a plan goes on to its next phase.
+        Whether the solver has reached its own end: further steps would not help, and a plan goes on to its next stage.
     provisional : bool
         Whether X is an intermediate point on which a later stage will improve: a small change is no sign of convergence.
     """

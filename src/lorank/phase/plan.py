@@ -55,12 +55,12 @@ class AutoPhase(Checked, PlannedSolver):
     Parameters
     ----------
     descent : SignalCG or RCG
-        Solver of the first phase.
+        Solver of the first stage.
     refinement : RCG
         Solver after message passing.
     message_passing : MessagePassing
     final : RCG
-        Least-squares solver of the last phase.
+        Least-squares solver of the last stage.
     min_oversampling_real, min_oversampling_complex : float
         Measurements per degree of freedom below which message passing comes first, for real and complex signals.
     max_attempts : int

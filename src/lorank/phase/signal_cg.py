@@ -37,7 +37,7 @@ class SignalCGState:
 @dataclass(frozen=True)
 class SignalCG(Checked, Solver):
     """Conjugate gradients on ``sum_i w_i (|a_i^H x|^2 - y_i)^2 / 2`` with the weights of :class:`~lorank.phase.Fisher`,
-    ``w_i = 1 / (|a_i^H x|^2 + y_i)``, updated at each point: the first phase of ``auto`` in phase retrieval.
+    ``w_i = 1 / (|a_i^H x|^2 + y_i)``, updated at each point: the first stage of ``auto`` in phase retrieval.
 
     These are the steps of ``RCG(Canonical(), reweighting=Fisher())`` up to terms of second order, without the overhead of
     higher ranks. In addition,
