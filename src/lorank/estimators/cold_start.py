@@ -114,7 +114,7 @@ def read_features(
     """
     what = f"{side}_features"
     if not is_frame(table):
-        table = table.tocsc() if hasattr(table, "tocoo") else _numbers(table, what)
+        table = table.tocsc() if scipy.sparse.issparse(table) else _numbers(table, what)
         if ids is not None:
             raise ValueError(f"{what} must be a data frame with the ids of its lines: the observations have ids")
     names = None
@@ -163,7 +163,7 @@ def _numbers(a: Any, what: str) -> np.ndarray:
 def _cells(table: Any, k: int, name: Any) -> Any:
     if is_frame(table):
         return column(table, name)
-    return table[:, [k]].toarray()[:, 0] if hasattr(table, "tocoo") else table[:, k]
+    return table[:, [k]].toarray()[:, 0] if scipy.sparse.issparse(table) else table[:, k]
 
 
 def _fit_column(table: Any, k: int, name: Any) -> list[dict[str, Any]]:
@@ -269,7 +269,7 @@ def prior_shift(state: RatingsState, features: Any) -> np.ndarray:
         raise ValueError("the model was fitted without row_features: leave features out, or fit again with row_features")
     if isinstance(features, dict):
         features = _Record(features)
-    elif hasattr(features, "tocoo"):
+    elif scipy.sparse.issparse(features):
         features = features.tocsr()
     elif not is_frame(features):
         features = np.atleast_2d(np.asarray(features))

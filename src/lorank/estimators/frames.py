@@ -17,7 +17,7 @@ ROLES = ("rows", "cols", "values")
 
 def is_frame(X: Any) -> bool:
     """Whether X is a data frame of pandas or polars: an object with named columns."""
-    return hasattr(X, "columns") and hasattr(X, "__getitem__") and not hasattr(X, "tocoo")
+    return hasattr(X, "columns") and hasattr(X, "__getitem__")
 
 
 def column_names(X: Any) -> list[str]:

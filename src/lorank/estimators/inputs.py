@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils.validation import check_array, column_or_1d
 
 from ..common.checks import Expected, ParameterError, counted, shown
@@ -75,7 +76,7 @@ def read_entries(
 def _read_entries(X: Any, y: Any, names: Sequence[Any]) -> Entries:
     if not is_frame(X) and any(name is not None for name in names):
         raise ValueError(f"rows, cols and values are the names of columns of a data frame: X is {shown(X)}")
-    if hasattr(X, "tocoo") and y is None:
+    if issparse(X) and y is None:
         coo = X.tocoo()
         if coo.ndim != 2:
             raise ParameterError("X", f"is a sparse array of shape {coo.shape}: a matrix has two dimensions")
@@ -131,7 +132,7 @@ def find_side(wanted: Any, ids: dict[str, np.ndarray] | None, side: str, word: s
     if ids is not None:
         return positions_of(wanted, ids[side], word)
     _check_masked(wanted, side)
-    if hasattr(wanted, "tocoo"):
+    if issparse(wanted):
         raise ParameterError(side, "must be a list of whole numbers, got a sparse matrix")
     found = np.atleast_1d(_array(wanted, side))
     if (found.dtype.kind not in "iu" and found.size) or found.ndim != 1 or (found.size and found.min() < 0):
@@ -206,7 +207,7 @@ def read_interactions(
     X: Any, counts: Any = None, names: Sequence[Any] = (None, None, None), weights: Any = None
 ) -> Interactions:
     """Implicit feedback from a sparse matrix (users by items), an (m, 2) array of ids, or a data frame."""
-    if hasattr(X, "tocoo"):
+    if issparse(X):
         if counts is not None:
             raise ValueError("a sparse matrix comes with its own counts: leave y out")
         if len(X.shape) != 2:
@@ -242,15 +243,14 @@ def merge_pairs(
 
 def union_interactions(old: Interactions, new: Interactions) -> Interactions:
     """The pairs of both; counts of common pairs are added."""
-    sides = [union_ids(getattr(old, f"{name}_ids"), getattr(new, f"{name}_ids"), name) for name in ("user", "item")]
-    users, items = (
-        np.concatenate([np.searchsorted(ids, getattr(part, name + "_ids"))[getattr(part, name + "s")] for part in (old, new)])
-        for ids, name in zip(sides, ("user", "item"), strict=True)
-    )
+    parts = old, new
+    user_ids, item_ids = union_ids(old.user_ids, new.user_ids, "user"), union_ids(old.item_ids, new.item_ids, "item")
+    users = np.concatenate([np.searchsorted(user_ids, part.user_ids)[part.users] for part in parts])
+    items = np.concatenate([np.searchsorted(item_ids, part.item_ids)[part.items] for part in parts])
     weights = None
     if old.weights is not None or new.weights is not None:
-        weights = np.concatenate([np.ones(len(part.users)) if part.weights is None else part.weights for part in (old, new)])
-    return merge_pairs(users, items, np.concatenate([old.counts, new.counts]), sides[0], sides[1], weights)
+        weights = np.concatenate([np.ones(len(part.users)) if part.weights is None else part.weights for part in parts])
+    return merge_pairs(users, items, np.concatenate([old.counts, new.counts]), user_ids, item_ids, weights)
 
 
 # -------------------------------------------------------------------------------------------------------------------- checks
@@ -258,7 +258,7 @@ def union_interactions(old: Interactions, new: Interactions) -> Interactions:
 
 def check_pairs(X: Any) -> np.ndarray:
     """Row and column of each observation, as an (m, 2) int64 array."""
-    if hasattr(X, "tocoo"):
+    if issparse(X):
         raise ValueError("a sparse matrix comes without values y: fit(S). To predict, pass an (m, 2) array of index pairs")
     _check_masked(X, "X")
     if isinstance(X, (str, bytes)) or getattr(getattr(X, "dtype", None), "kind", "f") in "mM":
@@ -309,7 +309,7 @@ def check_values(y: Any, name: str = "y") -> np.ndarray:
             "requires y to be passed, but the target y is None: fit(pairs, values), or fit(S) with a sparse matrix"
         )
     _check_masked(y, name)
-    if hasattr(y, "tocoo"):
+    if issparse(y):
         raise ParameterError(name, "is a sparse matrix: pass the values, one number for each pair, or fit(S) without y")
     a = _array(y, name)
     if a.ndim != 1 and (a.ndim != 2 or a.shape[1] != 1):
@@ -331,7 +331,7 @@ def check_weights(weights: Any, m: int) -> np.ndarray | None:
     if weights is None:
         return None
     _check_masked(weights, "sample_weight")
-    if hasattr(weights, "tocoo"):
+    if issparse(weights):
         raise ValueError("sample_weight is a sparse matrix: pass one number per observation")
     w = _real(_array(weights, "sample_weight"), "sample_weight")
     if w.ndim == 0 and np.isfinite(w) and w > 0:

@@ -17,7 +17,28 @@ EXACT = {"cycles": 1000, "tolerance": 1e-9}  # coordinate descent for rows that 
 
 
 class Side(NamedTuple):
-    """The rows (columns) of a :class:`FactorModel`; ``fixed`` is the index of the coordinate that is 1, or -1."""
+    """The rows (columns) of a :class:`FactorModel`.
+
+    Attributes
+    ----------
+    factors : (n, k) array
+    fixed : int
+        Index of the coordinate that is 1 for the biases of the other side; -1 without biases.
+    precision, shift : (k, k) and (k,) arrays
+        Precision of the prior, and precision times mean.
+    counts : integer array
+        Number of observations of each row (column).
+    cov : array of k (k + 1) / 2 columns, or None
+        Upper triangles of the factors' covariances.
+    noise : array or None
+        Relative precision of the noise in each row (column).
+    coefficients : (d + 1, k) array or None
+        Coefficients of features, and the intercept, in the prior means.
+    means : (n, k) array or None
+        Shifts of the prior means by features.
+    unseen : (k,) array or None
+        Shift of rows (columns) without observations from the prior mean.
+    """
 
     factors: Array
     fixed: int
@@ -84,26 +105,12 @@ class FactorModel:
     biases : bool
         Whether the last two coordinates are (row bias, 1) and (1, column bias).
     rows, cols : (n1, k) and (n2, k) arrays
-    row_precision, col_precision : (k, k) arrays
-        Precisions of the priors.
-    row_shift, col_shift : (k,) arrays
-        Precision times mean of the priors.
     noise : float
         Precision of the noise, one over its variance.
-    row_cov, col_cov : arrays of k (k + 1) / 2 columns, or None
-        Upper triangles of the factors' covariances.
-    row_noise, col_noise : arrays or None
-        Relative precision of the noise in each row and column.
-    row_counts, col_counts : integer arrays
-        Number of observations of each row and column.
-    row_coefficients, col_coefficients : (d + 1, k) arrays or None
-        Coefficients of features, and the intercept, in the prior means.
-    row_means, col_means : (n1, k) and (n2, k) arrays or None
-        Shifts of the prior means of each row and column by features.
     nonnegative : bool
         Whether factors are nonnegative. Prior precisions are then multiples of the identity, and ``mean`` is 0.
-    row_unseen, col_unseen : (k,) arrays or None
-        Shift of rows and columns without observations from the prior mean.
+    row_precision, col_precision, row_shift, col_shift, ...
+        The arrays of each :class:`Side`.
     """
 
     mean: float

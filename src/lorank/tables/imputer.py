@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -114,6 +114,15 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     >>> bool((low <= high).all())
     True
     """
+
+    parameters: ClassVar = {  # valid values
+        "method": one_of(("auto", "low-rank")),
+        "period": or_word(whole(0), "auto"),
+        "refine": one_of(("auto", "trees", "none")),
+        "rank": or_word(whole(0), "auto"),
+        "regularization": or_word(NOT_NEGATIVE, "auto", "learned"),
+        "fit_rows": whole(10),
+    }
 
     def __init__(
         self,
@@ -297,7 +306,9 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def rank_(self) -> int:
         """Number of factors; the number of columns for a full covariance."""
         check_is_fitted(self)
-        return 0 if self.model_ is None else int(self.model_.rank)
+        if self.model_ is None:
+            return 0
+        return int(self.model_.rank if self.model_.method == "low-rank" else self.model_.gaussian.rank)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to a file that :func:`lorank.load` reads, without pickle and atomically."""
@@ -305,15 +316,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return save_model(self, path)
 
     def _check_parameters(self) -> None:
-        check_parameters(
-            self,
-            method=one_of(("auto", "low-rank")),
-            period=or_word(whole(0), "auto"),
-            refine=one_of(("auto", "trees", "none")),
-            rank=or_word(whole(0), "auto"),
-            regularization=or_word(NOT_NEGATIVE, "auto", "learned"),
-            fit_rows=whole(10),
-        )
+        check_parameters(self, **self.parameters)
         if self.period != "auto" and (self.time is None or self.time is False):
             raise ParameterError("period", f"needs time=True or the column of the times, got {shown(self.period)} without")
         other, unused = (

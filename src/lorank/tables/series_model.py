@@ -56,11 +56,6 @@ class SeriesModel:
         """The Gaussian of the columns."""
         return self.across.gaussian
 
-    @property
-    def rank(self) -> int:
-        """Number of factors; the number of columns for a full covariance."""
-        return self.gaussian.rank
-
     def fill(self, table: np.ndarray, times: np.ndarray | None, spread: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """The filled table, and the standard deviations of its missing values."""
         assert times is not None

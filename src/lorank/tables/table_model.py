@@ -58,11 +58,6 @@ class TableModel:
         """The Gaussian of the columns as they are."""
         return self.linears[0].gaussian
 
-    @property
-    def rank(self) -> int:
-        """Number of factors; the number of columns for a full covariance."""
-        return self.gaussian.rank
-
     def fill(
         self, table: np.ndarray, times: np.ndarray | None = None, spread: bool = True
     ) -> tuple[np.ndarray, np.ndarray | None]:
