@@ -29,7 +29,7 @@ from ..losses import ROBUST, SQUARES, Loss, resolve_loss
 from ..losses.residual_tails import NORMAL_MEDIAN, outlier_share, quantile
 from ..problems import Completion
 from ..starts import Spectrum
-from .cold_start import feature_settings, predict_factors, with_features
+from .features import feature_settings, with_features
 from .inputs import Entries, check_completion, full_shape
 from .ratings_state import RatingsState, check_intervals, check_nonnegative
 from .recommendation import backend_for
@@ -306,8 +306,9 @@ def fit_ranking(model: MatrixCompletion, state: RatingsState, regularization: fl
     pattern = state.training_pattern()
     seed = int(model.random_state) if isinstance(model.random_state, (int, np.integer)) else 0
     others: dict[str, Callable[[np.ndarray], Scores]] = {"rating": rating_scores}
-    ranking = fit_ranking_model(pattern, state.liked, state.model.shape, seed, backend_for(model.device), others)
-    return replace(state, ranking=predict_factors(state, ranking))
+    return state.with_ranking(
+        fit_ranking_model(pattern, state.liked, state.model.shape, seed, backend_for(model.device), others)
+    )
 
 
 def affordable_ranks(problem: Completion, settings: Settings, ranks: list[int] | None) -> list[int] | None:

@@ -14,10 +14,9 @@ from ..common.checks import NOT_NEGATIVE, SHARE, YES_OR_NO, check_parameters, on
 from ..factorization import FactorModel
 from ..losses import Loss
 from ..problems import Completion
-from .cold_start import add_features, prior_shift
 from .fitting import FitResult, fit_entries, fit_problem, fit_ranking, is_robust
 from .inputs import BOUNDS, check_values, find_pairs, read_entries
-from .partial_fit import add_observations, update_ranking
+from .partial_fit import add_features, add_observations, update_ranking
 from .ratings_state import FoldIn, RatingsState
 from .recommendation import RecommendationMixin, backend_for, part_of_state
 
@@ -369,7 +368,7 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
             Features of the new row, after a fit with ``row_features``.
         """
         check_is_fitted(self)
-        shift = None if features is None else prior_shift(self.state_, features)
+        shift = None if features is None else self.state_.prior_shift(features)
         values = check_values(values, "values")
         return self.state_.fold_in(self._find(cols, "cols"), values, shift)
 

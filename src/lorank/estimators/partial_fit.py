@@ -1,4 +1,4 @@
-"""Update a fitted MatrixCompletion with more observations."""
+"""Update a fitted MatrixCompletion with more observations, and with new rows and columns by their features."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from ..backends import Backend, backend_of
 from ..common.checks import counted
@@ -15,7 +16,7 @@ from ..factorization.ranking_model import count_liked, ratings_positives
 from ..factorization.training_data import Growth
 from ..factorization.update import Update
 from ..problems import Completion
-from .cold_start import SIDES, predict_factors
+from .features import SIDES, SideTable, affine, read_features
 from .frames import union_ids
 from .inputs import Entries, full_shape, read_entries
 from .ratings_state import RatingsState, check_nonnegative
@@ -27,8 +28,7 @@ def update_ranking(state: RatingsState, backend: Backend) -> RatingsState:
         return state
     pattern, shape = state.training_pattern(), state.model.shape
     data = ratings_positives(pattern, state.liked, shape, state.ranking.disliked)
-    ranking = state.ranking.updated(data, count_liked(pattern[1], state.liked, shape[1]), backend)
-    return replace(state, ranking=predict_factors(state, ranking))
+    return state.with_ranking(state.ranking.updated(data, count_liked(pattern[1], state.liked, shape[1]), backend))
 
 
 def add_observations(
@@ -113,3 +113,53 @@ def _positions(state: RatingsState, entries: Entries) -> tuple[np.ndarray, np.nd
         before.append(np.searchsorted(ids[side], state.ids[side]))
         now.append(np.searchsorted(ids[side], entries.ids[side])[at])
     return now[0], now[1], Growth(before[0], before[1], (len(ids["rows"]), len(ids["cols"]))), ids
+
+
+def add_features(state: RatingsState, row_features: Any, col_features: Any) -> RatingsState:
+    """The state with the new rows and columns of these tables, whose factors are predicted from their features."""
+    for (side, plural), table in zip(SIDES, (row_features, col_features), strict=True):
+        if table is None:
+            continue
+        if side not in state.features:
+            raise ValueError(f"the model was fitted without {side}_features: fit again, with them")
+        axis = int(side == "col")
+        n, known = state.model.shape[axis], None if state.ids is None else state.ids[plural]
+        label = None if state.labels is None else state.labels[side]
+        old = state.features[side]
+        numbers, _, own = read_features(table, side, None if known is None else known[:0], label, 0, old.encoder)
+        if own is None or known is None:  # lines after the last row
+            before, more = np.arange(n), numbers[n:]
+            now, ids = np.arange(n, n + more.shape[0]), None
+        else:
+            fresh = ~np.isin(own, known)
+            ids, more = union_ids(known, own[fresh], side), numbers[fresh]
+            before, now = np.searchsorted(ids, known), np.searchsorted(ids, own[fresh])
+        if not more.shape[0]:
+            continue
+        shape, positions = list(state.model.shape), [np.arange(k) for k in state.model.shape]
+        shape[axis], positions[axis] = n + more.shape[0], before
+        state = _grown(state, Growth(positions[0], positions[1], (shape[0], shape[1])), side, now, more)
+        order = np.argsort(np.concatenate([before, now]))
+        together = scipy.sparse.csr_array(scipy.sparse.vstack([old.numbers, more]))[order]
+        state = replace(
+            state,
+            ids=state.ids if state.ids is None or ids is None else state.ids | {plural: ids},
+            features={**state.features, side: SideTable(old.encoder, together)},
+        )
+    return state
+
+
+def _grown(state: RatingsState, growth: Growth, side: str, now: np.ndarray, more: Any) -> RatingsState:
+    """The state with more rows (columns), at the positions ``now``."""
+    model = state.model.grown(*growth)
+    own = model.sides[side == "col"]
+    if own.coefficients is not None and own.means is not None:
+        own.means[now] = affine(more, own.coefficients)
+        own.factors[now] += own.means[now]
+    training, none = state.training, np.empty(0, np.int64)
+    return replace(
+        state,
+        model=model,
+        training=None if training is None else training.with_more(none, none, np.empty(0), None, growth),
+        ranking=None if state.ranking is None else state.ranking.grown(*growth),
+    )

@@ -21,8 +21,8 @@ from ..io.archive import plain, register_model
 from ..loop.result import History, Status
 from ..losses import Loss, loss_from
 from ..starts import Spectrum
-from .cold_start import Encoder, SideTable
 from .ease import EASE
+from .features import Encoder, SideTable
 from .implicit_factorization import ImplicitFactorization
 from .implicit_state import ImplicitState, Pattern
 from .matrix_completion import MatrixCompletion

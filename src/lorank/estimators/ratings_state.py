@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from ..factorization.folds import clipped
 from ..factorization.ranking_model import RankingModel
 from ..factorization.training_data import TrainingData
 from ..losses import Logistic, Loss, Objective, Ordinal
-from .cold_start import SideTable
+from .features import SideTable, affine, one_line, predict_factors
 from .recommendation import RankedState
 
 FOLD_IN_MAX_ITER = 50
@@ -175,6 +175,21 @@ class RatingsState(RankedState):
                 "exclude_seen=False, or for all rows of the partitions with `lorank recommend --all`"
             )
         return self.training.pattern
+
+    def with_ranking(self, ranking: RankingModel) -> RatingsState:
+        """With a ranking model; factors of rows and columns without observations are predicted from their features."""
+        rows, cols = (
+            predict_factors(factors, side.counts, self.features[name].numbers) if name in self.features else factors
+            for name, side, factors in zip(("row", "col"), self.model.sides, (ranking.rows, ranking.cols), strict=True)
+        )
+        return replace(self, ranking=replace(ranking, rows=rows, cols=cols))
+
+    def prior_shift(self, features: Any) -> np.ndarray:
+        """Shift of the prior mean of a new row by its features, (k,)."""
+        coefficients = self.model.row_coefficients
+        if "row" not in self.features or coefficients is None:
+            raise ValueError("the model was fitted without row_features: leave features out, or fit again with row_features")
+        return affine(self.features["row"].encoder.encode(one_line(features), "row"), coefficients)[0]
 
     def expected(self, z: np.ndarray) -> np.ndarray:
         """Predictions from entries of the matrix: the mean of the loss's distribution, clipped to the bounds."""

@@ -1,12 +1,11 @@
-"""Rows and columns known by their features: encoding of features, and factors where observations are few or missing."""
+"""Features of rows and columns: their encoding as numbers, and factors predicted from them."""
 
 from __future__ import annotations
 
 import re
 import zlib
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -14,13 +13,8 @@ import scipy.sparse
 from ..common.checks import ParameterError, counted, shown
 from ..factorization import Settings
 from ..factorization.feature_priors import Features
-from ..factorization.ranking_model import RankingModel
-from ..factorization.training_data import Growth
 from .frames import as_ids, column, column_names, is_frame, positions_of, union_ids
 from .inputs import Entries
-
-if TYPE_CHECKING:
-    from .ratings_state import RatingsState
 
 SIDES = (("row", "rows"), ("col", "cols"))
 TEXT_BUCKETS = 256  # hash buckets for the words of a text column
@@ -60,9 +54,9 @@ class Encoder:
         return found
 
     def encode(self, table: Any, side: str) -> scipy.sparse.csr_array:
-        """Features as an (n, width) sparse array; unknown categories are zeros."""
-        frame = is_frame(table)
-        have = set(column_names(table)) if frame else set()
+        """Features as an (n, width) sparse array; unknown categories are zeros. A dict is one line of a data frame."""
+        have = set(table) if isinstance(table, dict) else set(column_names(table)) if is_frame(table) else set()
+        frame = isinstance(table, dict) or is_frame(table)
         if frame == (self.columns[0]["name"] is None):
             raise ValueError(f"{side}_features were {'an array' if frame else 'a data frame'} in fit, and are not now")
         had = max(spec["at"] for spec in self.columns) + 1
@@ -161,6 +155,9 @@ def _numbers(a: Any, what: str) -> np.ndarray:
 
 
 def _cells(table: Any, k: int, name: Any) -> Any:
+    if isinstance(table, dict):
+        cell = np.asarray([table[name]])
+        return cell if cell.dtype.kind in "biuf" else cell.astype(object)
     if is_frame(table):
         return column(table, name)
     return table[:, [k]].toarray()[:, 0] if scipy.sparse.issparse(table) else table[:, k]
@@ -263,101 +260,32 @@ def feature_settings(settings: Settings, sides: dict[str, SideTable], shape: tup
     return replace(settings, row_features=found.get("row_features"), col_features=found.get("col_features"))
 
 
-def prior_shift(state: RatingsState, features: Any) -> np.ndarray:
-    """Shift of the prior mean of a new row by its features, (k,)."""
-    if "row" not in state.features or state.model.row_coefficients is None:
-        raise ValueError("the model was fitted without row_features: leave features out, or fit again with row_features")
+def one_line(features: Any) -> Any:
+    """Features of one row, as :meth:`Encoder.encode` takes them."""
     if isinstance(features, dict):
-        features = _Record(features)
-    elif scipy.sparse.issparse(features):
+        return features
+    if scipy.sparse.issparse(features):
         features = features.tocsr()
     elif not is_frame(features):
         features = np.atleast_2d(np.asarray(features))
     if features.shape[0] != 1:
         raise ParameterError("features", f"must be those of one row, got {counted(features.shape[0], 'line')}")
-    return affine(state.features["row"].encoder.encode(features, "row"), state.model.row_coefficients)[0]
+    return features
 
 
-class _Record:
-    """A dict as a data frame with one row."""
-
-    def __init__(self, cells: dict[str, Any]) -> None:
-        self.cells, self.columns, self.shape = cells, list(cells), (1, len(cells))
-
-    def __getitem__(self, name: str) -> Any:
-        numeric = np.asarray([self.cells[name]]).dtype.kind in "biuf"
-        return SimpleNamespace(to_numpy=lambda: np.asarray([self.cells[name]], None if numeric else object))
-
-
-def predict_factors(state: RatingsState, ranking: RankingModel) -> RankingModel:
-    """The ranking model with factors for rows and columns without observations, by regression on their features."""
-    found = {}
-    counts = (state.model.row_counts, state.model.col_counts)
-    for (side, plural), count in zip(SIDES, counts, strict=True):
-        cold = count == 0
-        if side not in state.features or not cold.any() or cold.all():
-            continue
-        factors, numbers = getattr(ranking, plural), state.features[side].numbers
-        x = factors[~cold].astype(float)
-        features = Features(numbers[~cold])
-        spread = np.cov(x, rowvar=False) + 1e-12 * np.eye(x.shape[1]) * max(float(np.trace(np.atleast_2d(np.cov(x.T)))), 1e-30)
-        regression, _ = features.regress(x, np.linalg.inv(np.atleast_2d(spread)), None)
-        full = factors.copy()
-        full[cold] = affine(numbers[cold], features.affine(regression)) + x.mean(0)
-        found[plural] = full
-    return replace(ranking, **found) if found else ranking
+def predict_factors(factors: np.ndarray, counts: np.ndarray, numbers: scipy.sparse.csr_array) -> np.ndarray:
+    """The factors, those of rows without observations (a count of 0) predicted by regression on encoded features."""
+    cold = counts == 0
+    if not cold.any() or cold.all():
+        return factors
+    x, features, full = factors[~cold].astype(float), Features(numbers[~cold]), factors.copy()
+    spread = np.atleast_2d(np.cov(x, rowvar=False))
+    spread = spread + 1e-12 * max(float(np.trace(spread)), 1e-30) * np.eye(len(spread))
+    regression, _ = features.regress(x, np.linalg.inv(spread), None)
+    full[cold] = affine(numbers[cold], features.affine(regression)) + x.mean(0)
+    return full
 
 
 def affine(numbers: scipy.sparse.csr_array, coefficients: np.ndarray) -> np.ndarray:
     """Shifts of prior means by encoded features, (n, k)."""
     return np.asarray(numbers @ coefficients[:-1] + coefficients[-1])
-
-
-def add_features(state: RatingsState, row_features: Any, col_features: Any) -> RatingsState:
-    """The state with the new rows and columns of these tables, whose factors are predicted from their features."""
-    for (side, plural), table in zip(SIDES, (row_features, col_features), strict=True):
-        if table is None:
-            continue
-        if side not in state.features:
-            raise ValueError(f"the model was fitted without {side}_features: fit again, with them")
-        axis = int(side == "col")
-        n, known = state.model.shape[axis], None if state.ids is None else state.ids[plural]
-        label = None if state.labels is None else state.labels[side]
-        old = state.features[side]
-        numbers, _, own = read_features(table, side, None if known is None else known[:0], label, 0, old.encoder)
-        if own is None or known is None:  # lines after the last row
-            before, more = np.arange(n), numbers[n:]
-            now, ids = np.arange(n, n + more.shape[0]), None
-        else:
-            fresh = ~np.isin(own, known)
-            ids, more = union_ids(known, own[fresh], side), numbers[fresh]
-            before, now = np.searchsorted(ids, known), np.searchsorted(ids, own[fresh])
-        if not more.shape[0]:
-            continue
-        shape, positions = list(state.model.shape), [np.arange(k) for k in state.model.shape]
-        shape[axis], positions[axis] = n + more.shape[0], before
-        state = _grown(state, Growth(positions[0], positions[1], (shape[0], shape[1])), side, now, more)
-        order = np.argsort(np.concatenate([before, now]))
-        together = scipy.sparse.csr_array(scipy.sparse.vstack([old.numbers, more]))[order]
-        state = replace(
-            state,
-            ids=state.ids if state.ids is None or ids is None else state.ids | {plural: ids},
-            features={**state.features, side: SideTable(old.encoder, together)},
-        )
-    return state
-
-
-def _grown(state: RatingsState, growth: Growth, side: str, now: np.ndarray, more: Any) -> RatingsState:
-    """The state with more rows (columns), at the positions ``now``."""
-    model = state.model.grown(*growth)
-    own = model.sides[side == "col"]
-    if own.coefficients is not None and own.means is not None:
-        own.means[now] = affine(more, own.coefficients)
-        own.factors[now] += own.means[now]
-    training, none = state.training, np.empty(0, np.int64)
-    return replace(
-        state,
-        model=model,
-        training=None if training is None else training.with_more(none, none, np.empty(0), None, growth),
-        ranking=None if state.ranking is None else state.ranking.grown(*growth),
-    )

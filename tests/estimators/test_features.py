@@ -15,7 +15,7 @@ import pandas
 
 import lorank as lr
 from lorank.backends import get_backend
-from lorank.estimators.cold_start import TEXT_BUCKETS, Encoder
+from lorank.estimators.features import TEXT_BUCKETS, Encoder
 from lorank.factorization.feature_priors import FeatureRegression, Features, shifted
 
 OPTIONS = {"rank": 2, "regularization": "learned"}
