@@ -28,7 +28,7 @@ def run(experiment, method, iterations, *, seed=0, seconds=None, reached=True, c
     """A row of the results."""
     status = "recovered" if reached else "time" if capped else "diverged"
     seconds = 0.1 * iterations if seconds is None else seconds
-    measured = {"iterations": iterations, "seconds": seconds, "error": 9e-5, "residual": 8e-5}
+    measured = {"iterations": iterations, "seconds": seconds, "error": 9e-5, "residual": 8e-5, "start": 0.0}
     row = {"experiment": experiment, "method": method, "seed": seed, **COMMON, **measured}
     row |= {"reached": reached, "capped": capped, "status": status, **more}
     if "n1" in row:
@@ -57,7 +57,7 @@ def write(out: Path, results=(), traces=(), tuning=()) -> Path:
     files: dict[str, dict[str, dict]] = {}
     for kind, rows in (("run", [*results, *traces]), ("tuning", tuning)):
         for row in rows:
-            params = {name: row[name] for name in store.PARAMETERS if name in row}
+            params = {name: row[name] for name in store.PARAMETERS if row.get(name) is not None}
             method, seed = row["method"], row.get("seed") if kind == "run" else None
             name = store.key(kind, params, method, seed)
             record = files.setdefault(row["experiment"], {}).setdefault(name, {"key": name, "kind": kind, "candidates": []})

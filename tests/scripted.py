@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 
-from lorank.experiments import Experiment, Instance, Method, Outcome, Point
+from lorank.experiments import Experiment, Instance, Method, Outcome, Point, bench
 from lorank.paper import command
 
 
@@ -95,7 +95,7 @@ def console():
 def run(experiment, out, monkeypatch, scale="tiny") -> str:
     """All of it; what was said."""
     monkeypatch.setattr(command, "load", lambda name: experiment)
-    monkeypatch.setattr(command, "warm_up", lambda: None)
+    monkeypatch.setattr(bench, "warm_up", lambda: None)
     screen = console()
     command.reproduce([experiment.name], scale, out, console=screen)
     return screen.file.getvalue()

@@ -52,7 +52,7 @@ LAYERS: list[dict[str, str]] = [
     },
     {
         "report": "HTML reports and plots",
-        "experiments": "experiment runner: grid points, store, tuning, tables",
+        "experiments": "comparisons of solvers: runner, store, tuning, tables, figures, page: `lorank bench`",
         "paper": "the paper's experiments, claims and page: `lorank reproduce`",
         "serve": "web application for a model: `lorank serve`",
         "cli": "commands",
@@ -75,7 +75,7 @@ SIDEWAYS: dict[str, tuple[str, ...]] = {
     "experiments": ("report",),
     "paper": ("report", "experiments"),
     "serve": ("report",),
-    "cli": ("report", "serve", "paper"),
+    "cli": ("report", "serve", "experiments", "paper"),
 }
 TOP = ("", "__main__")  # above all layers
 NAMES = ("foundation", "geometry and losses", "problems", "algorithms", "models", "applications", "public names")

@@ -29,6 +29,7 @@ from .problems import Completion, CountTable, HankelCompletion, PauliTomography,
 from .tensors import TensorCompletion
 
 if TYPE_CHECKING:
+    from . import experiments
     from .estimators import EASE, ImplicitFactorization, MatrixCompletion
     from .evaluation.diagnosis import diagnose
     from .io.archive import load_model as load
@@ -43,6 +44,7 @@ _LATER = {
     "TableImputer": ("tables", "TableImputer"),
     "compare": ("report", "compare"),
     "diagnose": ("evaluation.diagnosis", "diagnose"),
+    "experiments": ("experiments", ""),
     "load": ("io.archive", "load_model"),
 }
 
@@ -56,7 +58,8 @@ if not TYPE_CHECKING:  # a type checker sees the imports above
 
         module, attribute = _LATER[name]
         try:
-            value = getattr(importlib.import_module(f".{module}", __name__), attribute)
+            found = importlib.import_module(f".{module}", __name__)
+            value = getattr(found, attribute) if attribute else found
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in ("sklearn", "joblib"):
                 raise
@@ -97,6 +100,7 @@ __all__ = [
     "diagnose",
     "distributed",
     "evaluation",
+    "experiments",
     "load",
     "losses",
     "metrics",

@@ -12,10 +12,10 @@ import time
 
 import pytest
 
-from lorank.experiments import Experiment, PlannedIterations
+from lorank.experiments import Experiment, PlannedIterations, Progress, run_experiment
 from lorank.experiments.progress import Estimate, duration
 from lorank.experiments.store import Store, read
-from lorank.experiments.tables import stored, write_csv
+from lorank.experiments.tables import stored, tables, write_csv
 from lorank.paper import EXPERIMENTS, command, load
 from lorank.paper.methods import completion_methods
 from scripted import Broken, Scripted, console, method, point, run
@@ -46,7 +46,6 @@ def test_runs_become_tables(tmp_path, monkeypatch):
             "scale": "tiny",
             "setting": "a",
             "n1": "60",
-            "noise": "",
             "iterations": "10",
             "error": "0.0001",
             "heldout_rmse": "",
@@ -74,16 +73,27 @@ def test_runs_become_tables(tmp_path, monkeypatch):
 
 
 def test_the_columns_of_the_tables(tmp_path):
-    heads = [path.read_text().splitlines()[0] for path in write_csv(tmp_path, [])]
+    """The parameters and measurements that occur, and no others."""
+    experiment = Scripted([point([method("a")], params={"n1": 60, "kappa": 10.0, "rank": 2}, traced=(0,))], script)
+    records = run_experiment(experiment, tmp_path / "runs.jsonl", "tiny", progress=Progress("", len))
+    heads = [path.read_text().splitlines()[0] for path in write_csv(tmp_path, records)]
     assert heads[0] == (
-        "experiment,scale,method,setting,n1,n2,rank,oversampling,m,noise,field,seed,iterations,seconds,error,residual,"
-        "heldout_rmse,reached,capped,status,threads,date,lorank,numpy,scipy,python,machine"
+        "experiment,scale,method,setting,n1,rank,kappa,seed,iterations,seconds,error,residual,heldout_rmse,start,reached,capped,"
+        "status,threads,date,lorank,numpy,scipy,python,machine"
     )
-    assert heads[1] == ("experiment,method,n1,n2,rank,oversampling,m,field,seed,iteration,seconds,residual,error,heldout_rmse")
+    assert heads[1] == "experiment,method,n1,rank,kappa,seed,iteration,seconds,residual,error,heldout_rmse"
     assert heads[2] == (
-        "experiment,method,n1,n2,rank,oversampling,m,noise,field,seed,candidate,iterations,seconds,error,reached,status,chosen,"
-        "budget,protocol"
+        "experiment,method,n1,rank,kappa,seed,candidate,iterations,seconds,error,reached,status,chosen,budget,protocol"
     )
+
+
+def test_the_records_of_a_run_are_tables(tmp_path):
+    experiment = Scripted([point([method("a")], traced=(0,))], script)
+    records = run_experiment(experiment, tmp_path / "runs.jsonl", "tiny", progress=Progress("", len))
+    found = tables(records)
+    assert [row.method for row in found.results] == ["prgd", "prgd"]
+    assert found.experiments() == [experiment.name]
+    assert found.curves[0].residual.tolist() == [1.0, 0.5]
 
 
 def test_what_is_stored_is_not_run_again(tmp_path, monkeypatch):

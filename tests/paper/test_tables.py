@@ -7,7 +7,7 @@ import math
 import pytest
 
 import made_up
-from lorank.experiments.tables import Case, average, typical, varying
+from lorank.experiments.tables import Case, average, varying
 from made_up import load
 
 
@@ -22,7 +22,8 @@ def test_rows_come_back_as_they_were_written(tmp_path):
 
     assert tables.experiments() == ["completion-size"]
     first = tables.results[0]
-    assert first.case == Case(1000, 1000, 10, 5.0, 99_500, None, "")
+    assert first.case == Case(n1=1000, n2=1000, rank=10, oversampling=5.0, m=99_500)
+    assert first.case.noise is None
     assert first.pace == 0.04
     assert first.reached
     assert not first.capped
@@ -84,18 +85,27 @@ def test_few_runs_cut_short_leave_the_median(tmp_path):
     assert means["prgd"].of("iterations").mean == 30
 
 
-def test_the_typical_test_is_the_median_one(tmp_path):
-    way = [made_up.trace("phase-real", "rgd", [0.5] * length, seed=seed) for seed, length in enumerate((9, 3, 5))]
-    assert typical(load(made_up.write(tmp_path, traces=[row for rows in way for row in rows])).curves).seed == 2
+def test_the_time_per_iteration_leaves_out_the_start(tmp_path):
+    rows = [
+        made_up.run("theorem", "prgd", 50, seconds=3.0, start=1.0),
+        made_up.run("theorem", "rgd", 50, seconds=3.0, start=None),
+    ]
+    way = made_up.trace("theorem", "rgd", [0.5, 0.1], pace=2.0)
+    way[0]["trace"]["seconds"] = [0.5, 1.0]  # the start of a traced run is its first entry
+    (means,) = average(load(made_up.write(tmp_path, rows, way)).results).values()
+    assert means["prgd"].of("pace").mean == pytest.approx(0.04)
+    assert means["rgd"].of("pace").mean == pytest.approx(0.05)
 
 
 def test_labels():
-    case = Case(10_000, 10_000, 10, 5.0, 999_500, 0.001, "")
+    case = Case(n1=10_000, n2=10_000, rank=10, oversampling=5.0, m=999_500, noise=0.001)
     assert case.label().replace("\N{NO-BREAK SPACE}", " ") == "n = 10 000, r = 10, 1/q = 5, σ = 0.001"  # noqa: RUF001
-    phase = Case(128, 128, 1, 6.0, 768, None, "real")
+    phase = Case(n1=128, n2=128, rank=1, oversampling=6.0, m=768, field="real")
     assert phase.label("oversampling").replace("\N{NO-BREAK SPACE}", " ") == "m/n = 6"
-    assert varying([case, case._replace(n1=20_000)]) == ["n1"]
-    assert varying([case, case._replace(oversampling=None, m=7), case._replace(oversampling=None, m=8)]) == [
-        "oversampling",
-        "m",
-    ]
+
+    def like(**changes):
+        return Case(**{name: value for name, value in (vars(case) | changes).items() if value is not None})
+
+    assert varying([case, like(n1=20_000)]) == ["n1"]
+    assert varying([case, like(oversampling=None, m=7), like(oversampling=None, m=8)]) == ["oversampling", "m"]
+    assert Case(n=100, kappa=10.0).label().replace("\N{NO-BREAK SPACE}", " ") == "\N{GREEK SMALL LETTER KAPPA} = 10, n = 100"

@@ -1,4 +1,4 @@
-"""The ``lorank`` command: entry point, ``lorank demo`` and ``lorank reproduce``.
+"""The ``lorank`` command: entry point, ``lorank demo``, ``lorank reproduce`` and ``lorank bench``.
 
 typer, rich and matplotlib belong to the extra ``lorank[cli]`` and are imported when a command needs them.
 """
@@ -102,7 +102,7 @@ def build_app() -> Any:
         names: Annotated[
             list[str] | None, typer.Argument(metavar="[NAME ...|all]", help="Experiments; by default all.")
         ] = None,
-        scale: Annotated[str, typer.Option(help="quick: about twenty minutes for all on one core; paper: hours.")] = "quick",
+        scale: Annotated[str, typer.Option(help="quick: about ten minutes for all on one core; paper: hours.")] = "quick",
         out: Annotated[Path, typer.Option(help="Folder for results, figures and the page.")] = Path("lorank-reproduction"),
         threads: Annotated[int, typer.Option(help="Threads of the kernels and of BLAS.")] = 1,
         jobs: Annotated[int, typer.Option(help="Number of parallel processes.")] = 1,
@@ -118,11 +118,27 @@ def build_app() -> Any:
         if status:
             raise typer.Exit(status)
 
+    def bench(
+        file: Annotated[Path, typer.Argument(metavar="FILE", help="Python file that defines experiments.", show_default=False)],
+        out: Annotated[
+            Path | None, typer.Option(help="Folder for runs, tables and figures; by default NAME-results.", show_default=False)
+        ] = None,
+        threads: Annotated[int, typer.Option(help="Threads of the kernels and of BLAS.")] = 1,
+        jobs: Annotated[int, typer.Option(help="Number of parallel processes.")] = 1,
+        formats: Annotated[str, typer.Option(metavar="<list>", help="Formats of the figures: png, pdf, svg.")] = "png,pdf",
+    ) -> None:
+        """Compare solvers on your own problems: CSV and LaTeX tables, figures and a page. Interrupted calls resume."""
+        from ..experiments.command import run_bench
+
+        status = run_bench(file, out, threads, jobs, formats)
+        if status:
+            raise typer.Exit(status)
+
     from .commands import complete, diagnose, evaluate, inspect, predict, recommend, serve
     from .doctor import doctor
     from .impute import impute
     from .options import Command
 
-    for command in (demo, reproduce, complete, predict, recommend, diagnose, evaluate, inspect, serve, impute, doctor):
+    for command in (demo, reproduce, bench, complete, predict, recommend, diagnose, evaluate, inspect, serve, impute, doctor):
         app.command(cls=Command, epilog=epilog(command.__name__))(command)
     return app

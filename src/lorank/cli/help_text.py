@@ -29,6 +29,7 @@ Without data:
                                           image
   lorank doctor                           check the installation
   lorank reproduce --list                 list the paper's experiments
+  lorank bench experiment.py              compare solvers on your problems
 
 Run lorank COMMAND --help for options and examples, and
 lorank --install-completion for shell completion.
@@ -43,6 +44,7 @@ EXAMPLES = {
         "lorank demo --n 10000 --rank 20",
     ],
     "reproduce": ["lorank reproduce --list", "lorank reproduce all --jobs 2", "lorank reproduce completion-size --scale paper"],
+    "bench": ["lorank bench experiment.py", "lorank bench experiment.py --out results --jobs 4 --formats pdf,svg"],
     "complete": [
         "lorank complete ratings.csv -o model.lorank --report page.html",
         "lorank complete a.csv b.csv --row who --col what --value stars -o m.lorank",

@@ -65,6 +65,9 @@ class Point:
         Time limit of a tuning run.
     tuned_at : mapping or None
         The parameters of another point whose selected settings are used here, where tuning would cost too much.
+    tuned_on : sequence of mapping
+        The parameters of all points at which candidates are tried: the selected setting is the fastest that fails at none of
+        them. By default this point alone.
     traced : sequence of int
         Seeds whose runs are stored iteration by iteration.
     extra : object
@@ -79,6 +82,7 @@ class Point:
     tuning_seeds: Sequence[int] = TUNING_SEEDS
     tuning_seconds: float = math.inf
     tuned_at: Mapping[str, Any] | None = None
+    tuned_on: Sequence[Mapping[str, Any]] = ()
     traced: Sequence[int] = ()
     extra: Any = None
 
@@ -105,7 +109,7 @@ class Point:
     def size(self) -> float:
         """Approximate cost of an iteration in arbitrary units, for estimates of time."""
         get = self.params.get
-        return float(get("m") or get("n1") or 1) * (10 + float(get("rank") or 1))
+        return float(get("m") or get("n1") or get("n") or 1) * (10 + float(np.max(get("rank") or 1)))
 
     def label(self) -> str:
         """The parameters as text."""
@@ -137,6 +141,7 @@ class Outcome:
     status: str
     reached: bool
     capped: bool
+    start: float | None = None  # seconds of the initialization
     error: float | None = None
     heldout_rmse: float | None = None
     trace: dict[str, list[Any]] | None = None
@@ -233,7 +238,7 @@ class Experiment:
 
     def outcome(self, point: Point, instance: Instance, result: Result, trace: Trace | None) -> Outcome:
         """The record of a finished run."""
-        found = self.measure(point, instance, result.X)
+        found: dict[str, Any] = dict(self.measure(point, instance, result.X))
         return Outcome(
             setting=repr(result.solver),
             iterations=result.n_iter,
@@ -242,9 +247,11 @@ class Experiment:
             status=str(result.status),
             reached=result.status.success,
             capped=str(result.status) in ("max_iter", "time"),
-            error=found.get("error"),
-            heldout_rmse=found.get("heldout_rmse"),
+            start=float(result.history.seconds[0]) if len(result.history.seconds) else None,
+            error=found.pop("error", None),
+            heldout_rmse=found.pop("heldout_rmse", None),
             trace=trace.columns() if trace else None,
+            extra=found,
         )
 
 
@@ -269,7 +276,7 @@ class Trace:
 
     def columns(self) -> dict[str, list[Any]]:
         """The columns with values, rounded to six digits."""
-        present = [name for name in TRACED if any(name in row for row in self._rows)]
+        present = dict.fromkeys(name for row in self._rows for name in row)
         return {name: [_short(row.get(name)) for row in self._rows] for name in present}
 
 

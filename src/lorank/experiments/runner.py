@@ -36,7 +36,8 @@ def run_experiment(
     Returns
     -------
     list of dict
-        All stored records.
+        All stored records, with the names of the experiment and of the scale, as :func:`~lorank.experiments.tables.tables`
+        takes them.
     """
     with Store(path, experiment.name, scale) as store:
         runner = Runner(experiment, scale, store, threads)
@@ -46,7 +47,7 @@ def run_experiment(
             run_in_pool([runner], workers, progress, threads)
         else:
             runner.run(progress)
-        return list(store.records.values())
+        return [{"experiment": experiment.name, "scale": scale, **record} for record in store.records.values()]
 
 
 class Runner:

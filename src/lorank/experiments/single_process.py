@@ -11,7 +11,7 @@ from typing import Any
 
 from .experiment import Experiment, Instance, Method, Outcome, Point
 from .progress import Cost
-from .store import Record, Store
+from .store import Record, Store, key
 from .tuning import tune
 
 
@@ -29,7 +29,7 @@ class Job:
         point, method = self.point, self.method
         if self.seed is not None:
             return method.name, point.size, point.cap(method)
-        runs = len(method.grid) * (len(point.tuning_seeds) + len(method.more_seeds))
+        runs = len(method.grid) * (len(point.tuning_seeds) + len(method.more_seeds)) * max(len(point.tuned_on), 1)
         return f"{method.name} (tuning)", point.size, runs * point.cap(method, tuning=True)
 
     def stored_in(self, store: Store) -> Record | None:
@@ -52,8 +52,7 @@ class JobExecutor:
 
     def __init__(self, experiment: Experiment, watch: Callable[..., None]) -> None:
         self.experiment, self.watch = experiment, watch
-        self._params: Any = None
-        self._instances: OrderedDict[int, Instance] = OrderedDict()
+        self._instances: OrderedDict[str, Instance] = OrderedDict()
 
     def execute(self, job: Job, solver: Any) -> dict[str, Any]:
         """The record of the tuning, or of the run with ``solver``; ``wall`` is the time including the instances."""
@@ -79,15 +78,13 @@ class JobExecutor:
 
     def instance(self, point: Point, seed: int) -> Instance:
         """The instance for a seed, from the cache where possible."""
-        if point.params != self._params:
-            self._params = point.params
-            self._instances.clear()
-        if seed not in self._instances:
+        place = key("instance", point.params, "", seed)
+        if place not in self._instances:
             while len(self._instances) >= self.experiment.instances_kept:
                 self._instances.popitem(last=False)
-            self._instances[seed] = self.experiment.instance(point, seed)
-        self._instances.move_to_end(seed)
-        return self._instances[seed]
+            self._instances[place] = self.experiment.instance(point, seed)
+        self._instances.move_to_end(place)
+        return self._instances[place]
 
 
 def warm_up() -> None:

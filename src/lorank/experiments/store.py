@@ -19,12 +19,13 @@ Record = dict[str, Any]
 
 def key(kind: str, params: Mapping[str, Any], method: str, seed: int | None = None) -> str:
     """The identifier of a run within its experiment's file."""
-    return json.dumps(_plain([kind, {name: params[name] for name in ordered(params) if name in params}, method, seed]))
+    return json.dumps(_plain([kind, {name: params[name] for name in ordered(params)}, method, seed]))
 
 
 def ordered(names: Iterable[str]) -> list[str]:
-    """Parameters in the order of keys and tables."""
-    return [*PARAMETERS, *sorted(set(names) - set(PARAMETERS))]
+    """Distinct parameters in the order of keys and tables."""
+    found = set(names)
+    return [*(name for name in PARAMETERS if name in found), *sorted(found - set(PARAMETERS))]
 
 
 class Store:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..report.html import write_text
 from .experiment import TRACED
-from .store import PARAMETERS, Record, check_header, ordered, read
+from .store import Record, check_header, ordered, read
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -23,44 +24,56 @@ BOUNDED = ("iterations", "seconds")  # quantities that a stopped run bounds from
 TIMES = ("seconds", "pace")  # quantities that depend on the machine
 VERSIONS = ("lorank", "numpy", "scipy", "python")
 MEASURED = ("iterations", "seconds", "error", "residual", "heldout_rmse")
-SYMBOLS = {"n1": "n", "n2": "n2", "rank": "r", "oversampling": "1/q", "m": "m", "noise": "\N{GREEK SMALL LETTER SIGMA}"}
+SYMBOLS = {
+    **{"n1": "n", "rank": "r", "oversampling": "1/q"},
+    **{"noise": "\N{GREEK SMALL LETTER SIGMA}", "kappa": "\N{GREEK SMALL LETTER KAPPA}"},
+}
 
 
-class Case(NamedTuple):
-    """The parameters of a point; None or an empty text where one does not apply."""
+class Case(SimpleNamespace):
+    """The parameters of a point as attributes; None where one does not apply. Hashable.
 
-    n1: int | None = None
-    n2: int | None = None
-    rank: int | None = None
-    oversampling: float | None = None
-    m: int | None = None
-    noise: float | None = None
-    field: str = ""
+    Examples
+    --------
+    >>> case = Case(n1=100, rank=5, kappa=10.0)
+    >>> case.rank, case.noise
+    (5, None)
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return None
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(sorted(vars(self).items())))
 
     def label(self, *names: str) -> str:
         """Text such as ``n = 10 000, r = 10, 1/q = 5``; by default of all parameters that apply."""
-        chosen = names or ("n1", "rank", "oversampling", "noise", *(("m",) if self.oversampling is None else ()))
+        left_out = {"n2", "field", *(() if self.oversampling is None else ("m",))}
+        chosen = names or [name for name in ordered(vars(self)) if name not in left_out]
         known = [name for name in chosen if getattr(self, name) is not None]
         return ", ".join(equal(self.symbol(name), getattr(self, name)) for name in known)
 
     def symbol(self, name: str) -> str:
         """The paper's symbol. Phase retrieval counts measurements per entry, not per degree of freedom."""
         by_n = name == "oversampling" and self.n1 and self.m and self.oversampling == self.m / self.n1
-        return "m/n" if by_n else SYMBOLS[name]
+        return "m/n" if by_n else SYMBOLS.get(name, name)
 
 
 def varying(cases: Iterable[Case]) -> list[str]:
     """The parameters in which points differ, m only where the others do not suffice; the size of a single point."""
     found = set(cases)
-    names = [name for name in ("rank", "oversampling", "n1", "noise") if len({getattr(case, name) for case in found}) > 1]
+    known = ordered({name for case in found for name in vars(case)} - {"n2", "m", "field"})
+    names = [name for name in known if len({getattr(case, name) for case in found}) > 1]
     if len({tuple(getattr(case, name) for name in names) for case in found}) < len(found):
         names.append("m")
-    return names or ["n1"]
+    return names or known[:1]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A run. Numbers that do not apply are nan."""
+    """A run. Numbers that do not apply are nan; ``extra`` has further measurements."""
 
     experiment: str
     scale: str
@@ -75,16 +88,24 @@ class Row:
     heldout_rmse: float
     reached: bool
     capped: bool
+    status: str
     threads: int
     date: str
     versions: tuple[str, ...]
     machine: str
     protocol: int
+    start: float = math.nan  # seconds of the initialization
+    extra: Mapping[str, float] = field(default_factory=dict)
+
+    def get(self, quantity: str) -> float:
+        """A quantity by its name; nan where it was not measured."""
+        found = getattr(self, quantity, None)
+        return float(self.extra.get(quantity, math.nan) if found is None else found)
 
     @property
     def pace(self) -> float:
-        """Seconds per iteration, including the initialization."""
-        return self.seconds / self.iterations if self.iterations > 0 else math.nan
+        """Seconds per iteration without the initialization; nan where its time is unknown."""
+        return (self.seconds - self.start) / self.iterations if self.iterations > 0 else math.nan
 
     @property
     def bound(self) -> bool:
@@ -99,17 +120,18 @@ class Row:
 
 @dataclass(frozen=True)
 class Curve:
-    """A run, iteration by iteration."""
+    """A run, iteration by iteration: columns ``iteration``, ``seconds``, ``residual`` and the measurements, as attributes."""
 
     experiment: str
     method: str
     case: Case
     seed: int
-    iteration: np.ndarray
-    seconds: np.ndarray
-    residual: np.ndarray
-    error: np.ndarray
-    heldout_rmse: np.ndarray
+    columns: Mapping[str, np.ndarray]
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name.startswith("_") or name == "columns":
+            raise AttributeError(name)
+        return self.columns.get(name, np.full(len(self.columns["iteration"]), math.nan))
 
 
 @dataclass(frozen=True)
@@ -184,13 +206,18 @@ class Mean:
         return 0 < 2 * self.stopped < self.tests
 
     @property
+    def timed_out(self) -> bool:
+        """Whether a limit on time, not on iterations, stopped some runs."""
+        return any(row.status == "time" for row in self.counted)
+
+    @property
     def reached(self) -> int:
         """Number of tests that converged."""
         return sum(row.reached for row in self.rows)
 
     def of(self, quantity: str, *, median: bool = False) -> Stat:
         """The average of ``"iterations"``, ``"seconds"``, ``"error"``, ... over the tests; nan without values."""
-        values = np.array([getattr(row, quantity) for row in self.counted], float)
+        values = np.array([row.get(quantity) for row in self.counted], float)
         values = values[np.isfinite(values)]
         if not len(values):
             return Stat(math.nan, math.nan, math.nan)
@@ -206,7 +233,7 @@ def comparable(quantity: str, *found: Mean) -> bool:
 def median_of(rows: Sequence[Row], quantity: str) -> float:
     """The median over runs; stopped runs count as infinite where they are fewer than half."""
     bounded = quantity in BOUNDED and 2 * sum(row.bound for row in rows) < len(rows)
-    values = [math.inf if bounded and row.bound else float(getattr(row, quantity)) for row in rows]
+    values = [math.inf if bounded and row.bound else row.get(quantity) for row in rows]
     return float(np.median([value for value in values if not math.isnan(value)]))
 
 
@@ -257,11 +284,6 @@ def methods(points: dict[Case, dict[str, Mean]]) -> list[str]:
     return list(dict.fromkeys(method for means in points.values() for method in means))
 
 
-def typical(curves: Sequence[Curve]) -> Curve:
-    """The test with the median number of iterations."""
-    return sorted(curves, key=lambda curve: (len(curve.iteration), curve.seed))[(len(curves) - 1) // 2]
-
-
 def equal(symbol: str, value: object) -> str:
     """``n = 10 000`` with no-break spaces."""
     return f"{symbol} = {plain(value)}".replace(" ", "\N{NO-BREAK SPACE}")
@@ -269,17 +291,41 @@ def equal(symbol: str, value: object) -> str:
 
 def plain(value: object) -> str:
     """A number as text: 10 000, 0.001, 1.2."""
-    if isinstance(value, str):
-        return value
-    number = float(value)  # type: ignore[arg-type]
+    if not isinstance(value, (int, float)):
+        return str(value)
+    number = float(value)
     if number == int(number) and abs(number) < 1e15:
         return f"{int(number):,}".replace(",", "\N{NO-BREAK SPACE}")
     return f"{number:.3g}"
 
 
-def _order(case: Case) -> tuple[tuple[bool, float], ...]:
-    values = (case.rank, case.oversampling, case.n1, case.m, case.noise)
-    return tuple((value is not None, float(value or 0)) for value in values)
+def rate(mean: Mean) -> float:
+    """Success rate in percent."""
+    return 100.0 * mean.reached / len(mean.rows)
+
+
+def amount(value: float, unit: str) -> str:
+    """A quantity with its unit."""
+    if unit == "seconds":
+        return f"{value:.3g}\N{NO-BREAK SPACE}s"
+    if unit == "pace":
+        return f"{1e3 * value:.3g}\N{NO-BREAK SPACE}ms"
+    return (f"{value:.0f}" if value >= 10 else f"{value:.1f}".removesuffix(".0")) if unit == "iterations" else f"{value:.3g}"
+
+
+def counted(number: int, what: str) -> str:
+    """``1 test``, ``2 tests``, ``3 boxes``."""
+    plural = "" if number == 1 else "es" if what.endswith("x") else "s"
+    return f"{number}\N{NO-BREAK SPACE}{what}{plural}"
+
+
+def _order(case: Case) -> tuple[tuple[bool, float, str], ...]:
+    first = ("rank", "oversampling", "n1", "m", "noise")
+    values = [getattr(case, name) for name in (*first, *sorted({*vars(case)} - {*first, "n2"}))]
+    return tuple(
+        (value is not None, float(value or 0), "") if isinstance(value, (int, float, type(None))) else (True, 0.0, str(value))
+        for value in values
+    )
 
 
 # -- from stored runs --------------------------------------------------------------------------------------------------
@@ -306,23 +352,30 @@ def tables(records: Sequence[Record]) -> Tables:
     tuned = [_budget(record) | one for record in records if record["kind"] == "tuning" for one in record["candidates"]]
     return Tables(
         tuple(_made(Row, record) for record in runs if "iterations" in record),
-        tuple(_made(Curve, record | _columns(record["trace"])) for record in runs if record.get("trace")),
+        tuple(_made(Curve, record | {"columns": _columns(record["trace"])}) for record in runs if record.get("trace")),
         tuple(_made(Candidate, record) for record in tuned),
     )
 
 
 def _made(kind: type[T], record: Record) -> T:
     """An object from the record's entries of the same names; None becomes nan."""
-    case = Case(**{name: value for name, value in record["params"].items() if name in PARAMETERS})
+    known = {name: value for name, value in record["params"].items() if value is not None}
+    case = Case(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
     values: dict[str, Any] = {**record, "case": case, "versions": tuple(record.get(name, "") for name in VERSIONS)}
-    values.setdefault("protocol", 1)
-    values |= {name: _real(record.get(name)) for name in MEASURED if kind is not Curve}
+    values = {"protocol": 1, "status": "", "threads": 1, "date": "", "machine": ""} | values
+    if kind is not Curve:
+        values |= {name: _real(record.get(name)) for name in MEASURED}
+    if kind is Row:
+        trace = record.get("trace") or {}
+        start = record.get("start")
+        values["start"] = _real((trace.get("seconds") or [None])[0] if start is None else start)
+        own = {one.name for one in fields(Row)} | {"wall"}
+        values["extra"] = {name: float(v) for name, v in record.items() if isinstance(v, (int, float)) and name not in own}
     return kind(**{one.name: values[one.name] for one in fields(kind)})  # type: ignore[arg-type]
 
 
-def _columns(trace: Record) -> Record:
-    none = [None] * len(trace["iteration"])
-    return {name: np.array([_real(value) for value in trace.get(name, none)]) for name in TRACED}
+def _columns(trace: Record) -> dict[str, np.ndarray]:
+    return {name: np.array([_real(value) for value in values]) for name, values in trace.items()}
 
 
 def _real(value: float | None) -> float:
@@ -337,13 +390,15 @@ ABOUT = ("threads", "date", *VERSIONS, "machine")
 def write_csv(out: Path, records: Sequence[Record]) -> list[Path]:
     """Write ``results.csv``, ``traces.csv`` and ``tuning.csv``."""
     names = ordered({name for record in records for name in record["params"]})
-    traces = [name for name in names if name != "noise"]
-    measured = (*MEASURED, "reached", "capped", "status")
+    held = {name for record in records for name, values in (record.get("trace") or {}).items() if len(values)}
+    further = tuple(sorted({name for row in tables(records).results for name in row.extra}))
+    measured = (*MEASURED, *further, "start", "reached", "capped", "status")
+    traced = (*TRACED, *sorted(held - {*TRACED}))
     return [
         write_text(out / f"{name}.csv", _csv(("experiment", *columns), rows))
         for name, columns, rows in (
             ("results", ("scale", "method", "setting", *names, "seed", *measured, *ABOUT), _runs(records)),
-            ("traces", ("method", *traces, "seed", *TRACED), _steps(records)),
+            ("traces", ("method", *names, "seed", *traced), _steps(records)),
             (
                 "tuning",
                 ("method", *names, "seed", "candidate", *TUNED, "budget", "protocol"),

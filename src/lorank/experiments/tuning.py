@@ -1,13 +1,14 @@
 """Tuning: selection of a method's setting from a small grid, on seeds that are not reported.
 
-The candidates run one after another on the tuning seeds. A candidate that diverges or stagnates is not continued; one that is
-stopped by a limit is, unless it is worse than the best so far. :meth:`Experiment.better` defines the order. The budget of the
-method, the same for all, is stored with the selection.
+The candidates run one after another on the tuning seeds, at one point or at several (``tuned_on``). A candidate that diverges
+or stagnates is not continued; one that is stopped by a limit is, unless it is worse than the best so far.
+:meth:`Experiment.better` defines the order. The budget of the method, the same for all, is stored with the selection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from .experiment import Experiment, Instance, Method, Outcome, Point
@@ -32,7 +33,8 @@ def tune(
     dict
         ``chosen``, the setting as text; its ``budget``; and ``candidates``, one entry a run.
     """
-    seeds = (*point.tuning_seeds, *method.more_seeds)
+    places = [replace(point, params=params) for params in point.tuned_on] or [point]
+    seeds = [(place, seed) for seed in (*point.tuning_seeds, *method.more_seeds) for place in places]
     found: dict[str, list[Outcome]] = {}
     best: str | None = None
     for candidate in method.grid:
@@ -42,8 +44,8 @@ def tune(
             left = sum(outcome.iterations for outcome in won)
         outcomes: list[Outcome] = []
         beaten = False
-        for seed in seeds:
-            latest = run(candidate, seed, instance(point, seed), min(left, point.max_iter))
+        for place, seed in seeds:
+            latest = run(candidate, seed, instance(place, seed), min(left, point.max_iter))
             outcomes.append(latest)
             left -= latest.iterations
             # A candidate stopped by a limit is compared on the seeds so far: it may need its full time on every seed.
@@ -67,6 +69,7 @@ def tune(
             {
                 "candidate": name,
                 "seed": seed,
+                **({"at": dict(place.params)} if point.tuned_on else {}),
                 "iterations": outcome.iterations,
                 "seconds": outcome.seconds,
                 "error": outcome.merit,
@@ -76,6 +79,6 @@ def tune(
                 **outcome.extra,
             }
             for name, outcomes in found.items()
-            for seed, outcome in zip(seeds, outcomes, strict=False)
+            for (place, seed), outcome in zip(seeds, outcomes, strict=False)
         ],
     }

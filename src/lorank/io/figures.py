@@ -1,4 +1,4 @@
-"""The matplotlib style of all plots: colours, empty figures, axes, PNG files. matplotlib is imported when a plot is drawn."""
+"""The matplotlib style of all plots: colours, empty figures, axes, files. matplotlib is imported when a plot is drawn."""
 
 from __future__ import annotations
 
@@ -40,10 +40,23 @@ def blank_figure(width: float, height: float, *, transparent: bool = False) -> A
 
 
 def save_figure(figure: Any, path: str | os.PathLike[str]) -> Path:
-    """Write a figure as PNG; an interruption leaves the former file."""
-    with atomic(path) as temporary:
-        figure.savefig(temporary, format="png")
-    return Path(path)
+    """Write a figure as PNG, PDF or SVG, by the suffix of the path; an interruption leaves the former file."""
+    path = Path(path)
+    dates: dict[str, Any] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}  # the same figure, the same file
+    kind = path.suffix[1:].lower()
+    if kind not in dates:
+        raise ValueError(f"the name of a figure must end in .png, .pdf or .svg, got {path.name!r}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic(path) as temporary, reproducible():
+        figure.savefig(temporary, format=kind, metadata=dates[kind])
+    return path
+
+
+def reproducible() -> Any:
+    """Settings of matplotlib for files: texts as text, and identifiers that depend on the content only."""
+    import matplotlib
+
+    return matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lorank", "pdf.fonttype": 42})
 
 
 def style_axes(axes: Any, x_label: str, y_label: str = "", title: str = "", *, transparent: bool = False) -> None:

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..experiments.tables import Case, Mean, Tables, average, comparable, group, varying
-from .styles import label, ordered
+from ..experiments.styles import label, ordered_methods
+from ..experiments.tables import Case, Mean, Tables, amount, average, comparable, group, varying
 from .verdicts import (
     ALIKE,
     CLEAR,
+    EXCEEDED,
     NO_DATA,
     NOT,
     PARTLY,
     REPRODUCED,
     Factor,
     Part,
-    amount,
     compare,
     factor,
     having,
@@ -105,7 +105,7 @@ def compared(experiment: str) -> tuple[str, ...]:
 def other_methods(experiment: str, means: dict[str, Mean]) -> tuple[str, ...]:
     """Results of the methods that the paper does not have, by success, then by iterations."""
     ours = [mean for name, mean in means.items() if name in compared(experiment) and not mean.failed]
-    others = [means[name] for name in ordered(list(means)) if name not in compared(experiment) and not means[name].failed]
+    others = [means[name] for name in ordered_methods(means) if name not in compared(experiment) and not means[name].failed]
     others.sort(key=lambda mean: (mean.reached < len(mean.rows), mean.of("iterations").mean))
     return tuple(_summary(mean, ours) for mean in others)
 
@@ -138,9 +138,16 @@ def variants_of(slow: str, fast: str, quantity: str, stated: float, means: dict[
         for a in family(slow)
         for b in family(fast)
         if (a, b) != (slow, fast) and (one := factor(means.get(a), means.get(b), quantity))
-        if one.judge(stated) == REPRODUCED
+        if one.judge(stated) in (REPRODUCED, EXCEEDED)
     ]
     return [text for _, text in sorted(found, reverse=True)[:MAX_VARIANTS]]
+
+
+def measured(points: Points, quantity: str, *names: str) -> list[Case]:
+    """The points at which the methods ran; for the time per iteration those at which the time of the start is known."""
+    cases = having(points, *names)
+    known = [case for case in cases if all(points[case][name].of("pace").mean > 0 for name in names)]
+    return known if quantity == "pace" and known else cases
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------
@@ -158,9 +165,10 @@ def factors(
     variants: list[str] = []
     others: tuple[str, ...] = ()
     for slow, quantity, value in stated:
-        case = nearest(having(points, slow, fast), near)
+        case = nearest(measured(points, quantity, slow, fast), near)
         means = points[case] if case else {}
-        parts.append(compare(slow, fast, means, quantity, value, case.label(*near) if case else ""))
+        rank = int(near["rank"]) if "rank" in near else None
+        parts.append(compare(slow, fast, means, quantity, value, case.label(*near) if case else "", rank=rank))
         if case:
             partial = [means[name] for name in (slow, fast) if 0 < means[name].reached < len(means[name].rows)]
             notes.append(stand_in(case, near))
@@ -168,14 +176,14 @@ def factors(
             others = others or other_methods(experiment, means)
             settings += settings_of(means, fast, slow)
         wide = nearest([c for c in points if {*family(slow)} & {*points[c]} and {*family(fast)} & {*points[c]}], near)
-        if parts[-1].verdict != REPRODUCED and wide:
+        if parts[-1].verdict not in (REPRODUCED, EXCEEDED) and wide:
             variants += variants_of(slow, fast, quantity, value, points[wide])
     for slow, quantity, value in stated if "rank" in near else ():
         for rank, cases in group(having(points, slow, fast), lambda case: case.rank).items():
             case = nearest(cases, near)
             if case and rank != near["rank"]:
                 where = case.label("rank", "oversampling", "n1")
-                parts.append(compare(slow, fast, points[case], quantity, value, where, decides=False))
+                parts.append(compare(slow, fast, points[case], quantity, value, where, decides=False, rank=rank))
     return Evidence(tuple(parts), unique(notes), others, unique(settings), unique(variants))
 
 
@@ -202,7 +210,7 @@ def best_factor(
     if steps and quantity != "iterations":
         there = f"{label(slow)} / {label(fast)}, iterations, at the same point"
         parts.append(Part(there, "", steps.text("iterations"), steps.judge(stated), decides=False))
-    variants = [] if parts[0].verdict == REPRODUCED else variants_of(slow, fast, quantity, stated, means)
+    variants = [] if parts[0].verdict in (REPRODUCED, EXCEEDED) else variants_of(slow, fast, quantity, stated, means)
     return Evidence(tuple(parts), (), other_methods(name, means), settings_of(means, fast, slow), tuple(variants))
 
 
@@ -211,8 +219,9 @@ def slower(
 ) -> Evidence:
     """One method costs "much" more than another at one point, read as at least ``least`` times as much."""
     found = factors(tables, experiment, fast, [(slow, quantity, least)], near)
-    stated = f"much more (at least {times(least)})"
-    return replace(found, parts=tuple(replace(part, stated=stated) for part in found.parts))
+    stated, judged = f"much more (at least {times(least)})", {EXCEEDED: REPRODUCED}
+    parts = (replace(part, verdict=judged.get(part.verdict, part.verdict), stated=stated) for part in found.parts)
+    return replace(found, parts=tuple(parts))
 
 
 def similar(
@@ -220,7 +229,7 @@ def similar(
 ) -> Evidence:
     """Two methods cost about the same at every point, or at the point nearest to ``near``."""
     points = average(tables.of(experiment))
-    cases, notes = having(points, first, second), []
+    cases, notes = measured(points, quantity, first, second), []
     if near:
         cases = [case] if (case := nearest(cases, near)) else []
         notes = [stand_in(case, near) for case in cases]

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ..experiments.tables import Tables
+from ..experiments.tables import Tables, group
 from ..report.html import asset
 from . import checks, trends
 from .checks import Check, Evidence, merged
-from .verdicts import Part, Verdict, combine
+from .verdicts import NO_DATA, NOT, PARTLY, Part, Verdict, combine
 
+ORDER = (NOT, PARTLY, NO_DATA, *Verdict)  # of the figures of a claim
 DATA: dict[str, Any] = tomllib.loads(asset(__package__, "claims.toml"))
 
 
@@ -53,7 +54,16 @@ class Judged:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        return self.evidence.parts
+        """The figures, those that fail first."""
+        return tuple(sorted(self.evidence.parts, key=lambda part: ORDER.index(part.verdict)))
+
+    @property
+    def by_rank(self) -> dict[int, Verdict]:
+        """The verdict at each rank, where ranks differ."""
+        ranks = group([part for part in self.parts if part.rank], lambda part: part.rank or 0)
+        found = {rank: combine([replace(part, decides=True) for part in parts]) for rank, parts in sorted(ranks.items())}
+        known = {rank: verdict for rank, verdict in found.items() if verdict != NO_DATA}
+        return known if len(set(known.values())) > 1 else {}
 
 
 def _claims() -> Iterator[Claim]:
@@ -69,6 +79,7 @@ def _claim(entry: dict[str, Any]) -> Claim:
         function = getattr(checks, kind, None) or getattr(trends, kind)
         found.append(partial(function, experiment=entry["experiment"], **call))
     texts = DATA["reasons"]["common"] | DATA["reasons"][entry.pop("reasons")] | entry.pop("reason", {})
+    texts = {"exceeded": texts["reproduced"], **texts}
     reasons = {Verdict(name): text.format(**DATA["phrases"]) for name, text in texts.items()}
     return Claim(checks=tuple(found), reasons=reasons, **entry)
 
@@ -76,6 +87,13 @@ def _claim(entry: dict[str, Any]) -> Claim:
 METHODS: dict[str, str] = DATA["methods"]  # descriptions
 TEXTS = {name: Text(**entry) for name, entry in DATA["experiments"].items()}
 CLAIMS = tuple(_claims())
+
+
+def stated_factors(experiment: str) -> list[tuple[str, str, str, float, dict[str, float]]]:
+    """The factors of the paper in an experiment: fast method, slow method, quantity, factor, and the point."""
+    calls = [check.keywords for claim in CLAIMS for check in claim.checks if check.func is checks.factors]  # type: ignore[attr-defined]
+    found = [call for call in calls if call["experiment"] == experiment]
+    return [(call["fast"], slow, quantity, factor, call["near"]) for call in found for slow, quantity, factor in call["stated"]]
 
 
 def judge(tables: Tables, claims: Sequence[Claim] = CLAIMS) -> list[Judged]:

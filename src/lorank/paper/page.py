@@ -2,51 +2,46 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from ..experiments.tables import VERSIONS, Row, Tables
-from ..report.html import Markup, asset, bullets, details, document, element, markup, table, write_text
+from ..experiments.page import facts, folded, footer, page, section
+from ..experiments.styles import label
+from ..experiments.tables import Tables, average, counted
+from ..report.html import Markup, bullets, details, element, markup, table, write_text
+from .checks import Points, compared
 from .claims import METHODS, TEXTS, Judged, judge
-from .page_experiments import experiment_section
+from .methods import PROTOCOL
 from .panels import panels
-from .plot_page import plotly_figure
-from .styles import label, look_of
-from .verdicts import NO_DATA, RULES, Part, Verdict
+from .verdicts import NO_DATA, NOT, RULES, Part, Verdict
 
 PAPER = "A Preconditioned Riemannian Gradient Descent Algorithm for Low-Rank Matrix Recovery"
-SIGNS = {"reproduced": "✓", "partly": "≈", "not": "✗", "no data": "–"}  # noqa: RUF001
+SIGNS = {"exceeded": "✓+", "reproduced": "✓", "partly": "≈", "not": "✗", "no data": "–"}  # noqa: RUF001
 SHOWN_BRIEFLY = 3  # figures of a claim in the summary
 SHOWN = 6  # figures of a claim in the table; the others are in a details element
+GPU_TABLE = "ranks-gpu.csv"
 
 
 def write_page(tables: Tables, out: Path) -> Path:
-    """Write ``out/index.html``. The page contains its scripts and data and needs no network."""
+    """Write ``out/index.html``. The page contains its scripts and figures and needs no network."""
     return write_text(out / "index.html", render(tables, out))
 
 
 def render(tables: Tables, out: Path | None = None) -> str:
     """The page as HTML. Figures and tables in the folder ``out`` are linked."""
     names = [name for name in TEXTS if name in tables.experiments()]
-    drawn = {name: panels(tables, name) for name in names}
-    plots = {f"{name}-{k}": plotly_figure(panel) for name, found in drawn.items() for k, panel in enumerate(found)}
-    keys = {key: look_of(key) for found in drawn.values() for panel in found for key in panel.keys}
     judged = judge(tables)
     methods = {row.method for row in tables.results}
     main = [
         _claims(judged, [name for name in METHODS if name in methods]),
         _figures(names, out),
-        [experiment_section(tables, name, drawn[name], out) for name in names],
+        [_experiment(tables, name, out) for name in names],
     ]
-    return document(
-        "Reproduction of the paper's experiments - lorank",
-        [_header(tables, judged), _navigation(names), element("main", main), _footer(out)],
-        style=asset(__package__, "page.css"),
-        script=asset(__package__, "page.js"),
-        plots=plots,
-        data={"looks": {key: {"light": look.colour, "dark": look.dark} for key, look in keys.items()}},
-    )
+    made = ["Created by ", element("code", "lorank reproduce"), "."]
+    body = [_header(tables, judged), _navigation(names), element("main", main), footer(out, *made)]
+    return page("Reproduction of the paper's experiments - lorank", body)
 
 
 def css_class(verdict: Verdict) -> str:
@@ -54,9 +49,9 @@ def css_class(verdict: Verdict) -> str:
     return verdict.replace(" ", "-")
 
 
-def pill(verdict: Verdict) -> Markup:
+def pill(verdict: Verdict, more: str = "") -> Markup:
     """A verdict with its sign."""
-    return element("span", SIGNS[verdict], " ", verdict, class_=f"verdict {css_class(verdict)}")
+    return element("span", SIGNS[verdict], " ", verdict, more, class_=f"verdict {css_class(verdict)}")
 
 
 # -- top ---------------------------------------------------------------------------------------------------------------
@@ -81,28 +76,37 @@ def _header(tables: Tables, judged: Sequence[Judged]) -> Markup:
         "header",
         element("h1", "Reproduction of the paper's experiments"),
         element("p", lead),
-        _facts(tables.results),
+        facts(tables.results),
+        [element("p", element("b", note)) for note in (common_cause(judged), former_runs(tables)) if note],
         element("p", judgeable, " Select a verdict to filter the claims."),
         element("div", tiles, class_="tiles"),
         _brief(judged),
     )
 
 
-def _facts(rows: Sequence[Row]) -> Markup:
-    """Date, machine, versions, threads and scale of the runs."""
+def common_cause(judged: Sequence[Judged]) -> str:
+    """How many of the claims that are not reproduced have the same cause."""
+    failed = [one for one in judged if one.verdict == NOT]
+    alike = sum(one.claim.experiment.startswith(("sensing", "phase")) for one in failed)
+    if alike < 2:
+        return ""
+    return (
+        f"{alike} of the {len(failed)} claims that are not reproduced have one cause: exact steps on Gaussian ensembles. The "
+        "rows of the gradient have similar norms there, so that PRGD and RGD take the same path, and a fraction of the exact "
+        "step is faster than both."
+    )
 
-    def distinct(values: Iterable[object]) -> list[str]:
-        return list(dict.fromkeys(str(value) for value in values if value))
 
-    dates = sorted({row.date[:10] for row in rows if row.date})
-    found = {
-        "date": [" to ".join(dict.fromkeys((dates[0], dates[-1])))] if dates else [],
-        **{name: distinct(getattr(row, name) for row in rows) for name in ("scale", "machine", "threads")},
-        **{name: distinct(row.versions[k] for row in rows) for k, name in enumerate(VERSIONS)},
-        "runs": [str(len(rows))],
-    }
-    items = [element("div", element("dt", name), element("dd", "; ".join(values))) for name, values in found.items() if values]
-    return element("dl", items, class_="facts")
+def former_runs(tables: Tables) -> str:
+    """Which rules of tuning the runs followed, where these are not the present ones."""
+    protocols = sorted({row.protocol for row in tables.results} - {PROTOCOL})
+    if not protocols:
+        return ""
+    return (
+        f"These are runs of protocol {', '.join(map(str, protocols))}, made with several versions of the code: settings were "
+        f"selected at each point, from eight candidates. Protocol {PROTOCOL} has wider grids and one setting for all sizes of "
+        "a rank, the fastest that never fails; it has not been run at this scale."
+    )
 
 
 def _brief(judged: Sequence[Judged]) -> Markup | None:
@@ -175,9 +179,10 @@ def _claim(one: Judged, seen: set[tuple[str, ...]]) -> Markup:
     if evidence.settings:
         extra.append(details("Settings", bullets(evidence.settings)))
     where = element("span", element("a", claim.where, href=f"#{claim.experiment}"), class_="small")
+    ranks = [element("div", pill(verdict, f", r = {rank}"), class_="small") for rank, verdict in one.by_rank.items()]
     return element(
         "tr",
-        element("td", pill(one.verdict)),
+        element("td", pill(one.verdict), ranks),
         element("td", element("p", f"“{claim.quote}”", class_="quote"), where),
         element("td", measured),
         element("td", one.reason, extra, class_="small"),
@@ -202,22 +207,46 @@ def _parts(parts: Sequence[Part]) -> list[Markup]:
     return [bullets(items[:SHOWN], "parts"), *more]
 
 
+# -- figures and experiments -------------------------------------------------------------------------------------------
 def _figures(names: Sequence[str], out: Path | None) -> Markup:
     """The paper's figures and the sections that correspond to them."""
     rows = []
     for name, text in TEXTS.items():
         not_run = [text.title, " ", element("span", "(not run)", class_="soft")]
-        picture = f"figures/{name}.png"
-        there = out is not None and (out / picture).exists()
-        section = element("a", text.title, href=f"#{name}") if name in names else not_run
-        rows.append((text.figure, section, element("a", f"{name}.png", href=picture) if there else ""))
+        there = element("a", text.title, href=f"#{name}") if name in names else not_run
+        rows.append((text.figure, there, _picture(name, out, f"{name}.png")))
     listed = table(("Paper", "Section", "Image"), rows, "narrow")
     return element("section", element("h2", "Figures of the paper"), listed, id="figures")
 
 
-def _footer(out: Path | None) -> Markup:
-    names = [name for name in ("results.csv", "traces.csv", "tuning.csv") if out is not None and (out / name).exists()]
-    links = [[", " if k else "", element("a", name, href=name)] for k, name in enumerate(names)]
-    data = ["Data: ", links, ". "] if links else None
-    text = element("p", data, "Created by ", element("code", "lorank reproduce"), ".")
-    return element("footer", text, class_="small soft")
+def _picture(name: str, out: Path | None, text: str) -> Markup | None:
+    path = f"figures/{name}.png"
+    return element("a", text, href=path) if out is not None and (out / path).exists() else None
+
+
+def _experiment(tables: Tables, name: str, out: Path | None) -> Markup:
+    text, points = TEXTS[name], average(tables.of(name))
+    lead = [element("b", f"{text.figure}."), f" {text.text} {_tests(points)} ", _picture(name, out, "PNG image.")]
+    found = section(tables, name, [panels(tables, name)], compared(name), METHODS)
+    more = _gpu_table(out) if name == "completion-size" else None
+    return element("section", element("h2", text.title), element("p", lead), found, more, id=name)
+
+
+def _tests(points: Points) -> str:
+    numbers = sorted({len(mean.rows) for means in points.values() for mean in means.values()})
+    made = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+    where = f"at {counted(len(points), 'point')}" if len(points) > 1 else f"at {next(iter(points)).label()}"
+    return f"{made} test{'' if numbers == [1] else 's'} of each method {where}."
+
+
+def _gpu_table(out: Path | None) -> Markup | None:
+    """Runs at ranks 50 and 100 up to the paper's n, where ``benchmarks/paper_ranks.py`` has written them."""
+    if out is None or not (out / GPU_TABLE).exists():
+        return None
+    with (out / GPU_TABLE).open(encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    note = (
+        "No verdict depends on this table: other problems of the same kind, created and solved on a GPU (one NVIDIA H200, wall "
+        f"time). {Path(GPU_TABLE).with_suffix('.md')} describes the runs."
+    )
+    return folded("Ranks 50 and 100 up to n = 20 000, on a GPU", note, table(head, rows))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
-from ..experiments.tables import Curve, Mean, Tables, average, comparable, group, methods, plain, series, varying
+from ..experiments.styles import label, ordered_methods
+from ..experiments.tables import Curve, Mean, Tables, average, comparable, counted, group, methods, plain, rate, series, varying
 from .checks import MAX_VARIANTS, Evidence, compared, family, other_methods, settings_of, unique
-from .styles import label, ordered
 from .verdicts import (
     CLEAR,
+    EXCEEDED,
     MISSED,
     NO_DATA,
     NOT,
@@ -21,14 +23,12 @@ from .verdicts import (
     Factor,
     Part,
     contraction,
-    counted,
     factor,
     factor_of,
     first_below,
     growth,
     having,
     name_of,
-    rate,
     share,
     slope,
     tests,
@@ -37,6 +37,8 @@ from .verdicts import (
     trend,
 )
 
+SAME_ERROR = 1.1  # errors within this factor count as the same
+
 
 # -- all points --------------------------------------------------------------------------------------------------------
 def ahead(
@@ -44,9 +46,11 @@ def ahead(
 ) -> Evidence:
     """One method costs less than all others of the paper at every point, by a factor of ``margin``."""
     points = average(tables.of(experiment))
-    cases = having(points, winner)
+    every = having(points, winner)
+    ranks = group(every, lambda case: case.rank)
     parts = []
-    for quantity in quantities:
+    for (rank, cases), quantity in product(ranks.items() or [(None, [])], quantities):
+        where = f", r = {rank}" if len(ranks) > 1 else ""
         hits, total, exceptions = 0, 0, []
         for case in cases:
             found = {
@@ -66,8 +70,9 @@ def ahead(
             gaps = (f"{label(name)} at {number}" for name, number in absent.items() if number)
             text += f"; not run: {', '.join(gaps)} of {counted(len(cases), 'point')}"
             verdict = PARTLY if verdict == REPRODUCED else verdict
-        parts.append(Part(f"{label(winner)} needs the fewest {quantity}", "at all points", text, verdict))
-    means = points[cases[0]] if cases else {}
+        name = f"{label(winner)} needs the fewest {quantity}{where}"
+        parts.append(Part(name, "at all points", text, verdict, rank=rank if where else None))
+    means = points[every[0]] if every else {}
     names = [mean.method for mean in _rivals(experiment, winner, means)]
     return Evidence(tuple(parts), (), other_methods(experiment, means), settings_of(means, winner, *names))
 
@@ -106,7 +111,8 @@ def grows_slightly(tables: Tables, experiment: str, method: str, quantity: str) 
             slight = value.value <= SLIGHT
             # A lower bound that is large is large; one that is small may hide a large growth.
             verdict = NO_DATA if value.bound and slight else REPRODUCED if slight is (name == method) else NOT
-            found.append(Part(f"{label(name)}, {quantity} ({where})", stated, value.text(quantity), verdict))
+            rank = cases[0].rank
+            found.append(Part(f"{label(name)}, {quantity} ({where})", stated, value.text(quantity), verdict, rank=rank))
         parts += found or [Part(f"{label(name)}, {quantity}", stated, "not run to the end at two sizes", NO_DATA)]
     return Evidence(tuple(parts))
 
@@ -127,14 +133,16 @@ def grows_less(tables: Tables, experiment: str, method: str, quantity: str = "se
             name = f"{label(method)} against {label(rival)}, {quantity}, {first.label('rank', 'n1')} to {plain(last.n1)}"
             bound = f"{theirs[0].bound} " if theirs[0].bound else ""
             text = f"{times(ours[0].value)} against {bound}{times(theirs[0].value)}"
-            parts.append(Part(name, "grows less", text, verdict))
+            parts.append(Part(name, "grows less", text, verdict, rank=first.rank))
     return Evidence(tuple(parts) or (Part(label(method), "grows less", "no two sizes with another method", NO_DATA),))
 
 
 def advantage_grows(tables: Tables, experiment: str, slow: str, fast: str, along: str, falling: bool) -> Evidence:
-    """The factor between two methods grows with a parameter, or as it falls."""
+    """The factor between two methods grows with a parameter, or as it falls; at points where their errors are equal."""
     points = average(tables.of(experiment))
-    cases = sorted(having(points, slow, fast), key=lambda case: getattr(case, along) or 0, reverse=falling)
+    cases = [case for case in having(points, slow, fast) if _same_error(points[case][slow], points[case][fast])]
+    unequal = len(having(points, slow, fast)) - len(cases)
+    cases = sorted(cases, key=lambda case: getattr(case, along) or 0, reverse=falling)
     parts = []
     for quantity in ("iterations", "seconds"):
         found = [(case, factor(points[case][slow], points[case][fast], quantity)) for case in cases]
@@ -149,14 +157,24 @@ def advantage_grows(tables: Tables, experiment: str, slow: str, fast: str, along
         parts.append(
             Part(f"{name_of(slow, fast, quantity)}, from end to end", "grows", text or "no two points with both", verdict)
         )
-    return Evidence(tuple(parts))
+    left = (
+        f"{counted(unequal, 'point')} at which the errors of the methods differ by more than 10 % left out." if unequal else ""
+    )
+    return Evidence(tuple(parts), unique([left]))
+
+
+def _same_error(first: Mean, second: Mean) -> bool:
+    """Whether two methods end with errors that agree to 10 %: without noise they end at the same tolerance."""
+    errors = [mean.of("error").mean for mean in (first, second)]
+    noisy = first.case.noise is not None
+    return not noisy or any(mean.at_least for mean in (first, second)) or max(errors) <= SAME_ERROR * min(errors)
 
 
 def proportional(tables: Tables, experiment: str) -> Evidence:
     """Every method's error is proportional to the noise: a slope of 1 in logarithms."""
     points = average(tables.of(experiment))
     parts = []
-    for name in ordered([name for name in methods(points) if name in compared(experiment)]):
+    for name in ordered_methods([name for name in methods(points) if name in compared(experiment)]):
         found = [(mean.case.noise or 0.0, mean.of("error").mean) for mean in series(points, name) if not mean.failed]
         pairs = [(x, y) for x, y in found if x > 0 and 0 < y < math.inf]
         if len(pairs) < 3:
@@ -252,7 +270,7 @@ def iterations_to_fit(tables: Tables, experiment: str, slow: str, fast: str, exp
             aim, what = deepest, f"the final error of {label(slow)}, {deepest:.3g}"
             notes.append("Neither the fitting error nor its square reaches this level.")
         found = _race(curves[slow], curves[fast], aim)
-        if found is None or found.judge(stated) != REPRODUCED:
+        if found is None or found.judge(stated) not in (REPRODUCED, EXCEEDED):
             variants += _variants_to_fit(curves, slow, fast, stated, f"r = {rank}")
         if found is None:
             parts.append(Part(name, times(stated), f"{label(fast)} does not reach {what}", NOT))
@@ -270,7 +288,7 @@ def _variants_to_fit(curves: dict[str, list[Curve]], slow: str, fast: str, state
             if (a, b) != (slow, fast) and a in curves and b in curves:
                 aim = max(float(np.nanmin(curve.residual)) for curve in curves[a])
                 one = _race(curves[a], curves[b], aim)
-                if one and one.judge(stated) == REPRODUCED:
+                if one and one.judge(stated) in (REPRODUCED, EXCEEDED):
                     found.append((one.value, f"{label(a)} / {label(b)}, {where}, to {aim:.4g}: {one.text('iterations')}"))
     return [text for _, text in sorted(found, reverse=True)[:MAX_VARIANTS]]
 
