@@ -141,7 +141,7 @@ def test_vectors_of_every_backend_give_the_same(loss, backend):
         assert same.value(one, two, backend) == pytest.approx(heavy.value(d, y, NUMPY), rel=1e-12)
         assert same.at_zero(two, backend) == pytest.approx(heavy.at_zero(y, NUMPY), rel=1e-12)
         assert plain.line_curvature(one, two, three, 3.0) == pytest.approx(plain.line_curvature(d, y, w, 3.0), rel=1e-9)
-        assert plain.noise(one, two, 5.0) == pytest.approx(plain.noise(d, y, 5.0), rel=1e-9)
+        assert plain.loss.noise(one, two, 5.0) == pytest.approx(plain.loss.noise(d, y, 5.0), rel=1e-9)
         pairs = [(plain.slope(one, two), plain.slope(d, y)), (same.curvature(one, two), heavy.curvature(d, y))]
         pairs += list(zip(same.majorizer(one, two), (weights, responses), strict=True))
         for a, b in pairs:

@@ -19,11 +19,9 @@ class Transport(Protocol):
 
     def vector(self, xi: Any) -> Any:
         """The transported vector."""
-        ...
 
     def slope(self, xi: Any, G: Any) -> float:
         """``<G, T xi>`` for an ambient gradient G, without computing the transported vector T xi."""
-        ...
 
 
 class Manifold(Protocol):
@@ -36,47 +34,36 @@ class Manifold(Protocol):
 
     def check_rank(self, rank: Any, shape: tuple[int, ...]) -> Any:
         """The rank in the form that points store, or a ValueError."""
-        ...
 
     def dof(self, shape: tuple[int, ...], rank: Any, dtype: Any) -> int:
         """Number of real degrees of freedom of points with entries of that dtype."""
-        ...
 
     def zero(self, shape: tuple[int, ...], rank: Any, dtype: Any, backend: Arrays) -> Any:
         """The point zero."""
-        ...
 
     def check_point(self, X: Any, shape: tuple[int, ...], rank: Any, dtype: Any, backend: Arrays) -> Any:
         """A user's point in that dtype and backend, or a ValueError."""
-        ...
 
     def gradient(self, X: Any, G: Any, weights: Weights) -> Any:
         """The Riemannian gradient in the metric of the weights, a tangent vector at X."""
-        ...
 
     def prepare(self, X: Any, G: Any, vectors: Sequence[Any]) -> None:
         """Announce that inner products of these vectors, at an earlier point, with X and G follow; backends may batch them."""
-        ...
 
     def forget(self, xi: Any) -> None:
         """Free what a tangent vector caches for retractions."""
-        ...
 
     def retract(self, xi: Any, alpha: float) -> Any:
         """The retraction of ``X + alpha xi`` to the manifold."""
-        ...
 
     def transport(self, old: Any, X: Any) -> Transport:
         """From the tangent space at ``old`` to that at X."""
-        ...
 
     def arrays(self, X: Any) -> dict[str, Array]:
         """The arrays of a point, for files."""
-        ...
 
     def from_arrays(self, arrays: dict[str, Array], backend: Arrays) -> Any:
         """The point of such arrays, in that backend."""
-        ...
 
 
 class WeightedManifold:

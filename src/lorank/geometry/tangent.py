@@ -19,17 +19,14 @@ class Cotangent(Protocol):
     @property
     def GV(self) -> Array:
         """``G V``, n1 x r."""
-        ...
 
     @property
     def GhU(self) -> Array:
         """``G^H U``, n2 x r."""
-        ...
 
     @property
     def core(self) -> Array:
         """``U^H G V``, r x r."""
-        ...
 
 
 class Tangent:

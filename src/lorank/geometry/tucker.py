@@ -167,12 +167,10 @@ class TensorCotangent(Protocol):
     @property
     def core(self) -> np.ndarray:
         """``G x_1 U_1^T ... x_d U_d^T``."""
-        ...
 
     @property
     def modes(self) -> Sequence[Array]:
         """For each mode k the (n_k, r_k) array ``unfold(G x_(j != k) U_j^T, k) unfold(C, k)^T``."""
-        ...
 
 
 class TuckerTangent:

@@ -16,15 +16,12 @@ class Weight(Protocol):
 
     def gram(self, backend: Arrays, u: Array) -> Array | None:
         """``u^H W u``; None where it is the identity for orthonormal u."""
-        ...
 
     def apply(self, a: Array) -> Array:
         """``W a``."""
-        ...
 
     def solve(self, a: Array) -> Array:
         """``W^-1 a``."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -83,15 +83,6 @@ class Loss(ABC):
         """Curvature of a parabola that touches the loss at d and lies above it; by default :meth:`curvature`."""
         return self.curvature(xp, d, y)
 
-    def ridge_slope(self, xp: Any, d: Array, y: Array) -> Array:
-        """:meth:`slope` of the loss with its ridge."""
-        found = self.slope(xp, d, y)
-        return found + self.ridge * (d + y) if self.ridge else found
-
-    def ridge_curvature(self, xp: Any, d: Array, y: Array) -> Array:
-        """:meth:`curvature` of the loss with its ridge."""
-        return self.curvature(xp, d, y) + self.ridge
-
     # -- data and predictions --------------------------------------------------------------------------------------------
     def prepare(self, values: Array, backend: Arrays) -> tuple[Array, Self]:
         """Check the observed values; return them in the encoding of the loss, and the loss with what it has to know of them.

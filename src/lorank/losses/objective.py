@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ..backends import Array, Arrays, Vector, entrywise
@@ -73,11 +74,11 @@ class Objective:
         """Derivative of f in each z."""
         if self.is_quadratic:
             return d if self.weights is None else self.weights * d
-        return weighted(self.loss.ridge_slope, self.weights, d, y)
+        return weighted(partial(_slope, self.loss), self.weights, d, y)
 
     def curvature(self, d: Vector, y: Vector) -> Vector | None:
         """Curvature of f in each z; None for ones."""
-        return self.weights if self.is_quadratic else weighted(self.loss.ridge_curvature, self.weights, d, y)
+        return self.weights if self.is_quadratic else weighted(partial(_curvature, self.loss), self.weights, d, y)
 
     def majorizer(self, d: Vector, y: Vector) -> tuple[Vector, Vector]:
         """Weights w and working responses t: ``sum w (z - t)^2 / 2`` plus a constant lies above f and touches it at d.
@@ -91,7 +92,7 @@ class Objective:
 
         def response(xp: Any, d: Array, y: Array) -> Array:
             found = weight(xp, d, y)
-            return d + y - loss.ridge_slope(xp, d, y) / (found + (found == 0))
+            return d + y - _slope(loss, xp, d, y) / (found + (found == 0))
 
         return weighted(weight, self.weights, d, y), entrywise(response, d, y)
 
@@ -112,8 +113,8 @@ class Objective:
 
         def derivatives(xp: Any, d: Array, y: Array, image: Array) -> tuple[Array, Array]:
             d = d + at * image
-            slope = (loss.ridge_slope(xp, d, y) * image.conj()).real
-            return slope, loss.ridge_curvature(xp, d, y) * abs(image) ** 2
+            slope = (_slope(loss, xp, d, y) * image.conj()).real
+            return slope, _curvature(loss, xp, d, y) * abs(image) ** 2
 
         at = 0.0
         first = float(weighted_total(derivatives, self.weights, d, y, image)[0])
@@ -144,10 +145,6 @@ class Objective:
         assert curvature is not None
         return float(curvature.sum())
 
-    def noise(self, d: Vector, y: Vector, dof: float) -> float:
-        """Noise level of the residuals of a fit with ``dof`` degrees of freedom (:meth:`Loss.noise`)."""
-        return self.loss.noise(d, y, dof, self.weights)
-
     def deviance(self, d: Vector, y: Vector) -> float:
         """Twice the sum of the losses without the ridge; fits are compared by it."""
         return 2 * self._sum(d, y, 0.0)
@@ -167,3 +164,14 @@ class Objective:
 
     def __repr__(self) -> str:
         return f"Objective({self.loss!r}{'' if self.weights is None else ', weights'})"
+
+
+def _slope(loss: Loss, xp: Any, d: Array, y: Array) -> Array:
+    """The slope with the ridge."""
+    found = loss.slope(xp, d, y)
+    return found + loss.ridge * (d + y) if loss.ridge else found
+
+
+def _curvature(loss: Loss, xp: Any, d: Array, y: Array) -> Array:
+    """The curvature with the ridge."""
+    return loss.curvature(xp, d, y) + loss.ridge

@@ -27,18 +27,23 @@ class Epsilon(Protocol):
 
     def start(self, G: Gradient) -> float:
         """The number from the first gradient."""
-        ...
 
     def at(self, G: Gradient, start: float) -> float:
         """epsilon_t at the gradient G."""
-        ...
 
 
 POLICY = with_methods("start", "at", what="a policy such as lorank.metrics.Median()")
 
 
+class ConstantEpsilon(Checked):
+    """Base of policies with the same epsilon in all iterations."""
+
+    def at(self, G: Gradient, start: float) -> float:
+        return start
+
+
 @dataclass(frozen=True)
-class Fixed(Checked):
+class Fixed(ConstantEpsilon):
     """A constant epsilon.
 
     Parameters
@@ -58,12 +63,9 @@ class Fixed(Checked):
     def start(self, G: Gradient) -> float:
         return self.value
 
-    def at(self, G: Gradient, start: float) -> float:
-        return start
-
 
 @dataclass(frozen=True)
-class Median(Checked):
+class Median(ConstantEpsilon):
     """The median of the nonzero squared row and column norms of the first gradient.
 
     Parameters
@@ -88,12 +90,9 @@ class Median(Checked):
         norms = norms[norms > 0]
         return _positive(self.factor * backend.median(norms)) if len(norms) else 1.0
 
-    def at(self, G: Gradient, start: float) -> float:
-        return start
-
 
 @dataclass(frozen=True)
-class RelativeMax(Checked):
+class RelativeMax(ConstantEpsilon):
     """``factor |G_0|_v^2``: relative to the largest squared row or column norm of the first gradient.
 
     Parameters
@@ -114,9 +113,6 @@ class RelativeMax(Checked):
 
     def start(self, G: Gradient) -> float:
         return _positive(self.factor * max_norm(G) ** 2)
-
-    def at(self, G: Gradient, start: float) -> float:
-        return start
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,9 @@ class Metric(Protocol):
 
     def start(self, G: Gradient) -> Any:
         """The memory before the first iteration."""
-        ...
 
     def weights(self, G: Gradient, memory: Any) -> tuple[Weights, Any]:
         """The weights at the point where G was taken, and the memory for the next iteration."""
-        ...
 
 
 METRIC = with_methods("start", "weights", what="a metric such as lorank.metrics.RowColumn()")

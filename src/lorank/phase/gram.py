@@ -22,7 +22,6 @@ class GramOperator(Protocol):
 
     def solve(self, b: Array, shift: float, guess: Array | None = None) -> Solution:
         """For an (n, 1) array b; ``guess`` is that of an earlier solution with similar b and shift."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -29,23 +29,18 @@ class LinearMap(Protocol):
 
     def apply(self, v: Array) -> Array:
         """``A v``."""
-        ...
 
     def adjoint(self, w: Array) -> Array:
         """``A^H w``."""
-        ...
 
     def to(self, backend: Arrays) -> LinearMap:
         """The same map on arrays of another backend."""
-        ...
 
     def fourth_power(self) -> float:
         """``sum_i |a_i|^4`` over the rows of A."""
-        ...
 
     def row_squares(self, d: Array) -> Array:
         """Squared row norms of ``A^H diag(d) A``, exactly."""
-        ...
 
 
 class MatrixMap:

@@ -178,7 +178,7 @@ def noise_of(G: Gradient) -> float:
     if problem.m <= dof:
         return float("nan")
     if learned_loss(G) is not None:
-        return float(G.objective.noise(G.residual, problem.y, dof))
+        return float(G.objective.loss.noise(G.residual, problem.y, dof, G.objective.weights))
     return float(G.residual_norm) / float(problem.m - dof) ** 0.5
 
 

@@ -64,11 +64,9 @@ class CheckedStart(Start, Protocol):
     @property
     def warning(self) -> str:
         """Appended to the advice of the status; empty if the start succeeded."""
-        ...
 
     def adjusted(self, problem: Problem) -> Problem:
         """The problem that the solver runs on."""
-        ...
 
 
 def register_default(suits: Suits, make: Callable[[], Solver], refusal: str = "") -> None:

@@ -39,7 +39,6 @@ class HasCounts(Protocol):
 
     def counts(self) -> tuple[Array, ...]:
         """One array per mode: the (n1,) numbers of the rows and the (n2,) numbers of the columns."""
-        ...
 
 
 @runtime_checkable
@@ -48,7 +47,6 @@ class HasSplit(Protocol):
 
     def split(self, rng: np.random.Generator, share: float) -> tuple[Any, Any]:
         """The problem without a random ``share`` of its measurements, and the problem on those."""
-        ...
 
 
 @runtime_checkable
@@ -64,7 +62,6 @@ class HasWeights(Protocol):
 
     def unweighted(self) -> Any:
         """The problem on the same measurements with equal weights. It has the same exact solutions."""
-        ...
 
 
 @runtime_checkable
@@ -73,7 +70,6 @@ class Rescalable(Protocol):
 
     def rescaled(self) -> Units | None:
         """The problem in those units; None where sizes differ too little for a gain."""
-        ...
 
 
 @runtime_checkable
@@ -82,7 +78,6 @@ class HasSinglePrecision(Protocol):
 
     def single_precision(self) -> Units | None:
         """That copy; None where it would not be faster."""
-        ...
 
 
 @runtime_checkable
@@ -94,7 +89,6 @@ class BlockPreconditioned(Protocol):
 
         Blocks are multiplied from the right. None where they would take too much memory.
         """
-        ...
 
 
 @runtime_checkable
@@ -105,11 +99,9 @@ class FastALS(Protocol):
 
     def als_pays(self, rank: int) -> bool:
         """Whether an ALS sweep costs little more than a gradient, and nearly all rows and columns determine their factors."""
-        ...
 
     def solve_blocks(self, side: int, factor: Array, shift: float, right: Array) -> Array:
         """``right_i (B_i + shift I)^-1`` for each row (side 0) or column (side 1), with B_i its normal equations."""
-        ...
 
 
 @runtime_checkable
@@ -118,7 +110,6 @@ class HasObservedCore(Protocol):
 
     def observed_core(self, rank: int) -> Any:
         """That part; None where all rows and columns are well observed, or too few are."""
-        ...
 
 
 @runtime_checkable
@@ -127,7 +118,6 @@ class HasInitialPoint(Protocol):
 
     def initial_point(self, rank: Any, rng: np.random.Generator) -> Any:
         """A point of that rank."""
-        ...
 
 
 @runtime_checkable
@@ -136,7 +126,6 @@ class HasRankOnePoint(Protocol):
 
     def rank_one_point(self, rng: np.random.Generator) -> FixedRank | None:
         """A point of rank 1; None where the model's loss has none."""
-        ...
 
 
 @runtime_checkable
@@ -148,7 +137,6 @@ class HasSpectralNorm(Protocol):
 
     def spectral_norm(self, p: Vector) -> float:
         """To about 1 %; or another norm that is large for a low rank, such as the spectral norm of the unfoldings."""
-        ...
 
 
 @runtime_checkable
@@ -157,7 +145,6 @@ class HasEstimate(Protocol):
 
     def estimate(self, X: Any) -> Any:
         """That of a point: an object with ``numpy()``, whose attributes are also those of the result."""
-        ...
 
 
 def supports(problem: Any, need: type[T]) -> TypeIs[T]:

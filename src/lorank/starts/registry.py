@@ -32,7 +32,6 @@ class Start(Protocol):
 
     def __call__(self, problem: Problem, rank: int, rng: np.random.Generator) -> FixedRank:
         """A point of that rank on the manifold of the problem."""
-        ...
 
 
 STARTS: dict[str, Start] = {"spectral": Spectral(), "staged": Staged(), "continuation": Continuation()}
