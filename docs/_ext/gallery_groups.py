@@ -25,13 +25,15 @@ GROUPS: dict[str, dict[str, tuple[float, float]]] = {
         "stuck_sensors": (0.48, 1),
         "how_sure": (0, 0.52),
         "spectra": (0.33, 1),
+        "seasonal_gaps": (0, 1),
     },
     "Images, signals and tensors": {
         "image": (0, 0.67),
         "phase_image": (0, 0.45),
         "video_background": (0.5, 1),
         "tensor": (0, 0.57),
-        "tomography": (0, 0.67),
+        "nmr": (0, 1),
+        "tomography": (0, 0.7),
     },
     "Matrices of which little is known": {
         "front_page": (0, 0.67),

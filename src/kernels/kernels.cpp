@@ -12,12 +12,13 @@ namespace lorank {
   const NormalTable *normal();                                                                                            \
   const Pairs *pairs();                                                                                                   \
   const TensorPasses *tensor();                                                                                           \
+  const PauliPasses *pauli();                                                                                             \
   Nonnegative nonnegative();                                                                                              \
   FillGaps gaps();                                                                                                        \
   }                                                                                                                       \
   const Kernels *kernels_##isa() {                                                                                        \
-    static const Kernels table = {#isa,          isa::passes(),      isa::normal(), isa::pairs(),                         \
-                                  isa::tensor(), isa::nonnegative(), isa::gaps()};                                        \
+    static const Kernels table = {#isa,          isa::passes(), isa::normal(),      isa::pairs(),                         \
+                                  isa::tensor(), isa::pauli(),  isa::nonnegative(), isa::gaps()};                         \
     return &table;                                                                                                        \
   }
 

@@ -12,6 +12,7 @@
 #include "normal.h"
 #include "pairs.h"
 #include "passes.h"
+#include "pauli.h"
 #include "tensor.h"
 
 namespace lorank {
@@ -22,6 +23,7 @@ struct Kernels {
   const NormalTable *normal;
   const Pairs *pairs;
   const TensorPasses *tensor;
+  const PauliPasses *pauli;
   Nonnegative nonnegative;
   FillGaps fill_gaps;
 };

@@ -23,6 +23,7 @@ void bind_tall(nb::module_ &m);
 void bind_gaps(nb::module_ &m);
 void bind_pairs(nb::module_ &m);
 void bind_tensor(nb::module_ &m);
+void bind_pauli(nb::module_ &m);
 
 namespace {
 
@@ -104,6 +105,7 @@ NB_MODULE(_kernels, m) {
   lorank::bind_gaps(m);
   lorank::bind_pairs(m);
   lorank::bind_tensor(m);
+  lorank::bind_pauli(m);
   m.attr("TOGETHER") = lorank::kTogether;
   m.attr("PREFETCH") = lorank::kPrefetch;
   m.def("instruction_set", &lorank::instruction_set, "The instruction set in use.");

@@ -304,3 +304,41 @@ def test_other_refusals():
     for options in ({"rank": 9}, {"rank": 0}, {"rank": 1, "shots": 0}, {"rank": 1, "oversampling": 0}):
         with pytest.raises(lr.ParameterError):
             lr.datasets.random_pauli(3, **options)
+
+
+@pytest.mark.needs("native")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"flips": np.array([0, 8])},
+        {"flips": np.array([-1, 1])},
+        {"signs": np.array([1, 2, 8])},
+        {"indptr": np.array([0, 2, 4])},
+        {"indptr": np.array([0, 4, 3])},
+        {"phases": np.zeros(2, np.int8)},
+        {"left": np.ones((2, 12))},
+        {"left": np.ones((4, 8))},
+        {"out": np.zeros(2)},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_kernels_check_their_arguments(wrong):
+    from lorank import _kernels
+
+    good = {
+        "flips": np.array([0, 3]),
+        "indptr": np.array([0, 1, 3]),
+        "signs": np.array([1, 2, 7]),
+        "phases": np.zeros(3, np.int8),
+        "left": np.ones((2, 8)),
+        "right": np.ones((2, 8)),
+        "out": np.zeros(3),
+    }
+    _kernels.pauli_expectations(**good)
+    with pytest.raises((ValueError, TypeError)):
+        _kernels.pauli_expectations(**(good | wrong))
+    v = wrong.get("left", good["right"])
+    arguments = {k: a for k, a in (good | wrong).items() if k in ("flips", "indptr", "signs", "phases")}
+    if "out" not in wrong and "left" not in wrong:
+        with pytest.raises((ValueError, TypeError)):
+            _kernels.pauli_times(**arguments, p=np.zeros(3), v=v, out=np.zeros((2, 8)))

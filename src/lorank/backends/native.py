@@ -15,6 +15,7 @@ from .normal_equations import NonnegativeSystems, RowSystems
 from .numpy_backend import NumpyBackend
 from .numpy_observations import NumpyObservations
 from .observations import Array, Observations
+from .pauli_sums import ArrayPauliSums, PauliSums
 from .tensor_observations import NumpyTensorObservations, TensorObservations
 
 TALL = 1 << 15  # numbers of a tall array from which on several threads are used
@@ -113,8 +114,39 @@ class NativeBackend(NumpyBackend):
     def make_tensor_observations(self, indices: np.ndarray, shape: Sequence[int]) -> TensorObservations:
         return NativeTensorObservations(indices, shape)
 
+    def make_pauli_sums(self, flips: np.ndarray, signs: np.ndarray, qubits: int) -> PauliSums:
+        return (NativePauliSums if qubits >= 3 else ArrayPauliSums)(flips, signs, qubits, self)
+
     def release(self) -> None:
         _kernels.release_scratch()
+
+
+class NativePauliSums(ArrayPauliSums):
+    """Passes in C++, for three qubits or more."""
+
+    def expectations(self, left: Array, right: Array) -> Array:
+        out = np.empty(len(self.signs))
+        _kernels.pauli_expectations(*self._masks, _planes(left), _planes(right), out)
+        return out[self.inverse]
+
+    def times(self, p: Array, v: Array) -> Array:
+        planes = _planes(v)
+        out = np.empty_like(planes)
+        _kernels.pauli_times(*self._masks, _c(p[self.order], np.float64), planes, out)
+        return np.ascontiguousarray((out[0::2] + 1j * out[1::2]).T)
+
+    @functools.cached_property
+    def _masks(self) -> tuple[np.ndarray, ...]:
+        """Arguments of the passes; phases as powers of -i."""
+        powers = np.bitwise_count(np.repeat(self.distinct, np.diff(self.indptr)) & self.signs) % 4
+        return (*(_c(a, np.int64) for a in (self.distinct, self.indptr, self.signs)), powers.astype(np.int8))
+
+
+def _planes(a: np.ndarray) -> np.ndarray:
+    """Real and imaginary parts of the columns, one row each."""
+    out = np.empty((2 * a.shape[1], len(a)))
+    out[0::2], out[1::2] = a.T.real, a.T.imag
+    return out
 
 
 class NativeTensorObservations(NumpyTensorObservations):
