@@ -68,6 +68,14 @@ def test_a_given_rank_is_kept():
     assert error(model, truth) < 1.05 * error(lr.MatrixCompletion(1).fit(pairs, values), truth)
 
 
+def test_learned_priors_that_are_selected_are_fitted_from_the_beginning(data):
+    """The fit to a part of the data may be in a poor local minimum, which the fit to all of them must not inherit."""
+    pairs, values, _ = data
+    selected, given = lr.MatrixCompletion(2).fit(pairs, values), lr.MatrixCompletion(2, "learned").fit(pairs, values)
+    assert selected.regularization_ == "learned"
+    np.testing.assert_allclose(selected.predict(pairs), given.predict(pairs), rtol=1e-10)
+
+
 def test_attributes_are_the_model(fitted):
     whole = fitted.mean_ + (fitted.U_ * fitted.s_) @ fitted.V_.T + fitted.row_bias_[:, None] + fitted.col_bias_
     i, j = np.indices(whole.shape)

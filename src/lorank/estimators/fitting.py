@@ -220,7 +220,10 @@ def _select_and_fit(
             best, settings = made.fit, made.settings
             if made.interrupted:
                 return best, settings, made
-        return fit_factors(problem, mean, settings, None if best is None else best.factors), settings, made
+        start = None if best is None else best.factors
+        if settings.regularization is None and problem.m < MANY:  # factors of a part of the data may be a poor local minimum
+            start = None
+        return fit_factors(problem, mean, settings, start), settings, made
     except KeyboardInterrupt:
         return replace(best or unfitted(problem, mean, settings), status=INTERRUPTED), settings, made
 
