@@ -8,8 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,15 +17,15 @@ from .protocol import Arrays, Backend
 
 NUMPY = NumpyBackend()
 SPIN_COUNT = "20000"  # less than a millisecond
+REINSTALL = "reinstall it where a C++17 compiler is found"
 THREAD_SETTINGS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """Registered backend; the attributes are parameters of :func:`register_backend`."""
 
     make: Callable[[str], Backend]
-    place: Callable[[Any], str | None] = lambda a: None
+    place: Callable[[Any], str | None]
 
 
 _ENTRIES: dict[str, Entry] = {}
@@ -48,7 +47,7 @@ def register_backend(name: str, make: Callable[[str], Backend], place: Callable[
     """
     if not name or ":" in name:
         raise ValueError(f"name of a backend must be a word without a colon, got {name!r}")
-    _ENTRIES[name] = Entry(make) if place is None else Entry(make, place)
+    _ENTRIES[name] = Entry(make, place or (lambda a: None))
 
 
 def get_backend(name: str | Backend | None = None, *data: Any) -> Backend:
@@ -150,27 +149,17 @@ def _native() -> Backend | None:
 
 
 def _native_or_error() -> Backend:
-    native = _native()
-    if native is None:
-        raise ValueError(
-            "backend 'native' is not available: lorank was installed without its C++ extension; reinstall it "
-            "where a C++17 compiler is found, or use backend='numpy'"
-        )
+    if (native := _native()) is None:
+        raise ValueError(f"backend 'native' is not available: lorank has no C++ extension; {REINSTALL}, or use backend='numpy'")
     return native
 
 
 @functools.cache
 def _best() -> Backend:
-    native = _native()
-    if native is not None:
-        return native
-    warnings.warn(
-        "lorank runs on its NumPy backend, several times slower than its C++ kernels: reinstall it where a C++17 compiler is "
-        "found",
-        RuntimeWarning,
-        stacklevel=4,
-    )
-    return NUMPY
+    if (native := _native()) is None:
+        text = "lorank runs on its NumPy backend, several times slower than its C++ kernels"
+        warnings.warn(f"{text}: {REINSTALL}", RuntimeWarning, stacklevel=4)
+    return native or NUMPY
 
 
 register_backend("native", lambda place: _native_or_error())

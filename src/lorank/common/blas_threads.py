@@ -102,11 +102,4 @@ def one_blas_thread(target: T) -> T:
             if isinstance(method, types.FunctionType) and not name.startswith("_"):
                 setattr(target, name, one_blas_thread(method))
         return target
-    function: Any = target
-
-    @functools.wraps(function)
-    def limited(*args: Any, **options: Any) -> Any:
-        with limit_blas_threads(1):
-            return function(*args, **options)
-
-    return limited  # type: ignore[return-value]
+    return limit_blas_threads(1)(target)  # type: ignore[type-var]

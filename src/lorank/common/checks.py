@@ -23,36 +23,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "FLOAT_TYPE",
-    "FUNCTION",
-    "NOT_NEGATIVE",
-    "NOT_NEGATIVE_OR_INFINITE",
-    "NUMBER",
-    "PATH",
-    "POSITIVE",
-    "POSITIVE_OR_INFINITE",
-    "SHAPE",
-    "SHARE",
-    "YES_OR_NO",
-    "Checked",
-    "Expected",
-    "ParameterError",
-    "between",
-    "check",
-    "check_parameters",
-    "counted",
-    "did_you_mean",
-    "instance",
-    "one_of",
-    "optional",
-    "or_word",
-    "parameter",
-    "shown",
-    "whole",
-    "with_methods",
-]
-
 
 class ParameterError(ValueError):
     """A parameter with an invalid value.
