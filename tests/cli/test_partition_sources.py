@@ -13,7 +13,7 @@ import lorank as lr
 from command_line import done, refused
 from lorank.cli import model_files
 from lorank.cli import sources as cli_sources
-from lorank.distributed import sources
+from lorank.io import observation_files as sources
 
 pl = pytest.importorskip("polars")
 
@@ -165,7 +165,7 @@ def test_several_small_files_are_read_in_memory(place, tmp_path):
     pl.DataFrame({"user": [1], "movie": [2], "rating": [3.0]}).write_parquet(tmp_path / "numbers.parquet")
     assert "different schemas" in refused("complete", files[0], tmp_path / "numbers.parquet")
     (tmp_path / "empty.csv").write_text("user,movie,rating\n")
-    assert "empty.csv is empty" in refused("diagnose", place / "ratings.csv", tmp_path / "empty.csv")
+    assert "empty.csv has no observations" in refused("diagnose", place / "ratings.csv", tmp_path / "empty.csv")
 
 
 def test_what_says_how_files_are_read_is_refused_with_partitions(place, tmp_path):

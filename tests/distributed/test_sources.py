@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.distributed import sources
 from lorank.distributed.building import build
-from lorank.distributed.sources import Chunk
+from lorank.io import observation_files as sources
 from lorank.io import read_ratings
 from lorank.io import text_columns as columns
 from lorank.io.archive import FileError
+from lorank.io.observation_files import Chunk
 
 pl = pytest.importorskip("polars")
 

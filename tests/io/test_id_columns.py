@@ -15,7 +15,7 @@ from lorank import distributed
 from lorank.cli.evaluate import read_interactions
 from lorank.cli.output import table_writer
 from lorank.cli.sources import File, PartitionOptions, Partitions, choose_source
-from lorank.distributed import sources
+from lorank.io import observation_files as sources
 from lorank.io import read_ratings
 from lorank.io.ratings import as_type_of
 from lorank.io.side_features import read_side_features

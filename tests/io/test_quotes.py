@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lorank import distributed
-from lorank.distributed import sources
+from lorank.io import observation_files as sources
 from lorank.io import read_ratings
 from lorank.io import text_columns as columns
 from lorank.io.archive import FileError

@@ -17,7 +17,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorank.io import read_pairs, read_ratings
+from lorank.io import read_ratings
 from lorank.io.archive import FileError
 from lorank.io.header import parse_number
 from lorank.io.ratings import positions_of
@@ -129,8 +129,9 @@ def test_missing_and_unknown(tmp_path):
 
 
 def test_pairs_and_their_places(tmp_path):
-    rows, cols, names = read_pairs(write(tmp_path, "movie,user\nx,1\ny,9\n"))
-    assert (rows.tolist(), cols.tolist(), names.row) == ([1, 9], ["x", "y"], "user")
+    found = read_ratings(write(tmp_path, "movie,user\nx,1\ny,9\n"), with_values=False)
+    rows, cols = found.row_ids[found.rows], found.col_ids[found.cols]
+    assert (rows.tolist(), cols.tolist(), found.columns.row, found.values.tolist()) == ([1, 9], ["x", "y"], "user", [1, 1])
     assert positions_of(rows, np.array([1, 4, 9])).tolist() == [0, 2]
     assert positions_of(cols, np.array(["w", "y"])).tolist() == [2, 1]
     assert positions_of(np.array(["4", "x"]), np.array([1, 4])).tolist() == [1, 2]
@@ -233,12 +234,9 @@ def test_features_are_the_same_from_every_kind_of_file(tmp_path):
 
 def test_pairs_of_a_matrix(tmp_path):
     scipy.io.mmwrite(tmp_path / "m.mtx", scipy.sparse.coo_array(([1.0, 2.0], ([0, 2], [3, 1])), shape=(3, 4)))
-    ratings, (rows, cols, _) = read_ratings(tmp_path / "m.mtx"), read_pairs(tmp_path / "m.mtx")
-    np.testing.assert_array_equal(rows, ratings.row_ids[ratings.rows])
-    assert sorted(zip(rows.tolist(), cols.tolist(), strict=True)) == sorted(
-        zip(ratings.row_ids[ratings.rows].tolist(), ratings.col_ids[ratings.cols].tolist(), strict=True)
-    )
-    assert len(rows) == 2
+    found = read_ratings(tmp_path / "m.mtx")
+    rows, cols = found.row_ids[found.rows], found.col_ids[found.cols]
+    assert sorted(zip(rows.tolist(), cols.tolist(), found.values.tolist(), strict=True)) == [(0, 3, 1.0), (2, 1, 2.0)]
 
 
 def test_times_of_a_zone_are_those_of_greenwich(tmp_path):

@@ -13,7 +13,7 @@ pytest.importorskip("polars")
 import polars as pl
 
 from lorank import distributed
-from lorank.distributed import sources
+from lorank.io import observation_files as sources
 from lorank.io import read_ratings
 from lorank.io import text_columns as columns
 from lorank.io.archive import FileError

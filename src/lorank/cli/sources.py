@@ -95,8 +95,8 @@ class File(_Data):
 
     def pairs(self, labels: dict[str, str]) -> tuple[Any, Iterator[tuple[np.ndarray, np.ndarray]]]:
         """Columns of pairs of ids, and the pairs in blocks; ``labels`` are the names of columns used by default."""
-        from ..distributed.sources import find_files, pair_batches, schema_of
-        from ..io import read_pairs
+        from ..io import read_ratings
+        from ..io.observation_files import find_files, pair_batches, schema_of
         from ..io.ratings import find_columns, kind_of_file
 
         files = find_files([str(file) for file in find_data_files(self.paths)], ENDINGS)
@@ -104,8 +104,8 @@ class File(_Data):
         if kinds & {"mtx", "npz"}:
             if len(files) > 1:
                 raise FileError(f"{files[0]} is a matrix: give it alone")
-            rows, cols, found = read_pairs(files[0])
-            return found, iter([(rows, cols)])
+            matrix = read_ratings(files[0])
+            return matrix.columns, iter([(matrix.row_ids[matrix.rows], matrix.col_ids[matrix.cols])])
         check_formats(files)
         there = list(schema_of(files[0], self.header))
         row, col = (
@@ -136,7 +136,7 @@ class Partitions(_Data):
 
     def _open(self, watch: Any) -> tuple[Any, Any]:
         from ..distributed import from_csv, from_parquet, from_partitions
-        from ..distributed.sources import find_files
+        from ..io.observation_files import find_files
         from ..io.ratings import Columns, find_columns
 
         options: dict[str, Any] = {"cluster": self.options.cluster, "max_memory": self.options.max_memory}
@@ -208,7 +208,7 @@ def label_of(paths: Sequence[str]) -> str:
 
 def find_data_files(paths: list[str]) -> list[Path]:
     """Files given one by one, by a pattern or by their folder; a single file as it is given."""
-    from ..distributed.sources import find_files
+    from ..io.observation_files import find_files
 
     if len(paths) == 1 and not Path(paths[0]).is_dir() and (Path(paths[0]).exists() or not glob.has_magic(paths[0])):
         return [Path(paths[0])]

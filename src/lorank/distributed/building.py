@@ -22,6 +22,7 @@ import numpy as np
 from ..backends import HostEntries, get_backend
 from ..common.version import __version__
 from ..io.archive import FileError, atomic
+from ..io.observation_files import Chunk, MixedIds
 from .folder import (
     FORMAT,
     ID_FILES,
@@ -38,7 +39,7 @@ from .folder import (
     row_edges,
 )
 from .id_numbering import GivenIndices, IdCollector
-from .sources import Chunk, MixedIds, Source
+from .sources import Source
 
 PARTITION_SIZE = 8_000_000  # observations: about 160 MB on disk, and twice that while they are sorted
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..backends import Backend, HostEntries, get_backend
 from ..common.checks import ParameterError, check, one_of, optional, whole
+from ..io.observation_files import TableSource, find_files
 from ..losses import ROBUST, Loss, resolve_loss
 from ..problems import Completion
 from ..problems.completion import Precision
@@ -26,7 +27,7 @@ from .folder import Folder, block_arrays, open_folder, row_edges
 from .memory_mapped import MappedBlocks
 from .observations import DistributedObservations
 from .shard import Engine, LocalEngine, Shard
-from .sources import FrameSource, TableSource, find_files
+from .sources import FrameSource
 
 SORTING_BYTES = 200  # peak memory per observation while a partition is sorted and written: four times its stored size
 PARTITIONS_PER_WORKER = 2  # at least, so that the partitions of a lost worker can be shared among the others

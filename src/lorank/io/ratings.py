@@ -11,13 +11,10 @@ import numpy as np
 
 from ..common.checks import did_you_mean
 from .archive import FileError
-from .delimited_text import Layout, kind_of_values, polars, read_layout
+from .delimited_text import polars, read_layout
 from .format_hints import SHEET, SHEETS, check_is_local
 from .header import COL_NAMES, ROW_NAMES, VALUE_NAMES, parse_number, plain_name
-from .id_checks import IdWarnings
-from .missing_codes import LEAVE_OUT, SuspectedCodes
-from .text_columns import read_columns
-from .typed_columns import ids_of, values_of
+from .observation_files import TableSource, schema_of
 
 MIN_ITEM_COLUMNS = 3  # of a table with a column for each item
 UNKNOWN_ID = -(2**62)
@@ -107,30 +104,11 @@ def read_ratings(
         if time is not None:
             raise FileError(f"{path} is a matrix: it has no column {time!r} with times")
         return _matrix(path, kind)
-    series, names = _read(path, kind, (row, col, value, time), with_values, header)
-    if len(paths) > 1:
-        series = _joined(paths, series, names, with_values, header)
-    values = np.ones(len(series[names.row]))
-    if with_values:
-        values = series.pop(str(names.value)).to_numpy().astype(np.float64, copy=False)
-    times = None if time is None else _times(path, series[time])
-    rows, row_ids = _codes(series.pop(names.row))
-    cols, col_ids = _codes(series.pop(names.col))
-    if not len(values):
-        raise FileError(f"{path} has no observations")
-    return Ratings(rows, cols, values, row_ids, col_ids, names, times)
-
-
-def read_pairs(path: str | Path, row: str | None = None, col: str | None = None) -> tuple[np.ndarray, np.ndarray, Columns]:
-    """Read pairs of ids: two arrays of integers or text, and the names of their columns."""
-    path = Path(path)
-    kind = kind_of_file(path)
-    if kind in ("mtx", "npz"):
-        found = _matrix(path, kind)
-        return found.row_ids[found.rows], found.col_ids[found.cols], found.columns
-    series, names = _read(path, kind, (row, col, None, None), False, None)
-    rows, cols = (series[name].to_numpy() for name in (names.row, names.col))
-    return rows, cols, names
+    names = find_columns(path, row, col, value, time, with_values=with_values, header=header)
+    found = TableSource(paths, (names.row, names.col, names.value, None), header, names.time).read()
+    rows, row_ids = _codes(found.rows)
+    cols, col_ids = _codes(found.cols)
+    return Ratings(rows, cols, found.values, row_ids, col_ids, names, None if time is None else _times(path, found.times))
 
 
 def as_type_of(ids: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -178,76 +156,6 @@ def kind_of_file(path: Path) -> str:
 
 
 Names = tuple[str | None, str | None, str | None, str | None]  # columns of rows, columns, values and times
-
-
-def _read(path: Path, kind: str, names: Names, with_values: bool, header: bool | None) -> tuple[dict[str, Any], Columns]:
-    if kind == "parquet":
-        series, found = _parquet(path, names, with_values)
-    else:
-        series, found = _text(path, names, with_values, header)
-    for name in (found.row, found.col):
-        suspicious = IdWarnings(path, name)
-        suspicious.add(series[name])
-        suspicious.warn(3)
-    if found.value is not None:
-        codes = SuspectedCodes(f"{path}, column {found.value!r}", LEAVE_OUT)
-        codes.add(series[found.value].to_numpy())
-        codes.warn(3)
-    return series, found
-
-
-def _text(path: Path, asked: Names, with_values: bool, header: bool | None) -> tuple[dict[str, Any], Columns]:
-    layout = read_layout(path, header)
-    names = layout.names
-    found = _text_columns(path, layout, asked, with_values)
-    kinds = {found.row: "id", found.col: "id"}
-    if found.value is not None:
-        kinds[found.value] = kind_of_values(layout, found.value)
-    if found.time is not None:
-        at = names.index(found.time)
-        numbers = all(len(r) <= at or parse_number(r[at]) is not None for r in layout.sample)
-        kinds[found.time] = "number" if numbers else "text"
-    return read_columns(path, layout, kinds), found
-
-
-def _joined(paths: list[Path], first: dict[str, Any], names: Columns, with_values: bool, header: bool | None) -> dict[str, Any]:
-    """The columns of all files; raises a FileError if their types differ."""
-    pl, parts = polars(), [first]
-    if not len(first[names.row]):
-        raise FileError(f"{paths[0]} is empty: leave it out")
-    for path in paths[1:]:
-        asked = names.row, names.col, names.value, names.time
-        series, _ = _read(path, kind_of_file(path), asked, with_values, header)
-        if not len(series[names.row]):
-            raise FileError(f"{path} is empty: leave it out")
-        for name, one in series.items():
-            if one.dtype != first[name].dtype:
-                raise FileError(
-                    f"{path} and {paths[0]} have different schemas: the column {name!r} is {one.dtype} in one and "
-                    f"{first[name].dtype} in the other"
-                )
-        parts.append(series)
-    return {name: pl.concat([series[name] for series in parts]) for name in first}
-
-
-def _parquet(path: Path, asked: Names, with_values: bool) -> tuple[dict[str, Any], Columns]:
-    pl = polars()
-    found = _guess(path, _parquet_names(path), asked, with_values)
-    wanted = [n for n in (found.row, found.col, found.value, found.time) if n is not None]
-    try:
-        frame = pl.read_parquet(path, columns=wanted, glob=False)
-    except (pl.exceptions.PanicException, Exception) as error:
-        raise _no_parquet(path, error) from None
-    out = {}
-    for name in wanted:
-        series = frame.get_column(name)
-        if name == found.time and (series.dtype.is_temporal() or series.dtype == pl.String):
-            if series.null_count():
-                raise FileError(f"{path}, row {series.is_null().arg_true()[0] + 1}, column {name!r}: no time")
-            out[name] = series
-        else:
-            out[name] = ids_of(series, path) if name in (found.row, found.col) else values_of(series, path)
-    return out, found
 
 
 def _times(path: Path, series: Any) -> np.ndarray:
@@ -298,33 +206,17 @@ def find_columns(
     row: str | None = None,
     col: str | None = None,
     value: str | None = None,
+    time: str | None = None,
     *,
     with_values: bool = True,
     header: bool | None = None,
 ) -> Columns:
     """Columns of row ids, column ids and values of a table: those that are given, or found by their names."""
-    asked = row, col, value, None
+    asked = row, col, value, time
     if kind_of_file(path) == "parquet":
-        return _guess(path, _parquet_names(path), asked, with_values)
-    return _text_columns(path, read_layout(path, header), asked, with_values)
-
-
-def _text_columns(path: Path, layout: Layout, asked: Names, with_values: bool) -> Columns:
+        return _guess(path, list(schema_of(path)), asked, with_values)
+    layout = read_layout(path, header)
     return replace(_guess(path, layout.names, asked, with_values, layout.assumed), header=layout.header)
-
-
-def _parquet_names(path: Path) -> list[str]:
-    pl = polars()
-    if not path.exists():
-        raise FileError(f"{path} does not exist")
-    try:
-        return list(pl.scan_parquet(path, glob=False).collect_schema().names())
-    except (pl.exceptions.PanicException, Exception) as error:
-        raise _no_parquet(path, error) from None
-
-
-def _no_parquet(path: Path, error: BaseException) -> FileError:
-    return FileError(f"{path} is no Parquet file, or a damaged one: {str(error).splitlines()[0]}")
 
 
 def _guess(path: Path, names: list[str], asked: Names, with_values: bool, assumed: bool = False) -> Columns:
@@ -409,4 +301,4 @@ def _codes(series: Any) -> tuple[np.ndarray, np.ndarray]:
     return inverse[codes], ids[order]
 
 
-__all__ = ["Columns", "Ratings", "as_type_of", "find_columns", "kind_of_file", "positions_of", "read_pairs", "read_ratings"]
+__all__ = ["Columns", "Ratings", "as_type_of", "find_columns", "kind_of_file", "positions_of", "read_ratings"]

@@ -25,8 +25,8 @@ BOM = b"\xef\xbb\xbf"
 NO_VALUE = "empty; leave out lines without a value (for tables with missing values use lorank impute)"
 
 
-def read_columns(path: Path, layout: Layout, kinds: Mapping[str, str]) -> dict[str, Any]:
-    """Columns of a file by name, as polars series.
+def column_blocks(path: Path, layout: Layout, kinds: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Columns of a file by name, as polars series, part by part.
 
     Parameters
     ----------
@@ -34,27 +34,14 @@ def read_columns(path: Path, layout: Layout, kinds: Mapping[str, str]) -> dict[s
     layout : Layout
     kinds : mapping
         For each column to be read: ``"number"``, ``"truth"`` (true and false, read as 1 and 0), ``"text"``, ``"id"`` (integers
-        if each cell is one in canonical notation, else text), or ``"cell"`` (text, null where a cell is empty or missing).
+        if each cell of the part is one in canonical notation, else text), or ``"cell"`` (text, null where a cell is empty or
+        missing).
 
     Raises
     ------
     FileError
         With line, column and value of a cell that does not parse.
     """
-    pl = polars()
-    blocks = list(column_blocks(path, layout, kinds))
-    found = {}
-    for name, kind in kinds.items():
-        columns = [column for block in blocks if len(column := block.pop(name))]
-        if len({column.dtype for column in columns}) > 1:  # integers in some parts: their notation is canonical
-            columns = [column.cast(pl.String) for column in columns]
-        empty = pl.Series(name, [], pl.Float64 if kind in ("number", "truth") else pl.String)
-        found[name] = pl.concat(columns) if columns else empty
-    return found
-
-
-def column_blocks(path: Path, layout: Layout, kinds: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """The columns part by part; an id column may be integers in one part and text in another."""
     for part in parts(path, layout):
         yield _read_part(path, layout, kinds, part)
 
@@ -73,7 +60,8 @@ def cell_blocks(path: Path, layout: Layout) -> Iterator[tuple[Part, Any]]:
 
 def read_cells(path: Path, layout: Layout) -> Any:
     """All cells of a file as a data frame of text; null where a cell is empty or missing."""
-    return polars().DataFrame(read_columns(path, layout, dict.fromkeys(layout.names, "cell")))
+    pl, frames = polars(), [frame for _, frame in cell_blocks(path, layout)]
+    return pl.concat(frames) if frames else pl.DataFrame(schema=dict.fromkeys(layout.names, pl.String))
 
 
 def _read_part(path: Path, layout: Layout, kinds: Mapping[str, str], part: Part) -> dict[str, Any]:
