@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.sparse.linalg import aslinearoperator
 
 from helpers import DTYPES, eps, host, random_array, random_problem, seeds
+from lorank.losses import Huber, Loss
 from lorank.problems import Completion, Gradient, MatrixProblem
 from lorank.problems.testing import check_gradient, dot_test
 
@@ -213,3 +216,40 @@ def test_in_place_work_is_named():
         dot_test(InPlace())
     with pytest.raises(AssertionError, match="forward changes its argument right"):
         dot_test(InPlaceForward())
+
+
+class FourthPower(Loss):
+    """Its error has large terms of higher order."""
+
+    name = "fourth power"
+
+    def value(self, xp, d, y):
+        return d**4 / 4
+
+    def slope(self, xp, d, y):
+        return d**3
+
+    def curvature(self, xp, d, y):
+        return 3 * d**2
+
+
+class WrongFourthPower(FourthPower):
+    def slope(self, xp, d, y):
+        return 1.01 * d**3
+
+
+class WrongHuber(Huber):
+    def slope(self, xp, d, y):
+        return 1.01 * super().slope(xp, d, y)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_losses_with_terms_of_higher_order_and_with_fitted_parameters_pass(seed):
+    """The scale of Huber's loss is fitted at the random point, and is the same along the curve."""
+    rng = np.random.default_rng(seed)
+    rows, cols = np.nonzero(rng.random((12, 10)) < 0.5)
+    values = rng.standard_normal(len(rows))
+    for loss, is_right in (("squares", 1), (FourthPower(), 1), (Huber(), 1), (WrongFourthPower(), 0), (WrongHuber(), 0)):
+        problem = Completion(rows, cols, values, (12, 10), loss=loss)
+        with contextlib.nullcontext() if is_right else pytest.raises(AssertionError, match="the gradient is wrong"):
+            check_gradient(problem, RANK, seed=seed)
