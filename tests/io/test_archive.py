@@ -54,6 +54,19 @@ def test_an_error_leaves_the_old_file(tmp_path):
 
 
 @posix
+@pytest.mark.parametrize("folder", [False, True])
+def test_content_is_on_the_disk_before_it_has_its_name_and_the_name_after(tmp_path, monkeypatch, folder):
+    path, events = tmp_path / "t", []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: (events.append(os.fstat(handle).st_ino), fsync(handle)))
+    monkeypatch.setattr(os, "replace", lambda a, b: (events.append("replaced"), replace(a, b)))
+    with atomic(path, folder=folder) as temporary:
+        (temporary / "a" if folder else temporary).write_text("new")
+    content = (path / "a" if folder else path).stat().st_ino
+    assert events.index(content) < events.index("replaced") < events.index(tmp_path.stat().st_ino)
+
+
+@posix
 def test_a_replaced_file_keeps_its_mode(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("old")
