@@ -11,6 +11,7 @@ import lorank as lr
 from command_line import done, refused, run
 from lorank.cli import sources
 from lorank.estimators import implicit_factorization
+from lorank.factorization import implicit
 
 pl = pytest.importorskip("polars")
 
@@ -109,3 +110,22 @@ def test_ctrl_c_while_settings_are_selected_keeps_a_model(place, tmp_path, monke
     monkeypatch.undo()
     done("recommend", tmp_path / "m.lorank", "--row", "u03")
     assert lr.ImplicitFactorization(rank=2).fit(place[1]).status_ == "done"
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 5])
+def test_ctrl_c_in_the_fit_keeps_a_model(place, tmp_path, monkeypatch, at):
+    """Also in the first iteration."""
+    original, calls = implicit.half_sweep, []
+
+    def interrupted(*arguments, **options):
+        calls.append(1)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(implicit, "half_sweep", interrupted)
+    options = ("--rank", 3, "--regularization", 0.1, "-o", tmp_path / "m.lorank")
+    result = run("complete", "--implicit", place[0] / "clicks.csv", *options)
+    assert (result.exit_code, str(tmp_path / "m.lorank") in result.stderr) == (130, True), result.output
+    monkeypatch.undo()
+    done("recommend", tmp_path / "m.lorank", "--row", "u03")

@@ -233,7 +233,7 @@ class ImplicitFactorization(ImplicitEstimator):
             return replace(settings, max_iter=1), []
 
     def _fit_factors(self, observations: Observations, backend: Backend, settings: ImplicitSettings) -> ImplicitFactors:
-        """Factors of users and items; after Ctrl-C, those of the last iteration."""
+        """Factors of users and items; after Ctrl-C, those of the last iteration, or of the first one, computed anew."""
         last: list[ImplicitFactors] = []
         self.n_iter_ = 0
 
@@ -245,10 +245,8 @@ class ImplicitFactorization(ImplicitEstimator):
         try:
             return fit_implicit(observations, backend, settings, after_sweep=after)
         except KeyboardInterrupt:
-            if not last:
-                raise
             self.status_ = str(INTERRUPTED)
-            return last[0]
+            return last[0] if last else fit_implicit(observations, backend, replace(settings, max_iter=1), after_sweep=after)
 
     def _check_problem(self, problem: Completion, y: Any, sample_weight: Any) -> None:
         """A ValueError for a Completion whose values are no counts, and for incompatible parameters."""
