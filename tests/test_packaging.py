@@ -86,5 +86,5 @@ def test_licenses_of_compiled_libraries_are_part_of_the_package(settings):
 def test_actions_of_github_are_pinned_by_hash():
     """Tags may move."""
     for path in (ROOT / ".github" / "workflows").glob("*.yml"):
-        for name, version in re.findall(r"uses: actions/([\w-]+)@(\S+)", path.read_text(encoding="utf-8")):
+        for name, version in re.findall(r"uses: ([\w./-]+)@(\S+)", path.read_text(encoding="utf-8")):
             assert re.fullmatch("[0-9a-f]{40}", version), f"{path.name}: {name}"
