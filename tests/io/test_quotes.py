@@ -106,3 +106,12 @@ def test_ids_with_nul_characters_are_refused(tmp_path):
         (tmp_path / "r.csv").write_text("user,item,rating\nann,1,2\nann\x00,1,2\n")
         with pytest.raises(FileError, match="NUL"):
             read_ratings(tmp_path / "r.csv")
+
+
+def test_quotation_marks_of_quoted_files_are_searched_once(tmp_path, monkeypatch):
+    """Besides the line that a part ends in, which the next one begins with."""
+    file, searched, find = tmp_path / "r.csv", [], columns.find_quotes
+    file.write_text('"user","item","rating"\n' + "".join(f'"{k % 40}","{k // 40}","{1 + k % 5}"\n' for k in range(3000)))
+    monkeypatch.setattr(columns, "find_quotes", lambda text, separator: (searched.append(len(text)), find(text, separator))[1])
+    assert len(read_ratings(file).values) == 3000
+    assert sum(searched) < 1.2 * file.stat().st_size

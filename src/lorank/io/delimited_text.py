@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .archive import FileError
 from .format_hints import NOT_UTF8, NUL, check_is_text, separator_of
 from .header import Header, detect_header
@@ -41,12 +43,28 @@ class Layout(NamedTuple):
     assumed: bool = False
 
 
+class Quotes(NamedTuple):
+    """Quotation marks of a text: positions, whether some stand at the start of a field, and whether some enclose no field."""
+
+    at: np.ndarray
+    at_start: bool
+    stray: bool
+
+    def count_before(self, positions: Any) -> Any:
+        """Number of quotation marks before each position."""
+        return np.searchsorted(self.at, positions)
+
+
 class Part(NamedTuple):
-    """Complete records of a file: text, number of the first line, and whether the first record is the header."""
+    """Complete records of a file: text, number of the first line, whether the first record is the header, quotation marks.
+
+    Quotation marks are None where they have not been found, or where some enclose no field.
+    """
 
     text: bytes
     line: int
     header: bool
+    quotes: Quotes | None = None
 
 
 def open_text(path: Path) -> Any:

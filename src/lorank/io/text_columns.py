@@ -10,13 +10,13 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..common.checks import counted
 from .archive import FileError
-from .delimited_text import MAX_FIELD, TRUTH, Layout, Part, polars, records
+from .delimited_text import MAX_FIELD, TRUTH, Layout, Part, Quotes, polars, records
 from .format_hints import NOT_UTF8, NUL, number_hint
 from .header import MAX_DIGITS, parse_number
 
@@ -82,7 +82,7 @@ def _columns_by_polars(layout: Layout, kinds: Mapping[str, str], part: Part) -> 
         return None  # lines that end in a carriage return, which polars does not know
     if len(names) > 1 and "cell" in kinds.values() and re.search(_blank_line(separator), text):
         return None
-    quotes = find_quotes(text, separator)
+    quotes = find_quotes(text, separator) if part.quotes is None else part.quotes
     if quotes.stray and quotes.at_start:
         return None
     lines = text.count(b"\n")
@@ -193,18 +193,6 @@ def _what_is_wrong(cell: str, kind: str) -> str:
 
 
 # -- quotation marks and parts of a file -------------------------------------------------------------------------------
-class Quotes(NamedTuple):
-    """Quotation marks of a text: positions, whether some stand at the start of a field, and whether some enclose no field."""
-
-    at: np.ndarray
-    at_start: bool
-    stray: bool
-
-    def count_before(self, positions: np.ndarray) -> np.ndarray:
-        """Number of quotation marks before each position."""
-        return np.searchsorted(self.at, positions)
-
-
 def find_quotes(text: bytes, separator: str) -> Quotes:
     """Find quotation marks, and whether they all enclose fields, unlike that of 12" vinyl."""
     at = _positions(text, '"')
@@ -242,11 +230,11 @@ def parts(path: Path, layout: Layout) -> Iterator[Part]:
                 text = text.removeprefix(BOM)
                 blank = len(text) - len(text.lstrip(b"\r\n"))
                 line, text = line + _lines(text[:blank]), text[blank:]
-            end = _last_end(path, text, layout.separator, line) if data else len(text)
+            end, quotes = _last_end(path, text, layout.separator, line) if data else (len(text), None)
             text, left = text[:end], text[end:]
             if text.strip(b"\r\n"):
                 empty = text.endswith((b"\n\n", b"\n\r\n", b"\r\r"))  # lines at the end: with them polars counts too many
-                yield Part(text.rstrip(b"\r\n") if empty else text, line, layout.header and first)
+                yield Part(text.rstrip(b"\r\n") if empty else text, line, layout.header and first, quotes)
                 first = False
             line += _lines(text)
             if not data:
@@ -271,19 +259,26 @@ def _open_bytes(path: Path) -> Iterator[Any]:
         raise FileError(f"{path} cannot be read: {error}") from None
 
 
-def _last_end(path: Path, text: bytes, separator: str, line: int) -> int:
-    """The end of the last complete record: after a line break that is not in a quoted field; 0 if there is none."""
+def _last_end(path: Path, text: bytes, separator: str, line: int) -> tuple[int, Quotes | None]:
+    """The end of the last complete record: after a line break that is not in a quoted field; 0 if there is none.
+
+    Also the quotation marks before it, if they all enclose fields: they need not be found again.
+    """
     ending = "\n" if b"\n" in text else "\r"
     end = len(text) - (ending == "\r" and text.endswith(b"\r"))  # a line feed may follow
     quotes = find_quotes(text, separator)
     if not quotes.at_start:
-        return text.rfind(ending.encode(), 0, end) + 1
-    if not quotes.stray:
+        found = text.rfind(ending.encode(), 0, end) + 1
+    elif quotes.stray:
+        return _last_end_by_csv(path, text, separator, line), None
+    else:
         breaks = _positions(text[:end], ending)
         outside = breaks[quotes.count_before(breaks) % 2 == 0]
-        if len(outside) or len(text) < BYTES + MAX_FIELD:
-            return int(outside[-1]) + 1 if len(outside) else 0
-    return _last_end_by_csv(path, text, separator, line)
+        if not len(outside) and len(text) >= BYTES + MAX_FIELD:
+            return _last_end_by_csv(path, text, separator, line), None
+        found = int(outside[-1]) + 1 if len(outside) else 0
+    before = int(quotes.count_before(found))
+    return found, None if quotes.stray else quotes._replace(at=quotes.at[:before], at_start=before > 0 and quotes.at_start)
 
 
 def _last_end_by_csv(path: Path, text: bytes, separator: str, line: int) -> int:
