@@ -38,10 +38,7 @@ def leave_some_out(users: Any, share: float = 0.2, *, keep: int = 1, seed: int =
     >>> leave_some_out([0, 0, 0, 0, 1], share=0.25).sum() >= 1
     np.True_
     """
-    users = _check_users(users)
-    check("share", share, SHARE)
-    check("keep", keep, whole(0))
-    check("seed", seed, whole(0))
+    users = _check(users, share, keep, seed)
     rng = np.random.default_rng(seed)
     return _last(users, rng.random(len(users)), share, keep, rng)
 
@@ -78,10 +75,7 @@ def leave_last_out(users: Any, times: Any, share: float = 0.2, *, keep: int = 1,
     >>> leave_last_out([0, 0, 0, 0], [3, 1, 4, 2], share=0.5).tolist()
     [True, False, True, False]
     """
-    users = _check_users(users)
-    check("share", share, SHARE)
-    check("keep", keep, whole(0))
-    check("seed", seed, whole(0))
+    users = _check(users, share, keep, seed)
     when = np.asarray(times)
     if when.shape != users.shape or when.dtype.kind not in "iufM":
         raise ParameterError(
@@ -106,7 +100,11 @@ def _last(users: np.ndarray, key: np.ndarray, share: float, keep: int, rng: np.r
     return held
 
 
-def _check_users(users: Any) -> np.ndarray:
+def _check(users: Any, share: float, keep: int, seed: int) -> np.ndarray:
+    """The users as integers; checks all parameters."""
+    check("share", share, SHARE)
+    check("keep", keep, whole(0))
+    check("seed", seed, whole(0))
     found = np.asarray(users) if not isinstance(users, (str, bytes)) else np.empty(0, object)
     if found.ndim != 1 or found.dtype.kind not in "iu" or not len(found) or int(found.min()) < 0:
         raise ParameterError("users", f"must be whole numbers from 0 on, one for each observation: got {shown(users)}")

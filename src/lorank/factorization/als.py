@@ -11,19 +11,19 @@ from typing import Any, Literal
 import numpy as np
 
 from ..backends import Array
-from ..common.checks import NOT_NEGATIVE, YES_OR_NO, ParameterError, check_parameters, instance, one_of, optional
+from ..common.checks import NOT_NEGATIVE, YES_OR_NO, Checked, ParameterError, one_of, parameter
 from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import Completion, Problem
 from ..problems.capabilities import HasObservations, missing, supports
-from .factors import Factors, factors_of_point, fixed_coordinate
+from .factors import INITIAL, Factors, factors_of_point, fixed_coordinate
 
 TINY = 1e-9  # smallest penalty, relative to the values, so that equations have one solution
 Penalty = Literal["nuclear", "frobenius"]
 
 
 @dataclass(frozen=True)
-class RegularizedALS(Solver):
+class RegularizedALS(Checked, Solver):
     """Minimize ``sum_t w_t (X - y)_t^2 / 2`` plus a penalty by alternating least squares.
 
     Parameters
@@ -53,23 +53,12 @@ class RegularizedALS(Solver):
     True
     """
 
-    regularization: float = 1.0
-    penalty: Penalty = "nuclear"
-    biases: bool = False
-    shrinkage: float = 5.0
-    count_scaling: float = 0.0
-    initial: Factors | None = None
-
-    def __post_init__(self) -> None:
-        check_parameters(
-            self,
-            regularization=NOT_NEGATIVE,
-            penalty=one_of(("nuclear", "frobenius")),
-            biases=YES_OR_NO,
-            shrinkage=NOT_NEGATIVE,
-            count_scaling=NOT_NEGATIVE,
-            initial=optional(instance(Factors, "the Factors of another fit")),
-        )
+    regularization: float = parameter(1.0, NOT_NEGATIVE)
+    penalty: Penalty = parameter("nuclear", one_of(("nuclear", "frobenius")))
+    biases: bool = parameter(False, YES_OR_NO)
+    shrinkage: float = parameter(5.0, NOT_NEGATIVE)
+    count_scaling: float = parameter(0.0, NOT_NEGATIVE)
+    initial: Factors | None = parameter(None, INITIAL)
 
     def start(self, problem: Completion, state: State) -> Factors:
         check_problem(problem, self)

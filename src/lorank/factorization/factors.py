@@ -6,11 +6,12 @@ X is a product of factors, ``X = L R^T``. With biases, ``L = [U, b, 1]`` and ``R
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..backends import Array, Arrays, backend_of
+from ..common.checks import instance, optional
 from ..geometry import FixedRank
 from ..geometry.factored_point import FactoredPoint
 from ..problems import Completion, Problem
@@ -67,11 +68,14 @@ class Factors:
             vars(self)["_squared"] = found
         return found
 
-    def numpy(self, backend: Arrays) -> Factors:
-        """The same as NumPy arrays."""
-        covs = [None if a is None else backend.to_numpy(a) for a in (self.row_cov, self.col_cov)]
-        rows, cols = backend.to_numpy(self.rows), backend.to_numpy(self.cols)
-        return replace(self, rows=rows, cols=cols, row_cov=covs[0], col_cov=covs[1])
+
+INITIAL = optional(instance(Factors, "the Factors of another fit"))
+
+
+def with_unit_priors(rows: Array, cols: Array) -> Factors:
+    """Factors with standard normal priors."""
+    k = rows.shape[1]
+    return Factors(rows, cols, (np.eye(k), np.zeros(k)), (np.eye(k), np.zeros(k)))
 
 
 def factors_of_point(problem: Problem, X: FixedRank, biases: bool) -> Factors:
@@ -83,9 +87,7 @@ def factors_of_point(problem: Problem, X: FixedRank, biases: bool) -> Factors:
         zeros, ones = ([backend.zeros((n, 1), np.float64) + one for n in X.shape] for one in (0.0, 1.0))
         rows = backend.concat([rows, zeros[0], ones[0]])
         cols = backend.concat([cols, ones[1], zeros[1]])
-    k = rows.shape[1]
-    prior = (np.eye(k), np.zeros(k))
-    return Factors(rows, cols, prior, prior)
+    return with_unit_priors(rows, cols)
 
 
 def zero_factors(problem: Completion, rank: int, biases: bool) -> Factors:
@@ -94,8 +96,7 @@ def zero_factors(problem: Completion, rank: int, biases: bool) -> Factors:
     rows, cols = (problem.backend.zeros((n, k), np.float64) for n in problem.shape)
     if biases:
         rows[:, k - 1] = cols[:, k - 2] = 1
-    prior = (np.eye(k), np.zeros(k))
-    return Factors(rows, cols, prior, prior)
+    return with_unit_priors(rows, cols)
 
 
 def fixed_coordinate(width: int, columns: bool, biases: bool) -> int:

@@ -18,7 +18,7 @@ from ..robust.weights import threshold_weights
 from ..starts.staged import Staged
 from ..starts.staged import fit as descend
 from .als import total_weight
-from .factors import Factors, zero_factors
+from .factors import Factors, with_unit_priors, zero_factors
 from .majorization import MIN_WEIGHT, Origin
 from .variational import VariationalALS
 
@@ -105,9 +105,7 @@ def _concatenated(problem: Completion, base: Factors | None, X: FixedRank, biase
     if base is not None:
         at = base.rows.shape[1] - 2 * biases
         sides = [backend.concat([a[:, :at], b, a[:, at:]]) for a, b in zip((base.rows, base.cols), sides, strict=True)]
-    k = sides[0].shape[1]
-    prior = (np.eye(k), np.zeros(k))
-    return Factors(sides[0], sides[1], prior, prior)
+    return with_unit_priors(*sides)
 
 
 def robust_initialization(origin: Origin, rank: int) -> tuple[Completion, Origin] | None:

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..backends import Array, backend_of
-from ..common.checks import NOT_NEGATIVE, check_parameters, instance, optional, whole
+from ..common.checks import NOT_NEGATIVE, Checked, parameter, whole
 from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import Completion
 from .als import advance, check_problem, scales
-from .factors import Factors
+from .factors import INITIAL, Factors
 
 TINY = 1e-9  # smallest penalty, relative to the values, so that a prior has a mean
 PERTURBATION = 0.1  # of random factors, added to given initial factors, since a part that is zero stays zero
 
 
 @dataclass(frozen=True)
-class NonNegativeALS(Solver):
+class NonNegativeALS(Checked, Solver):
     """Minimize over nonnegative factors ``sum_t w_t (X - y)_t^2 / 2`` plus ``lambda / 2`` times::
 
         sum_i a_i |L_i - p|^2 + |p|^2 + sum_j b_j |R_j - q|^2 + |q|^2,
@@ -43,19 +43,10 @@ class NonNegativeALS(Solver):
         Initial factors.
     """
 
-    regularization: float = 1.0
-    count_scaling: float = 0.0
-    cycles: int = 20
-    initial: Factors | None = None
-
-    def __post_init__(self) -> None:
-        check_parameters(
-            self,
-            regularization=NOT_NEGATIVE,
-            count_scaling=NOT_NEGATIVE,
-            cycles=whole(1),
-            initial=optional(instance(Factors, "the Factors of another fit")),
-        )
+    regularization: float = parameter(1.0, NOT_NEGATIVE)
+    count_scaling: float = parameter(0.0, NOT_NEGATIVE)
+    cycles: int = parameter(20, whole(1))
+    initial: Factors | None = parameter(None, INITIAL)
 
     def start(self, problem: Completion, state: State) -> Factors:
         check_problem(problem, self)

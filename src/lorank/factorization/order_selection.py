@@ -152,10 +152,8 @@ def select_order(
     judge("popularity", None, _popularity_scores)
     for name, fit in (others or {}).items():
         judge(name, None, partial(_other_scores, fit=fit))
-    factors, best_of_all = (
-        max((k for k, one in enumerate(tried) if one.order in orders), key=lambda k: tried[k].ndcg)
-        for orders in (("affinity",), [one.order for one in tried])
-    )
+    best_of_all = max(range(len(tried)), key=lambda k: tried[k].ndcg)
+    factors = max(range(len(tried)), key=lambda k: (tried[k].order == "affinity", tried[k].ndcg))
     gain = lists[best_of_all] - lists[factors]
     winner = tried[best_of_all if gain.mean() > gain.std() / np.sqrt(len(gain)) else factors]
     chosen = None

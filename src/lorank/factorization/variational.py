@@ -9,17 +9,17 @@ from typing import Any, Literal
 import numpy as np
 
 from ..backends import Array, Arrays
-from ..common.checks import NOT_NEGATIVE, YES_OR_NO, check_parameters, instance, one_of, optional
+from ..common.checks import NOT_NEGATIVE, YES_OR_NO, Checked, instance, one_of, optional, parameter
 from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import Completion, Problem
 from .als import advance, check_problem, total_weight
-from .factors import Factors, factors_of_point, fixed_coordinate
+from .factors import INITIAL, Factors, factors_of_point, fixed_coordinate
 from .feature_priors import FeatureRegression, Features, shifted
 
 
 @dataclass(frozen=True)
-class VariationalALS(Solver):
+class VariationalALS(Checked, Solver):
     """Variational Bayes for ``y = X + noise`` with normal priors of the factors of rows and of columns.
 
     ALS with two changes. The covariance of one side's factors enters the equations of the other side, so that uncertain
@@ -51,23 +51,12 @@ class VariationalALS(Solver):
     True
     """
 
-    biases: bool = False
-    prior_weight: float = 1.0
-    noise: Literal["one", "columns", "both", "unit"] = "one"
-    initial: Factors | None = None
-    row_features: Features | None = None
-    col_features: Features | None = None
-
-    def __post_init__(self) -> None:
-        check_parameters(
-            self,
-            biases=YES_OR_NO,
-            prior_weight=NOT_NEGATIVE,
-            noise=one_of(("one", "columns", "both", "unit")),
-            initial=optional(instance(Factors, "the Factors of another fit")),
-            row_features=optional(instance(Features, "Features")),
-            col_features=optional(instance(Features, "Features")),
-        )
+    biases: bool = parameter(False, YES_OR_NO)
+    prior_weight: float = parameter(1.0, NOT_NEGATIVE)
+    noise: Literal["one", "columns", "both", "unit"] = parameter("one", one_of(("one", "columns", "both", "unit")))
+    initial: Factors | None = parameter(None, INITIAL)
+    row_features: Features | None = parameter(None, optional(instance(Features, "Features")))
+    col_features: Features | None = parameter(None, optional(instance(Features, "Features")))
 
     def start(self, problem: Completion, state: State) -> Factors:
         check_problem(problem, self)
