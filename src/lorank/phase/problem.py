@@ -17,8 +17,9 @@ from ..backends import Array, Backend, backend_of, get_backend
 from ..common.checks import ParameterError, counted, shown, whole
 from ..geometry import SEMIDEFINITE, FixedRank
 from ..problems.gradient import ProductOperator
-from ..problems.input_checks import FLOATS, check_function, check_operator_scale, finite_array, functions_of_numpy
+from ..problems.input_checks import FLOATS, check_function, finite_array, functions_of_numpy
 from ..problems.problem import MatrixProblem
+from ..problems.sensing import GivenOperator
 from ..problems.testing import check_pair
 from .gradient import Images, PhaseGradient
 from .gram import GramOperator, SinglePrecisionGram, gram_operator
@@ -59,7 +60,7 @@ class Signal:
         return Signal(backend_of(self.signal).to_numpy(self.signal))
 
 
-class PhaseRetrieval(MatrixProblem):
+class PhaseRetrieval(GivenOperator):
     """Magnitudes ``y = |A x|^2`` of a signal x, as measurements ``<a_i a_i^H, X>`` of ``X = x x^H``.
 
     X is Hermitian positive semidefinite, with one factor for both sides. An iteration makes two products with A, and the
@@ -98,7 +99,6 @@ class PhaseRetrieval(MatrixProblem):
 
     manifold = SEMIDEFINITE
     isotropic = True
-    blas_threads = None
     signal_shape: tuple[int, ...]
 
     def __init__(
@@ -285,10 +285,6 @@ class PhaseRetrieval(MatrixProblem):
     def dtype(self) -> Any:
         """Data type of X and x; the measurements are real."""
         return self._dtype
-
-    def check_scale(self) -> None:
-        super().check_scale()
-        check_operator_scale(self.max_abs, self.operator_scale, self.dtype)
 
     def noise_is_testable(self, rank: int, residual: float) -> bool:
         """With three measurements per degree of freedom, and a relative residual below :data:`NOISE_BELOW`."""

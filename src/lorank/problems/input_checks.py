@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -75,23 +74,6 @@ def measurement_vector(y: Any) -> Array:
             "y", f"must be one-dimensional, got shape {y.shape}: pass the measurements themselves, one number each"
         )
     return y
-
-
-def check_operator_scale(largest: float, operator_scale: float, dtype: Any) -> None:
-    """Raise a ValueError where ``A* y`` or ``A A* y`` would leave the range of the dtype.
-
-    They are about ``operator_scale^(1/2)`` and ``operator_scale`` times as large as the measurements. The square of the first
-    must also stay in range while it shrinks as a run converges.
-    """
-    if not largest or not operator_scale > 0:
-        return
-    small, large, top = (-10, 17, 30) if np.finfo(dtype).bits == 32 else (-100, 140, 140)
-    y, root = math.log10(largest), math.log10(operator_scale) / 2
-    if not (small <= y + root <= large and small <= y - root <= large and abs(y + 2 * root) <= top):
-        raise ValueError(
-            f"|A Z|^2 is about {operator_scale:.0e} |Z|^2 and the largest measurement {largest:.0e}: their products leave the "
-            f"range of {dtype}. Divide A by a constant, so that its entries are about 1, and the measurements accordingly"
-        )
 
 
 def functions_of_numpy(y: Array, backend: Backend) -> bool:

@@ -13,14 +13,38 @@ import numpy as np
 from ..backends import Array, Backend, backend_of, get_backend
 from ..common.checks import NUMBER, POSITIVE, ParameterError, counted, shown
 from .gradient import Gradient, is_operator
-from .input_checks import as_shape, check_function, check_operator_scale, finite_array, functions_of_numpy, measurement_vector
+from .input_checks import as_shape, check_function, finite_array, functions_of_numpy, measurement_vector
 from .problem import MatrixProblem
 from .testing import check_pair
 
 BLOCK_BYTES = 8 << 20  # of A: read once from memory and used twice from the cache
 
 
-class Sensing(MatrixProblem):
+class GivenOperator(MatrixProblem):
+    """Base of models whose operator is given by a user."""
+
+    blas_threads: int | None = None  # products with A are large: use all BLAS threads
+
+    def check_scale(self) -> None:
+        """Also raise a ValueError where ``A* y`` or ``A A* y`` would leave the range of the dtype.
+
+        They are about ``operator_scale^(1/2)`` and ``operator_scale`` times as large as the measurements. The square of the
+        first must also stay in range while it shrinks as a run converges.
+        """
+        super().check_scale()
+        if not self.max_abs or not self.operator_scale > 0:
+            return
+        small, large, top = (-10, 17, 30) if np.finfo(self.dtype).bits == 32 else (-100, 140, 140)
+        y, root = math.log10(self.max_abs), math.log10(self.operator_scale) / 2
+        if not (small <= y + root <= large and small <= y - root <= large and abs(y + 2 * root) <= top):
+            raise ValueError(
+                f"|A Z|^2 is about {self.operator_scale:.0e} |Z|^2 and the largest measurement {self.max_abs:.0e}: their "
+                f"products leave the range of {self.dtype}. Divide A by a constant, so that its entries are about 1, and the "
+                "measurements accordingly"
+            )
+
+
+class Sensing(GivenOperator):
     """Measurements ``y_i = <A_i, X>``, that is ``sum(conj(A_i) * X)``.
 
     Parameters
@@ -58,7 +82,6 @@ class Sensing(MatrixProblem):
     """
 
     isotropic = True
-    blas_threads = None  # products with A are large: use all BLAS threads
 
     def __init__(
         self,
@@ -156,10 +179,6 @@ class Sensing(MatrixProblem):
         )
         return twin
 
-    def check_scale(self) -> None:
-        super().check_scale()
-        check_operator_scale(self.max_abs, self.operator_scale, self.dtype)
-
     def forward(self, left: Array, right: Array) -> Array:
         left, right = self.backend.asarrays(left, right)
         return self._apply(self.A, (left @ right.conj().T).ravel())
@@ -213,10 +232,8 @@ class SensingGradient(Gradient):
         return self._pass[1]
 
 
-class FunctionSensing(MatrixProblem):
+class FunctionSensing(GivenOperator):
     """Sensing by a pair of functions; see :meth:`Sensing.from_functions`."""
-
-    blas_threads = None
 
     def __init__(
         self,
@@ -239,10 +256,6 @@ class FunctionSensing(MatrixProblem):
         self.operator_scale = self._estimate() if operator_scale is None else _positive(operator_scale)
         if check:
             check_pair(self, min(2, *self.shape), ("row", "column"), stacklevel=4)  # of the caller of from_functions
-
-    def check_scale(self) -> None:
-        super().check_scale()
-        check_operator_scale(self.max_abs, self.operator_scale, self.dtype)
 
     def forward(self, left: Array, right: Array) -> Array:
         image = self.backend.asarray(self._forward(*map(self._given, self.backend.asarrays(left, right))))

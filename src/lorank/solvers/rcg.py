@@ -28,7 +28,6 @@ class Reweighting(Protocol):
 
     def __call__(self, problem: Problem, state: State) -> Vector:
         """A vector of positive numbers, one per measurement."""
-        ...
 
 
 @dataclass(frozen=True)
